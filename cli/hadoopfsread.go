@@ -28,6 +28,9 @@ func (c *fsCall) print(e entry) error {
 		return errIsDir
 	}
 	if c.name == "text" {
+		if _, err := feature.Combine(features()); err != nil { // enables codecs and formats
+			return err
+		}
 		return input.Decoded(c.ctx, e.fs, e.location.path, c.out)
 	}
 	return c.copyOut(e, c.out)

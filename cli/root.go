@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/compression"
+	"github.com/slotwise/slotwise/mapreduce/formats"
 	"github.com/slotwise/slotwise/mapreduce/hdfs"
 	"github.com/slotwise/slotwise/mapreduce/nodeload"
 	"github.com/slotwise/slotwise/mapreduce/remote"
@@ -185,5 +186,5 @@ func addProfiling(root *cobra.Command) {
 // on every storage and on clusters. Every call returns the same features, because
 // storage drivers keep connections.
 var features = sync.OnceValue(func() []mapreduce.Feature {
-	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), nodeload.Meter(), remote.Client()}
+	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), formats.Readers(), nodeload.Meter(), remote.Client()}
 })

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
@@ -42,6 +43,8 @@ var (
 type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
+	format                         string
+	columns                        []string
 	output                         string
 	overwrite, sync                bool
 	mapper, combiner, reducer      string
@@ -98,6 +101,8 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
 	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
+	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (docs/formats/input.md)")
+	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
@@ -136,6 +141,7 @@ func (f *runFlags) registerShow(s *pflag.FlagSet) {
 
 // completeJob adds shell completion for the values of a job's flags.
 func completeJob(c *cobra.Command) {
+	completeWords(c, "format", format.Names)
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", outputCodecs)
 	completeWords(c, "priority", priorities)
@@ -161,6 +167,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		Inputs:         append(f.inputs[:len(f.inputs):len(f.inputs)], args...),
 		Include:        f.include,
 		Exclude:        f.exclude,
+		Format:         f.format,
+		Columns:        f.columns,
 		Output:         f.output,
 		Overwrite:      f.overwrite,
 		Reduces:        f.reduces,
@@ -208,8 +216,25 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	return o, f.checkHadoopFiles()
 }
 
+// checkFormat returns an error for a wrong --format or --columns.
+func (f *runFlags) checkFormat() error {
+	if _, err := format.Parse(f.format); err != nil {
+		return misuse("--format %w", err)
+	}
+	if len(f.columns) == 0 {
+		return nil
+	}
+	if _, err := format.Parse(f.format + ",columns=" + strings.Join(f.columns, ",")); err != nil {
+		return misuse("--columns %s: %w", strings.Join(f.columns, ","), err)
+	}
+	return nil
+}
+
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
+	if err := f.checkFormat(); err != nil {
+		return err
+	}
 	for _, n := range []struct {
 		flag  string
 		value int

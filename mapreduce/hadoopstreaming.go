@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
@@ -32,6 +33,9 @@ func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
 		Recursive:  c.Bool("mapreduce.input.fileinputformat.input.dir.recursive", false),
 		IgnoreDirs: c.Bool("mapreduce.input.fileinputformat.input.dir.nonrecursive.ignore.subdirs", false),
 		Combine:    h.rules.Input == hadoop.CombineInput,
+	}
+	if h.rules.Input == hadoop.SequenceInput {
+		o.Rows = &format.Spec{Name: format.Sequence, Raw: true, Separator: ','}
 	}
 	if h.rules.Input == hadoop.NLineInput {
 		o.LinesPerMap = max(1, c.Int("mapreduce.input.lineinputformat.linespermap", 1))
@@ -350,7 +354,7 @@ func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err
 	at := h.task.BlockOffset
 	var number []byte
 	input.Lines(h.clean(block), func(line []byte) bool {
-		if h.rules.Input == hadoop.KeyValueInput {
+		if h.rules.Keyed() {
 			key, value := line, line[len(line):]
 			if i := bytes.IndexByte(line, h.rules.KeyValue); i >= 0 {
 				key, value = line[:i], line[i+1:]

@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"context"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
@@ -95,6 +96,9 @@ const (
 type Format struct {
 	Kind FormatKind
 	Len  int // length of a record in bytes; for Fixed only
+	// Rows is the format of files whose records become lines for Text and KeyValue, with
+	// the columns to read; see [Rows]. "" chooses by each file's first bytes.
+	Rows string
 }
 
 // FormatKind is a format without its parameter.
@@ -119,3 +123,16 @@ var (
 
 // Fixed returns the format for records of n bytes.
 func Fixed(n int) Format { return Format{Kind: FixedKind, Len: n} }
+
+// Rows returns the format for files with columns: csv, json (one object on each line),
+// parquet, avro or sequence, and options after commas. Each record is a line with the given
+// columns, or all, whose fields [Record] returns. docs/formats/input.md describes the
+// options.
+//
+//	Input: mapreduce.Rows("parquet", "user", "amount")
+func Rows(format string, columns ...string) Format {
+	if len(columns) > 0 {
+		format += ",columns=" + strings.Join(columns, ",")
+	}
+	return Format{Kind: TextKind, Rows: format}
+}

@@ -16,6 +16,12 @@ type Options struct {
 	Inputs  []string // files, directories (read recursively) or globs, as URIs or paths
 	Include []string // globs of file names to read; all if empty
 	Exclude []string // globs of file names to skip
+	// Format is the format of Inputs if their records become lines: auto, text, csv, json,
+	// parquet, avro or sequence, and options after commas. "" is the job's own choice
+	// ([Format.Rows]), and auto if the job has none. Columns are the columns to read, in
+	// this order; empty means all. docs/formats/input.md describes both.
+	Format  string
+	Columns []string
 
 	// Output is the directory to write. It must not exist or must be empty. With
 	// Overwrite the job replaces it, once it has succeeded.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
@@ -161,6 +162,11 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.S
 // planHadoop cuts the inputs of a job with Hadoop's properties into splits by Hadoop's rules.
 func (p *planner) planHadoop(ctx context.Context, j *Job, o Options) (out []engine.SourceSplit, bytes int64, err error) {
 	in := j.hadoop.inputs(p.schemes)
+	if o.Format != "" || len(o.Columns) > 0 {
+		if in.Rows, err = o.rows(); err != nil {
+			return nil, 0, err
+		}
+	}
 	for _, path := range o.Inputs {
 		uri, err := p.target.URI(path)
 		if err != nil {
@@ -211,9 +217,13 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 				given = append(given, uri)
 			}
 		}
+		rows, err := s.rows(i == 0 && j.Mapper != nil, &o)
+		if err != nil {
+			return nil, err
+		}
 		for _, opts := range []input.Options{
 			{Schemes: p.schemes, Inputs: own, Format: s.Input.input()},
-			{Schemes: p.schemes, Inputs: given, Include: o.Include, Exclude: o.Exclude, Format: s.Input.input()},
+			{Schemes: p.schemes, Inputs: given, Include: o.Include, Exclude: o.Exclude, Format: s.Input.input(), Rows: rows},
 		} {
 			if len(opts.Inputs) == 0 {
 				continue
@@ -226,6 +236,32 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 		}
 	}
 	return lists, nil
+}
+
+// rows returns the format of a source's files whose records become lines. The user's
+// choice is for the files of Options.Inputs.
+func (s *Source) rows(isMain bool, o *Options) (*format.Spec, error) {
+	if isMain && (o.Format != "" || len(o.Columns) > 0) {
+		return o.rows()
+	}
+	spec, err := format.Parse(s.Input.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("the input format %q: %w", s.Input.Rows, err)
+	}
+	return spec, nil
+}
+
+// rows returns the user's choice of the input's format.
+func (o *Options) rows() (*format.Spec, error) {
+	text := o.Format
+	if len(o.Columns) > 0 {
+		text += ",columns=" + strings.Join(o.Columns, ",")
+	}
+	spec, err := format.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the input format: %w", err)
+	}
+	return spec, nil
 }
 
 // reduces returns the number of reduce tasks: the user's choice, else the job's,

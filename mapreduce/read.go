@@ -36,9 +36,13 @@ func OpenFiles(features ...Feature) (*Files, error) {
 // ([Options].StorageRetry).
 func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn func(key, value []byte) error) error {
 	in := format.input()
+	rows, err := (&Source{Input: format}).rows(false, nil)
+	if err != nil {
+		return err
+	}
 	wait := f.outages.ForStorage("the storage of " + uri)
 	splits, err := retry.Do(ctx, wait, func(ctx context.Context) ([]input.Split, error) {
-		return input.Plan(ctx, input.Options{Schemes: f.schemes, Inputs: []string{uri}, Format: in})
+		return input.Plan(ctx, input.Options{Schemes: f.schemes, Inputs: []string{uri}, Format: in, Rows: rows})
 	})
 	if err != nil {
 		return err

@@ -266,7 +266,7 @@ func (r *runner) askCommit(ctx context.Context, _ job.AttemptID) error {
 
 // splitOf translates the message of a split.
 func splitOf(s *slotwisev1.Split) input.Split {
-	out := input.Split{Hosts: s.GetHosts(), Bytes: s.GetBytes()}
+	out := input.Split{Hosts: s.GetHosts(), Bytes: s.GetBytes(), Rows: s.GetRows()}
 	for _, p := range s.GetPieces() {
 		out.Pieces = append(out.Pieces, input.Piece{URI: p.GetUri(), Offset: p.GetOffset(), Length: p.GetLength(), FileSize: p.GetFileSize()})
 	}

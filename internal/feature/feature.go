@@ -4,7 +4,7 @@
 // A feature is a value that the program passes to mapreduce.Main or puts into
 // mapreduce.Options. Only programs that name a feature link its libraries, and
 // nothing registers itself by being imported. The packages mapreduce/hdfs,
-// mapreduce/s3, mapreduce/compression, mapreduce/nodeload and mapreduce/remote
+// mapreduce/s3, mapreduce/compression, mapreduce/formats, mapreduce/nodeload and mapreduce/remote
 // make the features.
 package feature
 
@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -28,6 +29,8 @@ type Feature struct {
 	Driver storage.Driver
 	// Codecs adds compression codecs.
 	Codecs []*compression.Codec
+	// Formats adds formats of input files.
+	Formats []*format.Format
 	// NewLoadMeter makes a function that measures this machine at a time since
 	// the function was made, for policies that learn from load.
 	NewLoadMeter func() func(now time.Duration) cluster.Load
@@ -100,6 +103,7 @@ func Combine(all []Feature) (*Set, error) {
 			s.Schemes = more
 		}
 		compression.Enable(f.Codecs...)
+		format.Enable(f.Formats...)
 		if f.NewLoadMeter != nil {
 			s.NewLoadMeter = f.NewLoadMeter
 		}

@@ -23,12 +23,13 @@ const (
 	KeyValueInput = "KeyValueTextInputFormat"
 	NLineInput    = "NLineInputFormat"
 	CombineInput  = "CombineTextInputFormat"
+	SequenceInput = "SequenceFileAsTextInputFormat"
 )
 
 // inputFormats are the input formats that can be read, by simple name.
 var inputFormats = map[string]string{
 	TextInput: TextInput, KeyValueInput: KeyValueInput, NLineInput: NLineInput, CombineInput: CombineInput,
-	"AutoInputFormat": TextInput,
+	SequenceInput: SequenceInput, "AutoInputFormat": TextInput,
 }
 
 // Classes of mappers, combiners and reducers that are built in, by simple name.
@@ -57,6 +58,9 @@ func BuiltinClass(value string) (string, error) {
 	}
 	return "", nil
 }
+
+// Keyed reports whether the lines of the input have a key and a value.
+func (r *Rules) Keyed() bool { return r.Input == KeyValueInput || r.Input == SequenceInput }
 
 // Cut divides the lines of a command into keys and values.
 type Cut struct {
@@ -115,7 +119,7 @@ func NewRules(conf Conf) (*Rules, error) {
 			return nil, fmt.Errorf("stream.num.%s.output.key.fields must be at least 1 and stream.%s.output.field.separator must not be empty", name, name)
 		}
 	}
-	if v := conf.Get("mapreduce.input.keyvaluelinerecordreader.key.value.separator", ""); v != "" {
+	if v := conf.Get("mapreduce.input.keyvaluelinerecordreader.key.value.separator", ""); v != "" && r.Input == KeyValueInput {
 		r.KeyValue = v[0]
 	}
 	r.WithKey = !conf.Bool("stream.map.input.ignoreKey", r.Input == TextInput)

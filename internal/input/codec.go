@@ -8,11 +8,13 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/slotwise/slotwise/internal/compression"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -117,29 +119,71 @@ func codecByName(name string) *codec {
 	return nil
 }
 
-// codecOf returns the codec of an open file, or nil. For formats of lines the first
-// bytes decide if the name has no known suffix, because no text begins like a
-// compressed file. An archive or another binary file is an error. Files of format Fixed
-// and Whole may begin with any bytes.
-func codecOf(f storage.File, name string, format Format) (*codec, error) {
-	if format.Kind == Runs {
-		return nil, nil // run files compress their blocks themselves
+// content describes how the bytes of a file become lines or records: both fields are nil
+// for a file that is read unchanged.
+type content struct {
+	codec *codec         // decompresses the file
+	rows  *format.Format // turns its records into lines
+}
+
+// contentOf identifies the content of an open file. rows is the user's choice. For formats
+// of lines the first bytes decide if the name has no known suffix, because no text begins
+// like a compressed file. An archive or another binary file is an error. Files of format
+// Fixed and Whole may begin with any bytes.
+func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c content, err error) {
+	if in.Kind == Runs {
+		return c, nil // run files compress their blocks themselves
 	}
-	if c := codecByName(name); c != nil || !format.lines() {
-		return c, nil
+	if rows.Name != format.Auto && rows.Name != format.Text {
+		if c.rows, err = format.Get(rows.Name); err != nil || c.rows.Binary() {
+			return c, err
+		}
 	}
-	var buf [headLen]byte
-	n, err := f.ReadAt(buf[:], 0)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	head := buf[:n]
-	for _, c := range codecs {
-		if c.magic != nil && c.magic(head) {
+	if rows.Name == format.Auto && in.lines() {
+		if c.rows = format.BySuffix(path.Ext(name)); c.rows != nil {
 			return c, nil
 		}
 	}
-	return nil, refuseContent(head)
+	if c.codec = codecByName(name); c.codec == nil && in.lines() {
+		err = c.identify(f, rows)
+	}
+	if err == nil && c.rows == nil && len(rows.Columns) > 0 {
+		err = fmt.Errorf("columns are wanted (%s), and the file is text: name its format, csv or json", strings.Join(rows.Columns, ", "))
+	}
+	return c, err
+}
+
+// identify looks at the first bytes of a file.
+func (c *content) identify(f storage.File, rows *format.Spec) error {
+	var buf [headLen]byte
+	n, err := f.ReadAt(buf[:], 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	head := buf[:n]
+	for _, k := range codecs {
+		if k.magic != nil && k.magic(head) {
+			c.codec = k
+			return nil
+		}
+	}
+	if rows.Name == format.Auto {
+		if c.rows = format.Identify(head); c.rows != nil {
+			return nil
+		}
+	}
+	return refuseContent(head)
+}
+
+// decompress returns the decompressed content of a stream, for formats that compress
+// parts of their files.
+func decompress(name string, r io.Reader) (io.ReadCloser, error) {
+	for _, c := range codecs {
+		if c.name == name {
+			return c.decode(r)
+		}
+	}
+	return nil, fmt.Errorf("there is no codec %s", name)
 }
 
 // decodeBuffer is the number of compressed bytes that are read at once.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -27,6 +28,8 @@ type HadoopOptions struct {
 	MinSize               int64 // the least size of a split in bytes
 	LinesPerMap           int   // lines of each split; 0 divides by bytes
 	Combine               bool  // small files share a split
+	// Rows is as in Options.
+	Rows *format.Spec
 }
 
 // hadoopBlock is the size of an HDFS block in bytes, which bounds splits.
@@ -35,7 +38,7 @@ const hadoopBlock = 128 << 20
 // PlanHadoop finds the input files and divides them into splits. The splits are in the
 // order of falling sizes, as Hadoop numbers its maps.
 func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
-	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes}}
+	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: o.Rows}}
 	files, err := o.list(ctx)
 	if err != nil {
 		return nil, err
@@ -169,10 +172,10 @@ func (w *hadoopWalk) directory(dir string, depth int) error {
 
 // cutHadoop divides a file while the rest is more than a tenth larger than a split.
 func (p *planner) cutHadoop(f *found, size int64) error {
-	cut := f.size > size
+	cut, rows := f.size > size, p.spec().String()
 	if cut {
 		var err error
-		if cut, err = p.divisible(f); err != nil {
+		if cut, rows, err = p.divisible(f); err != nil {
 			return err
 		}
 	} else if err := p.probe(f); f.size > 0 && err != nil {
@@ -180,18 +183,18 @@ func (p *planner) cutHadoop(f *found, size int64) error {
 	}
 	off := int64(0)
 	for cut && (f.size-off)*10 > size*11 {
-		p.piece(f, off, size)
+		p.piece(f, off, size, rows)
 		off += size
 	}
 	if off < f.size || f.size == 0 {
-		p.piece(f, off, f.size-off)
+		p.piece(f, off, f.size-off, rows)
 	}
 	return context.Cause(p.ctx)
 }
 
 // piece adds a split of one piece.
-func (p *planner) piece(f *found, off, n int64) {
-	p.splits = append(p.splits, Split{Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n)})
+func (p *planner) piece(f *found, off, n int64, rows string) {
+	p.splits = append(p.splits, Split{Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows})
 }
 
 // cutLines divides a file into splits of n lines. It reads the file.
@@ -199,8 +202,8 @@ func (p *planner) cutLines(f *found, n int) error {
 	if f.size == 0 {
 		return nil
 	}
-	if cut, err := p.divisible(f); err != nil || !cut {
-		return errors.Join(err, p.errUndivided(f, cut || err != nil))
+	if cut, rows, err := p.divisible(f); err != nil || !cut || rows != "" {
+		return errors.Join(err, p.errUndivided(f, err != nil))
 	}
 	r, err := Open(p.ctx, p.opts.Schemes, Split{Pieces: []Piece{f.piece(0, f.size)}, Bytes: f.size}, Format{}, 0)
 	if err != nil {
@@ -224,13 +227,13 @@ func (p *planner) cutLines(f *found, n int) error {
 			}
 			block, at = block[i+1:], at+int64(i)+1
 			if lines++; lines == n {
-				p.piece(f, from, at-from)
+				p.piece(f, from, at-from, "")
 				from, lines = at, 0
 			}
 		}
 	}
 	if from < f.size {
-		p.piece(f, from, f.size-from)
+		p.piece(f, from, f.size-from, "")
 	}
 	return nil
 }
@@ -241,7 +244,7 @@ func (p *planner) errUndivided(f *found, ok bool) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("input %s: a compressed file cannot be divided into splits of lines", f.uri)
+	return fmt.Errorf("input %s: a compressed file, or one with records of another format, cannot be divided into splits of lines", f.uri)
 }
 
 // Glob returns the files and directories that a path within a file system names, sorted

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -84,6 +86,9 @@ type Options struct {
 	SplitSize int64
 	// Format determines where files may be divided.
 	Format Format
+	// Rows is the format of files whose records become the lines that Format reads; nil for
+	// the choice by each file's first bytes.
+	Rows *format.Spec
 }
 
 // Plan finds the input files and divides them into splits. The splits are in the order
@@ -159,6 +164,14 @@ func (o *Options) check() error {
 			return fmt.Errorf("pattern %q: %w", p, err)
 		}
 	}
+	if o.Rows != nil && o.Rows.Name != format.Auto && o.Rows.Name != format.Text {
+		if !o.Format.lines() {
+			return fmt.Errorf("format %s is for jobs that read lines, and this job reads its input as %v", o.Rows.Name, o.Format)
+		}
+		if _, err := format.Get(o.Rows.Name); err != nil {
+			return err
+		}
+	}
 	return o.Format.check()
 }
 
@@ -173,7 +186,8 @@ type planner struct {
 	largest     found // the largest file of small, whose hosts small should run on
 	largestSize int64
 
-	probed int // files that probe has opened
+	probed   int  // files that probe has opened
+	verified bool // verify has been called
 }
 
 // maxProbes is the number of undivided files whose first bytes planning looks at. A
@@ -188,13 +202,13 @@ func (p *planner) add(f *found) error {
 	}
 	size := p.opts.SplitSize
 	if f.size > size {
-		cut, err := p.divisible(f)
+		cut, rows, err := p.divisible(f)
 		if err != nil {
 			return err
 		}
 		if cut {
 			p.flush()
-			return p.cut(f)
+			return p.cut(f, rows)
 		}
 	} else if err := p.probe(f); err != nil {
 		return err
@@ -215,48 +229,82 @@ func (f *found) piece(off, n int64) Piece {
 	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size}
 }
 
-// divisible reports whether a file may be divided. It opens the file to look for
-// compression, so add calls it only for files that are larger than a split.
-func (p *planner) divisible(f *found) (bool, error) {
+// divisible reports whether a file may be divided, and Split.Rows for its splits. It opens
+// the file to identify its content, so add calls it only for files that are larger than a
+// split.
+func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
 	if k := p.opts.Format.Kind; k == Whole || k == Runs {
-		return false, nil
+		return false, "", nil
 	}
-	c, err := p.codec(f)
-	return c == nil, err
+	c, err := p.content(f)
+	if err != nil {
+		return false, "", err
+	}
+	if c.rows != nil {
+		return c.codec == nil && c.rows.Divide(p.spec()), p.spec().As(c.rows.Name).String(), nil
+	}
+	return c.codec == nil, "", nil
 }
+
+// spec returns the user's choice of Rows.
+func (p *planner) spec() *format.Spec {
+	if p.opts.Rows != nil {
+		return p.opts.Rows
+	}
+	return autoSpec
+}
+
+// autoSpec identifies formats by a file's first bytes.
+var autoSpec = &format.Spec{Name: format.Auto, Separator: ','}
 
 // probe returns an error if a file cannot be read in the job's format, as far as its name
 // or, for the first files, its first bytes show that.
 func (p *planner) probe(f *found) error {
-	format := p.opts.Format
-	if err := refuseName(f.uri, format); err != nil {
+	if err := refuseName(f.uri, p.opts.Format, p.spec()); err != nil {
 		return fmt.Errorf("input %s: %w", f.uri, err)
 	}
-	if !format.lines() || p.probed == maxProbes || codecByName(f.uri) != nil {
+	if !p.opts.Format.lines() || p.probed == maxProbes || codecByName(f.uri) != nil {
 		return nil
 	}
 	p.probed++
-	_, err := p.codec(f)
+	_, err := p.content(f)
 	return err
 }
 
-// codec opens a file and returns its codec, or nil.
-func (p *planner) codec(f *found) (c *codec, err error) {
-	if err = refuseName(f.uri, p.opts.Format); err == nil {
+// content opens a file and identifies its content.
+func (p *planner) content(f *found) (c content, err error) {
+	if err = refuseName(f.uri, p.opts.Format, p.spec()); err == nil {
 		var file storage.File
 		if file, err = f.fs.Open(p.ctx, f.path); err == nil {
-			c, err = codecOf(file, f.uri, p.opts.Format)
+			if c, err = contentOf(file, f.uri, p.opts.Format, p.spec()); err == nil {
+				err = p.verify(file, f, &c)
+			}
 			err = errors.Join(err, file.Close())
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("input %s: %w", f.uri, err)
+		return content{}, fmt.Errorf("input %s: %w", f.uri, err)
 	}
 	return c, nil
 }
 
-// cut divides a large file into splits.
-func (p *planner) cut(f *found) error {
+// verify opens the first file whose records become lines, without reading records. So a
+// wrong column or a damaged header is an error before the job starts.
+func (p *planner) verify(file storage.File, f *found, c *content) error {
+	if c.rows == nil || c.codec != nil || p.verified {
+		return nil
+	}
+	p.verified = true
+	src := &format.Source{File: file, Size: f.size, Decompress: decompress, Text: io.NewSectionReader(file, 0, f.size)}
+	r, err := format.Open(src, p.spec().As(c.rows.Name))
+	if err != nil {
+		return err
+	}
+	return r.Close()
+}
+
+// cut divides a large file into splits with the given Rows.
+func (p *planner) cut(f *found, rows string) error {
 	size := p.opts.SplitSize
 	if f := p.opts.Format; f.Kind == Fixed {
 		rec := int64(f.RecordLen)
@@ -268,7 +316,7 @@ func (p *planner) cut(f *found) error {
 			n += rest
 		}
 		p.splits = append(p.splits, Split{
-			Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n),
+			Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows,
 		})
 		off += n
 	}
@@ -278,7 +326,7 @@ func (p *planner) cut(f *found) error {
 // flush adds p.small to the splits and begins another one.
 func (p *planner) flush() {
 	if len(p.small.Pieces) > 0 {
-		p.small.Hosts = p.hosts(&p.largest, 0, p.largest.size)
+		p.small.Hosts, p.small.Rows = p.hosts(&p.largest, 0, p.largest.size), p.spec().String()
 		p.splits = append(p.splits, p.small)
 	}
 	p.small, p.weight, p.largestSize = Split{}, 0, 0

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -21,26 +22,31 @@ type Reader struct {
 	ctx     context.Context
 	split   Split
 	format  Format
+	rows    *format.Spec // the split's Rows
 	read    atomic.Int64
 	next    int // index of the piece after the current one
 	win     window
 
-	piece   *Piece       // the current piece; nil before the first
-	file    storage.File // of the current piece; nil between pieces
-	decoded io.Closer    // the decompressor of file; nil if file is not compressed
+	piece   *Piece        // the current piece; nil before the first
+	file    storage.File  // of the current piece; nil between pieces
+	decoded io.ReadCloser // decompresses file, or turns its records into lines; nil if file is read unchanged
 }
 
 // Open returns a reader for a split. size is the size of blocks in bytes; 0 means
 // DefaultBlock. The reader opens one file at a time. When ctx ends, the next call of
 // NextBlock returns its cause.
-func Open(ctx context.Context, schemes *storage.Schemes, split Split, format Format, size int) (*Reader, error) {
-	if err := format.check(); err != nil {
+func Open(ctx context.Context, schemes *storage.Schemes, split Split, in Format, size int) (*Reader, error) {
+	if err := in.check(); err != nil {
 		return nil, err
 	}
 	if size <= 0 {
 		size = DefaultBlock
 	}
-	r := &Reader{ctx: ctx, schemes: schemes, split: split, format: format}
+	rows, err := format.Parse(split.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("the format of a split: %w", err)
+	}
+	r := &Reader{ctx: ctx, schemes: schemes, split: split, format: in, rows: rows}
 	r.win.size = size
 	return r, nil
 }
@@ -140,15 +146,27 @@ func (r *Reader) begin() error {
 	if r.file.Size() < p.FileSize {
 		return fmt.Errorf("it shrank from %d to %d bytes since the job was planned", p.FileSize, r.file.Size())
 	}
-	if p.whole() {
-		c, err := codecOf(r.file, p.URI, r.format)
+	if p.whole() || r.split.Rows != "" || r.split.Sample {
+		c, err := contentOf(r.file, p.URI, r.format, r.rows)
 		if err != nil {
 			return err
 		}
-		if c != nil {
-			return r.beginDecoded(c)
+		switch {
+		case c.rows != nil:
+			return r.beginRows(&c)
+		case c.codec != nil && p.Offset > 0:
+			r.win.reset(nil, 0, 0)
+			return nil
+		case c.codec != nil:
+			return r.beginDecoded(c.codec)
 		}
 	}
+	return r.beginPlain(&r.win)
+}
+
+// beginPlain positions a window at the first record of a piece that is not decoded.
+func (r *Reader) beginPlain(w *window) error {
+	p := r.piece
 	base, end := p.Offset, p.Offset+p.Length
 	switch r.format.Kind {
 	case Fixed:
@@ -160,9 +178,94 @@ func (r *Reader) begin() error {
 	case Text, KeyValue:
 		base = max(0, base-1)
 	}
-	r.win.reset(r.section(base), base, end)
-	r.win.start = r.format.lines() && p.Offset > 0
+	w.reset(r.section(base), base, end)
+	w.start = r.format.lines() && p.Offset > 0
 	return nil
+}
+
+// beginRows positions the window at the first line of a file whose records become lines.
+func (r *Reader) beginRows(c *content) error {
+	p := r.piece
+	src := &format.Source{
+		File: &counted{r: r}, Size: p.FileSize, From: p.Offset, To: p.Offset + p.Length, Decompress: decompress,
+	}
+	if !c.rows.Binary() {
+		if err := r.openText(c, src); err != nil {
+			return err
+		}
+	}
+	d, err := format.Open(src, r.rows.As(c.rows.Name))
+	if err != nil {
+		return errors.Join(err, closeText(src))
+	}
+	r.decoded = &joined{d, src}
+	r.win.reset(r.decoded, 0, unbounded)
+	return nil
+}
+
+// openText sets the source of a format of text: the lines that start in the piece. A file
+// that cannot be divided is read whole by the piece at its start.
+func (r *Reader) openText(c *content, src *format.Source) (err error) {
+	p := r.piece
+	switch {
+	case c.codec != nil || !c.rows.Divide(r.rows):
+		src.Text = strings.NewReader("")
+		if p.Offset > 0 {
+			return nil // a sample
+		}
+		src.Text = r.section(0)
+		if c.codec != nil {
+			src.Text, err = c.codec.decode(src.Text)
+		}
+		return err
+	case p.Offset > 0:
+		src.FirstLine = r.firstLine
+	}
+	w := &window{size: r.win.size}
+	src.Text = &windowReader{w: w}
+	return r.beginPlain(w)
+}
+
+// firstLine returns the first line of the current file.
+func (r *Reader) firstLine() ([]byte, error) {
+	w := &window{size: lookahead}
+	w.reset(r.section(0), 0, 1)
+	return w.lines()
+}
+
+// closeText closes the decompressor of a source.
+func closeText(src *format.Source) error {
+	if c, ok := src.Text.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// joined are the lines of a source, whose decompressor it closes, too.
+type joined struct {
+	io.ReadCloser
+	src *format.Source
+}
+
+// Close implements io.Closer.
+func (j *joined) Close() error { return errors.Join(j.ReadCloser.Close(), closeText(j.src)) }
+
+// windowReader reads the lines of a window as a stream.
+type windowReader struct {
+	w    *window
+	rest []byte // of the last block
+}
+
+// Read implements io.Reader.
+func (r *windowReader) Read(p []byte) (n int, err error) {
+	if len(r.rest) == 0 {
+		if r.rest, err = r.w.lines(); err != nil {
+			return 0, err
+		}
+	}
+	n = copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
 }
 
 // beginDecoded positions the window at the start of a compressed file.

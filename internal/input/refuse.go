@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/format"
 )
 
 // ErrUnreadable is wrapped by the error for an input file that is no text and that no
@@ -17,6 +19,7 @@ type unreadable struct {
 	suffixes []string
 	magic    func(head []byte) bool // reports whether a file with these first bytes is of this kind; nil if no first bytes say so
 	remedy   string
+	format   string // of package format; "" if no format reads the file
 }
 
 // The remedies for several kinds.
@@ -43,10 +46,10 @@ var refused = []*unreadable{
 	{name: "compressed by lzip", suffixes: []string{".lz"}, magic: startsWith("LZIP\x01"), remedy: "decompress it first (lzip -d), or compress it with xz"},
 	{name: "compressed by brotli", suffixes: []string{".br"}, remedy: "decompress it first (brotli -d), or compress it with zstd"},
 	{name: "an ORC file", suffixes: []string{".orc"}, magic: binaryAfter("ORC"), remedy: convert},
-	{name: "a Parquet file", suffixes: []string{".parquet"}, magic: binaryAfter("PAR1"), remedy: "convert it to CSV or JSON lines first"},
+	{name: "a Parquet file", suffixes: []string{".parquet"}, magic: binaryAfter("PAR1"), format: format.Parquet},
 	{name: "an encrypted Parquet file", magic: binaryAfter("PARE"), remedy: "decrypt it first"},
-	{name: "an Avro file", suffixes: []string{".avro"}, magic: startsWith("Obj\x01"), remedy: "convert it to CSV or JSON lines first"},
-	{name: "a Hadoop SequenceFile", magic: startsWith("SEQ\x04", "SEQ\x05", "SEQ\x06"), remedy: "convert it to text first (hadoop fs -text)"},
+	{name: "an Avro file", suffixes: []string{".avro"}, magic: startsWith("Obj\x01"), format: format.Avro},
+	{name: "a Hadoop SequenceFile", magic: startsWith("SEQ\x04", "SEQ\x05", "SEQ\x06"), format: format.Sequence},
 	{name: "an RCFile", magic: startsWith("RCF\x01"), remedy: convert},
 }
 
@@ -60,19 +63,28 @@ func binaryAfter(letters string) func(head []byte) bool {
 }
 
 // refuseName returns an error if a file's suffix says that its content cannot be read in a
-// format. The formats Whole and Runs accept every file.
-func refuseName(name string, format Format) error {
-	if format.Kind == Whole || format.Kind == Runs {
+// format. rows is the user's choice. The formats Whole and Runs accept every file.
+func refuseName(name string, in Format, rows *format.Spec) error {
+	if in.Kind == Whole || in.Kind == Runs {
 		return nil
 	}
 	for _, u := range refused {
 		for _, s := range u.suffixes {
-			if strings.HasSuffix(name, s) {
+			if strings.HasSuffix(name, s) && !(in.lines() && u.readable(rows)) {
 				return u.err()
 			}
 		}
 	}
 	return nil
+}
+
+// readable reports whether a file of this kind is read if the user chooses rows.
+func (u *unreadable) readable(rows *format.Spec) bool {
+	if rows.Name != format.Auto && rows.Name != u.format {
+		return false
+	}
+	_, err := format.Get(u.format)
+	return err == nil
 }
 
 // refuseContent returns an error if the first bytes of a file identify an archive or a
@@ -88,7 +100,15 @@ func refuseContent(head []byte) error {
 
 // err returns the error for a file of this kind.
 func (u *unreadable) err() error {
-	return &refusedError{fmt.Sprintf("it is %s, which %v: %s, or leave the file out of the input", u.name, ErrUnreadable, u.remedy)}
+	remedy := u.remedy
+	if u.format != "" {
+		if _, err := format.Get(u.format); err != nil {
+			remedy = err.Error()
+		} else {
+			remedy = "read it as lines with the format " + u.format
+		}
+	}
+	return &refusedError{fmt.Sprintf("it is %s, which %v here: %s, or leave the file out of the input", u.name, ErrUnreadable, remedy)}
 }
 
 // refusedError is the error for a file that is refused.

@@ -211,7 +211,7 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 // wireSplits returns the messages of splits.
 func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split) {
 	for _, s := range splits {
-		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes}
+		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes, Rows: s.Split.Rows}
 		for _, x := range s.Split.Pieces {
 			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize})
 		}

@@ -109,6 +109,7 @@ func checkSplit(p *slotwisev1.Split, size int) error {
 		checkCount("its pieces of files", len(p.GetPieces()), bounds.Pieces),
 		checkCount("its hosts", len(p.GetHosts()), bounds.Hosts),
 		checkCount("the bytes of its description", size, bounds.Split),
+		checkLength("its format", p.GetRows(), bounds.URI),
 	)
 	for _, piece := range p.GetPieces() {
 		err = first(err, checkLength("the URI of an input file", piece.GetUri(), bounds.URI))

@@ -207,6 +207,7 @@ type Split struct {
 	Pieces        []*Piece               `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
 	Hosts         []string               `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"` // hosts with most of the data, best first
 	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Rows          string                 `protobuf:"bytes,5,opt,name=rows,proto3" json:"rows,omitempty"` // format of files whose records become lines; see input.Split
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +268,13 @@ func (x *Split) GetBytes() int64 {
 		return x.Bytes
 	}
 	return 0
+}
+
+func (x *Split) GetRows() string {
+	if x != nil {
+		return x.Rows
+	}
+	return ""
 }
 
 // Program identifies the functions of a job. A worker needs nothing else to run them in
@@ -1006,12 +1014,13 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1b\n" +
-	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\"w\n" +
+	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\"\x8b\x01\n" +
 	"\x05Split\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x05R\x06source\x12*\n" +
 	"\x06pieces\x18\x02 \x03(\v2\x12.slotwise.v1.PieceR\x06pieces\x12\x14\n" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xbe\x02\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\tR\x04rows\"\xbe\x02\n" +
 	"\aProgram\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\tR\n" +

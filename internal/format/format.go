@@ -1,0 +1,217 @@
+// Package format reads files of records with fields as lines of text, so that mappers in
+// any language read them like text files.
+//
+// A Format turns the records of a file into lines. By default a line has the fields in the
+// order of the columns with a TAB between them. TAB, LF, CR and backslash in a field
+// are written \t, \n, \r and \\, and null is \N, as in PostgreSQL's COPY and in Hive. With the option as=json a line is a JSON object.
+//
+// The formats csv, json and sequence are always there. A program enables the formats with
+// large libraries, parquet and avro, by the feature of package mapreduce/formats.
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// The names of formats.
+const (
+	Auto     = "auto" // by a file's first bytes: parquet, avro, sequence, else text
+	Text     = "text"
+	CSV      = "csv"
+	JSON     = "json" // lines with an object each
+	Parquet  = "parquet"
+	Avro     = "avro"
+	Sequence = "sequence" // Hadoop's SequenceFile
+)
+
+// Names are the names that Parse accepts.
+var Names = []string{Auto, Text, CSV, JSON, Parquet, Avro, Sequence}
+
+// Source is the part of a file that one Records reads.
+type Source struct {
+	// File and Size are the whole file, for binary formats. A group of records, such as a
+	// row group of Parquet, belongs to the source if it starts at From or later and before
+	// To. The first group of a file starts at 0.
+	File     io.ReaderAt
+	Size     int64
+	From, To int64
+	// Text is the content for csv and json: the lines that start in the source.
+	Text io.Reader
+	// FirstLine returns the first line of the file, for a Text that starts later; else it
+	// is nil.
+	FirstLine func() ([]byte, error)
+	// Decompress returns the decompressed content of a stream. codec is a name such as gzip.
+	Decompress func(codec string, r io.Reader) (io.ReadCloser, error)
+}
+
+// Records reads the records of a source. One goroutine uses it.
+type Records interface {
+	// Next appends the line of the next record to buf, with its LF. After the last record
+	// the error is io.EOF. Errors say where in the file they are.
+	Next(buf []byte) ([]byte, error)
+	Close() error
+}
+
+// Format is one format of files.
+type Format struct {
+	Name string
+	// Suffixes and Magic identify files of a binary format if the user names no format.
+	Suffixes []string
+	Magic    func(head []byte) bool // nil for formats of text
+	// Divide reports whether several sources may share a file.
+	Divide func(s *Spec) bool
+	Open   func(src *Source, s *Spec) (Records, error)
+}
+
+// Binary reports whether the format is identified by a file's first bytes.
+func (f *Format) Binary() bool { return f.Magic != nil }
+
+// always reports true.
+func always(*Spec) bool { return true }
+
+// builtin are the formats that every program has.
+var builtin = []*Format{
+	{Name: CSV, Divide: func(s *Spec) bool { return s.SingleLines }, Open: openCSV},
+	{Name: JSON, Divide: always, Open: openJSON},
+	{Name: Sequence, Magic: isSequence, Divide: always, Open: openSequence},
+}
+
+// enabled has the other formats, by name.
+var enabled = struct{ parquet, avro atomic.Pointer[Format] }{}
+
+// Enable adds formats to this process, parquet and avro. It may be called any number of
+// times, from any goroutine.
+func Enable(formats ...*Format) {
+	for _, f := range formats {
+		switch f.Name {
+		case Parquet:
+			enabled.parquet.Store(f)
+		case Avro:
+			enabled.avro.Store(f)
+		}
+	}
+}
+
+// All returns the formats that this process reads.
+func All() []*Format {
+	all := slices.Clone(builtin)
+	for _, p := range []*atomic.Pointer[Format]{&enabled.parquet, &enabled.avro} {
+		if f := p.Load(); f != nil {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Get returns a format by its name. The error for a format that is not enabled names the
+// option that the program lacks.
+func Get(name string) (*Format, error) {
+	for _, f := range All() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	if name == Parquet || name == Avro {
+		return nil, fmt.Errorf("this program does not read %s: pass formats.Readers() of package mapreduce/formats to mapreduce.Main or in Options.Features", name)
+	}
+	return nil, fmt.Errorf("unknown input format %q (%s)", name, strings.Join(Names, ", "))
+}
+
+// Identify returns the binary format of a file with the given first bytes, or nil.
+func Identify(head []byte) *Format {
+	for _, f := range All() {
+		if f.Magic != nil && f.Magic(head) {
+			return f
+		}
+	}
+	return nil
+}
+
+// BySuffix returns the binary format of files with a suffix such as .avro, or nil.
+func BySuffix(suffix string) *Format {
+	for _, f := range All() {
+		if slices.Contains(f.Suffixes, suffix) {
+			return f
+		}
+	}
+	return nil
+}
+
+// NewReader returns the lines of records as one stream. Closing it closes records.
+func NewReader(records Records) io.ReadCloser { return &reader{records: records} }
+
+// reader implements io.ReadCloser.
+type reader struct {
+	records Records
+	buf     []byte // lines; reused
+	rest    []byte // the part of buf that is not read yet
+	err     error
+}
+
+// fillTo is the number of bytes that reader collects before it returns lines.
+const fillTo = 64 << 10
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 && r.err == nil {
+		r.fill()
+	}
+	if len(r.rest) == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// fill collects lines. A panic of a format's library over a damaged file becomes an error.
+func (r *reader) fill() {
+	defer func() {
+		if p := recover(); p != nil {
+			r.rest, r.err = nil, fmt.Errorf("the file is damaged: %v", p)
+		}
+	}()
+	buf := r.buf[:0]
+	for len(buf) < fillTo && r.err == nil {
+		var next []byte
+		if next, r.err = r.records.Next(buf); r.err == nil {
+			buf = next
+		}
+	}
+	r.buf, r.rest = buf, buf
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error { return r.records.Close() }
+
+// Open returns the lines of a source. A panic of a format's library over a damaged file
+// becomes an error.
+func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, fmt.Errorf("the file is damaged: %v", p)
+		}
+	}()
+	f, err := Get(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	records, err := f.Open(src, s)
+	if err != nil {
+		return nil, explain(err)
+	}
+	return NewReader(records), nil
+}
+
+// explain replaces the bare error for an early end.
+func explain(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("the file ends in its header: it is truncated")
+	}
+	return err
+}

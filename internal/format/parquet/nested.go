@@ -1,0 +1,153 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// node is a node of the schema of a nested column. Its values become lists, objects, and
+// values of encoding/json.
+type node struct {
+	name               string
+	optional, repeated bool
+	leaf               *leaf // of a leaf
+	first, count       int   // position and number of its leaves in column.leaves
+	fields             []*node
+	shape              shape
+}
+
+// shape is the meaning of a group: an object, or a list or map that the group encodes.
+type shape uint8
+
+const (
+	object   shape = iota
+	list           // LIST: a repeated group with one field
+	bareList       // LIST of old writers: a repeated field
+	mapping        // MAP: a repeated group of key and value
+)
+
+// newNode returns the node of a column and adds its leaves to out.
+func newNode(c *parquet.Column, out *column) *node {
+	n := &node{name: c.Name(), optional: c.Optional(), repeated: c.Repeated(), first: len(out.leaves)}
+	if c.Leaf() {
+		n.leaf = &leaf{index: c.Index(), kind: newKind(c.Type())}
+		out.leaves = append(out.leaves, n.leaf)
+	}
+	for _, f := range c.Columns() {
+		n.fields = append(n.fields, newNode(f, out))
+	}
+	n.count = len(out.leaves) - n.first
+	n.shape = shapeOf(c)
+	return n
+}
+
+// shapeOf recognizes lists and maps by the structure that the specification asks for.
+func shapeOf(c *parquet.Column) shape {
+	if c.Leaf() || len(c.Columns()) != 1 || !c.Columns()[0].Repeated() {
+		return object
+	}
+	inner := c.Columns()[0]
+	switch {
+	case !inner.Leaf() && len(inner.Columns()) == 2 && inner.Columns()[0].Name() == "key" && inner.Columns()[0].Leaf():
+		return mapping
+	case !inner.Leaf() && len(inner.Columns()) == 1 && (inner.Name() == "list" || inner.Name() == "bag"):
+		return list
+	case inner.Name() == "array" || inner.Name() == "element":
+		return bareList
+	}
+	return object
+}
+
+var errLevels = errors.New("the file is corrupt: the levels of its columns do not fit together")
+
+// build returns the value of a node. values holds, for each of its leaves, the values of
+// the current row or item. def and rep are the levels of the node's parent.
+func (n *node) build(values [][]parquet.Value, def, rep int) (any, error) {
+	if len(values) != n.count || n.count == 0 || len(values[0]) == 0 {
+		return nil, errLevels
+	}
+	level := values[0][0].DefinitionLevel()
+	switch {
+	case n.optional:
+		if def++; level < def {
+			return nil, nil
+		}
+	case n.repeated:
+		def, rep = def+1, rep+1
+		if level < def {
+			return []any{}, nil
+		}
+		return n.items(values, def, rep)
+	}
+	return n.content(values, def, rep)
+}
+
+// items returns the items of a repeated node.
+func (n *node) items(values [][]parquet.Value, def, rep int) (any, error) {
+	var all []any
+	for len(values[0]) > 0 {
+		item := make([][]parquet.Value, len(values))
+		for i, v := range values {
+			end := 1
+			for end < len(v) && v[end].RepetitionLevel() > rep {
+				end++
+			}
+			if len(v) == 0 {
+				return nil, errLevels
+			}
+			item[i], values[i] = v[:end], v[end:]
+		}
+		v, err := n.content(item, def, rep)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// content returns the value of a node that is present.
+func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
+	if n.leaf != nil {
+		return n.leaf.kind.value(&values[0][0])
+	}
+	out := make(map[string]any, len(n.fields))
+	for _, f := range n.fields {
+		at := f.first - n.first
+		v, err := f.build(values[at:at+f.count:at+f.count], def, rep)
+		if err != nil {
+			return nil, err
+		}
+		out[f.name] = v
+	}
+	if n.shape == object {
+		return out, nil
+	}
+	items, ok := out[n.fields[0].name].([]any)
+	if !ok {
+		return nil, errLevels
+	}
+	switch n.shape {
+	case list:
+		name := n.fields[0].fields[0].name
+		for i, item := range items {
+			items[i] = item.(map[string]any)[name]
+		}
+	case mapping:
+		return n.mapOf(items), nil
+	}
+	return items, nil
+}
+
+// mapOf returns the object of a map's keys and values.
+func (n *node) mapOf(items []any) any {
+	pair := n.fields[0].fields
+	out := make(map[string]any, len(items))
+	for _, item := range items {
+		m := item.(map[string]any)
+		out[fmt.Sprint(m[pair[0].name])] = m[pair[1].name]
+	}
+	return out
+}

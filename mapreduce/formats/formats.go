@@ -1,0 +1,18 @@
+// Package formats lets a program's jobs read Parquet and Avro files.
+//
+//	mapreduce.Main(job, formats.Readers())
+//
+// Without it a program reads text, CSV, JSON lines and Hadoop's SequenceFiles.
+package formats
+
+import (
+	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/format/avro"
+	"github.com/slotwise/slotwise/internal/format/parquet"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// Readers returns the feature for reading Parquet and Avro files.
+func Readers() mapreduce.Feature {
+	return mapreduce.Feature{Formats: []*format.Format{parquet.Format(), avro.Format()}}
+}

@@ -120,7 +120,16 @@ func (l *Loop) report(troubles []string) {
 
 // step makes one decision and carries it out. It returns at the first error, and the next
 // step continues from the state that Fleet and Load then show.
+//
+// Load comes before Fleet, because a busy master may take long to answer. The readiness of
+// machines must be fresh when Scale follows: a worker that stops being ready in between may
+// be removed in place of the chosen one. An old Load is safe, since a drained worker gets
+// no work.
 func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, err error) {
+	in, err := l.Cluster.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
 	fleet, err := l.Provider.Fleet(ctx)
 	if err != nil {
 		return nil, err
@@ -133,10 +142,7 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 			trouble = append(trouble, m.Trouble)
 		}
 	}
-	out, err := l.decide(ctx, now, fleet)
-	if err != nil {
-		return trouble, err
-	}
+	out := l.decide(now, in, fleet)
 	if len(out.Exposed) > 0 {
 		trouble = append(trouble, fmt.Sprintf("no worker is given back until these are ready, because they hold work and would be removed first: %s",
 			strings.Join(out.Exposed[:min(len(out.Exposed), mostNames)], ", ")))
@@ -148,12 +154,8 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 	return trouble, l.carryOut(ctx, fleet, out)
 }
 
-// decide asks the scaler about the present fleet and cluster.
-func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet) (autoscale.Output, error) {
-	in, err := l.Cluster.Load(ctx)
-	if err != nil {
-		return autoscale.Output{}, err
-	}
+// decide asks the scaler about the load and the fleet.
+func (l *Loop) decide(now time.Duration, in autoscale.Input, fleet Fleet) autoscale.Output {
 	known := make(map[string]autoscale.Worker, len(in.Workers))
 	for _, w := range in.Workers {
 		known[w.Name] = w
@@ -164,7 +166,7 @@ func (l *Loop) decide(ctx context.Context, now time.Duration, fleet Fleet) (auto
 		w.Name, w.Marked, w.Unready = m.Name, m.Leaving, m.Unready
 		in.Workers = append(in.Workers, w)
 	}
-	return l.Scaler.Step(now, in), nil
+	return l.Scaler.Step(now, in)
 }
 
 // carryOut passes the scaler's decision to the provider and the cluster. A worker is

@@ -24,13 +24,18 @@ type fake struct {
 	fail    error
 }
 
-func (f *fake) Fleet(context.Context) (Fleet, error) {
+// start makes the machines that are missing.
+func (f *fake) start() {
 	for i := 0; len(f.fleet.Machines) < f.fleet.Replicas; i++ {
 		name := fmt.Sprintf("w%d", i)
 		if !slices.ContainsFunc(f.fleet.Machines, func(m Machine) bool { return m.Name == name }) {
 			f.fleet.Machines = append(f.fleet.Machines, Machine{Name: name})
 		}
 	}
+}
+
+func (f *fake) Fleet(context.Context) (Fleet, error) {
+	f.start()
 	out := f.fleet
 	out.Machines = slices.Clone(out.Machines)
 	return out, f.fail
@@ -54,6 +59,7 @@ func (f *fake) Mark(_ context.Context, name string, leaving bool) error {
 }
 
 func (f *fake) Load(context.Context) (autoscale.Input, error) {
+	f.start()
 	in := autoscale.Input{Demand: autoscale.Slots{f.demand, 0}}
 	for _, m := range f.fleet.Machines {
 		in.Workers = append(in.Workers, autoscale.Worker{Name: m.Name, Registered: true, Drained: f.drained[m.Name], Running: f.running[m.Name], Slots: autoscale.Slots{2, 1}})

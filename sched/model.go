@@ -168,6 +168,7 @@ type (
 	//	RunningOn(task, slot Kind) int      running attempts of a kind that occupy slots of a kind
 	//	Occupied(k Kind) int                slots that running attempts of a kind occupy
 	//	OccupiedOn(task, slot Kind) int     slots of a kind that attempts of a kind occupy
+	//	MapOutputs(node int32) int          outputs of finished maps on a node that reduces may still read
 	//	Tally() Tally                       all counts at once
 	//	Seats() int                         length that a table indexed by Job.Seat needs
 	JobList = job.List

@@ -22,6 +22,7 @@ var spellings = map[string][]string{
 	"balances":            {"ann:10,bob:0.5"},
 	"features":            {"load, cpu"},
 	"timers":              {"90s,5m"},
+	"cutoffs":             {"90s,5m"},
 	"capacities":          {".1, 0.2,0.7"},
 	"lend-mode":           {"poolindependent"},
 	"sepb-fraction":       {"0.29", "1e-9"},

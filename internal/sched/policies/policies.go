@@ -37,6 +37,9 @@ const learningPaper = "Dhok and Varma, Using Pattern Classification for Task Ass
 // srptPaper proves that srpt is optimal on one server.
 const srptPaper = "Schrage, A Proof of the Optimality of the Shortest Remaining Processing Time Discipline, 1968"
 
+// sitaPaper introduces SITA-E.
+const sitaPaper = "Harchol-Balter, Crovella, Murta, On Choosing a Task Assignment Policy for a Distributed Server System, 1999"
+
 // tagsPaper is where statictags and dynamictags come from.
 const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
 
@@ -72,6 +75,8 @@ var rows = []sched.Row{
 		Slots: "static", Order: "srpt", Place: "greedy", Speculate: "gap"},
 	{Name: "psjf", Summary: "reference with known sizes: the job with the least work in all goes first", Paper: srptPaper,
 		Slots: "static", Order: "psjf", Place: "greedy", Speculate: "gap"},
+	{Name: "sita", Summary: "reference with known sizes: short jobs apart from long ones from the start", Paper: sitaPaper,
+		Slots: "static", Order: "sita", Place: "greedy", Speculate: "gap"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -116,6 +121,8 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: tags.StaticParams(), New: tags.ReadStatic},
 	{Name: "tags-dynamic", Summary: "by size: slots in partitions, the largest jobs move on where sizes vary much", Paper: tagsPaper,
 		Params: tags.DynamicParams(), New: tags.ReadDynamic},
+	{Name: "sita", Summary: "reference: size partitions by sizes that only a simulation knows", Paper: sitaPaper,
+		Params: tags.SITAParams(), New: tags.ReadSITA},
 }
 
 var placeParts = []sched.Part[sched.Place]{

@@ -40,14 +40,31 @@ func (f *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	return text
 }
 
-// refreshShares computes the shares for a query. It leaves them alone if
-// decisions depend on the values of the last update, because a query must not
-// change decisions.
+// sharesKey is all that the shares depend on. The counts of tasks are in it because the policy
+// is not told when a finished map must run again.
+type sharesKey struct {
+	changes int64
+	tally   job.Tally
+	slots   [job.Kinds]int
+}
+
+// refreshShares computes the shares for a query, unless nothing has changed since the last
+// one: an explanation of every waiting job computes them once. It leaves them alone if
+// decisions depend on the values of the last update, because a query must not change
+// decisions.
 func (f *Order) refreshShares() {
 	f.refreshAdmitted()
-	if !f.cfg.StaleDemand && !f.cfg.SizeWeight {
-		f.share()
+	if f.cfg.StaleDemand || f.cfg.SizeWeight {
+		return
 	}
+	if f.view != nil {
+		now := sharesKey{f.changes, f.view.Jobs().Tally(), [job.Kinds]int{f.view.Nodes().Slots(job.Map), f.view.Nodes().Slots(job.Reduce)}}
+		if now == f.shared {
+			return
+		}
+		f.shared = now
+	}
+	f.share()
 }
 
 // Share describes what a pool or job demands, is due and runs. All but Running

@@ -45,6 +45,8 @@ type Order struct {
 	admissionStale bool           // the set of runnable jobs must be computed again
 	jobsLimited    bool           // some pool or user has a limit on running jobs
 	ended          []Share        // shares of jobs that ended since the last update
+	changes        int64          // changes of jobs, tasks and limits that the policy was told of
+	shared         sharesKey      // when a query last computed the shares
 }
 
 var (
@@ -224,6 +226,7 @@ func priorityFactor(p job.Priority) float64 {
 
 // JobAdded implements sched.JobWatcher.
 func (f *Order) JobAdded(j *job.Job) {
+	f.changes++
 	f.now = max(f.now, j.Submitted())
 	p := f.pool(j.Pool())
 	x := &member{job: j}
@@ -260,6 +263,7 @@ func (x *member) refresh(cfg *Config) {
 
 // JobRemoved implements sched.JobWatcher.
 func (f *Order) JobRemoved(j *job.Job) {
+	f.changes++
 	x := f.jobs[j.Seat()]
 	f.jobs[j.Seat()] = nil
 	f.ended = append(f.ended, x.shares()...)
@@ -303,6 +307,7 @@ func (f *Order) dropIfUnused(p *pool) {
 
 // JobChanged implements sched.ChangeWatcher.
 func (f *Order) JobChanged(j *job.Job, c sched.Change) {
+	f.changes++
 	x := f.jobs[j.Seat()]
 	if c == sched.PoolChanged {
 		runnable := x.runnable
@@ -331,6 +336,7 @@ func (f *Order) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -a.Wid
 // count adds by to the slots that the attempt's pool uses.
 func (f *Order) count(a *job.Attempt, by int, now time.Duration) {
 	f.now = now
+	f.changes++
 	x := f.jobs[a.Job().Seat()]
 	x.pool.side[a.Kind()].running += by
 	f.rank(x, a.Kind())
@@ -435,6 +441,7 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	f.changes++
 	f.cfg.Pools, f.jobsLimited = a, a.limitsJobs()
 	for _, p := range f.pools {
 		p.limits = a.Pool(p.name)

@@ -77,6 +77,16 @@ func TestRealJobs(t *testing.T) {
 	}
 }
 
+// TestTinyJobs runs jobs of a few tiny maps.
+func TestTinyJobs(t *testing.T) {
+	out := bench(t, "-tiny", "20", "-rounds", "1")
+	for _, want := range []string{"| pi, 10 points a map | 20 |", "| streaming, cat of a line a map | 20 |"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}
+
 // TestChecks shows that a failed job, a missing task and a task that ran twice are
 // errors.
 func TestChecks(t *testing.T) {

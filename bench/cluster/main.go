@@ -2,6 +2,7 @@
 //
 //	go run ./bench/cluster              1,000 pretended workers and 200 jobs on one master
 //	go run ./bench/cluster -wordcount   jobs on 1 master and 2 workers against slotwise run
+//	go run ./bench/cluster -tiny 2000   tiny maps a second on 1 master and 2 workers
 //
 // The first form loads a master. The workers are clients, in processes of their
 // own, that speak the whole protocol but run nothing: an attempt takes some time,
@@ -12,6 +13,9 @@
 // The second form runs the same jobs on the same inputs with the same memory and
 // slots, on a cluster and in one process, in turns. The median of the ratios
 // counts.
+//
+// The third form runs jobs of many maps that do almost nothing, so that the cost of
+// starting attempts shows.
 //
 // -cpuprofile writes a processor profile of the master.
 package main
@@ -35,6 +39,7 @@ import (
 type settings struct {
 	load      loadPlan
 	wordcount bool
+	tiny      int // maps of a tiny job; 0 measures something else
 	rounds    int
 	quick     int    // rounds of the small job, whose response time is measured
 	size      int64  // bytes of input of a real job
@@ -64,6 +69,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&s.load.Task, "task", 2*time.Second, "mean time of a task")
 	f.StringVar(&s.load.Policy, "policy", "fair", "policy of the master")
 	f.BoolVar(&s.wordcount, "wordcount", false, "measure real jobs on two workers instead")
+	f.IntVar(&s.tiny, "tiny", 0, "measure jobs of this many tiny maps on two workers instead")
 	f.IntVar(&s.rounds, "rounds", 3, "rounds of real jobs")
 	f.IntVar(&s.quick, "quick", 10, "rounds of the small job")
 	f.Int64Var(&s.size, "size", 1<<30, "bytes of input of a real job")
@@ -75,7 +81,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		return nil, err
 	}
 	l := s.load
-	if f.NArg() > 0 || min(l.Workers, l.Processes, l.Jobs, l.Maps, s.rounds, s.quick) < 1 || l.Reduces < 0 || l.Task <= 0 || s.size < 1 {
+	if f.NArg() > 0 || min(l.Workers, l.Processes, l.Jobs, l.Maps, s.rounds, s.quick) < 1 || min(l.Reduces, s.tiny) < 0 || l.Task <= 0 || s.size < 1 {
 		return nil, errors.New("all numbers must be positive, and no arguments are allowed after the flags")
 	}
 	return s, nil
@@ -100,6 +106,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	fmt.Fprintf(stdout, "%d cores; load averages at the start: %s\n\n", runtime.NumCPU(), harness.Load())
+	if s.tiny > 0 {
+		return tinyJobs(ctx, s, stdout, stderr)
+	}
 	if s.wordcount {
 		return realJobs(ctx, s, stdout, stderr)
 	}

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -109,4 +110,41 @@ func (c pairCodec[A, B]) Decode(b []byte) (v Pair[A, B], err error) {
 	}
 	v.Second, err = c.second.Decode(second)
 	return v, err
+}
+
+// Descending returns a codec with the reverse order of c's. Reducers see its keys from
+// the greatest to the least, and total order writes them so. Any codec can be reversed,
+// also in a part of a pair: PairCode(StringCode, Descending(Int64Code)) orders by name,
+// and the records of a name by their numbers from the greatest. Keys of three fields are
+// pairs whose second part is a pair.
+func Descending[T any](c Codec[T]) Codec[T] { return descendingCodec[T]{c} }
+
+type descendingCodec[T any] struct{ ascending Codec[T] }
+
+// Append inverts the bits of the encoding of a pair with an empty second part. The end
+// mark of the first part makes no encoding the beginning of another one, so inverting
+// reverses their order also where one value is a prefix of another, as "a" of "ab".
+func (c descendingCodec[T]) Append(b []byte, v T) []byte {
+	var room [64]byte
+	start := len(b)
+	b = AppendPair(b, c.ascending.Append(room[:0], v), nil)
+	invert(b[start:])
+	return b
+}
+
+func (c descendingCodec[T]) Decode(b []byte) (v T, err error) {
+	b = bytes.Clone(b)
+	invert(b)
+	value, rest, ok := CutPair(b)
+	if !ok || len(rest) > 0 {
+		return v, fmt.Errorf("%q is not the encoding of a descending key", b)
+	}
+	return c.ascending.Decode(value)
+}
+
+// invert inverts all bits of b.
+func invert(b []byte) {
+	for i := range b {
+		b[i] = ^b[i]
+	}
 }

@@ -66,10 +66,14 @@ func (j *Job) validate() error {
 		return errors.New("settings Synthetic and Sources exclude each other")
 	case j.Reduces < 0:
 		return fmt.Errorf("Reduces is %d; it must not be negative", j.Reduces)
+	case j.Synthetic < 0:
+		return fmt.Errorf("Synthetic is %d; it must not be negative", j.Synthetic)
+	case j.Output.Kind == KeyValueKind:
+		return errors.New("the format KeyValue is for input only; as output Text writes key TAB value")
 	}
-	for _, s := range j.Sources {
+	for i, s := range j.Sources {
 		if s.Mapper == nil {
-			return errors.New("a source in Sources has no Mapper")
+			return fmt.Errorf("Sources[%d].Mapper is missing", i)
 		}
 	}
 	for _, f := range append([]Format{j.Input, j.Output}, sourceFormats(j.Sources)...) {
@@ -130,6 +134,9 @@ type boundBlockMapper struct {
 func bindMapper(newMapper func() Mapper) func(*engine.Task, engine.Sink) (engine.Mapper, error) {
 	return func(t *engine.Task, s engine.Sink) (engine.Mapper, error) {
 		m := newMapper()
+		if m == nil {
+			return nil, errors.New("the function Mapper of the job or of a source returned nil")
+		}
 		out := &Emitter{sink: s, task: &Task{t}}
 		if err := start(m, out); err != nil {
 			return nil, err
@@ -157,6 +164,9 @@ type boundReducer struct {
 func bindReducer(newReducer func() Reducer) func(*engine.Task, engine.Sink) (engine.Reducer, error) {
 	return func(t *engine.Task, s engine.Sink) (engine.Reducer, error) {
 		r := newReducer()
+		if r == nil {
+			return nil, errors.New("the function Reducer or Combiner of the job returned nil")
+		}
 		out := &Emitter{sink: s, task: &Task{t}}
 		if err := start(r, out); err != nil {
 			return nil, err

@@ -62,6 +62,17 @@ func (t *Task) Reduces() int { return t.t.Reduces }
 // a reduce.
 func (t *Task) InputFile() string { return t.t.InputFile() }
 
+// RecordKey returns the whole key of the value that a reducer has last received, and nil
+// in a map. With [Job.SameGroup] the keys of a group differ: Reduce is called with the
+// first one, and RecordKey has, in a range over the values, the one of each value. It is
+// valid until the next value.
+func (t *Task) RecordKey() []byte {
+	if t.t.RecordKey == nil {
+		return nil
+	}
+	return t.t.RecordKey()
+}
+
 // Int64 decodes a value emitted by [Emitter.Add], or a key made by
 // [AppendInt64]. It panics if b is shorter than eight bytes.
 func Int64(b []byte) int64 { return kv.Int64(b) }

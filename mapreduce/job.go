@@ -68,6 +68,9 @@ type Job struct {
 
 // Source is an input with its own mapper.
 type Source struct {
+	// Name, if set, is what users call the input: [Main] takes --input NAME=PATH, and
+	// [Options].NamedInputs has its files. A source with a name needs a file.
+	Name   string
 	Inputs []string // files, directories or globs
 	Input  Format
 	Mapper func() Mapper

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/console"
@@ -35,20 +36,26 @@ type Feature = feature.Feature
 var errNoClient = errors.New("it has no cluster client: pass remote.Client() of package mapreduce/remote to mapreduce.Main or mapreduce.RunAttempt")
 
 // Main is the main function of a program that runs one job. It reads flags
-// (-input, -output, -memory, …; -help lists them), runs the job on this machine,
+// (--input, --output, --memory, …; --help lists them), runs the job on this machine,
 // prints progress and counters on standard error, and exits with one of the exit
 // codes above. The first interrupt kills the job and removes its output; the
-// second one exits at once.
+// second one exits at once. [Source].Name lets users name several inputs.
 //
-// With the feature remote.Client() the flag -master runs the job on a cluster.
+// With the feature remote.Client() the flag --master runs the job on a cluster.
 // Its workers run this same program for each task: what the program does before
-// it calls Main happens for each task, and j must not depend on arguments.
+// it calls Main happens for each task, and j must not depend on arguments. A job with
+// parameters is an [App]; see [MainApp].
 func Main(j *Job, features ...Feature) {
-	RunAttempt(func(string) (*App, error) {
-		return &App{Job: func(Params) (*Job, error) { return j, nil }}, nil
-	}, features...)
-	ctx, stop := console.Interruptible(context.Background(), j.Name, os.Stderr)
-	code := runMain(ctx, j, features, os.Args[1:], os.Stderr)
+	MainApp(&App{Name: j.Name, Job: func(Params) (*Job, error) { return j, nil }}, features...)
+}
+
+// MainApp is the main function of a program that runs one app. Each of the app's
+// parameters is a flag, and the app's functions get the values, also on the workers of
+// a cluster. Otherwise it does what [Main] does.
+func MainApp(a *App, features ...Feature) {
+	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
+	ctx, stop := console.Interruptible(context.Background(), a.Name, os.Stderr)
+	code := runMain(ctx, a, features, os.Args[1:], os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -68,7 +75,7 @@ func (l *list) Set(s string) error {
 // mainFlags declares the flags of [Main] without the flags of the cluster client.
 func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated")
+	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated; NAME=PATH for a job with several inputs")
 	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
 	f.Var((*list)(&o.Exclude), "exclude", "`glob` of file names to leave out; may be repeated")
 	f.StringVar(&o.Output, "output", "", "`directory` to write")
@@ -95,21 +102,81 @@ func clusterFlags(f *flag.FlagSet, cluster *feature.Cluster) (connect func() (fe
 	return func() (feature.Remote, error) { return nil, nil }
 }
 
-// runMain is Main without the process around it. It returns the exit code.
-func runMain(ctx context.Context, j *Job, features []Feature, args []string, stderr io.Writer) int {
+// appFlags declares a flag for each parameter of the app. The flags set the values that
+// it returns.
+func appFlags(f *flag.FlagSet, a *App) (Params, error) {
+	given := Params{}
+	for _, p := range a.Params {
+		if f.Lookup(p.Name) != nil {
+			return nil, fmt.Errorf("the app's parameter %s has the name of a flag that every program has", p.Name)
+		}
+		f.Var(&param{given, p.Name, p.Default}, p.Name, p.Help)
+	}
+	return given, nil
+}
+
+// param is the flag of a parameter.
+type param struct {
+	given    Params
+	name     string
+	fallback string
+}
+
+// String returns the value.
+func (p *param) String() string {
+	if p.given == nil { // package flag makes a zero value to learn what the default is
+		return ""
+	}
+	if v, ok := p.given[p.name]; ok {
+		return v
+	}
+	return p.fallback
+}
+
+// Set sets the value.
+func (p *param) Set(v string) error {
+	p.given[p.name] = v
+	return nil
+}
+
+// printFlags prints the flags with two dashes, as the slotwise command has them. Package
+// flag accepts one dash, too.
+func printFlags(w io.Writer, f *flag.FlagSet) {
+	f.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		if value != "" {
+			value = " " + value
+		}
+		fmt.Fprintf(w, "  --%s%s\n    \t%s", f.Name, value, usage)
+		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
+			fmt.Fprintf(w, " (default %s)", f.DefValue)
+		}
+		fmt.Fprintln(w)
+	})
+}
+
+// runMain is MainApp without the process around it. It returns the exit code.
+func runMain(ctx context.Context, a *App, features []Feature, args []string, stderr io.Writer) int {
 	o := Options{Features: features}
-	set, err := feature.Combine(features)
-	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
+	misuse := func(err error) int {
+		fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
 		return ExitMisuse
 	}
+	set, err := feature.Combine(features)
+	if err != nil {
+		return misuse(err)
+	}
 	var quiet bool
-	f := mainFlags(j.Name, &o, &quiet)
+	f := mainFlags(a.Name, &o, &quiet)
 	connect := clusterFlags(f, set.Cluster)
+	given, err := appFlags(f, a)
+	if err != nil {
+		return misuse(err)
+	}
 	f.SetOutput(stderr)
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "usage: %s -input PATH -output DIR [flags]\n\n", j.Name)
-		f.PrintDefaults()
+		fmt.Fprintf(stderr, "usage: %s --input PATH --output DIR [flags]\n\n", a.Name)
+		printFlags(stderr, f)
 	}
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -117,20 +184,20 @@ func runMain(ctx context.Context, j *Job, features []Feature, args []string, std
 		}
 		return ExitMisuse
 	}
-	if why := missing(j, &o, f.Args()); why != "" {
-		fmt.Fprintf(stderr, "%s: %s (-help lists the flags)\n", j.Name, why)
-		return ExitMisuse
+	if err := checkMain(a, given, &o, f.Args()); err != nil {
+		return misuse(fmt.Errorf("%w (--help lists the flags)", err))
 	}
 	if !quiet {
 		o.Progress = progressLines(stderr)
 	}
 	if o.Remote, err = connect(); err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
-		return ExitMisuse
+		return misuse(err)
 	}
-	r, err := runMainJob(ctx, j, o)
-	if r != nil && !quiet {
-		r.Summary(stderr)
+	results, err := RunApp(ctx, a, given, o)
+	for _, r := range results {
+		if !quiet {
+			r.Summary(stderr)
+		}
 	}
 	switch {
 	case err == nil && quiet:
@@ -139,38 +206,72 @@ func runMain(ctx context.Context, j *Job, features []Feature, args []string, std
 		fmt.Fprintf(stderr, "output: %s\n", o.Output)
 		return ExitOK
 	case ctx.Err() != nil:
-		fmt.Fprintf(stderr, "%s: interrupted\n", j.Name)
+		fmt.Fprintf(stderr, "%s: interrupted\n", a.Name)
 		return ExitInterrupted
+	case len(results) == 0:
+		return misuse(err)
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", j.Name, err)
-	if r == nil {
-		return ExitMisuse
-	}
+	fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
 	return ExitFailed
 }
 
-// runMainJob runs the job of Main, which this program builds again on workers.
-func runMainJob(ctx context.Context, j *Job, o Options) (*Result, error) {
-	p, err := newPlanner(ctx, &o)
-	if err != nil {
-		return nil, err
+// checkMain returns an error for a command line that lacks a flag or has arguments. It
+// moves inputs with the name of a source from o.Inputs to o.NamedInputs.
+func checkMain(a *App, given Params, o *Options, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q: files and directories follow --input or --output", args[0])
 	}
-	r, err := p.run(ctx, j, &feature.Recipe{App: j.Name}, o)
-	return r, errors.Join(err, p.target.Close())
+	params, err := a.Check(given)
+	if err != nil {
+		return err
+	}
+	reads := true
+	if a.Job != nil {
+		j, err := a.Job(params)
+		if err != nil {
+			return err
+		}
+		if err := nameInputs(j, o); err != nil {
+			return err
+		}
+		reads = j.Synthetic == 0 && j.Mapper != nil
+	}
+	switch {
+	case len(o.Inputs) == 0 && reads:
+		return errors.New("--input is missing")
+	case o.Output == "":
+		return errors.New("--output is missing")
+	}
+	return nil
 }
 
-// missing returns an error message for a command line that lacks a flag or has
-// arguments, or "".
-func missing(j *Job, o *Options, args []string) string {
-	switch {
-	case len(args) > 0:
-		return fmt.Sprintf("%q: files and directories follow -input or -output", args[0])
-	case len(o.Inputs) == 0 && j.Synthetic == 0 && j.Mapper != nil:
-		return "-input is missing"
-	case o.Output == "":
-		return "-output is missing"
+// nameInputs finds the sources that inputs of the form NAME=PATH belong to, if the job has
+// sources with names.
+func nameInputs(j *Job, o *Options) error {
+	var names []string
+	for _, s := range j.Sources {
+		if s.Name != "" {
+			names = append(names, s.Name)
+		}
 	}
-	return ""
+	if len(names) == 0 {
+		return nil
+	}
+	var plain []string
+	o.NamedInputs = map[string][]string{}
+	for _, in := range o.Inputs {
+		name, path, named := strings.Cut(in, "=")
+		switch {
+		case named && slices.Contains(names, name):
+			o.NamedInputs[name] = append(o.NamedInputs[name], path)
+		case j.Mapper == nil:
+			return fmt.Errorf("--input %s: want NAME=PATH, with one of the names %s", in, strings.Join(names, ", "))
+		default:
+			plain = append(plain, in)
+		}
+	}
+	o.Inputs = plain
+	return checkNames(j.Sources, o.NamedInputs)
 }
 
 // progressLines returns a progress function that prints a line from time to

@@ -3,19 +3,22 @@ package mapreduce
 import (
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/feature"
 )
 
-// A program without the cluster client refuses -master, and the error names the package
+// A program without the cluster client refuses --master, and the error names the package
 // to import. A program with the client has the flags of the cluster.
 func TestMainMaster(t *testing.T) {
-	job := &Job{Name: "j", Mapper: IdentityMapper}
-	args := []string{"-input", "in", "-output", t.TempDir() + "/out", "-master", "localhost:1"}
+	app := &App{Name: "j", Job: func(Params) (*Job, error) { return &Job{Name: "j", Mapper: IdentityMapper}, nil }}
+	args := []string{"--input", "in", "--output", t.TempDir() + "/out", "--master", "localhost:1"}
 	var said strings.Builder
-	if code := runMain(t.Context(), job, nil, args, &said); code != ExitMisuse || !strings.Contains(said.String(), "pass remote.Client() of package mapreduce/remote") {
+	if code := runMain(t.Context(), app, nil, args, &said); code != ExitMisuse || !strings.Contains(said.String(), "pass remote.Client() of package mapreduce/remote") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	var master string
@@ -26,7 +29,67 @@ func TestMainMaster(t *testing.T) {
 		},
 	}}
 	said.Reset()
-	if code := runMain(t.Context(), job, []Feature{client}, args, &said); code != ExitMisuse || master != "localhost:1" || !strings.Contains(said.String(), "no such master") {
+	if code := runMain(t.Context(), app, []Feature{client}, args, &said); code != ExitMisuse || master != "localhost:1" || !strings.Contains(said.String(), "no such master") {
 		t.Errorf("exit code %d, master %q: %s", code, master, &said)
+	}
+}
+
+// The parameters of an app are flags, sources with names are inputs with names, and wrong
+// command lines name what is wrong.
+func TestMainApp(t *testing.T) {
+	dir := t.TempDir()
+	left, right := filepath.Join(dir, "left.txt"), filepath.Join(dir, "right.txt")
+	if err := errors.Join(os.WriteFile(left, []byte("1\tann\n2\tbob\n"), 0o666), os.WriteFile(right, []byte("1\ttea\n1\trice\n3\tsalt\n"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	join := Join[string, string, string]{Key: StringCode, Left: StringCode, Right: StringCode}
+	pass := func(key, value []byte, out *TypedEmitter[string, string]) error {
+		out.Put(string(key), string(value))
+		return nil
+	}
+	app := &App{
+		Name:   "buys",
+		Params: []Param{{Name: "verb", Default: "buys", Help: "`word` between the two"}},
+		Job: func(p Params) (*Job, error) {
+			return &Job{
+				Name: "buys",
+				Sources: []Source{
+					{Name: "left", Input: KeyValue, Mapper: join.LeftMapper(pass)},
+					{Name: "right", Input: KeyValue, Mapper: join.RightMapper(pass)},
+				},
+				Reducer: join.Inner(func(_, who, what string, out *Emitter) error {
+					out.Emit(nil, []byte(who+" "+p.Get("verb")+" "+what))
+					return nil
+				}),
+			}, nil
+		},
+	}
+	out := filepath.Join(dir, "out")
+	base := []string{"--output", out, "--reduces", "1", "--workers", "1", "--quiet"}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--input", "left=" + left, "--input", "right=" + right, "--verb", "eats"}, ExitOK, ""},
+		{[]string{"--input", "left=" + left}, ExitMisuse, "the input right is missing: --input right=PATH"},
+		{[]string{"--input", left}, ExitMisuse, "want NAME=PATH, with one of the names left, right"},
+		{[]string{"--input", "left=" + left, "--input", "right=" + right, "--reduces", "-1"}, ExitMisuse, "Options.Reduces is -1"},
+		{[]string{"--help"}, ExitOK, "  --verb word\n"},
+		{[]string{"--nonsense"}, ExitMisuse, "nonsense"},
+	} {
+		var said strings.Builder
+		if code := runMain(t.Context(), app, nil, append(slices.Clone(base), c.args...), &said); code != c.code || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%q: exit code %d, want %d with %q:\n%s", c.args, code, c.code, c.want, &said)
+		}
+	}
+	part, err := os.ReadFile(filepath.Join(out, "part-r-00000"))
+	if err != nil || string(part) != "ann eats tea\nann eats rice\n" {
+		t.Errorf("%v\n%s", err, part)
+	}
+	taken := &App{Name: "x", Params: []Param{{Name: "input"}}}
+	var said strings.Builder
+	if code := runMain(t.Context(), taken, nil, nil, &said); code != ExitMisuse || !strings.Contains(said.String(), "parameter input has the name of a flag") {
+		t.Errorf("exit code %d: %s", code, &said)
 	}
 }

@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"time"
 
@@ -22,6 +23,9 @@ type Options struct {
 	// this order; empty means all. docs/formats/input.md describes both.
 	Format  string
 	Columns []string
+	// NamedInputs are further files, directories or globs of the job's sources, by
+	// [Source].Name.
+	NamedInputs map[string][]string
 
 	// Output is the directory to write. It must not exist or must be empty. With
 	// Overwrite the job replaces it, once it has succeeded.
@@ -82,6 +86,25 @@ type Options struct {
 	Stderr io.Writer
 
 	chainDir string // directory of the chain's intermediate outputs; "" outside a chain
+}
+
+// check returns an error that names a field whose value is invalid.
+func (o *Options) check() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"Reduces", int64(o.Reduces)}, {"SplitSize", o.SplitSize}, {"MaxAttempts", int64(o.MaxAttempts)},
+		{"Cluster.Workers", int64(o.Cluster.Workers)}, {"Cluster.Memory", o.Cluster.Memory},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("Options.%s is %d; it must not be negative", f.name, f.value)
+		}
+	}
+	if o.SlowStart != nil && !(*o.SlowStart >= 0 && *o.SlowStart <= 1) {
+		return fmt.Errorf("Options.SlowStart is %g; want a fraction from 0 to 1", *o.SlowStart)
+	}
+	return nil
 }
 
 // outages returns the bounds of waits for servers.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine"
@@ -204,9 +206,12 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 		}
 		sources = append([]Source{{Inputs: o.Inputs, Input: j.Input}}, sources...)
 	}
+	if err := checkNames(sources, o.NamedInputs); err != nil {
+		return nil, err
+	}
 	for i, s := range sources {
 		var own, given []string
-		for _, path := range s.Inputs {
+		for _, path := range slices.Concat(s.Inputs, o.NamedInputs[s.Name]) {
 			uri, err := p.target.URI(path)
 			if err != nil {
 				return nil, err
@@ -262,6 +267,29 @@ func (o *Options) rows() (*format.Spec, error) {
 		return nil, fmt.Errorf("the input format: %w", err)
 	}
 	return spec, nil
+}
+
+// checkNames returns an error for a named input without a source, and for a source with a
+// name that has no input.
+func checkNames(sources []Source, named map[string][]string) error {
+	known := map[string]bool{}
+	var names []string
+	for _, s := range sources {
+		if s.Name == "" {
+			continue
+		}
+		if len(s.Inputs)+len(named[s.Name]) == 0 {
+			return fmt.Errorf("the input %s is missing: --input %s=PATH, or Options.NamedInputs", s.Name, s.Name)
+		}
+		known[s.Name] = true
+		names = append(names, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !known[name] {
+			return fmt.Errorf("the job has no input called %q; its inputs are %q", name, names)
+		}
+	}
+	return nil
 }
 
 // reduces returns the number of reduce tasks: the user's choice, else the job's,

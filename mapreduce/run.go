@@ -41,6 +41,9 @@ type planner struct {
 // newPlanner starts the in-process cluster or connects to the remote one. The
 // caller closes the planner's target.
 func newPlanner(ctx context.Context, o *Options) (*planner, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	set, err := feature.Combine(o.Features)
 	if err != nil {
 		return nil, err

@@ -8,13 +8,14 @@ import (
 // Codes holds the codecs for the keys and values that a job's maps emit. Its
 // methods turn typed functions into mappers and reducers:
 //
-//	codes := mapreduce.Codes[string, float64]{mapreduce.StringCode, mapreduce.Float64Code}
+//	codes := mapreduce.Codes[string, float64]{Key: mapreduce.StringCode, Value: mapreduce.Float64Code}
 //	job := &mapreduce.Job{
 //		Mapper:  codes.Mapper(func(_, line []byte, out *mapreduce.TypedEmitter[string, float64]) error { … }),
 //		Reducer: codes.Reducer(func(key string, values iter.Seq[float64], out *mapreduce.Emitter) error { … }),
 //	}
 //
-// The layer is thin: each task encodes records in one buffer and emits the bytes.
+// The layer is thin: each task encodes records in one buffer and emits the bytes. Tasks
+// of a job whose codes lack a codec fail with an error that names the field.
 type Codes[K, V any] struct {
 	Key   Codec[K]
 	Value Codec[V]
@@ -48,6 +49,9 @@ func (e *TypedEmitter[K, V]) Put(key K, value V) {
 // Mapper returns a value for [Job.Mapper]. All tasks share the function and call it
 // concurrently.
 func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
+	if err := c.missing(); err != nil {
+		return failingMapper(err)
+	}
 	return func() Mapper {
 		typed := &TypedEmitter[K, V]{codes: c}
 		return MapperFunc(func(key, value []byte, out *Emitter) error {
@@ -60,6 +64,9 @@ func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
 // Reducer returns a value for [Job.Reducer]. All tasks share the function and call
 // it concurrently.
 func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
+	if err := c.missing(); err != nil {
+		return failingReducer(err)
+	}
 	return func() Reducer {
 		return ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *Emitter) error {
 			return c.reduce(key, values, func(k K, vs iter.Seq[V]) error { return r(k, vs, out) })
@@ -70,6 +77,9 @@ func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
 // Combiner returns a value for [Job.Combiner]. All tasks share the function and
 // call it concurrently.
 func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer {
+	if err := c.missing(); err != nil {
+		return failingReducer(err)
+	}
 	return func() Reducer {
 		typed := &TypedEmitter[K, V]{codes: c}
 		return ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *Emitter) error {
@@ -77,6 +87,11 @@ func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer {
 			return c.reduce(key, values, func(k K, vs iter.Seq[V]) error { return r(k, vs, typed) })
 		})
 	}
+}
+
+// missing returns an error that names a field without a codec.
+func (c Codes[K, V]) missing() error {
+	return missingCodec("Codes", "Key", c.Key == nil, "Value", c.Value == nil)
 }
 
 // reduce decodes a key and its values for f.

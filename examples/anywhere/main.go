@@ -1,8 +1,8 @@
 // Command anywhere counts words like the README's example, on more storage and
 // more machines: it names the features of package mapreduce that it needs.
 //
-//	go run ./examples/anywhere -input hdfs://namenode/books -output s3://bucket/counts
-//	go run ./examples/anywhere -input hdfs://namenode/books -output hdfs://namenode/counts -master master:7077
+//	go run ./examples/anywhere --input hdfs://namenode/books --output s3://bucket/counts
+//	go run ./examples/anywhere --input hdfs://namenode/books --output hdfs://namenode/counts --master master:7077
 //
 // Each feature adds its libraries to the program: a program without features
 // reads and writes local files on one machine and is a fraction of the size.

@@ -89,6 +89,7 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 		return err
 	}
 	g := merge.NewGroups(in, t.Program.SameGroup)
+	t.Task.RecordKey = g.RecordKey
 	g.Watch(func(read int64) error {
 		t.Task.Meter.Done.Store(read)
 		if err := sink.err(); err != nil {

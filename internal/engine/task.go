@@ -32,6 +32,10 @@ type Task struct {
 	// bytes. The attempt's goroutine sets it before each call of MapBlock.
 	BlockOffset int64
 
+	// RecordKey returns the key of the record whose value a reducer has last received. It
+	// is nil outside a reduce. The key is valid until the next value.
+	RecordKey func() []byte
+
 	file atomic.Pointer[string]
 }
 

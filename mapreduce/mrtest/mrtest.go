@@ -139,6 +139,8 @@ func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error)
 	if err != nil {
 		return nil, err
 	}
+	var current []byte
+	t.RecordKey = func() []byte { return current }
 	for len(in) > 0 {
 		n := 1
 		for n < len(in) && same(in[n-1].Key, in[n].Key) {
@@ -147,11 +149,13 @@ func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error)
 		group := in[:n]
 		values := func(yield func([]byte) bool) {
 			for _, r := range group {
+				current = r.Key
 				if !yield(r.Value) {
 					return
 				}
 			}
 		}
+		current = group[0].Key
 		if err := r.Reduce(group[0].Key, values); err != nil {
 			return nil, err
 		}

@@ -149,11 +149,11 @@ func bindMapper(newMapper func() Mapper) func(*engine.Task, engine.Sink) (engine
 	}
 }
 
-func (b *boundMapper) Map(key, value []byte) error { return b.m.Map(key, value, b.out) }
+func (b *boundMapper) Map(key, value []byte) error { return userError(b.m.Map(key, value, b.out)) }
 
 func (b *boundMapper) Close() error { return finish(b.m, b.out) }
 
-func (b *boundBlockMapper) MapBlock(block []byte) error { return b.b.MapBlock(block, b.out) }
+func (b *boundBlockMapper) MapBlock(block []byte) error { return userError(b.b.MapBlock(block, b.out)) }
 
 // boundReducer joins a Reducer and its emitter into an engine.Reducer.
 type boundReducer struct {
@@ -176,21 +176,29 @@ func bindReducer(newReducer func() Reducer) func(*engine.Task, engine.Sink) (eng
 }
 
 func (b *boundReducer) Reduce(key []byte, values iter.Seq[[]byte]) error {
-	return b.r.Reduce(key, values, b.out)
+	return userError(b.r.Reduce(key, values, b.out))
 }
 
 func (b *boundReducer) Close() error { return finish(b.r, b.out) }
 
 func start(x any, out *Emitter) error {
 	if s, ok := x.(Starter); ok {
-		return s.Start(out.task)
+		return userError(s.Start(out.task))
 	}
 	return nil
 }
 
 func finish(x any, out *Emitter) error {
 	if f, ok := x.(Finisher); ok {
-		return f.Finish(out)
+		return userError(f.Finish(out))
 	}
 	return nil
+}
+
+// userError marks an error of the job's code, so that the error of [Run] can contain it.
+func userError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &engine.UserError{Err: err}
 }

@@ -3,8 +3,11 @@ package mapreduce_test
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -267,4 +270,31 @@ func ExampleDescending() {
 	// 12 cem
 	// 5 ann
 	// -2 bob
+}
+
+// errTooCold is an error of a job's author.
+var errTooCold = errors.New("too cold")
+
+// errors.Is finds the author's error in the error of Run, whichever function returned it.
+func TestUserError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "in.txt")
+	if err := os.WriteFile(file, []byte("x\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	failed := fmt.Errorf("line 7: %w", errTooCold)
+	for name, job := range map[string]*mapreduce.Job{
+		"map": {Mapper: func() mapreduce.Mapper {
+			return mapreduce.MapperFunc(func([]byte, []byte, *mapreduce.Emitter) error { return failed })
+		}},
+		"reduce": {Mapper: mapreduce.IdentityMapper, Reducer: func() mapreduce.Reducer {
+			return mapreduce.ReducerFunc(func([]byte, iter.Seq[[]byte], *mapreduce.Emitter) error { return failed })
+		}},
+	} {
+		_, err := mapreduce.Run(t.Context(), job, mapreduce.Options{
+			Inputs: []string{file}, Output: filepath.Join(t.TempDir(), "out"), MaxAttempts: 1, Cluster: mapreduce.ClusterOptions{Workers: 1},
+		})
+		if !errors.Is(err, errTooCold) || !strings.Contains(err.Error(), "line 7: too cold") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

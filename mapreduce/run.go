@@ -20,7 +20,9 @@ import (
 
 // Run runs a job and returns when it has ended. The job runs in this process,
 // or on the cluster that [Options].Remote names. The error names the task or file
-// that failed. Cancelling ctx kills the job and removes its output. The result is
+// that failed. If the job's code returned an error and the job ran in this process,
+// errors.Is and errors.As find that error; from a cluster only its text returns.
+// Cancelling ctx kills the job and removes its output. The result is
 // not nil once the job has been submitted, even if it failed.
 func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
 	p, err := newPlanner(ctx, &o)

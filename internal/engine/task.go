@@ -39,6 +39,16 @@ type Task struct {
 	file atomic.Pointer[string]
 }
 
+// UserError is an error that the job's own code returned, with that error's text. Shells
+// that run tasks in the caller's process return the error itself to the caller.
+type UserError struct{ Err error }
+
+// Error returns the text of the code's error.
+func (e *UserError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the code's error.
+func (e *UserError) Unwrap() error { return e.Err }
+
 // CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
 // storage: another node can help at once.
 func CauseOf(err error) job.Cause {

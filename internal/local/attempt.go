@@ -124,6 +124,9 @@ func (c *Cluster) finished(a *attempt, err error) {
 		if cause := engine.CauseOf(err); cause != job.CauseNode {
 			r.Cause = cause
 		}
+		if own, ok := errors.AsType[*engine.UserError](err); ok {
+			a.job.userErr = own.Err
+		}
 		c.lostOutput(a, err)
 	}
 	c.ended[a.id] = a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/engine"
@@ -75,6 +76,7 @@ type Handle struct {
 	killed    bool            // by Wait or Close
 	output    *tracker.Effect // CommitOutput or AbortOutput, until it is carried out
 	outputErr error           // why the output could not be committed, or aborted
+	userErr   error           // of the job's code, from the last attempt that failed by one
 	state     job.State       // the final one, once done is closed
 	err       error
 	elapsed   time.Duration
@@ -172,7 +174,11 @@ func (c *Cluster) outputFinished(h *Handle, commit bool, err error) {
 func (h *Handle) ended(c *Cluster, e tracker.Effect) {
 	h.state = e.State
 	if e.State != job.Succeeded {
-		h.err = &JobError{Job: h.spec.Name, State: e.State, Reason: e.Text, Err: h.outputErr}
+		cause := h.outputErr
+		if h.userErr != nil && strings.Contains(e.Text, h.userErr.Error()) {
+			cause = errors.Join(cause, h.userErr)
+		}
+		h.err = &JobError{Job: h.spec.Name, State: e.State, Reason: e.Text, Err: cause}
 	}
 	h.elapsed = time.Since(h.start)
 	c.store.Drop(int32(h.id))
@@ -186,7 +192,9 @@ type JobError struct {
 	Job    string
 	State  job.State
 	Reason string // includes the text of Err
-	Err    error  // why the output could not be committed or removed, if so
+	// Err is why the output could not be committed or removed, if so, and the error of the
+	// job's code that the reason quotes. It is nil if there is neither.
+	Err error
 }
 
 // Unwrap returns Err.

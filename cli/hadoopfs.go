@@ -46,6 +46,8 @@ func init() {
 		"rmdir":    {flags: []string{"--ignore-fail-on-non-empty"}, min: 1, usage: "DIR...", run: (*fsCall).rmdir},
 		"mv":       {min: 2, usage: "SRC... DST", run: (*fsCall).mv},
 		"cp":       {flags: []string{"-f", "-p", "-d"}, min: 2, usage: "[-f] SRC... DST", run: (*fsCall).cp},
+		"head":     {min: 1, max: 1, usage: "FILE", run: (*fsCall).end},
+		"tail":     {min: 1, max: 1, usage: "FILE", run: (*fsCall).end},
 		"touchz":   {min: 1, usage: "PATH...", run: (*fsCall).touchz},
 		"test":     {flags: []string{"-d", "-e", "-f", "-s", "-z", "-w", "-r"}, min: 1, max: 1, usage: "-[defszwr] PATH", run: (*fsCall).test},
 		"getmerge": {flags: []string{"-nl", "-skip-empty-file"}, min: 2, usage: "[-nl] SRC... LOCAL", run: (*fsCall).getmerge},
@@ -90,8 +92,7 @@ func (h *hadoopCommand) fs(args []string) error {
 	}
 	name, dash := strings.CutPrefix(args[0], "-")
 	if dash && (name == "help" || name == "usage") {
-		h.fsUsage(h.out)
-		return nil
+		return h.fsHelp(args[1:])
 	}
 	cmd := fsCommands[name]
 	if !dash || cmd == nil {
@@ -116,6 +117,23 @@ func (h *hadoopCommand) fs(args []string) error {
 	}
 	if c.failed {
 		return exit(hadoopFailed)
+	}
+	return nil
+}
+
+// fsHelp prints the usage of the named commands, or of all.
+func (h *hadoopCommand) fsHelp(names []string) error {
+	if len(names) == 0 {
+		h.fsUsage(h.out)
+	}
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "-")
+		cmd := fsCommands[name]
+		if cmd == nil {
+			fmt.Fprintf(h.err, "%s: Unknown command\n", name)
+			return exit(hadoopUsage)
+		}
+		fmt.Fprintf(h.out, "Usage: hadoop fs [generic options] -%s %s\n", name, cmd.usage)
 	}
 	return nil
 }
@@ -648,17 +666,24 @@ func (c *fsCall) test() error {
 }
 
 // accept accepts a change of permissions, owner or replication. It changes only the mode of
-// local files.
+// local files, by a numeric mode, and says so when it changes nothing.
 func (c *fsCall) accept() error {
+	unchanged := ""
 	c.each(c.args[1:], func(e entry) error {
-		if _, local := e.fs.(storage.Local); !local || c.name != "chmod" {
+		var mode uint32
+		_, local := e.fs.(storage.Local)
+		if !local || c.name != "chmod" {
+			unchanged = e.typed
 			return nil
 		}
-		var mode uint32
 		if _, err := fmt.Sscanf(c.args[0], "%o", &mode); err != nil {
-			return nil // symbolic modes change nothing
+			unchanged = e.typed
+			return nil
 		}
 		return os.Chmod(e.location.path, fs.FileMode(mode)&fs.ModePerm)
 	})
+	if unchanged != "" && !c.failed {
+		fmt.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
+	}
 	return nil
 }

@@ -36,6 +36,30 @@ func (c *fsCall) print(e entry) error {
 	return c.copyOut(e, c.out)
 }
 
+// endBytes is how much of a file head and tail print, as in Hadoop.
+const endBytes = 1024
+
+// end prints the first or the last bytes of a file.
+func (c *fsCall) end() error {
+	c.each(c.args, func(e entry) error {
+		if e.Dir {
+			return errIsDir
+		}
+		f, err := e.fs.Open(c.ctx, e.location.path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from, size := int64(0), min(f.Size(), endBytes)
+		if c.name == "tail" {
+			from = f.Size() - size
+		}
+		_, err = io.Copy(c.out, io.NewSectionReader(f, from, size))
+		return err
+	})
+	return nil
+}
+
 // copyOut copies a file to w.
 func (c *fsCall) copyOut(e entry, w io.Writer) error {
 	f, err := e.fs.Open(c.ctx, e.location.path)

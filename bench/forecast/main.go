@@ -58,14 +58,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	only := flags.String("only", "", "measure only the scenes whose name contains this text")
 	jobs := flags.Int("jobs", 100, "most jobs of a scene")
 	futures := flags.Int("futures", forecast.DefaultFutures, "futures of a forecast")
+	held := flags.Bool("held", false, "measure the held-out scenes, which had no part in choosing the model's constants")
 	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-master ADDRESS]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-master ADDRESS]"))
 	}
 	if *master != "" {
 		return watch(ctx, *master, stdout)
 	}
-	list, err := scenes(*jobs, os.Getenv("SLOTWISE_TRACES"))
+	list, err := heldOut(*jobs)
+	if !*held {
+		list, err = scenes(*jobs, os.Getenv("SLOTWISE_TRACES"))
+	}
 	if err != nil {
 		return err
 	}
@@ -99,23 +103,33 @@ func scenes(jobs int, traces string) ([]scene, error) {
 		generator string
 		policies  []string
 	}{{"tyrex-hvw", []string{"fifo", "fair", "dynamictags"}}, {"dynamicmr-10", []string{"fair", "dynamicmr-pi"}}, {"tumm-mixed-random", []string{"fifo", "tumm"}}} {
-		g, ok := workload.FindGenerator(s.generator)
-		if !ok {
-			return nil, fmt.Errorf("no workload %s", s.generator)
-		}
-		work, err := g.Source.Jobs(1)
+		more, err := generated(s.generator, s.policies, 1, jobs)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range s.policies {
-			list = append(list, scene{g.Name, p, sim.Config{Cluster: clusterOf(g.Cluster), Jobs: work[:min(jobs, len(work))], Seed: 1}})
-		}
+		list = append(list, more...)
 	}
 	for _, p := range []string{"fifo", "fair"} {
-		list = append(list, scene{"noisy mix", p, noisy(jobs)})
+		list = append(list, scene{"noisy mix", p, noisy(jobs, 7)})
 	}
 	more, err := traceScenes(filepath.Join(traces, traceFile), jobs)
 	return append(list, more...), err
+}
+
+// generated returns a workload of a paper under some policies.
+func generated(name string, policies []string, seed uint64, jobs int) (list []scene, err error) {
+	g, ok := workload.FindGenerator(name)
+	if !ok {
+		return nil, fmt.Errorf("no workload %s", name)
+	}
+	work, err := g.Source.Jobs(seed)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range policies {
+		list = append(list, scene{g.Name, p, sim.Config{Cluster: clusterOf(g.Cluster), Jobs: work[:min(jobs, len(work))], Seed: seed}})
+	}
+	return list, nil
 }
 
 func clusterOf(name string) workload.Cluster {
@@ -127,16 +141,20 @@ func clusterOf(name string) workload.Cluster {
 	return workload.Cluster{}
 }
 
-// noisy is a mix of six programs, run again and again, whose tasks vary by a third, with
-// stragglers, on two sorts of nodes.
-func noisy(jobs int) sim.Config {
-	c := workload.Cluster{Racks: 2, Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{
-		{Name: "a", Count: 10, Cores: 4, Speed: 1, MapSlots: 3, ReduceSlots: 2}, {Name: "b", Count: 5, Cores: 4, Speed: 0.7, MapSlots: 3, ReduceSlots: 2}}}
-	x := uint64(7)
-	next := func() float64 {
+// generator returns a function that draws numbers from 0 to 1.
+func generator(x uint64) func() float64 {
+	return func() float64 {
 		x = x*6364136223846793005 + 1442695040888963407
 		return float64(x>>11) / (1 << 53)
 	}
+}
+
+// noisy is a mix of six programs, run again and again, whose tasks vary by a third, with
+// stragglers, on two sorts of nodes.
+func noisy(jobs int, seed uint64) sim.Config {
+	c := workload.Cluster{Racks: 2, Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{
+		{Name: "a", Count: 10, Cores: 4, Speed: 1, MapSlots: 3, ReduceSlots: 2}, {Name: "b", Count: 5, Cores: 4, Speed: 0.7, MapSlots: 3, ReduceSlots: 2}}}
+	next := generator(seed)
 	var list []workload.Job
 	at := time.Duration(0)
 	for i := range jobs {

@@ -37,12 +37,12 @@ const (
 func newArrivals(s *State) arrivals {
 	var a arrivals
 	var times []time.Duration
-	add := func(submitted time.Duration, spec *job.Spec, t *Times) {
+	add := func(submitted time.Duration, spec *job.Spec, maps int, t *Times) {
 		if submitted < s.At-arrivalWindow {
 			return
 		}
 		times = append(times, submitted)
-		tasks := [job.Kinds]int{len(spec.Splits), spec.Reduces}
+		tasks := [job.Kinds]int{maps, spec.Reduces}
 		var x template
 		for k := range job.Kind(job.Kinds) {
 			if tasks[k] > 0 && len(t.Seconds[k]) == 0 || tasks[k] > mostTemplate {
@@ -52,14 +52,14 @@ func newArrivals(s *State) arrivals {
 		}
 		x.spec = *spec
 		x.spec.TaskTimeout = -1
-		x.spec.Splits = make([]job.Split, len(spec.Splits))
+		x.spec.Splits = make([]job.Split, maps)
 		a.like = append(a.like, x)
 	}
 	for i := range s.Past {
-		add(s.Past[i].Submitted, &s.Past[i].Spec, &s.Past[i].Times)
+		add(s.Past[i].Submitted, &s.Past[i].Spec, s.Past[i].Maps, &s.Past[i].Times)
 	}
 	for i := range s.Jobs {
-		add(s.Jobs[i].Submitted, &s.Jobs[i].Spec, &s.Jobs[i].Times)
+		add(s.Jobs[i].Submitted, &s.Jobs[i].Spec, len(s.Jobs[i].Spec.Splits), &s.Jobs[i].Times)
 	}
 	slices.Sort(times)
 	times = slices.CompactFunc(times, func(a, b time.Duration) bool { return b-a < arrivalApart })

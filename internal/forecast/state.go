@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -72,8 +73,9 @@ type Past struct {
 	Name      string
 	Times     Times
 	Submitted time.Duration
-	// Spec has the job's splits without their hosts.
+	// Spec has no splits; the forecaster keeps many past jobs, and splits take the most space.
 	Spec job.Spec
+	Maps int // the number of the job's splits
 	// Commit is the time from the outcome to the end, in which the output was published.
 	Commit time.Duration
 }
@@ -97,8 +99,8 @@ const (
 // Copier reads a tracker into a State in portions, so that the goroutine that owns the
 // tracker is never kept for long. The owner calls Copy until it returns true; steps may
 // happen between two calls. The first call reads nodes and running attempts, and fixes
-// which jobs the State has. Each job is read in one piece. A job that has changed since
-// the first call is adjusted to the running attempts of the first call:
+// which jobs the State has. Later calls read the tasks, those of a large job in several
+// calls. What has changed since the first call is adjusted to its running attempts:
 //
 //	task runs now, did not at first   counts as pending
 //	task is done now, ran at first    still runs
@@ -114,6 +116,7 @@ type Copier struct {
 	live    []*job.Job
 	ended   []*job.Job
 	running map[job.TaskID]bool
+	reading *reading // the job that the last call has read in part; nil if there is none
 }
 
 // Copy reads about budget tasks. It returns true when the State is complete.
@@ -124,21 +127,25 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 	}
 	for budget > 0 && len(c.live) > 0 {
 		j := c.live[0]
-		c.live = c.live[1:]
-		budget -= j.Total(job.Map) + j.Total(job.Reduce) + 10
 		if j.State().Live() {
+			if !c.read(j, &budget, true) {
+				return false
+			}
 			c.state.Jobs = append(c.state.Jobs, c.copyJob(j))
 		}
+		c.reading, c.live = nil, c.live[1:]
 	}
 	for budget > 0 && len(c.ended) > 0 {
 		j := c.ended[0]
-		c.ended = c.ended[1:]
 		past, known := c.Known[j.ID()]
 		if !known {
-			budget -= j.Total(job.Map) + j.Total(job.Reduce) + 10
-			past = pastOf(j)
+			if !c.read(j, &budget, false) {
+				return false
+			}
+			past = c.pastOf(j)
 		}
 		c.state.Past = append(c.state.Past, past)
+		c.reading, c.ended = nil, c.ended[1:]
 	}
 	if len(c.live)+len(c.ended) > 0 {
 		return false
@@ -200,62 +207,84 @@ func (c *Copier) begin(t *tracker.Tracker) {
 	}
 }
 
-func pastOf(j *job.Job) Past {
-	p := Past{ID: j.ID(), Name: j.Name(), Times: timesOf(j), Submitted: j.Submitted(), Spec: j.Spec(), Commit: j.Ended() - j.Decided()}
-	p.Spec.Splits, p.Spec.Pool, p.Spec.Priority, p.Spec.TaskTimeout = make([]job.Split, j.Total(job.Map)), j.Pool(), j.Priority(), -1
+// jobCost is what a job costs of the budget besides its tasks.
+const jobCost = 10
+
+// reading collects what is needed of a job's tasks.
+type reading struct {
+	kind  job.Kind
+	index int                        // of the next task
+	seen  int                        // tasks of the kind that are done
+	every [job.Kinds]int             // of that many done tasks the time of one is kept
+	done  [job.Kinds][]time.Duration // as Job.Done; only of a live job
+	times Times
+}
+
+// read reads tasks of a job until the budget is used up. It reports whether it has read all.
+func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
+	r := c.reading
+	if r == nil {
+		r = &reading{}
+		c.reading = r
+		*budget -= jobCost
+		for k := range job.Kind(job.Kinds) {
+			r.every[k] = max(1, j.Done(k)/maxSamples)
+			if live {
+				r.done[k] = make([]time.Duration, j.Total(k))
+			}
+		}
+		r.times.SplitBytes = meanBytes(j.Spec().Splits)
+	}
+	for ; r.kind < job.Kinds; r.kind, r.index, r.seen = r.kind+1, 0, 0 {
+		for ; r.index < j.Total(r.kind); r.index++ {
+			if *budget <= 0 {
+				return false
+			}
+			*budget--
+			if task := j.Task(r.kind, int32(r.index)); task.State() == job.TaskSucceeded {
+				if live && !c.running[task.ID()] {
+					r.done[r.kind][r.index] = max(1, task.DoneAt())
+				}
+				r.addTime(j, task)
+			}
+		}
+	}
+	return true
+}
+
+// addTime keeps the time of a done task, unless enough others spread evenly over the done
+// tasks are kept.
+func (r *reading) addTime(j *job.Job, task *job.Task) {
+	k, t := r.kind, &r.times
+	if r.seen++; r.seen%r.every[k] != 0 || len(t.Seconds[k]) >= maxSamples {
+		return
+	}
+	a := task.Success()
+	took := (a.Ended() - a.Started()).Seconds()
+	if k == job.Map {
+		took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
+	} else if j.MapsDone() {
+		took = fullReduce(took, (a.Ended() - j.MapsDoneAt()).Seconds())
+	}
+	t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
+	t.Nodes[k] = append(t.Nodes[k], a.Node())
+}
+
+// pastOf describes an ended job whose tasks have been read.
+func (c *Copier) pastOf(j *job.Job) Past {
+	p := Past{ID: j.ID(), Name: j.Name(), Times: c.reading.times, Submitted: j.Submitted(), Spec: j.Spec(), Maps: j.Total(job.Map), Commit: j.Ended() - j.Decided()}
+	p.Spec.Splits, p.Spec.Pool, p.Spec.Priority, p.Spec.TaskTimeout = nil, j.Pool(), j.Priority(), -1
 	return p
 }
 
+// copyJob describes a live job whose tasks have been read.
 func (c *Copier) copyJob(j *job.Job) Job {
-	f := Job{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(),
-		Submitted: j.Submitted(), Times: timesOf(j)}
-	mapsDone := j.MapsDone()
-	for k := range job.Kind(job.Kinds) {
-		f.Done[k] = make([]time.Duration, j.Total(k))
-		for i := range f.Done[k] {
-			task := j.Task(k, int32(i))
-			if task.State() != job.TaskSucceeded {
-				continue
-			}
-			if c.running[task.ID()] {
-				mapsDone = mapsDone && k != job.Map
-				continue
-			}
-			f.Done[k][i] = max(1, task.DoneAt())
-		}
-	}
-	if mapsDone && j.Total(job.Map) > 0 {
+	r := c.reading
+	f := Job{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(), Submitted: j.Submitted(), Done: r.done, Times: r.times}
+	if j.MapsDone() && j.Total(job.Map) > 0 && !slices.Contains(r.done[job.Map], 0) {
 		f.MapsDoneAt = max(1, j.MapsDoneAt())
 	}
 	return f
-}
-
-// timesOf collects times of a job's finished attempts. It takes them from tasks that are
-// spread evenly over the done tasks.
-func timesOf(j *job.Job) Times {
-	t := Times{SplitBytes: meanBytes(j.Spec().Splits)}
-	for k := range job.Kind(job.Kinds) {
-		done, every := 0, max(1, j.Done(k)/maxSamples)
-		for i := range j.Total(k) {
-			task := j.Task(k, int32(i))
-			if task.State() != job.TaskSucceeded {
-				continue
-			}
-			if done++; done%every != 0 || len(t.Seconds[k]) >= maxSamples {
-				continue
-			}
-			a := task.Success()
-			took := (a.Ended() - a.Started()).Seconds()
-			if k == job.Map {
-				took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
-			} else if j.MapsDone() {
-				took = fullReduce(took, (a.Ended() - j.MapsDoneAt()).Seconds())
-			}
-			t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
-			t.Nodes[k] = append(t.Nodes[k], a.Node())
-		}
-	}
-	return t
 }
 
 // minTask is the least time of a task in seconds.

@@ -24,7 +24,7 @@ import (
 // the latest one is the answer, with its age.
 
 const (
-	copyTasks  = 5_000
+	copyTasks  = 2_000
 	restFactor = 19
 	leastRest  = time.Second
 	// mostForecast bounds the time of one forecast. When it is over, and leastFutures were

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // visitor is a browser without a script.
@@ -193,5 +195,62 @@ func TestHistoryUI(t *testing.T) {
 	ui.ends()
 	if status := ui.cmd.ProcessState.ExitCode(); status != 0 && status != 130 {
 		t.Errorf("exit status %d\n%s", status, ui.log)
+	}
+}
+
+// TestRunUI shows a run in one process while it runs, and its job from the history later.
+func TestRunUI(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.words("in/a.txt", 2_000)
+	// The maps wait until the test has seen the pages.
+	mapper := "while ! [ -e " + filepath.Join(c.dir, "go") + " ]; do sleep 0.1; done; cat"
+	run := c.start("run", "run", "--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "8KiB", "--output", "out", "--pool", "<script>x", "--ui", "--history", "runs")
+	run.says("the pages of this run are at ")
+	_, rest, _ := strings.Cut(run.log.String(), "http://")
+	c.url = "http://" + strings.Split(rest, "/")[0]
+	v := c.visit()
+	eventually(t, "a map runs", func() bool {
+		_, body := v.get("/ui/nodes/worker1")
+		return strings.Contains(body, "j1_m_")
+	})
+	for path, want := range map[string]string{"/": "Map slots in use", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "running", "/ui/jobs/j1/attempts?format=json": "j1_m_0_0", "/ui/nodes": "worker1", "/ui/policy": "fifo", "/ui/history": "No job matches"} {
+		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "<script>x") || strings.Contains(body, "<form method=\"post\"") {
+			t.Errorf("%s: %d, without %q: %.1500s", path, status, want, body)
+		}
+	}
+	for _, path := range []string{"/ui/jobs/j2", "/ui/attempts/j1_m_0_0/log"} {
+		if status, body := v.get(path); status != http.StatusNotFound {
+			t.Errorf("%s: %d %.300s", path, status, body)
+		}
+	}
+	b := newChrome(t, c.url)
+	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/nodes/worker1", "/ui/policy", "/ui/history"} {
+		b.open(path)
+		if bad := b.complaints(); len(bad) > 0 {
+			t.Errorf("%s: %q", path, bad)
+		}
+	}
+	c.write("go", "")
+	run.ends()
+	if status := run.cmd.ProcessState.ExitCode(); status != 0 {
+		t.Fatalf("exit status %d\n%s", status, run.log)
+	}
+	again := c.start("again", "run", "wordcount", "in", "--output", "counts", "--history", "runs")
+	again.ends()
+	store, err := history.OpenRead(filepath.Join(c.dir, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for id, name := range map[string]string{"j1": "streaming", "j2": "wordcount"} {
+		h, err := store.Get(id)
+		if err != nil || h.Job.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || !strings.Contains(strings.ToLower(h.Job.Name), name) || len(h.Tasks) < 2 || !strings.HasPrefix(h.Tasks[0].Attempts[0].Id, id+"_m_0") {
+			t.Errorf("%s: %v, %v", id, h.GetJob(), err)
+		}
+	}
+	sim := c.command("sim", "--workload", "history:runs", "--cluster", "nodes=2,maps=1,reduces=1", "--policy", "fair", "-q")
+	if out, err := sim.CombinedOutput(); err != nil {
+		t.Errorf("sim: %v\n%s", err, out)
 	}
 }

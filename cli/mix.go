@@ -124,11 +124,16 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
+	watching, err := f.watch(c)
+	if err != nil {
+		return errors.Join(err, closeEvents())
+	}
 	r, err := mapreduce.RunMix(c.Context(), mix.jobs, mapreduce.MixOptions{
-		Features: features(),
+		Features: append(features(), watching.features...),
 		Cluster:  o.Cluster, Compress: f.compress, Swaps: mix.swaps, Alone: f.alone, Learned: learned,
 	})
 	show.close()
+	err = errors.Join(err, watching.end())
 	if r == nil {
 		return errors.Join(err, closeEvents())
 	}

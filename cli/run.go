@@ -45,6 +45,7 @@ slotwise submit --jobs and slotwise sim --workload take as well.`,
   slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
   slotwise run --jobs mix.yaml --policy fair --alone --explain
+  slotwise run --jobs mix.yaml --policy tumm --ui --history runs
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -110,6 +111,11 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	watching, err := f.watch(c)
+	if err != nil {
+		return errors.Join(err, closeEvents())
+	}
+	o.Features = append(o.Features, watching.features...)
 	start := time.Now()
 	results, err := p.run(c.Context(), o)
 	took := time.Since(start)
@@ -117,7 +123,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil && len(results) == 0 {
 		err = misuseError{err} // nothing was started, so the command line is wrong
 	}
-	err = errors.Join(err, closeEvents())
+	err = errors.Join(err, watching.end(), closeEvents())
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
 }
 

@@ -11,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/history"
+	"github.com/slotwise/slotwise/internal/localview"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/webui"
+	"github.com/slotwise/slotwise/mapreduce"
 )
 
 // newUI returns the command that serves the pages of a history.
@@ -47,25 +50,100 @@ Nothing in DIR is changed. The pages of a running master are at the master's own
 
 // serveUI serves a console without actions on loopback until ctx ends.
 func serveUI(ctx context.Context, source webui.Source, listen string, stderr io.Writer) error {
+	pages, err := startUI(ctx, "--listen", source, listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
+	select {
+	case err := <-pages.ended:
+		return err
+	case <-ctx.Done():
+		pages.stop()
+		return nil
+	}
+}
+
+// uiServer serves a console until stop is called.
+type uiServer struct {
+	url   string
+	ended chan error
+	stop  func() // returns when requests under way have ended, or after a second
+}
+
+// startUI starts to serve a console without actions on loopback. Errors name the flag.
+func startUI(ctx context.Context, flag string, source webui.Source, listen string) (*uiServer, error) {
 	guard := &secure.Guard{}
 	l, err := secure.Listen(listen, nil, guard)
 	if err != nil {
-		return misuse("--listen %w", err)
+		return nil, misuse("%s %w", flag, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	pages := webui.New(ctx, source, nil, version())
+	if _, past := source.(*webui.Archive); !past {
+		go pages.Follow()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler(webui.Root, http.StatusSeeOther))
-	mux.Handle(webui.Root, webui.New(ctx, source, nil, version()))
+	mux.Handle(webui.Root, pages)
 	srv := secure.NewServer(mux, guard)
-	fmt.Fprintf(stderr, "slotwise: the pages are at http://%s%s; interrupt to end\n", l.Addr(), webui.Root)
-	stop := context.AfterFunc(ctx, func() {
-		last, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
+	u := &uiServer{url: fmt.Sprintf("http://%s%s", l.Addr(), webui.Root), ended: make(chan error, 1)}
+	go func() { u.ended <- srv.Serve(l) }()
+	u.stop = func() {
+		cancel()
+		last, done := context.WithTimeout(context.Background(), time.Second)
+		defer done()
 		_ = srv.Shutdown(last) // requests under way may end
 		_ = srv.Close()
-	})
-	defer stop()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
 	}
-	return nil
+	return u, nil
+}
+
+// watching holds the observer of a run with --ui or --history, and the function that ends it.
+type watching struct {
+	features []mapreduce.Feature
+	end      func() error // ends the pages, and waits until the history is durable
+}
+
+// watch starts the pages of --ui and opens the history of --history.
+func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
+	w := &watching{end: func() error { return nil }}
+	if f.ui == "" && f.history == "" {
+		return w, nil
+	}
+	var store *history.Store
+	if f.history != "" {
+		var err error
+		if store, err = history.Open(f.history, history.Limits{}); err != nil {
+			return nil, misuse("--history %w", err)
+		}
+	}
+	view, err := localview.New(c.Context(), store)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--history: %w", err), store.Close())
+	}
+	w.features = []mapreduce.Feature{{Observer: view}}
+	stop := func() {}
+	if f.ui != "" {
+		pages, err := startUI(c.Context(), "--ui", view, f.ui)
+		if err != nil {
+			if store != nil {
+				err = errors.Join(err, store.Close())
+			}
+			return nil, err
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
+		stop = pages.stop
+	}
+	w.end = func() error {
+		stop()
+		if store == nil {
+			return nil
+		}
+		if err := errors.Join(view.Wait(), store.Close()); err != nil {
+			return fmt.Errorf("--history: %w", err)
+		}
+		return nil
+	}
+	return w, nil
 }

@@ -71,7 +71,7 @@ func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, 
 	cfg := local.Config{
 		Workers: o.Workers, MapSlots: o.MapSlots, ReduceSlots: o.ReduceSlots, Memory: o.Memory, Schemes: set.Schemes,
 		Policy: o.Policy, PolicySet: o.PolicySet, Seed: o.Seed, TempDir: o.TempDir, Events: o.Events,
-		Heartbeat: o.Heartbeat, Explain: o.Explain,
+		Heartbeat: o.Heartbeat, Explain: o.Explain, Observer: set.Observer,
 		FairScheduler: o.FairScheduler, CapacityScheduler: o.CapacityScheduler, Warn: o.Warn,
 	}
 	if cfg.TempDir == "" {

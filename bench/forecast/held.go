@@ -9,9 +9,9 @@ import (
 	"github.com/slotwise/slotwise/internal/workload"
 )
 
-// heldOut returns workloads with which nobody chose the constants of the model: other seeds of
-// two measured mixes, and two mixes of other shapes. Do not change the model to suit them. If
-// they have been used for that, make new ones.
+// heldOut returns workloads that had no part in choosing the model's constants: other seeds
+// of three measured mixes, and two mixes of other shapes. Do not change the model to suit
+// these workloads; a change that looks at them needs new ones.
 func heldOut(jobs int) ([]scene, error) {
 	var list []scene
 	for _, s := range []struct {
@@ -54,8 +54,8 @@ func bursts(jobs int) sim.Config {
 	return sim.Config{Cluster: c, Jobs: list, Seed: 9}
 }
 
-// rounds is a set of jobs that come again every ten minutes with other sizes of input, among
-// small jobs without reduces, on nodes of three speeds.
+// rounds repeats eight jobs with varying sizes of input. Four of them are small and have no
+// reduces. The nodes have three speeds.
 func rounds(jobs int) sim.Config {
 	c := workload.Cluster{Racks: 2, Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{
 		{Name: "a", Count: 6, Cores: 4, Speed: 1.2, MapSlots: 4, ReduceSlots: 2}, {Name: "b", Count: 6, Cores: 4, Speed: 1, MapSlots: 4, ReduceSlots: 2},

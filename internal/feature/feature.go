@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -34,6 +35,8 @@ type Feature struct {
 	// NewLoadMeter makes a function that measures this machine at a time since
 	// the function was made, for policies that learn from load.
 	NewLoadMeter func() func(now time.Duration) cluster.Load
+	// Observer watches the clusters that run in this process.
+	Observer local.Observer
 	// Cluster lets the program submit jobs to a cluster and run the attempts of
 	// their tasks.
 	Cluster *Cluster
@@ -88,6 +91,7 @@ type Set struct {
 	Cluster *Cluster         // nil if the program cannot use clusters
 	// NewLoadMeter is as in Feature; nil if the program measures no load.
 	NewLoadMeter func() func(now time.Duration) cluster.Load
+	Observer     local.Observer // nil if nothing watches
 }
 
 // Combine adds up features and enables their codecs. Two features with the same
@@ -106,6 +110,9 @@ func Combine(all []Feature) (*Set, error) {
 		format.Enable(f.Formats...)
 		if f.NewLoadMeter != nil {
 			s.NewLoadMeter = f.NewLoadMeter
+		}
+		if f.Observer != nil {
+			s.Observer = f.Observer
 		}
 		if f.Cluster != nil {
 			if s.Cluster != nil {

@@ -100,7 +100,7 @@ const (
 // tracker is never kept for long. The owner calls Copy until it returns true; steps may
 // happen between two calls. The first call reads nodes and running attempts, and fixes
 // which jobs the State has. Later calls read the tasks, those of a large job in several
-// calls. What has changed since the first call is adjusted to its running attempts:
+// calls. Copy adjusts later changes to the attempts that ran at the first call:
 //
 //	task runs now, did not at first   counts as pending
 //	task is done now, ran at first    still runs
@@ -207,10 +207,10 @@ func (c *Copier) begin(t *tracker.Tracker) {
 	}
 }
 
-// jobCost is what a job costs of the budget besides its tasks.
+// jobCost is the part of the budget that a job uses besides its tasks.
 const jobCost = 10
 
-// reading collects what is needed of a job's tasks.
+// reading is the state of a job's copy between two calls of Copy.
 type reading struct {
 	kind  job.Kind
 	index int                        // of the next task

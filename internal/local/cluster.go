@@ -65,7 +65,17 @@ type Config struct {
 	// any goroutine.
 	Warn func(string)
 	// Explain has the reasons gathered why jobs wait, for Summary.
-	Explain bool
+	Explain  bool
+	Observer Observer // may be nil
+}
+
+// Observer watches a cluster.
+type Observer interface {
+	// Started is called once the cluster runs.
+	Started(c *Cluster)
+	// Ended is called when a job has ended, in the cluster's loop. It must not block, and
+	// must not change or keep t.
+	Ended(t *tracker.Tracker, j *job.Job)
 }
 
 // MinMemory is the least memory that a task of either kind can work with.
@@ -150,6 +160,9 @@ func Start(cfg Config) (*Cluster, error) {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)
 		c.step(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: cfg.MapSlots, ReduceSlots: cfg.ReduceSlots, Cores: cfg.cores(), MemoryBytes: cfg.Memory / int64(cfg.Workers)}})
+	}
+	if cfg.Observer != nil {
+		cfg.Observer.Started(c)
 	}
 	go c.loop()
 	files := hadoopconf.NewFiles(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
@@ -298,6 +311,30 @@ func (c *Cluster) post(f func()) bool {
 	}
 }
 
+// Inspect runs f in the loop, where it may read the tracker. It returns false if the cluster
+// has ended.
+func (c *Cluster) Inspect(f func(t *tracker.Tracker, now time.Duration)) bool {
+	done := make(chan struct{})
+	if !c.post(func() { f(c.tracker, c.Now()); close(done) }) {
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-c.stopped: // the loop has ended, perhaps before it ran f
+		return false
+	}
+}
+
+// Epoch is the time at which the cluster was started.
+func (c *Cluster) Epoch() time.Time { return c.start }
+
+// Installed returns the installed policy with its parameters, and the registry of policies.
+func (c *Cluster) Installed() (name string, set map[string]string, known *sched.Registry) {
+	c.Inspect(func(*tracker.Tracker, time.Duration) { name, set = c.cfg.Policy, c.cfg.PolicySet })
+	return name, set, c.cfg.Policies
+}
+
 // Close kills running attempts, waits for their ends, and removes all temporary
 // files.
 func (c *Cluster) Close() error {
@@ -370,7 +407,11 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 		h.output = &e
 		h.finishOutput(c)
 	case tracker.JobDone:
-		c.jobs[e.Job].ended(c, e)
+		h := c.jobs[e.Job]
+		if c.cfg.Observer != nil {
+			c.cfg.Observer.Ended(c.tracker, h.core)
+		}
+		h.ended(c, e)
 	}
 }
 

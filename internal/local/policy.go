@@ -18,7 +18,7 @@ func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	}
 	return c.do(func() error {
 		c.tracker.SetPolicy(p)
-		c.cfg.Policy = spec
+		c.cfg.Policy, c.cfg.PolicySet = spec, set
 		c.offer()
 		return nil
 	})

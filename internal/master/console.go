@@ -1,7 +1,6 @@
 package master
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -120,28 +119,11 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []webui.A
 		if err != nil {
 			return nil, err
 		}
-		out = appendAttempts(out, p.list)
+		out = webui.AppendAttempts(out, p.list)
 		if from, buffer = p.next, p.list; from == 0 {
 			return out, nil
 		}
 	}
-}
-
-// appendAttempts converts attempts of the core.
-func appendAttempts(out []webui.Attempt, list []protocol.Execution) []webui.Attempt {
-	for i := range list {
-		e := &list[i]
-		a := webui.Attempt{ID: e.ID.String(), Kind: 'm', Task: e.ID.Index, State: e.State.String(), Node: e.Node, Speculative: e.Speculative,
-			Progress: e.Progress, Started: e.StartedMs, Ended: e.EndedMs, OutputBytes: e.OutputBytes, Error: e.Error}
-		if e.ID.Kind == job.Reduce {
-			a.Kind = 'r'
-		}
-		if e.Level != 0 {
-			a.Level = e.Level.String()
-		}
-		out = append(out, a)
-	}
-	return out
 }
 
 // pastAttempts returns the attempts of a job of the history.
@@ -167,7 +149,7 @@ func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.No
 	if err != nil {
 		return nil, nil, err
 	}
-	return resp.Nodes, appendAttempts(nil, running), nil
+	return resp.Nodes, webui.AppendAttempts(nil, running), nil
 }
 
 // Policy implements webui.Source.
@@ -176,21 +158,8 @@ func (s consoleSource) Policy(ctx context.Context) (*webui.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &webui.Policy{Name: resp.Name, Known: s.m.cfg.Policies.Names(), MayChange: s.m.may(identity(ctx), secure.Policy, secure.Subject{}) == nil}
-	if !slices.Contains(p.Known, p.Name) {
-		p.Known = append(p.Known, p.Name) // a composition
-	}
-	info, err := s.m.cfg.Policies.Describe(resp.Name)
-	if err != nil {
-		return p, nil // the journal may name a policy of another program
-	}
-	for _, part := range info.Parts {
-		x := webui.Part{Role: part.Part, Name: part.Name, Summary: part.Summary}
-		for _, y := range part.Params {
-			x.Params = append(x.Params, webui.Param{Name: y.Name, Value: cmp.Or(resp.Set[y.Name], y.Default), Default: y.Default, Doc: y.Help})
-		}
-		p.Parts = append(p.Parts, x)
-	}
+	p := webui.DescribePolicy(s.m.cfg.Policies, resp.Name, resp.Set)
+	p.MayChange = s.m.may(identity(ctx), secure.Policy, secure.Subject{}) == nil
 	return p, nil
 }
 

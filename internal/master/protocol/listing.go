@@ -136,27 +136,13 @@ func (c *Core) Executions(id job.ID, from, tasks int, out []Execution) (list []E
 	if t == nil {
 		return out, 0, nil
 	}
-	mapTasks := t.Total(job.Map)
-	all := mapTasks + t.Total(job.Reduce)
-	end := min(from+tasks, all)
-	for i := max(0, from); i < end; i++ {
-		kind, index := job.Map, i
-		if i >= mapTasks {
-			kind, index = job.Reduce, i-mapTasks
-		}
-		task := t.Task(kind, int32(index))
-		for try := range task.Attempts() {
-			out = append(out, c.execution(task.Attempt(int32(try))))
-		}
-	}
-	if end == all {
-		end = 0
-	}
-	return out, end, nil
+	out, next = c.describer().Executions(t, from, tasks, out)
+	return out, next, nil
 }
 
 // RunningOn returns the attempts that run on a node. It visits all running attempts.
 func (c *Core) RunningOn(node string) (out []Execution) {
+	d := c.describer()
 	for _, j := range c.live {
 		if j.core == nil {
 			continue
@@ -164,20 +150,12 @@ func (c *Core) RunningOn(node string) (out []Execution) {
 		for k := range job.Kind(job.Kinds) {
 			for a := j.core.Oldest(k); a != nil; a = a.Next() {
 				if c.nodeOf(a) == node {
-					out = append(out, c.execution(a))
+					out = append(out, d.Execution(a))
 				}
 			}
 		}
 	}
 	return out
-}
-
-// execution describes an attempt.
-func (c *Core) execution(a *job.Attempt) Execution {
-	return Execution{
-		ID: a.ID(), Node: c.nodeOf(a), State: a.State(), Level: a.Level(), Speculative: a.Speculative(), Progress: a.Progress(),
-		StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), OutputBytes: a.OutputBytes(), Error: a.Error(),
-	}
 }
 
 // Settings returns the description with which a job or a chain was submitted, without the

@@ -12,8 +12,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/counters"
-	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -144,25 +142,14 @@ func (c *Core) status(j *jobEntry) *slotwisev1.JobStatus {
 	if s.Chain != "" {
 		s.Step = j.spec.Program.GetStep()
 	}
-	t := j.core
-	if t == nil {
-		return s
+	if j.core != nil {
+		c.describer().fill(s, j.core)
 	}
-	s.Message = t.Message()
-	s.Pool, s.Priority = t.Pool(), t.Priority().String()
-	s.SubmittedMs, s.StartedMs = c.millis(max(1, t.Submitted())), c.millis(t.Started())
-	account := t.Account()
-	s.LastError, s.LogTail = account.LastError, account.LogTail
-	for i := range s.Locality { // NODE to NONE
-		s.Locality[i] = int32(account.Levels[i+1])
-	}
-	s.Maps, s.Reduces = taskCounts(t, job.Map, &account), taskCounts(t, job.Reduce, &account)
-	// The bytes that running maps have read so far count too.
-	maps := &account.Counters[job.Map]
-	maps.Add(counters.BytesRead, t.BytesRead()-maps.Get(counters.BytesRead))
-	s.MapCounters, s.ReduceCounters = counterspb.Encode(maps), counterspb.Encode(&account.Counters[job.Reduce])
 	return s
 }
+
+// describer describes the tracker's jobs and nodes.
+func (c *Core) describer() Describer { return Describer{Epoch: c.epoch, Nodes: c.tracker.Nodes()} }
 
 // state returns the state that users see of a job that is not final. A job counts as
 // committing until the history has it.
@@ -171,14 +158,6 @@ func (j *jobEntry) state() slotwisev1.JobState {
 		return slotwisev1.JobState_JOB_STATE_COMMITTING
 	}
 	return wireState(j.core.State())
-}
-
-// taskCounts describes the tasks of a kind.
-func taskCounts(t *job.Job, k job.Kind, account *job.Account) *slotwisev1.TaskCounts {
-	return &slotwisev1.TaskCounts{
-		Total: int32(t.Total(k)), Pending: int32(t.Pending(k) + t.Delayed(k)), Running: int32(t.Running(k)),
-		Done: int32(t.Done(k)), Failed: int32(account.Failed[k]), Progress: t.Progress(k),
-	}
 }
 
 // Tasks lists a job's tasks, maps first, up to bounds.Page bytes.
@@ -217,34 +196,10 @@ func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksRe
 
 // taskStatuses describes a job's tasks of a kind, beginning with an index.
 func (c *Core) taskStatuses(j *jobEntry, k job.Kind, from int32) iter.Seq[*slotwisev1.TaskStatus] {
-	return func(yield func(*slotwisev1.TaskStatus) bool) {
-		t := j.core
-		if t == nil {
-			return
-		}
-		for i := max(0, from); int(i) < t.Total(k); i++ {
-			task := t.Task(k, i)
-			s := &slotwisev1.TaskStatus{Id: task.ID().String(), State: task.State().String(), Hosts: task.Split().Hosts, InputBytes: task.Split().Bytes}
-			for try := range task.Attempts() {
-				s.Attempts = append(s.Attempts, c.attemptStatus(task.Attempt(int32(try))))
-			}
-			if !yield(s) {
-				return
-			}
-		}
+	if j.core == nil {
+		return func(func(*slotwisev1.TaskStatus) bool) {}
 	}
-}
-
-// attemptStatus describes an attempt.
-func (c *Core) attemptStatus(a *job.Attempt) *slotwisev1.AttemptStatus {
-	s := &slotwisev1.AttemptStatus{
-		Id: a.ID().String(), State: a.State().String(), Node: c.nodeOf(a), Speculative: a.Speculative(),
-		Progress: a.Progress(), StartedMs: c.millis(a.Started()), EndedMs: c.millis(a.Ended()), Error: a.Error(), LogTail: a.LogTail(),
-	}
-	if a.Level() != 0 {
-		s.Level = a.Level().String()
-	}
-	return s
+	return c.describer().Tasks(j.core, k, from)
 }
 
 // Nodes describes all workers that have registered and are not forgotten, by name.
@@ -262,25 +217,9 @@ func (c *Core) Nodes(now time.Duration) *slotwisev1.NodesResponse {
 // nodeStatus describes a node at a time, which is later than the core's if no message
 // came meanwhile.
 func (c *Core) nodeStatus(n *cluster.Node, now time.Duration) *slotwisev1.NodeStatus {
-	spec, load, status := n.Spec(), n.Load(), n.Status()
-	st := &slotwisev1.NodeStatus{
-		Name: n.Name(), Host: spec.Host, Rack: spec.Rack, State: status.State.String(), Reason: status.Reason,
-		SinceMs: (now - status.Since).Milliseconds(), Failures: int32(len(n.Faults())),
-		MapSlots: int32(spec.MapSlots), ReduceSlots: int32(spec.ReduceSlots),
-		Maps: int32(n.Running(job.Map)), Reduces: int32(n.Running(job.Reduce)),
-		SlotMemory: spec.SlotMemory(), Cpus: int32(spec.Cores),
-		SeenMs: (now - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
-	}
-	if load.MemoryFree > 0 {
-		st.Memory = 1 - load.MemoryFree
-	}
+	st := c.describer().Node(n, now)
 	if s := c.sessionOf(n.Name()); s != nil {
 		st.Address, st.Version, st.Limits = s.address, s.version, s.limits
-	}
-	for k := range job.Kind(job.Kinds) {
-		if res := n.Reserved(k); res.Job != nil {
-			st.ReservedFor = append(st.ReservedFor, res.Job.ID().String())
-		}
 	}
 	return st
 }
@@ -346,16 +285,9 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 }
 
 // heldBack lists a job's wait reasons that pass a filter, longest first.
-func heldBack(j *jobEntry, want func(job.Wait) bool) (out []*slotwisev1.Explanation) {
+func heldBack(j *jobEntry, want func(job.Wait) bool) []*slotwisev1.Explanation {
 	if j.core == nil {
 		return nil
 	}
-	for _, w := range j.core.Waits() {
-		if code := sched.Code(w.Reason); want(w) {
-			out = append(out, &slotwisev1.Explanation{
-				Kind: WireKind(w.Kind), Reason: code.Name(), Words: w.Words, HeldMs: w.For.Milliseconds(),
-			})
-		}
-	}
-	return out
+	return HeldBack(j.core, want)
 }

@@ -135,14 +135,14 @@ func newYarnUp() *cobra.Command {
 		Use:   "up --master ADDRESS",
 		Short: "Start workers on YARN",
 		Long: `Uploads this program to HDFS, starts workers as a YARN service, and waits until all
-have joined the master. YARN replaces workers that die. The address of --master must be
-valid on the nodes of YARN.
+have joined the master. YARN replaces workers that die. The nodes of YARN must be able to
+reach the address of --master, and workers need certificates (slotwise certs).
 
 The files of --file are in the working directory of each worker. Certificates, keys and
 tokens of workers are files that only you and the workers can read; they appear in no
 command line.`,
-		Example: `  slotwise yarn up --master 10.0.0.1:7077 --workers 4 --cpu 2 --memory 4GiB
-  slotwise yarn up --master 10.0.0.1:7077 --tls-ca certs/ca.pem --tls-cert certs/admin.pem --tls-key certs/admin-key.pem --worker-cert certs/worker.pem --worker-key certs/worker-key.pem`,
+		Example: `  slotwise yarn up --workers 4 --worker-cert certs/worker.pem --worker-key certs/worker-key.pem
+  slotwise yarn up --name night --queue batch --cpu 2 --memory 4GiB --worker-cert certs/worker.pem --worker-key certs/worker-key.pem`,
 		Args: noArgs,
 	}
 	f.register(c)
@@ -199,7 +199,7 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	if err != nil {
 		return err
 	}
-	if err := reachable(u.cl.Address(), s.Address()); err != nil {
+	if err := f.reachable(u, s.Address()); err != nil {
 		return err
 	}
 	if _, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{}); err != nil {
@@ -234,21 +234,29 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	return printYarnStatus(ctx, u.out(), u.json(), s)
 }
 
-// reachable returns an error if the master's address is one of this machine alone and YARN
-// is on others.
-func reachable(master, server string) error {
-	local := func(address string) bool {
-		u, err := url.Parse(address)
-		if err != nil {
-			return false
-		}
-		ip := net.ParseIP(u.Hostname())
-		return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	}
-	if local(master) && !local(server) {
+// reachable returns an error if YARN is on other machines and its workers could not reach the
+// master, or refuse to serve there without certificates.
+func (f *yarnUp) reachable(u *userCommand, server string) error {
+	master := u.cl.Address()
+	switch {
+	case isLoopback(server):
+		return nil
+	case isLoopback(master):
 		return misuse("--master %s: the nodes of YARN cannot reach this address; start the master with --listen and an address of the network", master)
+	case f.cert == "" || u.files.CA == "":
+		return misuse("--worker-cert, --worker-key and --tls-ca are missing: workers serve map outputs to other machines only with certificates; slotwise certs makes them")
 	}
 	return nil
+}
+
+// isLoopback reports whether a URL is one of this machine alone.
+func isLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // The names of files of a worker's container.

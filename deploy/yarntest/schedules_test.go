@@ -28,11 +28,11 @@ func TestSchedules(t *testing.T) {
 	job := "--mapper 'sleep 0.5; cat' --reducer 'uniq -c' --split-size 32KiB --reduces 3 "
 	c.must("slotwise run --mapper cat --reducer 'uniq -c' " + filepath.Join(c.dir, "in") + " --output " + out + " -q")
 	want := sorted(c.must("cat " + out + "/part-*"))
-	c.must("slotwise yarn up --workers 2 --memory 512MiB --master " + c.address)
+	c.must("slotwise yarn up " + c.line("slotwise yarn up "))
 	for seed := range n {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
 		dir := fmt.Sprintf("/yarntest/random%d", seed)
-		id := c.must("slotwise submit " + job + "--input hdfs:///yarntest/logs --output hdfs://" + dir + " -q --master " + c.address)
+		id := c.must("slotwise submit " + job + "--input hdfs:///yarntest/logs --output hdfs://" + dir + " -q")
 		var actions []string
 		for {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
@@ -50,7 +50,7 @@ func TestSchedules(t *testing.T) {
 			}
 			scale := fmt.Sprintf("scale %d --hold %ds", 1+r.IntN(4), 5*r.IntN(2))
 			actions = append(actions, scale)
-			c.must("slotwise yarn " + scale + " --master " + c.address)
+			c.must("slotwise yarn " + scale + "")
 		}
 		c.await("job "+id+" ends", func() bool {
 			s := c.job(id).State

@@ -48,14 +48,12 @@ func TestYARN(t *testing.T) {
 	c := start(t)
 	lap("YARN and the master run, slotwise is built")
 	want := c.words("/yarntest/logs", 24)
-	commands := c.documented()
-	up, submit, down := commands[0], commands[1], commands[2]
-	c.must(up)
+	c.must("slotwise yarn up " + c.line("slotwise yarn up "))
 	lap("yarn up has returned: 2 workers have joined")
 	if n := len(c.workers()); n != 2 {
 		t.Errorf("%d workers after yarn up", n)
 	}
-	c.must(submit)
+	c.must("slotwise submit " + c.line("slotwise submit "))
 	lap("the documented word count has ended")
 	c.check("/yarntest/counts", want)
 	c.locality(want)
@@ -65,13 +63,13 @@ func TestYARN(t *testing.T) {
 	lap("a killed worker has been replaced, and its job is right")
 	c.scaleByHand(want)
 	lap("1 → 3 → 1 workers by hand during a job")
-	c.must(down)
+	c.must("slotwise yarn down" + c.line("slotwise yarn down"))
 	c.nothingLeft("slotwise")
 	lap("yarn down")
 	c.scaleWithWork()
 	lap("1 → 3 → 1 workers with the work")
 	c.yarn.StopResourceManager()
-	c.refused("slotwise yarn up --name other --master "+c.address, 1, "no ResourceManager of YARN answers", "yarn.resourcemanager.webapp.address")
+	c.refused("slotwise yarn up --name other", 1, "no ResourceManager of YARN answers", "yarn.resourcemanager.webapp.address")
 }
 
 // start starts a YARN and a master.
@@ -89,8 +87,9 @@ func start(t *testing.T) *cluster {
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(c.bin, "slotwise"), "../../cmd/slotwise").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c.must("slotwise hadoop fs -mkdir -p /user/tester")
-	c.must("slotwise certs --dir " + c.certs(""))
+	// A test that was killed has left its services on the shared HDFS, without a YARN.
+	c.must("slotwise hadoop fs -mkdir -p /user/tester && slotwise hadoop fs -rm -r -f -skipTrash /user/tester/.yarn")
+	c.must("slotwise certs " + c.line("slotwise certs "))
 	c.startMaster()
 	t.Cleanup(func() {
 		for _, name := range []string{"slotwise", "auto"} {
@@ -107,9 +106,9 @@ func start(t *testing.T) *cluster {
 // certs returns the path of a certificate, or of the directory of certificates.
 func (c *cluster) certs(name string) string { return filepath.Join(c.dir, "certs", name) }
 
-// documented returns the commands of the page that the test runs, with its own addresses:
-// up, submit and down.
-func (c *cluster) documented() (commands []string) {
+// documented returns the lines of the page's first section, with the test's own addresses
+// and paths. hdfs:/// becomes a directory of the test.
+func (c *cluster) documented() (lines []string) {
 	c.t.Helper()
 	text, err := os.ReadFile("../../docs/yarn.md")
 	if err != nil {
@@ -117,20 +116,29 @@ func (c *cluster) documented() (commands []string) {
 	}
 	_, rest, _ := strings.Cut(string(text), "\n## From a Hadoop cluster to a result\n")
 	section, _, _ := strings.Cut(rest, "\n## ")
-	ours := strings.NewReplacer("10.0.0.1:7077", c.address, "hdfs:///", "hdfs:///yarntest/", "--memory 4GiB", "--memory 512MiB", "--cpu 2", "--cpu 2 --slots 1")
+	ours := strings.NewReplacer("10.0.0.1:7077", c.address, "certs/", c.certs("")+"/", "--dir certs", "--dir "+c.certs(""),
+		"/var/lib/slotwise", filepath.Join(c.dir, "master"), "hdfs:///", "hdfs:///yarntest/", "--memory 4GiB", "--memory 512MiB", "--cpu 2", "--cpu 2 --slots 1")
 	for line := range strings.Lines(section) {
-		line, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    slotwise ")
-		if ok && !strings.HasPrefix(line, "master ") && !strings.HasPrefix(line, "yarn s") {
-			commands = append(commands, "slotwise "+ours.Replace(line))
+		if line, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    "); ok {
+			lines = append(lines, ours.Replace(line))
 		}
 	}
-	if len(commands) != 3 {
-		c.t.Fatalf("the page's commands are %q", commands)
-	}
-	return commands
+	return lines
 }
 
-// startMaster starts the master and waits until it serves.
+// line returns the page's only line that begins with a prefix, without it.
+func (c *cluster) line(prefix string) string {
+	c.t.Helper()
+	for _, line := range c.documented() {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			return strings.TrimSuffix(rest, " &")
+		}
+	}
+	c.t.Fatalf("docs/yarn.md has no line %q", prefix)
+	return ""
+}
+
+// startMaster starts the page's master with more flags, and waits until it serves.
 func (c *cluster) startMaster(flags ...string) {
 	c.t.Helper()
 	file := filepath.Join(c.dir, "address")
@@ -139,11 +147,10 @@ func (c *cluster) startMaster(flags ...string) {
 		c.t.Fatal(err)
 	}
 	defer log.Close()
-	listen := "127.0.0.1:0"
-	if c.address != "" {
-		listen = c.address
+	if c.address == "" {
+		c.address = "127.0.0.1:0"
 	}
-	args := append([]string{"master", "--dir", filepath.Join(c.dir, "master"), "--listen", listen, "--address-file", file}, flags...)
+	args := slices.Concat([]string{"master"}, strings.Fields(c.line("slotwise master ")), []string{"--address-file", file}, flags)
 	c.master = exec.Command(filepath.Join(c.bin, "slotwise"), args...)
 	c.master.Env = append(os.Environ(), c.yarn.Env()...)
 	c.master.Stdout, c.master.Stderr = log, log
@@ -153,9 +160,13 @@ func (c *cluster) startMaster(flags ...string) {
 	}
 	c.await("the master serves", func() bool {
 		b, err := os.ReadFile(file)
-		c.address = strings.TrimSpace(string(b))
+		if err == nil {
+			c.address = strings.TrimSpace(string(b))
+		}
 		return err == nil && c.address != ""
 	})
+	c.env = strings.Fields(c.line("export SLOTWISE_MASTER"))
+	c.env[0] = "SLOTWISE_MASTER" + c.env[0]
 }
 
 // stopMaster ends the master.
@@ -238,8 +249,12 @@ func (c *cluster) words(dir string, files int) []string {
 	return sorted(c.must("cat " + out + "/part-*"))
 }
 
+// sorted returns the lines of a text in order, without blanks around them.
 func sorted(text string) []string {
 	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
 	slices.Sort(lines)
 	return lines
 }
@@ -266,7 +281,7 @@ type counts struct{ Total, Done, Failed int }
 // job returns a job's status.
 func (c *cluster) job(id string) (j job) {
 	c.t.Helper()
-	if err := json.Unmarshal([]byte(c.must("slotwise job "+id+" -o json --master "+c.address)), &j); err != nil {
+	if err := json.Unmarshal([]byte(c.must("slotwise job "+id+" -o json")), &j); err != nil {
 		c.t.Fatal(err)
 	}
 	return j
@@ -288,7 +303,7 @@ func (c *cluster) ended(id string) {
 // workers returns the names of the workers that are alive.
 func (c *cluster) workers() (names []string) {
 	c.t.Helper()
-	for line := range strings.Lines(c.must("slotwise nodes --master " + c.address)) {
+	for line := range strings.Lines(c.must("slotwise nodes")) {
 		if f := strings.Fields(line); len(f) > 1 && f[1] == "alive" {
 			names = append(names, f[0])
 		}
@@ -299,7 +314,7 @@ func (c *cluster) workers() (names []string) {
 // locality runs a job with a map for each file and logs the share of node-local maps.
 func (c *cluster) locality(want []string) {
 	c.t.Helper()
-	id := c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/near --split-size 32KiB --reduces 2 -q --master " + c.address)
+	id := c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/near --split-size 32KiB --reduces 2 -q")
 	c.ended(id)
 	c.check("/yarntest/near", want)
 	levels, all := c.job(id).Locality, 0
@@ -312,7 +327,7 @@ func (c *cluster) locality(want []string) {
 		c.t.Errorf("maps by locality (node, rack, off-rack, none): %v", levels)
 	}
 	hosts := map[string]bool{}
-	for line := range strings.Lines(c.must("slotwise nodes --master " + c.address)) {
+	for line := range strings.Lines(c.must("slotwise nodes")) {
 		if f := strings.Fields(line); f[0] != "NODE" {
 			hosts[regexp.MustCompile(`127\.0\.0\.\d+`).FindString(line)] = true
 		}
@@ -323,13 +338,13 @@ func (c *cluster) locality(want []string) {
 // mistakes makes mistakes, whose errors must name the object and the remedy.
 func (c *cluster) mistakes() {
 	c.t.Helper()
-	up := "slotwise yarn up --workers 1 --memory 512MiB --master " + c.address
+	up := "slotwise yarn up --workers 1 --memory 512MiB"
 	c.refused(up, 1, "YARN service slotwise exists already", "slotwise yarn down --name slotwise")
 	c.refused(up+" --name other --queue none", 1, "unknown queue: none", "--queue")
 	c.refused(up+" --name other --queue "+serverstest.ClosedQueue, 1, "User tester does not have permission", "queue closed", "--queue")
 	c.refused(up+" --name other --memory 64GiB", 1, "--memory 65536MiB", "yarn.scheduler.maximum-allocation-mb")
 	c.refused("slotwise yarn down --name other", 1, "user tester has no YARN service other")
-	c.refused("HADOOP_USER_NAME=eve slotwise yarn scale 2 --master "+c.address, 1, "slotwise")
+	c.refused("HADOOP_USER_NAME=eve slotwise yarn scale 2", 1, "slotwise")
 	c.nothingLeft("other")
 }
 
@@ -361,7 +376,7 @@ func (c *cluster) process(worker string) (pid int) {
 // replaced kills a worker in the middle of a job.
 func (c *cluster) replaced() {
 	c.t.Helper()
-	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept --param maps=16x500ms -q --master " + c.address)
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept --param maps=16x500ms -q")
 	c.await("some maps are done", func() bool { return c.job(id).Maps.Done >= 2 })
 	victim := c.process("slotwise-0")
 	if victim == 0 {
@@ -381,36 +396,34 @@ func (c *cluster) replaced() {
 // scaleByHand scales 1 → 3 → 1 while a job runs.
 func (c *cluster) scaleByHand(want []string) {
 	c.t.Helper()
-	c.must("slotwise yarn scale 1 --master " + c.address)
-	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept2 --param maps=12x1s -q --master " + c.address)
-	c.must("slotwise yarn scale 3 --master " + c.address)
+	c.must("slotwise yarn scale 1")
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept2 --param maps=12x1s -q")
+	c.must("slotwise yarn scale 3")
 	if n := len(c.workers()); n != 3 {
 		c.t.Errorf("%d workers after yarn scale 3", n)
 	}
 	c.await("several maps are done", func() bool { return c.job(id).Maps.Done >= 4 })
-	c.must("slotwise yarn scale 1 --hold 0s --master " + c.address)
+	c.must("slotwise yarn scale 1 --hold 0s")
 	c.ended(id)
 	c.await("one worker is alive", func() bool { return len(c.workers()) == 1 })
-	c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/again --wait -q --master " + c.address)
+	c.must("slotwise submit wordcount hdfs:///yarntest/logs --output hdfs:///yarntest/again --wait -q")
 	c.check("/yarntest/again", want)
 }
 
-// scaleWithWork lets a master with certificates scale 1 → 3 → 1 with the work.
+// scaleWithWork lets the master scale 1 → 3 → 1 with the work.
 func (c *cluster) scaleWithWork() {
 	c.t.Helper()
 	c.stopMaster()
-	c.startMaster("--autoscale", "min=1,max=3,cool-down=2s,start-up=1s", "--yarn-service", "auto",
-		"--tls-ca", c.certs("ca.pem"), "--tls-cert", c.certs("server.pem"), "--tls-key", c.certs("server-key.pem"))
-	c.env = []string{"SLOTWISE_TLS_CA=" + c.certs("ca.pem"), "SLOTWISE_TLS_CERT=" + c.certs("admin.pem"), "SLOTWISE_TLS_KEY=" + c.certs("admin-key.pem")}
-	c.must("slotwise yarn up --name auto --workers 1 --memory 512MiB --master " + c.address +
+	c.startMaster("--autoscale", "min=1,max=3,cool-down=2s,start-up=1s", "--yarn-service", "auto")
+	c.must("slotwise yarn up --name auto --workers 1 --memory 512MiB " +
 		" --worker-cert " + c.certs("worker.pem") + " --worker-key " + c.certs("worker-key.pem"))
 	key, err := os.Stat(fmt.Sprintf("/proc/%d/cwd/worker-key.pem", c.process("auto-0")))
 	if err != nil || key.Mode().Perm()&0o077 != 0 {
 		c.t.Errorf("the worker's key: %v (%v)", key, err)
 	}
-	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept3 --param maps=40x500ms -q --master " + c.address)
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept3 --param maps=40x500ms -q")
 	c.await("the work has three workers", func() bool { return len(c.workers()) == 3 })
-	if nodes := c.must("slotwise nodes --master " + c.address); !strings.Contains(nodes, "/row1") || !strings.Contains(nodes, "/row2") {
+	if nodes := c.must("slotwise nodes"); !strings.Contains(nodes, "/row1") || !strings.Contains(nodes, "/row2") {
 		c.t.Errorf("no racks of YARN:\n%s", nodes)
 	}
 	c.ended(id)

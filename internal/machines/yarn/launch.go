@@ -150,15 +150,7 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 	}
 	text, err := json.Marshal(map[string]any{
 		"id": id, "name": s.Name, "version": "1", "queue": s.Queue,
-		"configuration": configuration{Properties: map[string]string{
-			// Workers report to the master that they are ready.
-			"yarn.service.default-readiness-check.enabled": "false",
-			// A worker that ends is started again, on its node first. The service itself
-			// never gives up: over weeks many machines fail.
-			"yarn.service.container-failure.retry-interval-ms":       "5000",
-			"yarn.service.container-failure.retry.max":               "3",
-			"yarn.service.container-failure-per-component.threshold": "1000000",
-		}},
+		"configuration": configuration{Properties: properties},
 		"components": []any{map[string]any{
 			"name": component, "number_of_containers": s.Workers, "restart_policy": "ALWAYS", "launch_command": s.Command,
 			"resource":      map[string]any{"cpus": s.Cores, "memory": strconv.Itoa(s.Memory)},
@@ -172,6 +164,20 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 		return err
 	}
 	return c.write(ctx, c.applicationFile(s.Name), 0o600, strings.NewReader(id))
+}
+
+// properties are the settings of a service. A worker that ends is started again, on its node
+// first. The service itself never gives up: over weeks many machines fail.
+var properties = map[string]string{
+	// Workers report to the master that they are ready.
+	"yarn.service.default-readiness-check.enabled":           "false",
+	"yarn.service.container-failure.retry-interval-ms":       "5000",
+	"yarn.service.container-failure.retry.max":               "3",
+	"yarn.service.container-failure-per-component.threshold": "1000000",
+	// By default a node is avoided for six hours after four failures. If that happens to all
+	// nodes of a small cluster, no worker is replaced any more.
+	"yarn.service.node-blacklist.threshold":       "50",
+	"yarn.service.failure-count-reset.window-sec": "600",
 }
 
 // write writes a file with permissions. Nobody else can read it in the meantime, because

@@ -207,7 +207,8 @@ func decisions(log string) []string {
 func TestSimulatorDecidesTheSame(t *testing.T) {
 	names := policies.Names()
 	for _, name := range names {
-		if strings.HasPrefix(name, "learning") {
+		_, refused := policies.Build(name, sched.Options{Live: true}) // a reference, which only simulations run
+		if strings.HasPrefix(name, "learning") || refused != nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -110,9 +110,12 @@ func (s *SITA) partitionOf(size time.Duration) int {
 	for _, x := range s.loads[:at] {
 		smaller += x
 	}
-	share := 0.0
+	if smaller == 0 {
+		return 0
+	}
+	share, middle := 0.0, smaller+s.loads[at]/2
 	for k, c := range s.cfg.Capacities[job.Map][:last] {
-		if share += c; smaller < share*s.total || s.total == 0 {
+		if share += c; middle < share*s.total {
 			return k
 		}
 	}

@@ -62,6 +62,14 @@ func TestSITAFollowsTheLoad(t *testing.T) {
 			t.Errorf("%.2f of the work is in the first of two partitions", got)
 		}
 	})
+	// Short jobs have a sixth of the work, and all long jobs have one size.
+	two := sita(t, nil)
+	two.partitionOf(10 * time.Second)
+	for range 10 {
+		if short, long := two.partitionOf(10*time.Second), two.partitionOf(50*time.Second); short != 0 || long != 1 {
+			t.Errorf("short jobs are in partition %d, long ones in %d", short, long)
+		}
+	}
 	same := sita(t, nil)
 	for range 10 {
 		if got := same.partitionOf(time.Minute); got != 0 {

@@ -98,7 +98,7 @@ func (n *namespace) list(w http.ResponseWriter, r *http.Request) {
 }
 
 // reconcile makes and deletes pods as a ReplicaSet does: it deletes pods that are not ready
-// first, then those with the lowest cost, then the youngest.
+// first, then pods with the lowest cost, then the youngest.
 func (n *namespace) reconcile() {
 	for len(n.pods) < n.replicas {
 		n.made++
@@ -158,7 +158,7 @@ func (n *namespace) pass() {
 		n.remove(n.pods[n.random.IntN(len(n.pods))])
 		n.reconcile()
 	}
-	if n.done == n.total { // the job has ended, and nobody needs its map outputs
+	if n.done == n.total { // the job has ended: no reduce needs its map outputs
 		for _, p := range n.pods {
 			p.mapOutputs = 0
 		}

@@ -161,6 +161,11 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if len(args) > 0 {
 		return misuse("%s: with --jobs the file names the apps and their inputs", args[0])
 	}
+	for _, name := range []string{"format", "columns", "merge"} {
+		if c.Flags().Changed(name) {
+			return misuse("--%s: is for a single job, not for --jobs", name)
+		}
+	}
 	single := []string{"input", "include", "exclude", "param", "mapper", "combiner", "reducer",
 		"reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {

@@ -36,7 +36,9 @@ With --mapper or --reducer the job is streaming: each command reads lines on
 standard input and writes lines "key TAB value"; the reducer gets them sorted by
 key.
 
-An app with a small result prints it if there is no --output.
+An app with a small result prints it if there is no --output. --output - prints any
+result on standard output, and --merge FILE writes it to one file. The input - is
+standard input, which is first copied to --temp-dir.
 
 With --jobs it runs the jobs of a file side by side, each submitted at its time, and
 prints how long each waited and ran. docs/formats/jobmix.md describes the file, which
@@ -44,6 +46,7 @@ slotwise submit --jobs and slotwise sim --workload take as well.`,
 		Example: `  slotwise run wordcount --input book.txt --output counts
   slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted
+  slotwise run wordcount --input - --output -
   slotwise run --jobs mix.yaml --policy fair --alone --explain
   slotwise run --jobs mix.yaml --policy tumm --ui --history runs
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
@@ -98,6 +101,11 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	o.Notify = f.notify(show)
+	spooled, err := f.spoolInput(c, &o)
+	if err != nil {
+		return err
+	}
+	defer spooled.close()
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
@@ -225,7 +233,10 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 			return err
 		}
 	}
-	if f.output == "" {
+	if f.merge != "" {
+		return f.checkMerge()
+	}
+	if f.output == "" || f.output == standard {
 		return nil
 	}
 	return checkOutput(ctx, f.output, f.overwrite, w)
@@ -261,26 +272,31 @@ func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 // runOutput is the directory that a run writes: the user's or, for a small
 // result that is printed, a temporary one.
 type runOutput struct {
-	dir  string
-	temp *storage.DirScratch // removed at the end; nil for the user's directory
+	dir   string
+	temp  *storage.DirScratch // removed at the end; nil for the user's directory
+	merge string              // the file of --merge; else ""
 }
 
 // openOutput returns the output directory of the program.
 func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, error) {
-	if f.output != "" {
+	anySize := f.output == standard || f.merge != ""
+	if f.output != "" && !anySize {
 		return &runOutput{dir: f.output}, nil
 	}
-	if p.app == nil || !p.app.Small {
-		return nil, misuse("--output is missing: the directory for what %s writes", p.name)
+	if !anySize && (p.app == nil || !p.app.Small) {
+		return nil, misuse("--output is missing: the directory for what %s writes, or - for standard output", p.name)
 	}
-	if f.outputCompress != "none" {
+	if f.output == standard && f.json {
+		return nil, misuse("--output -: --json prints on standard output, too; use --merge FILE")
+	}
+	if !anySize && f.outputCompress != "none" {
 		return nil, misuse("--output-compress %s: needs --output", f.outputCompress)
 	}
 	temp, err := storage.NewDirScratch(f.tempDir)
 	if err != nil {
 		return nil, err
 	}
-	out := &runOutput{dir: filepath.Join(temp.Dir(), "result"), temp: temp}
+	out := &runOutput{dir: filepath.Join(temp.Dir(), "result"), temp: temp, merge: f.merge}
 	o.Output = out.dir
 	return out, nil
 }
@@ -336,6 +352,9 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.json && o.err != nil && len(o.results) == 0 {
 		return o.err // execute prints the failure
 	}
+	if o.err == nil && o.output.merge != "" {
+		o.err = o.output.writeMerged(f.overwrite)
+	}
 	if f.json {
 		return errors.Join(o.err, printJSON(c.OutOrStdout(), &o))
 	}
@@ -345,7 +364,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.explain {
 		printWaits(c.ErrOrStderr(), o.program.name, o.results)
 	}
-	if o.err == nil && o.output.temp != nil {
+	if o.err == nil && o.output.temp != nil && o.output.merge == "" {
 		return o.output.print(c.OutOrStdout())
 	}
 	return o.err
@@ -369,21 +388,21 @@ func printJSON(w io.Writer, o *outcome) error {
 	if s.Jobs == nil {
 		s.Jobs = []*mapreduce.Result{}
 	}
-	if o.output.temp == nil {
-		s.Output = o.output.dir
-	}
+	s.Output = o.output.name()
 	switch {
 	case errors.Is(o.err, console.ErrInterrupted):
 		s.State, s.Error, s.Exit = "killed", console.ErrInterrupted.Error(), exitInterrupted
 	case o.err != nil:
 		s.State, s.Error, s.Exit = "failed", oneLine(o.err), statusOf(o.err)
 	case o.output.temp != nil:
-		var text strings.Builder
-		if err := o.output.print(&text); err != nil {
-			return err
+		if o.output.merge == "" {
+			var text strings.Builder
+			if err := o.output.print(&text); err != nil {
+				return err
+			}
+			result := text.String()
+			s.Result = &result
 		}
-		result := text.String()
-		s.Result = &result
 		for _, r := range s.Jobs {
 			// The path of a temporary directory is useless to the user.
 			if strings.HasPrefix(r.Output, o.output.temp.Dir()) {
@@ -404,7 +423,7 @@ func printSummary(w io.Writer, o *outcome) {
 	if len(o.results) > 1 {
 		fmt.Fprintf(w, "%s: %s in %s\n", o.program.name, console.Plural(len(o.results), "job"), console.Duration(o.elapsed))
 	}
-	if o.err == nil && o.output.temp == nil {
-		fmt.Fprintf(w, "output: %s\n", o.output.dir)
+	if name := o.output.name(); o.err == nil && name != "" {
+		fmt.Fprintf(w, "output: %s\n", name)
 	}
 }

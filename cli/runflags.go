@@ -45,7 +45,7 @@ type runFlags struct {
 	inputs, include, exclude       []string
 	format                         string
 	columns                        []string
-	output                         string
+	output, merge                  string
 	overwrite, sync                bool
 	mapper, combiner, reducer      string
 	params                         []string
@@ -74,6 +74,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
 	f.registerData(s)
+	s.StringVar(&f.merge, "merge", "", "write the result to this one local `file`, in the order of the parts, instead of --output")
 	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
 	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
 	s.BoolVar(&f.sync, "sync", true, "end a job when a local output would survive a power cut; --sync=false is faster")

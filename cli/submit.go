@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,9 @@ with --wait it kills those that run.` + masterNote,
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if f.output == "" {
 		return misuse("--output is missing: the directory for what the job writes")
+	}
+	if f.output == standard || slices.Contains(f.inputs, standard) || slices.Contains(args, standard) {
+		return misuse("-: standard input and output are for slotwise run; the workers of a cluster read and write shared files")
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress || !f.wait)
 	p, inputs, err := f.program(args, show)

@@ -95,6 +95,9 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
+	if o.Remote != nil && (o.Format != "" || len(o.Columns) > 0) {
+		return nil, fmt.Errorf("%s is a chain of jobs, which on a cluster reads its input in the app's own format: leave out Format and Columns (--format, --columns), or run it in one process", a.Name)
+	}
 	return &feature.Chain{
 		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output, Overwrite: o.Overwrite,
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,

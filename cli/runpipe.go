@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/mapreduce"
+)
+
+// standard is the name of standard input among the inputs, and of standard output.
+const standard = "-"
+
+// maxSpool bounds the copy of standard input in bytes. A stream that never ends must not
+// fill the disk.
+const maxSpool = 64 << 30
+
+// spooled is the directory with the copy of standard input; nil if the job does not read
+// standard input.
+type spooled struct{ temp *storage.DirScratch }
+
+// close removes the copy.
+func (s *spooled) close() {
+	if s != nil {
+		s.temp.Close()
+	}
+}
+
+// spoolInput copies standard input to a file and replaces the input "-" by that file.
+func (f *runFlags) spoolInput(c *cobra.Command, o *mapreduce.Options) (_ *spooled, err error) {
+	at := -1
+	for i, in := range o.Inputs {
+		switch {
+		case in != standard:
+		case at >= 0:
+			return nil, misuse("--input -: given twice; standard input can be read once")
+		default:
+			at = i
+		}
+	}
+	if at < 0 {
+		return nil, nil
+	}
+	temp, err := storage.NewDirScratch(f.tempDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &spooled{temp}
+	path := filepath.Join(temp.Dir(), "stdin")
+	if err := spool(c.Context(), c.InOrStdin(), path); err != nil {
+		s.close()
+		return nil, fmt.Errorf("--input -: %w", err)
+	}
+	o.Inputs[at] = path
+	return s, nil
+}
+
+// spool copies a stream to a new file. An interrupt ends it at once.
+func spool(ctx context.Context, r io.Reader, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		n, err := io.Copy(file, io.LimitReader(r, maxSpool+1))
+		if err == nil && n > maxSpool {
+			err = misuse("more than %d GiB: write them to a file first", maxSpool>>30)
+		}
+		done <- errors.Join(err, file.Close())
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// checkMerge returns an error if the file of --merge cannot be written.
+func (f *runFlags) checkMerge() error {
+	if f.output != "" {
+		return misuse("--merge %s: excludes --output; the result is in one file", f.merge)
+	}
+	info, err := os.Stat(f.merge)
+	switch {
+	case err == nil && info.IsDir():
+		return misuse("--merge %s: is a directory, and a file is needed", f.merge)
+	case err == nil && !f.overwrite:
+		return misuse("--merge %s: exists; --overwrite replaces it", f.merge)
+	}
+	if _, err := os.Stat(filepath.Dir(f.merge)); err != nil {
+		return misuse("--merge %s: %w", f.merge, reason(err))
+	}
+	return nil
+}
+
+// name returns the directory or file that the user finds the result in, or "".
+func (p *runOutput) name() string {
+	if p.temp == nil {
+		return p.dir
+	}
+	return p.merge
+}
+
+// writeMerged copies the output files to the file of --merge, which gets its name when it
+// is complete and on the disk.
+func (p *runOutput) writeMerged(overwrite bool) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(p.merge), ".slotwise-merge-")
+	if err != nil {
+		return fmt.Errorf("--merge: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+			err = fmt.Errorf("--merge %s: %w", p.merge, err)
+		}
+	}()
+	err = p.print(file)
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if overwrite {
+		return os.Rename(file.Name(), p.merge)
+	}
+	err = os.Link(file.Name(), p.merge) // fails if the file exists by now
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err != nil { // a file system without links
+		return os.Rename(file.Name(), p.merge)
+	}
+	return os.Remove(file.Name())
+}

@@ -67,7 +67,7 @@ func (j *Job) validate() error {
 	case j.Reduces < 0:
 		return fmt.Errorf("Reduces is %d; it must not be negative", j.Reduces)
 	case j.Synthetic < 0:
-		return fmt.Errorf("Synthetic is %d; it must not be negative", j.Synthetic)
+		return fmt.Errorf("the field Synthetic is %d; it must not be negative", j.Synthetic)
 	case j.Output.Kind == KeyValueKind:
 		return errors.New("the format KeyValue is for input only; as output Text writes key TAB value")
 	}

@@ -98,11 +98,11 @@ func (o *Options) check() error {
 		{"Cluster.Workers", int64(o.Cluster.Workers)}, {"Cluster.Memory", o.Cluster.Memory},
 	} {
 		if f.value < 0 {
-			return fmt.Errorf("Options.%s is %d; it must not be negative", f.name, f.value)
+			return fmt.Errorf("the field Options.%s is %d; it must not be negative", f.name, f.value)
 		}
 	}
 	if o.SlowStart != nil && !(*o.SlowStart >= 0 && *o.SlowStart <= 1) {
-		return fmt.Errorf("Options.SlowStart is %g; want a fraction from 0 to 1", *o.SlowStart)
+		return fmt.Errorf("the field Options.SlowStart is %g; want a fraction from 0 to 1", *o.SlowStart)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/sched/policies"
 )
 
 // TestRun runs the whole command on small clusters.
@@ -22,7 +24,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
 	}
-	if n := strings.Count(out.String(), "\n"); n != 2+6+3+13 {
+	if n := strings.Count(out.String(), "\n"); n != 2+6+3+len(policies.Names()) {
 		t.Errorf("%d lines", n)
 	}
 }

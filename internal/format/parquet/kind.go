@@ -134,7 +134,7 @@ func (k *kind) value(v *parquet.Value) (any, error) {
 	case v.IsNull():
 		return nil, nil
 	case k.decimal:
-		return json.Number(format.Decimal(k.unscaled(v), k.scale)), nil
+		return json.Number(decimal(k.unscaled(v), k.scale)), nil
 	case k.uuid:
 		return formatUUID(v.ByteArray()), nil
 	case k.physical == parquet.Int96:
@@ -190,7 +190,7 @@ func (k *kind) unscaled(v *parquet.Value) *big.Int {
 	case parquet.Int64:
 		return big.NewInt(v.Int64())
 	}
-	return format.TwosComplement(v.ByteArray())
+	return twosComplement(v.ByteArray())
 }
 
 // formatUUID returns the usual notation of 16 bytes.

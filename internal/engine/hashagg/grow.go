@@ -134,7 +134,7 @@ const (
 )
 
 // Repeats reports whether keys repeat often enough for a larger table to save work. It is
-// true for small tables, and must be asked before Sort.
+// true for small tables. The caller asks before Sort.
 func (t *Table) Repeats() bool {
 	if t.cfg.Added == nil || len(t.slots) < largeSlots {
 		return true

@@ -187,6 +187,7 @@ func (t *Tracker) loseOutput(a *job.Attempt, blame bool, why string) {
 	if t.cfg.Record {
 		t.note(&FactOutputLost{a.ID(), blame, why, t.now})
 	}
+	t.wantOffer()
 }
 
 // expire fails the attempts of a node that have made no progress for too long.

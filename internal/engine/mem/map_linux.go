@@ -5,9 +5,6 @@ import (
 	"unsafe"
 )
 
-// hugeFrom is the smallest reservation that asks for huge pages.
-const hugeFrom = hugePage
-
 // madvPopulateWrite is MADV_POPULATE_WRITE, of Linux 5.14.
 const madvPopulateWrite = 23
 
@@ -16,7 +13,7 @@ func reserve(size int64) (mapping, buf []byte, err error) {
 		return []byte{}, nil, nil
 	}
 	extra := 0
-	if size >= hugeFrom {
+	if size > hugePage { // room to align the start
 		extra = hugePage
 	}
 	mapping, err = syscall.Mmap(-1, 0, int(size)+extra,
@@ -32,10 +29,15 @@ func reserve(size int64) (mapping, buf []byte, err error) {
 	if off := int(uintptr(unsafe.Pointer(&mapping[0])) % hugePage); off != 0 {
 		start = hugePage - off
 	}
-	buf = mapping[start : start+int(size) : start+int(size)]
-	// Only advice: without huge pages everything works, a little slower.
-	_ = syscall.Madvise(buf, syscall.MADV_HUGEPAGE)
-	return mapping, buf, nil
+	return mapping, mapping[start : start+int(size) : start+int(size)], nil
+}
+
+// adviseHuge asks for huge pages. It is only advice: without them everything works, a
+// little slower.
+func adviseHuge(b []byte) {
+	if len(b) > 0 {
+		_ = syscall.Madvise(b, syscall.MADV_HUGEPAGE)
+	}
 }
 
 // discard drops the pages of b; they read as zero afterwards.

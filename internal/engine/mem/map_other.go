@@ -15,4 +15,6 @@ func discard(b []byte) { clear(b) }
 
 func populate([]byte) {}
 
+func adviseHuge([]byte) {}
+
 func unmap([]byte) {}

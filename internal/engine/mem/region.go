@@ -15,6 +15,9 @@ const page = 64 << 10
 // platforms. With huge pages, random accesses to hundreds of megabytes stay within
 // the TLB, which halves the time of sorting and hash probing. While a Region is
 // being filled its pages may exceed its charge by up to one huge page.
+//
+// A Region that grows is in small pages until it exceeds hugePage, because clearing a huge
+// page takes longer than a whole task that sorts ten records.
 const hugePage = 2 << 20
 
 // Region is a contiguous range of memory outside the Go heap. Reserve reserves the
@@ -29,6 +32,7 @@ type Region struct {
 	mapping []byte // as returned by the operating system; nil after Release
 	buf     []byte // the usable, aligned part of mapping
 	charged int64
+	huge    bool // the Region has asked for huge pages
 }
 
 // Reserve reserves addresses for size bytes. Nothing is charged yet.
@@ -67,7 +71,7 @@ func (r *Region) Grow(n int64) bool {
 	if !r.pool.TryGrow(more) {
 		return false
 	}
-	r.charged += more
+	r.charge(more)
 	return true
 }
 
@@ -82,7 +86,22 @@ func (r *Region) ForceGrow(n int64) {
 	}
 	more := roundUp(n) - r.charged
 	r.pool.Grow(more)
+	r.charge(more)
+}
+
+// charge adds to the charge, and asks for huge pages when the Region proves to be large.
+func (r *Region) charge(more int64) {
+	before := r.charged
 	r.charged += more
+	if r.charged <= hugePage || r.huge {
+		return
+	}
+	r.huge = true
+	start := int64(0)
+	if before > 0 { // the pages below are in use
+		start = hugePage
+	}
+	adviseHuge(r.buf[min(start, r.Size()):])
 }
 
 // Populate allocates the pages of the first n bytes that are charged. That costs a

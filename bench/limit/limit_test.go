@@ -22,7 +22,7 @@ func TestPrograms(t *testing.T) {
 			return strings.Join(rapid.SliceOfN(word, 0, 4).Draw(t, "words"), rapid.SampledFrom([]string{" ", "\t"}).Draw(t, "space"))
 		})
 		var all []string
-		args := []string{"-threads", fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "threads")), filepath.Join(dir, "out")}
+		args := []string{"-keys", "64", "-threads", fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "threads")), filepath.Join(dir, "out")}
 		for i := range rapid.IntRange(1, 3).Draw(t, "files") {
 			lines := rapid.SliceOfN(text, 0, 20).Draw(t, "lines")
 			all = append(all, lines...)

@@ -16,7 +16,7 @@ func TestKubernetes(t *testing.T) {
 	began := time.Now()
 	c := start(t, "slotwise-test", "--workers", "1", "--max-workers", "4")
 	t.Logf("from apply to a ready master: %v", time.Since(began).Round(time.Millisecond))
-	want := c.words(120)
+	want := c.words(1500)
 	count := func(output string) string {
 		return c.submit("wordcount", "/shared/in", "--output", "/shared/"+output, "--split-size", "64KiB", "--reduces", "3")
 	}
@@ -89,6 +89,8 @@ func TestKubernetes(t *testing.T) {
 		c.must("rollout", "undo", "deployment/slotwise-worker")
 	})
 	t.Run("quota", func(t *testing.T) {
+		// With the workers of the case before, the job would end without more of them.
+		c.await("one worker stays", func() bool { return len(c.pods()) == 1 })
 		c.must("create", "quota", "small", "--hard=pods=2")
 		id := c.submit("sleep", "--output", "/shared/quota", "--param", "maps=20x1s")
 		c.await("the master's log names the quota and the remedy", func() bool {

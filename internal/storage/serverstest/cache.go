@@ -44,9 +44,9 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// cached returns a directory in the cache, filled by make. The directory's name
+// Cached returns a directory in the cache, filled by make. The directory's name
 // contains a checksum of files. It appears whole, and one process at a time fills it.
-func cached(name string, files []string, make func(dir string) error) (string, error) {
+func Cached(name string, files []string, make func(dir string) error) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -86,12 +86,12 @@ func hadoopJars() (string, error) {
 	if err := needTools("HDFS", "the Debian packages default-jdk-headless and maven, or their like", "java", "mvn"); err != nil {
 		return "", err
 	}
-	src, err := sourceDir("hadoop")
+	src, err := SourceDir("internal", "storage", "serverstest", "hadoop")
 	if err != nil {
 		return "", err
 	}
 	pom := filepath.Join(src, "pom.xml")
-	return cached("hadoop", []string{pom}, func(dir string) error {
+	return Cached("hadoop", []string{pom}, func(dir string) error {
 		if err := copyJars(src, pom, dir); err != nil {
 			return err
 		}
@@ -104,12 +104,12 @@ func yarnJars() (string, error) {
 	if _, err := hadoopJars(); err != nil { // the file system below YARN
 		return "", err
 	}
-	src, err := sourceDir("yarn")
+	src, err := SourceDir("internal", "storage", "serverstest", "yarn")
 	if err != nil {
 		return "", err
 	}
 	pom := filepath.Join(src, "pom.xml")
-	dir, err := cached("yarn", []string{pom}, func(dir string) error { return copyJars(src, pom, dir) })
+	dir, err := Cached("yarn", []string{pom}, func(dir string) error { return copyJars(src, pom, dir) })
 	return filepath.Join(dir, jarsDir), err
 }
 
@@ -126,12 +126,12 @@ func s3Binary() (string, error) {
 	if err := needTools("S3", "Go", "go"); err != nil {
 		return "", err
 	}
-	src, err := sourceDir("s3server")
+	src, err := SourceDir("internal", "storage", "serverstest", "s3server")
 	if err != nil {
 		return "", err
 	}
 	mod := []string{filepath.Join(src, "go.mod"), filepath.Join(src, "go.sum")}
-	dir, err := cached("s3", mod, func(dir string) error {
+	dir, err := Cached("s3", mod, func(dir string) error {
 		return run(src, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, s3Command),
 			"github.com/versity/versitygw/cmd/versitygw")
 	})

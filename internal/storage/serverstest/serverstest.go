@@ -134,11 +134,12 @@ func needTools(kind, install string, tools ...string) error {
 	return nil
 }
 
-// sourceDir returns a directory below this package's source.
-func sourceDir(name string) (string, error) {
+// SourceDir returns a directory of this project, given by the elements of its path from the
+// root. The working directory must be below the root.
+func SourceDir(elements ...string) (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
-		here := filepath.Join(dir, "internal", "storage", "serverstest", name)
+		here := filepath.Join(dir, filepath.Join(elements...))
 		if _, statErr := os.Stat(here); statErr == nil {
 			return here, nil
 		}

@@ -61,11 +61,14 @@ func foldOf(f Fold) hashagg.Op {
 
 func (s *foldSink) Add(key []byte, n int64) {
 	s.count.Add(counters.OutputRecords, 1)
+	if s.fail != nil {
+		return // the attempt ends soon
+	}
 	if s.skip > 0 {
 		s.addPlain(key, n)
 		return
 	}
-	if s.table.AddInt64(key, n) || s.fail != nil {
+	if s.table.AddInt64(key, n) {
 		return
 	}
 	if s.spill(); s.fail == nil {
@@ -78,7 +81,7 @@ func (s *foldSink) addPlain(key []byte, n int64) {
 	s.skip--
 	part := s.partition(key)
 	kv.PutInt64(s.value[:], n)
-	if s.plain.Add(part, key, s.value[:]) || s.fail != nil {
+	if s.fail != nil || s.plain.Add(part, key, s.value[:]) {
 		return
 	}
 	if s.spillPlain(); s.fail == nil {

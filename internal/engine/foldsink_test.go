@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/counters"
@@ -114,5 +115,29 @@ func TestFoldSinkDiscard(t *testing.T) {
 		if used := env.Mem.Used(); used != 0 {
 			t.Errorf("after %d keys: %d bytes are still charged", n, used)
 		}
+	}
+}
+
+// After a failed spill, further records change nothing, and the first error stays.
+func TestFoldSinkFailedSpill(t *testing.T) {
+	scratch, err := storage.NewDirScratch(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scratch.Close()
+	env := &Env{Mem: mem.NewPool(512 << 20), Resident: mem.NewPool(0), Scratch: scratch, MapBuffer: 128 << 20}
+	program := &Program{Aggregate: Sum, Partition: func([]byte, int) int { return 7 }} // of two
+	s, err := newFoldSink(env, &MapTask{Program: program, Task: &Task{Reduces: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.discard()
+	key := make([]byte, 8)
+	for k := range uint64(500_000) {
+		binary.BigEndian.PutUint64(key, k)
+		s.Add(key, 1)
+	}
+	if s.err() == nil || !strings.Contains(s.err().Error(), "Partitioner") {
+		t.Errorf("error %v", s.err())
 	}
 }

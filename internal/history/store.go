@@ -120,6 +120,7 @@ func Open(dir string, limits Limits) (*Store, error) {
 		return nil, err
 	}
 	if err := s.prepare(dir); err != nil {
+		err = fmt.Errorf("the history %s: %w; a damaged one can be moved away, and a new one begins", s.path, err)
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

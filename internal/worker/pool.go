@@ -29,9 +29,8 @@ import (
 //   - The worker writes nothing for an attempt to the process after the attempt's end
 //     (turn.send), and the process drops messages that arrive between two attempts. The
 //     process sends nothing for an attempt after its end.
-//   - Each attempt's output goes to its own log, up to the last byte before its end. The
-//     worker drops the output of goroutines that print between two attempts. Their later
-//     output is in the log of the attempt that runs then.
+//   - Each attempt's output goes to its own log, up to the last byte before its end. What
+//     goroutines print after it is in the log of the attempt that runs next.
 //   - A stopped attempt's process may be killed only until the attempt has ended. From then
 //     on superviseChild alone decides, and it never keeps the process of a stopped attempt.
 //

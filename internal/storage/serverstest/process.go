@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -96,16 +97,20 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// freePorts returns n free ports of 127.0.0.1. Another process may take one before the
-// server does; callers then try again.
+// freePorts returns n free ports of 127.0.0.1. They are below those that the system gives
+// to outgoing connections (32768 and up on Linux), since one of these often takes a port
+// between its choice and the server's start. Another server may still do so; callers then
+// try again.
 func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, lerr := net.Listen("tcp4", "127.0.0.1:0")
-		if lerr != nil {
-			return nil, errors.Join(err, lerr)
+	for tries := 0; len(ports) < n; tries++ {
+		port := 16384 + rand.IntN(16384)
+		l, lerr := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if lerr == nil {
+			defer l.Close()
+			ports = append(ports, port)
+		} else if err = errors.Join(err, lerr); tries > 100*n {
+			return nil, err
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }

@@ -47,17 +47,21 @@ const (
 // settings of yarn-site.xml.
 func NewYARN(t testing.TB, nodeManagers int, settings map[string]string) *YARN {
 	t.Helper()
-	hdfs := HDFS(t)
-	y := &YARN{HDFS: hdfs, Dir: t.TempDir()}
+	hdfs, dir := HDFS(t), t.TempDir()
 	jars, err := yarnJars()
-	if err == nil {
-		err = y.start(t.Context(), jars, nodeManagers, settings)
-	}
-	t.Cleanup(y.stop)
 	if err != nil {
-		t.Fatal(fmt.Errorf("starting YARN: %w", err))
+		t.Fatal(err)
 	}
-	return y
+	for try := range 3 { // another process may take a port between its choice and its use
+		y := &YARN{HDFS: hdfs, Dir: filepath.Join(dir, strconv.Itoa(try))}
+		if err = y.start(t.Context(), jars, nodeManagers, settings); err == nil {
+			t.Cleanup(y.stop)
+			return y
+		}
+		y.stop()
+	}
+	t.Fatal(fmt.Errorf("starting YARN: %w", err))
+	return nil
 }
 
 // Env returns the environment variables that lead a process to YARN and its HDFS.

@@ -34,6 +34,21 @@ func (m *fakeMaster) pidJob(id, command string, files ...*slotwisev1.ShippedFile
 // ended reports whether a process has ended.
 func ended(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
+// stopped reports whether all threads of a process are stopped.
+func stopped(t *testing.T, pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stat := range stats {
+		b, err := os.ReadFile(stat)
+		if _, state, found := strings.Cut(string(b), ") "); err == nil && (!found || state[0] != 'T') {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
 // TestReuse verifies that the attempts of a job share a process, and nothing else: each has
 // its own log, working directory, files and processes.
 func TestReuse(t *testing.T) {
@@ -128,6 +143,9 @@ func TestIdleProcessFaults(t *testing.T) {
 		want(t, m.ends(attempt), succeeded, "")
 		if err := syscall.Kill(pid(attempt), signal); err != nil {
 			t.Fatal(err)
+		}
+		if signal == syscall.SIGSTOP { // some threads stop later, and could still begin the next attempt
+			eventually(t, "all threads have stopped", func() bool { return stopped(t, pid(attempt)) })
 		}
 	}
 	pids := map[int]bool{}

@@ -64,10 +64,10 @@ func TestGoals(t *testing.T) {
 func TestPage(t *testing.T) {
 	dir := recordings(t)
 	var out bytes.Buffer
-	if err := run(context.Background(), []string{"-runs", dir, "-only", "fair-c$|fifo-kill", "-phases", "2"}, &out, io.Discard); err != nil {
+	if err := run(context.Background(), []string{"-runs", dir, "-only", "fair-c$|fifo-kill", "-phases", "2", "-parts"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Simulated against a real Hadoop", "| fair-c | quiet | 10 |", "| fifo-kill | beside others | 7 |", "Quiet runs that nothing was calibrated on: 10 jobs"} {
+	for _, want := range []string{"# Simulated against a real Hadoop", "| fair-c | quiet | 10 |", "| fifo-kill | beside others | 7 |", "Quiet runs that nothing was calibrated on: 10 jobs", "| run | job | recorded |", "first map starts"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -46,13 +46,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	dir := flags.String("runs", os.Getenv("SLOTWISE_HADOOP121"), "directory of the recorded runs (default $SLOTWISE_HADOOP121)")
 	only := flags.String("only", "", "replay only runs whose name matches this regular expression")
-	phases := flags.Int("phases", 20, "how many phases of the heartbeats to replay each run with")
+	phases := flags.Int("phases", 200, "how many phases of the heartbeats to replay each run with")
 	jobs := flags.Bool("jobs", false, "print each job of each run")
+	parts := flags.Bool("parts", false, "print where in the course of each job the replays differ from the record")
 	bare := flags.Bool("bare", false, "replay without the overheads of Hadoop 1.2.1")
 	history := flags.Bool("history", false, "replay the tasks of the job history instead of the nominal ones")
 	fit := flags.Bool("fit", false, "print how well values of Overheads.Start fit the calibration runs, and nothing else")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *phases < 1 || *dir == "" {
-		return errors.Join(err, errors.New("usage: hadoop121 -runs DIR [-only EXPRESSION] [-phases N] [-jobs] [-bare] [-history] [-fit]"))
+		return errors.Join(err, errors.New("usage: hadoop121 -runs DIR [-only EXPRESSION] [-phases N] [-jobs] [-parts] [-bare] [-history] [-fit]"))
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
@@ -75,6 +76,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		if *jobs {
 			all[i].printJobs(stdout)
+		}
+		if *parts {
+			all[i].printParts(stdout)
 		}
 	}
 	fmt.Fprint(stdout, page)
@@ -135,22 +139,25 @@ type comparison struct {
 	// response holds the response times of each job in seconds, by replay.
 	response [][]float64
 	makespan []float64
+	moments  [][]moments // of each job, by replay
 }
 
 // compare replays a run with some phases of the heartbeats.
 func compare(ctx context.Context, r *recorded, phases int) (*comparison, error) {
-	c := &comparison{recorded: r, response: make([][]float64, len(r.jobs))}
+	c := &comparison{recorded: r, response: make([][]float64, len(r.jobs)), moments: make([][]moments, len(r.jobs))}
 	for phase := range phases {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		result, err := r.replay(uint64(phase) + 1)
+		watch := newWatcher(len(r.jobs))
+		result, err := r.replay(uint64(phase)+1, watch)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.name, err)
 		}
 		last := time.Duration(0)
 		for i, j := range result.Jobs {
 			c.response[i] = append(c.response[i], (j.Ended - j.Submitted).Seconds())
+			c.moments[i] = append(c.moments[i], watch.jobs[i])
 			last = max(last, j.Ended)
 		}
 		c.makespan = append(c.makespan, (last - result.Jobs[0].Submitted).Seconds())
@@ -188,7 +195,7 @@ func (c *comparison) printJobs(w io.Writer) {
 
 // print prints a line for each run, then the errors of the runs that judge.
 func print(w io.Writer, all []*comparison) {
-	t := harness.NewTable(w, "run", "use", "jobs", "median error", "90 %", "bias", "outside the range: 90 %", "jobs inside", "makespan recorded", "simulated")
+	t := harness.NewTable(w, "run", "use", "jobs", "median error", "90 %", "bias", "within 15 %", "outside the range: 90 %", "inside the range", "makespan recorded", "simulated")
 	var silent, others pool
 	for _, c := range all {
 		use, p := "beside others", &others
@@ -200,11 +207,18 @@ func print(w io.Writer, all []*comparison) {
 		}
 		abs, out := absolute(c.errors()), c.outside()
 		p.errors, p.outside = append(p.errors, abs...), append(p.outside, out...)
+		for i, j := range c.jobs {
+			if x := below(c.response[i], j.response); x >= 0.05 && x <= 0.95 {
+				p.central++
+			}
+		}
 		t.Row(c.name, use, fmt.Sprint(len(c.jobs)), percent(harness.Median(abs)), percent(harness.Quantile(abs, 0.9)),
-			fmt.Sprintf("%+.1f %%", 100*harness.Median(c.errors())), percent(harness.Quantile(out, 0.9)), fmt.Sprintf("%d of %d", inside(out), len(out)),
+			fmt.Sprintf("%+.1f %%", 100*harness.Median(c.errors())), fmt.Sprint(within(abs)), percent(harness.Quantile(out, 0.9)), fmt.Sprint(inside(out)),
 			fmt.Sprintf("%.1f s", c.recorded.makespan),
 			fmt.Sprintf("%.1f s [%.1f, %.1f]", harness.Median(c.makespan), slices.Min(c.makespan), slices.Max(c.makespan)))
 	}
+	printFar(w, all)
+	printRepeats(w, all)
 	silent.print(w, "Quiet runs that nothing was calibrated on", goalQuiet)
 	others.print(w, "Runs beside other clusters", goalOthers)
 }
@@ -216,7 +230,10 @@ const (
 )
 
 // pool holds the errors of the jobs of several runs.
-type pool struct{ errors, outside []float64 }
+type pool struct {
+	errors, outside []float64
+	central         int // jobs between the 5 % and 95 % quantiles of the replays
+}
 
 // print prints the errors of a pool beside the goal for their median.
 func (p *pool) print(w io.Writer, what string, goal float64) {
@@ -224,10 +241,92 @@ func (p *pool) print(w io.Writer, what string, goal float64) {
 		return
 	}
 	m := harness.Median(p.errors)
-	fmt.Fprintf(w, "\n%s: %d jobs, %s, nine of ten within %s; %d inside the range of the replays, nine of ten at most %s outside.\n",
+	fmt.Fprintf(w, "\n%s: %d jobs, %s, nine of ten within %s, %d within %s (goal nine of ten); %d inside the range of the replays, %d between their 5 %% and 95 %% quantiles, nine of ten at most %s outside the range.\n",
 		what, len(p.errors), harness.Limit(m <= goal, fmt.Sprintf("median error %s (goal %s)", percent(m), percent(goal))), percent(harness.Quantile(p.errors, 0.9)),
-		inside(p.outside), percent(harness.Quantile(p.outside, 0.9)))
+		within(p.errors), percent(near), inside(p.outside), p.central, percent(harness.Quantile(p.outside, 0.9)))
 }
+
+// near is the error that nine of ten jobs should keep.
+const near = 0.15
+
+// within counts the errors that are at most near.
+func within(abs []float64) int {
+	n := 0
+	for _, e := range abs {
+		if e <= near {
+			n++
+		}
+	}
+	return n
+}
+
+// printFar lists the jobs of quiet runs whose error is above near, and how often a replay
+// came as close as that.
+func printFar(w io.Writer, all []*comparison) {
+	fmt.Fprintln(w)
+	t := harness.NewTable(w, "run", "job", "recorded", "median of the replays", "5 % to 95 % of them", "replays within 15 % of the record", "replays below it")
+	for _, c := range all {
+		if !slices.Contains(quiet, c.name) {
+			continue
+		}
+		for i, e := range c.errors() {
+			if math.Abs(e) <= near {
+				continue
+			}
+			was, list := c.jobs[i].response, c.response[i]
+			t.Row(c.name, c.jobs[i].id, seconds(was), seconds(harness.Median(list)),
+				fmt.Sprintf("%.1f to %.1f s", harness.Quantile(list, 0.05), harness.Quantile(list, 0.95)), share(within(relative(list, was)), len(list)),
+				fmt.Sprintf("%.0f %%", 100*below(list, was)))
+		}
+	}
+}
+
+// relative returns the absolute errors of values relative to another one.
+func relative(list []float64, to float64) []float64 {
+	var out []float64
+	for _, x := range list {
+		out = append(out, math.Abs(x/to-1))
+	}
+	return out
+}
+
+// repeats lists runs of the same workload with the same settings, both quiet.
+var repeats = [][2]string{{"fifo-c-1", "fifo-c-2"}, {"fair-c", "fair-c-2"}}
+
+// printRepeats prints how well a real run predicts its repeat: no simulator can do better on
+// one run.
+func printRepeats(w io.Writer, all []*comparison) {
+	find := func(name string) *comparison {
+		if i := slices.IndexFunc(all, func(c *comparison) bool { return c.name == name }); i >= 0 {
+			return all[i]
+		}
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := harness.NewTable(w, "real run", "predicted by", "median error", "90 %", "within 15 %")
+	for _, pair := range repeats {
+		for k := range pair {
+			run, by := find(pair[k]), find(pair[1-k])
+			if run == nil || by == nil {
+				continue
+			}
+			var abs []float64
+			for i, j := range run.jobs {
+				abs = append(abs, math.Abs(by.jobs[i].response/j.response-1))
+			}
+			for _, x := range []struct {
+				by   string
+				errs []float64
+			}{{"its repeat, " + by.name, abs}, {"the replays", absolute(run.errors())}} {
+				t.Row(run.name, x.by, percent(harness.Median(x.errs)), percent(harness.Quantile(x.errs, 0.9)), share(within(x.errs), len(x.errs)))
+			}
+		}
+	}
+}
+
+func seconds(x float64) string { return fmt.Sprintf("%.1f s", x) }
+
+func share(n, of int) string { return fmt.Sprintf("%d of %d", n, of) }
 
 // inside counts the zeros.
 func inside(outside []float64) int {

@@ -36,6 +36,7 @@ type recorded struct {
 type recordedJob struct {
 	id       string
 	response float64 // seconds from submission to end, by the job history
+	moments  moments
 }
 
 // workloadFile holds the used fields of workload.json. Times are in ms.
@@ -77,6 +78,11 @@ type resultFile struct {
 		Submit int64 `json:"submitMs"`
 		Finish int64 `json:"finishMs"`
 	}
+	Attempts []struct {
+		Job, Kind, State string
+		Assign           int64 `json:"assignMs"`
+		Learned          int64 `json:"learnedMs"`
+	}
 }
 
 // read reads the folder of a run. If history is set, the tasks come from the job history,
@@ -108,7 +114,7 @@ func read(folder string, history bool) (*recorded, error) {
 		}
 		x := result.Jobs[i]
 		first, last = min(first, x.Submit), max(last, x.Finish)
-		r.jobs = append(r.jobs, recordedJob{j.ID, float64(x.Finish-x.Submit) / 1e3})
+		r.jobs = append(r.jobs, recordedJob{j.ID, float64(x.Finish-x.Submit) / 1e3, recordedMoments(&result, j.ID, x.Submit, x.Finish)})
 	}
 	r.makespan = float64(last-first) / 1e3
 	hosts, err := r.setCluster(&w)
@@ -222,7 +228,7 @@ func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
 func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
 	r.model = sim.ModelConfig{Replicas: -1, NodeTimeout: ms(w.Expiry), Overheads: sim.Hadoop121(w.JVMReuse < 0)}
 	if w.Scheduler == "capacity" {
-		r.model.Overheads.InitPoll = 5 * time.Second
+		r.model.Overheads.InitPoll = 3 * time.Second // CapacitySchedulerConf's default; no run sets another
 	}
 	for _, e := range w.Events {
 		switch n := nodes[e.Tracker]; e.Event {
@@ -307,14 +313,14 @@ func (r *recorded) setPolicy(w *workloadFile, folder string) error {
 }
 
 // replay simulates the run with a phase of the heartbeats.
-func (r *recorded) replay(phase uint64) (*sim.Result, error) {
+func (r *recorded) replay(phase uint64, observer sim.Observer) (*sim.Result, error) {
 	p, err := r.policy()
 	if err != nil {
 		return nil, err
 	}
 	m := r.model
 	m.Phase = phase
-	result, err := sim.Run(sim.Config{Cluster: r.cluster, Policy: p, Jobs: r.workload, Seed: phase, Model: m, Details: true})
+	result, err := sim.Run(sim.Config{Cluster: r.cluster, Policy: p, Jobs: r.workload, Seed: phase, Model: m, Details: true, Observer: observer})
 	if err != nil {
 		return nil, err
 	}

@@ -209,6 +209,7 @@ func (s *sim) end(e *tracker.Effect) {
 	delete(s.jobs, e.Job)
 	s.open--
 	s.lastWork = s.now
+	s.waits[j.index] |= endedBit
 	s.release(j.index)
 }
 

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -15,7 +17,10 @@ import (
 // In the zero value there are none.
 type Overheads struct {
 	// InitPoll is the interval at which the tracker looks for jobs to initialise, at a
-	// drawn phase. 0 initialises each job when it is submitted.
+	// drawn phase. A second thread, one for each pool, initialises the jobs that were found.
+	// It looks at the same interval, just after the first thread or just before it, as drawn
+	// for each pool. In the second case the jobs of the pool wait for a further interval.
+	// 0 initialises each job when it is submitted.
 	InitPoll time.Duration
 	// Setup is the work of a job's set-up attempt. It starts at the first heartbeat of a
 	// node with a free slot, occupies that slot, and ends with the node's first heartbeat
@@ -23,13 +28,14 @@ type Overheads struct {
 	// attempt that ends a job; it starts at the heartbeat that reports the last task.
 	Setup, Cleanup time.Duration
 	// Start is the mean processor time in which an attempt of given duration starts, on a
-	// core of speed 1; each attempt draws a time from half to one and a half of Start. Attempts that
+	// core of speed 1; each attempt draws a time from 0.2 to 1.8 of Start. Attempts that
 	// start at the same time share the cores of their machine. A set-up or clean-up
-	// attempt includes its own start.
+	// attempt includes its own start, which takes longer while other attempts start.
 	Start time.Duration
-	// Restart, unless it is 0, replaces Start for an attempt on a node where an attempt of
-	// the same job and kind has succeeded: it reuses the process. It is drawn like Start
-	// and uses no processor.
+	// Restart, unless it is 0, is the interval at which an idle process asks for another task of
+	// its job and kind; after four asks the interval is three times as long. An attempt takes
+	// over the next idle process that asks, in place of Start, if its node has as many
+	// processes of its kind as slots. With fewer processes it starts its own.
 	Restart time.Duration
 	// FetchPoll, unless it is 0, is the interval at which a reduce of given duration looks
 	// for map outputs, beginning FetchPoll+FetchStart after its start. It ends its shuffle
@@ -48,18 +54,19 @@ type Overheads struct {
 // reuse processes (mapred.job.reuse.jvm.num.tasks=-1).
 //
 // The intervals are constants of its source: ReduceTask's ReduceCopier sleeps for 5 s when
-// nothing can be fetched, its GetMapEventsThread asks every second, the killed attempt's
-// clean-up follows its KILLED_UNCLEAN report. Setup, Cleanup, Restart and FetchStart are
+// nothing can be fetched, its GetMapEventsThread asks every second, an idle Child asks every
+// 500 ms and after five times every 1500 ms, the killed attempt's
+// clean-up follows its KILLED_UNCLEAN report. Setup, Cleanup and FetchStart are
 // medians of the recorded runs fifo-c-1, fifo-c-2 and fifo-hb3. Start is the value for
 // which the simulated response times of these three runs have the least median error;
 // "bench/hadoop121 -fit" prints it.
 func Hadoop121(jvmReuse bool) Overheads {
 	o := Overheads{
-		Setup: 370 * time.Millisecond, Cleanup: 350 * time.Millisecond, Start: 600 * time.Millisecond,
+		Setup: 370 * time.Millisecond, Cleanup: 350 * time.Millisecond, Start: 700 * time.Millisecond,
 		FetchPoll: 5 * time.Second, FetchStart: time.Second, EventPoll: time.Second, KillBeats: 3,
 	}
 	if jvmReuse {
-		o.Restart = 400 * time.Millisecond
+		o.Restart = 500 * time.Millisecond
 	}
 	return o
 }
@@ -96,10 +103,7 @@ func (nd *node) heldUntil(s *sim, slot job.Kind) time.Duration {
 		return s.now
 	}
 	nd.holds = slices.DeleteFunc(nd.holds, func(h hold) bool { return h.until <= s.now })
-	free := nd.spec.MapSlots
-	if slot == job.Reduce {
-		free = nd.spec.ReduceSlots
-	}
+	free := nd.slots(slot)
 	for _, at := range nd.attempts {
 		if a := &s.attempts[at]; a.slot == slot && !a.over {
 			free--
@@ -169,11 +173,24 @@ func (s *sim) initialise(i int32) {
 		s.setups = append(s.setups, i)
 		return
 	}
+	s.queue.push(s.initialisedAt(i), evInit, i, 0)
+}
+
+// initialisedAt returns when the threads of Overheads.InitPoll initialise a job that is
+// submitted now.
+func (s *sim) initialisedAt(i int32) time.Duration {
+	every := s.model.Overheads.InitPoll
 	var g rand.PCG
 	s.source(&g, forOverhead, 0, 0)
-	phase := scale(o.InitPoll, uniform(&g))
-	rounds := (s.now - phase + o.InitPoll - 1) / o.InitPoll
-	s.queue.push(phase+rounds*o.InitPoll, evInit, i, 0)
+	phase := scale(every, uniform(&g))
+	at := phase + (s.now-phase+every-1)/every*every
+	pool := fnv.New64a()
+	io.WriteString(pool, s.cfg.Jobs[i].Pool) // a hash returns no error
+	s.source(&g, forOverhead, 1, pool.Sum64())
+	if uniform(&g) < 0.5 {
+		at += every
+	}
+	return at
 }
 
 // initialised is called when a job's tasks exist. It starts the set-up, if there is one.
@@ -192,8 +209,13 @@ func (s *sim) startSetup(nd *node) {
 	if !ok {
 		return
 	}
-	end := s.nextBeat(s.model.Overheads.Setup)
+	took := s.crowded(nd, s.model.Overheads.Setup)
+	end := s.nextBeat(took)
 	nd.hold(slot, end)
+	if s.model.Overheads.Restart > 0 {
+		s.makeRoom(nd, slot, nd.slots(slot)-1)
+		nd.idle = append(nd.idle, process{s.setups[0], slot, s.now + took})
+	}
 	s.queue.push(end, evReady, s.setups[0], 0)
 	s.setups = slices.Delete(s.setups, 0, 1)
 }
@@ -201,12 +223,23 @@ func (s *sim) startSetup(nd *node) {
 // startCleanup starts the clean-up attempt of a job at the heartbeat that decided its
 // outcome, and returns when it ends.
 func (s *sim) startCleanup() time.Duration {
-	end := s.nextBeat(s.model.Overheads.Cleanup)
 	nd := &s.nodes[s.lastNode]
+	end := s.nextBeat(s.crowded(nd, s.model.Overheads.Cleanup))
 	if slot, ok := s.freeSlot(nd); ok {
 		nd.hold(slot, end)
 	}
 	return end
+}
+
+// crowded returns the time of a set-up or clean-up attempt that takes d alone and starts
+// now on a node: its start shares the cores of the machine with the attempts that start.
+func (s *sim) crowded(nd *node, d time.Duration) time.Duration {
+	m := &s.nodes[nd.machine]
+	over := float64(len(m.plant.station[useCPU].users)+1) / m.cores
+	if over <= 1 {
+		return d
+	}
+	return d + scale(min(d, s.model.Overheads.Start), over-1)
 }
 
 // holdKilled keeps the slot of a killed attempt occupied until its clean-up has ended.
@@ -218,10 +251,72 @@ func (s *sim) holdKilled(a *attempt) {
 	s.nodes[a.node].hold(a.slot, s.nextBeat(time.Duration(o.KillBeats)*s.interval+o.Cleanup))
 }
 
-// process is an idle process on a node, which another attempt of its job can reuse.
+// process is a process on a node that is idle since a time, which may lie ahead. Another
+// attempt of its job and kind can reuse it then.
 type process struct {
-	job  job.ID
-	kind job.Kind
+	job   int32 // index in Config.Jobs
+	kind  job.Kind
+	since time.Duration
+}
+
+// askedBeforeLong is the number of asks of an idle process before its interval is three times as
+// long; see Overheads.Restart. Its first ask is at the end of its task.
+const askedBeforeLong = 4
+
+// nextAsk returns the time until a process that has been idle for some time asks for a
+// task.
+func nextAsk(idle, every time.Duration) time.Duration {
+	if long := askedBeforeLong * every; idle > long {
+		return 3*every - (idle-long)%(3*every)
+	}
+	return every - idle%every
+}
+
+// makeRoom ends idle processes of a kind on a node, longest idle first, until at most a number
+// of processes of the kind remain.
+func (s *sim) makeRoom(nd *node, kind job.Kind, most int) {
+	s.dropEnded(nd)
+	for s.processes(nd, kind) > most {
+		oldest := -1
+		for i, p := range nd.idle {
+			if p.kind == kind && p.since <= s.now && (oldest < 0 || p.since < nd.idle[oldest].since) {
+				oldest = i
+			}
+		}
+		if oldest < 0 {
+			return
+		}
+		nd.idle = slices.Delete(nd.idle, oldest, oldest+1)
+	}
+}
+
+// dropEnded ends the idle processes of jobs that have ended.
+func (s *sim) dropEnded(nd *node) {
+	nd.idle = slices.DeleteFunc(nd.idle, func(p process) bool { return s.waits[p.job]&endedBit != 0 })
+}
+
+// processes counts the processes of a kind on a node.
+func (s *sim) processes(nd *node, kind job.Kind) int {
+	n := 0
+	for _, at := range nd.attempts {
+		if a := &s.attempts[at]; a.id.Kind == kind && !a.over {
+			n++
+		}
+	}
+	for _, p := range nd.idle {
+		if p.kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// slots returns the number of slots of a kind.
+func (nd *node) slots(kind job.Kind) int {
+	if kind == job.Map {
+		return nd.spec.MapSlots
+	}
+	return nd.spec.ReduceSlots
 }
 
 // addStart adds the stages before the work of an attempt of given duration: it waits for
@@ -231,11 +326,11 @@ func (s *sim) addStart(a *attempt, nd *node) {
 	if wait := nd.heldUntil(s, a.slot) - s.now; wait > 0 {
 		a.add(stage{use: useTime, span: wait})
 	}
-	p := process{a.id.Job, a.id.Kind}
-	if i := slices.Index(nd.idle, p); i >= 0 && o.Restart > 0 {
-		nd.idle = slices.Delete(nd.idle, i, i+1)
-		a.add(stage{use: useTime, span: scale(o.Restart, s.spread(a))})
-		return
+	if o.Restart > 0 {
+		if wait := s.reuse(a, nd); wait >= 0 {
+			a.add(stage{use: useTime, span: wait})
+			return
+		}
 	}
 	if o.Start > 0 {
 		amount := float64(o.Start.Seconds() * s.spread(a))
@@ -243,24 +338,39 @@ func (s *sim) addStart(a *attempt, nd *node) {
 	}
 }
 
-// spread draws the factor, from 0.5 to 1.5, of the time in which an attempt starts.
+// spread draws the factor, from 0.2 to 1.8, of the processor time in which an attempt starts.
 func (s *sim) spread(a *attempt) float64 {
 	var g rand.PCG
 	s.source(&g, forStart, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
-	return 0.5 + uniform(&g)
+	return 0.2 + float64(1.6*uniform(&g))
 }
 
-// keepProcess remembers that a successful attempt leaves a process that can be reused. A
-// node keeps as many as it has slots and ends the oldest first.
+// reuse takes over an idle process for an attempt that starts. It returns the time until the
+// process asks for a task, or -1 if the attempt must start its own process. The attempt is in
+// the node's list already.
+func (s *sim) reuse(a *attempt, nd *node) time.Duration {
+	kind := a.id.Kind
+	s.dropEnded(nd)
+	if s.processes(nd, kind)-1 >= nd.slots(kind) {
+		for i, p := range nd.idle {
+			if p.job == a.job.index && p.kind == kind && p.since <= s.now {
+				nd.idle = slices.Delete(nd.idle, i, i+1)
+				return nextAsk(s.now-p.since, s.model.Overheads.Restart)
+			}
+		}
+	}
+	s.makeRoom(nd, kind, nd.slots(kind))
+	return -1
+}
+
+// keepProcess remembers that a successful attempt leaves a process that can be reused.
 func (s *sim) keepProcess(a *attempt) {
 	if s.model.Overheads.Restart == 0 {
 		return
 	}
 	nd := &s.nodes[a.node]
-	if len(nd.idle) >= nd.spec.MapSlots+nd.spec.ReduceSlots {
-		nd.idle = slices.Delete(nd.idle, 0, 1)
-	}
-	nd.idle = append(nd.idle, process{a.id.Job, a.id.Kind})
+	s.makeRoom(nd, a.id.Kind, nd.slots(a.id.Kind)-1)
+	nd.idle = append(nd.idle, process{a.job.index, a.id.Kind, a.finished})
 }
 
 // fetchEnd returns when a reduce whose job's maps have all ended now ends its shuffle, if

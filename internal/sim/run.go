@@ -376,8 +376,11 @@ func (s *sim) arrive() {
 	s.nextArrival()
 }
 
-// arrivedBit marks in waits a job whose time has come.
-const arrivedBit = 1 << 30
+// arrivedBit marks in waits a job whose time has come, endedBit one that has ended.
+const (
+	arrivedBit = 1 << 30
+	endedBit   = 1 << 29
+)
 
 // release submits the jobs that have waited for a job that has ended, if that was their
 // last predecessor. They are submitted whether it succeeded or not.

@@ -85,11 +85,11 @@ var keys = []Key{
 	span("mtbf", "mean time until a node crashes by chance; 0s is never", func(m *sim.ModelConfig) *time.Duration { return &m.MTBF }),
 	span("mttr", "mean time until a node that crashed by chance is back; 0s is never", func(m *sim.ModelConfig) *time.Duration { return &m.MTTR }),
 
-	span("overheads.init-poll", "interval at which the tracker looks for jobs to initialise; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.InitPoll }),
+	span("overheads.init-poll", "interval at which the tracker looks for jobs to initialise, and another of its threads initialises them; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.InitPoll }),
 	span("overheads.setup", "work of a job's set-up attempt", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Setup }),
 	span("overheads.cleanup", "work of a job's clean-up attempt", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Cleanup }),
 	span("overheads.start", "mean processor time in which an attempt of given duration starts", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Start }),
-	span("overheads.restart", "mean time to reuse a process of the same job instead; 0s is no reuse", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Restart }),
+	span("overheads.restart", "interval at which an idle process asks for another task of its job instead; 0s is no reuse", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Restart }),
 	span("overheads.fetch-poll", "interval at which a reduce of given duration looks for map outputs; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.FetchPoll }),
 	span("overheads.fetch-start", "time from a reduce's start to the beginning of these intervals", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.FetchStart }),
 	span("overheads.event-poll", "interval at which a reduce asks its node which maps have ended", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.EventPoll }),

@@ -442,12 +442,14 @@ func outputCodec(c hadoop.Conf) (string, error) {
 		return "none", nil
 	}
 	switch class := c.Get("mapreduce.output.fileoutputformat.compress.codec", "DefaultCodec"); hadoop.SimpleName(class) {
+	case "DefaultCodec", "DeflateCodec":
+		return "deflate", nil
 	case "GzipCodec":
 		return "gzip", nil
 	case "ZStandardCodec":
 		return "zstd", nil
 	default:
-		return "", fmt.Errorf("mapreduce.output.fileoutputformat.compress.codec=%s: output can be compressed by org.apache.hadoop.io.compress.GzipCodec and ZStandardCodec only", class)
+		return "", fmt.Errorf("mapreduce.output.fileoutputformat.compress.codec=%s: output can be compressed by DefaultCodec, GzipCodec and ZStandardCodec of org.apache.hadoop.io.compress only", class)
 	}
 }
 

@@ -161,7 +161,7 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if len(args) > 0 {
 		return misuse("%s: with --jobs the file names the apps and their inputs", args[0])
 	}
-	for _, name := range []string{"format", "columns", "merge"} {
+	for _, name := range []string{"format", "columns", "output-format", "output-columns", "merge"} {
 		if c.Flags().Changed(name) {
 			return misuse("--%s: is for a single job, not for --jobs", name)
 		}

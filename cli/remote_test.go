@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,10 +57,23 @@ func countRemotely(t *testing.T, base string) {
 			t.Errorf("the counts differ:\n%s", cmp.Diff(want, got))
 		}
 	}
+	slotwise(t, "run", "wordcount", base+"/in", "--output", base+"/rows", "--reduces", "3", "--output-format", "parquet", "--output-columns", "word,count")
+	slotwise(t, "run", "--mapper", "cat", "--reducer", "cat", "--reduces", "1", "--input", base+"/rows", "--output", base+"/back")
+	if got := strings.Join(slices.Collect(maps.Values(fetch(t, base+"/back"))), ""); len(got) != totalLength(want) {
+		t.Errorf("the counts have %d bytes after a round trip through Parquet, want %d", len(got), totalLength(want))
+	}
 	args := []string{"run", "wordcount", "--input", base + "/in", "--output", base + "/out"}
 	if code := execute(t.Context(), args, os.Stdout, os.Stderr); code != 2 {
 		t.Errorf("an existing output: exit status %d, want 2", code)
 	}
+}
+
+// totalLength returns the length of all files.
+func totalLength(files map[string]string) (n int) {
+	for _, text := range files {
+		n += len(text)
+	}
+	return n
 }
 
 func removeAll(t *testing.T, uri string) {

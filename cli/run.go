@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -275,6 +277,7 @@ type runOutput struct {
 	dir   string
 	temp  *storage.DirScratch // removed at the end; nil for the user's directory
 	merge string              // the file of --merge; else ""
+	head  bool                // each output file begins with a header, which is printed once
 }
 
 // openOutput returns the output directory of the program.
@@ -297,6 +300,9 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, err
 		return nil, err
 	}
 	out := &runOutput{dir: filepath.Join(temp.Dir(), "result"), temp: temp, merge: f.merge}
+	if rows, err := f.outputRows(); err == nil && rows != nil {
+		out.head = rows.Name == format.CSV && !rows.NoHeader
+	}
 	o.Output = out.dir
 	return out, nil
 }
@@ -315,25 +321,35 @@ func (p *runOutput) print(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	skipHead := false
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), "_") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err := copyFile(w, filepath.Join(p.dir, e.Name())); err != nil {
+		if err := copyFile(w, filepath.Join(p.dir, e.Name()), skipHead); err != nil {
 			return err
 		}
+		skipHead = p.head
 	}
 	return nil
 }
 
-// copyFile copies a file to w.
-func copyFile(w io.Writer, path string) error {
+// copyFile copies a file to w, without its first line if skipHead is set.
+func copyFile(w io.Writer, path string, skipHead bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = io.Copy(w, f)
+	r := bufio.NewReaderSize(f, 256<<10)
+	for skipHead {
+		_, err := r.ReadSlice('\n')
+		skipHead = errors.Is(err, bufio.ErrBufferFull)
+		if err == io.EOF {
+			return nil
+		}
+	}
+	_, err = io.Copy(w, r)
 	return err
 }
 

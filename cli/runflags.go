@@ -22,6 +22,7 @@ import (
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -33,9 +34,8 @@ import (
 
 // The values of flags with a fixed set of words.
 var (
-	codecs       = []string{"none", "lz4", "s2", "zstd"}
-	outputCodecs = []string{"none", "gzip", "zstd"}
-	priorities   = []string{"very-low", "low", "normal", "high", "very-high"}
+	codecs     = []string{"none", "lz4", "s2", "zstd"}
+	priorities = []string{"very-low", "low", "normal", "high", "very-high"}
 )
 
 // runFlags are the flags of run. mapreduce.Options describes the meaning of
@@ -43,8 +43,8 @@ var (
 type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
-	format                         string
-	columns                        []string
+	format, outputFormat           string
+	columns, outputColumns         []string
 	output, merge                  string
 	overwrite, sync                bool
 	mapper, combiner, reducer      string
@@ -110,6 +110,8 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
+	s.StringVar(&f.outputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (docs/formats/output.md)")
+	s.StringSliceVar(&f.outputColumns, "output-columns", nil, "`names` of the output's columns, as word,count:int; types are string (default), bytes, int, float, bool (default: key,value)")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
 
 	s.StringVar(&f.mapper, "mapper", "", "`command` that maps, for a streaming job")
@@ -120,7 +122,7 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.Var(&f.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
 	s.StringVar(&f.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	s.DurationVar(&f.storageRetry, "storage-retry", feature.DefaultStorageWait, "`time` for which the start of a job waits for a storage that is away; 0 fails at once")
-	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip or zstd")
+	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip, zstd or deflate")
 }
 
 // registerJob declares the flags about retries and about the owner of the job.
@@ -147,8 +149,9 @@ func (f *runFlags) registerShow(s *pflag.FlagSet) {
 // completeJob adds shell completion for the values of a job's flags.
 func completeJob(c *cobra.Command) {
 	completeWords(c, "format", format.Names)
+	completeWords(c, "output-format", format.OutputNames)
 	completeWords(c, "compress", codecs)
-	completeWords(c, "output-compress", outputCodecs)
+	completeWords(c, "output-compress", output.CodecNames)
 	completeWords(c, "priority", priorities)
 }
 
@@ -180,6 +183,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		SplitSize:      int64(f.splitSize),
 		Compress:       f.compress,
 		OutputCompress: f.outputCompress,
+		OutputFormat:   f.outputFormat,
+		OutputColumns:  f.outputColumns,
 		TaskTimeout:    f.taskTimeout,
 		MaxAttempts:    f.maxAttempts,
 		TaskMemory:     int64(f.taskMemory),
@@ -221,6 +226,50 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	return o, f.checkHadoopFiles()
 }
 
+// outputRows returns the format of the output files, nil for the job's own.
+func (f *runFlags) outputRows() (*format.Output, error) {
+	if _, err := format.ParseOutput(f.outputFormat); err != nil {
+		return nil, misuse("--output-format %w", err)
+	}
+	if len(f.outputColumns) == 0 {
+		return format.ParseOutput(f.outputFormat)
+	}
+	columns := strings.Join(f.outputColumns, ",")
+	rows, err := format.ParseOutput(f.outputFormat + ",columns=" + columns)
+	if err != nil {
+		return nil, misuse("--output-columns %s: %w", columns, err)
+	}
+	return rows, nil
+}
+
+// checkOutputFormat returns an error for a wrong --output-format or --output-columns, or a
+// codec that does not go with the format.
+func (f *runFlags) checkOutputFormat() error {
+	rows, err := f.outputRows()
+	if err != nil || rows == nil {
+		return err
+	}
+	if err := rows.CheckCodec(f.outputCompress); err != nil {
+		return misuse("--output-compress %s: %w", f.outputCompress, err)
+	}
+	flag := "--output -"
+	switch {
+	case f.merge != "":
+		flag = "--merge " + f.merge
+	case f.output == "":
+		flag = "standard output"
+	case f.output != standard:
+		return nil
+	}
+	switch {
+	case rows.Name == format.Parquet || rows.Name == format.Sequence:
+		return misuse("%s: files of format %s cannot be joined: use --output DIR, with --reduces 1 for one file", flag, rows.Name)
+	case rows.Name == format.CSV && !rows.NoHeader && f.outputCompress != "none":
+		return misuse("%s: compressed CSV files with headers cannot be joined: use --output-format csv,header=no", flag)
+	}
+	return nil
+}
+
 // checkFormat returns an error for a wrong --format or --columns.
 func (f *runFlags) checkFormat() error {
 	if _, err := format.Parse(f.format); err != nil {
@@ -238,6 +287,9 @@ func (f *runFlags) checkFormat() error {
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
 	if err := f.checkFormat(); err != nil {
+		return err
+	}
+	if err := f.checkOutputFormat(); err != nil {
 		return err
 	}
 	for _, n := range []struct {
@@ -284,7 +336,7 @@ func (f *runFlags) checkValues() error {
 		known       []string
 	}{
 		{"compress", f.compress, codecs},
-		{"output-compress", f.outputCompress, outputCodecs},
+		{"output-compress", f.outputCompress, output.CodecNames},
 		{"priority", f.priority, priorities},
 	} {
 		if err := oneOf(w.flag, w.value, w.known); err != nil {

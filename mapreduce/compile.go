@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/output"
@@ -24,11 +25,16 @@ func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error
 			return nil, fmt.Errorf("job %q: %w", j.Name, err)
 		}
 	}
+	rows, err := format.ParseOutput(j.Output.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("job %q: the format Output: %w", j.Name, err)
+	}
 	p := &engine.Program{
 		Aggregate: j.Aggregate,
 		Partition: j.Partitioner,
 		SameGroup: j.SameGroup,
 		Output:    j.Output.output(),
+		Rows:      rows,
 
 		CombinerUnsorted: j.combinerUnsorted,
 		OldPartNames:     j.hadoop != nil && j.hadoop.rules.Conf.Get(hadoop.PropParts, "") == "",

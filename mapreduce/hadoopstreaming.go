@@ -54,6 +54,9 @@ func hadoopStreaming(o StreamingOptions) (*Job, error) {
 		Name: cmp.Or(o.Name, conf.Get("mapreduce.job.name", ""), "streaming"), Partitioner: rules.Partitioner,
 		combinerUnsorted: true, hadoop: &hadoopJob{rules}, recipe: o.recipe(),
 	}
+	if rules.SequenceOutput {
+		j.Output = Rows(format.Sequence)
+	}
 	files := o.Reducer == ""
 	if j.Mapper, err = hadoopMapper(o, rules, files); err != nil || files {
 		return j, err
@@ -120,6 +123,10 @@ type hadoopWriter struct {
 
 // record emits a record.
 func (w *hadoopWriter) record(key, value []byte, out *Emitter) {
+	if w.toFile && w.rules.SequenceOutput {
+		out.Emit(key, value)
+		return
+	}
 	if w.toFile {
 		w.buf = w.rules.OutputLine(w.buf[:0], key, value)
 		out.Emit(w.buf, nil)

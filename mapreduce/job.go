@@ -91,6 +91,7 @@ const (
 //
 //	format     input (key; value)                            output
 //	Text       nil; the line without its LF                  key TAB value LF, without TAB if one is nil
+//	Rows(…)    nil; the fields of a record as a line         a record whose fields are key and value
 //	KeyValue   the line before its first TAB; after it       none
 //	           (without TAB: the whole line; nil)
 //	Fixed(n)   nil; n bytes                                  key and value, nothing between them
@@ -100,7 +101,8 @@ type Format struct {
 	Kind FormatKind
 	Len  int // length of a record in bytes; for Fixed only
 	// Rows is the format of files whose records become lines for Text and KeyValue, with
-	// the columns to read; see [Rows]. "" chooses by each file's first bytes.
+	// the columns to read; see [Rows]. "" chooses by each file's first bytes. Of an output,
+	// Rows is the format that lines become.
 	Rows string
 }
 
@@ -133,6 +135,13 @@ func Fixed(n int) Format { return Format{Kind: FixedKind, Len: n} }
 // options.
 //
 //	Input: mapreduce.Rows("parquet", "user", "amount")
+//
+// As output a key and its value are the two columns, byte for byte. The value for several
+// columns is a line of fields, which [AppendField] makes. A column that is no string has a
+// type after a colon: bytes, int, float or bool. docs/formats/output.md describes the
+// options. Avro can only be read.
+//
+//	Output: mapreduce.Rows("parquet", "word", "count:int")
 func Rows(format string, columns ...string) Format {
 	if len(columns) > 0 {
 		format += ",columns=" + strings.Join(columns, ",")

@@ -35,8 +35,14 @@ type Options struct {
 	Reduces   int    // number of reduce tasks; 0 for the job's own choice, else one per reduce slot
 	SplitSize int64  // bytes of input for one map task; 0 to choose by input size and slots
 	Compress  string // codec of intermediate data: none (default), lz4, s2, zstd
-	// OutputCompress is the codec of text output: none (default), gzip, zstd.
+	// OutputCompress is the codec of the output: none (default), gzip, zstd, deflate.
 	OutputCompress string
+	// OutputFormat is the format of the output files: text, csv, json, parquet or sequence,
+	// and options after commas. "" is the job's own choice ([Format.Rows] of [Job].Output),
+	// and text if the job has none. OutputColumns are the columns, as word or count:int; empty
+	// means key and value. docs/formats/output.md describes both.
+	OutputFormat  string
+	OutputColumns []string
 
 	// TaskTimeout fails an attempt that makes no progress for this time. 0 is 10
 	// minutes, a negative value is no limit.

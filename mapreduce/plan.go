@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if out.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
 		return nil, err
 	}
+	if err := o.setRows(out); err != nil {
+		return nil, err
+	}
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
@@ -63,6 +67,36 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 		}
 	}
 	return out, p.checkApart(ctx, out)
+}
+
+// outputRows returns the user's choice of the output's format, nil for the job's own.
+func (o *Options) outputRows() (*format.Output, error) {
+	text := o.OutputFormat
+	if len(o.OutputColumns) > 0 {
+		text += ",columns=" + strings.Join(o.OutputColumns, ",")
+	}
+	rows, err := format.ParseOutput(text)
+	if err != nil {
+		return nil, fmt.Errorf("the output format: %w", err)
+	}
+	return rows, nil
+}
+
+// setRows gives a job the output format that the user wants, and returns an error if no
+// file can be written in the job's format.
+func (o *Options) setRows(j *feature.Job) error {
+	if o.OutputFormat != "" || len(o.OutputColumns) > 0 {
+		rows, err := o.outputRows()
+		if err != nil {
+			return err
+		}
+		j.Program.Rows, j.OutputRows = rows, cmp.Or(rows.String(), format.Text)
+	}
+	file := output.Options{Format: j.Program.Output, Rows: j.Program.Rows, Codec: j.OutCode}
+	if err := file.Check(); err != nil {
+		return fmt.Errorf("the output format: %w", err)
+	}
+	return nil
 }
 
 // parsePriority returns the priority that a user calls name, and the normal one for "".

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+
+	"github.com/slotwise/slotwise/internal/format"
 )
 
 // Record is a line of fields, as the formats of [Rows] make it. The zero value is empty. A
@@ -67,27 +69,10 @@ func (r *Record) Bytes(i int) []byte {
 	if string(f) == `\N` {
 		return nil
 	}
-	at := bytes.IndexByte(f, '\\')
-	if at < 0 {
+	if bytes.IndexByte(f, '\\') < 0 {
 		return f
 	}
-	out := append(make([]byte, 0, len(f)), f[:at]...)
-	for ; at < len(f); at++ {
-		c := f[at]
-		if c == '\\' && at+1 < len(f) {
-			at++
-			switch c = f[at]; c {
-			case 't':
-				c = '\t'
-			case 'n':
-				c = '\n'
-			case 'r':
-				c = '\r'
-			}
-		}
-		out = append(out, c)
-	}
-	return out
+	return format.AppendUnescaped(nil, f)
 }
 
 // String returns field i without escapes, and "" for null.
@@ -117,4 +102,17 @@ func (r *Record) Float(i int) float64 {
 		r.fail(fmt.Errorf("field %d, %.100q, is no number", i, f))
 	}
 	return x
+}
+
+// AppendField appends a field to a line of fields, which [Record] parses and the output
+// formats of [Rows] divide: a TAB, unless line is empty, and the field with escapes. A nil
+// field is null.
+func AppendField(line, field []byte) []byte {
+	if len(line) > 0 {
+		line = append(line, '\t')
+	}
+	if field == nil {
+		return append(line, `\N`...)
+	}
+	return format.AppendEscaped(line, field)
 }

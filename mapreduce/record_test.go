@@ -8,6 +8,15 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
+// TestAppendField: Record finds the fields that AppendField makes.
+func TestAppendField(t *testing.T) {
+	line := mapreduce.AppendField(mapreduce.AppendField(mapreduce.AppendField(nil, []byte("a\tb\\")), nil), []byte(`\N`))
+	var r mapreduce.Record
+	if r.Parse(line); r.Len() != 3 || r.String(0) != "a\tb\\" || !r.IsNull(1) || r.IsNull(2) || r.String(2) != `\N` {
+		t.Errorf("%q", line)
+	}
+}
+
 func TestRecord(t *testing.T) {
 	var r mapreduce.Record
 	r.Parse([]byte(`a\tb\\n` + "\t12\t-1.5\t" + `\N` + "\t"))

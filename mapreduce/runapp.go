@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -95,15 +96,27 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
-	if o.Remote != nil && (o.Format != "" || len(o.Columns) > 0) {
-		return nil, fmt.Errorf("%s is a chain of jobs, which on a cluster reads its input in the app's own format: leave out Format and Columns (--format, --columns), or run it in one process", a.Name)
-	}
-	return &feature.Chain{
+	c := &feature.Chain{
 		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output, Overwrite: o.Overwrite,
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,
 		MaxAttempts: o.MaxAttempts, SlowStart: o.SlowStart, User: o.User, Pool: o.Pool, Priority: priority,
 		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.Progress,
-	}, nil
+	}
+	if o.Format != "" || len(o.Columns) > 0 {
+		rows, err := o.rows()
+		if err != nil {
+			return nil, err
+		}
+		c.Rows = cmp.Or(rows.String(), format.Auto)
+	}
+	if o.OutputFormat != "" || len(o.OutputColumns) > 0 {
+		rows, err := o.outputRows()
+		if err != nil {
+			return nil, err
+		}
+		c.OutputRows = cmp.Or(rows.String(), format.Text)
+	}
+	return c, nil
 }
 
 // drive runs the function of a chain in a driver.
@@ -118,7 +131,7 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 	o := Options{
 		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output, Overwrite: c.Overwrite, Reduces: c.Reduces,
 		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, TaskTimeout: c.TaskTimeout, MaxAttempts: c.MaxAttempts,
-		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool, Notify: feature.NotifyLog,
+		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool, Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
 	}
 	_, err = (&planner{t, schemes}).runChain(ctx, a, c.Params, o)
 	return err
@@ -160,7 +173,7 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 	o := s.options
 	o.Inputs, o.Output = in, out
 	if out != s.options.Output {
-		o.OutputCompress, o.Overwrite = "", false
+		o.OutputCompress, o.OutputFormat, o.OutputColumns, o.Overwrite = "", "", nil, false
 	}
 	r, err := s.planner.run(ctx, j, &feature.Recipe{App: s.app.Name, Step: step, Params: p}, o)
 	if r != nil {

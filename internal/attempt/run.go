@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
@@ -57,6 +58,11 @@ func (r *runner) prepare(build Builder) (err error) {
 	}
 	if r.program, err = build(r.spec.GetProgram()); err != nil {
 		return fmt.Errorf("this program cannot build the job: %w", err)
+	}
+	if text := r.spec.GetOutputRows(); text != "" {
+		if r.program.Rows, err = format.ParseOutput(text); err != nil {
+			return err
+		}
 	}
 	if r.codec, err = runfile.ParseCodec(r.spec.GetShuffleCodec()); err != nil {
 		return err

@@ -111,7 +111,7 @@ func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) e
 	p := t.Program
 	switch {
 	case p.NewReducer == nil:
-		f, err := newFileSink(env, t.Staging, t.Part, p.Output, t.OutCode, t.Task)
+		f, err := newFileSink(env, t.Staging, t.Part, p, t.OutCode, t.Task)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -18,6 +18,7 @@ package engine
 import (
 	"iter"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
@@ -50,6 +51,8 @@ type Program struct {
 	SameGroup func(a, b []byte) bool
 	// Output is the format of the job's output files.
 	Output output.Format
+	// Rows, if not nil, is the format that lines of the output become.
+	Rows *format.Output
 	// OldPartNames names output files part-00000, as Hadoop's first API does.
 	OldPartNames bool
 }

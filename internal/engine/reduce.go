@@ -55,7 +55,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 	}
 	defer merged.Close()
 	count.Add(counters.InputBytes, t.Inputs.Bytes())
-	sink, err := newFileSink(env, t.Staging, t.Part, t.Program.Output, t.OutCode, t.Task)
+	sink, err := newFileSink(env, t.Staging, t.Part, t.Program, t.OutCode, t.Task)
 	if err != nil {
 		return count, err
 	}
@@ -127,8 +127,8 @@ type fileSink struct {
 	count counters.Set
 }
 
-func newFileSink(env *Env, st storage.Staging, name string, f output.Format, c output.Codec, t *Task) (*fileSink, error) {
-	w, err := output.Open(st, name, f, c)
+func newFileSink(env *Env, st storage.Staging, name string, p *Program, c output.Codec, t *Task) (*fileSink, error) {
+	w, err := output.Open(st, name, output.Options{Format: p.Output, Rows: p.Rows, Codec: c})
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,7 @@ type Job struct {
 	Output       string   // a name that the target knows
 	Overwrite    bool
 	OutCode      output.Codec
+	OutputRows   string // format of output files that the user has chosen; "" for the program's
 	ShuffleCodec string // codec of intermediate data, by name
 	User         string // "" for the target's default
 	Pool         string
@@ -129,6 +130,8 @@ type Chain struct {
 	Overwrite                bool
 	Reduces                  int
 	SplitSize                int64
+	Rows                     string // format of the input files whose records become lines
+	OutputRows               string // as in Job
 	Compress, OutputCompress string
 	TaskTimeout              time.Duration
 	MaxAttempts              int

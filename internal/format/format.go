@@ -1,7 +1,7 @@
 // Package format reads files of records with fields as lines of text, so that mappers in
-// any language read them like text files.
+// any language read them like text files, and writes lines as such files.
 //
-// A Format turns the records of a file into lines. By default a line has the fields in the
+// A Format turns the records of a file into lines, and a Writer turns lines into records. By default a line has the fields in the
 // order of the columns with a TAB between them. TAB, LF, CR and backslash in a field
 // are written \t, \n, \r and \\, and null is \N, as in PostgreSQL's COPY and in Hive. With the option as=json a line is a JSON object.
 //
@@ -66,6 +66,12 @@ type Format struct {
 	// Divide reports whether several sources may share a file.
 	Divide func(s *Spec) bool
 	Open   func(src *Source, s *Spec) (Records, error)
+
+	// Create begins an output file. It is nil for a format that can only be read. o has
+	// columns. codec is for formats that compress parts of their files.
+	Create func(w io.Writer, o *Output, codec string) (Rows, error)
+	// UTF8 says that strings in output files must be UTF-8.
+	UTF8 bool
 }
 
 // Binary reports whether the format is identified by a file's first bytes.
@@ -76,9 +82,9 @@ func always(*Spec) bool { return true }
 
 // builtin are the formats that every program has.
 var builtin = []*Format{
-	{Name: CSV, Divide: func(s *Spec) bool { return s.SingleLines }, Open: openCSV},
-	{Name: JSON, Divide: always, Open: openJSON},
-	{Name: Sequence, Magic: isSequence, Divide: always, Open: openSequence},
+	{Name: CSV, Divide: func(s *Spec) bool { return s.SingleLines }, Open: openCSV, Create: createCSV},
+	{Name: JSON, Divide: always, Open: openJSON, Create: createJSON, UTF8: true},
+	{Name: Sequence, Magic: isSequence, Divide: always, Open: openSequence, Create: createSequence},
 }
 
 // enabled has the other formats, by name.
@@ -117,9 +123,9 @@ func Get(name string) (*Format, error) {
 		}
 	}
 	if name == Parquet || name == Avro {
-		return nil, fmt.Errorf("this program does not read %s: pass formats.Readers() of package mapreduce/formats to mapreduce.Main or in Options.Features", name)
+		return nil, fmt.Errorf("this program has no %s: pass formats.Readers() of package mapreduce/formats to mapreduce.Main or in Options.Features", name)
 	}
-	return nil, fmt.Errorf("unknown input format %q (%s)", name, strings.Join(Names, ", "))
+	return nil, fmt.Errorf("unknown format %q (%s)", name, strings.Join(Names, ", "))
 }
 
 // Identify returns the binary format of a file with the given first bytes, or nil.

@@ -126,7 +126,7 @@ func (l *Line) String(s []byte) {
 	case l.raw:
 		l.buf = append(l.buf, s...)
 	default:
-		l.buf = appendEscaped(l.buf, s)
+		l.buf = AppendEscaped(l.buf, s)
 	}
 }
 
@@ -187,9 +187,9 @@ func (l *Line) Any(v any) error {
 	return nil
 }
 
-// appendEscaped appends a field with escapes. A field that would read as null gets one,
+// AppendEscaped appends a field of a line with escapes. A field that would read as null gets one,
 // too.
-func appendEscaped(buf, s []byte) []byte {
+func AppendEscaped(buf, s []byte) []byte {
 	from := 0
 	for i, c := range s {
 		var e byte

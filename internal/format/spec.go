@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Spec is a format with its options, the value of --format.
@@ -67,12 +66,12 @@ func (s *Spec) option(w string) error {
 		s.NoHeader = true
 	case w == "lines=single":
 		s.SingleLines = true
-	case name == "separator" && value == "tab":
-		s.Separator = '\t'
-	case name == "separator" && utf8.RuneCountInString(value) == 1 && !strings.ContainsAny(value, "\"\r\n"):
-		s.Separator, _ = utf8.DecodeRuneInString(value)
 	default:
-		return fmt.Errorf("unknown option %q: %s", w, usage)
+		r, ok := separator(value)
+		if name != "separator" || !ok {
+			return fmt.Errorf("unknown option %q: %s", w, usage)
+		}
+		s.Separator = r
 	}
 	return nil
 }

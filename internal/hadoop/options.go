@@ -277,7 +277,7 @@ func (s *Streaming) names(what string) bool {
 var identifiers = []string{"stream.map.input", "stream.map.output", "stream.reduce.input", "stream.reduce.output"}
 
 // outputFormats are the output formats that can be written.
-var outputFormats = map[string]string{"TextOutputFormat": "TextOutputFormat"}
+var outputFormats = map[string]string{TextOutput: TextOutput, SequenceOutput: SequenceOutput}
 
 // partitioners are the partitioners that are built in.
 var partitioners = map[string]string{"HashPartitioner": "HashPartitioner", "KeyFieldBasedPartitioner": "KeyFieldBasedPartitioner"}

@@ -26,10 +26,16 @@ const (
 	SequenceInput = "SequenceFileAsTextInputFormat"
 )
 
+// The simple names of output formats that streaming jobs may have.
+const (
+	TextOutput     = "TextOutputFormat"
+	SequenceOutput = "SequenceFileOutputFormat"
+)
+
 // inputFormats are the input formats that can be read, by simple name.
 var inputFormats = map[string]string{
 	TextInput: TextInput, KeyValueInput: KeyValueInput, NLineInput: NLineInput, CombineInput: CombineInput,
-	SequenceInput: SequenceInput, "AutoInputFormat": TextInput,
+	SequenceInput: SequenceInput, "SequenceFileInputFormat": SequenceInput, "AutoInputFormat": TextInput,
 }
 
 // Classes of mappers, combiners and reducers that are built in, by simple name.
@@ -91,7 +97,8 @@ type Rules struct {
 	Conf              Conf
 	MapOut, ReduceOut Cut
 	MapIn, ReduceIn   []byte // between key and value on standard input
-	Output            []byte // between key and value in output files
+	Output            []byte // between key and value in output files of text
+	SequenceOutput    bool   // output files are SequenceFiles of Text
 	Input             string // one of the input formats
 	KeyValue          byte   // the separator of KeyValueTextInputFormat
 	WithKey           bool   // mappers get key and value, not only the value
@@ -125,6 +132,9 @@ func NewRules(conf Conf) (*Rules, error) {
 	r.WithKey = !conf.Bool("stream.map.input.ignoreKey", r.Input == TextInput)
 	if err := r.identifiers(); err != nil {
 		return nil, err
+	}
+	if r.SequenceOutput = conf.Get(PropOutput, "") == SequenceOutput; r.SequenceOutput && (r.ReduceOut.KeyOnly || r.MapOut.KeyOnly) {
+		return nil, fmt.Errorf("keyonlytext as output is not supported with SequenceFileOutputFormat, whose values are Text here; use text")
 	}
 	return r, r.keys()
 }

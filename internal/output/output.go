@@ -17,6 +17,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -54,23 +55,27 @@ func ParseFormat(name string) (Format, error) {
 // Codec is the compression of an output file.
 type Codec uint8
 
-// The codecs. A run file compresses its blocks one by one, so it can still be read in
-// parts. Its name gets no suffix, and gzip does not apply.
+// The codecs. Run files, Parquet files and SequenceFiles compress their blocks one by one,
+// so they can still be read in parts. Their names get no suffix, and not every codec
+// applies to them.
 const (
-	None Codec = iota
-	Gzip       // .gz
-	Zstd       // .zst
+	None    Codec = iota
+	Gzip          // .gz
+	Zstd          // .zst
+	Deflate       // .deflate, Hadoop's DefaultCodec
 )
 
 var (
-	codecNames = []string{"none", "gzip", "zstd"}
-	suffixes   = []string{"", ".gz", ".zst"}
+	// CodecNames are the names that ParseCodec accepts.
+	CodecNames = []string{"none", "gzip", "zstd", "deflate"}
+	suffixes   = []string{"", ".gz", ".zst", ".deflate"}
+	libraries  = map[Codec]compression.ID{Zstd: compression.Zstd, Deflate: compression.Deflate}
 )
 
 // String returns the name that ParseCodec parses.
 func (c Codec) String() string {
-	if int(c) < len(codecNames) {
-		return codecNames[c]
+	if int(c) < len(CodecNames) {
+		return CodecNames[c]
 	}
 	return fmt.Sprintf("codec(%d)", uint8(c))
 }
@@ -81,9 +86,9 @@ func ParseCodec(name string) (Codec, error) {
 	if name == "" {
 		return None, nil
 	}
-	i, err := lookup("output compression", name, codecNames)
-	if err == nil && Codec(i) == Zstd {
-		_, err = compression.Get(compression.Zstd)
+	i, err := lookup("output compression", name, CodecNames)
+	if id, ok := libraries[Codec(i)]; ok && err == nil {
+		_, err = compression.Get(id)
 	}
 	return Codec(i), err
 }
@@ -120,53 +125,116 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // Writer writes one output file. One goroutine uses it. After an error every later call
 // returns the same error.
 //
-// Records of Text and Fixed go through buf to w, which is the compressor or stored.
-// Records of Runs go through run to stored. stored counts the bytes and passes them to
-// dst.
+// Records of Text and Fixed go through buf to w, which is the compressor or stored. Other
+// records go through records to stored, or to w if the file is compressed as a whole.
+// stored counts the bytes and passes them to dst.
 type Writer struct {
-	format Format
-	dst    storage.Writer
-	stored *counter
-	w      io.Writer
-	comp   io.WriteCloser  // the compressor; nil if the file is not compressed
-	run    *runfile.Writer // nil unless the format is Runs
-	buf    []byte          // nil for Runs and after Flush
-	err    error           // the first error
-	done   bool            // Flush or Discard has been called
+	format  Format
+	dst     storage.Writer
+	stored  *counter
+	w       io.Writer
+	comp    io.WriteCloser // the compressor; nil if the file is not compressed as a whole
+	records recordWriter   // nil for Text and Fixed
+	buf     []byte         // nil with records and after Flush
+	err     error          // the first error
+	done    bool           // Flush or Discard has been called
 }
+
+// recordWriter writes the records of a file that is no Text and not Fixed. Close ends the
+// file.
+type recordWriter interface {
+	Write(key, value []byte) error
+	Close() error
+}
+
+// runRecords writes a run file.
+type runRecords struct{ w *runfile.Writer }
+
+// Write implements recordWriter.
+func (r runRecords) Write(key, value []byte) error { return r.w.Append(0, key, value) }
+
+// Close implements recordWriter.
+func (r runRecords) Close() error { return r.w.Finish() }
 
 var errFlushed = errors.New("output: write after Flush")
 
-// Open begins the file with the given name, plus the codec's suffix, in a staged output
-// directory. The caller ends it with Commit or Discard.
-func Open(st storage.Staging, name string, format Format, codec Codec) (*Writer, error) {
-	if int(format) >= len(formatNames) || int(codec) >= len(codecNames) {
-		return nil, fmt.Errorf("output %s: unknown format or compression: %v, %v", name, format, codec)
+// Options describe an output file.
+type Options struct {
+	Format Format
+	// Rows, if not nil, is the format that lines of Text become: CSV, JSON, Parquet or a
+	// SequenceFile. Records are divided as format.Writer describes.
+	Rows  *format.Output
+	Codec Codec
+}
+
+// Check returns an error if no file can be written with the options.
+func (o *Options) Check() error {
+	switch {
+	case int(o.Format) >= len(formatNames) || int(o.Codec) >= len(CodecNames):
+		return fmt.Errorf("unknown format or compression: %v, %v", o.Format, o.Codec)
+	case o.Format == Runs && o.Codec != None && o.Codec != Zstd:
+		return fmt.Errorf("format runs cannot be compressed with %v; use zstd or none", o.Codec)
+	case o.Rows != nil && o.Format != Text:
+		return fmt.Errorf("the job writes its own binary format (%v), so the output cannot be %s", o.Format, o.Rows.Name)
+	case o.Rows != nil:
+		return o.Rows.Check(o.Codec.String())
 	}
-	if format == Runs && codec == Gzip {
-		return nil, fmt.Errorf("output %s: format runs cannot be compressed with gzip; use zstd or none", name)
+	return nil
+}
+
+// inParts reports whether the format compresses parts of the file itself.
+func (o *Options) inParts() bool {
+	if o.Rows != nil {
+		return o.Rows.InParts()
 	}
-	if format != Runs {
-		name += suffixes[codec]
+	return o.Format == Runs
+}
+
+// extension returns what the file's name ends with.
+func (o *Options) extension() (ext string) {
+	if o.Rows != nil {
+		ext = o.Rows.Extension()
 	}
+	if !o.inParts() {
+		ext += suffixes[o.Codec]
+	}
+	return ext
+}
+
+// Open begins the file with the given name, plus the suffixes of format and codec, in a
+// staged output directory. The caller ends it with Commit or Discard.
+func Open(st storage.Staging, name string, o Options) (*Writer, error) {
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("output %s: %w", name, err)
+	}
+	name += o.extension()
 	// Create is quick. A caller that must stop a long Write discards the file.
 	dst, err := st.Create(context.Background(), name)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{format: format, dst: dst, stored: &counter{w: dst}}
+	w := &Writer{format: o.Format, dst: dst, stored: &counter{w: dst}}
 	w.w = w.stored
-	if format == Runs {
-		w.run = runfile.NewWriter(w.w, runfile.Options{Partitions: 1, Codec: runCodec(codec), Unordered: true})
-		return w, nil
+	if !o.inParts() {
+		if w.comp, err = compressor(w.stored, o.Codec); err != nil {
+			return nil, errors.Join(err, dst.Discard())
+		}
+		if w.comp != nil {
+			w.w = w.comp
+		}
 	}
-	if w.comp, err = compressor(w.stored, codec); err != nil {
-		return nil, errors.Join(err, dst.Discard())
+	switch {
+	case o.Rows != nil:
+		rows, err := format.NewWriter(w.w, o.Rows, o.Codec.String())
+		if err != nil {
+			return nil, errors.Join(err, dst.Discard())
+		}
+		w.records = rows
+	case o.Format == Runs:
+		w.records = runRecords{runfile.NewWriter(w.w, runfile.Options{Partitions: 1, Codec: runCodec(o.Codec), Unordered: true})}
+	default:
+		w.buf = (*buffers.Get().(*[bufferSize]byte))[:0]
 	}
-	if w.comp != nil {
-		w.w = w.comp
-	}
-	w.buf = (*buffers.Get().(*[bufferSize]byte))[:0]
 	return w, nil
 }
 
@@ -179,16 +247,16 @@ func runCodec(c Codec) runfile.Codec {
 
 func compressor(w io.Writer, codec Codec) (io.WriteCloser, error) {
 	switch codec {
+	case None:
+		return nil, nil
 	case Gzip:
 		return gzip.NewWriter(w), nil
-	case Zstd:
-		c, err := compression.Get(compression.Zstd)
-		if err != nil {
-			return nil, err
-		}
-		return c.NewWriter(w)
 	}
-	return nil, nil
+	c, err := compression.Get(libraries[codec])
+	if err != nil {
+		return nil, err
+	}
+	return c.NewWriter(w)
 }
 
 // Write writes a record. It keeps no reference to key and value.
@@ -196,8 +264,8 @@ func (w *Writer) Write(key, value []byte) error {
 	if w.err != nil || w.done {
 		return w.closed()
 	}
-	if w.run != nil {
-		w.err = w.run.Append(0, key, value)
+	if w.records != nil {
+		w.err = w.records.Write(key, value)
 		return w.err
 	}
 	if len(key)+len(value)+2 > cap(w.buf)-len(w.buf) {
@@ -239,13 +307,13 @@ func (w *Writer) writeSlow(key, value []byte) error {
 }
 
 // WriteRaw writes bytes that are already encoded in the file's format, such as whole
-// lines. It fails for Runs.
+// lines. It fails for formats that are made of records.
 func (w *Writer) WriteRaw(b []byte) error {
 	if w.err != nil || w.done {
 		return w.closed()
 	}
-	if w.run != nil {
-		w.err = errors.New("output: a file of format runs takes records, not encoded bytes")
+	if w.records != nil {
+		w.err = errors.New("output: a file of this format takes records, not encoded bytes")
 		return w.err
 	}
 	w.put(b)
@@ -279,12 +347,12 @@ func (w *Writer) Flush() error {
 		return w.err
 	}
 	w.done = true
-	if w.run != nil {
-		w.err = w.run.Finish()
-		return w.err
+	if w.records != nil {
+		w.err = w.records.Close()
+	} else {
+		w.writeBuffer()
+		w.free()
 	}
-	w.writeBuffer()
-	w.free()
 	if w.comp != nil && w.err == nil {
 		w.err = w.comp.Close()
 	}

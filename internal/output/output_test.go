@@ -39,7 +39,7 @@ func write(t fataler, dir, name string, f Format, c Codec, recs []kvPair) string
 	st, err := storage.Local{}.Stage(ctx, out, false)
 	must(t, err)
 	defer st.Abort(ctx)
-	w, err := Open(st, name, f, c)
+	w, err := Open(st, name, Options{Format: f, Codec: c})
 	must(t, err)
 	defer w.Discard()
 	for _, r := range recs {
@@ -108,7 +108,7 @@ func TestFormatsAgainstDumb(t *testing.T) {
 			return kvPair{genBytes.Draw(t, "key"), genBytes.Draw(t, "value")}
 		}), 0, 5).Draw(t, "records")
 		f := rapid.SampledFrom([]Format{Text, Fixed}).Draw(t, "format")
-		c := rapid.SampledFrom([]Codec{None, None, Gzip, Zstd}).Draw(t, "codec")
+		c := rapid.SampledFrom([]Codec{None, None, Gzip, Zstd, Deflate}).Draw(t, "codec")
 		want := dumb(f, recs)
 		path := write(t, dir, ReducePart(7), f, c, recs)
 		got := content(t, path)
@@ -149,7 +149,7 @@ func TestWriteRaw(t *testing.T) {
 	st, err := storage.Local{}.Stage(ctx, filepath.Join(t.TempDir(), "out"), false)
 	must(t, err)
 	defer st.Abort(ctx)
-	w, err := Open(st, "x", Text, None)
+	w, err := Open(st, "x", Options{})
 	must(t, err)
 	big := strings.Repeat("line\n", bufferSize/4)
 	must(t, w.WriteRaw([]byte("a\nb\n")))
@@ -163,13 +163,13 @@ func TestWriteRaw(t *testing.T) {
 	if w.Write(nil, nil) == nil || w.WriteRaw(nil) == nil {
 		t.Error("written to after Commit")
 	}
-	r, err := Open(st, "y", Runs, None)
+	r, err := Open(st, "y", Options{Format: Runs})
 	must(t, err)
 	if r.WriteRaw([]byte("a")) == nil || r.Commit() == nil {
 		t.Error("a run took raw bytes")
 	}
 	must(t, r.Discard())
-	if _, err := Open(st, "z", Runs, Gzip); err == nil || !strings.Contains(err.Error(), "gzip") {
+	if _, err := Open(st, "z", Options{Format: Runs, Codec: Gzip}); err == nil || !strings.Contains(err.Error(), "gzip") {
 		t.Errorf("runs in gzip: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func part(st storage.Staging, f Format, c Codec) (err error) {
-	w, err := Open(st, ReducePart(0), f, c)
+	w, err := Open(st, ReducePart(0), Options{Format: f, Codec: c})
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("got %s, want %s", c.got, c.want)
 		}
 	}
-	for _, n := range append(formatNames, codecNames...) {
+	for _, n := range append(formatNames, CodecNames...) {
 		f, err1 := ParseFormat(n)
 		c, err2 := ParseCodec(n)
 		if (err1 == nil) == (err2 == nil) || (err1 == nil && f.String() != n) || (err2 == nil && c.String() != n) {
@@ -245,7 +245,7 @@ type noFile struct{ storage.Writer }
 func (noFile) Write(p []byte) (int, error) { return len(p), nil }
 
 func BenchmarkWriteText(b *testing.B) {
-	w, err := Open(noFiles{}, "x", Text, None)
+	w, err := Open(noFiles{}, "x", Options{})
 	must(b, err)
 	key, value := []byte("a key of some length"), []byte("12345")
 	b.SetBytes(int64(len(key) + len(value) + 2))

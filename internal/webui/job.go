@@ -429,6 +429,7 @@ func settings(spec *slotwisev1.JobSpec) *section {
 	}
 	add("splits", strconv.Itoa(max(len(spec.Splits), int(spec.Synthetic))))
 	add("reduces", strconv.Itoa(int(spec.Reduces)))
+	add("output format", spec.OutputRows)
 	add("output codec", spec.OutputCodec)
 	add("shuffle codec", spec.ShuffleCodec)
 	add("most attempts of a task", strconv.Itoa(int(spec.MaxAttempts)))

@@ -1,8 +1,8 @@
-// Package formats lets a program's jobs read Parquet and Avro files.
+// Package formats lets a program's jobs read Parquet and Avro files, and write Parquet files.
 //
 //	mapreduce.Main(job, formats.Readers())
 //
-// Without it a program reads text, CSV, JSON lines and Hadoop's SequenceFiles.
+// Without it a program reads and writes text, CSV, JSON lines and Hadoop's SequenceFiles.
 package formats
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// Readers returns the feature for reading Parquet and Avro files.
+// Readers returns the feature for reading Parquet and Avro files and for writing Parquet
+// files.
 func Readers() mapreduce.Feature {
 	return mapreduce.Feature{Formats: []*format.Format{parquet.Format(), avro.Format()}}
 }

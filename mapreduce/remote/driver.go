@@ -71,7 +71,7 @@ func (t *driverTarget) chain() *feature.Chain {
 	c := &feature.Chain{
 		Name: j.GetName(), App: j.GetProgram().GetApp(), Params: j.GetProgram().GetParams(), Inputs: s.GetInputs(), Include: s.GetInclude(), Exclude: s.GetExclude(),
 		Output: j.GetOutput(), Overwrite: j.GetOverwrite(), Reduces: int(j.GetReduces()), SplitSize: s.GetSplitSize(),
-		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), TaskTimeout: time.Duration(j.GetTaskTimeoutMs()) * time.Millisecond,
+		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), Rows: s.GetRows(), OutputRows: j.GetOutputRows(), TaskTimeout: time.Duration(j.GetTaskTimeoutMs()) * time.Millisecond,
 		MaxAttempts: int(j.GetMaxAttempts()), SlowStart: j.SlowStart, User: j.GetUser(), Pool: j.GetPool(),
 	}
 	c.Priority, _ = job.ParsePriority(j.GetPriority())
@@ -116,7 +116,7 @@ func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 	s.Name, s.Chain, s.Output, s.Overwrite = j.Name, t.order.GetDriver().GetChain(), j.Output, j.Overwrite
 	s.Program.Step, s.Program.Params, s.Program.Cuts = j.Recipe.Step, j.Recipe.Params, j.Recipe.Cuts
 	s.Splits, s.Synthetic, s.Reduces = wireSplits(j.Splits), int32(j.Synthetic), int32(j.Reduces)
-	s.OutputCodec, s.SlowStart = j.OutCode.String(), j.SlowStart
+	s.OutputCodec, s.OutputRows, s.SlowStart = j.OutCode.String(), j.OutputRows, j.SlowStart
 	s.Digest = digest(j)
 	return s
 }
@@ -236,9 +236,9 @@ func (t *target) chainSpec(ctx context.Context, c *feature.Chain) (*slotwisev1.C
 	if err != nil {
 		return nil, err
 	}
-	spec := &slotwisev1.ChainSpec{Include: c.Include, Exclude: c.Exclude, SplitSize: c.SplitSize, Job: &slotwisev1.JobSpec{
+	spec := &slotwisev1.ChainSpec{Include: c.Include, Exclude: c.Exclude, SplitSize: c.SplitSize, Rows: c.Rows, Job: &slotwisev1.JobSpec{
 		Name: c.Name, User: t.user(c.User), Pool: c.Pool, Priority: c.Priority.String(), Program: program,
-		Reduces: int32(c.Reduces), Overwrite: c.Overwrite, OutputCodec: c.OutputCompress, ShuffleCodec: c.Compress,
+		Reduces: int32(c.Reduces), Overwrite: c.Overwrite, OutputCodec: c.OutputCompress, OutputRows: c.OutputRows, ShuffleCodec: c.Compress,
 		TaskTimeoutMs: c.TaskTimeout.Milliseconds(), MaxAttempts: int32(c.MaxAttempts), SlowStart: c.SlowStart,
 		MapProfile: hints(c.Hints[job.Map]), ReduceProfile: hints(c.Hints[job.Reduce]),
 	}}

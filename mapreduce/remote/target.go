@@ -201,7 +201,7 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 	return &slotwisev1.JobSpec{
 		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: wireSplits(j.Splits),
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
-		OutputCodec: j.OutCode.String(), ShuffleCodec: j.ShuffleCodec,
+		OutputCodec: j.OutCode.String(), OutputRows: j.OutputRows, ShuffleCodec: j.ShuffleCodec,
 		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
 		TaskMemory: j.TaskMemory, TaskCpus: int32(j.TaskCPUs),
 		MapProfile: hints(j.Hints[job.Map]), ReduceProfile: hints(j.Hints[job.Reduce]),

@@ -1,5 +1,5 @@
-// Package parquet reads Parquet files as lines, by the library of
-// github.com/parquet-go/parquet-go. It reads the wanted columns only.
+// Package parquet reads Parquet files as lines and writes lines as Parquet files, by the
+// library of github.com/parquet-go/parquet-go. It reads the wanted columns only.
 package parquet
 
 import (
@@ -25,6 +25,7 @@ func Format() *format.Format {
 		},
 		Divide: func(*format.Spec) bool { return true },
 		Open:   open,
+		Create: create, UTF8: true,
 	}
 }
 

@@ -65,6 +65,7 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		checkLength("the job's priority", s.Priority, bounds.Name),
 		checkLength("the digest of a chain's step", s.Digest, bounds.Name),
 		checkLength("the codec of the job's output", s.OutputCodec, bounds.Name),
+		checkLength("the format of the job's output", s.OutputRows, bounds.URI),
 		checkLength("the codec of the job's intermediate data", s.ShuffleCodec, bounds.Name),
 		checkCount("the job's tries of a task", int(s.MaxAttempts), bounds.Attempts),
 		checkTimeout(s.TaskTimeoutMs),

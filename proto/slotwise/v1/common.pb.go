@@ -523,7 +523,7 @@ type JobSpec struct {
 	Reduces       int32                  `protobuf:"varint,8,opt,name=reduces,proto3" json:"reduces,omitempty"`
 	Output        string                 `protobuf:"bytes,9,opt,name=output,proto3" json:"output,omitempty"` // URI of the output directory
 	Overwrite     bool                   `protobuf:"varint,10,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
-	OutputCodec   string                 `protobuf:"bytes,11,opt,name=output_codec,json=outputCodec,proto3" json:"output_codec,omitempty"`          // none, gzip or zstd
+	OutputCodec   string                 `protobuf:"bytes,11,opt,name=output_codec,json=outputCodec,proto3" json:"output_codec,omitempty"`          // none, gzip, zstd or deflate
 	ShuffleCodec  string                 `protobuf:"bytes,12,opt,name=shuffle_codec,json=shuffleCodec,proto3" json:"shuffle_codec,omitempty"`       // none, lz4, s2 or zstd
 	TaskTimeoutMs int64                  `protobuf:"varint,13,opt,name=task_timeout_ms,json=taskTimeoutMs,proto3" json:"task_timeout_ms,omitempty"` // 0 is the default; a negative value means never
 	MaxAttempts   int32                  `protobuf:"varint,14,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`         // 0 is the default
@@ -534,7 +534,10 @@ type JobSpec struct {
 	Chain         string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`                              // of a step: the chain that it belongs to; only the chain's driver may set it
 	Digest        string                 `protobuf:"bytes,31,opt,name=digest,proto3" json:"digest,omitempty"`                            // of a step: identifies its parameters and inputs, so that a repeated Submit can be compared with the first
 	TaskMemory    int64                  `protobuf:"varint,60,opt,name=task_memory,json=taskMemory,proto3" json:"task_memory,omitempty"` // bytes of memory that one task needs; 0 is the share of one slot
-	TaskCpus      int32                  `protobuf:"varint,61,opt,name=task_cpus,json=taskCpus,proto3" json:"task_cpus,omitempty"`       // processors that one task needs; 0 is the share of one slot
+	// Format of the output files that the user has chosen, as --output-format spells it. "" is
+	// the program's own.
+	OutputRows    string `protobuf:"bytes,62,opt,name=output_rows,json=outputRows,proto3" json:"output_rows,omitempty"`
+	TaskCpus      int32  `protobuf:"varint,61,opt,name=task_cpus,json=taskCpus,proto3" json:"task_cpus,omitempty"` // processors that one task needs; 0 is the share of one slot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -716,6 +719,13 @@ func (x *JobSpec) GetTaskMemory() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetOutputRows() string {
+	if x != nil {
+		return x.OutputRows
+	}
+	return ""
+}
+
 func (x *JobSpec) GetTaskCpus() int32 {
 	if x != nil {
 		return x.TaskCpus
@@ -734,6 +744,7 @@ type ChainSpec struct {
 	Include       []string `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"`                       // globs of file names to read
 	Exclude       []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`                       // globs of file names to skip
 	SplitSize     int64    `protobuf:"varint,5,opt,name=split_size,json=splitSize,proto3" json:"split_size,omitempty"` // bytes; 0 to choose
+	Rows          string   `protobuf:"bytes,6,opt,name=rows,proto3" json:"rows,omitempty"`                             // format of the input files whose records become lines; see input.Split
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +812,13 @@ func (x *ChainSpec) GetSplitSize() int64 {
 		return x.SplitSize
 	}
 	return 0
+}
+
+func (x *ChainSpec) GetRows() string {
+	if x != nil {
+		return x.Rows
+	}
+	return ""
 }
 
 // Profile rates the use of resources by tasks of a kind, from 1 to 10; 0 is unknown.
@@ -1049,7 +1067,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\xf8\x05\n" +
+	"executable\"\x99\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -1075,16 +1093,19 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x05chain\x18\x1e \x01(\tR\x05chain\x12\x16\n" +
 	"\x06digest\x18\x1f \x01(\tR\x06digest\x12\x1f\n" +
 	"\vtask_memory\x18< \x01(\x03R\n" +
-	"taskMemory\x12\x1b\n" +
+	"taskMemory\x12\x1f\n" +
+	"\voutput_rows\x18> \x01(\tR\n" +
+	"outputRows\x12\x1b\n" +
 	"\ttask_cpus\x18= \x01(\x05R\btaskCpusB\r\n" +
-	"\v_slow_start\"\x9e\x01\n" +
+	"\v_slow_start\"\xb2\x01\n" +
 	"\tChainSpec\x12&\n" +
 	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x16\n" +
 	"\x06inputs\x18\x02 \x03(\tR\x06inputs\x12\x18\n" +
 	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x18\n" +
 	"\aexclude\x18\x04 \x03(\tR\aexclude\x12\x1d\n" +
 	"\n" +
-	"split_size\x18\x05 \x01(\x03R\tsplitSize\"a\n" +
+	"split_size\x18\x05 \x01(\x03R\tsplitSize\x12\x12\n" +
+	"\x04rows\x18\x06 \x01(\tR\x04rows\"a\n" +
 	"\aProfile\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x05R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x05R\x06memory\x12\x12\n" +

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -113,8 +115,14 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 	}
 	var store *history.Store
 	if f.history != "" {
+		if master := masterOf(f.history); master != "" {
+			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
+		}
+		damaged := func(aside string, err error) {
+			fmt.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
+		}
 		var err error
-		if store, err = history.Open(f.history, history.Limits{}); err != nil {
+		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
 			return nil, misuse("--history %w", err)
 		}
 	}
@@ -146,4 +154,17 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		return nil
 	}
 	return w, nil
+}
+
+// masterOf returns the directory of the master to which a directory belongs: the directory
+// itself, or its parent if the directory is the master's history. It returns "" if there is
+// no such master.
+func masterOf(dir string) string {
+	for _, d := range []string{dir, filepath.Dir(filepath.Clean(dir))} {
+		// Any error but "not found" is reported when the history is opened.
+		if st, err := os.Stat(filepath.Join(d, "journal")); err == nil && st.IsDir() && (d == dir || filepath.Base(filepath.Clean(dir)) == "history") {
+			return d
+		}
+	}
+	return ""
 }

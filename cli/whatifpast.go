@@ -87,7 +87,7 @@ func otherPolicies(installed string) (list []string) {
 // fetchHistory writes the jobs that have succeeded since a time into a directory. It returns
 // their number.
 func fetchHistory(ctx context.Context, cl *client.Client, dir string, since time.Time) (n int, err error) {
-	store, err := history.Open(dir, history.Limits{Entries: mostPast, Bytes: 1 << 40})
+	store, err := history.Open(dir, history.Limits{Entries: mostPast, Bytes: 1 << 40}, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -40,7 +40,7 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 		}
 		defer os.RemoveAll(dir)
 	}
-	s, err := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40})
+	s, err := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40}, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 		})
 	}
 	at := time.Now()
-	s2, err2 := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40})
+	s2, err2 := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40}, nil)
 	if err2 != nil {
 		return errors.Join(err, err2)
 	}

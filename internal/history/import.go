@@ -160,7 +160,11 @@ func openRead(path string) (*Store, error) {
 	if err := s.open(mode); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.checkVersion(), s.count()); err != nil {
+	_, err := s.checkVersion()
+	if err == nil {
+		err = s.count()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -191,7 +195,7 @@ func fillTemp(temp, dir string, copyDB bool) (*Store, error) {
 			return nil, err
 		}
 	}
-	s, err := Open(temp, Limits{Entries: 1 << 40, Bytes: 1 << 60})
+	s, err := Open(temp, Limits{Entries: 1 << 40, Bytes: 1 << 60}, nil)
 	if err != nil {
 		return nil, err
 	}

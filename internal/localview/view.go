@@ -54,11 +54,8 @@ func New(ctx context.Context, store *history.Store) (*View, error) {
 	if store == nil {
 		return v, nil
 	}
-	list, err := store.List(ctx, history.Query{Limit: 1})
-	if err != nil || len(list) == 0 {
-		return v, err
-	}
-	v.mu.last, err = job.ParseID(list[0].Job.Id)
+	var err error
+	v.mu.last, err = store.Last(ctx)
 	return v, err
 }
 

@@ -355,13 +355,3 @@ func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 		}
 	})
 }
-
-// writeChainHistory stores an ended chain.
-func (m *Master) writeChainHistory(o *protocol.WriteChainHistory) {
-	m.background.Go(func() {
-		if err := m.history.Put(o.Entry); err != nil {
-			m.log.Error("a chain cannot be written to the history", "chain", o.Chain.String(), "error", err)
-		}
-		m.report(&protocol.ChainInHistory{Chain: o.Chain})
-	})
-}

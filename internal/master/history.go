@@ -92,6 +92,40 @@ func pastLimit(n int32) int {
 	return min(int(n), maxPast)
 }
 
+// writeHistory stores an ended job or chain in the background. While the history cannot take
+// it, writeHistory retries with growing pauses until the master ends. It reports the first
+// failure and the end of the retries. The core's limits bound the entries that wait here.
+func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) protocol.Message) {
+	m.background.Go(func() {
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			err := m.history.Put(entry)
+			if errors.Is(err, history.ErrRefused) {
+				m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)
+				err = nil
+			}
+			if err == nil {
+				m.report(result(nil))
+				return
+			}
+			if pause == firstPause {
+				m.log.Error("a job or chain cannot be written to the history now: the master tries again, and its journal keeps it meanwhile", "id", entry.Job.Id, "error", err)
+				m.report(result(err))
+			}
+			select {
+			case <-time.After(pause):
+			case <-m.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// historyDamaged is the history's history.Report.
+func (m *Master) historyDamaged(aside string, damage error) {
+	m.log.Error("the history was damaged and begins anew; the damaged database is kept", "as", aside, "error", damage)
+	m.stats.damaged.Inc()
+}
+
 // trimEvery is the time between two removals of entries that have become too old. New
 // entries remove old ones, too.
 const trimEvery = time.Hour

@@ -137,7 +137,7 @@ func (m *Master) open() (err error) {
 	if m.files, err = openFiles(durable.OS(), m.cfg.Dir, m.cfg.Limits); err != nil {
 		return err
 	}
-	if m.history, err = history.Open(m.cfg.Dir, m.cfg.History); err != nil {
+	if m.history, err = history.Open(m.cfg.Dir, m.cfg.History, m.historyDamaged); err != nil {
 		return err
 	}
 	if broken := m.history.Broken(); broken != "" {

@@ -20,6 +20,7 @@ type stats struct {
 	batches   prometheus.Histogram
 	syncs     prometheus.Histogram
 	jobsEnded *prometheus.CounterVec
+	damaged   prometheus.Counter
 }
 
 // newStats registers the loop's own measurements and the collector of the core's.
@@ -36,8 +37,11 @@ func newStats(m *Master) *stats {
 		jobsEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by final state.",
 		}, []string{"state"}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
+		}),
 	}
-	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, collector{m})
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.damaged, collector{m})
 	return s
 }
 
@@ -81,6 +85,7 @@ var (
 	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
 	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them.")
 	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
+	descUnsaved   = describe("history_unsaved", "Ended jobs and chains that the history could not take yet.")
 	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
 )
 
@@ -88,7 +93,7 @@ var (
 func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
-		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost,
+		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
 	} {
 		out <- d
 	}
@@ -120,10 +125,12 @@ func (m *Master) readings() []reading {
 	s := m.core.Tracker().Stats()
 	users, heartbeats := m.core.Held()
 	policy, _ := m.core.Policy()
+	unsavedJobs, unsavedChains := m.core.Unsaved()
 	list := []reading{
 		gauge(descInfo, 1, m.cfg.Version, policy),
 		gauge(descInbox, float64(len(m.inbox))),
 		gauge(descJournal, float64(m.journal.SinceSnapshot())),
+		gauge(descUnsaved, float64(unsavedJobs+unsavedChains)),
 		gauge(descHeld, float64(users), "users"),
 		gauge(descHeld, float64(heartbeats), "workers"),
 		count(descSteps, s.Steps), count(descBeats, s.Heartbeats), count(descLaunches, s.Launches),

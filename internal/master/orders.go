@@ -40,17 +40,12 @@ func (m *Master) carryOut() {
 				delete(m.outputs, o.Job)
 			}
 		case *protocol.WriteHistory:
-			m.background.Go(func() {
-				if err := m.history.Put(o.Entry); err != nil {
-					m.log.Error("a job cannot be written to the history", "job", o.Job.String(), "error", err)
-				}
-				m.report(&protocol.HistoryWritten{Job: o.Job})
-			})
+			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.HistoryWritten{Job: o.Job, Err: err} })
 			m.stats.ended(o.Entry.Job.State)
 		case *protocol.RemoveChainDir:
 			m.cleanChain(o)
 		case *protocol.WriteChainHistory:
-			m.writeChainHistory(o)
+			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.ChainInHistory{Chain: o.Chain, Err: err} })
 		case *protocol.HoldFiles:
 			m.files.hold(o.Program, 1)
 		case *protocol.ReleaseFiles:

@@ -37,7 +37,7 @@ func past(id int, submitted int64, state slotwisev1.JobState, chain string) *slo
 
 func TestReadPast(t *testing.T) {
 	dir := t.TempDir()
-	store, err := history.Open(dir, history.Limits{})
+	store, err := history.Open(dir, history.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func oldFile(id string) []byte {
 // TestHistory copies the directory of a master that has written a history, and restores it.
 func TestHistory(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
-	h, err := history.Open(dir, history.Limits{})
+	h, err := history.Open(dir, history.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestHistory(t *testing.T) {
 	if _, err := backup.Restore(durable.OS(), file, filepath.Join(to, "m")); err != nil {
 		t.Fatal(err)
 	}
-	again, err := history.Open(filepath.Join(to, "m"), history.Limits{})
+	again, err := history.Open(filepath.Join(to, "m"), history.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

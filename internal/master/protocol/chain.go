@@ -113,7 +113,8 @@ type chainEntry struct {
 	outcome  *chainOutcome         // nil while the chain runs
 	cleaning bool                  // RemoveChainDir is ordered
 	written  *slotwisev1.JobStatus // the last status, while the history is written
-	final    *slotwisev1.JobStatus // the last status, once the history has it
+	final    *slotwisev1.JobStatus // the last status, once the history has it or unsaved is set
+	unsaved  bool                  // as in jobEntry
 
 	revision int64 // rises with each change that watchers see
 	changed  bool  // since the revision; it rises with the next tick
@@ -426,22 +427,26 @@ func (c *Core) chainCleaned(m *ChainCleaned) {
 	c.order(&WriteChainHistory{Chain: ch.id, Entry: &slotwisev1.HistoryJob{Job: proto.CloneOf(ch.written), Steps: c.stepStatuses(ch, true)}})
 }
 
-// chainInHistory makes a chain final.
+// chainInHistory makes a chain final, as historyWritten does for a job.
 func (c *Core) chainInHistory(m *ChainInHistory) {
 	ch := c.chains.byID[m.Chain]
-	if ch == nil || ch.written == nil || ch.final != nil {
+	if ch == nil || ch.written == nil || ch.final != nil && !ch.unsaved {
+		return
+	}
+	if ch.final == nil {
+		c.logInfo("chain ended", "chain", ch.id.String(), "name", ch.job().Name, "state", StateWord(ch.outcome.state), "message", ch.outcome.message)
+		ch.final = ch.written
+		c.reviseChain(ch)
+	}
+	if ch.unsaved = m.Err != nil; ch.unsaved {
 		return
 	}
 	t := &c.chains
 	c.record(chainFinishedRecord(pastChain{ch.id, ch.request}))
 	c.order(&ReleaseFiles{ch.job().Program})
-	c.logInfo("chain ended", "chain", ch.id.String(), "name", ch.job().Name, "state", StateWord(ch.outcome.state), "message", ch.outcome.message)
 	t.live = slices.DeleteFunc(t.live, func(x *chainEntry) bool { return x == ch })
 	t.ended = append(t.ended, ch.id)
 	t.remember(pastChain{ch.id, ch.request})
-	ch.final = ch.written
-	c.reviseChain(ch)
-	ch.final.Revision = ch.revision
 	for len(t.ended) > max(0, c.cfg.KeepEnded) {
 		delete(t.byID, t.ended[0])
 		t.ended = t.ended[1:]

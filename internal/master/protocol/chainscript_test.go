@@ -79,7 +79,7 @@ func (c *conversation) chainMessage(d *datadriven.TestData, a args) Message {
 	case "cleaned":
 		return &ChainCleaned{Chain: c.chain(a.words[0]), Err: a.err()}
 	case "chain-in-history":
-		return &ChainInHistory{Chain: c.chain(a.words[0])}
+		return &ChainInHistory{Chain: c.chain(a.words[0]), Err: a.err()}
 	}
 	return nil
 }

@@ -91,12 +91,12 @@ func (c *Core) checkSession(w *worker) error {
 	return nil
 }
 
-// checkJob checks a job without a final status, of which workers may run alive
+// checkJob checks a job that is not in the history, of which workers may run alive
 // attempts.
 func (c *Core) checkJob(j *jobEntry, alive int) error {
 	t := c.tracker.Jobs().Get(j.id)
 	switch {
-	case c.jobs[j.id] != j || j.final != nil:
+	case c.jobs[j.id] != j || (j.final != nil) != j.unsaved:
 		return fmt.Errorf("%v is listed as live and is not", j.id)
 	case alive != j.alive:
 		return fmt.Errorf("%v: %d attempts are alive, counted as %d", j.id, alive, j.alive)
@@ -114,7 +114,7 @@ func (c *Core) checkJob(j *jobEntry, alive int) error {
 	return nil
 }
 
-// checkChain checks a chain without a final status.
+// checkChain checks a chain that is not in the history.
 func (c *Core) checkChain(ch *chainEntry) error {
 	entering := 0
 	for _, name := range slices.Sorted(maps.Keys(c.requests)) {
@@ -148,7 +148,7 @@ func (c *Core) checkChain(ch *chainEntry) error {
 		outputs[s.output] = true
 	}
 	switch {
-	case c.chains.byID[ch.id] != ch || ch.final != nil || c.chains.requests[ch.request] != ch.id:
+	case c.chains.byID[ch.id] != ch || (ch.final != nil) != ch.unsaved || c.chains.requests[ch.request] != ch.id:
 		return fmt.Errorf("%v is listed as live and is not", ch.id)
 	case entering != ch.entering:
 		return fmt.Errorf("%v: %d steps are entering, counted as %d", ch.id, entering, ch.entering)

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -153,7 +154,7 @@ func transcript(t *testing.T, seed uint64) []byte {
 		case 10:
 			m = []Message{&Release{calls - 3}, &KillJob{Call: calls, Job: id}, &Drain{Call: calls, Node: w, Undo: rng.IntN(2) == 0}}[rng.IntN(3)]
 		case 11:
-			m = []Message{&OutputFinished{Job: id, Commit: true}, &OutputFinished{Job: id}, &HistoryWritten{Job: id}}[rng.IntN(3)]
+			m = []Message{&OutputFinished{Job: id, Commit: true}, &OutputFinished{Job: id}, &HistoryWritten{Job: id}, &HistoryWritten{Job: id, Err: io.ErrShortWrite}}[rng.IntN(4)]
 		}
 		note(c.Handle(now, m))
 		if rng.IntN(2) == 0 {

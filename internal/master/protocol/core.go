@@ -332,13 +332,13 @@ func (c *Core) tick() {
 	}
 	for _, j := range c.live {
 		c.finishOutput(j)
-		if j.changed {
+		if j.changed && !j.unsaved {
 			c.revise(j)
 		}
 	}
 	c.assignDrivers()
 	for _, ch := range c.chains.live {
-		if ch.changed {
+		if ch.changed && !ch.unsaved {
 			c.reviseChain(ch)
 		}
 	}

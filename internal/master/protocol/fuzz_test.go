@@ -224,6 +224,9 @@ func (c *conversation) absorb(in *choices, out Output) {
 		case *AbortOutput:
 			m = &OutputFinished{Job: o.Job, Err: c.sometimes()}
 		case *WriteHistory:
+			if err := c.sometimes(); err != nil {
+				c.absorb(in, c.core.Handle(c.time(), &HistoryWritten{Job: o.Job, Err: err}))
+			}
 			m = &HistoryWritten{Job: o.Job}
 		default:
 			continue

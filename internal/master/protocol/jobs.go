@@ -21,6 +21,8 @@ import (
 //	                               └───── AbortOutput ◄────────────┤
 //	          HistoryWritten             WriteHistory              │ JobDone
 //	   final ◄───────────────── ended ◄────────────────────────────┘
+//	     ▲   HistoryWritten       │
+//	     └──────── unsaved ◄──────┘ HistoryWritten with an error
 type jobEntry struct {
 	id      job.ID
 	core    *job.Job // the tracker's; nil if the tracker had forgotten it before a restart
@@ -43,7 +45,11 @@ type jobEntry struct {
 	delayed   string                // why the last try to commit or abort failed; "" if none did
 	end       *tracker.FactJobEnded // nil until the output is in place or gone
 	described *slotwisev1.JobStatus // the last status, while the history is written
-	final     *slotwisev1.JobStatus // the last status, once the history has it
+	final     *slotwisev1.JobStatus // the last status, once the history has it or unsaved is set
+	// unsaved says that the history could not take the job yet. For users the job has ended.
+	// It stays in Core.live and in the journal, so it counts against the limits of jobs and
+	// tasks: they bound what waits for the history.
+	unsaved bool
 
 	outputs  outputLog
 	revision int64 // rises with each change that watchers see
@@ -198,33 +204,44 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 	c.order(&WriteHistory{Job: j.id, Entry: entry})
 }
 
-// historyWritten makes a job final: workers may drop its files, and the journal
-// needs it no more.
+// historyWritten makes a job final. Once the history has it, the journal needs it no more.
 func (c *Core) historyWritten(m *HistoryWritten) {
 	j := c.jobs[m.Job]
-	if j == nil || j.described == nil || j.final != nil {
+	if j == nil || j.described == nil || j.final != nil && !j.unsaved {
+		return
+	}
+	if j.final == nil {
+		c.concludeJob(j)
+	}
+	if j.unsaved = m.Err != nil; j.unsaved {
 		return
 	}
 	if j.spec.Chain == "" {
 		c.record(finishedRecord(j.id, j.request))
 		c.remember(pastRequest{j.id, j.request})
 	} else { // the chain remembers its steps
-		c.stepEnded(j)
 		c.record(finishedRecord(j.id, ""))
 		delete(c.requests, j.request)
 	}
 	c.tasks -= j.tasksOf()
 	c.order(&ReleaseFiles{j.spec.Program})
+	c.removeLive(j)
+	c.ended = append(c.ended, j.id)
+	j.spec.Splits = nil
+	c.forget()
+}
+
+// concludeJob shows users that a job has ended, and lets workers drop its files.
+func (c *Core) concludeJob(j *jobEntry) {
+	if j.spec.Chain != "" {
+		c.stepEnded(j)
+	}
 	c.dropFiles(j)
 	st := j.described
 	c.logInfo("job ended", "job", st.Id, "name", st.Name, "state", StateWord(st.State), "message", st.Message)
-	c.removeLive(j)
-	c.ended = append(c.ended, j.id)
 	j.final = st
 	c.revise(j)
 	st.Revision = j.revision
-	j.spec.Splits = nil
-	c.forget()
 }
 
 // dropFiles orders the workers to remove the files of an ended job.

@@ -97,7 +97,7 @@ func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
 			return
 		}
 		for f := range c.tracker.Snapshot() {
-			if id := factJob(f); id != 0 && (c.jobs[id] == nil || c.jobs[id].final != nil) {
+			if id := factJob(f); id != 0 && (c.jobs[id] == nil || c.jobs[id].final != nil && !c.jobs[id].unsaved) {
 				continue
 			}
 			if !yield(encodeFact(f)) {

@@ -91,6 +91,9 @@ func (c *Core) Use() Use {
 	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
 	for _, j := range c.live {
 		u.Revision += j.revision
+		if j.unsaved {
+			continue
+		}
 		switch j.state() {
 		case slotwisev1.JobState_JOB_STATE_WAITING:
 			u.Waiting++

@@ -207,9 +207,11 @@ type (
 		Err   error
 	}
 
-	// ChainInHistory is the result of WriteChainHistory. Like HistoryWritten it comes
-	// even after an error.
-	ChainInHistory struct{ Chain ChainID }
+	// ChainInHistory is the result of WriteChainHistory, and Err is as in HistoryWritten.
+	ChainInHistory struct {
+		Chain ChainID
+		Err   error
+	}
 
 	// Staged is the result of StageOutput.
 	Staged struct {
@@ -242,9 +244,14 @@ type (
 		Err       error
 	}
 
-	// HistoryWritten is the result of WriteHistory. It comes even if the entry
-	// could not be written: a job must not stay for ever because of that.
-	HistoryWritten struct{ Job job.ID }
+	// HistoryWritten is the result of WriteHistory. If Err is not nil the entry is not
+	// stored yet, the shell tries again, and a later HistoryWritten says how that ended.
+	// Users see the end of the job from the first result on. The journal keeps the job
+	// until the result without an error, so that the next master writes the entry.
+	HistoryWritten struct {
+		Job job.ID
+		Err error
+	}
 
 	// Tick lets time pass. The shell sends it every TickEvery.
 	Tick struct{}

@@ -268,7 +268,7 @@ func (c *conversation) message(d *datadriven.TestData, a args) Message {
 	case "committed", "aborted":
 		return &OutputFinished{Job: c.job(a.words[0]), Commit: d.Cmd == "committed", Err: a.err()}
 	case "in-history":
-		return &HistoryWritten{Job: c.job(a.words[0])}
+		return &HistoryWritten{Job: c.job(a.words[0]), Err: a.err()}
 	}
 	if m := c.chainMessage(d, a); m != nil {
 		return m

@@ -76,9 +76,27 @@ func (c *Core) Held() (users, heartbeats int) {
 func (c *Core) JobStates() map[string]int {
 	states := map[string]int{"waiting": 0, "running": 0, "committing": 0}
 	for _, j := range c.live {
-		states[StateWord(j.state())]++
+		if !j.unsaved {
+			states[StateWord(j.state())]++
+		}
 	}
 	return states
+}
+
+// Unsaved returns the numbers of jobs and chains that have ended and that the history could
+// not take yet.
+func (c *Core) Unsaved() (jobs, chains int) {
+	for _, j := range c.live {
+		if j.unsaved {
+			jobs++
+		}
+	}
+	for _, ch := range c.chains.live {
+		if ch.unsaved {
+			chains++
+		}
+	}
+	return jobs, chains
 }
 
 // ListPosition returns a job's or chain's position in lists: jobs by number, chains behind

@@ -3,7 +3,7 @@
 //
 // A command writes its result to standard output and everything else to standard
 // error. The exit status is 0 for success, 1 for a failed job, 2 for misuse and
-// 130 after an interrupt.
+// 130 after an interrupt, 141 if the reader of the output has exited.
 //
 // A program that calls Main with WithPolicies is the whole command line with additional
 // policies: run, sim, master, policies and explain accept them like the built-in ones.
@@ -74,16 +74,16 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
 		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
 	}
-	root, said := newRoot(s), &counted{Writer: stdout}
+	root, out := newRoot(s), &results{Writer: stdout}
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	if wantsJSON(args) {
-		root.SetOut(said)
-	}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
+	if err != nil && out.unread {
+		return exitBrokenPipe // without a message, like other Unix tools
+	}
 	code := s.report(ctx, err, stderr)
-	if code != exitOK && said.n == 0 && wantsJSON(args) && printsJSON(c) {
+	if code != exitOK && out.n == 0 && wantsJSON(args) && printsJSON(c) {
 		printFailure(stdout, failureOf(ctx, err))
 	}
 	return code

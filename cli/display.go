@@ -22,8 +22,17 @@ const showAfter = 300 * time.Millisecond
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && cwriter.IsTerminal(int(f.Fd()))
+	f := fileOf(w)
+	return f != nil && cwriter.IsTerminal(int(f.Fd()))
+}
+
+// fileOf returns the file to which w writes, nil if there is none.
+func fileOf(w io.Writer) *os.File {
+	if r, ok := w.(*results); ok {
+		w = r.Writer
+	}
+	f, _ := w.(*os.File)
+	return f
 }
 
 // byteDisplay shows the progress of a command that processes a known number of

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +24,7 @@ const (
 	exitFailed      = 1
 	exitMisuse      = 2
 	exitInterrupted = console.ExitInterrupted
+	exitBrokenPipe  = console.ExitBrokenPipe
 )
 
 // misuseError is an error that the user can correct by another command line or
@@ -135,16 +137,18 @@ func oneLine(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-// counted counts the bytes written through it.
-type counted struct {
+// results is standard output. It notes what became of the bytes that a command printed.
+type results struct {
 	io.Writer
-	n int64
+	n      int64
+	unread bool // the reader has exited, as in slotwise … | head
 }
 
 // Write implements io.Writer.
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.Writer.Write(p)
+	r.n += int64(n)
+	r.unread = r.unread || errors.Is(err, syscall.EPIPE)
 	return n, err
 }
 

@@ -29,7 +29,8 @@ func newRoot(s *setup) *cobra.Command {
 your own, or any two commands that read and write lines.
 
 Results go to standard output, everything else to standard error. The exit
-status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrupt.`,
+status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrupt,
+141 if the reader of the output has exited.`,
 		Example: `  slotwise run wordcount --input /usr/share/dict --output counts
   slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
   slotwise apps

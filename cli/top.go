@@ -151,7 +151,7 @@ const (
 func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration) error {
 	keys, restore := readKeys(u.cmd.InOrStdin())
 	defer restore()
-	out := u.out().(*os.File)
+	out := fileOf(u.out()) // watch is only called for a terminal
 	io.WriteString(out, screenOn)
 	defer io.WriteString(out, screenOff)
 	tick := time.NewTicker(every)

@@ -18,6 +18,10 @@ var ErrInterrupted = errors.New("interrupted")
 // of shells.
 const ExitInterrupted = 130
 
+// ExitBrokenPipe is the exit status of a program whose output nobody reads any more:
+// 128 + SIGPIPE.
+const ExitBrokenPipe = 141
+
 // echo is the time after an interrupt within which another one counts as the same:
 // timeout(1) and other parents signal both the process and its group, and the second
 // signal must not stop the clean-up.

@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/durable"
 )
 
-// A damaged database must stop neither a master nor its users. Open and Put rename it and
-// begin an empty one:
+// A damaged database does not end a master. Open and Put rename the database and begin an
+// empty one:
 //
 //	history.db      → history.db.damaged-20260102T150405Z
 //	history.db-wal  → history.db.damaged-20260102T150405Z-wal
@@ -59,7 +59,7 @@ func (s *Store) setAside(damage error) error {
 	s.swap.Lock()
 	defer s.swap.Unlock()
 	s.write.file = nil
-	// Closing may fail because of the damage, and nothing of what it writes is needed.
+	// Closing may fail because of the damage. The log's pages need not reach this database.
 	_ = s.closeDB()
 	aside, err := s.freeName()
 	if err == nil {
@@ -97,7 +97,8 @@ func (s *Store) setLogAside() error {
 	return err
 }
 
-// moveLog renames the write-ahead log, which may not exist, to that of a database aside.
+// moveLog renames the write-ahead log, which may not exist, to the name that belongs to the
+// database aside.
 func (s *Store) moveLog(aside string) error {
 	if err := os.Rename(s.path+"-wal", aside+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -163,8 +164,8 @@ func (s *Store) dropDamaged() error {
 }
 
 // reopenIfGone opens the database again if the path does not lead to the open file: it was
-// removed, or another process has set it aside. What was written to the open file would be
-// lost with it. The caller holds write.
+// removed, or another process has set it aside. Entries that Put wrote to the open file would
+// be lost. The caller holds write.
 func (s *Store) reopenIfGone() error {
 	now, err := os.Lstat(s.path)
 	if err == nil && s.write.file != nil && os.SameFile(now, s.write.file) {
@@ -176,7 +177,7 @@ func (s *Store) reopenIfGone() error {
 	s.swap.Lock()
 	defer s.swap.Unlock()
 	s.write.file = nil
-	_ = s.closeDB() // what it holds is out of reach
+	_ = s.closeDB() // its file is gone or belongs to the damaged ones
 	if err := durable.MkdirAll(durable.OS(), filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}

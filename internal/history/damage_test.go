@@ -146,7 +146,7 @@ func TestManyDamagedDatabases(t *testing.T) {
 	}
 }
 
-// TestLaterVersion opens the database of a later version: it stays as it is.
+// TestLaterVersion opens the database of a later version, which stays unchanged.
 func TestLaterVersion(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Limits{})
@@ -334,7 +334,7 @@ func TestTrimFails(t *testing.T) {
 }
 
 // TestFullDatabase limits the size of the database, as a full disk does. Put fails, keeps
-// what was there, and succeeds when there is room again.
+// the earlier entries, and succeeds when there is room again.
 func TestFullDatabase(t *testing.T) {
 	dir := t.TempDir()
 	var got asides

@@ -155,6 +155,7 @@ func Start(cfg Config) (*Cluster, error) {
 		log:      newEventLog(cfg.Events),
 	}
 	c.env = memoryShares(cfg, more)
+	c.env.Mem.KeepReleased()
 	c.env.Schemes, c.env.Scratch, c.env.Codec = cfg.Schemes, scratch, cfg.Codec
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
@@ -341,6 +342,7 @@ func (c *Cluster) Close() error {
 	c.cancel()
 	<-c.stopped
 	c.store.Close()
+	c.env.Mem.DropKept()
 	return errors.Join(c.scratch.Close(), c.log.flush())
 }
 

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -49,13 +50,22 @@ func TestPoolGrowIsForced(t *testing.T) {
 func TestRegionsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := NewPool(8 * Step)
+		if rapid.Bool().Draw(t, "keep") {
+			pool.KeepReleased()
+		}
+		defer pool.DropKept()
 		var regions []*Region
-		for range 2 {
-			r, err := Reserve(pool, rapid.Int64Range(0, 12*Step).Draw(t, "size"))
-			if err != nil {
-				t.Fatal(err)
+		reserve := func() *Region {
+			how := rapid.SampledFrom([]func(*Pool, int64) (*Region, error){Reserve, ReserveUncleared}).Draw(t, "how")
+			size := rapid.Int64Range(0, 12*Step).Draw(t, "size")
+			r, err := how(pool, size)
+			if err != nil || r.Size() < size {
+				t.Fatal(r.Size(), err)
 			}
-			regions = append(regions, r)
+			return r
+		}
+		for range 2 {
+			regions = append(regions, reserve())
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "ops") {
 			r := regions[rapid.IntRange(0, 1).Draw(t, "region")]
@@ -81,12 +91,17 @@ func TestRegionsProperty(t *testing.T) {
 				r.ForceGrow(min(n, r.Size()))
 				r.Populate(n)
 			case 4:
-				if n < Step {
+				if n < 4*Step {
+					i := slices.Index(regions, r)
 					r.Release()
+					regions[i] = reserve()
 				}
 			}
 			if sum := regions[0].Charged() + regions[1].Charged(); sum != pool.Used() {
 				t.Fatalf("regions hold %d, pool says %d", sum, pool.Used())
+			}
+			if kept := pool.kept(); kept > 0 && kept+pool.Used() > pool.Limit() {
+				t.Fatalf("%d bytes are kept and %d used of %d", kept, pool.Used(), pool.Limit())
 			}
 		}
 		for _, r := range regions {
@@ -96,10 +111,55 @@ func TestRegionsProperty(t *testing.T) {
 				t.Fatal("a released region can still be used")
 			}
 		}
-		if pool.Used() != 0 {
-			t.Fatalf("%d bytes never came back", pool.Used())
+		pool.DropKept()
+		if pool.Used() != 0 || pool.kept() != 0 {
+			t.Fatalf("%d bytes never came back, %d are kept", pool.Used(), pool.kept())
 		}
 	})
+}
+
+// kept returns the number of bytes in kept Regions.
+func (p *Pool) kept() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.mu.kept {
+		n += r.charged
+	}
+	if n != p.mu.keptBytes {
+		panic("the sum of kept bytes is wrong")
+	}
+	return n
+}
+
+// The pages of a released Region serve the next one, without their content for Reserve.
+func TestKeepReleased(t *testing.T) {
+	pool := NewPool(4 * Step)
+	pool.KeepReleased()
+	fill := func(reserve func(*Pool, int64) (*Region, error)) (first byte) {
+		r, err := reserve(pool, 2*Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = r.Bytes()[0]
+		if !r.Grow(2 * Step) {
+			t.Fatal("no room")
+		}
+		r.Bytes()[0] = 7
+		r.Release()
+		return first
+	}
+	fill(ReserveUncleared)
+	if got := fill(ReserveUncleared); got != 7 {
+		t.Errorf("kept memory begins with %d, want 7", got)
+	}
+	if got := fill(Reserve); got != 0 {
+		t.Errorf("new memory begins with %d, want 0", got)
+	}
+	if !pool.TryGrow(3*Step) || pool.kept() != 0 {
+		t.Errorf("%d bytes are kept although the budget is needed", pool.kept())
+	}
+	pool.Shrink(3 * Step)
+	pool.DropKept()
 }
 
 func TestReserveRejectsNonsense(t *testing.T) {

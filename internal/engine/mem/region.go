@@ -48,6 +48,16 @@ func Reserve(pool *Pool, size int64) (*Region, error) {
 	return &Region{pool: pool, mapping: mapping, buf: buf}, nil
 }
 
+// ReserveUncleared is Reserve for an owner that never reads a byte before writing it. The
+// Region may be one that the Pool has kept. Its pages are then charged at once, and hold
+// the bytes of an earlier owner.
+func ReserveUncleared(pool *Pool, size int64) (*Region, error) {
+	if r := pool.reuse(roundUp(size)); r != nil {
+		return r, nil
+	}
+	return Reserve(pool, size)
+}
+
 // Bytes returns the whole reservation, which is zero where nothing was written. It
 // returns nil after Release, and slices from before must then not be accessed.
 func (r *Region) Bytes() []byte { return r.buf }
@@ -130,8 +140,10 @@ func (r *Region) Release() {
 	if r.mapping == nil {
 		return
 	}
-	unmap(r.mapping)
-	r.pool.Shrink(r.charged)
+	if !r.pool.keep(r) {
+		unmap(r.mapping)
+		r.pool.Shrink(r.charged)
+	}
 	r.mapping, r.buf, r.charged = nil, nil, 0
 }
 

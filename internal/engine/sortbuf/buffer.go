@@ -89,12 +89,17 @@ func New(cfg Config) (*Buffer, error) {
 		starts: make([]int, cfg.Partitions+1),
 	}
 	var err error
-	if b.entries.region, err = mem.Reserve(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
+	if b.entries.region, err = mem.ReserveUncleared(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
 		return nil, err
 	}
 	if err = b.reserveArena(cfg.Limit); err != nil {
 		b.entries.region.Release()
 		return nil, err
+	}
+	// Memory of earlier buffers, with larger or smaller records, may exceed the limit.
+	if over := b.Occupied() - cfg.Limit; over > 0 {
+		b.entries.region.Trim(max(0, b.entries.region.Charged()-over))
+		b.data.region.Trim(cfg.Limit - b.entries.region.Charged())
 	}
 	return b, nil
 }
@@ -104,7 +109,7 @@ func New(cfg Config) (*Buffer, error) {
 const windowSlack = 8
 
 func (b *Buffer) reserveArena(size int64) error {
-	r, err := mem.Reserve(b.cfg.Pool, size+windowSlack)
+	r, err := mem.ReserveUncleared(b.cfg.Pool, size+windowSlack)
 	if err != nil {
 		return err
 	}
@@ -171,12 +176,12 @@ func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool 
 			s.granted = grant
 			return true
 		}
-		keep := otherUses + b.chunk
-		if other.granted <= keep {
+		keep, before := otherUses+b.chunk, other.region.Charged()
+		other.region.Trim(keep)
+		if other.granted <= keep && other.region.Charged() == before {
 			return false
 		}
-		other.region.Trim(keep)
-		other.granted = keep
+		other.granted = min(other.granted, keep)
 	}
 }
 

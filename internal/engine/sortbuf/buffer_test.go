@@ -87,11 +87,20 @@ func TestSortProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SampledFrom([]int{1, 2, 7, 1000}).Draw(t, "parts")
 		pool := mem.NewPool(16 << 20)
-		b, err := New(Config{Pool: pool, Limit: 1 << 20, Partitions: parts})
+		pool.KeepReleased()
+		defer pool.DropKept()
+		cfg := Config{Pool: pool, Limit: 1 << 20, Partitions: parts}
+		if size := rapid.SampledFrom([]int{-1, 0, 20, 5000}).Draw(t, "earlier"); size >= 0 {
+			leaveMemory(t, cfg, bytes.Repeat([]byte{0xff}, size))
+		}
+		b, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer b.Release()
+		if most := cfg.Limit + mem.Step; b.Occupied() > most {
+			t.Fatalf("a new buffer occupies %d bytes, want at most %d", b.Occupied(), most)
+		}
 		pick := rapid.SliceOfN(keys(), 1, 60).Draw(t, "vocabulary")
 		for range rapid.IntRange(1, 3).Draw(t, "rounds") {
 			var records []record
@@ -114,6 +123,17 @@ func TestSortProperty(t *testing.T) {
 			b.Reset()
 		}
 	})
+}
+
+// leaveMemory fills a Buffer with records and releases it, so that the pool keeps its memory.
+func leaveMemory(t *rapid.T, cfg Config, value []byte) {
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b.Add(0, nil, value) {
+	}
+	b.Release()
 }
 
 // Larger inputs than rapid draws, so that wide digits and deep recursion run.

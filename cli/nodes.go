@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // newNodes returns the command that lists workers.
@@ -99,13 +100,20 @@ and how many tasks still run there.`,
 // newPolicy returns the command that shows or replaces the policy of a cluster.
 func newPolicy(s *setup) *cobra.Command {
 	var given []string
+	var preview bool
 	c := &cobra.Command{
 		Use:   "policy [NAME]",
-		Short: "Show the policy of a cluster, or install another one",
-		Long: `Shows the scheduling policy of a cluster. With NAME, or a composition such as
-order=fair,place=delay, it installs that policy while jobs run and prints the old and
-the new policy. Running tasks are not affected.`,
+		Short: "Show the policy of a cluster and its inner state, or install another one",
+		Long: `Shows the scheduling policy of a cluster and the values by which it decides now: how
+it splits slots, the shares and deficits of pools, or what it has learned. Policies
+without such values show none. -o json has the meaning and unit of each value.
+
+With NAME, or a composition such as order=fair,place=delay, it installs that policy while
+jobs run and prints the old and the new policy. Running tasks are not affected. With
+--preview it installs nothing: it forecasts when each job would end under that policy,
+like slotwise whatif --policy.`,
 		Example: `  slotwise policy
+  slotwise policy fair --preview
   slotwise policy fair
   slotwise policy capacity --set 'queues=prod,capacity=70;default,capacity=30'`,
 		Args:              atMostOne("policy"),
@@ -116,29 +124,86 @@ the new policy. Running tasks are not affected.`,
 		if err != nil {
 			return err
 		}
-		if len(args) == 0 {
+		switch {
+		case len(args) == 0 && preview:
+			return misuse("--preview needs the name of a policy")
+		case len(args) == 0:
 			return showPolicy(ctx, u, set)
+		case preview:
+			return (&whatIfFlags{policy: args[0], set: given}).ask(ctx, u, nil)
 		}
 		return installPolicy(ctx, u, &slotwisev1.SetPolicyRequest{Name: args[0], Set: set})
 	})
 	c.Flags().StringArrayVar(&given, "set", nil, "one parameter of the new policy, `name=value` (repeatable)")
+	c.Flags().BoolVar(&preview, "preview", false, "show when jobs would end under the policy NAME, and do not install it")
 	return c
 }
 
-// showPolicy prints the current policy and its parameters.
+// showPolicy prints the current policy, its parameters and its inner state.
 func showPolicy(ctx context.Context, u *userCommand, set map[string]string) error {
 	if len(set) > 0 {
 		return misuse("--set needs the name of a policy")
 	}
-	resp, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
+	resp, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{Inspect: true})
 	if err != nil {
 		return err
 	}
 	if u.json() {
 		return printMessage(u.out(), resp)
 	}
-	_, err = fmt.Fprintln(u.out(), policyText(resp.Name, resp.Set))
-	return err
+	if _, err := fmt.Fprintln(u.out(), policyText(resp.Name, resp.Set)); err != nil {
+		return err
+	}
+	return printInsight(u.out(), resp)
+}
+
+// printInsight prints the inner state of a policy: a line for each figure, then the tables.
+func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
+	t := table(w)
+	if len(resp.Figures) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, f := range resp.Figures {
+		fmt.Fprintf(t, "%s\t%s\n", f.Measure.Name, strings.TrimSpace(datumText(f.Value)+" "+f.Measure.Unit))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, table := range resp.Tables {
+		fmt.Fprintf(w, "\n%s\n", table.Name)
+		fmt.Fprint(t, "  ")
+		for _, c := range table.Columns {
+			fmt.Fprint(t, strings.ToUpper(c.Name), unit(c), "\t")
+		}
+		fmt.Fprintln(t)
+		for _, row := range table.Rows {
+			fmt.Fprint(t, "  ")
+			for _, d := range row.Values {
+				fmt.Fprint(t, datumText(d), "\t")
+			}
+			fmt.Fprintln(t)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if table.Omitted > 0 {
+			fmt.Fprintf(w, "  and %d more\n", table.Omitted)
+		}
+	}
+	return nil
+}
+
+// unit returns the unit of a measure in parentheses.
+func unit(m *slotwisev1.PolicyMeasure) string {
+	if m.Unit == "" {
+		return ""
+	}
+	return " (" + m.Unit + ")"
+}
+
+// datumText formats a value of a policy's inner state.
+func datumText(d *slotwisev1.PolicyDatum) string {
+	return sched.Datum{Number: d.GetNumber(), Text: d.GetText()}.String()
 }
 
 // installPolicy installs a policy and prints the one before it and the new one.

@@ -133,6 +133,8 @@ type Hooks struct {
 	Explainers []Explainer
 	Statefuls  []Stateful
 	Configs    []Reconfigurable
+	// Inspectables show their inner state; see Inspect.
+	Inspectables []Inspectable
 }
 
 // Parted is a policy or a part that consists of parts. Their hooks are found as well.
@@ -169,6 +171,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Explainers, x)
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)
+	addIf(&h.Inspectables, x)
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {
 		h.Limiter = l
 	}

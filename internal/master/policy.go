@@ -10,14 +10,47 @@ import (
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
-// Policy returns the installed policy and its parameters.
-func (c clientService) Policy(ctx context.Context, _ *slotwisev1.PolicyRequest) (*slotwisev1.PolicyResponse, error) {
+// Policy returns the installed policy and its parameters, and its inner state if the request
+// asks for it.
+func (c clientService) Policy(ctx context.Context, r *slotwisev1.PolicyRequest) (*slotwisev1.PolicyResponse, error) {
 	return query(ctx, c.m, func() (*slotwisev1.PolicyResponse, error) {
 		name, set := c.m.core.Policy()
-		return &slotwisev1.PolicyResponse{Name: name, Set: maps.Clone(set)}, nil
+		resp := &slotwisev1.PolicyResponse{Name: name, Set: maps.Clone(set)}
+		if r.Inspect {
+			addInsight(resp, sched.Inspect(c.m.core.Tracker().Policy(), c.m.core.Tracker().Now()))
+		}
+		return resp, nil
 	})
+}
+
+// addInsight adds a policy's inner state to a response.
+func addInsight(resp *slotwisev1.PolicyResponse, all sched.Insight) {
+	datum := func(d sched.Datum) *slotwisev1.PolicyDatum {
+		return &slotwisev1.PolicyDatum{Number: d.Number, Text: d.Text}
+	}
+	measure := func(m sched.Measure) *slotwisev1.PolicyMeasure {
+		return &slotwisev1.PolicyMeasure{Name: m.Name, Unit: m.Unit, Help: m.Help, Chart: m.Chart}
+	}
+	for _, f := range all.Figures {
+		resp.Figures = append(resp.Figures, &slotwisev1.PolicyFigure{Measure: measure(f.Measure), Value: datum(f.Datum)})
+	}
+	for _, t := range all.Tables {
+		out := &slotwisev1.PolicyTable{Name: t.Name, Help: t.Help, Omitted: int32(t.Omitted)}
+		for _, m := range t.Columns {
+			out.Columns = append(out.Columns, measure(m))
+		}
+		for _, row := range t.Rows {
+			values := &slotwisev1.PolicyRow{}
+			for _, d := range row {
+				values.Values = append(values.Values, datum(d))
+			}
+			out.Rows = append(out.Rows, values)
+		}
+		resp.Tables = append(resp.Tables, out)
+	}
 }
 
 // SetPolicy installs another policy while jobs run.

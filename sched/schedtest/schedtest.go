@@ -223,9 +223,13 @@ func (s *suite) safety(t *rapid.T) {
 func (s *suite) liveness(t *rapid.T) { s.play(t, func(*trackertest.World) {}).Settle(s.WorkConserving) }
 
 // determinism plays a script twice. Only the first time it asks the policy why jobs
-// wait, which users can do at any moment and which must not change decisions.
+// wait, and for its inner state. Users can do both at any moment, so neither may change
+// decisions.
 func (s *suite) determinism(t *rapid.T) {
 	s.play(t, func(w *trackertest.World) {
+		if rapid.IntRange(0, 3).Draw(t, "inspect") == 0 {
+			checkInsight(t, sched.Inspect(w.Tracker.Policy(), w.Tracker.Now()))
+		}
 		if rapid.IntRange(0, 3).Draw(t, "explain") > 0 {
 			return
 		}
@@ -237,6 +241,29 @@ func (s *suite) determinism(t *rapid.T) {
 			}
 		}
 	}).replay(t)
+}
+
+// checkInsight checks that names are given and unique, and that rows are as wide as their
+// table.
+func checkInsight(t *rapid.T, all sched.Insight) {
+	figures, tables := map[string]bool{}, map[string]bool{}
+	for _, f := range all.Figures {
+		if f.Name == "" || figures[f.Name] {
+			t.Fatalf("Inspect returns two figures %q, or one without a name", f.Name)
+		}
+		figures[f.Name] = true
+	}
+	for _, table := range all.Tables {
+		if table.Name == "" || tables[table.Name] || len(table.Rows) > sched.MostRows {
+			t.Fatalf("Inspect returns two tables %q, one without a name, or one of more than %d rows", table.Name, sched.MostRows)
+		}
+		tables[table.Name] = true
+		for _, row := range table.Rows {
+			if len(row) != len(table.Columns) {
+				t.Fatalf("a row of table %q has %d values for %d columns", table.Name, len(row), len(table.Columns))
+			}
+		}
+	}
 }
 
 // state saves what the policy has learned in a simulation, loads it into a fresh

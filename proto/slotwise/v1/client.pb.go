@@ -2204,6 +2204,7 @@ func (*MoveResponse) Descriptor() ([]byte, []int) {
 
 type PolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Inspect       bool                   `protobuf:"varint,1,opt,name=inspect,proto3" json:"inspect,omitempty"` // also the inner state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2238,10 +2239,19 @@ func (*PolicyRequest) Descriptor() ([]byte, []int) {
 	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
 }
 
+func (x *PolicyRequest) GetInspect() bool {
+	if x != nil {
+		return x.Inspect
+	}
+	return false
+}
+
 type PolicyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                                                         // a name or a composition
 	Set           map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // parameters given
+	Figures       []*PolicyFigure        `protobuf:"bytes,3,rep,name=figures,proto3" json:"figures,omitempty"`                                                                   // of the inner state, if it was asked for
+	Tables        []*PolicyTable         `protobuf:"bytes,4,rep,name=tables,proto3" json:"tables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2290,6 +2300,315 @@ func (x *PolicyResponse) GetSet() map[string]string {
 	return nil
 }
 
+func (x *PolicyResponse) GetFigures() []*PolicyFigure {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+func (x *PolicyResponse) GetTables() []*PolicyTable {
+	if x != nil {
+		return x.Tables
+	}
+	return nil
+}
+
+// PolicyMeasure names a kind of value of a policy's inner state.
+type PolicyMeasure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Unit          string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"` // empty for a plain number or a text
+	Help          string                 `protobuf:"bytes,3,opt,name=help,proto3" json:"help,omitempty"`
+	Chart         string                 `protobuf:"bytes,4,opt,name=chart,proto3" json:"chart,omitempty"` // where the console draws it over time; empty for nowhere
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyMeasure) Reset() {
+	*x = PolicyMeasure{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyMeasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyMeasure) ProtoMessage() {}
+
+func (x *PolicyMeasure) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyMeasure.ProtoReflect.Descriptor instead.
+func (*PolicyMeasure) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PolicyMeasure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicyMeasure) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *PolicyMeasure) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *PolicyMeasure) GetChart() string {
+	if x != nil {
+		return x.Chart
+	}
+	return ""
+}
+
+// PolicyDatum is a number, or a text if the text is not empty.
+type PolicyDatum struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        float64                `protobuf:"fixed64,1,opt,name=number,proto3" json:"number,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyDatum) Reset() {
+	*x = PolicyDatum{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyDatum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyDatum) ProtoMessage() {}
+
+func (x *PolicyDatum) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyDatum.ProtoReflect.Descriptor instead.
+func (*PolicyDatum) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PolicyDatum) GetNumber() float64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PolicyDatum) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type PolicyFigure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Measure       *PolicyMeasure         `protobuf:"bytes,1,opt,name=measure,proto3" json:"measure,omitempty"`
+	Value         *PolicyDatum           `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyFigure) Reset() {
+	*x = PolicyFigure{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyFigure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyFigure) ProtoMessage() {}
+
+func (x *PolicyFigure) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyFigure.ProtoReflect.Descriptor instead.
+func (*PolicyFigure) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PolicyFigure) GetMeasure() *PolicyMeasure {
+	if x != nil {
+		return x.Measure
+	}
+	return nil
+}
+
+func (x *PolicyFigure) GetValue() *PolicyDatum {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// PolicyTable lists values of several jobs, pools or nodes. The first column names the row.
+type PolicyTable struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Help          string                 `protobuf:"bytes,2,opt,name=help,proto3" json:"help,omitempty"`
+	Columns       []*PolicyMeasure       `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
+	Rows          []*PolicyRow           `protobuf:"bytes,4,rep,name=rows,proto3" json:"rows,omitempty"`
+	Omitted       int32                  `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"` // rows that are left out
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyTable) Reset() {
+	*x = PolicyTable{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyTable) ProtoMessage() {}
+
+func (x *PolicyTable) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyTable.ProtoReflect.Descriptor instead.
+func (*PolicyTable) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PolicyTable) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PolicyTable) GetHelp() string {
+	if x != nil {
+		return x.Help
+	}
+	return ""
+}
+
+func (x *PolicyTable) GetColumns() []*PolicyMeasure {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *PolicyTable) GetRows() []*PolicyRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *PolicyTable) GetOmitted() int32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+type PolicyRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []*PolicyDatum         `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"` // one for each column
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRow) Reset() {
+	*x = PolicyRow{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRow) ProtoMessage() {}
+
+func (x *PolicyRow) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRow.ProtoReflect.Descriptor instead.
+func (*PolicyRow) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PolicyRow) GetValues() []*PolicyDatum {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 type SetPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2300,7 +2619,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2631,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2644,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetPolicyRequest) GetName() string {
@@ -2350,7 +2669,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2681,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2694,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
 }
 
 type ExplainRequest struct {
@@ -2387,7 +2706,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2718,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2731,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExplainRequest) GetJob() string {
@@ -2435,7 +2754,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2766,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2779,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainResponse) GetJob() string {
@@ -2514,7 +2833,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2845,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2858,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Finding) GetCode() string {
@@ -2598,7 +2917,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2929,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2942,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Explanation) GetKind() Kind {
@@ -2680,7 +2999,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +3011,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +3024,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2798,7 +3117,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +3129,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +3142,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -2852,7 +3171,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3183,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3196,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HistoryJob) GetJob() *JobStatus {
@@ -2922,7 +3241,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3253,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3266,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WhatIfRequest) GetPolicy() string {
@@ -3011,7 +3330,7 @@ type WhatIfJob struct {
 
 func (x *WhatIfJob) Reset() {
 	*x = WhatIfJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3342,7 @@ func (x *WhatIfJob) String() string {
 func (*WhatIfJob) ProtoMessage() {}
 
 func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3355,7 @@ func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfJob.ProtoReflect.Descriptor instead.
 func (*WhatIfJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WhatIfJob) GetName() string {
@@ -3122,7 +3441,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3453,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3466,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WhatIfResponse) GetJobs() []*WhatIfRow {
@@ -3198,7 +3517,7 @@ type WhatIfRow struct {
 
 func (x *WhatIfRow) Reset() {
 	*x = WhatIfRow{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[44]
+	mi := &file_slotwise_v1_client_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3529,7 @@ func (x *WhatIfRow) String() string {
 func (*WhatIfRow) ProtoMessage() {}
 
 func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[44]
+	mi := &file_slotwise_v1_client_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3542,7 @@ func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRow.ProtoReflect.Descriptor instead.
 func (*WhatIfRow) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{44}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WhatIfRow) GetJob() string {
@@ -3436,14 +3755,36 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\vMoveRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\"\x0e\n" +
-	"\fMoveResponse\"\x0f\n" +
-	"\rPolicyRequest\"\x94\x01\n" +
+	"\fMoveResponse\")\n" +
+	"\rPolicyRequest\x12\x18\n" +
+	"\ainspect\x18\x01 \x01(\bR\ainspect\"\xfb\x01\n" +
 	"\x0ePolicyResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x03set\x18\x02 \x03(\v2$.slotwise.v1.PolicyResponse.SetEntryR\x03set\x1a6\n" +
+	"\x03set\x18\x02 \x03(\v2$.slotwise.v1.PolicyResponse.SetEntryR\x03set\x123\n" +
+	"\afigures\x18\x03 \x03(\v2\x19.slotwise.v1.PolicyFigureR\afigures\x120\n" +
+	"\x06tables\x18\x04 \x03(\v2\x18.slotwise.v1.PolicyTableR\x06tables\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
+	"\rPolicyMeasure\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x12\n" +
+	"\x04help\x18\x03 \x01(\tR\x04help\x12\x14\n" +
+	"\x05chart\x18\x04 \x01(\tR\x05chart\"9\n" +
+	"\vPolicyDatum\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x01R\x06number\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"t\n" +
+	"\fPolicyFigure\x124\n" +
+	"\ameasure\x18\x01 \x01(\v2\x1a.slotwise.v1.PolicyMeasureR\ameasure\x12.\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.slotwise.v1.PolicyDatumR\x05value\"\xb1\x01\n" +
+	"\vPolicyTable\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04help\x18\x02 \x01(\tR\x04help\x124\n" +
+	"\acolumns\x18\x03 \x03(\v2\x1a.slotwise.v1.PolicyMeasureR\acolumns\x12*\n" +
+	"\x04rows\x18\x04 \x03(\v2\x16.slotwise.v1.PolicyRowR\x04rows\x12\x18\n" +
+	"\aomitted\x18\x05 \x01(\x05R\aomitted\"=\n" +
+	"\tPolicyRow\x120\n" +
+	"\x06values\x18\x01 \x03(\v2\x18.slotwise.v1.PolicyDatumR\x06values\"\x98\x01\n" +
 	"\x10SetPolicyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
 	"\x03set\x18\x02 \x03(\v2&.slotwise.v1.SetPolicyRequest.SetEntryR\x03set\x1a6\n" +
@@ -3574,7 +3915,7 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
@@ -3609,100 +3950,112 @@ var file_slotwise_v1_client_proto_goTypes = []any{
 	(*MoveResponse)(nil),        // 30: slotwise.v1.MoveResponse
 	(*PolicyRequest)(nil),       // 31: slotwise.v1.PolicyRequest
 	(*PolicyResponse)(nil),      // 32: slotwise.v1.PolicyResponse
-	(*SetPolicyRequest)(nil),    // 33: slotwise.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),   // 34: slotwise.v1.SetPolicyResponse
-	(*ExplainRequest)(nil),      // 35: slotwise.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 36: slotwise.v1.ExplainResponse
-	(*Finding)(nil),             // 37: slotwise.v1.Finding
-	(*Explanation)(nil),         // 38: slotwise.v1.Explanation
-	(*HistoryRequest)(nil),      // 39: slotwise.v1.HistoryRequest
-	(*HistoryResponse)(nil),     // 40: slotwise.v1.HistoryResponse
-	(*HistoryJob)(nil),          // 41: slotwise.v1.HistoryJob
-	(*WhatIfRequest)(nil),       // 42: slotwise.v1.WhatIfRequest
-	(*WhatIfJob)(nil),           // 43: slotwise.v1.WhatIfJob
-	(*WhatIfResponse)(nil),      // 44: slotwise.v1.WhatIfResponse
-	(*WhatIfRow)(nil),           // 45: slotwise.v1.WhatIfRow
-	nil,                         // 46: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 47: slotwise.v1.SetPolicyRequest.SetEntry
-	nil,                         // 48: slotwise.v1.WhatIfRequest.SetEntry
-	(*JobSpec)(nil),             // 49: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 50: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 51: slotwise.v1.Counters
-	(Kind)(0),                   // 52: slotwise.v1.Kind
+	(*PolicyMeasure)(nil),       // 33: slotwise.v1.PolicyMeasure
+	(*PolicyDatum)(nil),         // 34: slotwise.v1.PolicyDatum
+	(*PolicyFigure)(nil),        // 35: slotwise.v1.PolicyFigure
+	(*PolicyTable)(nil),         // 36: slotwise.v1.PolicyTable
+	(*PolicyRow)(nil),           // 37: slotwise.v1.PolicyRow
+	(*SetPolicyRequest)(nil),    // 38: slotwise.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),   // 39: slotwise.v1.SetPolicyResponse
+	(*ExplainRequest)(nil),      // 40: slotwise.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 41: slotwise.v1.ExplainResponse
+	(*Finding)(nil),             // 42: slotwise.v1.Finding
+	(*Explanation)(nil),         // 43: slotwise.v1.Explanation
+	(*HistoryRequest)(nil),      // 44: slotwise.v1.HistoryRequest
+	(*HistoryResponse)(nil),     // 45: slotwise.v1.HistoryResponse
+	(*HistoryJob)(nil),          // 46: slotwise.v1.HistoryJob
+	(*WhatIfRequest)(nil),       // 47: slotwise.v1.WhatIfRequest
+	(*WhatIfJob)(nil),           // 48: slotwise.v1.WhatIfJob
+	(*WhatIfResponse)(nil),      // 49: slotwise.v1.WhatIfResponse
+	(*WhatIfRow)(nil),           // 50: slotwise.v1.WhatIfRow
+	nil,                         // 51: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 52: slotwise.v1.SetPolicyRequest.SetEntry
+	nil,                         // 53: slotwise.v1.WhatIfRequest.SetEntry
+	(*JobSpec)(nil),             // 54: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 55: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 56: slotwise.v1.Counters
+	(Kind)(0),                   // 57: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	49, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	50, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	54, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	55, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
 	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
 	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
 	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	51, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	51, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	56, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	56, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
 	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
 	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
 	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
 	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	52, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	57, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
 	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
 	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
 	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	46, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	47, // 16: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
-	38, // 17: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
-	9,  // 18: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
-	37, // 19: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
-	52, // 20: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	0,  // 21: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
-	41, // 22: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 23: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	15, // 24: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	38, // 25: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 26: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	48, // 27: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
-	27, // 28: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
-	43, // 29: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	45, // 30: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
-	9,  // 31: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
-	9,  // 32: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	1,  // 33: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 34: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 35: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 36: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 37: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 38: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 39: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 40: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 41: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 42: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 43: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 44: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 45: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	33, // 46: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	35, // 47: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	39, // 48: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	42, // 49: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 50: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 51: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 52: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 53: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 54: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 55: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 56: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 57: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 58: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 59: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 60: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 61: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 62: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	34, // 63: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	36, // 64: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	40, // 65: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	44, // 66: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	50, // [50:67] is the sub-list for method output_type
-	33, // [33:50] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	51, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	35, // 16: slotwise.v1.PolicyResponse.figures:type_name -> slotwise.v1.PolicyFigure
+	36, // 17: slotwise.v1.PolicyResponse.tables:type_name -> slotwise.v1.PolicyTable
+	33, // 18: slotwise.v1.PolicyFigure.measure:type_name -> slotwise.v1.PolicyMeasure
+	34, // 19: slotwise.v1.PolicyFigure.value:type_name -> slotwise.v1.PolicyDatum
+	33, // 20: slotwise.v1.PolicyTable.columns:type_name -> slotwise.v1.PolicyMeasure
+	37, // 21: slotwise.v1.PolicyTable.rows:type_name -> slotwise.v1.PolicyRow
+	34, // 22: slotwise.v1.PolicyRow.values:type_name -> slotwise.v1.PolicyDatum
+	52, // 23: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	43, // 24: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
+	9,  // 25: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
+	42, // 26: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
+	57, // 27: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	0,  // 28: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
+	46, // 29: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	8,  // 30: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	15, // 31: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	43, // 32: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	8,  // 33: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	53, // 34: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	27, // 35: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	48, // 36: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	50, // 37: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	9,  // 38: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	9,  // 39: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	1,  // 40: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 41: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 42: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 43: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 44: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 45: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 46: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 47: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 48: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 49: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 50: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 51: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 52: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	38, // 53: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	40, // 54: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	44, // 55: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	47, // 56: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 57: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 58: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 59: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 60: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 61: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 62: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 63: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 64: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 65: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 66: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 67: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 68: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 69: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	39, // 70: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	41, // 71: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	45, // 72: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	49, // 73: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	57, // [57:74] is the sub-list for method output_type
+	40, // [40:57] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -3711,14 +4064,14 @@ func file_slotwise_v1_client_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
-	file_slotwise_v1_client_proto_msgTypes[42].OneofWrappers = []any{}
+	file_slotwise_v1_client_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   48,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -141,8 +141,8 @@ func TestOutputRoundTrip(t *testing.T) {
 				at := int64(rapid.IntRange(1, max(1, len(file))).Draw(t, "at"))
 				got := lines(t, file, c.read, at)
 				if c.read[:3] == "csv" {
-					// Package encoding/csv reads CR LF in a field as LF.
-					got, want := strings.ReplaceAll(got, `\r\n`, `\n`), strings.ReplaceAll(want.String(), `\r\n`, `\n`)
+					// Package encoding/csv drops a CR before an LF in a field.
+					got, want := strings.ReplaceAll(got, `\r`, ""), strings.ReplaceAll(want.String(), `\r`, "")
 					if got != want {
 						t.Fatalf("got %.300q, want %.300q", got, want)
 					}

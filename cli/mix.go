@@ -120,7 +120,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Stderr = show.update, f.overwrite, show
-		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, f.outputCompress
+		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, cmp.Or(p.OutputCompress, f.outputCompress)
 		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
@@ -161,13 +161,11 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if len(args) > 0 {
 		return misuse("%s: with --jobs the file names the apps and their inputs", args[0])
 	}
-	for _, name := range []string{"format", "columns", "output-format", "output-columns", "merge"} {
-		if c.Flags().Changed(name) {
-			return misuse("--%s: is for a single job, not for --jobs", name)
-		}
+	if c.Flags().Changed("merge") {
+		return misuse("--merge: is for a single job, not for --jobs")
 	}
 	single := []string{"input", "include", "exclude", "param", "mapper", "combiner", "reducer",
-		"reduces", "split-size", "slow-start", "user", "pool", "priority"}
+		"format", "columns", "output-format", "output-columns", "reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {
 		if c.Flags().Changed(name) {
 			key := name

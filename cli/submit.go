@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/jobmix"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -128,11 +129,23 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	results, err := p.run(c.Context(), o)
 	took := time.Since(start)
 	show.close()
+	if len(results) == 0 {
+		err = planMisuse(err)
+	}
 	if err == nil && !f.wait && !f.json {
 		_, err = fmt.Fprintln(c.OutOrStdout(), results[0].ID)
 		return err
 	}
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err})
+}
+
+// planMisuse marks an error of a job's planning as the user's, for the exit status. Nothing
+// was submitted, and another command line or other files are needed.
+func planMisuse(err error) error {
+	if errors.As(err, new(*mapreduce.PlanError)) && !errors.Is(err, storage.ErrUnavailable) {
+		return misuseError{err}
+	}
+	return err
 }
 
 // connect makes a client of the master and fills in the flags' Remote. It sends
@@ -174,7 +187,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
-		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, o.OutputCompress
+		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
@@ -196,6 +209,9 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		},
 	})
 	show.close()
+	if !slices.ContainsFunc(done, func(s jobmix.Submitted) bool { return s.ID != "" }) {
+		err = planMisuse(err)
+	}
 	switch {
 	case f.json:
 		e := json.NewEncoder(c.OutOrStdout())

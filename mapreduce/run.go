@@ -33,6 +33,16 @@ func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
 	return r, errors.Join(err, p.target.Close())
 }
 
+// PlanError is an error that [Run] found before it started the job: in the job, its options
+// or the names of its files. Another run is needed with other values.
+type PlanError struct{ Err error }
+
+// Error returns the text of the error.
+func (e *PlanError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *PlanError) Unwrap() error { return e.Err }
+
 // planner plans jobs for one target and runs them there. Chains and mixes use
 // one planner for several jobs, from several goroutines at a time.
 type planner struct {
@@ -97,7 +107,7 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 		return p.plan(ctx, j, o)
 	})
 	if err != nil {
-		return nil, err
+		return nil, &PlanError{err}
 	}
 	if recipe != nil {
 		r := *recipe

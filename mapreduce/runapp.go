@@ -74,7 +74,7 @@ func (pl *planner) runApp(ctx context.Context, a *App, given Params, o Options) 
 func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (results []*Result, err error) {
 	c, err := chainOf(a, p, o)
 	if err != nil {
-		return nil, err
+		return nil, &PlanError{err}
 	}
 	steps := &steps{planner: pl, app: a, options: o}
 	outcomes, err := pl.target.RunChain(ctx, c, func(ctx context.Context, dir string) error {

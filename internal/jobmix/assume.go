@@ -164,7 +164,8 @@ func (a *assumption) planTasks(ctx context.Context) error {
 	if given == nil || len(given.Inputs) == 0 {
 		return fmt.Errorf("the number of its maps is unknown: add input, or state input-size or maps")
 	}
-	in, err := profile.List(ctx, a.job, mapreduce.Options{Features: a.on.Features, Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude})
+	in, err := profile.List(ctx, a.job, mapreduce.Options{Features: a.on.Features, Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude,
+		Format: given.Format, Columns: given.Columns})
 	if err != nil {
 		return fmt.Errorf("input: %w; without the files here, state their size as input-size", err)
 	}

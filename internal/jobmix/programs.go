@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -72,6 +75,9 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 	if given == nil {
 		given = &workload.Program{}
 	}
+	if err := checkFormats(given); err != nil {
+		return nil, err
+	}
 	if given.Streaming() {
 		return newStreaming(given, stderr)
 	}
@@ -93,6 +99,35 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 		return nil, err
 	}
 	return &program{app: app}, nil
+}
+
+// checkFormats returns an error for a wrong format of a program's input or output.
+func checkFormats(p *workload.Program) error {
+	text := p.Format
+	if len(p.Columns) > 0 {
+		text += ",columns=" + strings.Join(p.Columns, ",")
+	}
+	if _, err := format.Parse(text); err != nil {
+		return fmt.Errorf("format or columns: %w", err)
+	}
+	text = p.OutputFormat
+	if len(p.OutputColumns) > 0 {
+		text += ",columns=" + strings.Join(p.OutputColumns, ",")
+	}
+	rows, err := format.ParseOutput(text)
+	if err != nil {
+		return fmt.Errorf("output-format or output-columns: %w", err)
+	}
+	codec := cmp.Or(p.OutputCompress, "none")
+	if !slices.Contains(output.CodecNames, codec) {
+		return fmt.Errorf("output-compress: unknown codec %q; there are %s", codec, strings.Join(output.CodecNames, ", "))
+	}
+	if rows != nil {
+		if err := rows.CheckCodec(codec); err != nil {
+			return fmt.Errorf("output-compress: %w", err)
+		}
+	}
+	return nil
 }
 
 // newStreaming returns the program of streaming commands.
@@ -130,6 +165,8 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 		Name: d.Name, App: p.app, Job: p.streaming, Params: maps.Clone(given.Params), Delay: d.Submit, After: d.After,
 		Options: mapreduce.Options{
 			Inputs: given.Inputs, Include: given.Include, Exclude: given.Exclude, Output: given.Output,
+			Format: given.Format, Columns: given.Columns,
+			OutputFormat: given.OutputFormat, OutputColumns: given.OutputColumns, OutputCompress: given.OutputCompress,
 			SplitSize: given.SplitSize, Reduces: len(d.Reduces),
 			User: d.User, Pool: d.Pool, Priority: strings.ToLower(strings.ReplaceAll(d.Priority.String(), "_", "-")),
 			Profile: mapreduce.Profile{Map: mapreduce.Load(d.Profile[job.Map]), Reduce: mapreduce.Load(d.Profile[job.Reduce])},
@@ -144,6 +181,7 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 	}
 	if p.stated {
 		j.Options.Inputs, j.Options.Include, j.Options.Exclude, j.Options.Reduces, j.Options.SplitSize = nil, nil, nil, 0, 0
+		j.Options.Format, j.Options.Columns = "", nil
 		j.Params = mapreduce.Params{"maps": sleepTimes(d.Maps), "reduces": sleepTimes(d.Reduces)}
 	}
 	return j

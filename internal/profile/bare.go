@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
@@ -48,7 +49,15 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 	}
 	all := &Listing{}
 	for i := range inputs {
-		l, err := input.List(ctx, input.Options{Schemes: set.Schemes, Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format})
+		text := ""
+		if i == 0 && j.Mapper != nil {
+			text = o.Format
+		}
+		rows, err := format.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("the input format: %w", err)
+		}
+		l, err := input.List(ctx, input.Options{Schemes: set.Schemes, Inputs: inputs[i], Include: o.Include, Exclude: o.Exclude, Format: p.Sources[i].Format, Rows: rows})
 		if err != nil {
 			return nil, err
 		}

@@ -74,8 +74,15 @@ type Program struct {
 	// Inputs are files, directories or globs; Include and Exclude filter the
 	// names of the files found.
 	Inputs, Include, Exclude []string
+	// Format and Columns are the format of the input and the columns to read.
+	Format  string
+	Columns []string
 	// Output is the directory to write; empty means that the result is not kept.
 	Output string
+	// OutputFormat, OutputColumns and OutputCompress are the format of the output, its
+	// columns and its codec; empty leaves them to the program and the command line.
+	OutputFormat, OutputCompress string
+	OutputColumns                []string
 	// SplitSize is the bytes of input of one map; 0 leaves it to the program.
 	SplitSize int64
 }

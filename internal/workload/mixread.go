@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,6 +169,8 @@ func (c *Class) defaultName(i int) string {
 func (o *object) program(c *Class) *Program {
 	p := &Program{Mapper: o.text("mapper"), Combiner: o.text("combiner"), Reducer: o.text("reducer"),
 		Include: o.textOrTexts("include"), Exclude: o.textOrTexts("exclude"), Output: o.text("output"),
+		Format: o.text("format"), Columns: o.textOrTexts("columns"),
+		OutputFormat: o.text("output-format"), OutputColumns: o.textOrTexts("output-columns"), OutputCompress: o.text("output-compress"),
 		SplitSize: field(o, "split-size", 0, parseBinaryBytes), Params: o.params("params")}
 	c.Input = o.dist("input-size", byteValue)
 	if n := o.get("input"); n != nil && !c.listed && (n.Kind == yaml.MappingNode || isSize(n)) {
@@ -184,7 +187,7 @@ func (o *object) program(c *Class) *Program {
 	if p.Streaming() && p.Mapper == "" && p.Reducer == "" {
 		o.r.fail(o.node, "%s: has a combiner, but neither a mapper nor a reducer", o.what)
 	}
-	if !p.Streaming() && p.Params == nil && p.Inputs == nil && p.Include == nil && p.Exclude == nil && p.Output == "" && p.SplitSize == 0 {
+	if reflect.ValueOf(*p).IsZero() {
 		return nil
 	}
 	return p

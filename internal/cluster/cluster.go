@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -109,7 +110,40 @@ type Load struct {
 	DiskRate    float64 // bytes read and written a second
 	NetworkRate float64 // bytes received and sent a second
 	Processes   int     // on the whole machine
+	SwapFree    float64 // free fraction of the swap space, 0 to 1; 0 without swap
+	DiskFree    int64   // free bytes where the node stores its files
+	Machine     Machine
 }
+
+// Machine holds the properties of a node's machine that do not change. 0 is unknown.
+type Machine struct {
+	Memory int64 // bytes of the whole machine
+	Swap   int64 // bytes
+	Disks  int
+	Arch   Arch
+}
+
+// Measured reports whether the load holds anything that changes. A node that does not
+// measure its load may still know its machine.
+func (l Load) Measured() bool {
+	l.Machine = Machine{}
+	return l != Load{}
+}
+
+// Arch is a processor architecture, an index into archNames.
+type Arch uint8
+
+// archNames are Go's names of the architectures that schedulers tell apart. The order is
+// part of saved state: append only.
+var archNames = [...]string{"", "amd64", "arm64", "ppc64le", "riscv64", "s390x", "loong64"}
+
+// ArchOf returns the architecture that Go calls name, or 0 for any other.
+func ArchOf(name string) Arch {
+	return Arch(max(0, slices.Index(archNames[:], name)))
+}
+
+// String returns Go's name of the architecture, "" if it is unknown.
+func (a Arch) String() string { return archNames[a] }
 
 // Node is a present or former member of the cluster. All methods only read.
 type Node struct {

@@ -12,6 +12,7 @@ package nodeload
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,16 +53,19 @@ type rates struct{ cpu, disk, net float64 }
 type source struct {
 	average   func() (float64, error)
 	processes func() (int, error)
-	free      func() (float64, error)
+	memory    func() (free float64, total int64, err error)
+	swap      func() (free float64, total int64)
+	space     func() int64
 	cpu       func() (*cpuTime, error)
 	disk, net func() (map[string]uint64, error)
 }
 
-// New returns a Sampler for this machine.
-func New() *Sampler {
+// New returns a Sampler for this machine. The free disk space is that of dir's file system.
+func New(dir string) *Sampler {
 	return &Sampler{read: source{
-		average: readAverage, processes: readProcesses, free: readFree,
-		cpu: readCPU, disk: readDisk, net: readNet,
+		average: readAverage, processes: readProcesses, memory: readMemory, swap: readSwap,
+		space: func() int64 { return readSpace(dir) },
+		cpu:   readCPU, disk: readDisk, net: readNet,
 	}}
 }
 
@@ -69,7 +73,7 @@ func New() *Sampler {
 // some start and must not decrease. A value that cannot be measured is 0, which means
 // unknown.
 func Meter() func(now time.Duration) cluster.Load {
-	s := New()
+	s := New(os.TempDir())
 	return func(now time.Duration) cluster.Load {
 		l, _ := s.Sample(now)
 		return l
@@ -78,16 +82,21 @@ func Meter() func(now time.Duration) cluster.Load {
 
 // Sample measures the machine. now must not decrease between calls; two samples at the
 // same time have the same rates. A value that cannot be measured is 0 (unknown) and the
-// error names it; the other values are valid nevertheless.
+// error names it; the other values are valid nevertheless. Swap and disk space, which many
+// containers hide, are 0 without an error.
 func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	var l cluster.Load
 	var errs [6]error
 	var c counters
 	l.LoadAverage, errs[0] = s.read.average()
 	l.Processes, errs[1] = s.read.processes()
-	l.MemoryFree, errs[2] = s.read.free()
+	l.MemoryFree, l.Machine.Memory, errs[2] = s.read.memory()
+	l.SwapFree, l.Machine.Swap = s.read.swap()
+	l.DiskFree = s.read.space()
+	l.Machine.Arch = cluster.ArchOf(runtime.GOARCH)
 	c.cpu, errs[3] = s.read.cpu()
 	c.disk, errs[4] = s.read.disk()
+	l.Machine.Disks = len(c.disk)
 	c.net, errs[5] = s.read.net()
 	if !s.started || now > s.at {
 		if s.started {
@@ -143,18 +152,38 @@ func readProcesses() (int, error) {
 	return m.ProcsTotal, nil
 }
 
-// readFree returns the share of memory available to new work, including caches that can
-// be dropped.
-func readFree() (float64, error) {
+// readMemory returns the share of memory available to new work, including caches that can
+// be dropped, and the machine's memory in bytes.
+func readMemory() (free float64, total int64, err error) {
 	m, err := mem.VirtualMemory()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if m.Total == 0 {
-		return 0, errors.New("the machine reports no memory")
+		return 0, 0, errors.New("the machine reports no memory")
 	}
-	return float64(m.Available) / float64(m.Total), nil
+	return float64(m.Available) / float64(m.Total), clampBytes(m.Total), nil
 }
+
+// readSwap returns the free share and the size of the swap space, 0 if there is none.
+func readSwap() (free float64, total int64) {
+	m, err := mem.SwapMemory()
+	if err != nil || m.Total == 0 {
+		return 0, 0
+	}
+	return float64(m.Free) / float64(m.Total), clampBytes(m.Total)
+}
+
+// readSpace returns the free bytes of a directory's file system, 0 if they are unknown.
+func readSpace(dir string) int64 {
+	u, err := disk.Usage(dir)
+	if err != nil {
+		return 0
+	}
+	return clampBytes(u.Free)
+}
+
+func clampBytes(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func readCPU() (*cpuTime, error) {
 	t, err := cpu.Times(false)

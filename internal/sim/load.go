@@ -109,9 +109,16 @@ func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 	out.LoadAverage = nd.load.mean
 	out.CPU, out.DiskRate, out.NetworkRate = min(1, n/nd.cores), 0, 0
 	p := &nd.plant
-	out.MemoryFree = 0
+	out.MemoryFree, out.SwapFree, out.Machine = 0, 0, cluster.Machine{}
+	if p.disk > 0 {
+		out.Machine.Disks = 1
+	}
 	if s.paging && p.memory > 0 { // a full memory is not an unknown one
 		out.MemoryFree = max(1e-6, 1-p.resident/p.memory)
+		// The swap space of a simulated machine is as large as its memory.
+		out.SwapFree = min(1, max(0, 2-p.resident/p.memory))
+		out.Machine.Memory = int64(p.memory)
+		out.Machine.Swap = out.Machine.Memory
 	}
 	if nd.users == 0 {
 		return

@@ -120,7 +120,7 @@ func Start(cfg Config) (*Worker, error) {
 	if w.starter, err = newStarter(cfg.RunAs == RunAsOwner); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
-	w.load.sampler = nodeload.New()
+	w.load.sampler = nodeload.New(h.path)
 	w.mu.agent = agent.New()
 	w.mu.processes = map[job.AttemptID]*process{}
 	w.mu.drivers = map[agent.DriverID]*driverProcess{}

@@ -124,6 +124,12 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		hb.Load = cluster.Load{
 			LoadAverage: finite(l.LoadAverage), CPU: fraction(l.Cpu), MemoryFree: 1 - fraction(l.Memory),
 			DiskRate: finite(l.DiskRate), NetworkRate: finite(l.NetworkRate),
+			Processes: int(max(0, l.Processes)), DiskFree: max(0, l.DiskFree),
+			Machine: cluster.Machine{Memory: max(0, l.MachineMemory), Swap: max(0, l.MachineSwap),
+				Disks: max(0, int(l.Disks)), Arch: cluster.ArchOf(l.Arch)},
+		}
+		if l.MachineSwap > 0 {
+			hb.Load.SwapFree = 1 - fraction(l.Swap)
 		}
 	}
 	for _, w := range r.Reports {

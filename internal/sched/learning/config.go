@@ -178,7 +178,7 @@ func (c *Config) bind() sched.Bindings {
 			Help: "The most reduces of a node that wait for maps of their jobs: auto (its reduce slots), a number, or any. Waiting reduces " +
 				"cause no load that the classifier could learn from. 0 starts reduces only after their job's maps."}),
 		sched.Bind(&c.LogSize, sched.Int(0, 1<<24), sched.Param{Name: "log-size", Default: "65536",
-			Help: "The number of decisions, of some 200 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
+			Help: "The number of decisions, of some 260 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
 	}
 }
 

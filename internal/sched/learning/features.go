@@ -33,6 +33,12 @@ const (
 	NetworkRate // bytes a second
 	Processes   // on the whole machine
 	TaskKind    // 0 for maps, 1 for reduces
+	FreeSwap    // fraction
+	DiskSpace   // free bytes where the node stores its files
+	TotalMemory // bytes of the machine
+	TotalSwap   // bytes of the machine
+	Disks       // of the machine
+	Arch        // architecture of the processors, a cluster.Arch
 	Features    // the number of features
 )
 
@@ -71,6 +77,8 @@ func over(by float64) func(float64) float64 { return func(v float64) float64 { r
 func same(v float64) float64                { return v }
 func rate(v float64) float64                { return portable.Log2(1 + v/mib) }
 func up(v float64) float64                  { return math.Ceil(v - slack) }
+func gib(v float64) float64                 { return portable.Log2(1 + v/(1<<30)) }
+func gibPart(v float64) float64             { return gib(v) / 16 }
 
 // table defines the features. The first eight of the default have the bins of
 // the paper's specification.
@@ -90,6 +98,12 @@ var table = [Features]feature{
 	NetworkRate: {"network_rate", 16, rate, func(v float64) float64 { return rate(v) / 16 }},
 	Processes:   {"processes", 16, func(v float64) float64 { return portable.Log2(1 + v) }, over(1000)},
 	TaskKind:    {"kind", job.Kinds, same, same},
+	FreeSwap:    {"free_swap", 10, times(10), func(v float64) float64 { return 1 - v }},
+	DiskSpace:   {"disk_space", 16, gib, func(v float64) float64 { return max(0, 1-gibPart(v)) }},
+	TotalMemory: {"total_memory", 16, gib, gibPart},
+	TotalSwap:   {"total_swap", 16, gib, gibPart},
+	Disks:       {"disks", 16, same, over(16)},
+	Arch:        {"architecture", 8, same, over(8)},
 }
 
 // String returns the name in the parameter "features".
@@ -192,4 +206,8 @@ func (v *Values) setNode(spec cluster.Spec, l cluster.Load) {
 	v[Cores], v[Speed] = cores, spec.Speed
 	v[DiskRate], v[NetworkRate] = l.DiskRate, l.NetworkRate
 	v[Processes] = float64(l.Processes)
+	v[FreeSwap], v[DiskSpace] = l.SwapFree, float64(l.DiskFree)
+	m := &l.Machine
+	v[TotalMemory], v[TotalSwap] = float64(m.Memory), float64(m.Swap)
+	v[Disks], v[Arch] = float64(m.Disks), float64(m.Arch)
 }

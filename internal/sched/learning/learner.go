@@ -102,7 +102,7 @@ func (l *Learner) Over(index int32) bool { return l.node(index).over }
 // ones, changes nothing.
 func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	load := n.Load()
-	if load == (cluster.Load{}) {
+	if !load.Measured() {
 		return
 	}
 	x := l.node(n.Index())

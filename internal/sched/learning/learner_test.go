@@ -391,3 +391,33 @@ func TestParse(t *testing.T) {
 		t.Error("luck was taken")
 	}
 }
+
+// A decision records the features of the machine that the node has reported, and the
+// classifier tells machines apart by them. A report of the machine alone is no load.
+func TestMachineFeatures(t *testing.T) {
+	cfg := DefaultConfig()
+	var err error
+	if cfg.Space, err = ParseFeatures("free_swap,disk_space,total_memory,total_swap,disks,architecture"); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(cfg, 1)
+	load := cluster.Load{Machine: cluster.Machine{Memory: 7 << 30, Swap: 1 << 30, Disks: 3, Arch: cluster.ArchOf("arm64")}}
+	b.book.Seen(b.nodes[0], load, 0)
+	b.Report(b.nodes[0], 0)
+	if b.Known(0) {
+		t.Error("a report without load was taken")
+	}
+	load.SwapFree, load.DiskFree = 0.45, 31<<30
+	b.book.Seen(b.nodes[0], load, 0)
+	b.Report(b.nodes[0], 0)
+	b.Assigned(0, Decision{Job: 1})
+	b.report(0, 0.5)
+	var v Vector
+	cfg.Space.Encode(&b.Log().At(0).Values, &v)
+	if got, want := v.Bins[:len(cfg.Space)], []uint16{4, 5, 3, 1, 3, 2}; !slices.Equal(got, want) {
+		t.Errorf("bins %v, want %v", got, want)
+	}
+	if cluster.ArchOf("sparc") != 0 {
+		t.Error("an unknown architecture has a number")
+	}
+}

@@ -744,6 +744,13 @@ type Load struct {
 	DiskRate      float64                `protobuf:"fixed64,4,opt,name=disk_rate,json=diskRate,proto3" json:"disk_rate,omitempty"`          // bytes a second
 	NetworkRate   float64                `protobuf:"fixed64,5,opt,name=network_rate,json=networkRate,proto3" json:"network_rate,omitempty"` // bytes a second
 	Known         bool                   `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
+	Processes     int64                  `protobuf:"varint,7,opt,name=processes,proto3" json:"processes,omitempty"`                               // on the whole machine
+	Swap          float64                `protobuf:"fixed64,8,opt,name=swap,proto3" json:"swap,omitempty"`                                        // share of the swap space in use, 0 to 1; 1 without swap
+	DiskFree      int64                  `protobuf:"varint,9,opt,name=disk_free,json=diskFree,proto3" json:"disk_free,omitempty"`                 // free bytes where the worker stores its files
+	MachineMemory int64                  `protobuf:"varint,10,opt,name=machine_memory,json=machineMemory,proto3" json:"machine_memory,omitempty"` // bytes of the whole machine; 0 is unknown
+	MachineSwap   int64                  `protobuf:"varint,11,opt,name=machine_swap,json=machineSwap,proto3" json:"machine_swap,omitempty"`       // bytes
+	Disks         int32                  `protobuf:"varint,12,opt,name=disks,proto3" json:"disks,omitempty"`                                      // of the machine; 0 is unknown
+	Arch          string                 `protobuf:"bytes,13,opt,name=arch,proto3" json:"arch,omitempty"`                                         // the processors' architecture, as Go calls it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +825,55 @@ func (x *Load) GetKnown() bool {
 		return x.Known
 	}
 	return false
+}
+
+func (x *Load) GetProcesses() int64 {
+	if x != nil {
+		return x.Processes
+	}
+	return 0
+}
+
+func (x *Load) GetSwap() float64 {
+	if x != nil {
+		return x.Swap
+	}
+	return 0
+}
+
+func (x *Load) GetDiskFree() int64 {
+	if x != nil {
+		return x.DiskFree
+	}
+	return 0
+}
+
+func (x *Load) GetMachineMemory() int64 {
+	if x != nil {
+		return x.MachineMemory
+	}
+	return 0
+}
+
+func (x *Load) GetMachineSwap() int64 {
+	if x != nil {
+		return x.MachineSwap
+	}
+	return 0
+}
+
+func (x *Load) GetDisks() int32 {
+	if x != nil {
+		return x.Disks
+	}
+	return 0
+}
+
+func (x *Load) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
 }
 
 type Report struct {
@@ -2014,14 +2070,22 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x14\n" +
 	"\x05final\x18\x04 \x01(\bR\x05final\x12\x19\n" +
-	"\blog_tail\x18\x05 \x01(\tR\alogTail\"\xa9\x01\n" +
+	"\blog_tail\x18\x05 \x01(\tR\alogTail\"\xec\x02\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12!\n" +
 	"\fload_average\x18\x02 \x01(\x01R\vloadAverage\x12\x16\n" +
 	"\x06memory\x18\x03 \x01(\x01R\x06memory\x12\x1b\n" +
 	"\tdisk_rate\x18\x04 \x01(\x01R\bdiskRate\x12!\n" +
 	"\fnetwork_rate\x18\x05 \x01(\x01R\vnetworkRate\x12\x14\n" +
-	"\x05known\x18\x06 \x01(\bR\x05known\"\x8b\x03\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\x12\x1c\n" +
+	"\tprocesses\x18\a \x01(\x03R\tprocesses\x12\x12\n" +
+	"\x04swap\x18\b \x01(\x01R\x04swap\x12\x1b\n" +
+	"\tdisk_free\x18\t \x01(\x03R\bdiskFree\x12%\n" +
+	"\x0emachine_memory\x18\n" +
+	" \x01(\x03R\rmachineMemory\x12!\n" +
+	"\fmachine_swap\x18\v \x01(\x03R\vmachineSwap\x12\x14\n" +
+	"\x05disks\x18\f \x01(\x05R\x05disks\x12\x12\n" +
+	"\x04arch\x18\r \x01(\tR\x04arch\"\x8b\x03\n" +
 	"\x06Report\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x1a\n" +

@@ -17,14 +17,12 @@ type entry struct {
 	offer   float64
 }
 
-// candidate is a job's next task of a kind, with the values that weighing
-// needs.
+// candidate is a job's next task of a kind.
 type candidate struct {
-	fixed   float64       // product of the utilities that change only with the job
-	due     time.Duration // when the next wait reason may be noted
-	age     int64         // job id · Kinds + kind, which rises with submission
-	seat    int32
-	hintSet int32
+	due   time.Duration // when the next wait reason may be noted
+	age   int64         // job id · Kinds + kind, which rises with submission
+	seat  int32
+	group int32 // index in Order.groups
 }
 
 func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
@@ -32,24 +30,27 @@ func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
 // candidates is an unordered set. Adding and removing take constant time.
 type candidates struct {
 	list  []candidate
-	which int // index in entry.at
+	which int // index in entry.at and group.count
 }
 
 // set adds or removes the candidate of a job and kind.
-func (c *candidates) set(entries []entry, w *worth, j *job.Job, k job.Kind, in bool) {
-	e := &entries[j.Seat()]
+func (u *Order) set(c *candidates, j *job.Job, k job.Kind, in bool) {
+	e := &u.entries[j.Seat()]
 	at := &e.at[c.which][k]
 	switch {
 	case in == (*at > 0):
 	case in:
-		c.list = append(c.list, candidate{fixed: w.fixed(e), age: int64(j.ID())*job.Kinds + int64(k),
-			seat: int32(j.Seat()), hintSet: e.hintSet[k]})
+		g := u.groupOf(u.worth.fixed(e), e.hintSet[k])
+		c.list = append(c.list, candidate{age: int64(j.ID())*job.Kinds + int64(k), seat: int32(j.Seat()), group: g})
+		u.groups[g].count[c.which]++
+		u.remember(e)
 		*at = int32(len(c.list))
 	default:
 		last := len(c.list) - 1
+		u.groups[c.list[*at-1].group].count[c.which]--
 		moved := c.list[last]
 		c.list[*at-1] = moved
-		entries[moved.seat].at[c.which][moved.kind()] = *at
+		u.entries[moved.seat].at[c.which][moved.kind()] = *at
 		c.list, *at = c.list[:last], 0
 	}
 }
@@ -88,8 +89,8 @@ func (u *Order) JobAdded(j *job.Job) {
 			u.hints.Add(k, j.Profile(k))
 		}
 		e.hintSet[k] = u.hintIndex(taskHints{u.hints.Fill(k, j.Profile(k)), k})
-		u.all.set(u.entries, &u.worth, j, k, j.Total(k) > 0)
-		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
+		u.set(&u.all, j, k, j.Total(k) > 0)
+		u.set(&u.ready, j, k, j.Launchable(k))
 	}
 }
 
@@ -107,8 +108,8 @@ func (u *Order) hintIndex(p taskHints) int32 {
 // JobRemoved implements sched.JobWatcher.
 func (u *Order) JobRemoved(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
-		u.all.set(u.entries, &u.worth, j, k, false)
-		u.ready.set(u.entries, &u.worth, j, k, false)
+		u.set(&u.all, j, k, false)
+		u.set(&u.ready, j, k, false)
 	}
 	u.entries[j.Seat()] = entry{}
 }
@@ -116,7 +117,7 @@ func (u *Order) JobRemoved(j *job.Job) {
 // JobChanged implements sched.ChangeWatcher.
 func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 	for k := range job.Kind(job.Kinds) {
-		u.ready.set(u.entries, &u.worth, j, k, j.Launchable(k))
+		u.set(&u.ready, j, k, j.Launchable(k))
 	}
 	e := &u.entries[j.Seat()]
 	switch c {
@@ -125,7 +126,7 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 		u.worth.pools[e.pool].running -= running
 		u.worth.enter(e)
 		u.worth.pools[e.pool].running += running
-		u.each(e, func(c *candidate) { c.due = 0 })
+		u.noteSoon(e)
 	case sched.PriorityChanged:
 		u.reprice(e)
 	}
@@ -134,7 +135,17 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 // reprice computes the fixed utilities of a job again.
 func (u *Order) reprice(e *entry) {
 	fixed := u.worth.fixed(e)
-	u.each(e, func(c *candidate) { c.fixed = fixed })
+	for k := range job.Kind(job.Kinds) {
+		for _, set := range [...]*candidates{&u.ready, &u.all} {
+			if c := set.get(e, k); c != nil {
+				u.groups[c.group].count[set.which]--
+				c.group = u.groupOf(fixed, e.hintSet[k])
+				g := &u.groups[c.group]
+				g.count[set.which]++
+				g.nextNote = min(g.nextNote, c.due)
+			}
+		}
+	}
 }
 
 // TaskStarted implements sched.TaskWatcher. It reports the launch of a proposed
@@ -142,7 +153,7 @@ func (u *Order) reprice(e *entry) {
 func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
 	u.worth.pools[e.pool].running += a.Width()
-	u.each(e, func(c *candidate) { c.due = 0 }) // the tracker also clears the job's reasons
+	u.noteSoon(e) // the tracker also clears the job's reasons
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
 		p.d.Task = a.ID().Index
 		u.learner.Assigned(a.Node(), p.d)
@@ -170,7 +181,7 @@ func (u *Order) Reconfigure(conf any) (bool, error) {
 		if e := &u.entries[i]; e.job != nil {
 			u.worth.enter(e)
 			u.reprice(e)
-			u.each(e, func(c *candidate) { c.due = 0 })
+			u.noteSoon(e)
 		}
 	}
 	return true, nil

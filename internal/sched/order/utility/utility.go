@@ -23,9 +23,10 @@ import (
 // Candidates that the learner calls bad and candidates of no value get nothing.
 // If the slots part has no learner, P is 1 for all.
 //
-// A heartbeat costs one prediction for each distinct set of resource hints and
-// one multiplication for each candidate. Candidates lie side by side in memory:
-// a thousand take a few microseconds.
+// A heartbeat costs one prediction for each distinct set of resource hints, and a look at
+// each group of candidates of equal value; see groups.go. Utilities that vary with time cost
+// a multiplication for each candidate. Candidates lie side by side in memory: a thousand
+// take a few microseconds.
 type Order struct {
 	cfg     Config
 	worth   worth
@@ -39,6 +40,10 @@ type Order struct {
 	all      candidates // all live jobs and kinds
 	hintSets []hintSet  // the distinct kinds and resource hints
 	byValue  map[taskHints]int32
+	groups   []group // candidates of equal value and hints
+	byGroup  map[groupKey]int32
+	// fresh holds the seats of jobs whose wait reasons may be due before group.nextNote.
+	fresh []int32
 
 	// The state of one call of Each. round is the tracker's present round;
 	// calls with another round are queries, which must not change anything.
@@ -48,7 +53,9 @@ type Order struct {
 	picks           []pick      // good candidates of some value
 	top             float64     // the greatest EU in picks
 	bad             []pick      // bad candidates of some value
-	best            pick        // the best candidate, if its age is not 0
+	best            pick        // the best bad candidate, if its age is not 0
+	whole           bool        // the call's offer is for all ready candidates
+	lazy            bool        // all candidates are bad, and bad is not filled yet
 	proposed        proposal    // the last candidate visited in the tracker's round
 	decidedWithheld bool        // the round has withheld a decision since its last launch
 }
@@ -97,7 +104,7 @@ var (
 // New returns an order without jobs. cfg must have passed Check.
 func New(cfg Config, seed uint64) *Order {
 	u := &Order{cfg: cfg, rnd: rand.New(rand.NewPCG(seed, 0x7574696c697479)), hints: &learning.Hints{},
-		byValue: map[taskHints]int32{}}
+		byValue: map[taskHints]int32{}, byGroup: map[groupKey]int32{}}
 	u.ready.which, u.all.which = 0, 1
 	u.worth.set(&u.cfg)
 	return u
@@ -130,8 +137,14 @@ func (u *Order) Begin(r *sched.Round) {
 func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	live := r == u.round && r.Node() != nil
 	gated := u.gated(r)
-	u.weigh(r, o, live, gated)
 	random := live && !o.HeadOnly
+	switch u.weighGroups(r, o, live, gated) {
+	case someGood:
+		u.visitGroups(r, live, random, visit)
+		return
+	case unknown:
+		u.weigh(r, o, live, gated)
+	}
 	if len(u.picks) == 0 && u.best.age > 0 && !gated {
 		u.withholdBest(r, live)
 		random = false // of equal exceptions, the oldest starts
@@ -155,6 +168,7 @@ func (u *Order) withholdBest(r *sched.Round, live bool) {
 	idle := learning.Idle(r.Node())
 	switch {
 	case u.learner.Escape(r.Node().Index(), idle):
+		u.fillBad()
 		u.picks, u.top = append(u.picks, u.bad...), u.best.eu
 	case live && !u.decidedWithheld:
 		u.decidedWithheld = true
@@ -173,9 +187,13 @@ func (u *Order) visit(r *sched.Round, o sched.Offer, live, random bool, visit fu
 	}
 	first := u.first(random)
 	u.picks[0], u.picks[first] = u.picks[first], u.picks[0]
-	if !u.yield(r, live, u.picks[0], visit) || o.HeadOnly {
-		return
+	if u.yield(r, live, u.picks[0], visit) && !o.HeadOnly {
+		u.visitRest(r, live, random, visit)
 	}
+}
+
+// visitRest visits all picks but the first one, best first.
+func (u *Order) visitRest(r *sched.Round, live, random bool, visit func(sched.Candidate) bool) {
 	rest := u.picks[1:]
 	u.sort(rest, random)
 	for _, x := range rest {
@@ -201,7 +219,7 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	c := &u.from.list[x.at]
 	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
 	if u.learner != nil && r.Node() != nil {
-		what := &u.hintSets[c.hintSet]
+		what := &u.hintSets[u.groups[c.group].hintSet]
 		value, _ := u.value(r, c)
 		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Profile, Tasks: running(r),
 			P: what.prediction.P, Utility: value}
@@ -211,9 +229,10 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 
 // weigh computes picks, the good candidates of some value, and best, the best
 // of the bad ones.
+//
+// It is for offers that weighGroups cannot serve.
 func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
-	u.call++
-	u.picks, u.bad, u.top, u.best, u.from = u.picks[:0], u.bad[:0], 0, pick{}, &u.ready
+	u.top = 0
 	if r.Copies() && !o.NoCopies || o.HeadOnly {
 		u.from = &u.all
 	}
@@ -228,7 +247,7 @@ func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 			u.note(r, c, live, sched.Reason{Code: sched.NoValue, Pool: zero})
 			continue
 		}
-		p := &u.hintSets[c.hintSet]
+		p := &u.hintSets[u.groups[c.group].hintSet]
 		if p.call != u.call {
 			u.predict(r, p)
 		}
@@ -247,6 +266,7 @@ func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 			u.best = x
 		}
 	}
+	u.noted(live, gated)
 }
 
 // wanted reports whether a candidate may fill an offer.
@@ -262,7 +282,7 @@ func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 // value returns the utility of a candidate, and if it is 0 the name of the
 // factor that makes it 0.
 func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string) {
-	value = c.fixed
+	value = u.groups[c.group].fixed
 	if value > 0 && !u.worth.anyVaries {
 		return value, ""
 	}

@@ -357,3 +357,48 @@ func TestUtilityConfig(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// Groups of candidates change nothing: an order that weighs each candidate serves the same jobs
+// in the same order, with the same random numbers, and notes the same wait reasons.
+func TestGroupsAgainstCandidates(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{Factors: []string{learning.Priority, learning.Revenue}, Offers: Amounts{{"ann", 3}},
+			Tie: rapid.SampledFrom([]string{TieRandom, TieOrdered}).Draw(t, "ties")}
+		gate := rapid.Bool().Draw(t, "hard gate")
+		var both [2]*office
+		for i := range both {
+			both[i] = newOffice(cfg, func(c *learning.Config) { c.HardGate, c.Patience = gate, 2 })
+		}
+		both[1].u.worth.anyVaries = true // a product of no factors is 1
+		type action struct {
+			kind, rating, goods, bads, priority int
+			user                                string
+		}
+		var jobs [2][]*job.Job
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 40).Draw(t, "actions") {
+			now += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
+			a := action{kind: rapid.IntRange(0, 5).Draw(t, "kind"), rating: rapid.IntRange(1, 3).Draw(t, "rating"),
+				goods: rapid.IntRange(0, 4).Draw(t, "goods"), bads: rapid.IntRange(0, 4).Draw(t, "bads"),
+				priority: rapid.IntRange(0, 4).Draw(t, "priority"), user: rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user")}
+			var served [2][]job.ID
+			var reasons [2][]sched.Reason
+			for i, o := range both {
+				switch a.kind {
+				case 0, 1:
+					jobs[i] = append(jobs[i], o.submit(now, uint8(a.rating), job.Spec{User: a.user, Priority: job.Priority(a.priority)}))
+				case 2:
+					o.x.set(a.rating, a.goods, a.bads)
+				default:
+					served[i] = o.served(now)
+				}
+				for _, j := range jobs[i] {
+					reasons[i] = append(reasons[i], o.reason(j))
+				}
+			}
+			if !slices.Equal(served[0], served[1]) || !slices.Equal(reasons[0], reasons[1]) {
+				t.Fatalf("groups serve %v with reasons %v, candidates %v with %v", served[0], reasons[0], served[1], reasons[1])
+			}
+		}
+	})
+}

@@ -179,8 +179,8 @@ func TestReusedProcessDies(t *testing.T) {
 	}
 }
 
-// TestMakeRoom starts a process while others are idle: as many of them end as there are more
-// processes than slots.
+// TestMakeRoom starts a process while each slot has an idle one. The process that has been
+// idle longest ends.
 func TestMakeRoom(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("", func(c *worker.Config) { c.MapSlots, c.ReduceSlots = 1, 1 })
@@ -223,8 +223,8 @@ func TestOtherMasterTakesIDs(t *testing.T) {
 }
 
 // TestOtherMasterTakesDriver replaces the master while a driver runs that ends only when it is
-// killed. The new master's driver with the same id runs in a directory of its own, and the
-// old one's end is not reported as its end.
+// killed. The new master's driver has the same id. It runs in a directory of its own, and the
+// worker reports no end of the old driver.
 func TestOtherMasterTakesDriver(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("", func(c *worker.Config) { c.KillGrace = time.Second })

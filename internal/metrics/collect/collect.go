@@ -225,6 +225,17 @@ func (k *Collector) pay(e *sim.Event, by int) {
 	k.most = max(k.most, k.paid.Value())
 }
 
+// PayForAll counts all machines as paid from the start of the run on, for comparisons with
+// clusters that grow and shrink. Call it before the run, unless that has sim.Config.Autoscale.
+func (k *Collector) PayForAll() {
+	k.most = len(k.nodes)
+	for i := range k.nodes {
+		k.nodes[i].paid = true
+	}
+	k.paid.Add(0, k.most)
+	k.idle.Add(0, k.most)
+}
+
 // started records the launch of an attempt.
 func (k *Collector) started(e *sim.Event) {
 	k.occupy(e, 1)

@@ -76,6 +76,7 @@ type field struct {
 // form is an action. It is closed until the user opens it.
 type form struct {
 	Summary, Action, Button, Note string
+	Method                        string // "" is post
 	Fields                        []field
 	Danger, Open                  bool
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,11 +73,13 @@ type Server struct {
 	version string
 	past    bool // there is no cluster, only its history
 	samples samples
-	cache   attemptCache
-	streams atomic.Int32
-	mux     *http.ServeMux
-	check   *http.CrossOriginProtection
-	ctx     context.Context
+	// insights records the inner state of the installed policy.
+	insights insights
+	cache    attemptCache
+	streams  atomic.Int32
+	mux      *http.ServeMux
+	check    *http.CrossOriginProtection
+	ctx      context.Context
 }
 
 // New returns the console of a source. The streams to browsers end with ctx. actor may be
@@ -112,8 +115,14 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	return s
 }
 
-// Follow samples the use of slots until the console's context ends.
-func (s *Server) Follow() { s.samples.follow(s.ctx, s.source) }
+// Follow samples the use of slots and the policy's inner state until the console's context
+// ends.
+func (s *Server) Follow() {
+	var inner sync.WaitGroup
+	inner.Go(func() { s.insights.follow(s.ctx, s.source) })
+	s.samples.follow(s.ctx, s.source)
+	inner.Wait()
+}
 
 // policyHeader lets pages use nothing but the console's own files.
 const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +

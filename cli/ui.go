@@ -114,6 +114,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		return w, nil
 	}
 	var store *history.Store
+	var lock io.Closer
 	if f.history != "" {
 		if master := masterOf(f.history); master != "" {
 			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
@@ -122,8 +123,14 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			fmt.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
 		}
 		var err error
-		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
+		if lock, err = history.Lock(f.history); err != nil {
+			if errors.Is(err, history.ErrInUse) {
+				err = fmt.Errorf("%w; wait for its end, or name another directory", err)
+			}
 			return nil, misuse("--history %w", err)
+		}
+		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
+			return nil, misuse("--history %w", errors.Join(err, lock.Close()))
 		}
 	}
 	view, err := localview.New(c.Context(), store)
@@ -148,7 +155,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		if store == nil {
 			return nil
 		}
-		if err := errors.Join(view.Wait(), store.Close()); err != nil {
+		if err := errors.Join(view.Wait(), store.Close(), lock.Close()); err != nil {
 			return fmt.Errorf("--history: %w", err)
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/localview"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -137,7 +138,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--history: %w", err), store.Close())
 	}
-	w.features = []mapreduce.Feature{{Observer: view}}
+	w.features = []mapreduce.Feature{feature.Feature{Observer: view}}
 	stop := func() {}
 	if f.ui != "" {
 		pages, err := startUI(c.Context(), "--ui", view, f.ui)

@@ -81,7 +81,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err != nil {
 		return nil, err
 	}
-	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
+	log, err := w.home.newLog(p.id.String(), w.cfg.LogSize)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 	} else if order.Work, err = w.makeWorkDir(ctx, dir, files, p.owner); err != nil {
 		return err
 	}
-	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
+	log, err := w.home.newLog(p.id.String(), w.cfg.LogSize)
 	if err != nil {
 		return err
 	}

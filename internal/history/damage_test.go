@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // asides collects the reports of a store.
@@ -27,12 +29,11 @@ func (a *asides) add(path string, err error) {
 func written(t *testing.T, dir string, n int) (path string) {
 	t.Helper()
 	s := open(t, dir, Limits{})
+	var list []*slotwisev1.HistoryJob
 	for i := 1; i <= n; i++ {
-		if err := s.Put(ended(i, "ann")); err != nil {
-			t.Fatal(err)
-		}
+		list = append(list, ended(i, "ann"))
 	}
-	if err := s.Close(); err != nil {
+	if err := errors.Join(s.Put(list...), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, subdir, FileName)

@@ -181,7 +181,7 @@ func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, erro
 func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, error) {
 	out, err := webui.ListPast(ctx, s.m.history, q)
 	if err != nil {
-		s.m.log.Error("the history cannot be read completely", "error", err)
+		s.m.historyUnread(err)
 		out.Note = "A part of the history cannot be read; the master's log says which."
 	}
 	s.m.shownJobs(identity(ctx), out.List)

@@ -25,19 +25,30 @@ import (
 func newUI() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{
-		Use:   "ui history:DIR",
-		Short: "Show the history of a cluster in a browser",
+		Use:   "ui history:DIR | RESULTS",
+		Short: "Show the history of a cluster, or results of simulations, in a browser",
 		Long: `Serves the web console's pages about the jobs in a master's history, until an
 interrupt: lists to search and filter, timelines, stragglers, times of tasks, and two runs
 side by side. DIR is the directory of a master, which need not run, or a copy of it.
-Nothing in DIR is changed. The pages of a running master are at the master's own address.`,
+Nothing in DIR is changed. The pages of a running master are at the master's own address.
+
+With RESULTS, the directory of sim --out, it shows how the policies compare, the figures,
+and the jobs and attempts of each run, also two runs of a job side by side.`,
 		Example: `  slotwise ui history:/var/lib/slotwise
-  slotwise ui history:m --listen 127.0.0.1:8080`,
-		Args: oneArg("history"),
+  slotwise ui history:m --listen 127.0.0.1:8080
+  slotwise ui results`,
+		Args: oneArg("history:DIR or a directory of results"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, ok := strings.CutPrefix(args[0], "history:")
-			if !ok || dir == "" {
-				return misuse("%q: want history:DIR, the directory of a master", args[0])
+			switch {
+			case dir == "":
+				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out", args[0])
+			case !ok:
+				results, err := webui.OpenResults(dir)
+				if err != nil {
+					return misuse("%s: no results of sim --out: %w; for a master's history write history:DIR", dir, err)
+				}
+				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}
 			archive, err := webui.OpenArchive(dir)
 			if err != nil {
@@ -83,7 +94,9 @@ func startUI(ctx context.Context, flag string, source webui.Source, listen strin
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	pages := webui.New(ctx, source, nil, version())
-	if _, past := source.(*webui.Archive); !past {
+	switch source.(type) {
+	case *webui.Archive, *webui.Results: // nothing happens there
+	default:
 		go pages.Follow()
 	}
 	mux := http.NewServeMux()

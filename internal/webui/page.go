@@ -45,8 +45,12 @@ type section struct {
 	Forms     []form
 	Tiles     []tile
 	Text      *text
+	Image     *image
 	Links     []link
 }
+
+// image is a figure that the console serves from a file.
+type image struct{ Src, Alt string }
 
 // fact is a named value.
 type fact struct {

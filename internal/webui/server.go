@@ -71,7 +71,8 @@ type Server struct {
 	source  Source
 	actor   Actor
 	version string
-	past    bool // there is no cluster, only its history
+	past    bool // there is no cluster, only its history or results of simulations
+	results bool
 	samples samples
 	// insights records the inner state of the installed policy.
 	insights insights
@@ -88,8 +89,12 @@ type Server struct {
 func New(ctx context.Context, source Source, actor Actor, version string) *Server {
 	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
-	if _, s.past = source.(*Archive); s.past {
-		start = s.history
+	switch x := source.(type) {
+	case *Archive:
+		s.past, start = true, s.history
+	case *Results:
+		s.past, s.results, start = true, true, x.comparison
+		s.mux.HandleFunc("GET /ui/figures/{name}", x.figure)
 	}
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
 		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
@@ -227,7 +232,12 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
 	if who.Role != "" {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
-			if s.past && l.Text != "History" {
+			switch {
+			case s.results && l.Text == "Overview":
+				l.Text = "Comparison"
+			case s.results && l.Text == "History":
+				l.Text = "Jobs"
+			case s.past && l.Text != "History":
 				continue
 			}
 			l.Current = r.URL.Path == l.Href

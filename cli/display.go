@@ -13,7 +13,6 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -155,7 +154,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
-	if text := j.pace.Failures((*local.Progress)(&p)); text != "" {
+	if text := j.pace.Failures(&p); text != "" {
 		fmt.Fprintln(d.lineWriterLocked(), text)
 	}
 	switch {
@@ -163,11 +162,11 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j.drop()
 		delete(d.mu.jobs, p.ID)
 	case d.terminal:
-		said := j.pace.Remarks((*local.Progress)(&p))
+		said := j.pace.Remarks(&p)
 		j.said.Store(&said)
 		d.drawLocked(j, &p)
 	default:
-		if text := j.pace.Line((*local.Progress)(&p)); text != "" {
+		if text := j.pace.Line(&p); text != "" {
 			fmt.Fprintln(d.out, text)
 		}
 	}

@@ -24,14 +24,21 @@ type cluster struct {
 	shared    string // a directory of this machine, mounted at /shared in master and workers
 }
 
-// start applies the manifest with the given flags and waits for the master. The volumes are
-// directories of this machine, since a test cluster may have no storage class.
-func start(t *testing.T, namespace string, flags ...string) *cluster {
+// needCluster skips the test without a cluster.
+func needCluster(t *testing.T) {
 	t.Helper()
-	image := os.Getenv("SLOTWISE_KUBE_IMAGE")
-	if os.Getenv("SLOTWISE_KUBECONFIG") == "" || image == "" {
+	if os.Getenv("SLOTWISE_KUBECONFIG") == "" || os.Getenv("SLOTWISE_KUBE_IMAGE") == "" {
 		t.Skip("SLOTWISE_KUBECONFIG and SLOTWISE_KUBE_IMAGE name no cluster")
 	}
+}
+
+// start applies objects of the namespace and the manifest with the given flags, and waits for
+// the master. The volumes are directories of this machine, since a test cluster may have no
+// storage class.
+func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
+	t.Helper()
+	needCluster(t)
+	image := os.Getenv("SLOTWISE_KUBE_IMAGE")
 	dir := t.TempDir()
 	c := &cluster{t: t, slotwise: filepath.Join(dir, "slotwise"), namespace: namespace, shared: filepath.Join(dir, "shared")}
 	data := filepath.Join(dir, "data")
@@ -73,7 +80,7 @@ func start(t *testing.T, namespace string, flags ...string) *cluster {
 		c.kubectl("delete", "namespace", namespace, "--wait=true", "--timeout=180s")
 		c.kubectl("delete", "pv", namespace+"-data", namespace+"-shared", "--wait=false")
 	})
-	c.apply(volumes(namespace, data, c.shared))
+	c.apply(volumes(namespace, data, c.shared) + objects)
 	c.apply(text)
 	c.await("the master is ready", func() bool {
 		out, err := c.kubectl("get", "pod", "slotwise-master-0", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)

@@ -14,7 +14,7 @@ import (
 // TestKubernetes runs jobs on one cluster while workers and the master come and go.
 func TestKubernetes(t *testing.T) {
 	began := time.Now()
-	c := start(t, "slotwise-test", "--workers", "1", "--max-workers", "4")
+	c := start(t, "slotwise-test", "", "--workers", "1", "--max-workers", "4")
 	t.Logf("from apply to a ready master: %v", time.Since(began).Round(time.Millisecond))
 	want := c.words(1500)
 	count := func(output string) string {
@@ -42,6 +42,9 @@ func TestKubernetes(t *testing.T) {
 		c.await("one worker stays", func() bool { return len(c.pods()) == 1 })
 	})
 	t.Run("shrink with map outputs", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("CI has no time for it")
+		}
 		id := count("grown")
 		if s := c.awaitEnd(id); s.Maps.Failed > 0 {
 			t.Errorf("%+v", s)

@@ -35,7 +35,6 @@ type home struct {
 	lock   durable.File
 	name   string
 	origin string
-	silent silentNames
 }
 
 // originVar is the environment variable that holds the directory's origin in all

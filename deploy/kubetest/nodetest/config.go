@@ -19,6 +19,9 @@ import (
 // see it.
 const runDir = "/run/kube"
 
+// tempDir is the directory for temporary files of the node's programs.
+const tempDir = runDir + "/tmp"
+
 // configs are the configuration files of the node's programs, by their names below
 // runDir/etc.
 var configs = map[string]string{

@@ -29,12 +29,19 @@ var kernelSettings = map[string]string{
 }
 
 // initNode is process 1 of a node with its state in dir. It starts the node's programs and
-// collects orphans until it is killed.
-func initNode(dir, programs string) error {
-	if os.Getpid() != 1 {
-		return errors.New("init runs as the first process of a node; use up")
+// collects orphans until it is killed. outer is the parent's result of ownNamespaces.
+func initNode(dir, programs, outer string) error {
+	if err := refuseNamespaces(outer); err != nil {
+		return err
 	}
-	if err := errors.Join(os.Setenv("PATH", programs+":"+os.Getenv("PATH")), awaitDevice(), mountAll(dir), connect(), makeCgroups()); err != nil {
+	err := errors.Join(os.Setenv("PATH", programs+":"+os.Getenv("PATH")), os.Setenv("TMPDIR", tempDir))
+	// Each step relies on the one before. The first error ends the node.
+	for _, step := range []func() error{awaitDevice, func() error { return mountAll(dir) }, connect, makeCgroups} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	token, err := writeConfigs(programs)
@@ -47,7 +54,7 @@ func initNode(dir, programs string) error {
 	if err := awaitServer(token); err != nil {
 		return err
 	}
-	if err := writeAdmin(dir, token); err != nil {
+	if err := writeAdmin(token); err != nil {
 		return err
 	}
 	if err := startClients(programs); err != nil {
@@ -74,19 +81,73 @@ func awaitDevice() error {
 	}
 }
 
-// mountAll gives the node its own /proc and directories. It must run in a mount namespace of
-// its own.
+// namespaceFiles are the files that name the namespaces of a process.
+var namespaceFiles = []string{"pid", "mnt", "net", "uts"}
+
+// ownNamespaces returns the names of this process's namespaces, in the order of
+// namespaceFiles.
+func ownNamespaces() ([]string, error) {
+	var names []string
+	for _, f := range namespaceFiles {
+		name, err := os.Readlink("/proc/self/ns/" + f)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// refuseNamespaces returns an error if this process has a namespace of the machine. The
+// steps of initNode would then change the machine's own mounts and network.
+func refuseNamespaces(outer string) error {
+	theirs := strings.Fields(outer)
+	own, err := ownNamespaces()
+	if err != nil {
+		return err
+	}
+	if os.Getpid() != 1 || len(theirs) != len(own) {
+		return errors.New("init runs as the first process of a node; use up")
+	}
+	for i, name := range own {
+		if name == theirs[i] {
+			return fmt.Errorf("init must not run in the machine's namespace %s; use up", name)
+		}
+	}
+	return nil
+}
+
+// mountAll gives the node its own /proc and directories. All other file systems of the
+// machine become read-only for the node's processes, except devices and control groups. So
+// no program of the node and no pod can damage the machine's files.
 func mountAll(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making the mounts private: %w", err)
 	}
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	writable := &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
+		return fmt.Errorf("making the machine's files read-only for the node (needs Linux 5.12): %w", err)
+	}
+	for _, system := range []string{"/dev", "/sys"} {
+		if err := unix.MountSetattr(unix.AT_FDCWD, system, unix.AT_RECURSIVE, writable); err != nil {
+			return fmt.Errorf("%s: %w", system, err)
+		}
+	}
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("/proc: %w", err)
 	}
-	for from, to := range map[string]string{"lib": "/var/lib", logDir: "/var/log", "run": "/run"} {
-		if err := unix.Mount(filepath.Join(dir, from), to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	volumes := filepath.Join(dir, volumesDir)
+	for from, to := range map[string]string{"lib": "/var/lib", logDir: "/var/log", "run": "/run", volumesDir: volumes} {
+		if err := unix.Mount(filepath.Join(dir, from), to, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("%s: %w", to, err)
 		}
+		if err := unix.MountSetattr(unix.AT_FDCWD, to, 0, writable); err != nil {
+			return fmt.Errorf("%s: %w", to, err)
+		}
+	}
+	if err := os.MkdirAll(tempDir, 0o700); err != nil {
+		return err
 	}
 	for name, value := range kernelSettings {
 		file := filepath.Join(runDir, "sys", name)
@@ -227,12 +288,12 @@ func ask(client *http.Client, token string) error {
 
 // writeAdmin writes the administrator's kubeconfig for processes of the machine. It appears
 // whole.
-func writeAdmin(dir, token string) error {
+func writeAdmin(token string) error {
 	ca, err := os.ReadFile(runDir + "/etc/apiserver.crt")
 	if err != nil {
 		return err
 	}
 	text := fmt.Appendf(nil, kubeconfig, nodeIP, "-data", base64.StdEncoding.EncodeToString(ca), "admin", token)
-	file := filepath.Join(dir, configFile)
+	file := filepath.Join(runDir, configFile)
 	return errors.Join(os.WriteFile(file+".new", text, 0o600), os.Rename(file+".new", file))
 }

@@ -15,7 +15,8 @@
 // The node is a tree of processes in new pid, mount, network and UTS namespaces. Its
 // first process is this command as "nodetest init". If that process ends, the kernel ends
 // all others, so down and a crash leave no process behind. The mount namespace has its own
-// /run, /var/lib and /var/log, which lie in DIR. A pair of virtual network devices joins the
+// /run, /var/lib and /var/log, which lie in DIR. DIR/volumes is for volumes of pods. All
+// other files of the machine are read-only there. A pair of virtual network devices joins the
 // node's network to the machine's:
 //
 //	10.177.0.1       the machine
@@ -28,8 +29,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 )
 
 func main() {
@@ -38,20 +42,22 @@ func main() {
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	var err error
 	switch {
 	case command == "check" && len(args) == 0:
 		err = check()
 	case command == "prepare" && len(args) == 0:
-		_, err = prepare()
+		_, err = prepare(ctx)
 	case command == "up" && len(args) == 1:
-		err = up(args[0])
+		err = up(ctx, args[0])
 	case command == "image" && len(args) == 2:
 		err = addImage(args[0], args[1])
 	case command == "down" && len(args) == 1:
 		err = down(args[0])
-	case command == "init" && len(args) == 2:
-		err = initNode(args[0], args[1])
+	case command == "init" && len(args) == 3:
+		err = initNode(args[0], args[1], args[2])
 	default:
 		fmt.Fprintln(os.Stderr, "usage: nodetest check | prepare | up DIR | image DIR TAR | down DIR")
 		os.Exit(2)

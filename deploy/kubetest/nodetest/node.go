@@ -36,19 +36,22 @@ const patience = 3 * time.Minute
 // Files in the state directory of a node.
 const (
 	pidFile    = "pid"        // process 1 as the machine counts, and its start time
-	configFile = "kubeconfig" // of an administrator
-	// programsFile holds the path of the directory with the node's programs.
+	configFile = "kubeconfig" // of an administrator; a link into the node's runDir
+	// programsFile holds the path of the directory with the node's programs. up writes it
+	// first, and down removes no directory without it.
 	programsFile = "programs"
 	logDir       = "log"
+	// volumesDir is the only directory of the machine in which pods can write.
+	volumesDir = "volumes"
 )
 
 // up starts a node with its state in dir, which must be empty or not exist, and waits until
 // pods can be made. After an error nothing of the node is left but its logs.
-func up(dir string) error {
+func up(ctx context.Context, dir string) error {
 	if err := check(); err != nil {
 		return err
 	}
-	programs, err := prepare()
+	programs, err := prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,7 +66,7 @@ func up(dir string) error {
 	if files, err := os.ReadDir(dir); err == nil && len(files) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
 	}
-	for _, d := range []string{"lib", logDir, "run/kube"} {
+	for _, d := range []string{"lib", logDir, "run/kube", volumesDir} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return err
 		}
@@ -71,7 +74,10 @@ func up(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, programsFile), []byte(programs), 0o644); err != nil {
 		return err
 	}
-	if err := start(dir, programs); err != nil {
+	if err := os.Symlink(filepath.Join("run", filepath.Base(runDir), configFile), filepath.Join(dir, configFile)); err != nil {
+		return err
+	}
+	if err := start(ctx, dir, programs); err != nil {
 		return errors.Join(fmt.Errorf("%w; see %s", err, filepath.Join(dir, logDir)), stop(dir))
 	}
 	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", filepath.Join(dir, configFile), programs)
@@ -79,7 +85,7 @@ func up(dir string) error {
 }
 
 // start starts process 1, connects its network and waits for each part of the node.
-func start(dir, programs string) error {
+func start(ctx context.Context, dir, programs string) error {
 	pid, err := startInit(dir, programs)
 	if err != nil {
 		return err
@@ -96,7 +102,7 @@ func start(dir, programs string) error {
 	ctr := func(args ...string) error {
 		return inside(dir, append([]string{filepath.Join(programs, "ctr")}, args...)...)
 	}
-	if err := await(dir, "containerd", func() error { return ctr("version") }); err != nil {
+	if err := await(ctx, dir, "containerd", func() error { return ctr("version") }); err != nil {
 		return err
 	}
 	if err := addImage(dir, filepath.Join(programs, "pause.tar")); err != nil {
@@ -105,15 +111,15 @@ func start(dir, programs string) error {
 	kubectl := func(args ...string) error {
 		return output(exec.Command(filepath.Join(programs, "kubectl"), append([]string{"--kubeconfig", filepath.Join(dir, configFile)}, args...)...))
 	}
-	if err := await(dir, "the API", func() error { return kubectl("get", "--raw=/readyz") }); err != nil {
+	if err := await(ctx, dir, "the API", func() error { return kubectl("get", "--raw=/readyz") }); err != nil {
 		return err
 	}
-	if err := await(dir, "the node", func() error {
+	if err := await(ctx, dir, "the node", func() error {
 		return kubectl("wait", "--for=condition=Ready", "node/"+nodeName, "--timeout=10s")
 	}); err != nil {
 		return err
 	}
-	return await(dir, "service accounts", func() error { return kubectl("get", "serviceaccount", "default") })
+	return await(ctx, dir, "service accounts", func() error { return kubectl("get", "serviceaccount", "default") })
 }
 
 // startInit starts process 1 of the node and returns its pid.
@@ -123,7 +129,15 @@ func startInit(dir, programs string) (int, error) {
 		return 0, err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(programs, "nodetest"), "init", dir, programs)
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	outer, err := ownNamespaces()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(self, "init", dir, programs, strings.Join(outer, " "))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -171,15 +185,15 @@ func initPID(dir string) (int, error) {
 	return pid, nil
 }
 
-// await polls until ready returns nil. It gives up if the node ends.
-func await(dir, what string, ready func() error) error {
+// await polls until ready returns nil. It gives up if the node ends or ctx does.
+func await(ctx context.Context, dir, what string, ready func() error) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		err := ready()
 		if err == nil {
 			return nil
 		}
-		if _, gone := initPID(dir); gone != nil || time.Now().After(deadline) {
-			return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, gone))
+		if _, gone := initPID(dir); gone != nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, gone, ctx.Err()))
 		}
 	}
 }
@@ -190,12 +204,20 @@ func inside(dir string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	return output(exec.Command("nsenter", append([]string{"-t", strconv.Itoa(pid), "-m", "-p", "--"}, args...)...))
+	return output(nsenter(pid, args...))
+}
+
+// nsenter returns the command that runs a program in the mount and pid namespaces of the
+// node whose process 1 has the given pid.
+func nsenter(pid int, args ...string) *exec.Cmd {
+	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(pid), "-m", "-p", "--"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tempDir)
+	return cmd
 }
 
 // output runs a command. The error contains the command's output.
 func output(cmd *exec.Cmd) error {
-	cmd.Env = append(os.Environ(), "CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1")
+	cmd.Env = append(cmd.Environ(), "CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
@@ -222,21 +244,50 @@ func addImage(dir, archive string) error {
 		return err
 	}
 	// With --local ctr itself unpacks the image, by the snapshotter that containerd.toml names.
-	cmd := exec.Command("nsenter", "-t", strconv.Itoa(pid), "-m", "-p", "--", filepath.Join(string(programs), "ctr"),
+	cmd := nsenter(pid, filepath.Join(string(programs), "ctr"),
 		"-n", "k8s.io", "images", "import", "--local", "--snapshotter", "native", "-")
 	cmd.Stdin = f
 	return output(cmd)
 }
 
-// down ends the node in dir and removes the directory.
+// down ends the node in dir and removes the directory. It may have ended before, or been
+// interrupted while it started.
 func down(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, pidFile)); err != nil {
+	// Mount points are compared by their paths without symbolic links.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, programsFile)); err != nil {
 		return fmt.Errorf("%s holds no node: %w", dir, err)
 	}
-	if err := stop(dir); err != nil {
+	if err := errors.Join(stop(dir), refuseMounts(dir)); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+// refuseMounts returns an error if something is mounted in dir. Removing dir would then
+// remove files of another directory.
+func refuseMounts(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 5 {
+			continue
+		}
+		point := strings.ReplaceAll(f[4], `\040`, " ")
+		if strings.HasPrefix(point+"/", dir+"/") {
+			return fmt.Errorf("%s is not removed: something is mounted at %s; unmount it first", dir, point)
+		}
+	}
+	return nil
 }
 
 // stop ends the node's process 1, and with it the kernel ends all its processes, mounts and

@@ -26,12 +26,17 @@ const (
 	replicas        = 2
 )
 
+// loopback is the address of NameNodes and S3 servers. The DataNodes beside it have an
+// address of 127.0.0.0/8 each.
+const loopback = "127.0.0.1"
+
 // superUser is the user that runs the daemons and that tests act as.
 const superUser = "tester"
 
 // hdfsServer is an HDFS whose daemons are children of this process.
 type hdfsServer struct {
 	Cluster
+	host     string     // address of the NameNode; another one than loopback is also the DataNode's
 	dir      string     // configuration and data of the daemons
 	cache    string     // from hadoopJars
 	name     *process   // the NameNode
@@ -64,18 +69,24 @@ func NewHDFS(t testing.TB, dataNodes int, settings ...map[string]string) *Privat
 	for _, s := range settings {
 		maps.Copy(own, s)
 	}
+	return newHDFS(t, loopback, dataNodes, own)
+}
+
+// NewHDFSAt starts an HDFS for this test alone, whose NameNode and only DataNode listen on
+// an address of this machine. It ends with the test.
+func NewHDFSAt(t testing.TB, host string) *PrivateHDFS {
+	t.Helper()
+	return newHDFS(t, host, 1, map[string]string{"dfs.replication": "1"})
+}
+
+func newHDFS(t testing.TB, host string, dataNodes int, settings map[string]string) *PrivateHDFS {
+	t.Helper()
 	_, err := hadoopJars()
 	var s *hdfsServer
 	if err == nil {
-		s, err = startHDFS(t.Context(), t.TempDir(), dataNodes, own)
+		s, err = startHDFS(t.Context(), t.TempDir(), host, dataNodes, settings)
 	}
-	var missing *missingError
-	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	skipOrFail(t, err)
 	t.Cleanup(s.stop)
 	return &PrivateHDFS{Cluster: s.Cluster, s: s}
 }
@@ -102,14 +113,14 @@ func (h *PrivateHDFS) FreezeDataNode(host string) error {
 func (h *PrivateHDFS) node(host string) int { return slices.Index(h.Hosts, host) }
 
 // startHDFS starts an HDFS below dir and waits until all DataNodes have registered.
-func startHDFS(ctx context.Context, dir string, dataNodes int, settings map[string]string) (*hdfsServer, error) {
+func startHDFS(ctx context.Context, dir, host string, dataNodes int, settings map[string]string) (*hdfsServer, error) {
 	cache, err := hadoopJars()
 	if err != nil {
 		return nil, err
 	}
 	// Another process may take a port between its choice and its use.
 	for try := range 3 {
-		s := &hdfsServer{dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache, settings: settings}
+		s := &hdfsServer{host: host, dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache, settings: settings}
 		if err = s.start(ctx, dataNodes); err == nil {
 			return s, nil
 		}
@@ -126,7 +137,7 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 	if err != nil {
 		return err
 	}
-	s.Address, s.HTTP = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	s.Address, s.HTTP = fmt.Sprintf("%s:%d", s.host, ports[0]), fmt.Sprintf("http://%s:%d", s.host, ports[1])
 	s.ConfDir = filepath.Join(s.dir, "client")
 	if err := s.configure(s.ConfDir, s.Address, nil); err != nil {
 		return err
@@ -142,7 +153,11 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 		return err
 	}
 	for i := range dataNodes {
-		if err := s.startDataNode(fmt.Sprintf("127.0.0.%d", i+2)); err != nil {
+		host := s.host
+		if host == loopback {
+			host = fmt.Sprintf("127.0.0.%d", i+2)
+		}
+		if err := s.startDataNode(host); err != nil {
 			return err
 		}
 	}

@@ -229,13 +229,13 @@ func Stop(kind string) error {
 // startKind starts the servers of a kind.
 func startKind(ctx context.Context, kind, dir string) (servers any, stop func(), err error) {
 	if kind == "hdfs" {
-		s, err := startHDFS(ctx, dir, sharedDataNodes, nil)
+		s, err := startHDFS(ctx, dir, loopback, sharedDataNodes, nil)
 		if err != nil {
 			return nil, nil, err
 		}
 		return s.Cluster, s.stop, nil
 	}
-	s, err := startS3(ctx, dir)
+	s, err := startS3(ctx, dir, loopback)
 	if err != nil {
 		return nil, nil, err
 	}

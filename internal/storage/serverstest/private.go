@@ -36,7 +36,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 	var carryOut func(command, host string) error
 	switch kind {
 	case "s3":
-		s, err := startS3(ctx, dir)
+		s, err := startS3(ctx, dir, loopback)
 		if err != nil {
 			return refuse(out, err)
 		}
@@ -44,7 +44,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 		p = Private{Env: s.Env(), Server: s.Server, Objects: filepath.Join(dir, "data", s.Bucket)}
 		carryOut = func(command, _ string) error { return s.control(ctx, command, dir) }
 	case "hdfs":
-		s, err := startHDFS(ctx, dir, dataNodes, nil)
+		s, err := startHDFS(ctx, dir, loopback, dataNodes, nil)
 		if err != nil {
 			return refuse(out, err)
 		}

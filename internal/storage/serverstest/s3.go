@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"testing"
 )
 
 // s3Server is an S3 server that is a child of this process.
@@ -15,8 +16,18 @@ type s3Server struct {
 	proc *process
 }
 
-// startS3 starts an S3 server that keeps its objects below dir.
-func startS3(ctx context.Context, dir string) (*s3Server, error) {
+// NewS3 starts an S3 server for this test alone, which listens on an address of this
+// machine. It ends with the test.
+func NewS3(t testing.TB, host string) *Server {
+	t.Helper()
+	s, err := startS3(t.Context(), t.TempDir(), host)
+	skipOrFail(t, err)
+	t.Cleanup(s.stop)
+	return &s.Server
+}
+
+// startS3 starts an S3 server that listens on host and keeps its objects below dir.
+func startS3(ctx context.Context, dir, host string) (*s3Server, error) {
 	s := &s3Server{Server: Server{Access: "tester", Secret: rand.Text(), Bucket: "test"}}
 	var err error
 	for range 3 { // another process may take a port between its choice and its use
@@ -24,7 +35,7 @@ func startS3(ctx context.Context, dir string) (*s3Server, error) {
 		if ports, err = freePorts(1); err != nil {
 			return nil, err
 		}
-		s.Endpoint = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+		s.Endpoint = fmt.Sprintf("http://%s:%d", host, ports[0])
 		if err = s.launch(ctx, dir); err == nil {
 			return s, nil
 		}

@@ -1,6 +1,6 @@
 // Package serverstest runs real servers for tests on this machine: an HDFS with a NameNode
 // and several DataNodes, a YARN beside it, and an S3 server. They listen on loopback
-// addresses only.
+// addresses only, unless a test names another address of this machine.
 //
 // The first test that needs a server starts it, and tests of other packages share it.
 // A keeper process owns the servers. Every user keeps a lease file locked, and the
@@ -89,7 +89,13 @@ func S3(t testing.TB) *Server {
 // impossible, it skips or fails the test.
 func obtain(t testing.TB, kind string, into any) {
 	t.Helper()
-	err := lease(kind, into)
+	skipOrFail(t, lease(kind, into))
+}
+
+// skipOrFail ends the test if err is not nil: it skips the test if a tool is missing, except
+// in CI, and otherwise fails it.
+func skipOrFail(t testing.TB, err error) {
+	t.Helper()
 	var missing *missingError
 	if errors.As(err, &missing) && os.Getenv("CI") != "true" {
 		t.Skip(err)

@@ -47,7 +47,7 @@ func Run(t *testing.T, target Target) {
 		"Refuse": (*run).refuse, "Race": (*run).race, "Shared": (*run).shared, "SharedAbort": (*run).sharedAbort,
 		"Fence": (*run).fence,
 		"Names": (*run).names, "List": (*run).list, "Ranges": (*run).ranges, "Remove": (*run).remove,
-		"Cancel": (*run).cancel,
+		"Cancel": (*run).cancel, "Edit": (*run).edit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := path.Join(target.Dir, strings.ToLower(name))

@@ -503,7 +503,11 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 	case t.background:
 		return 0
 	}
-	return t.report(e.results[len(e.results)-1], e.err)
+	status := t.report(e.results[len(e.results)-1], e.err)
+	if status != 0 && t.ctx.Err() != nil {
+		return exitInterrupted
+	}
+	return status
 }
 
 // interrupted returns a channel that is closed by an interrupt. For a job of this process,

@@ -195,21 +195,23 @@ func served(g *rand.Rand, n int, size func(*rand.Rand) float64) (submitted, firs
 }
 
 // Two orders of service on the same jobs, whose true ratio comes from many traces. Short
-// traces get no interval: over 300 jobs it covered the truth in 55 % (Pareto) and 85 %
-// (exponential) of the experiments. Long traces of heavy-tailed sizes rarely get one. Where
-// one is named, it covers the truth nearly as often as it says.
+// traces get no interval. Where one is named, it covers the truth nearly as often as it says.
+// Percentile intervals over 40 blocks covered it in 86 % (exponential sizes), 71 % (Pareto) and 83 %
+// (lognormal) of the traces of 3,000 jobs.
 func TestBootstrapHonest(t *testing.T) {
 	if testing.Short() {
-		t.Skip("simulates 1,500 queues")
+		t.Skip("simulates 2,000 queues")
 	}
 	pareto := func(g *rand.Rand) float64 { return min(3000, math.Pow(1-g.Float64(), -1/1.2)) }
 	exponential := func(g *rand.Rand) float64 { return 5 * g.ExpFloat64() }
+	lognormal := func(g *rand.Rand) float64 { return 2.5 * math.Exp(1.2*g.NormFloat64()-0.2) }
 	for _, c := range []struct {
 		name                         string
 		jobs                         int
 		size                         func(*rand.Rand) float64
 		leastNamed, mostNamed, least float64 // shares
-	}{{"Pareto", 300, pareto, 0, 0, 0}, {"Pareto", 3000, pareto, 0, 0.3, 0}, {"exponential", 300, exponential, 0, 0, 0}, {"exponential", 3000, exponential, 0.9, 1, 0.84}} {
+	}{{"Pareto", 300, pareto, 0, 0, 0}, {"Pareto", 3000, pareto, 0.5, 1, 0.86}, {"exponential", 300, exponential, 0, 0, 0},
+		{"exponential", 1000, exponential, 0.9, 1, 0.9}, {"exponential", 3000, exponential, 0.9, 1, 0.92}, {"lognormal", 3000, lognormal, 0.9, 1, 0.88}} {
 		const experiments = 200
 		top, bottom := 0., 0.
 		for i := range experiments {

@@ -246,25 +246,44 @@ func (m *master) carryOut(o protocol.Order) {
 	}
 	switch o := o.(type) {
 	case *protocol.WriteHistory:
-		m.r.after(m.r.randomUpTo(300*time.Millisecond), func() {
-			if m.dead {
-				return
+		m.writeHistory(func(err error) {
+			if err == nil {
+				m.ended(o)
 			}
-			m.ended(o)
-			m.handle(&protocol.HistoryWritten{Job: o.Job})
+			m.handle(&protocol.HistoryWritten{Job: o.Job, Err: err})
 		})
 	case *protocol.WriteChainHistory:
-		m.r.after(m.r.randomUpTo(300*time.Millisecond), func() {
-			if m.dead {
-				return
+		m.writeHistory(func(err error) {
+			if err == nil {
+				m.chainEnded(o)
 			}
-			m.chainEnded(o)
-			m.handle(&protocol.ChainInHistory{Chain: o.Chain})
+			m.handle(&protocol.ChainInHistory{Chain: o.Chain, Err: err})
 		})
 	case *protocol.HoldFiles, *protocol.ReleaseFiles:
 	default:
 		m.r.storage.carryOut(m, o)
 	}
+}
+
+// errHistoryFull is the error of an entry that the history cannot take now.
+var errHistoryFull = errors.New("the history is full")
+
+// writeHistory calls written with the result of writing an entry, and at times with an error
+// before that. A master that dies in between calls it no more.
+func (m *master) writeHistory(written func(error)) {
+	result := func(err error) func() {
+		return func() {
+			if !m.dead {
+				written(err)
+			}
+		}
+	}
+	wait := m.r.randomUpTo(300 * time.Millisecond)
+	if m.r.fault(20) {
+		m.r.after(wait, result(errHistoryFull))
+		wait += m.r.randomUpTo(20 * time.Second)
+	}
+	m.r.after(wait, result(nil))
 }
 
 // ended enters a job in the history. It may be entered again after a restart, with

@@ -63,6 +63,8 @@ type fakeMaster struct {
 		jobs      map[string]*slotwisev1.JobForWorkerResponse
 		where     []*slotwisev1.MapOutput
 		grants    map[string]bool
+		asking    int // requests to commit that are being answered, and the most at one time
+		mostAsked int
 	}
 }
 
@@ -230,8 +232,11 @@ func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
 
 // AskCommit grants every request that the test has not denied.
 func (m *fakeMaster) AskCommit(_ context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
+	m.do(func() { m.mu.asking++; m.mu.mostAsked = max(m.mu.mostAsked, m.mu.asking) })
+	time.Sleep(time.Millisecond) // so that requests meet
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.mu.asking--
 	if granted, said := m.mu.grants[r.GetAttempt()]; said && !granted {
 		return &slotwisev1.AskCommitResponse{Reason: "the test says no"}, nil
 	}

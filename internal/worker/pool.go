@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -211,6 +212,9 @@ type turn struct {
 		over       bool
 	}
 	ended bool // the attempt gets no further map outputs; guarded by Worker.mu
+	// asking is set while a request to commit has no answer yet. A program that repeats its
+	// requests must not cause more than one call to the master at a time.
+	asking atomic.Bool
 }
 
 // errTurnOver is the error of a message to an attempt that has ended.

@@ -281,8 +281,12 @@ func (w *Worker) serveChild(ctx context.Context, p *process, t *turn, m *slotwis
 		w.mu.agent.Progress(p.id, what.Progress.GetFraction(), what.Progress.GetTicks())
 		w.mu.Unlock()
 	case *slotwisev1.FromAttempt_AskCommit:
+		if !t.asking.CompareAndSwap(false, true) {
+			return // the answer to the earlier request is the answer to this one
+		}
 		go func() {
 			answer := w.askCommit(ctx, p.id)
+			t.asking.Store(false) // the attempt may ask again once it has the answer
 			_ = t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Commit{Commit: answer}})
 		}()
 	case *slotwisev1.FromAttempt_FetchFailure:

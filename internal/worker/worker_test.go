@@ -129,6 +129,36 @@ func TestCommitDenied(t *testing.T) {
 	}
 }
 
+// TestAskCommitFlood runs a program that repeats its request to commit without waiting for
+// the answer. The master gets one request at a time.
+func TestAskCommitFlood(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("")
+	var ask bytes.Buffer
+	if _, err := protodelim.MarshalTo(&ask, &slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_AskCommit{AskCommit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	var octal strings.Builder
+	for _, b := range bytes.Repeat(ask.Bytes(), 200) {
+		fmt.Fprintf(&octal, "\\%03o", b)
+	}
+	path := filepath.Join(t.TempDir(), "x")
+	script := "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do printf '" + octal.String() + "' >&4; done\nsleep 0.1\nexit 3\n"
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	split := m.job("j1", "cat", 0, "a\n")
+	m.files[hash(t, path)] = script
+	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
+	m.launch("j1_m_0_0", split)
+	want(t, m.ends("j1_m_0_0"), failed, "exit status 3")
+	m.do(func() {
+		if m.mu.mostAsked != 1 {
+			t.Errorf("%d requests at one time, want 1", m.mu.mostAsked)
+		}
+	})
+}
+
 // TestLostAnswers loses answers to heartbeats. The worker must carry out a repeated
 // action once, and must repeat the report of an end until it is acknowledged.
 func TestLostAnswers(t *testing.T) {

@@ -186,7 +186,7 @@ func TestBrowser(t *testing.T) {
 	}
 	live(b)
 	keys(b)
-	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
+	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
 	for _, path := range pages {
 		for _, theme := range []string{"light", "dark"} {
 			b.theme(theme, 1280)
@@ -272,6 +272,9 @@ func noScript(b *chrome, pages []string) {
 
 // screenshots writes the pictures of docs/console.md.
 func screenshots(b *chrome, c *testCluster) {
+	if out, err := c.command("policy", "tumm", "--master", c.url).CombinedOutput(); err != nil {
+		b.t.Fatalf("%v: %s", err, out)
+	}
 	for i, pool := range []string{"reports", "tests", "reports", "adhoc"} {
 		cmd := c.command("submit", "--master", c.url, "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i))
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -286,8 +289,11 @@ func screenshots(b *chrome, c *testCluster) {
 	}
 	for _, s := range []struct{ path, name, theme string }{
 		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j4", "job", "light"}, {"/ui/jobs/j4", "job", "dark"},
-		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/policy", "policy", "dark"}, {"/ui/compare?a=j1&b=j2", "compare", "light"},
+		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/policy?name=fair", "preview", "light"}, {"/ui/policy#course0", "policy", "dark"},
 	} {
+		if s.name == "policy" {
+			time.Sleep(15 * time.Second) // the chart needs something to show
+		}
 		b.theme(s.theme, 1000)
 		b.do("height", emulation.SetDeviceMetricsOverride(1000, 640, 1, false))
 		b.open(s.path)

@@ -43,7 +43,8 @@ hadoop:DIR and history:DIR have such times.
 
 The fit uses the first 70 % of the jobs. The errors on the others, which it has not used,
 say how far a simulation of this cluster can be trusted. Several clusters may explain a
-trace equally well; state what you know, such as --nodes. A fit takes several hundred
+trace equally well: without --nodes the result lists other numbers of nodes that do, and says
+whether the trace tells the number. State what you know. A fit takes several hundred
 simulations, so take a part of a large trace with --limit.
 
 -o writes a world for slotwise sim --world, with the cluster and the errors in comments.`,
@@ -160,18 +161,41 @@ func errorText(e calibrate.Error) string {
 	return fmt.Sprintf("%d jobs: median %.1f %%, %s %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, within, 100*e.P90, 100*e.Bias)
 }
 
+// nodesText says whether the trace tells the number of nodes, as a line, unless it was given.
+func (f *calibrateFlags) nodesText(r *calibrate.Result) string {
+	switch list := strings.Join(f.specs(r.Equals), "; "); {
+	case f.nodes > 0:
+		return ""
+	case r.NodesKnown && list == "":
+		return "nodes       the trace tells their number\n"
+	case r.NodesKnown:
+		return "nodes       the trace tells their number within a quarter; as good: " + list + "\n"
+	default:
+		return "nodes       the trace does not tell their number: state it with --nodes. As good: " + list + "\n"
+	}
+}
+
+// specs returns clusters in the short form.
+func (f *calibrateFlags) specs(list []calibrate.Fitting) []string {
+	out := []string{}
+	for _, x := range list {
+		out = append(out, fmt.Sprintf("nodes=%d,maps=%d,reduces=%d", x.Nodes, x.Maps, x.Reduces))
+	}
+	return out
+}
+
 // print prints the result.
 func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
 	if f.json {
 		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
-			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs})
+			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs, "nodes_known": f.nodes > 0 || r.NodesKnown, "as_good": f.specs(r.Equals)})
 	}
 	_, err := fmt.Fprintf(w, `cluster     %s
 overheads   set-up %v, clean-up %v
-error on the jobs that the fit used      %s
+%serror on the jobs that the fit used      %s
 error on the jobs that it did not use    %s
 %d simulations
-`, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
+`, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, f.nodesText(r), errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
 	return err
 }
 
@@ -183,6 +207,9 @@ func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
 # Error on the jobs that the fit used: %s.
 # Error on the jobs that it did not use: %s.
 `, name, f.policy, f.clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
+	if text := f.nodesText(r); err == nil && text != "" {
+		_, err = fmt.Fprint(w, "# Nodes: ", strings.TrimSpace(strings.TrimPrefix(text, "nodes")), "\n")
+	}
 	if err == nil {
 		_, err = fmt.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
 	}

@@ -34,6 +34,9 @@ func runTestAttempt() {
 	}, features()...)
 }
 
+// errOnPurpose is the error of a map.
+var errOnPurpose = errors.New("the map fails on purpose")
+
 // troubled is a chain whose parameter mode selects how its function misbehaves.
 var troubled = &mapreduce.App{
 	Name:   "troubled",
@@ -43,7 +46,7 @@ var troubled = &mapreduce.App{
 			return &mapreduce.Job{Name: "copy", Mapper: func() mapreduce.Mapper {
 				return mapreduce.MapperFunc(func(_, line []byte, out *mapreduce.Emitter) error {
 					if p["fail"] != "" {
-						return errors.New("the map fails on purpose")
+						return errOnPurpose
 					}
 					out.Emit(line, nil)
 					return nil
@@ -168,6 +171,8 @@ func TestChainTrouble(t *testing.T) {
 			switch {
 			case runs != x.runs:
 				t.Errorf("%s: the function ran %d times, want %d (%v)", x.mode, runs, x.runs, err)
+			case x.mode == "failing" && !errors.Is(err, errOnPurpose):
+				t.Errorf("%s: errors.Is does not find the map's error in %v", x.mode, err)
 			case x.err == "" && err != nil:
 				t.Errorf("%s: %v", x.mode, err)
 			case x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err) || !strings.Contains(err.Error(), id)):

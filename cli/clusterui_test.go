@@ -80,7 +80,10 @@ func TestConsole(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &attempts); err != nil || attempts.Total < 4 || attempts.Rows[0].Attempt != "j1_m_0_0" || attempts.Rows[0].Node != "w1" {
 		t.Errorf("%v: %.300s", err, body)
 	}
-	if status, body := v.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusOK || !strings.Contains(body, "Installed: fair") {
+	if status, body := v.get("/ui/policy?name=fair"); status != http.StatusOK || !strings.Contains(body, "nothing would change") || !strings.Contains(body, "Installed: fifo") {
+		t.Errorf("the preview of a policy: %d %.2000s", status, body)
+	}
+	if status, body := v.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusOK || !strings.Contains(body, "Installed: fair") || !strings.Contains(body, "Pools: maps") {
 		t.Errorf("installing a policy: %d %.500s", status, body)
 	}
 	if status, body := v.post("/ui/nodes/w1/drain", nil); status != http.StatusOK || !strings.Contains(body, "drained") {

@@ -13,6 +13,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -154,7 +155,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
-	if text := j.pace.Failures(&p); text != "" {
+	if text := j.pace.Failures((*local.Progress)(&p)); text != "" {
 		fmt.Fprintln(d.lineWriterLocked(), text)
 	}
 	switch {
@@ -162,11 +163,11 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j.drop()
 		delete(d.mu.jobs, p.ID)
 	case d.terminal:
-		said := j.pace.Remarks(&p)
+		said := j.pace.Remarks((*local.Progress)(&p))
 		j.said.Store(&said)
 		d.drawLocked(j, &p)
 	default:
-		if text := j.pace.Line(&p); text != "" {
+		if text := j.pace.Line((*local.Progress)(&p)); text != "" {
 			fmt.Fprintln(d.out, text)
 		}
 	}

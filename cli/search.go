@@ -83,6 +83,8 @@ workload is compared on other seeds.`,
 			switch {
 			case err != nil:
 				return misuse("--minimise: %w", err)
+			case m.OfMachines():
+				return misuse("--minimise %s: is known to studies only", measure)
 			case m.Better == collect.Neither:
 				return misuse("--minimise %s: is neither better small nor large", measure)
 			case o.Budget < search.LeastBudget || o.Budget > 1_000_000:

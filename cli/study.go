@@ -33,7 +33,7 @@ func newStudy(setup *setup) *cobra.Command {
 	f := &studyFlags{setup: setup}
 	c := &cobra.Command{
 		Use:   "study FILE",
-		Short: "Simulate a grid of policies, parameters, clusters, worlds, loads and seeds",
+		Short: "Simulate a grid of policies, parameters, clusters, worlds, autoscaling, loads and seeds",
 		Long: `Runs every combination that a study file describes, on all processors, and compares
 the policies pair by pair with confidence intervals. docs/formats/study.md has every
 key of the file. A small one:
@@ -151,7 +151,7 @@ func failedCells(r *sweep.Result) error {
 	var errs []error
 	failed := r.Failed()
 	for _, row := range failed[:min(mostFaults, len(failed))] {
-		errs = append(errs, fmt.Errorf("%s on %s, world %s, load %g, seed %d: %s", row.Label(), row.Cluster, row.World, row.Load, row.Seed, row.Error))
+		errs = append(errs, fmt.Errorf("%s on %s, seed %d: %s", row.Label(), row.Title(), row.Seed, row.Error))
 	}
 	if more := len(failed) - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("and %d more failed runs, which the report lists", more))
@@ -166,6 +166,7 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 		Reference bool    `json:"reference,omitempty"`
 		Cluster   string  `json:"cluster"`
 		World     string  `json:"world"`
+		Autoscale string  `json:"autoscale"`
 		Load      float64 `json:"load"`
 		Seed      uint64  `json:"seed"`
 		Done      bool    `json:"done"`
@@ -176,7 +177,7 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 	}
 	var cells []cell
 	for _, c := range plan.Cells {
-		cells = append(cells, cell{c.Policy(), c.Reference(), c.Cluster(), c.World(), c.Load, c.Seed, !missing[c.Key]})
+		cells = append(cells, cell{c.Policy(), c.Reference(), c.Cluster(), c.World(), c.Autoscale, c.Load, c.Seed, !missing[c.Key]})
 	}
 	if f.json {
 		return json.NewEncoder(out).Encode(cells)

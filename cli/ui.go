@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/localview"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -24,19 +25,30 @@ import (
 func newUI() *cobra.Command {
 	listen := ""
 	c := &cobra.Command{
-		Use:   "ui history:DIR",
-		Short: "Show the history of a cluster in a browser",
+		Use:   "ui history:DIR | RESULTS",
+		Short: "Show the history of a cluster, or results of simulations, in a browser",
 		Long: `Serves the web console's pages about the jobs in a master's history, until an
 interrupt: lists to search and filter, timelines, stragglers, times of tasks, and two runs
 side by side. DIR is the directory of a master, which need not run, or a copy of it.
-Nothing in DIR is changed. The pages of a running master are at the master's own address.`,
+Nothing in DIR is changed. The pages of a running master are at the master's own address.
+
+With RESULTS, the directory of sim --out, it shows how the policies compare, the figures,
+and the jobs and attempts of each run, also two runs of a job side by side.`,
 		Example: `  slotwise ui history:/var/lib/slotwise
-  slotwise ui history:m --listen 127.0.0.1:8080`,
-		Args: oneArg("history"),
+  slotwise ui history:m --listen 127.0.0.1:8080
+  slotwise ui results`,
+		Args: oneArg("history:DIR or a directory of results"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, ok := strings.CutPrefix(args[0], "history:")
-			if !ok || dir == "" {
-				return misuse("%q: want history:DIR, the directory of a master", args[0])
+			switch {
+			case dir == "":
+				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out", args[0])
+			case !ok:
+				results, err := webui.OpenResults(dir)
+				if err != nil {
+					return misuse("%s: no results of sim --out: %w; for a master's history write history:DIR", dir, err)
+				}
+				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}
 			archive, err := webui.OpenArchive(dir)
 			if err != nil {
@@ -82,7 +94,9 @@ func startUI(ctx context.Context, flag string, source webui.Source, listen strin
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	pages := webui.New(ctx, source, nil, version())
-	if _, past := source.(*webui.Archive); !past {
+	switch source.(type) {
+	case *webui.Archive, *webui.Results: // nothing happens there
+	default:
 		go pages.Follow()
 	}
 	mux := http.NewServeMux()
@@ -114,6 +128,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		return w, nil
 	}
 	var store *history.Store
+	var lock io.Closer
 	if f.history != "" {
 		if master := masterOf(f.history); master != "" {
 			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
@@ -122,15 +137,21 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			fmt.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
 		}
 		var err error
-		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
+		if lock, err = history.Lock(f.history); err != nil {
+			if errors.Is(err, history.ErrInUse) {
+				err = fmt.Errorf("%w; wait for its end, or name another directory", err)
+			}
 			return nil, misuse("--history %w", err)
+		}
+		if store, err = history.Open(f.history, history.Limits{}, damaged); err != nil {
+			return nil, misuse("--history %w", errors.Join(err, lock.Close()))
 		}
 	}
 	view, err := localview.New(c.Context(), store)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--history: %w", err), store.Close())
 	}
-	w.features = []mapreduce.Feature{{Observer: view}}
+	w.features = []mapreduce.Feature{feature.Feature{Observer: view}}
 	stop := func() {}
 	if f.ui != "" {
 		pages, err := startUI(c.Context(), "--ui", view, f.ui)
@@ -148,7 +169,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		if store == nil {
 			return nil
 		}
-		if err := errors.Join(view.Wait(), store.Close()); err != nil {
+		if err := errors.Join(view.Wait(), store.Close(), lock.Close()); err != nil {
 			return fmt.Errorf("--history: %w", err)
 		}
 		return nil

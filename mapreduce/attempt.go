@@ -43,7 +43,7 @@ func build(r *feature.Recipe, files *Files, lookup func(name string) (*App, erro
 	if err != nil {
 		return nil, err
 	}
-	p, err := j.Compile(context.Background(), files)
+	p, err := j.compile(context.Background(), files)
 	if err == nil && j.TotalOrder {
 		p.Partition = engine.RangePartition(r.Cuts)
 	}

@@ -7,16 +7,24 @@ import (
 	"iter"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/output"
 )
 
-// Compile checks the job, prepares it and translates it for the engine. It is
-// for the parts of slotwise that run jobs; authors do not need it. The source of
+// init lets other packages of slotwise compile jobs. The method is not exported, because its
+// result is of an internal type.
+func init() {
+	feature.CompileJob = func(ctx context.Context, j, files any) (*engine.Program, error) {
+		return j.(*Job).compile(ctx, files.(*Files))
+	}
+}
+
+// compile checks the job, prepares it and translates it for the engine. The source of
 // Job.Mapper comes first, then the sources in Job.Sources.
-func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error) {
+func (j *Job) compile(ctx context.Context, files *Files) (*engine.Program, error) {
 	if err := j.validate(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", j.Name, err)
 	}
@@ -30,7 +38,7 @@ func (j *Job) Compile(ctx context.Context, files *Files) (*engine.Program, error
 		return nil, fmt.Errorf("job %q: the format Output: %w", j.Name, err)
 	}
 	p := &engine.Program{
-		Aggregate: j.Aggregate,
+		Aggregate: engine.Fold(j.Aggregate),
 		Partition: j.Partitioner,
 		SameGroup: j.SameGroup,
 		Output:    j.Output.output(),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -18,7 +19,7 @@ import (
 // leaves no files behind.
 func TestInjectedFaults(t *testing.T) {
 	faulty := faultfs.New(storage.Local{})
-	features := []mapreduce.Feature{{Scheme: "faulty", Driver: faulty.Driver()}}
+	features := []mapreduce.Feature{feature.Feature{Scheme: "faulty", Driver: faulty.Driver()}}
 	broken := errors.New("the cable is out")
 	text := strings.Repeat(numbers, 300)
 	const want = "four\t300\none\t300\nthree\t300\ntwo\t300\n"

@@ -77,14 +77,14 @@ type Source struct {
 }
 
 // Fold is an associative operation on the integers of equal keys.
-type Fold = engine.Fold
+type Fold uint8
 
 // The folds. A job with a fold emits values by [Emitter.Add] and decodes them by [Int64].
 const (
-	NoFold = engine.NoFold
-	Sum    = engine.Sum
-	Min    = engine.Min
-	Max    = engine.Max
+	NoFold = Fold(engine.NoFold)
+	Sum    = Fold(engine.Sum)
+	Min    = Fold(engine.Min)
+	Max    = Fold(engine.Max)
 )
 
 // Format is the layout of records in files.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/local"
 )
 
 // The exit codes of [Main] are the same as the slotwise command's.
@@ -30,7 +31,11 @@ const (
 //
 // The packages hdfs, s3, compression, nodeload and remote below this one make
 // features.
-type Feature = feature.Feature
+type Feature interface {
+	// FeatureName returns what the feature adds. Only values that these packages return are
+	// features.
+	FeatureName() string
+}
 
 // errNoClient is the error of a program without remote.Client().
 var errNoClient = errors.New("it has no cluster client: pass remote.Client() of package mapreduce/remote to mapreduce.Main or mapreduce.RunAttempt")
@@ -190,8 +195,12 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	if !quiet {
 		o.Progress = progressLines(stderr)
 	}
-	if o.Remote, err = connect(); err != nil {
+	r, err := connect()
+	if err != nil {
 		return misuse(err)
+	}
+	if r != nil {
+		o.Remote = named{r}
 	}
 	results, err := RunApp(ctx, a, given, o)
 	for _, r := range results {
@@ -214,6 +223,12 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
 	return ExitFailed
 }
+
+// named is the cluster that flags name. It implements Remote.
+type named struct{ remote feature.Remote }
+
+// Connector implements Remote.
+func (n named) Connector() any { return n.remote }
 
 // checkMain returns an error for a command line that lacks a flag or has arguments. It
 // moves inputs with the name of a source from o.Inputs to o.NamedInputs.
@@ -279,7 +294,7 @@ func nameInputs(j *Job, o *Options) error {
 func progressLines(w io.Writer) func(Progress) {
 	var pace console.Pace
 	return func(p Progress) {
-		for _, line := range []string{pace.Failures(&p), pace.Line(&p)} {
+		for _, line := range []string{pace.Failures((*local.Progress)(&p)), pace.Line((*local.Progress)(&p))} {
 			if line != "" {
 				fmt.Fprintln(w, line)
 			}

@@ -22,7 +22,7 @@ func TestMainMaster(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	var master string
-	client := Feature{Cluster: &feature.Cluster{
+	client := feature.Feature{Cluster: &feature.Cluster{
 		Flags: func(f *flag.FlagSet) func() (feature.Remote, error) {
 			f.StringVar(&master, "master", "", "")
 			return func() (feature.Remote, error) { return nil, errors.New("no such master") }

@@ -119,7 +119,11 @@ func (o *Options) outages() feature.Outages {
 }
 
 // Remote names a cluster of machines, such as a *remote.Cluster.
-type Remote = feature.Remote
+type Remote interface {
+	// Connector returns the object by which slotwise connects to the cluster. Only package
+	// remote makes such objects.
+	Connector() any
+}
 
 // Profile rates the resource use of a job's map and reduce tasks.
 type Profile struct {
@@ -163,4 +167,44 @@ type ClusterOptions struct {
 }
 
 // Progress is a snapshot of a running job.
-type Progress = local.Progress
+type Progress struct {
+	Job            string // name
+	ID             string // j1
+	State          string // pending, running, committing, aborting, succeeded, failed or killed
+	Maps           int    // tasks
+	MapsDone       int
+	MapsRunning    int
+	Reduces        int
+	ReducesDone    int
+	ReducesRunning int
+	MapFrac        float64 // of the work, 0 to 1
+	ReduceFrac     float64
+	BytesIn        int64 // bytes of input in all
+	BytesRead      int64 // bytes of input read so far
+	Elapsed        time.Duration
+	Failed         int    // failed attempts so far
+	LastError      string // of the latest failure
+	Done           bool   // the last snapshot of the job
+	Expected       Expected
+}
+
+// Expected is a forecast of a job's end by a cluster's master. The zero value means that there
+// is none, as in runs in one process.
+type Expected = struct {
+	Known bool
+	// Left is the median of the time until the end, Early and Late its 10th and 90th
+	// percentiles.
+	Left, Early, Late time.Duration
+	// Position is the position of a waiting job in the order of starts; 0 if an attempt runs
+	// or the position is unknown. Start is the time until its start.
+	Position int
+	Start    time.Duration
+}
+
+// progress returns the function that calls Options.Progress, or nil.
+func (o *Options) progress() func(local.Progress) {
+	if o.Progress == nil {
+		return nil
+	}
+	return func(p local.Progress) { o.Progress(Progress(p)) }
+}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -26,7 +27,7 @@ type outage struct {
 
 func newOutage(t *testing.T, text string) *outage {
 	faulty := faultfs.New(storage.Local{})
-	return &outage{fixture: newFixture(t, text), faulty: faulty, features: []mapreduce.Feature{{Scheme: "faulty", Driver: faulty.Driver()}}}
+	return &outage{fixture: newFixture(t, text), faulty: faulty, features: []mapreduce.Feature{feature.Feature{Scheme: "faulty", Driver: faulty.Driver()}}}
 }
 
 // options returns the options of a job on the storage.

@@ -24,11 +24,11 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	out := &feature.Job{
 		Name: j.Name, Synthetic: j.Synthetic, Overwrite: o.Overwrite, ShuffleCodec: o.Compress,
 		User: o.User, Pool: o.Pool, Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
-		Inputs: o.Inputs, SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.Progress,
+		Inputs: o.Inputs, SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.progress(),
 		TaskMemory: o.TaskMemory, TaskCPUs: o.TaskCPUs, Outages: o.outages(),
 	}
 	var err error
-	if out.Program, err = j.Compile(ctx, &Files{p.schemes, o.outages()}); err != nil {
+	if out.Program, err = j.compile(ctx, &Files{p.schemes, o.outages()}); err != nil {
 		return nil, err
 	}
 	if out.Priority, err = parsePriority(o.Priority); err != nil {

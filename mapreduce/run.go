@@ -21,7 +21,8 @@ import (
 // Run runs a job and returns when it has ended. The job runs in this process,
 // or on the cluster that [Options].Remote names. The error names the task or file
 // that failed. If the job's code returned an error and the job ran in this process,
-// errors.Is and errors.As find that error; from a cluster only its text returns.
+// errors.Is and errors.As find that error. From a cluster its text returns, and its code if
+// it has a method ErrorCode() string: errors.Is compares codes, or else texts.
 // Cancelling ctx kills the job and removes its output. The result is
 // not nil once the job has been submitted, even if it failed.
 func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
@@ -61,7 +62,11 @@ func newPlanner(ctx context.Context, o *Options) (*planner, error) {
 		return nil, err
 	}
 	if o.Remote != nil {
-		target, err := o.Remote.Connect(ctx, set.Schemes, o.outages())
+		r, ok := o.Remote.Connector().(feature.Remote)
+		if !ok {
+			return nil, errors.New("the field Options.Remote is no cluster of package mapreduce/remote")
+		}
+		target, err := r.Connect(ctx, set.Schemes, o.outages())
 		return &planner{target, set.Schemes}, err
 	}
 	c, err := o.Cluster.start(o.Compress, set)

@@ -100,7 +100,7 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output, Overwrite: o.Overwrite,
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,
 		MaxAttempts: o.MaxAttempts, SlowStart: o.SlowStart, User: o.User, Pool: o.Pool, Priority: priority,
-		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.Progress,
+		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.progress(),
 	}
 	if o.Format != "" || len(o.Columns) > 0 {
 		rows, err := o.rows()

@@ -105,7 +105,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
 	switch {
 	case err != nil:
-		d.Error, d.LogTail, d.Cause = err.Error(), logTail(err), causeOf(err)
+		d.Error, d.LogTail, d.Cause = engine.ErrorText(err), logTail(err), causeOf(err)
 	default:
 		d.Ok = true
 		if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {

@@ -46,8 +46,20 @@ type Result struct {
 	Model   sim.ModelConfig
 	// Fitted are the errors on the jobs that the fit used, HeldOut on the others.
 	Fitted, HeldOut Error
+	// Equals are fits with other numbers of nodes that explain the trace as well: their errors on
+	// the jobs that the fit used are within sameScore of the best. It is empty with Config.KeepNodes.
+	Equals []Fitting
+	// NodesKnown says that the trace tells the number of nodes: Equals has none that is more
+	// than a quarter away. It is false with Config.KeepNodes.
+	NodesKnown bool
 	// Runs is the number of simulations.
 	Runs int
+}
+
+// Fitting is a cluster that was tried, with its overheads of set-up and clean-up each.
+type Fitting struct {
+	Nodes, Maps, Reduces int
+	Overhead             time.Duration
 }
 
 // Error summarizes relative errors of response times.
@@ -66,6 +78,16 @@ const heldOut = 0.3
 
 // leastJobs is the least number of recorded jobs in each part of the trace.
 const leastJobs = 3
+
+// sameScore is the difference of scores that two clusters must have for the trace to tell them
+// apart. A score is a sum of two relative errors.
+const sameScore = 0.02
+
+// mostApart is the largest factor between the numbers of nodes that are compared.
+const mostApart = 4
+
+// farNodes is the factor between two numbers of nodes that count as different.
+const farNodes = 1.25
 
 // maxPasses bounds how often the fit goes through the parameters.
 const maxPasses = 4
@@ -109,7 +131,14 @@ func Fit(c Config) (*Result, error) {
 	if math.IsInf(f.least, 1) {
 		return nil, fmt.Errorf("the trace runs on none of the clusters that were tried: %w", f.failed)
 	}
-	r := &Result{Cluster: f.best.cluster, Model: f.best.model, Runs: f.runs + 1}
+	var equals []Fitting
+	if !c.KeepNodes {
+		if equals, err = f.compareNodes(); err != nil {
+			return nil, err
+		}
+	}
+	r := &Result{Cluster: f.best.cluster, Model: f.best.model, Equals: equals, Runs: f.runs + 1}
+	r.NodesKnown = !c.KeepNodes && nodesKnown(f.best.cluster.Groups[0].Count, equals)
 	errs, err := f.run(f.best, len(c.Jobs))
 	if err != nil {
 		return nil, err
@@ -179,6 +208,72 @@ func (f *fit) pass() error {
 		}
 	}
 	return nil
+}
+
+// nodesKnown reports whether all fits that are as good have about n nodes.
+func nodesKnown(n int, equals []Fitting) bool {
+	return !slices.ContainsFunc(equals, func(x Fitting) bool {
+		return max(float64(n)/float64(x.Nodes), float64(x.Nodes)/float64(n)) > farNodes
+	})
+}
+
+// compareNodes refines the number of nodes and returns the fits with other numbers that are as
+// good. A number of nodes is compared with the slots of which the cluster has about as
+// many in all, because more nodes with fewer slots each explain the waits as well.
+func (f *fit) compareNodes() ([]Fitting, error) {
+	g := f.best.cluster.Groups[0]
+	maps, reduces := g.Count*g.MapSlots, g.Count*g.ReduceSlots
+	type tried struct {
+		candidate
+		score float64
+	}
+	var all []tried
+	var counts []int
+	for _, n := range nodeCounts {
+		if n*mostApart >= g.Count && n <= g.Count*mostApart {
+			counts = append(counts, n)
+		}
+	}
+	for n := max(1, g.Count*3/4); n <= g.Count*5/4; n += max(1, g.Count/8) {
+		counts = append(counts, n)
+	}
+	slices.Sort(counts)
+	for _, n := range slices.Compact(counts) {
+		perMap, perReduce := slotsOf(maps, n), slotsOf(reduces, n)
+		for _, x := range [...]struct{ maps, reduces int }{{perMap, perReduce}, {g.MapSlots, g.ReduceSlots}} {
+			if x.maps > slotCounts[len(slotCounts)-1] || x.reduces > slotCounts[len(slotCounts)-1] {
+				continue
+			}
+			y := f.best.with(func(g *workload.NodeGroup) { g.Count, g.MapSlots, g.ReduceSlots = n, x.maps, x.reduces })
+			score, err := f.score(y)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, tried{y, score})
+		}
+	}
+	for _, x := range all {
+		if x.score < f.least {
+			f.best, f.least = x.candidate, x.score
+		}
+	}
+	var equals []Fitting
+	for _, x := range all {
+		g := x.cluster.Groups[0]
+		y := Fitting{g.Count, g.MapSlots, g.ReduceSlots, x.model.Overheads.Setup}
+		if x.score <= f.least+sameScore && g.Count != f.best.cluster.Groups[0].Count && !slices.Contains(equals, y) {
+			equals = append(equals, y)
+		}
+	}
+	return equals, nil
+}
+
+// slotsOf returns the slots of each of n nodes that have about as many in all.
+func slotsOf(all, n int) int {
+	if all == 0 {
+		return 0
+	}
+	return max(1, (all+n/2)/n)
 }
 
 // try keeps a candidate if it is the best one so far.

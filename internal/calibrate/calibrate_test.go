@@ -79,6 +79,31 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Other numbers of nodes with about as many slots in all explain a trace as well as the true
+// cluster, and the result says so. Clusters with half or twice the slots do not.
+func TestNodesCannotBeTold(t *testing.T) {
+	jobs, was := trace(t, cluster(12, 2, 1), sim.ModelConfig{})
+	jobs, was = jobs[:30], was[:30]
+	f := &fit{c: Config{Jobs: jobs, Recorded: was, Policy: fifo, Seed: 1}, cut: len(jobs), best: candidate{cluster: cluster(12, 2, 1)}}
+	var err error
+	if f.least, err = f.score(f.best); err != nil {
+		t.Fatal(err)
+	}
+	equals, err := f.compareNodes()
+	if err != nil || nodesKnown(f.best.cluster.Groups[0].Count, equals) {
+		t.Fatalf("%v, known with %+v", err, equals)
+	}
+	for _, x := range equals {
+		if all := x.Nodes * x.Maps; all < 18 || all > 30 {
+			t.Errorf("%+v is as good as 12 nodes of 2 map slots", x)
+		}
+	}
+	t.Logf("%d simulations; as good: %+v", f.runs, equals)
+	if !nodesKnown(12, nil) || !nodesKnown(12, []Fitting{{Nodes: 10}, {Nodes: 15}}) || nodesKnown(12, []Fitting{{Nodes: 8}}) || nodesKnown(12, []Fitting{{Nodes: 20}}) {
+		t.Error("a number of nodes is known if all others are within a quarter")
+	}
+}
+
 func TestFitErrors(t *testing.T) {
 	jobs, was := trace(t, cluster(5, 6, 2), sim.ModelConfig{})
 	stop := errors.New("stopped")

@@ -4,8 +4,8 @@
 //
 //	the worker's own group        delegated: systemd Delegate=yes, or a container
 //	├── slotwise-worker           the worker itself
-//	├── slotwise-ID-j1_m_0_0      an attempt and all processes that it starts
-//	└── slotwise-ID-j1_m_1_0
+//	├── slotwise-ID-j1_m_0_0.1    the process that was started for an attempt, and its descendants
+//	└── slotwise-ID-j1_m_1_0.2
 //
 // ID is the origin of the worker's directory, so several workers can share a group. A
 // group that has processes cannot give controllers to groups below it. Therefore Open

@@ -49,6 +49,27 @@ func (e *UserError) Error() string { return e.Err.Error() }
 // Unwrap returns the code's error.
 func (e *UserError) Unwrap() error { return e.Err }
 
+// ErrorText returns the text of an attempt's error, for another process. The code of an
+// error of the job's program, if it has one, follows as (code X).
+func ErrorText(err error) string {
+	text := err.Error()
+	if c, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); ok {
+		text += CodeMark(c.ErrorCode())
+	}
+	return text
+}
+
+// CodeMark returns the mark of an error's code in a text, "" for an empty code.
+func CodeMark(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " (code " + code + ")"
+}
+
 // CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
 // storage: another node can help at once.
 func CauseOf(err error) job.Cause {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -41,6 +42,28 @@ type Feature struct {
 	// their tasks.
 	Cluster *Cluster
 }
+
+// FeatureName implements mapreduce.Feature. It returns what the feature adds.
+func (f Feature) FeatureName() string {
+	switch {
+	case f.Scheme != "":
+		return f.Scheme + " storage"
+	case f.Codecs != nil:
+		return "compression"
+	case f.Formats != nil:
+		return "formats"
+	case f.NewLoadMeter != nil:
+		return "load measurement"
+	case f.Cluster != nil:
+		return "cluster client"
+	}
+	return "observer"
+}
+
+// CompileJob translates a job, a *mapreduce.Job, for the engine. files is a
+// *mapreduce.Files. Package mapreduce sets the function, because its own exported names must
+// not mention types of internal packages.
+var CompileJob func(ctx context.Context, j, files any) (*engine.Program, error)
 
 // Cluster is the client side and the worker side of running jobs on a cluster.
 type Cluster struct {
@@ -95,10 +118,14 @@ type Set struct {
 }
 
 // Combine adds up features and enables their codecs. Two features with the same
-// purpose are an error.
-func Combine(all []Feature) (*Set, error) {
+// purpose are an error, and so is a value that is no Feature.
+func Combine[F interface{ FeatureName() string }](all []F) (*Set, error) {
 	s := &Set{}
-	for _, f := range all {
+	for _, named := range all {
+		f, ok := any(named).(Feature)
+		if !ok {
+			return nil, fmt.Errorf("the feature %v is not of a package of slotwise", any(named))
+		}
 		if f.Scheme != "" {
 			more, err := s.Schemes.With(f.Scheme, f.Driver)
 			if err != nil {

@@ -78,19 +78,19 @@ func wordCount() *mapreduce.Job {
 }
 
 func TestCombine(t *testing.T) {
-	none, err := feature.Combine(nil)
+	none, err := feature.Combine[mapreduce.Feature](nil)
 	if err != nil || none.Schemes != nil || none.Cluster != nil || none.NewLoadMeter != nil {
 		t.Errorf("no features give %+v, %v", none, err)
 	}
-	set, err := feature.Combine([]feature.Feature{hdfs.Storage(), remote.Client()})
+	set, err := feature.Combine([]mapreduce.Feature{hdfs.Storage(), remote.Client()})
 	if err != nil || set.Cluster == nil || len(set.Schemes.Names()) != 2 {
 		t.Errorf("two features give %+v, %v", set, err)
 	}
-	for want, twice := range map[string]feature.Feature{
+	for want, twice := range map[string]mapreduce.Feature{
 		`scheme "hdfs" is added twice`:   hdfs.Storage(),
 		"remote.Client() is given twice": remote.Client(),
 	} {
-		if _, err := feature.Combine([]feature.Feature{twice, twice}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := feature.Combine([]mapreduce.Feature{twice, twice}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // asides collects the reports of a store.
@@ -27,12 +29,11 @@ func (a *asides) add(path string, err error) {
 func written(t *testing.T, dir string, n int) (path string) {
 	t.Helper()
 	s := open(t, dir, Limits{})
+	var list []*slotwisev1.HistoryJob
 	for i := 1; i <= n; i++ {
-		if err := s.Put(ended(i, "ann")); err != nil {
-			t.Fatal(err)
-		}
+		list = append(list, ended(i, "ann"))
 	}
-	if err := s.Close(); err != nil {
+	if err := errors.Join(s.Put(list...), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, subdir, FileName)
@@ -383,5 +384,98 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := s.Get("j1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestDamageWhileTrimming damages the table from which Open removes old entries: Open begins
+// an empty database.
+func TestDamageWhileTrimming(t *testing.T) {
+	dir := t.TempDir()
+	path := written(t, dir, 100)
+	s := open(t, dir, Limits{})
+	var page, size int64
+	if err := errors.Join(s.db.QueryRow("SELECT rootpage FROM sqlite_master WHERE name = 'records'").Scan(&page), s.db.QueryRow("PRAGMA page_size").Scan(&size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, path, (page-1)*size, bytes.Repeat([]byte{0xa5}, int(size)))
+	var got asides
+	s, err := Open(dir, Limits{Entries: 10}, got.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n, err := s.Count(t.Context(), Query{}); n != 0 || err != nil || len(got.paths) != 1 {
+		t.Errorf("%d entries, %v, reports %v", n, err, got.errs)
+	}
+}
+
+// TestOpenAtOnce opens a new history several times at once.
+func TestOpenAtOnce(t *testing.T) {
+	for range 5 {
+		dir := t.TempDir()
+		var all sync.WaitGroup
+		for n := range 6 {
+			all.Go(func() {
+				s, err := Open(dir, Limits{}, func(string, error) { t.Error("a new database is damaged") })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := errors.Join(s.Put(ended(n+1, "ann")), s.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n, err := open(t, dir, Limits{}).Count(t.Context(), Query{}); n != 6 || err != nil {
+			t.Errorf("%d entries, %v", n, err)
+		}
+	}
+}
+
+// TestLock locks a history twice.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(dir); !errors.Is(err, ErrInUse) {
+		t.Errorf("the second lock: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+// TestSnapshotIsPrivate copies a history: only its owner can read the copy.
+func TestSnapshotIsPrivate(t *testing.T) {
+	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	written(t, dir, 3)
+	for range 2 {
+		if err := Snapshot(dir, to); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(to); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the copy: %v, %v", info.Mode(), err)
+		}
+		if err := os.Remove(to); err != nil {
+			t.Fatal(err)
+		}
+		open(t, dir, Limits{}) // then the copy is made beside a writer
+	}
+	if err := os.WriteFile(to, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Snapshot(dir, to); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a copy over a file: %v", err)
 	}
 }

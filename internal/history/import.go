@@ -153,9 +153,9 @@ func isDir(path string) bool {
 // It is opened as a file that does not change, so that SQLite creates no files beside it.
 func openRead(path string) (*Store, error) {
 	s := &Store{path: path}
-	mode := "ro"
-	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		mode = "immutable"
+	mode := "immutable"
+	if hasLog(path) {
+		mode = "ro"
 	}
 	if err := s.open(mode); err != nil {
 		return nil, err
@@ -206,22 +206,52 @@ func fillTemp(temp, dir string, copyDB bool) (*Store, error) {
 }
 
 // Snapshot copies the state of the database below a master's directory at one moment to a
-// new file, and verifies the copy. The master may be running. The error wraps fs.ErrNotExist if there
-// is no database.
+// new file, and verifies the copy. The master may be running. Only the owner can read the
+// copy. The error wraps fs.ErrNotExist if there is no database.
 func Snapshot(dir, to string) error {
 	path := filepath.Join(dir, subdir, FileName)
-	if _, err := os.Stat(path); err != nil {
-		return err
+	for {
+		quiet, err := copyDatabase(path, to)
+		if err != nil {
+			return err
+		}
+		// A database without a write-ahead log was read without locks. If there is a log by
+		// now, a writer may have changed the database meanwhile.
+		if !quiet || !hasLog(path) {
+			return verify(to)
+		}
+		if err := os.Remove(to); err != nil {
+			return err
+		}
 	}
+}
+
+// copyDatabase copies a database to a new file. quiet says that it was opened as a file that
+// does not change.
+func copyDatabase(path, to string) (quiet bool, err error) {
+	if _, err := os.Stat(path); err != nil {
+		return false, err
+	}
+	quiet = !hasLog(path)
 	s, err := openRead(path)
 	if err != nil {
-		return err
+		return quiet, err
 	}
-	_, err = s.db.Exec("VACUUM INTO ?", to)
-	if err == nil {
-		err = verify(to)
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite takes an empty file
+	if err != nil {
+		return quiet, errors.Join(err, s.Close())
 	}
-	return errors.Join(s.named(err), s.Close())
+	if err = f.Close(); err == nil {
+		_, err = s.db.Exec("VACUUM INTO ?", to)
+	}
+	return quiet, errors.Join(s.named(err), s.Close())
+}
+
+// hasLog reports whether a database has a write-ahead log: a writer has it open, or was
+// killed.
+func hasLog(path string) bool {
+	_, err := os.Stat(path + "-wal")
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // verify checks the structure of a database and the checksum of each value.

@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -77,6 +78,7 @@ const FileName = "history.db"
 // Other names below a master's directory.
 const (
 	subdir    = "history"
+	lockName  = "lock"   // of the file that Lock locks
 	oldChains = "chains" // where earlier versions kept the ended chains
 )
 
@@ -121,16 +123,41 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 	}
 	s := &Store{path: filepath.Join(inside, FileName), limits: limits, report: report}
 	err := s.openFile()
-	if isDamage(err) {
-		err = s.setAside(err)
-	}
 	if err == nil {
 		err = s.fill(dir)
+	}
+	if isDamage(err) {
+		if err = s.setAside(err); err == nil {
+			err = s.fill(dir)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the history: %w", err), s.Close())
 	}
 	return s, nil
+}
+
+// ErrInUse is wrapped by the error of Lock.
+var ErrInUse = errors.New("another process adds jobs to this history")
+
+// Lock reserves the history in dir for one process that numbers its own jobs, until it
+// closes the result or ends. A master needs no Lock: its journal is locked.
+func Lock(dir string) (io.Closer, error) {
+	inside := filepath.Join(dir, subdir)
+	if err := durable.MkdirAll(durable.OS(), inside, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := durable.OS().OpenFile(filepath.Join(inside, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Lock(false); err != nil {
+		if errors.Is(err, durable.ErrLocked) {
+			err = fmt.Errorf("%s: %w", dir, ErrInUse)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // openFile opens the database for writing and creates it if necessary. The caller holds

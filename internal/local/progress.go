@@ -31,8 +31,9 @@ type Progress struct {
 }
 
 // Expected is a forecast of a job's end by the master. The zero value means that there is
-// none, as in runs in one process.
-type Expected struct {
+// none, as in runs in one process. Expected is an unnamed type, because Go converts Progress
+// to mapreduce.Progress only if the types of all their fields are identical.
+type Expected = struct {
 	Known bool
 	// Left is the median of the time until the end, Early and Late its 10th and 90th
 	// percentiles.

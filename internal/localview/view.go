@@ -26,6 +26,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/webui"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // View observes the clusters that a program starts one after another. Its methods may be
@@ -293,6 +294,19 @@ func (v *View) Policy(context.Context) (*webui.Policy, error) {
 		return nil, errEnded
 	}
 	return webui.DescribePolicy(known, name, set), nil
+}
+
+// Inspect implements webui.Source.
+func (v *View) Inspect(context.Context) (name string, in sched.Insight, err error) {
+	v.mu.Lock()
+	c := v.mu.cluster
+	v.mu.Unlock()
+	if c == nil {
+		return "", in, errEnded
+	}
+	name, _, _ = c.Installed()
+	err = v.inspect(func(t *tracker.Tracker, _ protocol.Describer, now time.Duration) { in = sched.Inspect(t.Policy(), now) })
+	return name, in, err
 }
 
 // History implements webui.Source. Without a store it lists the jobs of this run that have

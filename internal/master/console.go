@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/webui"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // consoleSource is what the web console shows of a master. It goes through the same
@@ -163,11 +164,24 @@ func (s consoleSource) Policy(ctx context.Context) (*webui.Policy, error) {
 	return p, nil
 }
 
+// Inspect implements webui.Source.
+func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, error) {
+	type state struct {
+		name string
+		in   sched.Insight
+	}
+	x, err := query(ctx, s.m, func() (state, error) {
+		name, _ := s.m.core.Policy()
+		return state{name, sched.Inspect(s.m.core.Tracker().Policy(), s.m.core.Tracker().Now())}, nil
+	})
+	return x.name, x.in, err
+}
+
 // History implements webui.Source.
 func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, error) {
 	out, err := webui.ListPast(ctx, s.m.history, q)
 	if err != nil {
-		s.m.log.Error("the history cannot be read completely", "error", err)
+		s.m.historyUnread(err)
 		out.Note = "A part of the history cannot be read; the master's log says which."
 	}
 	s.m.shownJobs(identity(ctx), out.List)
@@ -215,4 +229,9 @@ func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
 func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
 	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})
 	return err
+}
+
+// Preview implements webui.Actor.
+func (a consoleActor) Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error) {
+	return a.c.WhatIf(ctx, &slotwisev1.WhatIfRequest{Policy: name, Set: set})
 }

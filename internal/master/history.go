@@ -55,7 +55,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	}
 	jobs, err := c.m.history.List(ctx, q)
 	if err != nil {
-		c.m.log.Error("the history cannot be read completely", "error", err)
+		c.m.historyUnread(err)
 	}
 	resp := &slotwisev1.HistoryResponse{}
 	page := protocol.Page{}
@@ -95,10 +95,18 @@ func pastLimit(n int32) int {
 // writeHistory stores an ended job or chain in the background. While the history cannot take
 // it, writeHistory retries with growing pauses until the master ends. It reports the first
 // failure and the end of the retries. The core's limits bound the entries that wait here.
+// One entry is written at a time. The others wait without a lock, so that the master ends
+// soon even if another process has locked the database.
 func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) protocol.Message) {
 	m.background.Go(func() {
 		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			select {
+			case m.historyTurn <- struct{}{}:
+			case <-m.ctx.Done():
+				return
+			}
 			err := m.history.Put(entry)
+			<-m.historyTurn
 			if errors.Is(err, history.ErrRefused) {
 				m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)
 				err = nil
@@ -118,6 +126,14 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 			}
 		}
 	})
+}
+
+// historyUnread logs that an answer lacks jobs of the history. Every request may meet the same
+// damage, so the lines are limited.
+func (m *Master) historyUnread(err error) {
+	if skipped, ok := m.unread.Allow(time.Now()); ok {
+		m.log.Error("the history cannot be read completely", "error", err, "lines_left_out", skipped)
+	}
 }
 
 // historyDamaged is the history's history.Report.
@@ -158,7 +174,7 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 	for _, kind := range []history.Kind{history.Jobs, history.Chains} {
 		old, err := m.history.List(ctx, history.Query{Kind: kind, User: r.User, Pool: r.Pool, Limit: max(0, m.cfg.KeepEnded)})
 		if err != nil {
-			m.log.Error("the history cannot be read completely", "error", err)
+			m.historyUnread(err)
 		}
 		for _, h := range old {
 			if at := protocol.ListPosition(h.Job.Id); at > after && at <= until {

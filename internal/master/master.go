@@ -35,6 +35,7 @@ import (
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/loglimit"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/webui"
@@ -55,19 +56,22 @@ type Master struct {
 	background sync.WaitGroup
 	start      time.Time
 	history    *history.Store
-	stats      *stats
-	forecasts  *forecaster
-	ui         *webui.Server
-	hadoop     *hadoopconf.Files
-	roots      *roots.Rules // which files jobs may name
-	coreConfig protocol.Config
-	workerKey  []byte       // derives the keys of sessions; nil without authentication
-	logStreams atomic.Int32 // logs that are being streamed
-	rates      submitRates
-	drivers    driverTokens
-	lastCall   atomic.Uint64
-	closing    sync.Once
-	closed     error
+	// historyTurn has room for the one entry that is being written to the history.
+	historyTurn chan struct{}
+	unread      loglimit.Limit // of historyUnread
+	stats       *stats
+	forecasts   *forecaster
+	ui          *webui.Server
+	hadoop      *hadoopconf.Files
+	roots       *roots.Rules // which files jobs may name
+	coreConfig  protocol.Config
+	workerKey   []byte       // derives the keys of sessions; nil without authentication
+	logStreams  atomic.Int32 // logs that are being streamed
+	rates       submitRates
+	drivers     driverTokens
+	lastCall    atomic.Uint64
+	closing     sync.Once
+	closed      error
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
@@ -105,6 +109,7 @@ func Open(cfg Config) (*Master, error) {
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
+		historyTurn: make(chan struct{}, 1),
 	}
 	if cfg.Authenticates {
 		m.workerKey = make([]byte, 32)

@@ -18,7 +18,10 @@ import (
 
 const (
 	whatIfTime = 30 * time.Second // for one question
-	mostWhatIf = 1000             // changes of a kind in one question
+	// whatIfEnough is the time after which leastPairs futures of each side are an answer.
+	whatIfEnough = 6 * time.Second
+	leastPairs   = 5
+	mostWhatIf   = 1000 // changes of a kind in one question
 	// whatIfTasks is the number of tasks that the submitted jobs of one question may have
 	// together. Each costs some hundred bytes in every simulated future.
 	whatIfTasks = 200_000
@@ -63,10 +66,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	}
 	cfg := m.forecastConfig(basis)
 	cfg.Stop = func() error { return context.Cause(ctx) }
-	now, err := forecast.NewRun(cfg, state).Forecast()
-	if err != nil {
-		return nil, rpcError(err)
-	}
+	asIs := forecast.NewRun(cfg, state)
 	if r.Policy != "" {
 		cfg.PolicyName = r.Policy
 		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set, nil) }
@@ -74,13 +74,32 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
 	}
-	then, err := forecast.NewRun(cfg, changed).Forecast()
+	now, then, err := inPairs(asIs, forecast.NewRun(cfg, changed))
 	if err != nil {
 		return nil, rpcError(err)
 	}
 	resp := m.compare(state, changed, now, then, basis.Epoch)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil
+}
+
+// inPairs simulates the futures of two runs in turn, so that both have as many when
+// whatIfEnough is over.
+func inPairs(a, b *forecast.Run) (*forecast.Forecast, *forecast.Forecast, error) {
+	began := time.Now()
+	for done := 1; ; done++ {
+		moreA, err := a.Next()
+		if err != nil {
+			return nil, nil, err
+		}
+		moreB, err := b.Next()
+		if err != nil {
+			return nil, nil, err
+		}
+		if !moreA && !moreB || done >= leastPairs && time.Since(began) > whatIfEnough {
+			return a.Result(), b.Result(), nil
+		}
+	}
 }
 
 // compare makes the rows of a what-if answer.

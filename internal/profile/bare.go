@@ -36,7 +36,7 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 	if err != nil {
 		return nil, err
 	}
-	p, err := j.Compile(ctx, files)
+	p, err := feature.CompileJob(ctx, j, files)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	if err != nil {
 		return err
 	}
-	if spec.Program, err = j.Compile(ctx, files); err != nil {
+	if spec.Program, err = feature.CompileJob(ctx, j, files); err != nil {
 		return err
 	}
 	count := &tally{}

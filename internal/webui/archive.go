@@ -14,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Archive is the source of a console for a history whose master need not run. It changes
@@ -74,6 +75,11 @@ func (a *Archive) Attempts(_ context.Context, id string) ([]Attempt, []*slotwise
 // Nodes implements Source.
 func (a *Archive) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []Attempt, error) {
 	return nil, nil, errOnlyHistory
+}
+
+// Inspect implements Source.
+func (a *Archive) Inspect(context.Context) (string, sched.Insight, error) {
+	return "", sched.Insight{}, errOnlyHistory
 }
 
 // Policy implements Source.

@@ -122,26 +122,30 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	}
 	p.add(&section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts}, &section{ID: "params", Title: "Parameters", Table: params})
 	now := time.Now()
+	if s.actor != nil && pol.MayChange {
+		change := s.policyChange(r, pol, now)
+		if len(change) > 1 { // a preview, which must not be calculated again and again
+			p.Live = false
+			p.Sections = slices.Insert(p.Sections, 0, change[0])
+		}
+		p.add(change[len(change)-1])
+	}
+	_, in, err := s.source.Inspect(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	p.Sections = append(p.Sections, s.insightSections(r, in, now)...)
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
 		kind := useChart(list, byPool(list), "Slots in use by pool", now, ranges[0].span)
-		p.add(&section{ID: "pools", Title: "What it does: slots in use by pool, last " + ranges[0].name, Chart: kind})
-	}
-	if s.actor != nil && pol.MayChange {
-		p.add(&section{ID: "actions", Title: "Change", Forms: []form{{Summary: "Install another policy", Action: "/ui/policy", Button: "Install", Danger: true,
-			Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
-			Fields: []field{{Name: "name", Label: "Policy", Value: pol.Name, Options: pol.Known}, {Name: "set", Label: "Parameters, as name=value with spaces between", Value: ""}}}}})
+		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Chart: kind})
 	}
 	return p, nil
 }
 
 func (s *Server) setPolicy(r *http.Request) (string, error) {
-	set := map[string]string{}
-	for _, word := range strings.Fields(r.PostForm.Get("set")) {
-		name, value, ok := strings.Cut(word, "=")
-		if !ok {
-			return "", connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("parameter %q: write name=value", cut(word, 80)))
-		}
-		set[name] = value
+	set, err := assignments(r.PostForm.Get("set"))
+	if err != nil {
+		return "", err
 	}
 	return "/ui/policy?done=policy", s.actor.SetPolicy(r.Context(), r.PostForm.Get("name"), set)
 }

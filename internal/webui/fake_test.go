@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // fake is a source and an actor in memory.
@@ -85,6 +86,12 @@ func (f *fake) Policy(ctx context.Context) (*Policy, error) {
 		Parts: []Part{{Role: "order", Name: "fifo", Summary: "first come", Params: []Param{{"x", "1", "2", "a number"}}}}}, nil
 }
 
+func (f *fake) Inspect(context.Context) (string, sched.Insight, error) {
+	t := sched.InsightTable{Name: "pools", Help: "by pool", Columns: []sched.Measure{{Name: "pool"}, {Name: "deficit", Unit: "slots", Help: "missing", Chart: "deficits"}}}
+	t.Add(sched.Text(f.nodes[0].Name), sched.Number(-2))
+	return "fifo", sched.Insight{Figures: []sched.Figure{{Measure: sched.Measure{Name: "map slots", Unit: "slots", Help: "s_m", Chart: "slots by kind"}, Datum: sched.Number(3)}}, Tables: []sched.InsightTable{t}}, nil
+}
+
 func (f *fake) History(ctx context.Context, q Query) (Jobs, error) { return f.Jobs(ctx, q) }
 
 func (f *fake) Log(ctx context.Context, attempt string, _ bool, w io.Writer) error {
@@ -120,4 +127,18 @@ func (f *fake) Drain(ctx context.Context, node string, undo bool) error {
 
 func (f *fake) SetPolicy(ctx context.Context, name string, set map[string]string) error {
 	return f.may(ctx, "policy", name, fmt.Sprint(set))
+}
+
+func (f *fake) Preview(_ context.Context, name string, _ map[string]string) (*slotwisev1.WhatIfResponse, error) {
+	switch name {
+	case "nosuch":
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("no policy nosuch"))
+	case "slow":
+		return nil, connect.NewError(connect.CodeDeadlineExceeded, errors.New("it took too long"))
+	}
+	end := func(ms int64) *slotwisev1.JobForecast {
+		return &slotwisev1.JobForecast{Known: true, EndMs: ms, EarlyMs: ms, LateMs: ms}
+	}
+	return &slotwisev1.WhatIfResponse{Futures: 32, Policy: name, Assumptions: []string{"no node joins"}, Jobs: []*slotwisev1.WhatIfRow{
+		{Job: "j1", Name: f.nodes[0].Name, Now: end(9_000_000), Then: end(9_000_100)}, {Job: "j2", Name: f.nodes[0].Name, Now: end(9_000_000), Then: end(8_940_000)}}}, nil
 }

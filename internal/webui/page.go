@@ -45,8 +45,12 @@ type section struct {
 	Forms     []form
 	Tiles     []tile
 	Text      *text
+	Image     *image
 	Links     []link
 }
+
+// image is a figure that the console serves from a file.
+type image struct{ Src, Alt string }
 
 // fact is a named value.
 type fact struct {
@@ -76,6 +80,7 @@ type field struct {
 // form is an action. It is closed until the user opens it.
 type form struct {
 	Summary, Action, Button, Note string
+	Method                        string // "" is post
 	Fields                        []field
 	Danger, Open                  bool
 }

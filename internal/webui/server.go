@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,13 +71,16 @@ type Server struct {
 	source  Source
 	actor   Actor
 	version string
-	past    bool // there is no cluster, only its history
+	past    bool // there is no cluster, only its history or results of simulations
+	results bool
 	samples samples
-	cache   attemptCache
-	streams atomic.Int32
-	mux     *http.ServeMux
-	check   *http.CrossOriginProtection
-	ctx     context.Context
+	// insights records the inner state of the installed policy.
+	insights insights
+	cache    attemptCache
+	streams  atomic.Int32
+	mux      *http.ServeMux
+	check    *http.CrossOriginProtection
+	ctx      context.Context
 }
 
 // New returns the console of a source. The streams to browsers end with ctx. actor may be
@@ -85,8 +89,12 @@ type Server struct {
 func New(ctx context.Context, source Source, actor Actor, version string) *Server {
 	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
-	if _, s.past = source.(*Archive); s.past {
-		start = s.history
+	switch x := source.(type) {
+	case *Archive:
+		s.past, start = true, s.history
+	case *Results:
+		s.past, s.results, start = true, true, x.comparison
+		s.mux.HandleFunc("GET /ui/figures/{name}", x.figure)
 	}
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
 		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
@@ -112,8 +120,14 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	return s
 }
 
-// Follow samples the use of slots until the console's context ends.
-func (s *Server) Follow() { s.samples.follow(s.ctx, s.source) }
+// Follow samples the use of slots and the policy's inner state until the console's context
+// ends.
+func (s *Server) Follow() {
+	var inner sync.WaitGroup
+	inner.Go(func() { s.insights.follow(s.ctx, s.source) })
+	s.samples.follow(s.ctx, s.source)
+	inner.Wait()
+}
 
 // policyHeader lets pages use nothing but the console's own files.
 const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -218,7 +232,12 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
 	if who.Role != "" {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
-			if s.past && l.Text != "History" {
+			switch {
+			case s.results && l.Text == "Overview":
+				l.Text = "Comparison"
+			case s.results && l.Text == "History":
+				l.Text = "Jobs"
+			case s.past && l.Text != "History":
 				continue
 			}
 			l.Current = r.URL.Path == l.Href

@@ -14,6 +14,9 @@
 //	server.go    paths, headers, formats, errors
 //	page.go      sections, tables and their CSV and JSON
 //	samples.go   slots in use over time
+//	insight.go   the policy's inner state over time, and what another policy would change
+//	archive.go   a history whose master does not run
+//	results.go   results of simulations
 //	cache.go     copies of the attempts of large jobs
 //	chart.go     charts as SVG
 //	timeline.go  attempts in lanes
@@ -24,6 +27,7 @@ import (
 	"io"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Source provides the data of the pages. Its errors carry the codes of package connect; a text of
@@ -43,6 +47,9 @@ type Source interface {
 	Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []Attempt, error)
 	// Policy returns the installed policy.
 	Policy(ctx context.Context) (*Policy, error)
+	// Inspect returns the name of the installed policy and its inner state. The console
+	// also calls it without an identity, every few seconds.
+	Inspect(ctx context.Context) (string, sched.Insight, error)
 	// History returns ended jobs, newest first.
 	History(ctx context.Context, q Query) (Jobs, error)
 	// Log copies what an attempt has printed; with follow until the attempt ends.
@@ -56,6 +63,8 @@ type Actor interface {
 	Move(ctx context.Context, id, pool string) error
 	Drain(ctx context.Context, node string, undo bool) error
 	SetPolicy(ctx context.Context, name string, set map[string]string) error
+	// Preview forecasts the jobs' ends under another policy and changes nothing.
+	Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error)
 }
 
 // Use counts slots and jobs at one moment.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type process struct {
 	// Worker.mu guards the fields below.
 
 	child *child // nil until the child process has started
+	begun bool   // false while a child that was idle before has not begun the attempt
 	// limits and owner are set before child is.
 	limits limits
 	owner  *account // as whom the child runs; nil is the worker's user
@@ -207,22 +209,23 @@ func (w *Worker) isRunning(name string) bool {
 	return err == nil && w.mu.agent.IsRunning(id)
 }
 
-// watchProcesses measures the memory of attempts and drivers, stops one that uses more
-// than its limit unless a control group limits it, and kills orphans of attempts that
-// have ended.
+// watchProcesses measures the memory of attempts, drivers and idle processes, stops one that
+// uses more than its limit unless a control group limits it, and kills orphans of attempts
+// that have ended.
 func (w *Worker) watchProcesses() {
 	w.mu.Lock()
 	type measured struct {
 		*process
 		child     *child
 		cpuBefore int64
+		begun     bool
 	}
 	var live []measured
 	var drivers []*driverProcess
 	//house:sorted each attempt is measured for itself
 	for _, p := range w.mu.processes {
 		if p.child != nil {
-			live = append(live, measured{p, p.child, p.cpuBefore})
+			live = append(live, measured{p, p.child, p.cpuBefore, p.begun})
 		}
 	}
 	//house:sorted each driver is measured for itself
@@ -231,13 +234,14 @@ func (w *Worker) watchProcesses() {
 			drivers = append(drivers, p)
 		}
 	}
+	idle := slices.Clone(w.mu.idle)
 	orphans := w.mu.checkOrphans
 	w.mu.checkOrphans = false
 	w.mu.Unlock()
 	if orphans {
 		w.killOrphans()
 	}
-	if len(live)+len(drivers) == 0 {
+	if len(live)+len(drivers)+len(idle) == 0 {
 		return
 	}
 	table, err := proctree.Read()
@@ -249,9 +253,16 @@ func (w *Worker) watchProcesses() {
 		w.mu.Lock()
 		w.mu.agent.Usage(p.id, memory, max(0, int64(cpu)-p.cpuBefore))
 		w.mu.Unlock()
-		if limit := p.limits.memory; p.child.group == nil && limit > 0 && memory > limit {
+		if limit := p.limits.memory; p.begun && p.child.group == nil && limit > 0 && memory > limit {
 			p.stop(&memoryError{p.limits})
 		}
+	}
+	large := slices.DeleteFunc(idle, func(c *child) bool {
+		memory, _ := table.Use(c.pid)
+		return c.group != nil || c.key.limits.memory == 0 || memory <= c.key.limits.memory
+	})
+	if len(large) > 0 { // an attempt may have taken one meanwhile
+		w.endIdle(func(c *child) bool { return slices.Contains(large, c) })
 	}
 	for _, p := range drivers {
 		if memory, _ := table.Use(p.child.pid); p.group == nil && p.limits.memory > 0 && memory > p.limits.memory {

@@ -20,7 +20,8 @@ type driverProcess struct {
 	id    agent.DriverID
 	drive *slotwisev1.Drive
 	// stop cancels the driver's context, as in process.
-	stop context.CancelCauseFunc
+	stop  context.CancelCauseFunc
+	ended chan struct{} // closed when the process has ended and its directory is removed
 	// Worker.mu guards child and log, which are nil until the child process has started.
 	child *child
 	log   *logFile
@@ -32,15 +33,20 @@ type driverProcess struct {
 // startDriver runs a driver in a goroutine and reports its end to the master.
 func (w *Worker) startDriver(id agent.DriverID, d *slotwisev1.Drive) {
 	ctx, stop := context.WithCancelCause(context.Background())
-	p := &driverProcess{id: id, drive: d, stop: stop}
+	p := &driverProcess{id: id, drive: d, stop: stop, ended: make(chan struct{})}
 	w.mu.Lock()
+	before := w.mu.drivers[id] // of a master that was replaced; it has been stopped
 	w.mu.drivers[id] = p
 	w.tasks.Add(1)
 	w.mu.Unlock()
 	go func() {
 		defer w.tasks.Done()
 		defer stop(nil)
+		if before != nil {
+			<-before.ended
+		}
 		done, err := w.runDriver(ctx, p)
+		close(p.ended)
 		w.driverEnded(p, done, err)
 	}()
 }
@@ -75,7 +81,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	if err != nil {
 		return nil, err
 	}
-	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
+	log, err := w.home.newLog(p.id.String(), w.cfg.LogSize)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +148,10 @@ func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error)
 		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
 	}
 	w.mu.Lock()
-	delete(w.mu.drivers, p.id)
-	w.mu.agent.EndDriver(p.id, state, text, tail, done.GetFinal())
+	if w.mu.drivers[p.id] == p { // else another master has given the id again
+		delete(w.mu.drivers, p.id)
+		w.mu.agent.EndDriver(p.id, state, text, tail, done.GetFinal())
+	}
 	w.mu.Unlock()
 	w.log.Info("driver ended", "chain", p.id.Chain, "try", p.id.Try, "state", outcomeWord(state), "error", text)
 	w.heartbeatNow()

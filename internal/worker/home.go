@@ -35,6 +35,7 @@ type home struct {
 	lock   durable.File
 	name   string
 	origin string
+	silent silentNames
 }
 
 // originVar is the environment variable that holds the directory's origin in all

@@ -185,7 +185,7 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(rw, "this worker has no log of "+name, http.StatusNotFound)
+		http.Error(rw, "this worker has no log of "+name+": it was removed to make room for later ones, or "+name+" printed nothing", http.StatusNotFound)
 	case err != nil:
 		w.log.Warn("serving a log", "attempt", name, "err", err)
 	}

@@ -109,7 +109,8 @@ func (w *Worker) newGroup(name string, lim limits) (*cgroup.Group, error) {
 	if w.groups == nil {
 		return nil, nil
 	}
-	g, err := w.groups.Create(name, cgroup.Limits{Memory: lim.memory, Weight: weightOfSlot * lim.width, Processes: mostProcesses * lim.width})
+	// The group of an earlier process of the same name may not be removed yet.
+	g, err := w.groups.Create(w.uniqueName(name), cgroup.Limits{Memory: lim.memory, Weight: weightOfSlot * lim.width, Processes: mostProcesses * lim.width})
 	if err != nil {
 		return nil, fmt.Errorf("the control group: %w", err)
 	}

@@ -16,13 +16,16 @@ import (
 // logFile is the bounded log of a running attempt. When the file reaches half the
 // limit it replaces the .old file and a new file begins. So at least the newest
 // half of limit bytes is always there. Positions count bytes since the attempt's
-// first output.
+// first output. An attempt that prints nothing has no file, since making one takes longer
+// than many a task.
 type logFile struct {
+	home *home
+	name string // of the attempt or driver
 	path string
 	half int64
 	mu   struct {
 		sync.Mutex
-		file    *os.File
+		file    *os.File      // nil before the first output
 		start   int64         // position of the first byte of file
 		old     int64         // position of the first byte of the .old file; start if there is none
 		end     int64         // bytes written
@@ -32,16 +35,17 @@ type logFile struct {
 	}
 }
 
-// newLog creates an attempt's log of at most limit bytes. A log of an earlier attempt
-// with the same name is removed.
-func newLog(path string, limit int64) (*logFile, error) {
-	l := &logFile{path: path, half: max(1, limit/2)}
-	_ = os.Remove(path + ".old")
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
+// newLog begins the log, of at most limit bytes, of an attempt or driver. A log of an
+// earlier one with the same name is removed.
+func (h *home) newLog(name string, limit int64) (*logFile, error) {
+	l := &logFile{home: h, name: name, path: h.logPath(name), half: max(1, limit/2)}
+	for _, path := range []string{l.path + ".old", l.path} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
-	l.mu.file, l.mu.changed = f, make(chan struct{})
+	h.silent.remove(name)
+	l.mu.changed = make(chan struct{})
 	return l, nil
 }
 
@@ -51,6 +55,9 @@ func (l *logFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(b)
+	if l.mu.file == nil && n > 0 && l.mu.err == nil && !l.mu.closed {
+		l.mu.file, l.mu.err = os.Create(l.path)
+	}
 	for len(b) > 0 && l.mu.err == nil && !l.mu.closed {
 		room := l.half - (l.mu.end - l.mu.start)
 		if room <= 0 {
@@ -90,6 +97,10 @@ func (l *logFile) Close() error {
 	}
 	l.mu.closed = true
 	close(l.mu.changed)
+	if l.mu.file == nil {
+		l.home.silent.add(l.name)
+		return nil
+	}
 	return l.mu.file.Close()
 }
 
@@ -173,8 +184,58 @@ func (l *logFile) tail(n int64) string {
 // logPath returns the path of the log of an attempt or driver.
 func (h *home) logPath(name string) string { return filepath.Join(h.logs(), name+".log") }
 
+// silentNames are the names of the latest attempts and drivers that have ended and printed
+// nothing.
+type silentNames struct {
+	mu struct {
+		sync.Mutex
+		names map[string]bool
+		ring  []string // the names in the order of their ends; "" where one was removed
+		next  int      // index of the oldest name once the ring is full
+	}
+}
+
+// mostSilent bounds silentNames.
+const mostSilent = 10000
+
+func (s *silentNames) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.names[name] {
+		return
+	}
+	if s.mu.names == nil {
+		s.mu.names = map[string]bool{}
+	}
+	s.mu.names[name] = true
+	if len(s.mu.ring) < mostSilent {
+		s.mu.ring = append(s.mu.ring, name)
+		return
+	}
+	delete(s.mu.names, s.mu.ring[s.mu.next])
+	s.mu.ring[s.mu.next] = name
+	s.mu.next = (s.mu.next + 1) % mostSilent
+}
+
+func (s *silentNames) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.names[name] {
+		return
+	}
+	delete(s.mu.names, name)
+	s.mu.ring[slices.Index(s.mu.ring, name)] = ""
+}
+
+func (s *silentNames) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.names[name]
+}
+
 // copyLog copies the log of an attempt or driver that has ended to w. It returns
-// fs.ErrNotExist if the log was never written or has been removed.
+// fs.ErrNotExist if there is no log: it has been removed, or the attempt ended long ago and
+// had printed nothing.
 func (h *home) copyLog(name string, w io.Writer) error {
 	found := false
 	for _, path := range []string{h.logPath(name) + ".old", h.logPath(name)} {
@@ -191,7 +252,7 @@ func (h *home) copyLog(name string, w io.Writer) error {
 			return err
 		}
 	}
-	if !found {
+	if !found && !h.silent.has(name) {
 		return fs.ErrNotExist
 	}
 	return nil

@@ -3,6 +3,9 @@ package worker
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +16,64 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
+// homeWithLogs returns a directory that has room for logs alone.
+func homeWithLogs(t *testing.T) *home {
+	h := &home{path: t.TempDir()}
+	if err := os.Mkdir(h.logs(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestSilentLogs verifies that attempts that print nothing leave no files and have an empty
+// log, and that a log that is gone is told apart, within the memory for the names.
+func TestSilentLogs(t *testing.T) {
+	h := homeWithLogs(t)
+	run := func(name, output string) {
+		l, err := h.newLog(name, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Write([]byte(output))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(name string) (string, error) {
+		var b strings.Builder
+		err := h.copyLog(name, &b)
+		return b.String(), err
+	}
+	run("loud", "a line\n")
+	run("turns", "first\n")
+	run("turns", "")
+	for i := range mostSilent {
+		run(fmt.Sprint("silent", i), "")
+	}
+	run("silent7", "")
+	run("silent8", "not any more\n")
+	for name, want := range map[string]string{"loud": "a line\n", "silent7": "", "silent8": "not any more\n", fmt.Sprint("silent", mostSilent-1): ""} {
+		if got, err := read(name); got != want || err != nil {
+			t.Errorf("the log of %s is %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"unknown", "turns"} { // of turns even the name has left the memory
+		if got, err := read(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the log of %s is %q, %v, want none", name, got, err)
+		}
+	}
+	files, err := os.ReadDir(h.logs())
+	if err != nil || len(files) != 2 {
+		t.Errorf("%d files, %v, want 2", len(files), err)
+	}
+}
+
 // TestLogBounded writes more than the limit of a log. At least the newest half must
 // be readable, in order, and the files must stay within the limit.
 func TestLogBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.log")
-	l, err := newLog(path, 1000)
+	h := homeWithLogs(t)
+	path := h.logPath("a")
+	l, err := h.newLog("a", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +114,8 @@ func TestLogBounded(t *testing.T) {
 // TestLogFollowed follows a log while its files are replaced again and again. The
 // follower must read lines in order, up to the last one.
 func TestLogFollowed(t *testing.T) {
-	l, err := newLog(filepath.Join(t.TempDir(), "a.log"), 1<<20)
+	h := homeWithLogs(t)
+	l, err := h.newLog("a", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +134,7 @@ func TestLogFollowed(t *testing.T) {
 		t.Errorf("got %d bytes, want %d, %v", got.Len(), want.Len(), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	open, err := newLog(filepath.Join(t.TempDir(), "b.log"), 1<<20)
+	open, err := h.newLog("b", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +148,7 @@ func TestLogFollowed(t *testing.T) {
 // TestTrimLogs verifies that the oldest logs are removed and those of running
 // attempts stay.
 func TestTrimLogs(t *testing.T) {
-	h := &home{path: t.TempDir()}
-	if err := os.Mkdir(h.logs(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	h := homeWithLogs(t)
 	now := time.Now()
 	for i := range 5 {
 		path := h.logPath(job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(i)}}.String())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,9 @@ import (
 //
 // It ends, and a fresh one takes its place, after an attempt that failed, was stopped, or
 // used too much memory; after maxTurns attempts; when it has been idle for idleTime; when
-// its job has ended; when there are more idle processes than slots and it has been idle
-// longest; and when the worker drains or ends.
+// its job has ended; when a process is started, there are more processes than slots then,
+// and it has been idle longest; and when the worker drains or ends. So idle processes never
+// hold memory beside the attempts of all slots.
 //
 // An attempt takes a process only if the key is the same: job, program, limits and user.
 // What isolates attempts from each other:
@@ -121,11 +123,27 @@ func (w *Worker) keepIdle(c *child) bool {
 	}
 	c.expires = time.AfterFunc(idleTime, func() { w.endIdle(func(d *child) bool { return d == c }) })
 	w.mu.idle = append(w.mu.idle, c)
-	if len(w.mu.idle) > w.cfg.MapSlots+w.cfg.ReduceSlots {
-		oldest := w.mu.idle[0]
-		w.endIdleLocked(func(d *child) bool { return d == oldest })
-	}
 	return true
+}
+
+// makeRoom ends the processes that have been idle longest, until there is a slot for one
+// more process.
+func (w *Worker) makeRoom() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	busy := 0
+	//house:sorted a count does not depend on the order
+	for _, p := range w.mu.processes {
+		if p.child != nil {
+			busy++
+		}
+	}
+	over := min(busy+len(w.mu.idle)+1-w.cfg.MapSlots-w.cfg.ReduceSlots, len(w.mu.idle))
+	if over <= 0 {
+		return
+	}
+	oldest := slices.Clone(w.mu.idle[:over])
+	w.endIdleLocked(func(c *child) bool { return slices.Contains(oldest, c) })
 }
 
 // endIdle removes the idle processes for which which returns true from the pool and ends
@@ -142,7 +160,7 @@ func (w *Worker) endIdleLocked(which func(*child) bool) {
 			return false
 		}
 		c.expires.Stop()
-		w.ending.Go(func() { w.endChild(c) })
+		w.endLater(c)
 		return true
 	})
 }
@@ -190,6 +208,21 @@ func (c *child) takeDir(to string) bool {
 	}
 	os.RemoveAll(from)
 	return false
+}
+
+// endLater ends a process that has no attempt in the background. Meanwhile another master may
+// have an attempt with an earlier attempt's id launched. So the process's directory gets a
+// name that no attempt has before endLater returns.
+func (w *Worker) endLater(c *child) {
+	if to := filepath.Join(w.home.attempts(), w.uniqueName("ended")); c.takeDir(to) {
+		c.dir = to
+	}
+	w.ending.Go(func() { w.endChild(c) })
+}
+
+// uniqueName returns a name with a suffix that no other name of this worker has.
+func (w *Worker) uniqueName(name string) string {
+	return fmt.Sprintf("%s.%d", name, w.lastName.Add(1))
 }
 
 // endChild ends a process that has no attempt. The process ends when its pipe is closed.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/worker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -175,5 +176,96 @@ func TestReusedProcessDies(t *testing.T) {
 	want(t, m.ends("j1_m_0_2"), succeeded, "")
 	if pid("j1_m_0_0") != pid("j1_m_0_1") || pid("j1_m_0_1") == pid("j1_m_0_2") {
 		t.Error("the second attempt must get the process of the first, the third must not")
+	}
+}
+
+// TestMakeRoom starts a process while each slot has an idle one. The process that has been
+// idle longest ends.
+func TestMakeRoom(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("", func(c *worker.Config) { c.MapSlots, c.ReduceSlots = 1, 1 })
+	both := filepath.Join(t.TempDir(), "both")
+	run, pid := m.pidJob("j1", "echo >>"+both+"; while [ $(wc -l <"+both+") -lt 2 ]; do sleep 0.01; done")
+	run("j1_m_0_0")
+	run("j1_m_1_0")
+	idle := []int{pid("j1_m_0_0"), pid("j1_m_1_0")}
+	run, pid = m.pidJob("j2", "true")
+	run("j2_m_0_0")
+	last := pid("j2_m_0_0")
+	eventually(t, "one idle process ends", func() bool { return ended(idle[0]) != ended(idle[1]) })
+	if ended(last) {
+		t.Error("the process of the running job has ended")
+	}
+}
+
+// TestOtherMasterTakesIDs replaces the master while a process is idle and does not end at
+// once. The new master uses the id of the process's attempt again, and the end of the process
+// leaves the new attempt's directory alone.
+func TestOtherMasterTakesIDs(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("", func(c *worker.Config) { c.KillGrace = time.Second })
+	run, pid := m.pidJob("j1", "true")
+	run("j1_m_0_0")
+	old := pid("j1_m_0_0")
+	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil { // so that it is killed after KillGrace
+		t.Fatal(err)
+	}
+	// The attempt outlives the old process, and then uses its directory.
+	run, pid = m.pidJob("j1", fmt.Sprintf("while kill -0 %d; do sleep 0.01; done; sleep 0.3; touch file && ls ../work/file >&2", old))
+	m.do(func() { m.mu.id, m.mu.again = "m2", true })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.do(func() { clear(m.mu.reports) })
+	run("j1_m_0_0")
+	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	if got := pid("j1_m_0_0"); got == old {
+		t.Error("the attempt ran in the process of another master's job")
+	}
+}
+
+// TestOtherMasterTakesDriver replaces the master while a driver runs that ends only when it is
+// killed. The new master's driver has the same id. It runs in a directory of its own, and the
+// worker reports no end of the old driver.
+func TestOtherMasterTakesDriver(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("", func(c *worker.Config) { c.KillGrace = time.Second })
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho >>" + dir + "/started\nwhile ! [ -e " + dir + "/go ]; do sleep 0.01; done\nls " + w.dir + "/attempts/chain-1_1/work >" + dir + "/seen && exit 3\n"
+	path := filepath.Join(dir, "x")
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.files[hash(t, path)] = script
+	started := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(n, " drivers have started"), func() bool {
+			b, _ := os.ReadFile(filepath.Join(dir, "started"))
+			return len(b) >= n
+		})
+	}
+	drive := func() {
+		m.order(&slotwisev1.Action{What: &slotwisev1.Action_Drive{Drive: &slotwisev1.Drive{
+			Driver: &slotwisev1.DriverRef{Chain: "chain-1", Try: 1},
+			Spec:   &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{Program: &slotwisev1.Program{Executable: hash(t, path)}}},
+		}}})
+	}
+	drive()
+	started(1)
+	m.do(func() { m.mu.id, m.mu.again = "m2", true })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	drive()
+	started(2)
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var driver *slotwisev1.DriverReport
+	m.until("the driver ends", func() bool {
+		driver = nil
+		for _, d := range m.mu.beat.GetDrivers() {
+			driver = d
+		}
+		return driver != nil && driver.State > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
+	})
+	if driver.State != failed || !strings.Contains(driver.Error, "exit status 3") || !exists(filepath.Join(dir, "seen")) {
+		t.Errorf("the driver: %v", driver)
 	}
 }

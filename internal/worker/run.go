@@ -51,7 +51,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	}()
 	if err := w.prepareAttempt(ctx, p, order, c); err != nil {
 		if c != nil {
-			w.ending.Go(func() { w.endChild(c) })
+			w.endLater(c)
 		}
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 	} else if order.Work, err = w.makeWorkDir(ctx, dir, files, p.owner); err != nil {
 		return err
 	}
-	log, err := newLog(w.home.logPath(p.id.String()), w.cfg.LogSize)
+	log, err := w.home.newLog(p.id.String(), w.cfg.LogSize)
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,7 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 
 // freshChild starts a process for the attempt.
 func (w *Worker) freshChild(p *process, key poolKey, work string) (*child, error) {
+	w.makeRoom()
 	name := p.id.String()
 	group, err := w.newGroup(name, p.limits)
 	if err != nil {
@@ -168,6 +169,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	done := c.receive(func(m *slotwisev1.FromAttempt) {
 		if m.GetBegan() {
 			begin.happened()
+			w.begun(p)
 			return
 		}
 		w.serveChild(ctx, p, t, m)
@@ -177,12 +179,12 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	whole := t.endSends(w.cfg.KillGrace)
 	<-ordered
 	w.stopReading(p, t)
-	if done.GetReady() && done.GetOk() && whole && ctx.Err() == nil && !outOfMemory(c) {
+	if done.GetReady() && done.GetOk() && whole && ctx.Err() == nil && begin.reusable() && !outOfMemory(c) {
 		stopCopying()
 		err := w.keepMapOutput(p, order, done)
 		p.dirKept = err == nil && p.keepsDir(order) && c.keepDir(order.GetDir())
 		if err != nil || !w.keepIdle(c) {
-			w.ending.Go(func() { w.endChild(c) })
+			w.endLater(c)
 		}
 		return done, err
 	}
@@ -195,13 +197,11 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 		defer grace.Stop()
 	}
 	err := w.waitChild(c, stopCopying)
-	switch cause := context.Cause(ctx); {
+	switch fault := begin.fault(context.Cause(ctx), outOfMemory(c), p.limits); {
 	case done.GetOk():
 		return done, w.keepMapOutput(p, order, done)
-	case outOfMemory(c):
-		return done, &memoryError{p.limits}
-	case cause != nil:
-		return done, cause
+	case fault != nil:
+		return done, fault
 	case done == nil:
 		return nil, begin.blame(newCrashError(err, p.log))
 	}
@@ -218,7 +218,15 @@ func (w *Worker) assign(p *process, c *child) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.child, p.cpuBefore = c, before
+	p.child, p.cpuBefore, p.begun = c, before, c.turns == 0
+}
+
+// begun notes that the attempt's process has begun it, so that the attempt answers for the
+// process's memory from now on.
+func (w *Worker) begun(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.begun = true
 }
 
 // outOfMemory reports whether the kernel has killed a process of the child's control group.
@@ -255,6 +263,9 @@ func (b *beginning) happened() {
 	b.begun = true
 }
 
+// reusable returns false if the timer has fired, because the child is then being killed.
+func (b *beginning) reusable() bool { return b.begun && !b.late }
+
 // over stops the timer.
 func (b *beginning) over() {
 	if b.timer != nil {
@@ -262,12 +273,22 @@ func (b *beginning) over() {
 	}
 }
 
+// fault returns why the worker or the kernel has ended the attempt's child, nil if they have
+// not. cause is the cause of the cancelled attempt. A child that used too much memory before
+// it began the attempt is no fault of the attempt.
+func (b *beginning) fault(cause error, outOfMemory bool, l limits) error {
+	switch {
+	case !b.begun && cause == nil:
+		return errNotBegun
+	case outOfMemory && b.begun:
+		return &memoryError{l}
+	}
+	return cause
+}
+
 // blame returns the error of an attempt whose child has crashed.
 func (b *beginning) blame(crash error) error {
-	switch {
-	case !b.begun:
-		return errNotBegun
-	case b.late:
+	if b.late {
 		return &killedError{"its process was idle before and did not begin in time"}
 	}
 	return crash

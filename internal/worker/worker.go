@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,6 +76,8 @@ type Worker struct {
 	wake   chan struct{}  // holds a value when a heartbeat must be sent at once
 	tasks  sync.WaitGroup // attempts whose goroutines have not ended
 	ending sync.WaitGroup // idle processes that are being ended
+	// lastName is the number in the last name of uniqueName.
+	lastName atomic.Int64
 
 	mu struct {
 		sync.Mutex

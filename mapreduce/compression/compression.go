@@ -12,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/compression/klauspost"
 	"github.com/slotwise/slotwise/internal/compression/xz"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -19,5 +20,5 @@ import (
 // .snappy, .sz, .deflate), for zstd output, and for zstd and s2 as codecs of intermediate
 // data.
 func Codecs() mapreduce.Feature {
-	return mapreduce.Feature{Codecs: slices.Concat(klauspost.Codecs(), xz.Codecs())}
+	return feature.Feature{Codecs: slices.Concat(klauspost.Codecs(), xz.Codecs())}
 }

@@ -6,6 +6,7 @@
 package formats
 
 import (
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/format/avro"
 	"github.com/slotwise/slotwise/internal/format/parquet"
@@ -15,5 +16,5 @@ import (
 // Readers returns the feature for reading Parquet and Avro files and for writing Parquet
 // files.
 func Readers() mapreduce.Feature {
-	return mapreduce.Feature{Formats: []*format.Format{parquet.Format(), avro.Format()}}
+	return feature.Feature{Formats: []*format.Format{parquet.Format(), avro.Format()}}
 }

@@ -4,6 +4,7 @@
 package hdfs
 
 import (
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage/hdfs"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -12,5 +13,5 @@ import (
 // as hdfs:///path, takes the name node from Hadoop's configuration files, which
 // are found through the environment variables HADOOP_CONF_DIR and HADOOP_HOME.
 func Storage() mapreduce.Feature {
-	return mapreduce.Feature{Scheme: "hdfs", Driver: hdfs.NewDriver()}
+	return feature.Feature{Scheme: "hdfs", Driver: hdfs.NewDriver()}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/engine"
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
@@ -26,7 +27,7 @@ type Record struct{ Key, Value []byte }
 // in the order of a single reduce. It ignores Combiner, Aggregate and Partitioner.
 // Each of the job's Sources reads the files whose names are in its Inputs.
 func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
-	p, err := j.Compile(context.Background(), &mapreduce.Files{})
+	p, err := feature.CompileJob(context.Background(), j, &mapreduce.Files{})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@
 package nodeload
 
 import (
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -16,5 +17,5 @@ import (
 // Meter returns the feature that measures this machine's processors, memory,
 // disks and network while jobs run.
 func Meter() mapreduce.Feature {
-	return mapreduce.Feature{NewLoadMeter: nodeload.Meter}
+	return feature.Feature{NewLoadMeter: nodeload.Meter}
 }

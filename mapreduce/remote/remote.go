@@ -50,7 +50,7 @@ type Cluster struct {
 // Client returns the feature that lets a program submit its jobs to a cluster
 // and lets a worker run them.
 func Client() mapreduce.Feature {
-	return mapreduce.Feature{Cluster: &feature.Cluster{Flags: clusterFlags, RunAttempt: runAttempt, RunDriver: runDriver}}
+	return feature.Feature{Cluster: &feature.Cluster{Flags: clusterFlags, RunAttempt: runAttempt, RunDriver: runDriver}}
 }
 
 // runAttempt runs the attempt that a worker has started this process for.
@@ -86,7 +86,7 @@ func clusterFlags(f *flag.FlagSet) (connect func() (feature.Remote, error)) {
 		if err != nil {
 			return nil, err
 		}
-		return &Cluster{Master: url, HTTP: httpClient, Files: files}, nil
+		return connector{&Cluster{Master: url, HTTP: httpClient, Files: files}}, nil
 	}
 }
 

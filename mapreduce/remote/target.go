@@ -31,8 +31,14 @@ type target struct {
 	size    *slotwisev1.ClusterResponse
 }
 
-// Connect asks the master for the size of the cluster. [mapreduce.Run] calls it.
-func (c *Cluster) Connect(ctx context.Context, schemes *storage.Schemes, w feature.Outages) (feature.Target, error) {
+// Connector implements [mapreduce.Remote].
+func (c *Cluster) Connector() any { return connector{c} }
+
+// connector implements feature.Remote.
+type connector struct{ *Cluster }
+
+// Connect asks the master for the size of the cluster.
+func (c connector) Connect(ctx context.Context, schemes *storage.Schemes, w feature.Outages) (feature.Target, error) {
 	cl, err := client.New(c.Master, client.Options{HTTP: c.HTTP, Token: c.Token, StorageRetry: w.Storage, Notify: w.Notify})
 	if err != nil {
 		return nil, err
@@ -41,7 +47,7 @@ func (c *Cluster) Connect(ctx context.Context, schemes *storage.Schemes, w featu
 	if err != nil {
 		return nil, err
 	}
-	return &target{c, schemes, cl, resp}, nil
+	return &target{c.Cluster, schemes, cl, resp}, nil
 }
 
 // MapSlots returns the map slots of all workers. It is 1 while no worker has
@@ -153,7 +159,43 @@ func failure(s *slotwisev1.JobStatus) error {
 	if tail := s.GetLogTail(); tail != "" {
 		text += "; end of the log of the last failed attempt: " + tail
 	}
-	return errors.New(text)
+	return &jobError{text}
+}
+
+// jobError says that a job on a cluster has failed or was killed, and why.
+type jobError struct{ text string }
+
+// Error returns the text.
+func (e *jobError) Error() string { return e.text }
+
+// Is reports whether the error of the job's program was target, as far as another process
+// can know: the text has the code of target or, if target has no code, its whole text
+// between separators.
+func (e *jobError) Is(target error) bool {
+	if c, ok := target.(interface{ ErrorCode() string }); ok && c.ErrorCode() != "" {
+		return strings.Contains(e.text, engine.CodeMark(c.ErrorCode()))
+	}
+	want := target.Error()
+	for from := 0; want != ""; from++ {
+		i := strings.Index(e.text[from:], want)
+		if i < 0 {
+			break
+		}
+		if from += i; begins(e.text[:from]) && ends(e.text[from+len(want):]) {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether an error's text may start after a part of a message.
+func begins(before string) bool {
+	return before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, "; ") || strings.HasSuffix(before, "\n")
+}
+
+// ends reports whether an error's text may end before a part of a message.
+func ends(after string) bool {
+	return after == "" || strings.HasPrefix(after, ": ") || strings.HasPrefix(after, ";") || strings.HasPrefix(after, "\n") || strings.HasPrefix(after, " (code ")
 }
 
 // stateName returns a state in the words that users see.

@@ -4,6 +4,7 @@
 package s3
 
 import (
+	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage/s3"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -12,5 +13,5 @@ import (
 // credentials come from the environment variables and files that AWS tools
 // read; docs/storage.md lists them.
 func Storage() mapreduce.Feature {
-	return mapreduce.Feature{Scheme: "s3", Driver: s3.NewDriver()}
+	return feature.Feature{Scheme: "s3", Driver: s3.NewDriver()}
 }

@@ -69,7 +69,21 @@ var Measures = []Measure{
 	{"pools.unfairness", func(r *Report) float64 { return r.Unfairness }, Smaller, NoSeries, metrics.Statistic{}},
 	{"nodes.overload", func(r *Report) float64 { return r.Overload }, Smaller, NoSeries, metrics.Statistic{}},
 	{"copies.wasted", func(r *Report) float64 { return r.Waste.Speculation }, Smaller, NoSeries, metrics.Statistic{}},
+	{MachineHours, func(r *Report) float64 { return r.Machines.Hours }, Smaller, NoSeries, metrics.Statistic{}},
+	{machineIdle, func(r *Report) float64 { return r.Machines.Idle }, Smaller, NoSeries, metrics.Statistic{}},
 }
+
+// The measures of the cost of a cluster; see Machines.
+const (
+	MachineHours = "machines.hours"
+	machineIdle  = "machines.idle-hours"
+)
+
+// Known reports whether a report has the measure.
+func (m Measure) Known(r *Report) bool { return r.Machines != nil || !m.OfMachines() }
+
+// OfMachines reports whether only reports with Machines have the measure.
+func (m Measure) OfMachines() bool { return m.Name == MachineHours || m.Name == machineIdle }
 
 // FindMeasure returns the measure of a name. Its error lists the names.
 func FindMeasure(name string) (Measure, error) {
@@ -101,6 +115,9 @@ func Over(reports []*Report) []Across {
 		runs := byPolicy[out[i].Policy]
 		out[i].Runs = len(runs)
 		for _, m := range Measures {
+			if !m.Known(runs[0]) {
+				continue
+			}
 			out[i].Measures = append(out[i].Measures, MeasureSummary{m.Name, Mean(runs, m.Of)})
 		}
 	}

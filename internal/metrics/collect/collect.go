@@ -83,7 +83,7 @@ const firstWidth = time.Second
 // every job; without, its memory does not grow with the number of ended jobs.
 func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses bool) *Collector {
 	k := &Collector{jobs: jobs, alone: alone, start: -1, live: make(map[int]span), classes: make(map[string]*fates),
-		copied: make(map[job.TaskID]int), starved: starvation{jobs: make(map[int]wanting)}}
+		copied: make(map[job.TaskID]int), starved: starvation{jobs: make(map[int]*wanting)}}
 	if uses {
 		k.perJob = make([]Use, len(jobs))
 	}
@@ -148,7 +148,10 @@ func (k *Collector) observeStarved(e *sim.Event) {
 	case sim.JobSubmitted, sim.JobEnded:
 		k.starved.observe(e, k.jobs[e.Job].Count(job.Map), false)
 	case sim.AttemptStarted, sim.AttemptEnded:
-		_, copied := k.copied[e.Attempt.TaskID]
+		copied := false
+		if e.Kind == sim.AttemptEnded && e.Outcome != job.AttemptSucceeded {
+			_, copied = k.copied[e.Attempt.TaskID]
+		}
 		k.starved.observe(e, 0, copied)
 	}
 }
@@ -223,6 +226,17 @@ func (k *Collector) pay(e *sim.Event, by int) {
 		k.idle.Add(e.At, by)
 	}
 	k.most = max(k.most, k.paid.Value())
+}
+
+// PayForAll counts all machines as paid from the start of the run on, for comparisons with
+// clusters that grow and shrink. Call it before the run, unless that has sim.Config.Autoscale.
+func (k *Collector) PayForAll() {
+	k.most = len(k.nodes)
+	for i := range k.nodes {
+		k.nodes[i].paid = true
+	}
+	k.paid.Add(0, k.most)
+	k.idle.Add(0, k.most)
 }
 
 // started records the launch of an attempt.

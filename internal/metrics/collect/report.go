@@ -56,7 +56,8 @@ type Report struct {
 	Waste    Waste   `json:"waste"`
 	Classes  []Class `json:"classes"`
 
-	// Machines is nil unless the run started and stopped nodes with the work.
+	// Machines is nil unless the run started and stopped nodes with the work, or
+	// Collector.PayForAll was called.
 	Machines *Machines `json:"machines,omitempty"`
 
 	Events    int64 `json:"events"`

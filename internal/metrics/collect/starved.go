@@ -46,12 +46,12 @@ func (s Starved) Warning(policy string) string {
 // starvation observes a run for Starved. The methods are called before the collector
 // changes its counts of busy slots.
 type starvation struct {
-	jobs  map[int]wanting // live jobs
-	queue []waitStart     // jobs with waiting maps, oldest first; entries may be out of date
-	up    [job.Kinds]int  // slots of nodes that are up
-	at    time.Duration   // end of the time that is integrated
-	time  float64         // starved seconds
-	idle  float64         // idle fraction × starved seconds
+	jobs  map[int]*wanting // live jobs
+	queue []waitStart      // jobs with waiting maps, oldest first; entries may be out of date
+	up    [job.Kinds]int   // slots of nodes that are up
+	at    time.Duration    // end of the time that is integrated
+	time  float64          // starved seconds
+	idle  float64          // idle fraction × starved seconds
 }
 
 // wanting counts the waiting maps of a live job. since is when it last had none.
@@ -62,17 +62,20 @@ type wanting struct {
 
 // waitStart is a job that had no waiting maps before since.
 type waitStart struct {
-	job   int
+	*wanting
 	since time.Duration
 }
 
 // pass integrates up to now. busy holds the slots in use since the last call.
 func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	from := s.at
-	s.at = max(s.at, now)
+	if now <= from {
+		return
+	}
+	s.at = now
 	for len(s.queue) > 0 {
 		head := s.queue[0]
-		if w, live := s.jobs[head.job]; live && w.maps > 0 && w.since == head.since {
+		if w := head.wanting; w.maps > 0 && w.since == head.since {
 			break
 		}
 		s.queue = s.queue[1:]
@@ -80,10 +83,12 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	if len(s.queue) == 0 || s.up[job.Map] == 0 {
 		return
 	}
-	from = max(from, s.queue[0].since+patience)
+	if from = max(from, s.queue[0].since+patience); now <= from {
+		return
+	}
 	free := min(s.up[job.Map]-busy[job.Map], s.up[job.Map]+s.up[job.Reduce]-busy[job.Map]-busy[job.Reduce])
 	idle := float64(free) / float64(s.up[job.Map])
-	if now <= from || idle < starvedIdle {
+	if idle < starvedIdle {
 		return
 	}
 	span := (now - from).Seconds()
@@ -93,16 +98,15 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 
 // add adds n waiting maps to a job, a negative n removes them.
 func (s *starvation) add(now time.Duration, i, n int) {
-	w, live := s.jobs[i]
-	if !live {
+	w := s.jobs[i]
+	if w == nil {
 		return
 	}
 	if w.maps == 0 && n > 0 {
 		w.since = now
-		s.queue = append(s.queue, waitStart{i, now})
+		s.queue = append(s.queue, waitStart{w, now})
 	}
 	w.maps = max(0, w.maps+n)
-	s.jobs[i] = w
 }
 
 // observe counts the waiting maps of jobs. copied says that other attempts of an ended
@@ -110,10 +114,13 @@ func (s *starvation) add(now time.Duration, i, n int) {
 func (s *starvation) observe(e *sim.Event, maps int, copied bool) {
 	switch {
 	case e.Kind == sim.JobSubmitted:
-		s.jobs[e.Job] = wanting{}
+		s.jobs[e.Job] = &wanting{}
 		s.add(e.At, e.Job, maps)
 	case e.Kind == sim.JobEnded:
-		delete(s.jobs, e.Job)
+		if w := s.jobs[e.Job]; w != nil {
+			w.maps = 0 // for its entry in the queue
+			delete(s.jobs, e.Job)
+		}
 	case e.Attempt.Kind != job.Map || e.Speculative:
 	case e.Kind == sim.AttemptStarted:
 		s.add(e.At, e.Job, -1)

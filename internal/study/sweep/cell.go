@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
@@ -29,8 +30,11 @@ type Cell struct {
 	policy  *policyPoint
 	cluster *clusterPoint
 	world   *worldPoint
-	Load    float64
-	Seed    uint64
+	scale   *autoscale.Config // nil for a cluster of fixed size
+	// Autoscale is the value of that axis.
+	Autoscale string
+	Load      float64
+	Seed      uint64
 	// Key is the digest of everything that the result depends on.
 	Key string
 }
@@ -151,6 +155,7 @@ type inputs struct {
 	Load      float64
 	Cluster   workload.Cluster
 	Model     sim.ModelConfig
+	Autoscale *autoscale.Config `json:",omitempty"`
 	Slowdowns string
 	Policy    string            `json:",omitempty"`
 	Set       map[string]string `json:",omitempty"`
@@ -160,7 +165,7 @@ type inputs struct {
 }
 
 // format is the version of results on disk.
-const format = 1
+const format = 2
 
 // inputs returns the inputs that all policies share.
 func (c *Cell) inputs() inputs {
@@ -172,7 +177,7 @@ func (c *Cell) inputs() inputs {
 // digest returns the key of the cell's result.
 func (c *Cell) digest() string {
 	in := c.inputs()
-	in.Policy, in.Set, in.Files, in.Reference = c.policy.name, c.policy.set, c.policy.files, c.policy.reference
+	in.Policy, in.Set, in.Files, in.Reference, in.Autoscale = c.policy.name, c.policy.set, c.policy.files, c.policy.reference, c.scale
 	return in.digest()
 }
 
@@ -281,8 +286,11 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	if c.policy.reference == study.RefBound {
 		return c.bound(g), nil
 	}
-	cfg := sim.Config{Cluster: c.cluster.cluster, Jobs: g.jobs, Seed: c.Seed, Model: c.world.model, Stop: stop}
+	cfg := sim.Config{Cluster: c.cluster.cluster, Jobs: g.jobs, Seed: c.Seed, Model: c.world.model, Autoscale: c.scale, Stop: stop}
 	k, o := collect.New(&cfg.Cluster, g.jobs, g.alone, false), collect.NewOutcomes(g.alone)
+	if c.scale == nil {
+		k.PayForAll()
+	}
 	observers := sim.Observers{k, o}
 	if progress != nil {
 		observers = append(observers, progress)
@@ -344,7 +352,7 @@ func known(values []float64) []float64 {
 
 // Describe returns the inputs of the cell in words, for lists.
 func (c *Cell) Describe() string {
-	return fmt.Sprintf("%s on %s, world %s, load %g, seed %d", c.Policy(), c.Cluster(), c.World(), c.Load, c.Seed)
+	return fmt.Sprintf("%s on %s, seed %d", c.Policy(), c.point().title(), c.Seed)
 }
 
 // parameters returns the parameters that the study sets, as name=value,name=value.

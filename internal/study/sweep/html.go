@@ -14,15 +14,36 @@ import (
 
 // point is a point of the grid without its policies and seeds.
 type point struct {
-	cluster, world string
-	load           float64
+	cluster, world, autoscale string
+	load                      float64
 }
+
+// title describes the point.
+func (p point) title() string {
+	scale := ""
+	if p.autoscale != fixedSize {
+		scale = ", autoscale " + p.autoscale
+	}
+	return fmt.Sprintf("%s, world %s%s, load %g", p.cluster, p.world, scale, p.load)
+}
+
+// point returns the point of a cell.
+func (c *Cell) point() point { return point{c.Cluster(), c.World(), c.Autoscale, c.Load} }
+
+// point returns the point of a row.
+func (r *Row) point() point { return point{r.Cluster, r.World, r.Autoscale, r.Load} }
+
+// Title describes the point of the grid in words.
+func (r *Row) Title() string { return r.point().title() }
+
+// point returns the point of a comparison.
+func (c *Comparison) point() point { return point{c.Cluster, c.World, c.Autoscale, c.Load} }
 
 // points returns the points in the order of the rows.
 func (r *Result) points() []point {
 	var list []point
 	for _, row := range r.Rows {
-		if at := (point{row.Cluster, row.World, row.Load}); !slices.Contains(list, at) {
+		if at := row.point(); !slices.Contains(list, at) {
 			list = append(list, at)
 		}
 	}
@@ -42,7 +63,7 @@ func (r *Result) means(at point) []mean {
 	var list []mean
 	counts := []int{}
 	for _, row := range r.Rows {
-		if (point{row.Cluster, row.World, row.Load}) != at {
+		if row.point() != at {
 			continue
 		}
 		i := slices.IndexFunc(list, func(m mean) bool { return m.label == row.Label() })
@@ -74,22 +95,23 @@ type Plot struct {
 }
 
 // Plots draws each measure for each cluster and world: lines over the loads, or bars if
-// there is one load. References are dashed lines.
+// there is one load. References are dashed lines. Settings of autoscale are groups of bars
+// with one load, and have a plot each with several.
 func (r *Result) Plots() ([]Plot, error) {
 	var plots []Plot
 	p := r.plan
 	for k, name := range p.Spec.Measures {
 		n := 0
 		for _, c := range p.clusters {
-			for _, w := range p.worlds {
+			for _, at := range r.planes(c.name) {
 				n++
-				chart := r.chart(k, c.name, w.name)
+				chart := r.chart(k, at)
 				f, err := report.Draw(chart)
 				if err != nil {
 					return nil, fmt.Errorf("plot of %s: %w", name, err)
 				}
 				file := strings.ReplaceAll(name, ".", "-")
-				if len(p.clusters)*len(p.worlds) > 1 {
+				if len(p.clusters)*len(r.planes(c.name)) > 1 {
 					file = fmt.Sprintf("%s-%d", file, n)
 				}
 				plots = append(plots, Plot{file, f})
@@ -99,14 +121,37 @@ func (r *Result) Plots() ([]Plot, error) {
 	return plots, nil
 }
 
-// chart describes the plot of a measure on a cluster in a world.
-func (r *Result) chart(k int, cluster, world string) report.Chart {
+// planes returns what each measure has a plot for on a cluster, as points without a load: the
+// worlds, and with several loads the settings of autoscale.
+func (r *Result) planes(cluster string) []point {
+	scales := r.plan.scales
+	if len(r.plan.Spec.Loads) == 1 {
+		scales = scales[:1]
+	}
+	var list []point
+	for _, w := range r.plan.worlds {
+		for _, scale := range scales {
+			list = append(list, point{cluster: cluster, world: w.name, autoscale: scale})
+		}
+	}
+	return list
+}
+
+// chart describes the plot of a measure.
+func (r *Result) chart(k int, at point) report.Chart {
 	s := r.plan.Spec
-	c := report.Chart{Title: fmt.Sprintf("%s on %s, world %s", s.Measures[k], cluster, world), X: "load", Y: unitOf(s.Measures[k])}
+	c := report.Chart{Title: fmt.Sprintf("%s on %s, world %s", s.Measures[k], at.cluster, at.world), X: "load", Y: unitOf(s.Measures[k])}
 	loads := slices.Sorted(slices.Values(s.Loads))
+	at.load = loads[0]
+	if len(loads) == 1 && len(r.plan.scales) > 1 {
+		return r.scaleChart(k, at, c)
+	}
+	if at.autoscale != fixedSize {
+		c.Title += ", autoscale " + at.autoscale
+	}
 	if len(loads) == 1 {
 		bars := report.Series{Name: "policies"}
-		for _, m := range r.means(point{cluster, world, loads[0]}) {
+		for _, m := range r.means(at) {
 			switch {
 			case !m.reference:
 				c.Groups, bars.Y = append(c.Groups, m.label), append(bars.Y, m.values[k])
@@ -119,7 +164,8 @@ func (r *Result) chart(k int, cluster, world string) report.Chart {
 		return c
 	}
 	for i, load := range loads {
-		for j, m := range r.means(point{cluster, world, load}) {
+		at.load = load
+		for j, m := range r.means(at) {
 			if i == 0 {
 				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
 			}
@@ -130,6 +176,27 @@ func (r *Result) chart(k int, cluster, world string) report.Chart {
 	for _, x := range c.Series {
 		all = append(all, x.Y...)
 	}
+	c.LogY = wide(all)
+	return c
+}
+
+// scaleChart completes the plot of a measure over the settings of autoscale.
+func (r *Result) scaleChart(k int, at point, c report.Chart) report.Chart {
+	c.X, c.Groups = "", r.plan.scales
+	var all []float64
+	for i, scale := range r.plan.scales {
+		at.autoscale = scale
+		for j, m := range r.means(at) {
+			if i == 0 {
+				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
+			}
+			c.Series[j].Y = append(c.Series[j].Y, m.values[k])
+			all = append(all, m.values[k])
+		}
+	}
+	c.Series = slices.DeleteFunc(c.Series, func(x report.Series) bool {
+		return !slices.ContainsFunc(x.Y, func(y float64) bool { return !math.IsNaN(y) })
+	})
 	c.LogY = wide(all)
 	return c
 }
@@ -171,7 +238,7 @@ th:first-child,td:first-child,td.words{text-align:left}tr.reference{color:#666;f
 <p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
 {{if eq .Result.Slowdown "alone"}}alone{{else}}at its lower bound{{end}}. References (in italics) know what no policy knows.</p>
 {{range .Result.Warnings}}<p>Warning: {{.}}</p>{{end}}{{range .Result.Assumed}}<p>Assumed: {{.}}</p>{{end}}
-{{range .Failed}}<p>Failed: {{.Label}}, {{.Cluster}}, world {{.World}}, load {{.Load}}, seed {{.Seed}}: {{.Error}}</p>{{end}}
+{{range .Failed}}<p>Failed: {{.Label}}, {{.Title}}, seed {{.Seed}}: {{.Error}}</p>{{end}}
 {{range .Points}}<h2>{{.Title}}</h2>
 <table><tr><th>policy</th>{{range $.Measures}}<th>{{.}}</th>{{end}}</tr>
 {{range .Means}}<tr{{if .Reference}} class="reference"{{end}}><td>{{.Label}}</td>{{range .Values}}<td>{{number .}}</td>{{end}}</tr>
@@ -208,12 +275,12 @@ func (r *Result) HTML(w io.Writer, plots []Plot) error {
 		Plots    []template.HTML
 	}{Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
 	for _, at := range r.points() {
-		x := pagePoint{Title: fmt.Sprintf("%s, world %s, load %g", at.cluster, at.world, at.load)}
+		x := pagePoint{Title: at.title()}
 		for _, m := range r.means(at) {
 			x.Means = append(x.Means, pageMean{m.label, m.reference, m.values})
 		}
 		for _, c := range r.Pairs {
-			if (point{c.Cluster, c.World, c.Load}) == at {
+			if c.point() == at {
 				x.Pairs = append(x.Pairs, c)
 			}
 		}

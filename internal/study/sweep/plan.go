@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
@@ -46,6 +47,7 @@ type Plan struct {
 	options  Options
 	clusters []*clusterPoint
 	worlds   []*worldPoint
+	scales   []string // values of autoscale
 	policies []*policyPoint
 	draws    map[uint64]*draw
 	grounds  map[groundKey]*ground
@@ -76,7 +78,7 @@ type policyPoint struct {
 // NewPlan reads all inputs of a study and lists its cells.
 func NewPlan(ctx context.Context, s *Spec, o Options) (*Plan, error) {
 	p := &Plan{Spec: s, options: o, draws: make(map[uint64]*draw), grounds: make(map[groundKey]*ground)}
-	for _, step := range []func() error{p.readClusters, p.readWorlds, p.readPolicies,
+	for _, step := range []func() error{p.readClusters, p.readWorlds, p.readScales, p.readPolicies,
 		func() error { return p.readWorkload(ctx) }, p.drawAll, p.fill} {
 		if err := step(); err != nil {
 			return nil, err
@@ -208,6 +210,34 @@ func (p *Plan) readWorlds() error {
 	return unique("worlds", p.worlds, func(w *worldPoint) string { return w.name })
 }
 
+// readScales reads the axis of autoscale.
+func (p *Plan) readScales() error {
+	p.scales = p.Spec.Autoscale
+	for _, text := range p.scales {
+		for _, c := range p.clusters {
+			if _, err := scaleOf(text, &c.cluster); err != nil {
+				return fmt.Errorf("autoscale: %s on %s: %w", text, c.name, err)
+			}
+		}
+	}
+	return unique("autoscale", p.scales, func(text string) string { return text })
+}
+
+// scaleOf returns the settings of a value of autoscale for a cluster, or nil for a cluster of
+// fixed size.
+func scaleOf(text string, c *workload.Cluster) (*autoscale.Config, error) {
+	if text == fixedSize {
+		return nil, nil
+	}
+	for setting := range strings.SplitSeq(text, ",") {
+		if name, _, _ := strings.Cut(strings.TrimSpace(setting), "="); name == "max" {
+			return nil, errors.New("leave out max, which is the number of nodes of the cluster")
+		}
+	}
+	cfg, err := autoscale.Parse(fmt.Sprintf("%s,max=%d", text, c.Nodes()))
+	return &cfg, err
+}
+
 // readPolicies expands the axis of policies and adds the references.
 func (p *Plan) readPolicies() error {
 	pools, queues := 0, 0
@@ -316,7 +346,7 @@ func (p *Plan) readWorkload(ctx context.Context) error {
 // fill lists the cells.
 func (p *Plan) fill() error {
 	s := p.Spec
-	n := s.Seeds.Count * len(s.Loads) * len(p.clusters) * len(p.worlds) * len(p.policies)
+	n := s.Seeds.Count * len(s.Loads) * len(p.clusters) * len(p.worlds) * len(p.scales) * len(p.policies)
 	if n > maxCells {
 		return fmt.Errorf("the grid has %d runs, at most %d are possible", n, maxCells)
 	}
@@ -324,10 +354,16 @@ func (p *Plan) fill() error {
 		for _, load := range s.Loads {
 			for _, c := range p.clusters {
 				for _, w := range p.worlds {
-					for _, q := range p.policies {
-						cell := &Cell{plan: p, policy: q, cluster: c, world: w, Load: load, Seed: s.Seeds.From + uint64(i)}
-						cell.Key = cell.digest()
-						p.Cells = append(p.Cells, cell)
+					for _, scale := range p.scales {
+						cfg, err := scaleOf(scale, &c.cluster)
+						if err != nil {
+							return err
+						}
+						for _, q := range p.policies {
+							cell := &Cell{plan: p, policy: q, cluster: c, world: w, scale: cfg, Autoscale: scale, Load: load, Seed: s.Seeds.From + uint64(i)}
+							cell.Key = cell.digest()
+							p.Cells = append(p.Cells, cell)
+						}
 					}
 				}
 			}

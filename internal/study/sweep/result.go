@@ -26,14 +26,16 @@ type Row struct {
 	Policy     string `parquet:"policy,dict" csv:"policy" json:"policy"`
 	Parameters string `parquet:"parameters,dict" csv:"parameters" json:"parameters,omitempty"`
 	// Kind is policy or reference.
-	Kind    string  `parquet:"kind,dict" csv:"kind" json:"kind"`
-	Cluster string  `parquet:"cluster,dict" csv:"cluster" json:"cluster"`
-	Nodes   int64   `parquet:"nodes" csv:"nodes" json:"nodes"`
-	Maps    int64   `parquet:"map_slots" csv:"map_slots" json:"map_slots"`
-	Reduces int64   `parquet:"reduce_slots" csv:"reduce_slots" json:"reduce_slots"`
-	World   string  `parquet:"world,dict" csv:"world" json:"world"`
-	Load    float64 `parquet:"load" csv:"load" json:"load"`
-	Seed    uint64  `parquet:"seed" csv:"seed" json:"seed"`
+	Kind    string `parquet:"kind,dict" csv:"kind" json:"kind"`
+	Cluster string `parquet:"cluster,dict" csv:"cluster" json:"cluster"`
+	Nodes   int64  `parquet:"nodes" csv:"nodes" json:"nodes"`
+	Maps    int64  `parquet:"map_slots" csv:"map_slots" json:"map_slots"`
+	Reduces int64  `parquet:"reduce_slots" csv:"reduce_slots" json:"reduce_slots"`
+	World   string `parquet:"world,dict" csv:"world" json:"world"`
+	// Autoscale is none for a cluster of fixed size.
+	Autoscale string  `parquet:"autoscale,dict" csv:"autoscale" json:"autoscale"`
+	Load      float64 `parquet:"load" csv:"load" json:"load"`
+	Seed      uint64  `parquet:"seed" csv:"seed" json:"seed"`
 	// State is ok or failed, Error why it failed.
 	State     string `parquet:"state,dict" csv:"state" json:"state"`
 	Error     string `parquet:"error,dict" csv:"error" json:"error,omitempty"`
@@ -59,6 +61,8 @@ type Row struct {
 	Unfairness     float64 `parquet:"pools_unfairness" csv:"pools_unfairness" json:"-"`
 	Overload       float64 `parquet:"nodes_overload" csv:"nodes_overload" json:"-"`
 	Copies         float64 `parquet:"copies_wasted_s" csv:"copies_wasted_s" json:"-"`
+	MachineHours   float64 `parquet:"machines_hours" csv:"machines_hours" json:"-"`
+	MachineIdle    float64 `parquet:"machines_idle_hours" csv:"machines_idle_hours" json:"-"`
 }
 
 // MarshalJSON adds the measures by their names, without those that are NaN.
@@ -90,14 +94,15 @@ func (r *Row) measure(name string) float64 {
 func (r *Row) fields() []*float64 {
 	return []*float64{&r.Makespan, &r.Bound, &r.ResponseMean, &r.ResponseMedian, &r.ResponseP95, &r.ResponseP99, &r.WaitingMean,
 		&r.SlowdownMean, &r.SlowdownMedian, &r.SlowdownP95, &r.SlowdownP99, &r.SlowdownV95, &r.Jain, &r.Local, &r.Use,
-		&r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies}
+		&r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies, &r.MachineHours, &r.MachineIdle}
 }
 
 // Comparison is a paired comparison at one point of the grid.
 type Comparison struct {
-	Cluster string  `json:"cluster"`
-	World   string  `json:"world"`
-	Load    float64 `json:"load"`
+	Cluster   string  `json:"cluster"`
+	World     string  `json:"world"`
+	Autoscale string  `json:"autoscale"`
+	Load      float64 `json:"load"`
 	collect.Pair
 }
 
@@ -125,11 +130,10 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 	if out.Slowdown == "" {
 		out.Slowdown = "alone"
 	}
-	points := make(map[groundKey][]int) // cells by point of the grid, all seeds together
-	var order []groundKey
+	points := make(map[point][]int) // cells by point of the grid, all seeds together
+	var order []point
 	for i, c := range p.Cells {
-		at := c.ground()
-		at.seed = 0
+		at := c.point()
 		if points[at] == nil {
 			order = append(order, at)
 		}
@@ -174,11 +178,11 @@ func (r *Result) point(store *Store, cells []int) error {
 	c := p.Cells[cells[0]]
 	for _, label := range slices.Sorted(maps.Keys(worst)) {
 		if text := worst[label].Warning(label); text != "" {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s, world %s, load %g: %s", c.Cluster(), c.World(), c.Load, text))
+			r.Warnings = append(r.Warnings, c.point().title()+": "+text)
 		}
 	}
 	for _, pair := range collect.CompareAll(runs, func(seed uint64) collect.Workload { return workloads[seed] }) {
-		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Load, pair})
+		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Autoscale, c.Load, pair})
 	}
 	return nil
 }
@@ -210,7 +214,7 @@ func unknown(values []float64) []float64 {
 
 // row returns the row of a cell.
 func (c *Cell) row(o *Outcome) *Row {
-	r := &Row{Policy: c.name(), Parameters: c.parameters(), Kind: "policy", Cluster: c.Cluster(), World: c.World(), Load: c.Load,
+	r := &Row{Policy: c.name(), Parameters: c.parameters(), Kind: "policy", Cluster: c.Cluster(), World: c.World(), Autoscale: c.Autoscale, Load: c.Load,
 		Seed: c.Seed, State: "ok", Error: o.Error}
 	if c.Reference() {
 		r.Kind = "reference"
@@ -222,7 +226,7 @@ func (c *Cell) row(o *Outcome) *Row {
 	}
 	for i, to := range r.fields() {
 		m := collect.Measures[i]
-		if *to = math.NaN(); o.Report != nil && (c.policy.reference != study.RefBound || study.Bounded(m)) {
+		if *to = math.NaN(); o.Report != nil && m.Known(o.Report) && (c.policy.reference != study.RefBound || study.Bounded(m)) {
 			*to = m.Of(o.Report)
 		}
 	}
@@ -286,18 +290,19 @@ func (r *Result) Write(store *Store) error {
 
 // pairRow is a row of the table of comparisons.
 type pairRow struct {
-	Cluster  string  `parquet:"cluster,dict" csv:"cluster"`
-	World    string  `parquet:"world,dict" csv:"world"`
-	Load     float64 `parquet:"load" csv:"load"`
-	Policy   string  `parquet:"policy,dict" csv:"policy"`
-	Baseline string  `parquet:"baseline,dict" csv:"baseline"`
-	Measure  string  `parquet:"measure,dict" csv:"measure"`
-	Over     string  `parquet:"over,dict" csv:"over"`
-	N        int64   `parquet:"n" csv:"n"`
-	Ratio    float64 `parquet:"ratio" csv:"ratio"`
-	Low      float64 `parquet:"low" csv:"low"`
-	High     float64 `parquet:"high" csv:"high"`
-	Verdict  string  `parquet:"verdict" csv:"verdict"`
+	Cluster   string  `parquet:"cluster,dict" csv:"cluster"`
+	World     string  `parquet:"world,dict" csv:"world"`
+	Autoscale string  `parquet:"autoscale,dict" csv:"autoscale"`
+	Load      float64 `parquet:"load" csv:"load"`
+	Policy    string  `parquet:"policy,dict" csv:"policy"`
+	Baseline  string  `parquet:"baseline,dict" csv:"baseline"`
+	Measure   string  `parquet:"measure,dict" csv:"measure"`
+	Over      string  `parquet:"over,dict" csv:"over"`
+	N         int64   `parquet:"n" csv:"n"`
+	Ratio     float64 `parquet:"ratio" csv:"ratio"`
+	Low       float64 `parquet:"low" csv:"low"`
+	High      float64 `parquet:"high" csv:"high"`
+	Verdict   string  `parquet:"verdict" csv:"verdict"`
 }
 
 // tables writes runs and comparisons as CSV and Parquet.
@@ -312,7 +317,7 @@ func (r *Result) tables(store *Store) error {
 	}
 	return writeTable(store.dir, "comparisons", func(t *report.Table[pairRow]) {
 		for _, p := range r.Pairs {
-			row := pairRow{p.Cluster, p.World, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.Verdict}
+			row := pairRow{p.Cluster, p.World, p.Autoscale, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.Verdict}
 			if !p.Known {
 				row.Low, row.High = math.NaN(), math.NaN()
 			}
@@ -358,7 +363,7 @@ func (r *Result) Print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%d jobs, %d seeds; slowdowns against each job %s; times in seconds\n", r.Jobs, r.Seeds, map[string]string{"alone": "alone", "ideal": "at its lower bound"}[r.Slowdown])
 	for _, at := range r.points() {
-		fmt.Fprintf(w, "\n%s, world %s, load %g\n", at.cluster, at.world, at.load)
+		fmt.Fprintf(w, "\n%s\n", at.title())
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "policy\t%s\t\n", strings.Join(r.plan.Spec.Measures, "\t"))
 		for _, m := range r.means(at) {
@@ -371,7 +376,7 @@ func (r *Result) Print(out io.Writer) error {
 		t.Flush()
 		var pairs []collect.Pair
 		for _, c := range r.Pairs {
-			if c.Cluster == at.cluster && c.World == at.world && c.Load == at.load {
+			if c.point() == at {
 				pairs = append(pairs, c.Pair)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,14 +48,15 @@ type Spec struct {
 	FairScheduler     string       `yaml:"fair-scheduler" help:"Hadoop's allocation file, for policies with fair pools"`
 	CapacityScheduler string       `yaml:"capacity-scheduler" help:"Hadoop's file of queues, for policies with queues"`
 
-	Clusters []ClusterAxis `yaml:"clusters" help:"clusters; each is a file or the short form nodes=20,maps=4,reduces=2, or a mapping (see below)"`
-	Worlds   []WorldAxis   `yaml:"worlds" help:"worlds; each is a name or file, or a mapping with name and set (see below); default: default"`
-	Loads    []float64     `yaml:"loads" help:"factors of the arrival rate: 2 divides all times of submission by 2; default 1"`
-	Seeds    Seeds         `yaml:"seeds" help:"number of seeds from 1 on, or a mapping with from and count; default 1"`
+	Clusters  []ClusterAxis `yaml:"clusters" help:"clusters; each is a file or the short form nodes=20,maps=4,reduces=2, or a mapping (see below)"`
+	Worlds    []WorldAxis   `yaml:"worlds" help:"worlds; each is a name or file, or a mapping with name and set (see below); default: default"`
+	Autoscale values        `yaml:"autoscale" help:"settings as sim --autoscale without max, such as min=5,start-up=30s, or none for all nodes all the time; max is the number of nodes of each cluster; default none"`
+	Loads     []float64     `yaml:"loads" help:"factors of the arrival rate: 2 divides all times of submission by 2; default 1"`
+	Seeds     Seeds         `yaml:"seeds" help:"number of seeds from 1 on, or a mapping with from and count; default 1"`
 
 	Reference  string `yaml:"reference" help:"slowdowns are relative to each job run alone (alone, the default) or to its lower bound (ideal)"`
 	References values `yaml:"references" help:"optimal references in tables and plots: bound, srpt, static-split or none; default: all three"`
-	Measures   values `yaml:"measures" help:"measures to plot; default makespan, response.mean, slowdown.mean, slowdown.p95"`
+	Measures   values `yaml:"measures" help:"measures to plot; default makespan, response.mean, slowdown.mean, slowdown.p95, and machines.hours with autoscale"`
 }
 
 // PolicyAxis is a policy with values of its parameters.
@@ -207,6 +209,9 @@ func Keys() (top []Key, nested map[string][]Key) {
 		"worlds": keysOf(reflect.TypeFor[WorldAxis]()), "seeds": keysOf(reflect.TypeFor[Seeds]())}
 }
 
+// fixedSize is the value of autoscale for a cluster whose nodes are all up all the time.
+const fixedSize = "none"
+
 // Bounds of a study. They keep a typing error from planning runs without end.
 const (
 	maxFile  = 1 << 20
@@ -279,7 +284,13 @@ func (s *Spec) fill() error {
 		return fmt.Errorf("references: %w", err)
 	}
 	if len(s.Measures) == 0 {
-		s.Measures = collect.Headline
+		s.Measures = slices.Clone(collect.Headline)
+		if len(s.Autoscale) > 0 {
+			s.Measures = append(s.Measures, collect.MachineHours)
+		}
+	}
+	if len(s.Autoscale) == 0 {
+		s.Autoscale = values{fixedSize}
 	}
 	for _, m := range s.Measures {
 		if _, err := collect.FindMeasure(m); err != nil {

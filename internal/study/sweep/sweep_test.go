@@ -147,6 +147,54 @@ func TestStudy(t *testing.T) {
 	}
 }
 
+// With autoscale every policy runs on a fixed and a growing cluster. The growing one costs fewer
+// machine-hours, and both share the times of jobs alone.
+func TestAutoscale(t *testing.T) {
+	dir := directory(t)
+	p := mustPlan(t, dir, "workload: mix.yaml\nclusters: ['nodes=6,maps=2,reduces=1,heartbeat=fixed:3s']\npolicies: [fifo, fair]\nautoscale: [none, 'min=1,start-up=20s,cool-down=20s']\nloads: [0.1]\nreferences: [bound, srpt]\n")
+	if len(p.Cells) != 2*4 {
+		t.Fatalf("%d cells", len(p.Cells))
+	}
+	store := open(t, dir)
+	if err := p.Run(context.Background(), store, RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Result(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hours := make(map[string]map[string]*Row)
+	for _, row := range r.Rows {
+		if hours[row.Policy] == nil {
+			hours[row.Policy] = make(map[string]*Row)
+		}
+		hours[row.Policy][row.Autoscale] = row
+	}
+	for _, policy := range []string{"fifo", "fair", "srpt, sizes known"} {
+		fixed, grown := hours[policy]["none"], hours[policy]["min=1,start-up=20s,cool-down=20s"]
+		if want := 6 * fixed.Makespan / 3600; math.Abs(fixed.MachineHours-want) > 0.1*want {
+			t.Errorf("%s: a fixed cluster costs %g machine-hours, want about %g", policy, fixed.MachineHours, want)
+		}
+		if grown.MachineHours >= fixed.MachineHours || grown.MachineIdle > grown.MachineHours || grown.Makespan <= fixed.Makespan {
+			t.Errorf("%s: fixed %+v, growing %+v", policy, fixed, grown)
+		}
+	}
+	if bound := hours["lower bound"]["none"]; !math.IsNaN(bound.MachineHours) {
+		t.Errorf("the bound has %g machine-hours", bound.MachineHours)
+	}
+	plots, err := r.Plots()
+	if err != nil || len(plots) != 5 || plots[4].Name != "machines-hours" {
+		t.Errorf("%d plots, %v", len(plots), err)
+	}
+	var text bytes.Buffer
+	if err := r.Print(&text); err != nil || !strings.Contains(text.String(), "machines.hours") || !strings.Contains(text.String(), ", autoscale min=1,start-up=20s,cool-down=20s, load 0.1") {
+		t.Errorf("printed %v:\n%s", err, text.String())
+	}
+	if err := r.Write(store); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // References: no policy has a smaller makespan than the bound, and with known sizes the
 // mean response is not worse than first come, first served, by much.
 func TestReferences(t *testing.T) {
@@ -367,6 +415,9 @@ func TestMistakes(t *testing.T) {
 		good + "measures: [slowdown]\n":          "unknown measure",
 		good + "worlds: [mars]\n":                "unknown world",
 		good + "worlds: [{set: {x: 1}}]":         "unknown parameter",
+		good + "autoscale: [min=1, min=1]\n":     "is there twice",
+		good + "autoscale: min=3\n":              "min=3: must be from 0 to max, which is 2",
+		good + "autoscale: 'min=1,max=2'\n":      "leave out max",
 		good + "fair-scheduler: mix.yaml":        "fair-scheduler",
 		strings.Replace(good, "fifo", "fifi", 1): "fifi",
 		strings.Replace(good, "[fifo]", "[{name: fifo, set: {nosuch: 1}}]", 1):                  "nosuch",

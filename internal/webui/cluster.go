@@ -86,7 +86,9 @@ func (s *Server) node(r *http.Request) (*page, error) {
 			moment(a.Started, now), milliseconds(a.Took(now.UnixMilli()))})
 	}
 	p := &page{Title: "Node " + name, Live: true, Crumbs: []link{{Text: "Nodes", Href: "/ui/nodes"}}}
-	p.add(sec, &section{ID: "running", Title: "Running attempts", Table: t})
+	p.add(sec)
+	p.add(s.loads.sections(name, now)...)
+	p.add(&section{ID: "running", Title: "Running attempts", Table: t})
 	if s.actor != nil {
 		p.add(&section{ID: "actions", Title: "Actions", Notes: []string{"Only an admin may drain nodes."}, Forms: []form{
 			{Summary: "Drain", Action: nodePath(name) + "/drain", Button: "Drain " + cut(name, 40), Note: "The node gets no new work; running attempts finish."},

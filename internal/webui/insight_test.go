@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -81,5 +82,30 @@ func TestStepPath(t *testing.T) {
 	got := stepPath(points, unit, unit, func(p insightSample) (float64, bool) { return p.values[0], p.values[0] > 0 })
 	if want := "M0 1H3V2H4M5 1H6"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestNodeLoads records a node for longer than the record holds, and too many nodes.
+func TestNodeLoads(t *testing.T) {
+	f := newFake(1, "w1")
+	s := newConsole(t, f)
+	now := time.Now()
+	for i := range nodeLength + 20 {
+		at := now.Add(time.Duration(i-nodeLength-20) * nodeStep)
+		s.loads.add(at, []*slotwisev1.NodeStatus{{Name: "w1", Cpu: 0.5, Memory: 0.25, Maps: int32(i % 4)}, {Name: "gone"}})
+	}
+	if n := len(s.loads.mu.nodes["w1"]); n != nodeLength {
+		t.Errorf("%d samples", n)
+	}
+	if body := ask(s, http.MethodGet, "/ui/nodes/w1", "ann").Body.String(); !strings.Contains(body, "Load (%), last 30 minutes") || !strings.Contains(body, "Slots in use, last 30 minutes") {
+		t.Errorf("no charts: %.3000s", body)
+	}
+	many := make([]*slotwisev1.NodeStatus, mostLoads+5)
+	for i := range many {
+		many[i] = &slotwisev1.NodeStatus{Name: fmt.Sprint("n", i)}
+	}
+	s.loads.add(now, many)
+	if s.loads.mu.nodes["w1"] != nil || len(s.loads.mu.nodes) != mostLoads {
+		t.Errorf("%d nodes", len(s.loads.mu.nodes))
 	}
 }

@@ -76,6 +76,7 @@ type Server struct {
 	samples samples
 	// insights records the inner state of the installed policy.
 	insights insights
+	loads    nodeLoads
 	cache    attemptCache
 	streams  atomic.Int32
 	mux      *http.ServeMux
@@ -120,11 +121,12 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	return s
 }
 
-// Follow samples the use of slots and the policy's inner state until the console's context
-// ends.
+// Follow samples the use of slots, the policy's inner state and the load of nodes until the
+// console's context ends.
 func (s *Server) Follow() {
 	var inner sync.WaitGroup
 	inner.Go(func() { s.insights.follow(s.ctx, s.source) })
+	inner.Go(func() { s.loads.follow(s.ctx, s.source) })
 	s.samples.follow(s.ctx, s.source)
 	inner.Wait()
 }

@@ -15,6 +15,7 @@
 //	page.go      sections, tables and their CSV and JSON
 //	samples.go   slots in use over time
 //	insight.go   the policy's inner state over time, and what another policy would change
+//	nodeload.go  load of nodes over time
 //	archive.go   a history whose master does not run
 //	results.go   results of simulations
 //	cache.go     copies of the attempts of large jobs

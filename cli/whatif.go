@@ -14,6 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -156,10 +157,12 @@ func (f *whatIfFlags) addMix(ctx context.Context, u *userCommand, r *slotwisev1.
 
 // whatIfJob describes a job of a workload.
 func whatIfJob(j *workload.Job) *slotwisev1.WhatIfJob {
+	tasks := j.Tasks()
+	maps, reduces := tasks[job.Map], tasks[job.Reduce]
 	w := &slotwisev1.WhatIfJob{Name: cmp.Or(j.Name, j.App), User: j.User, Pool: j.Pool, Priority: j.Priority.String(),
-		Maps: int32(len(j.Maps)), Reduces: int32(len(j.Reduces)), MapSeconds: meanSeconds(j.Maps), ReduceSeconds: meanSeconds(j.Reduces)}
-	for _, t := range j.Maps {
-		w.SplitBytes += t.Input / int64(len(j.Maps))
+		Maps: int32(len(maps)), Reduces: int32(len(reduces)), MapSeconds: meanSeconds(maps), ReduceSeconds: meanSeconds(reduces)}
+	for _, t := range maps {
+		w.SplitBytes += t.Input / int64(len(maps))
 	}
 	if j.SlowStart >= 0 {
 		w.SlowStart = &j.SlowStart

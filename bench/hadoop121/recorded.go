@@ -153,6 +153,8 @@ func (r *recorded) useHistory(folder string, w *workloadFile) error {
 			return fmt.Errorf("%s: the history lacks the job %s", folder, r.workload[i].Name)
 		}
 		j := jobs[k]
+		tasks := j.Tasks()
+		j.Maps, j.Reduces, j.Outline = tasks[job.Map], tasks[job.Reduce], nil
 		if want := &r.workload[i]; len(j.Maps) != len(want.Maps) || len(j.Reduces) != len(want.Reduces) || j.SlowStart != want.SlowStart ||
 			j.User != want.User || w.Scheduler == "capacity" && j.Pool != want.Pool {
 			return fmt.Errorf("%s: job %s of the history has %d+%d tasks, slow start %v, user %s, pool %s", folder, j.Name,

@@ -164,7 +164,7 @@ const replicates = 1000
 //
 // The interval of a mean is a bootstrap-t interval of the ratio's logarithm: each resample's
 // deviation is divided by the standard error that the resample itself shows. A few long busy
-// periods make up most of the error, so a resample with few of them has a low mean and
+// periods cause most of the error, so a resample with few of them has a low mean and
 // a small error, and percentiles of the ratios alone miss the truth on the high side. The interval of a
 // percentile is the percentile interval, widened as Student's distribution is wider
 // than the normal one for that number of blocks (both in Hesterberg, What Teachers Should Know About
@@ -235,7 +235,7 @@ func BootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float
 
 // nominal returns the level that a bootstrap interval is made for, so that it covers the truth
 // about as often as level says: 0.98 for 0.95. Blocks of a trace are fewer and less independent
-// than the theory supposes. TestBootstrapHonest measures what comes of it.
+// than the theory supposes. TestBootstrapHonest measures the coverage.
 func nominal(level float64) float64 { return 1 - 0.4*(1-level) }
 
 // logError returns the standard error of the logarithm of a ratio of means, by the delta method

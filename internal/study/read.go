@@ -61,7 +61,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	}
 	w := &Workload{Name: spec}
 	var err error
-	o.SWIM.Outline = true
+	o.SWIM.Outline, o.Trace.Pack = true, true
 	if format == workload.PastFormat {
 		w.Source, err = readPast(ctx, path, o.Options)
 	} else {

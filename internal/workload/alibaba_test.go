@@ -75,6 +75,47 @@ func TestAlibabaInstances(t *testing.T) {
 	}
 }
 
+// Everything that is left out or guessed is counted in a warning, and with All failed jobs stay.
+func TestAlibabaWarnings(t *testing.T) {
+	const tasks = "M1,2,j_1,1,Terminated,100,110,100,0.5\n" +
+		"M1,1,j_2,1,Terminated,0,0,100,0.5\n" + // no usable times, and no other task
+		"M1,1,j_3,1,Failed,100,105,100,0.5\n" +
+		"M1,1,j_4,1,Terminated,100,108,100,0.5\nR2_7,1,j_4,1,Terminated,110,115,100,0.5\n" // 7 is not there
+	const instances = "i1,M1,j_1,1,Terminated,100,104,m,1,1,50,80,0.1,0.2\n" +
+		"i2,M1,j_1,1,Interrupted,100,104,m,1,1,50,80,0.1,0.2\n" +
+		"i3,M1,j_1,1,Terminated,104,100,m,1,1,50,80,0.1,0.2\n"
+	for _, all := range []bool{false, true} {
+		trace, err := ReadFolder("alibaba", "d", files("d/batch_task.csv", tasks, "d/batch_instance.csv", instances), Options{Trace: TraceOptions{All: all}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"d: 1 jobs with parts that did not terminate are left out",
+			"d: 1 instances that did not terminate are left out",
+			"d: 1 jobs in which no task has usable times are left out",
+			"d: 1 instances that terminated without usable times are left out",
+			"d: 1 tasks without usable times are left out",
+			"d: 1 dependencies on tasks that are not in the trace are left out",
+			"d: 2 tasks have no rows of batch_instance: each of their instances takes the time from the first start to the last end",
+			"d: 1 instances have no row and get the median of their task",
+		}
+		if all { // j_3 stays, but its task has no usable times
+			want = slices.Delete(want, 0, 1)
+			want[1], want[3] = "d: 2 jobs in which no task has usable times are left out", "d: 2 tasks without usable times are left out"
+		}
+		got := trace.(*Trace).Warnings
+		if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
+			t.Errorf("all %v: warnings (-want +got)\n%s", all, diff)
+		}
+		rest := strings.Join(got[min(len(want), len(got)):], "\n")
+		for _, field := range []string{"mem_avg", "plan_cpu", "plan_mem"} {
+			if !strings.Contains(rest, field) {
+				t.Errorf("all %v: no warning about %s in\n%s", all, field, rest)
+			}
+		}
+	}
+}
+
 func TestAlibabaErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "f: no jobs",

@@ -57,8 +57,9 @@ func writeJob(w *bufio.Writer, j *Job) {
 	if len(j.After) > 0 {
 		fmt.Fprintf(w, "    after: [%s]\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(j.After), " ", ", "), "[]"))
 	}
-	writeTasks(w, "maps", j.Maps)
-	writeTasks(w, "reduces", j.Reduces)
+	tasks := j.Tasks()
+	writeTasks(w, "maps", tasks[job.Map])
+	writeTasks(w, "reduces", tasks[job.Reduce])
 }
 
 func writeTasks(w *bufio.Writer, key string, tasks []Task) {

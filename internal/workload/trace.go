@@ -43,6 +43,9 @@ type TraceOptions struct {
 	KeepHosts bool
 	// All takes failed and killed jobs too, as if they had succeeded.
 	All bool
+	// Pack keeps the tasks of each job in a few bytes and gives the job an Outline, unless its
+	// tasks name hosts.
+	Pack bool
 }
 
 // MaxScale bounds the factors of times and sizes.
@@ -108,6 +111,9 @@ func (im *importer) add(line int, j Job) {
 	if len(im.jobs) == MaxJobs {
 		im.fail(line, "more than %d jobs", MaxJobs)
 		return
+	}
+	if im.options.Pack {
+		j.pack()
 	}
 	im.jobs, im.lines = append(im.jobs, j), append(im.lines, line)
 }

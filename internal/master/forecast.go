@@ -99,14 +99,17 @@ func (m *Master) forecastOn() {
 			m.log.Warn("when jobs will end cannot be forecast", "error", err)
 		}
 		first.Do(func() { close(fc.ready) })
-		rest := max(leastRest, restFactor*time.Since(began))
 		select {
-		case <-time.After(rest):
+		case <-time.After(restAfter(time.Since(began))):
 		case <-m.ctx.Done():
 			return
 		}
 	}
 }
+
+// restAfter returns how long no forecast is calculated after one that took so long. One
+// goroutine calculates it, so it used at most that much processor time.
+func restAfter(took time.Duration) time.Duration { return max(leastRest, restFactor*took) }
 
 // refreshForecast makes a forecast of the current state.
 func (m *Master) refreshForecast() error {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -81,5 +82,15 @@ func (r *rig) testWhatIf(second string) {
 	}
 	if st := r.job("j1"); st.State != slotwisev1.JobState_JOB_STATE_RUNNING {
 		r.t.Errorf("j1 is %v after questions", st.State)
+	}
+}
+
+// TestForecastsRest checks that forecasts which follow each other without a pause use at most
+// 5 % of a core, however long each takes.
+func TestForecastsRest(t *testing.T) {
+	for _, took := range []time.Duration{time.Microsecond, 20 * time.Millisecond, time.Second, mostForecast} {
+		if share := took.Seconds() / (took + restAfter(took)).Seconds(); share > 0.05 {
+			t.Errorf("forecasts of %v use %.1f %% of a core", took, 100*share)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ const patience = 3 * time.Minute
 // cluster is a slotwise cluster in its namespace.
 type cluster struct {
 	t         *testing.T
-	slotwise  string // the program
+	dir       string // of this test
+	slotwise  string // the program, in dir
 	namespace string
 	shared    string // a directory of this machine, mounted at /shared in master and workers
 }
@@ -32,15 +34,13 @@ func needCluster(t *testing.T) {
 	}
 }
 
-// start applies objects of the namespace and the manifest with the given flags, and waits for
-// the master. The volumes are directories of this machine, since a test cluster may have no
-// storage class.
-func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
+// prepare builds slotwise and makes a namespace with volumes. They are directories of this
+// machine, since a test cluster may have no storage class. The test's end removes all.
+func prepare(t *testing.T, namespace string) *cluster {
 	t.Helper()
 	needCluster(t)
-	image := os.Getenv("SLOTWISE_KUBE_IMAGE")
 	dir := t.TempDir()
-	c := &cluster{t: t, slotwise: filepath.Join(dir, "slotwise"), namespace: namespace, shared: filepath.Join(dir, "shared")}
+	c := &cluster{t: t, dir: dir, slotwise: filepath.Join(dir, "slotwise"), namespace: namespace, shared: filepath.Join(dir, "shared")}
 	data := filepath.Join(dir, "data")
 	for _, d := range []string{c.shared, data} {
 		if err := os.Mkdir(d, 0o777); err != nil {
@@ -57,19 +57,6 @@ func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	args := append([]string{
-		"kubernetes", "manifest", "--image", image, "--credentials", filepath.Join(dir, "creds"), "--namespace", namespace,
-		"--slots", "2", "--cpu", "100m", "--memory", "512Mi", "--scratch", "50Mi", "--storage", "1Gi", "--shared-claim", "shared",
-		"--drain-timeout", "30s", "--serve-timeout", "30s",
-	}, flags...)
-	manifest, err := exec.Command(c.slotwise, args...).Output()
-	if err != nil {
-		t.Fatalf("slotwise %v: %v", args, err)
-	}
-	// A test has no minute to wait for each smaller number of workers.
-	text := strings.Replace(string(manifest), ",max=4", ",max=4,cool-down=5s,start-up=1s", 1)
-	// The processor limit would make 100m of the workers' start slow.
-	text = strings.ReplaceAll(text, `limits: {cpu: "100m", `, `limits: {`)
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, args := range [][]string{{"get", "pods,deployments,statefulsets,events", "-o", "wide"}, {"logs", "slotwise-master-0", "--tail=60"}} {
@@ -80,13 +67,42 @@ func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
 		c.kubectl("delete", "namespace", namespace, "--wait=true", "--timeout=180s")
 		c.kubectl("delete", "pv", namespace+"-data", namespace+"-shared", "--wait=false")
 	})
-	c.apply(volumes(namespace, data, c.shared) + objects)
-	c.apply(text)
+	c.apply(volumes(namespace, data, c.shared))
+	return c
+}
+
+// smallPods are the flags of a manifest whose pods find room on a small node.
+var smallPods = []string{"--slots", "2", "--cpu", "100m", "--memory", "512Mi", "--scratch", "50Mi", "--storage", "1Gi"}
+
+// start applies objects of the namespace and the manifest with the given flags, and waits for
+// the master.
+func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
+	t.Helper()
+	c := prepare(t, namespace)
+	args := slices.Concat([]string{
+		"kubernetes", "manifest", "--image", os.Getenv("SLOTWISE_KUBE_IMAGE"), "--credentials", filepath.Join(c.dir, "creds"), "--namespace", namespace,
+		"--shared-claim", "shared", "--drain-timeout", "30s", "--serve-timeout", "30s",
+	}, smallPods, flags)
+	manifest, err := exec.Command(c.slotwise, args...).Output()
+	if err != nil {
+		t.Fatalf("slotwise %v: %v", args, err)
+	}
+	// A test has no minute to wait for each smaller number of workers.
+	text := strings.Replace(string(manifest), ",max=4", ",max=4,cool-down=5s,start-up=1s", 1)
+	// The processor limit would make 100m of the workers' start slow.
+	text = strings.ReplaceAll(text, `limits: {cpu: "100m", `, `limits: {`)
+	c.apply(objects + "---\n" + text)
+	c.awaitMaster()
+	return c
+}
+
+// awaitMaster waits until the master is ready.
+func (c *cluster) awaitMaster() {
+	c.t.Helper()
 	c.await("the master is ready", func() bool {
 		out, err := c.kubectl("get", "pod", "slotwise-master-0", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		return err == nil && out == "True"
 	})
-	return c
 }
 
 // volumes returns the namespace's volumes as YAML.
@@ -242,9 +258,18 @@ func (c *cluster) pods() (names []string) {
 	return names
 }
 
-// kill sends SIGKILL to the worker of a pod. The process is visible on this machine,
-// because the cluster runs on it.
+// kill sends SIGKILL to the worker of a pod.
 func (c *cluster) kill(pod string) {
+	c.t.Helper()
+	p := c.process("\x00worker\x00", "\x00--name="+pod+"\x00")
+	if err := p.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// process returns the process of the cluster whose command line contains all of parts. It is
+// visible on this machine, because the cluster runs on it.
+func (c *cluster) process(parts ...string) *os.Process {
 	c.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -252,7 +277,7 @@ func (c *cluster) kill(pod string) {
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil || !bytes.Contains(text, []byte("\x00worker\x00")) || !bytes.Contains(text, []byte("\x00--name="+pod+"\x00")) {
+		if err != nil || slices.ContainsFunc(parts, func(p string) bool { return !bytes.Contains(text, []byte(p)) }) {
 			continue
 		}
 		var pid int
@@ -260,13 +285,11 @@ func (c *cluster) kill(pod string) {
 			c.t.Fatal(err)
 		}
 		p, err := os.FindProcess(pid)
-		if err == nil {
-			err = p.Kill()
-		}
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		return
+		return p
 	}
-	c.t.Fatalf("no process of the worker %s", pod)
+	c.t.Fatalf("no process has %q in its command line", parts)
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -82,7 +83,39 @@ func TestKubernetes(t *testing.T) {
 		c.awaitEnd(id)
 		check(t, "restarted")
 	})
+	t.Run("stop the kubelet", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("CI has no time for it")
+		}
+		if os.Getenv("SLOTWISE_KUBE_HOST") == "" {
+			t.Skip("the kubelet is not a process of the tests")
+		}
+		id := count("stopped")
+		half(id)
+		kubelet := c.process("kubelet\x00--config=etc/kubelet.yaml\x00")
+		if err := kubelet.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		// After 50 s without the kubelet's status Kubernetes declares the node not ready.
+		time.Sleep(time.Minute)
+		ready, err := c.kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		t.Logf("after a minute the node is ready: %s (%v)", ready, err)
+		if err := kubelet.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitEnd(id)
+		check(t, "stopped")
+		c.must("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+		c.awaitMaster()
+	})
 	t.Run("rights", func(t *testing.T) { rights(t, c) })
+	mistakes(t, c)
+}
+
+// mistakes makes mistakes that keep Kubernetes from making workers. The master's log must name
+// the object and the remedy. The last one takes the master's rights away.
+func mistakes(t *testing.T, c *cluster) {
+	t.Helper()
 	t.Run("wrong image", func(t *testing.T) {
 		c.must("set", "image", "deployment/slotwise-worker", "worker=localhost/none:1")
 		c.await("the master's log names the image and the remedy", func() bool {

@@ -1,7 +1,6 @@
 package kubetest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -30,13 +29,7 @@ func TestStorage(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(c.slotwise, args...)
 		cmd.Env = append(os.Environ(), env...)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("slotwise %v: %v\n%s", args, err, stderr.Bytes())
-		}
-		return string(out)
+		return output(t, cmd)
 	}
 	for name, uri := range map[string]func(string) string{
 		"S3":   func(dir string) string { return s3.URI(dir) },
@@ -45,13 +38,17 @@ func TestStorage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			local("hadoop", "fs", "-put", filepath.Join(c.shared, "in"), uri("in"))
 			c.awaitEnd(c.submit("wordcount", uri("in"), "--output", uri("out"), "--reduces", "3"))
-			lines := slices.Sorted(strings.Lines(local("hadoop", "fs", "-cat", uri("out")+"/part-*")))
-			if got := strings.Join(lines, ""); got != want {
+			if got := sorted(local("hadoop", "fs", "-cat", uri("out")+"/part-*")); got != want {
 				t.Errorf("%d bytes of result differ from the %d of a run in one process", len(got), len(want))
 			}
 		})
 	}
 	t.Run("secrets", func(t *testing.T) { c.secrets(s3.Secret) })
+}
+
+// sorted returns the lines of a text in order.
+func sorted(text string) string {
+	return strings.Join(slices.Sorted(strings.Lines(text)), "")
 }
 
 // secret returns a Secret of variables as JSON, which is YAML too.

@@ -304,3 +304,82 @@ func statText(format string, e entry) string {
 		"%y", e.ModTime.UTC().Format(time.DateTime), "%Y", strconv.FormatInt(e.ModTime.UnixMilli(), 10))
 	return r.Replace(format)
 }
+
+// The words of an expression of find, without and with a value.
+var (
+	findFlags  = []string{"-print", "-print0", "-a", "-and"}
+	findValues = []string{"-name", "-iname"}
+)
+
+// find prints the paths below its arguments whose base names match, parents first. The
+// expression stands behind the paths; all of its words must hold.
+func (c *fsCall) find() error {
+	var paths []string
+	for len(c.args) > 0 && !strings.HasPrefix(c.args[0], "-") {
+		paths, c.args = append(paths, c.args[0]), c.args[1:]
+	}
+	text := c.parse(&fsCommand{flags: findFlags, values: findValues}, c.args)
+	if text == "" && len(c.args) > 0 {
+		text = "Unexpected argument: " + c.args[0]
+	}
+	for _, flag := range findValues {
+		if _, err := path.Match(c.flags[flag], ""); err != nil && text == "" {
+			text = flag + " " + c.flags[flag] + ": " + err.Error()
+		}
+	}
+	if text != "" {
+		fmt.Fprintf(c.err, "-find: %s\nUsage: hadoop fs [generic options] -find %s\n", text, fsCommands["find"].usage)
+		return exit(hadoopUsage)
+	}
+	if len(paths) == 0 {
+		paths = []string{""}
+		if c.ns.Local() {
+			paths = []string{"."}
+		}
+	}
+	w := bufio.NewWriter(c.out)
+	defer w.Flush()
+	c.each(paths, func(e entry) error { return c.findBelow(w, e) })
+	return nil
+}
+
+// findBelow prints the matching paths of an entry and of everything below it.
+func (c *fsCall) findBelow(w io.Writer, e entry) error {
+	if c.findMatches(path.Base(e.location.path)) {
+		end := "\n"
+		if c.has("-print0") {
+			end = "\x00"
+		}
+		if _, err := io.WriteString(w, e.typed+end); err != nil {
+			return err
+		}
+	}
+	if !e.Dir {
+		return nil
+	}
+	entries, err := c.list(e.location)
+	if err != nil {
+		return err
+	}
+	for _, child := range entries {
+		if err := c.findBelow(w, child); err != nil {
+			c.fail(child.typed, err)
+		}
+	}
+	return nil
+}
+
+// findMatches reports whether a base name matches -name and -iname.
+func (c *fsCall) findMatches(name string) bool {
+	if glob, ok := c.flags["-name"]; ok {
+		if match, _ := path.Match(glob, name); !match {
+			return false
+		}
+	}
+	if glob, ok := c.flags["-iname"]; ok {
+		if match, _ := path.Match(strings.ToLower(glob), strings.ToLower(name)); !match {
+			return false
+		}
+	}
+	return true
+}

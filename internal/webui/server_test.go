@@ -43,7 +43,7 @@ func ask(s *Server, method, path, user string, header ...string) *httptest.Respo
 }
 
 // newConsole returns a console with a few samples.
-func newConsole(t *testing.T, f *fake) *Server {
+func newConsole(t testing.TB, f *fake) *Server {
 	s := New(t.Context(), f, f, "test")
 	for i := range 5 {
 		s.samples.add(time.Now().Add(time.Duration(i-5)*time.Minute), f.use)

@@ -3,6 +3,7 @@ package webui
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -103,29 +104,29 @@ func analyse(list []Attempt, now int64) *attempts {
 // assignLanes gives each attempt the first lane of its node that is free. The tracker does
 // not number slots, so a lane is one of the node's slots, but not always the same one.
 func (x *attempts) assignLanes() {
-	order := make([]int, len(x.list))
-	for i := range order {
-		order[i] = i
+	type entry struct {
+		started int64
+		at      int32
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		p, q := &x.list[a], &x.list[b]
-		return cmp.Or(cmp.Compare(p.Node, q.Node), cmp.Compare(p.Started, q.Started), cmp.Compare(a, b))
-	})
-	begin := 0 // the first lane of the current node
-	for k, i := range order {
+	nodes := map[string][]entry{}
+	for i := range x.list {
 		a := &x.list[i]
-		if k > 0 && x.list[order[k-1]].Node != a.Node {
-			begin = len(x.lanes)
+		nodes[a.Node] = append(nodes[a.Node], entry{a.Started, int32(i)})
+	}
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		order, begin := nodes[node], len(x.lanes)
+		slices.SortFunc(order, func(p, q entry) int { return cmp.Or(cmp.Compare(p.started, q.started), cmp.Compare(p.at, q.at)) })
+		for _, e := range order {
+			at := begin
+			for at < len(x.lanes) && x.lanes[at].end > e.started {
+				at++
+			}
+			if at == len(x.lanes) {
+				x.lanes = append(x.lanes, lane{node: node})
+			}
+			x.lanes[at].end = cmp.Or(x.list[e.at].Ended, x.now+1)
+			x.laneOf[e.at] = int32(at)
 		}
-		at := begin
-		for at < len(x.lanes) && x.lanes[at].end > a.Started {
-			at++
-		}
-		if at == len(x.lanes) {
-			x.lanes = append(x.lanes, lane{node: a.Node})
-		}
-		x.lanes[at].end = cmp.Or(a.Ended, x.now+1)
-		x.laneOf[i] = int32(at)
 	}
 }
 

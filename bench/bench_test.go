@@ -250,6 +250,9 @@ func TestShapes(t *testing.T) {
 	if text := read("one-word", 1<<16); 2*strings.Count(text, "always ") != len(strings.Fields(text)) {
 		t.Error("the same word is not each second one")
 	}
+	if text := read("long-words", 1<<16); len(strings.Fields(text)) != 1 || !strings.HasSuffix(text, "\n") {
+		t.Error("an input smaller than a long word is not one line with one word")
+	}
 	for _, l := range strings.SplitAfter(strings.TrimSpace(read("equal", 1<<16)), "\n") {
 		if strings.TrimSpace(l) != strings.TrimSpace(equalLine) || len(equalLine) != 100 {
 			t.Fatalf("%q of %d bytes", l, len(equalLine))

@@ -13,22 +13,22 @@ import (
 )
 
 // shape writes one record of an input that slotwise generate does not make. i is the number
-// of the record.
-type shape func(w *bufio.Writer, i uint64)
+// of the record, left the number of bytes that the input still lacks. Only long records use left.
+type shape func(w *bufio.Writer, i uint64, left int64)
 
 // shapes are the inputs by their kind.
 var shapes = map[string]shape{
 	"distinct":   distinctWord,
 	"one-word":   oneWord,
 	"long-words": longWord,
-	"equal":      func(w *bufio.Writer, _ uint64) { w.WriteString(equalLine) },
+	"equal":      func(w *bufio.Writer, _ uint64, _ int64) { w.WriteString(equalLine) },
 	"prefix":     prefixed,
 }
 
 // shapeWords describe the shapes in a row's title.
 var shapeWords = map[string]string{
 	"one-word":   "text with one word in each second place",
-	"long-words": "lines that are one word of 100 MB each",
+	"long-words": "lines that are one word of up to 100 MB each",
 	"equal":      "equal lines",
 	"prefix":     "lines with the same first 100 bytes",
 }
@@ -37,7 +37,7 @@ var shapeWords = map[string]string{
 const distinctLen = 16
 
 // distinctWord writes the i-th of a sequence of words that all differ. Eight are on a line.
-func distinctWord(w *bufio.Writer, i uint64) {
+func distinctWord(w *bufio.Writer, i uint64, _ int64) {
 	word := letters(mix(i), 13)
 	word = append(word, alphabet[i%32], alphabet[i/32%32])
 	if i%8 == 7 {
@@ -49,15 +49,16 @@ func distinctWord(w *bufio.Writer, i uint64) {
 }
 
 // oneWord writes the same word, and then one of 100,000 words.
-func oneWord(w *bufio.Writer, i uint64) {
+func oneWord(w *bufio.Writer, i uint64, _ int64) {
 	w.WriteString("always ")
 	w.Write(letters(mix(mix(i)%100_000), 6))
 	w.WriteByte('\n')
 }
 
-// longWord writes a line without a space.
-func longWord(w *bufio.Writer, i uint64) {
-	for j := range uint64(100_000_000 / 10) {
+// longWord writes a line without a space. The last line only completes the input. A whole word
+// would make a scaled input many times as large as the ordinary one that it is compared with.
+func longWord(w *bufio.Writer, i uint64, left int64) {
+	for j := range uint64(min(100_000_000, left)+9) / 10 {
 		w.Write(letters(mix(i<<32+j), 10))
 	}
 	w.WriteByte('\n')
@@ -67,7 +68,7 @@ var equalLine = strings.Repeat("equal ", 16) + "end\n"
 
 var commonPrefix = strings.Repeat("prefix/", 14) + "//"
 
-func prefixed(w *bufio.Writer, i uint64) {
+func prefixed(w *bufio.Writer, i uint64, _ int64) {
 	w.WriteString(commonPrefix)
 	w.Write(letters(mix(i), 13))
 	w.WriteByte('\n')
@@ -111,7 +112,7 @@ func generateShape(ctx context.Context, _, kind string, size int64, dir string) 
 	left := &countdown{f: f, left: size}
 	w := bufio.NewWriterSize(left, harness.MiB)
 	for i := uint64(0); left.left > int64(w.Buffered()) && left.err == nil && ctx.Err() == nil; i++ {
-		shapes[kind](w, i)
+		shapes[kind](w, i, left.left-int64(w.Buffered()))
 	}
 	if err := errors.Join(w.Flush(), f.Close(), ctx.Err()); err != nil {
 		return false, err

@@ -503,9 +503,10 @@ func createCSV(w io.Writer, o *Output, _ string) (Rows, error) {
 }
 
 // appendCSV appends a field of a CSV file, in quotes if RFC 4180 asks for them, if it is
-// empty, or if a reader might trim it.
+// empty, if a reader might trim it, or if it begins with bytes that a reader removes from the
+// start of a file.
 func appendCSV(buf, s, separator []byte) []byte {
-	if len(s) > 0 && s[0] != ' ' && s[len(s)-1] != ' ' && !bytes.ContainsAny(s, "\"\r\n") && !bytes.Contains(s, separator) {
+	if len(s) > 0 && s[0] != ' ' && s[len(s)-1] != ' ' && !bytes.HasPrefix(s, utf8Mark) && !bytes.ContainsAny(s, "\"\r\n") && !bytes.Contains(s, separator) {
 		return append(buf, s...)
 	}
 	buf = append(buf, '"')

@@ -41,7 +41,7 @@ const limitVariable = "SLOTWISE_KUBE_BUILD_LIMIT"
 // prepare returns the cache directory with the node's programs and builds those that it
 // lacks. A change of a go.sum makes a new directory.
 func prepare(ctx context.Context) (string, error) {
-	limit := 12 * time.Minute
+	limit := 25 * time.Minute
 	if text := os.Getenv(limitVariable); text != "" {
 		var err error
 		if limit, err = time.ParseDuration(text); err != nil {

@@ -18,9 +18,9 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// writeLongJournal writes the journal of a master with jobs that have run all their maps on one
-// worker, and wait for their reduce.
-func writeLongJournal(t testing.TB, dir string, jobs, maps int) {
+// writeLongJournal writes the journal of a master with jobs that have run the first done of
+// their maps on one worker, and have one reduce.
+func writeLongJournal(t testing.TB, dir string, jobs, maps, done int) {
 	t.Helper()
 	l, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{})
 	if err != nil {
@@ -40,7 +40,7 @@ func writeLongJournal(t testing.TB, dir string, jobs, maps int) {
 		spec := &slotwisev1.JobSpec{Name: "test", User: "ann", Program: &slotwisev1.Program{Executable: "x", App: "x"}, Synthetic: int32(maps), Reduces: 1, SlowStart: proto.Float64(1)}
 		write(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: id, Request: fmt.Sprint("r", id), Spec: spec}}})
 		write(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Accepted{Accepted: &slotwisev1.FactAccepted{Job: id, Pool: "ann", Priority: 2, SlowStart: 1, MaxAttempts: 4, TaskTimeout: int64(time.Minute), At: at}}})
-		for i := range int32(maps) {
+		for i := range int32(done) {
 			a := &slotwisev1.AttemptRef{Job: id, Index: i}
 			write(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Launched{Launched: &slotwisev1.FactLaunched{Attempt: a, Node: "w1", At: at}}})
 			write(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Ended{Ended: &slotwisev1.FactEnded{Attempt: a, State: 1, OutputBytes: 1 << 20, At: at + 1,
@@ -74,7 +74,7 @@ func TestSnapshotLeavesFiles(t *testing.T) {
 	var mu sync.Mutex
 	cfg := Config{journalFS: stubborn{durable.OS()}, Log: slog.New(slog.NewTextHandler(locked{&mu, &text}, nil))}
 	cfg.Dir = t.TempDir()
-	writeLongJournal(t, cfg.Dir, 2, 2)
+	writeLongJournal(t, cfg.Dir, 2, 2, 2)
 	r := newRig(t, cfg)
 	in := func(f func() bool) bool {
 		ok, err := query(t.Context(), r.m, func() (bool, error) { return f(), nil })
@@ -125,7 +125,7 @@ func (l locked) Write(b []byte) (int, error) {
 func BenchmarkSnapshot(b *testing.B) {
 	cfg := Config{}
 	cfg.Dir = b.TempDir()
-	writeLongJournal(b, cfg.Dir, 1000, 100)
+	writeLongJournal(b, cfg.Dir, 1000, 100, 100)
 	var paused, longest, inLoop, took time.Duration
 	shortest := time.Hour // pause: on a busy machine the longest one measures the others
 	for b.Loop() {

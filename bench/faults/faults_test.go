@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -308,5 +309,23 @@ func TestReport(t *testing.T) {
 	}
 	if want := "(no target)"; !strings.Contains(lines.String(), want) {
 		t.Errorf("%q is missing in\n%s", want, lines.String())
+	}
+}
+
+// TestNetworkAgain makes and removes one network many times: its names are free as soon as
+// it is removed.
+func TestNetworkAgain(t *testing.T) {
+	s := &networks{}
+	if err, _ := s.probe(); err != nil {
+		t.Skip("no network namespaces here:", err)
+	}
+	for i := range 20 {
+		n, err := s.make()
+		if n != nil {
+			err = errors.Join(err, n.close())
+		}
+		if err != nil {
+			t.Fatalf("network %d: %v", i, err)
+		}
 	}
 }

@@ -127,9 +127,11 @@ func (n *network) command(argv ...string) []string {
 	return append([]string{"nsenter", "--net=/run/netns/" + n.name()}, argv...)
 }
 
-// close removes the namespace. Its processes must have ended.
+// close removes the namespace. Its processes must have ended. The pair of devices is removed
+// first: the kernel removes those of a namespace that has gone only later, and the next
+// network of this number needs their names.
 func (n *network) close() error {
-	err := ip(nil, "netns del "+n.name())
+	err := errors.Join(ip(nil, "link del "+n.name()), ip(nil, "netns del "+n.name()))
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
 	n.of.used[n.number] = false

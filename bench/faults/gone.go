@@ -61,7 +61,12 @@ func moveMasterDir(c *cluster, _ fault) (func() error, bool, error) {
 	if code := c.master.cmd.ProcessState.ExitCode(); code != 1 || count(c.master.logFile(), "removed or replaced") == 0 {
 		err = fmt.Errorf("the master ended with status %d, want 1, and must log that its directory was removed or replaced", code)
 	}
-	return func() error { return errors.Join(os.Rename(dir+".moved", dir), c.startMaster()) }, true, err
+	return func() error {
+		if err := os.Rename(dir+".moved", dir); err != nil {
+			return err // the master that has ended must not have created the directory again
+		}
+		return c.startMaster()
+	}, true, err
 }
 
 // count returns how often a text is in a file, 0 if there is no file.

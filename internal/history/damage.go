@@ -165,7 +165,9 @@ func (s *Store) dropDamaged() error {
 
 // reopenIfGone opens the database again if the path does not lead to the open file: it was
 // removed, or another process has set it aside. Entries that Put wrote to the open file would
-// be lost. The caller holds write.
+// be lost. If the directory above was removed or replaced, reopenIfGone fails and creates
+// nothing: the directory may return, and entries stored beside it would be lost. The caller
+// holds write.
 func (s *Store) reopenIfGone() error {
 	now, err := os.Lstat(s.path)
 	if err == nil && s.write.file != nil && os.SameFile(now, s.write.file) {
@@ -174,11 +176,19 @@ func (s *Store) reopenIfGone() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	inside := filepath.Dir(s.path)
+	above := filepath.Dir(inside)
+	if now, err := os.Stat(above); err != nil || !os.SameFile(now, s.above) {
+		return fmt.Errorf("the history's directory %s was removed or replaced while this process was writing to it", above)
+	}
 	s.swap.Lock()
 	defer s.swap.Unlock()
 	s.write.file = nil
 	_ = s.closeDB() // its file is gone or belongs to the damaged ones
-	if err := durable.MkdirAll(durable.OS(), filepath.Dir(s.path), 0o700); err != nil {
+	if err := os.Mkdir(inside, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := durable.OS().SyncDir(above); err != nil {
 		return err
 	}
 	return s.openFile()

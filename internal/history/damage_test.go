@@ -276,6 +276,48 @@ func TestDatabaseRemoved(t *testing.T) {
 	}
 }
 
+// TestDirectoryMoved moves the directory above the history away, as an operator may under a
+// running master. Put fails and creates nothing in its place. When the directory is back, Put
+// continues in the same database.
+func TestDirectoryMoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "master")
+	s := open(t, dir, Limits{})
+	if err := s.Put(ended(1, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	move := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(dir, dir+".moved")
+	if err := s.Put(ended(2, "ann")); err == nil || !strings.Contains(err.Error(), dir+" was removed or replaced") {
+		t.Errorf("without the directory: %v", err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory was created again: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(ended(2, "ann")); err == nil {
+		t.Error("an entry was stored in another directory of the same name")
+	}
+	if list, err := os.ReadDir(dir); len(list) > 0 || err != nil {
+		t.Errorf("the other directory has %v, %v", list, err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	move(dir+".moved", dir)
+	if err := s.Put(ended(2, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	if list := names(t, s, Query{Limit: 3}); list != "j2 j1" {
+		t.Errorf("the history has %s", list)
+	}
+}
+
 // TestTwoWriters damages the database of two stores in one directory. Both continue in the
 // same new one.
 func TestTwoWriters(t *testing.T) {

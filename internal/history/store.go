@@ -29,7 +29,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // also the driver "sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/job"
@@ -55,6 +56,7 @@ type Store struct {
 	limits Limits
 	report Report         // never nil
 	path   string         // of the database
+	above  fs.FileInfo    // the directory that holds the history's, as Open found it
 	temp   string         // a directory that Close removes; "" if there is none
 	broken map[string]int // files of an earlier version that cannot be read, by directory
 
@@ -122,8 +124,12 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 		report = func(string, error) {}
 	}
 	s := &Store{path: filepath.Join(inside, FileName), limits: limits, report: report}
-	err := s.openFile()
-	if err == nil {
+	above, err := os.Stat(filepath.Dir(inside))
+	if err != nil {
+		return nil, err
+	}
+	s.above = above
+	if err = s.openFile(); err == nil {
 		err = s.fill(dir)
 	}
 	if isDamage(err) {
@@ -209,7 +215,7 @@ func (s *Store) open(mode string) error {
 	if err != nil {
 		return err
 	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(30000)"}}
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())}}
 	switch mode {
 	case "immutable":
 		q.Set("immutable", "1")
@@ -244,11 +250,31 @@ func (s *Store) fill(dir string) error {
 	return s.Trim()
 }
 
+const (
+	// busyTimeout is the time for which SQLite waits for the locks of other processes.
+	busyTimeout = 30 * time.Second
+	// busyPause is the time between two tries where SQLite does not wait: if two processes
+	// open a new database at once, both begin its write-ahead log, and one of them fails.
+	busyPause = 5 * time.Millisecond
+)
+
+// isBusy reports whether an error means that another process has locked the database.
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == codes.SQLITE_BUSY
+}
+
 // checkVersion returns the version of the database, 0 if it is empty. It returns an error if
 // a later version of this program has written it.
 func (s *Store) checkVersion() (v int, err error) {
-	if err := s.db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
-		return 0, s.named(err)
+	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(busyPause) {
+		err := s.db.QueryRow("PRAGMA user_version").Scan(&v)
+		if err == nil {
+			break
+		}
+		if !isBusy(err) || time.Now().After(deadline) {
+			return 0, s.named(err)
+		}
 	}
 	if v > version {
 		return 0, fmt.Errorf("%s: a later version of slotwise has written it (version %d of the schema, this program knows %d): use that version, or move the directory %s away",

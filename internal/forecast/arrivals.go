@@ -37,6 +37,7 @@ const (
 func newArrivals(s *State) arrivals {
 	var a arrivals
 	var times []time.Duration
+	splits := make([]job.Split, 0, mostTemplate) // of all templates; none has a size or hosts
 	add := func(submitted time.Duration, spec *job.Spec, maps int, t *Times) {
 		if submitted < s.At-arrivalWindow {
 			return
@@ -52,7 +53,7 @@ func newArrivals(s *State) arrivals {
 		}
 		x.spec = *spec
 		x.spec.TaskTimeout = -1
-		x.spec.Splits = make([]job.Split, maps)
+		x.spec.Splits = splits[:maps:maps]
 		a.like = append(a.like, x)
 	}
 	for i := range s.Past {

@@ -61,13 +61,12 @@ func fork(cfg *Config, s *State) (*tracker.Tracker, sched.Policy, error) {
 	}
 	tc := tracker.Config{NodeTimeout: -1, KeepEnded: -1, OfferAtOnce: cfg.OfferAtOnce,
 		OfferPause: max(20*time.Microsecond, cfg.Heartbeat/20/time.Duration(max(1, len(s.Nodes))))}
-	t, err := tracker.Fork(tc, p, s.At, s.facts())
+	t, err := tracker.Fork(tc, p, s.At, s.facts(), s.done())
 	return t, p, err
 }
 
-// facts yields the facts from which tracker.Fork makes the state. A task that is done has
-// one attempt, which ran on the first node: no node is lost in a future, so it does not
-// matter on which. Failed attempts are left out.
+// facts yields the facts from which tracker.Fork makes the state, without the tasks that are
+// done. Failed attempts are left out.
 func (s *State) facts() iter.Seq[tracker.Fact] {
 	return func(yield func(tracker.Fact) bool) {
 		launches := int64(0)
@@ -111,21 +110,6 @@ func (s *State) jobFacts(j *Job, running map[job.ID][]*Attempt, yield func(track
 		j.Pool != spec.Pool && !yield(&tracker.FactPool{Job: j.ID, Pool: j.Pool}) {
 		return false
 	}
-	for k := range job.Kind(job.Kinds) {
-		usual := seconds(meanOf(j.Times.Seconds[k]))
-		for i, at := range j.Done[k] {
-			if at == 0 || len(s.Nodes) == 0 {
-				continue
-			}
-			past := job.Past{PendingSince: j.Submitted, DoneAt: at, Attempts: []job.PastAttempt{{
-				Launch: job.Launch{Slot: k, Width: 1, Level: doneLevel(k)},
-				State:  job.AttemptSucceeded, Started: max(0, at-usual), Ended: at}}}
-			if !yield(&tracker.FactTask{Task: job.TaskID{Job: j.ID, Kind: k, Index: int32(i)}, Past: past,
-				Nodes: []string{s.Nodes[0].Spec.Name}}) {
-				return false
-			}
-		}
-	}
 	var tasks []*tracker.FactTask
 	at := map[job.TaskID]int{}
 	for _, a := range running[j.ID] {
@@ -148,11 +132,22 @@ func (s *State) jobFacts(j *Job, running map[job.ID][]*Attempt, yield func(track
 	return true
 }
 
-func doneLevel(k job.Kind) job.Level {
-	if k == job.Map {
-		return job.LevelNode
+// done yields the tasks that are done. Each has one attempt, which ran on the first node: no
+// node is lost in a future, so it does not matter on which.
+func (s *State) done() iter.Seq[tracker.Done] {
+	return func(yield func(tracker.Done) bool) {
+		if len(s.Nodes) == 0 {
+			return
+		}
+		for i := range s.Jobs {
+			for k := range job.Kind(job.Kinds) {
+				j := &s.Jobs[i]
+				if !yield(tracker.Done{Job: j.ID, Kind: k, At: j.Done[k], Took: seconds(meanOf(j.Times.Seconds[k])), Node: s.Nodes[0].Spec.Name}) {
+					return
+				}
+			}
+		}
 	}
-	return 0
 }
 
 func meanOf(v []float64) float64 {

@@ -130,6 +130,47 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	}
 }
 
+// RestoreDone restores those tasks of a kind that have succeeded at the times in at, by
+// index; 0 marks the others. Each task gets one attempt that took as long as took and is
+// like how. The tasks must have no attempts yet. All attempts share two allocations, which
+// makes RestoreDone several times as fast as RestoreTask for each task.
+func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took time.Duration) {
+	n := 0
+	for _, done := range at {
+		if done != 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	attempts, pointers := make([]Attempt, n), make([]*Attempt, n)
+	n = 0
+	for i, done := range at {
+		if done == 0 {
+			continue
+		}
+		t, a := &j.tasks[k][i], &attempts[n]
+		started := max(0, done-took)
+		*a = Attempt{id: AttemptID{t.id, 0}, task: t, node: how.Node, slot: how.Slot, width: max(1, how.Width), level: how.Level,
+			speculative: how.Speculative, label: how.Label, state: AttemptSucceeded, progress: 1, started: started, ended: done, progressAt: started}
+		pointers[n] = a
+		j.pending[k].take(t)
+		t.attempts, t.success, t.state, t.doneAt = pointers[n:n+1:n+1], a, TaskSucceeded, done
+		j.account.launched(a)
+		j.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)
+		if j.state == Pending || started < j.started {
+			j.state, j.started = Running, started
+		}
+		if k == Map {
+			j.mapsDone = max(j.mapsDone, done)
+		}
+		b.countOutput(t, 1)
+		n++
+	}
+	b.each(j, func(c *Tally) { c.Pending[k] -= n; c.Done[k] += n })
+}
+
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot,
 		width: max(1, p.Width), level: p.Level,

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/client"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // Both contestants have two workers with a map slot and a reduce slot each, and
@@ -31,62 +29,21 @@ const realLimit = 1.3
 // quickLimit is the most that a job with 1 MiB of input may take on the cluster.
 const quickLimit = 500 * time.Millisecond
 
-// realCluster is a master and its workers.
+// realCluster is a cluster that real jobs run on.
 type realCluster struct {
-	binary  string
-	url     string // of the master
-	dir     string
-	members []*process // the master first
+	*harness.Cluster
+	binary, dir string
 }
 
-// startCluster starts a master and its workers and waits until all workers are
-// registered.
-func startCluster(ctx context.Context, s *settings, dir string) (c *realCluster, err error) {
-	c = &realCluster{binary: s.binary, dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.stop())
-		}
-	}()
-	var args []string
+// startCluster starts a master and workers that share realMemory. Their files are in dir.
+func startCluster(ctx context.Context, s *settings, dir string) (*realCluster, error) {
+	var master []string
 	if s.profile != "" {
-		args = []string{"--cpuprofile", s.profile}
+		master = []string{"--cpuprofile", s.profile}
 	}
-	master, url, err := startMaster(ctx, s.binary, dir, args...)
-	if err != nil {
-		return c, err
-	}
-	c.members, c.url = append(c.members, master), url
-	for i := range realWorkers {
-		p, err := startProcess(s.binary, "worker", "--master", url, "--dir", filepath.Join(dir, fmt.Sprint("w", i)), "--host", "localhost",
-			"--map-slots", "1", "--reduce-slots", "1", "--memory", fmt.Sprint(realMemory/realWorkers))
-		if err != nil {
-			return c, err
-		}
-		c.members = append(c.members, p)
-	}
-	cl, err := client.New(url, client.Options{})
-	if err != nil {
-		return c, err
-	}
-	for {
-		resp, err := client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
-		if err != nil || int(resp.Nodes) == realWorkers {
-			return c, err
-		}
-		if !harness.Sleep(ctx, 20*time.Millisecond) {
-			return c, context.Cause(ctx)
-		}
-	}
-}
-
-// stop stops the workers, then the master.
-func (c *realCluster) stop() (err error) {
-	for _, p := range slices.Backward(c.members) {
-		err = errors.Join(err, p.stop())
-	}
-	c.members = nil
-	return err
+	worker := []string{"--map-slots", "1", "--reduce-slots", "1", "--memory", fmt.Sprint(realMemory / realWorkers)}
+	c, err := harness.StartCluster(ctx, s.binary, dir, master, slices.Repeat([][]string{worker}, realWorkers))
+	return &realCluster{c, s.binary, dir}, err
 }
 
 // realRow is a job that both contestants run. measure fills the last three fields,
@@ -110,7 +67,7 @@ func realJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	rows := []*realRow{
 		{name: "word count", app: "wordcount", kind: "text", size: s.size, rounds: s.rounds},
 		{name: "sort of records", app: "terasort", kind: "records", size: s.size, rounds: s.rounds},
@@ -136,7 +93,7 @@ func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stde
 	common := []string{r.app, "--input", input, "--reduces", fmt.Sprint(realWorkers), "--no-progress"}
 	local := append([]string{"run", "--output", outs[0], "--workers", fmt.Sprint(realWorkers), "--map-slots", "1", "--reduce-slots", "1",
 		"--memory", fmt.Sprint(realMemory)}, common...)
-	cluster := append([]string{"submit", "--wait", "--output", outs[1], "--master", c.url}, common...)
+	cluster := append([]string{"submit", "--wait", "--output", outs[1], "--master", c.URL}, common...)
 	args, times := [2][]string{local, cluster}, [2]*[]time.Duration{&r.local, &r.cluster}
 	return harness.Rounds(ctx, r.rounds, 2, func(round, i int) error {
 		took, cpu, err := c.command(ctx, args[i]...)
@@ -157,7 +114,7 @@ func (c *realCluster) measure(ctx context.Context, s *settings, r *realRow, stde
 // command and the cluster used in that time.
 func (c *realCluster) command(ctx context.Context, args ...string) (took, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, c.binary, args...)
-	before, err := c.cpu()
+	before, err := c.CPU()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -166,21 +123,8 @@ func (c *realCluster) command(ctx context.Context, args ...string) (took, cpu ti
 		return 0, 0, fmt.Errorf("slotwise %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	took = time.Since(start)
-	after, err := c.cpu()
+	after, err := c.CPU()
 	return took, after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
-}
-
-// cpu returns the processor time that the cluster has used so far, including
-// attempts that have ended.
-func (c *realCluster) cpu() (sum time.Duration, err error) {
-	for _, p := range c.members {
-		used, err := p.cpu()
-		if err != nil {
-			return 0, err
-		}
-		sum += used
-	}
-	return sum, nil
 }
 
 // sameOutput compares the part files of two output directories byte for byte.

@@ -45,11 +45,11 @@ func measureLoad(ctx context.Context, s *settings, stderr io.Writer) (r *loadRes
 	if s.profile != "" {
 		args = append(args, "--cpuprofile", s.profile)
 	}
-	master, url, err := startMaster(ctx, s.binary, dir, args...)
+	master, url, err := harness.StartMaster(ctx, s.binary, dir, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, master.stop()) }()
+	defer func() { err = errors.Join(err, master.Stop()) }()
 	cl, err := client.New(url, client.Options{})
 	if err != nil {
 		return nil, err
@@ -74,12 +74,12 @@ func measureLoad(ctx context.Context, s *settings, stderr io.Writer) (r *loadRes
 }
 
 // measure runs the jobs and reads the master's metrics before and after.
-func (r *loadResult) measure(ctx context.Context, master *process, url string, cl *client.Client) error {
+func (r *loadResult) measure(ctx context.Context, master *harness.Process, url string, cl *client.Client) error {
 	before, err := metrics(ctx, url)
 	if err != nil {
 		return err
 	}
-	cpu, err := master.cpu()
+	cpu, err := master.CPU()
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (r *loadResult) measure(ctx context.Context, master *process, url string, c
 		return err
 	}
 	r.took = time.Since(start)
-	if r.cpu, err = master.cpu(); err != nil {
+	if r.cpu, err = master.CPU(); err != nil {
 		return err
 	}
 	r.cpu -= cpu
-	if r.memory, err = master.memory(); err != nil {
+	if r.memory, err = master.Memory(); err != nil {
 		return err
 	}
 	if r.delta, err = metrics(ctx, url); err != nil {

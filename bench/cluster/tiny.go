@@ -41,7 +41,7 @@ func tinyJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	rows := []*tinyRow{
 		{name: "pi, 10 points a map", args: []string{"pi", "--param", fmt.Sprint("maps=", s.tiny), "--param", "samples=10"}},
 		{name: "streaming, cat of a line a map", args: []string{"--mapper", "cat", "--input", input, "--split-size", fmt.Sprint(tinyBytes)}},
@@ -49,7 +49,7 @@ func tinyJobs(ctx context.Context, s *settings, stdout, stderr io.Writer) (err e
 	out := filepath.Join(dir, "output")
 	err = harness.Rounds(ctx, s.rounds, len(rows), func(round, i int) error {
 		r := rows[i]
-		took, cpu, err := c.command(ctx, append([]string{"submit", "--wait", "--no-progress", "--master", c.url, "--output", out}, r.args...)...)
+		took, cpu, err := c.command(ctx, append([]string{"submit", "--wait", "--no-progress", "--master", c.URL, "--output", out}, r.args...)...)
 		if err != nil {
 			return err
 		}

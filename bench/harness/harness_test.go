@@ -153,3 +153,18 @@ func TestGenerate(t *testing.T) {
 		t.Error("no error although the binary does not exist")
 	}
 }
+
+// TestURLsAreOneASplit checks that each line has the size of a split, whatever the
+// port of the server.
+func TestURLsAreOneASplit(t *testing.T) {
+	for _, server := range []string{"http://127.0.0.1:8080", "http://127.0.0.1:54321"} {
+		name := filepath.Join(t.TempDir(), "urls")
+		if err := WriteURLs(name, server, 7); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(name)
+		if err != nil || len(data) != 7*PageLine {
+			t.Errorf("%s: %d bytes, %v", server, len(data), err)
+		}
+	}
+}

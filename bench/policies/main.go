@@ -89,9 +89,9 @@ func run(ctx context.Context, s *settings) error {
 		return err
 	}
 	r := report{Cores: runtime.NumCPU(), Busy: harness.CPUBusy(), Rounds: s.rounds}
-	server := startPages()
+	server := harness.StartPages()
 	defer server.Close()
-	if err := writeURLs(filepath.Join(s.data, "urls"), server.URL); err != nil {
+	if err := harness.WriteURLs(filepath.Join(s.data, "urls"), server.URL, pageCount); err != nil {
 		return err
 	}
 	fmt.Printf("%d cores, %.0f %% busy with other work at the start\n", r.Cores, 100*r.Busy)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,21 +36,6 @@ func TestMixes(t *testing.T) {
 			if _, err := policies.Build(name, sched.Options{Set: set}); err != nil {
 				t.Errorf("%s: %s: %v", m.name, c.name, err)
 			}
-		}
-	}
-}
-
-// TestURLsAreOneASplit checks that each line has the size of a split, whatever the
-// port of the server.
-func TestURLsAreOneASplit(t *testing.T) {
-	for _, server := range []string{"http://127.0.0.1:8080", "http://127.0.0.1:54321"} {
-		name := filepath.Join(t.TempDir(), "urls")
-		if err := writeURLs(name, server); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(name)
-		if err != nil || len(data) != 40*pageCount {
-			t.Errorf("%s: %d bytes, %v", server, len(data), err)
 		}
 	}
 }

@@ -294,3 +294,7 @@ func half(x float64) float64 {
 	trimmed := strings.TrimRight(whole, "0")
 	return 0.5 * math.Pow10(len(whole)-len(trimmed))
 }
+
+// Judge compares our numbers with a printed one, such as "20 %" or "-60 to -50 %", by the rule
+// of size. It panics if printed does not parse.
+func Judge(printed string, ours ...float64) Verdict { return parsePrinted(printed).judge(ours...) }

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ const (
 	sizeMean, sizeDeviation   = 300_000, 50_000
 )
 
-// startPages starts the server on the loopback interface. A page's number
+// StartPages starts the server on the loopback interface. A page's number
 // determines its size and its delay, so that every run fetches the same pages.
-func startPages() *httptest.Server {
+func StartPages() *httptest.Server {
 	line := bytes.Repeat([]byte("a line of text on a page that is fetched\n"), (sizeMean+10*sizeDeviation)/40)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.ParseUint(strings.TrimLeft(r.URL.Path, "/"), 10, 64)
@@ -39,13 +39,17 @@ func startPages() *httptest.Server {
 	}))
 }
 
-// writeURLs writes the list of pages, one URL a line. Lines are padded to the size
-// of a split, so that every map gets exactly one.
-func writeURLs(name, server string) error {
+// WriteURLs writes the list of the first count pages of a server, one URL a line. Lines are
+// padded to PageLine bytes, so that splits of this size have one page each.
+func WriteURLs(name, server string, count int) error {
 	var b bytes.Buffer
-	for i := range pageCount {
+	for i := range count {
 		url := server + "/"
-		b.WriteString(url + strings.Repeat("0", max(0, 36-len(url))) + strconv.Itoa(100+i) + "\n")
+		number := strconv.Itoa(100 + i)
+		b.WriteString(url + strings.Repeat("0", max(0, PageLine-1-len(number)-len(url))) + number + "\n")
 	}
 	return os.WriteFile(name, b.Bytes(), 0o666)
 }
+
+// PageLine is the length of a line of WriteURLs in bytes.
+const PageLine = 40

@@ -1,0 +1,139 @@
+// Command papers runs, for each of the five papers, batches of its jobs on a real cluster
+// and in the simulator, and compares both with what the paper prints.
+//
+//	go run ./bench/papers                            everything, five rounds, half an hour
+//	go run ./bench/papers -only 'tumm' -n 2
+//	go run ./bench/papers -list
+//	go run ./bench/papers -markdown docs/real-papers.md
+//
+// The cluster is a master and worker processes on this machine, with slots as the paper
+// divides them. There are two kinds of batches. A batch of times has the paper's tasks with
+// their times, shortened by a stated factor: each task sleeps for its time, so that tasks do
+// not compete for processors and a slot means what it means in the paper. A batch of programs
+// runs the paper's applications on generated inputs; all its tasks share the processors of
+// this machine.
+//
+// Both the real run and the simulation read one and the same job mix. The simulator has two
+// inputs that were measured before: the processor time of starting an attempt, and, for
+// programs, their cost profiles. None of its inputs comes from the runs that it is compared
+// with, except the times of submission.
+//
+// Contestants run in turns. A number is the mean over the rounds, with a 95 % interval.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
+)
+
+// settings are the flags.
+type settings struct {
+	only     *regexp.Regexp
+	rounds   int
+	speedup  float64 // divides the times of batches of times, in addition to their own factor
+	data     string  // directory of inputs, profiles, the built program and of runs
+	markdown string  // file of the report; "" for none
+	json     string  // file of the numbers; "" for none
+	list     bool
+	timeout  time.Duration // of one run
+}
+
+func main() {
+	harness.Main("bench/papers", func(ctx context.Context) error {
+		s, err := parseFlags(os.Args[1:])
+		if err != nil {
+			return err
+		}
+		return s.run(ctx, os.Stdout)
+	})
+}
+
+// parseFlags reads the command line. It exits the process after -help and after a flag that
+// does not exist.
+func parseFlags(args []string) (*settings, error) {
+	s := &settings{}
+	fs := flag.NewFlagSet("bench/papers", flag.ExitOnError)
+	only := fs.String("only", "", "run only batches whose name matches this regular expression")
+	fs.IntVar(&s.rounds, "n", 5, "rounds")
+	fs.Float64Var(&s.speedup, "speedup", 1, "divide the times of sleeping tasks by this once more, to try the command out")
+	fs.StringVar(&s.data, "data", "bench/data/papers", "directory for inputs and the built program, 200 MiB")
+	fs.StringVar(&s.markdown, "markdown", "", "write the report to this file")
+	fs.StringVar(&s.json, "json", "", "write the numbers to this file")
+	fs.BoolVar(&s.list, "list", false, "list the batches and stop")
+	fs.DurationVar(&s.timeout, "timeout", 5*time.Minute, "give up on a run after this long")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if s.rounds < 1 || s.timeout <= 0 || s.speedup <= 0 || fs.NArg() > 0 {
+		return nil, errors.New("-n, -speedup and -timeout must be positive, and no arguments are allowed after the flags")
+	}
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
+	return s, nil
+}
+
+// run measures the chosen batches and writes the report.
+func (s *settings) run(ctx context.Context, out io.Writer) (err error) {
+	var chosen []*batch
+	for _, b := range batches() {
+		if s.only.MatchString(b.name) {
+			chosen = append(chosen, b)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("-only %s: no batch has such a name; -list shows them", s.only)
+	}
+	if s.list {
+		for _, b := range chosen {
+			fmt.Fprintf(out, "%-18s %s\n", b.name, b.what)
+		}
+		return nil
+	}
+	if s.data, err = filepath.Abs(s.data); err != nil {
+		return err
+	}
+	if err := harness.Build(ctx, s.binary()); err != nil {
+		return err
+	}
+	server := harness.StartPages()
+	defer server.Close()
+	if err := s.prepare(ctx, chosen, server.URL); err != nil {
+		return err
+	}
+	r := &report{Cores: runtime.NumCPU(), Rounds: s.rounds, Busy: harness.CPUBusy()}
+	if r.Start, err = s.measureStart(ctx); err != nil {
+		return fmt.Errorf("cost of starting an attempt: %w", err)
+	}
+	for _, b := range chosen {
+		x, err := s.measure(ctx, b, r.Start)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		r.Batches = append(r.Batches, x)
+	}
+	r.print(out)
+	if err := harness.WriteJSON(s.json, r); err != nil || s.markdown == "" {
+		return err
+	}
+	f, err := os.Create(s.markdown)
+	if err != nil {
+		return err
+	}
+	r.print(f)
+	return f.Close()
+}
+
+// binary is the path of the slotwise command that is measured.
+func (s *settings) binary() string { return filepath.Join(s.data, "slotwise") }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/repro"
+	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// TestBatches checks that the policies of all batches accept their settings, that every claim
+// names contestants, and that every job mix parses and has work.
+func TestBatches(t *testing.T) {
+	for _, b := range batches() {
+		for i := range b.contestants {
+			c, set := &b.contestants[i], map[string]string{}
+			for _, v := range c.set {
+				key, value, _ := strings.Cut(v, "=")
+				set[key] = value
+			}
+			if _, err := policies.Build(c.policy, sched.Options{Set: set}); err != nil {
+				t.Errorf("%s: %s: %v", b.name, c.name, err)
+			}
+			if maps, reduces := b.slots(c); maps < 1 || reduces < 1 {
+				t.Errorf("%s: %s has %d and %d slots", b.name, c.name, maps, reduces)
+			}
+		}
+		for _, c := range b.claims {
+			for _, name := range []string{c.of, c.base} {
+				if !slices.ContainsFunc(b.contestants, func(x contestant) bool { return x.name == name }) {
+					t.Errorf("%s: claim %q names %q, which is no contestant", b.name, c.text, name)
+				}
+			}
+			if c.printed != "" {
+				repro.Judge(c.printed, 0) // panics if it does not parse
+			}
+		}
+		text, err := b.mix(t.TempDir(), 1, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", b.name, err)
+		}
+		if _, err := workload.ReadMix(b.name, strings.NewReader(text)); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+		}
+	}
+}
+
+// TestSleeping checks that a shortened workload keeps its jobs and the ratio of its times.
+func TestSleeping(t *testing.T) {
+	jobs, err := sleeping("modfair-b-5", 2, 3, 10)(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for _, j := range jobs {
+		sizes = append(sizes, len(j.Maps))
+		if j.App != "" || j.Maps[0].Duration != 2145*time.Millisecond || j.Maps[0].CPU != 0 || len(j.Reduces) != 1 || j.SlowStart != 1 {
+			t.Errorf("job %+v", j)
+		}
+	}
+	if !slices.Equal(sizes, []int{2, 6, 9}) { // every third of 6, 16 and 25 maps
+		t.Errorf("maps %v", sizes)
+	}
+}
+
+// TestClaims checks the numbers of claims and their verdicts.
+func TestClaims(t *testing.T) {
+	b := &batch{contestants: []contestant{{name: "base"}, {name: "new"}}}
+	values := [][]float64{{10, 20}, {5, 10}}
+	for _, c := range []struct {
+		claim   claim
+		want    float64
+		verdict string
+	}{
+		{claim{of: "new", base: "base"}, -0.5, "holds"},
+		{claim{of: "base", base: "new"}, 1, "does not hold"},
+		{claim{of: "new", base: "base", gain: true, printed: "100 %"}, 1, "holds"},
+		{claim{of: "new", base: "base", printed: "-40 to -30 %"}, -0.5, "in size"},
+		{claim{of: "new", base: "base", printed: "50 %"}, -0.5, "does not hold"},
+	} {
+		list := c.claim.numbers(b, values)
+		if !slices.Equal(list, []float64{c.want, c.want}) || c.claim.verdict(list) != c.verdict {
+			t.Errorf("%+v: %v, %s", c.claim, list, c.claim.verdict(list))
+		}
+	}
+	if v := (&claim{}).verdict([]float64{-0.1, 0.1}); v != "cannot be told" {
+		t.Errorf("an interval around 0: %s", v)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	rows := [][]string{{"job", "state", "submitted_s", "ended_s", "alone_s"}, {"0", "succeeded", "1", "3.5", "2"}}
+	list, err := outcomes(rows)
+	if err != nil || len(list) != 1 || list[0] != (outcome{1, 3.5, 2}) {
+		t.Errorf("%v, %v", list, err)
+	}
+	if got := slowdown95.of(list); got != 1.25 {
+		t.Errorf("slowdown %v", got)
+	}
+	rows[1][1] = "failed"
+	if _, err := outcomes(rows); err == nil {
+		t.Error("a failed job is no error")
+	}
+	if _, err := outcomes([][]string{{"job"}}); err == nil {
+		t.Error("missing columns are no error")
+	}
+}
+
+// TestRun runs two batches once, on real processes and with the times shortened, and reads the
+// report.
+func TestRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	s := &settings{only: regexp.MustCompile("^modfair/mixed$"), rounds: 1, speedup: 20, data: t.TempDir(), markdown: page, timeout: 2 * time.Minute}
+	if err := s.run(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| modfair/mixed | the modified scheduler takes 57 % less", "## modfair/mixed: ten jobs", "| fifo | "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}

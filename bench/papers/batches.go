@@ -129,24 +129,28 @@ func shorter(d time.Duration, by float64) time.Duration {
 	return time.Duration(float64(d) / by).Round(time.Millisecond)
 }
 
+// splitMiB is the size of the input of a map of a program in MiB, so that a map takes about as
+// long as ten attempts take to start.
+const splitMiB = 8
+
 // params are the parameters of apps, as a YAML mapping and for profiles alike. "DATA" stands
 // for the directory of inputs.
 var params = map[string]map[string]string{"grep": {"regex": "e.*r.*x"}, "classification": {"centroids": "DATA/centroids"}}
 
-// app returns an entry of a job mix that runs an app on an input with 1 MiB for each map.
+// app returns an entry of a job mix that runs an app on an input with splitMiB for each map.
 func app(name, input, more string) string {
 	for key, value := range params[name] {
 		more += fmt.Sprintf(", params: {%s: '%s'}", key, value)
 	}
-	return fmt.Sprintf("  - {app: %s, input: %s, split-size: 1MiB%s}\n", name, input, more)
+	return fmt.Sprintf("  - {app: %s, input: %s, split-size: %dMiB%s}\n", name, input, splitMiB, more)
 }
 
-// inputs are the generated inputs by name: kind and size in MiB.
+// inputs are the generated inputs by name: kind, and size in splits.
 var inputs = map[string]struct {
 	kind string
 	size int
 }{
-	"text": {"text", 24}, "movies": {"movies", 24}, "documents": {"documents", 16}, "points": {"points", 16},
+	"text": {"text", 32}, "movies": {"movies", 32}, "documents": {"documents", 8}, "points": {"points", 16},
 	"text-6": {"text", 6}, "text-10": {"text", 10}, "text-16": {"text", 16}, "text-21": {"text", 21}, "text-25": {"text", 25},
 }
 
@@ -162,11 +166,11 @@ func tumm() []*batch {
 		{text: "and than 1 to 3", of: "tumm", base: "1:3"},
 	}
 	return []*batch{
-		{name: "tumm/simple", what: "three jobs of InvertedIndex, times / 200", workers: 4, maps: 2, reduces: 2, metric: makespan,
-			times: sleeping("tumm-invertedindex", 1, 1, 200), contestants: []contestant{static[0], moving},
+		{name: "tumm/simple", what: "three jobs of InvertedIndex, a quarter of their tasks, times / 50", workers: 4, maps: 2, reduces: 2, metric: makespan,
+			times: sleeping("tumm-invertedindex", 1, 4, 50), contestants: []contestant{static[0], moving},
 			claims: []claim{{text: "TuMM takes 28 % less time than the even division (Figure 7)", printed: "-28 %", of: "tumm", base: "2:2"}}},
-		{name: "tumm/mixed", what: "ten jobs of five benchmarks in random order, times / 400", workers: 4, maps: 2, reduces: 2, metric: makespan,
-			times: sleeping("tumm-mixed-random", 1, 1, 400), contestants: all, claims: shortest},
+		{name: "tumm/mixed", what: "ten jobs of five benchmarks in random order, a quarter of their tasks, times / 100", workers: 4, maps: 2, reduces: 2, metric: makespan,
+			times: sleeping("tumm-mixed-random", 1, 4, 100), contestants: all, claims: shortest},
 		{name: "tumm/programs", what: "InvertedIndex, WordCount, Grep, HistogramRatings and Classification", workers: 4, maps: 2, reduces: 2, metric: makespan,
 			programs: app("invertedindex", "DATA/documents", ", reduces: 16") + app("wordcount", "DATA/text", ", reduces: 8") +
 				app("grep", "DATA/text", ", reduces: 8") + app("histogramratings", "DATA/movies", ", reduces: 8") +
@@ -191,9 +195,9 @@ func modfair() []*batch {
 		}
 	}
 	return []*batch{
-		{name: "modfair/mixed", what: "ten jobs of 6 to 25 maps, times / 100", workers: 8, maps: 2, reduces: 1, metric: turnaround,
-			times: sleeping("modfair-b-10", 1, 1, 100), contestants: list, claims: claims},
-		{name: "modfair/programs", what: "ten WordCounts of 6 to 25 MiB", workers: 8, maps: 2, reduces: 1, metric: turnaround,
+		{name: "modfair/mixed", what: "ten jobs of 6 to 25 maps, times / 50", workers: 8, maps: 2, reduces: 1, metric: turnaround,
+			times: sleeping("modfair-b-10", 1, 1, 50), contestants: list, claims: claims},
+		{name: "modfair/programs", what: "ten WordCounts of 6 to 25 maps", workers: 8, maps: 2, reduces: 1, metric: turnaround,
 			programs: words.String(), contestants: list, claims: claims},
 	}
 }
@@ -215,12 +219,12 @@ func tyrex() []*batch {
 		out[2].set = append([]string{"timers=" + timer}, out[2].set[1:]...)
 		return out
 	}
-	const large = "[DATA/text, DATA/text, DATA/text, DATA/text, DATA/text, DATA/text]"
+	const large = "[DATA/text, DATA/text, DATA/text]"
 	const small = ", reduces: 1, repeat: 12, every: 150ms"
 	return []*batch{
 		{name: "tyrex/hvw", what: "60 of the 300 jobs of high variability at a load of 0.7, times / 100", workers: 4, maps: 6, reduces: 2, metric: slowdown95,
 			times: sleeping("tyrex-hvw", 5, 1, 100), contestants: with("2s"), claims: claims},
-		{name: "tyrex/programs", what: "two Sorts of 144 MiB and 24 WordCounts and Greps of 6 MiB after them", workers: 4, maps: 6, reduces: 2, metric: slowdown95,
+		{name: "tyrex/programs", what: "two Sorts of 96 maps, and 24 WordCounts and Greps of 6 maps after them", workers: 4, maps: 6, reduces: 2, metric: slowdown95,
 			programs:    app("sort", large, ", reduces: 8, repeat: 2") + app("wordcount", "DATA/text-6", small) + app("grep", "DATA/text-6", small),
 			contestants: with("500ms"), claims: claims},
 	}
@@ -267,8 +271,8 @@ func dynamicMR() []*batch {
 	}
 	pool := func(i int) string { return fmt.Sprintf(", reduces: 16, pool: p%d", i) }
 	return []*batch{
-		{name: "dynamicmr/five", what: "jobs J1 to J5, half of their tasks, times / 200", workers: 4, maps: 4, reduces: 2, metric: makespan,
-			times: sleeping("dynamicmr-5", 1, 2, 200), contestants: list, claims: claims},
+		{name: "dynamicmr/five", what: "jobs J1 to J5, an eighth of their tasks, times / 50", workers: 4, maps: 4, reduces: 2, metric: makespan,
+			times: sleeping("dynamicmr-5", 1, 8, 50), contestants: list, claims: claims},
 		{name: "dynamicmr/programs", what: "WordCount, Sort, Grep, InvertedIndex and Classification", workers: 4, maps: 4, reduces: 2, metric: makespan,
 			programs: app("wordcount", "DATA/text", pool(1)) + app("sort", "DATA/text", pool(2)) + app("grep", "DATA/text", pool(3)) +
 				app("invertedindex", "DATA/documents", pool(4)) + app("classification", "DATA/points", pool(5)),

@@ -66,7 +66,7 @@ func parseFlags(args []string) (*settings, error) {
 	only := fs.String("only", "", "run only batches whose name matches this regular expression")
 	fs.IntVar(&s.rounds, "n", 5, "rounds")
 	fs.Float64Var(&s.speedup, "speedup", 1, "divide the times of sleeping tasks by this once more, to try the command out")
-	fs.StringVar(&s.data, "data", "bench/data/papers", "directory for inputs and the built program, 200 MiB")
+	fs.StringVar(&s.data, "data", "bench/data/papers", "directory for inputs and the built program, 2 GiB")
 	fs.StringVar(&s.markdown, "markdown", "", "write the report to this file")
 	fs.StringVar(&s.json, "json", "", "write the numbers to this file")
 	fs.BoolVar(&s.list, "list", false, "list the batches and stop")

@@ -51,7 +51,7 @@ func (s *settings) prepare(ctx context.Context, chosen []*batch, server string) 
 			if !strings.Contains(b.programs, "DATA/"+name) {
 				continue
 			}
-			if _, err := harness.Generate(ctx, s.binary(), in.kind, int64(in.size)*harness.MiB, filepath.Join(s.data, name)); err != nil {
+			if _, err := harness.Generate(ctx, s.binary(), in.kind, int64(in.size)*splitMiB*harness.MiB, filepath.Join(s.data, name)); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (s *settings) profile(ctx context.Context, b *batch, app string) error {
 	}
 	_, rest, _ := strings.Cut(b.programs, "{app: "+app+", input: ")
 	input, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), ",")
-	args := []string{"profile", app, "--input", filepath.FromSlash(strings.ReplaceAll(input, "DATA", s.data)), "--output", name, "--split-size", "1MiB",
+	args := []string{"profile", app, "--input", filepath.FromSlash(strings.ReplaceAll(input, "DATA", s.data)), "--output", name, "--split-size", fmt.Sprint(splitMiB, "MiB"),
 		"--reduces", "8", "--quiet"}
 	for key, value := range params[app] {
 		args = append(args, "--param", key+"="+strings.ReplaceAll(value, "DATA", s.data))

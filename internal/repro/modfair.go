@@ -38,6 +38,7 @@ type mfWorld struct {
 	holders  int    // nodes that hold the blocks, in turn; 0 spreads blocks at random
 	ownCores bool   // a core for each slot instead of two per node
 	delay    string // wait for data of both schedulers; the modified one's until it has measured
+	queued   bool   // the modified scheduler takes a map's time in the queue as its wait
 	beat     string // heartbeat profile
 }
 
@@ -67,6 +68,7 @@ var mfWorlds = []mfWorld{
 	vary("as above: promise, 2 cores, delay 3 s", func(*mfWorld) {}),
 	vary("a core for each slot", func(w *mfWorld) { w.ownCores = true }),
 	vary("waits for data of 120 s", func(w *mfWorld) { w.delay = "120s" }),
+	vary("a map's wait is its time in the queue", func(w *mfWorld) { w.queued = true }),
 	vary("waits for data of 600 s", func(w *mfWorld) { w.delay = "600s" }),
 	vary("a core for each slot, waits of 120 s", func(w *mfWorld) { w.ownCores, w.delay = true, "120s" }),
 	vary("a core for each slot, waits of 600 s", func(w *mfWorld) { w.ownCores, w.delay = true, "600s" }),
@@ -106,7 +108,11 @@ func (w mfWorld) scheduler(which int) scheduler {
 		return scheduler{"original", "fair,speculate=none", []string{"profile", mfProfile, "node-wait", w.delay, "rack-wait", w.delay, "pools", pools}}
 	case mfModified:
 		mode := map[string]string{"cap": "hard", "promise": "entitlement"}[w.mode]
-		return scheduler{"modified", "modfair,speculate=none", []string{"fill", "balance", "wait-until", "heartbeat", "off-rack", "by-rack", "max-allocated", "6", "max-mode", mode, "delay", w.delay}}
+		x := scheduler{"modified", "modfair,speculate=none", []string{"fill", "balance", "wait-until", "heartbeat", "off-rack", "by-rack", "max-allocated", "6", "max-mode", mode, "delay", w.delay}}
+		if w.queued {
+			x = x.with(x.name, "delay-sample", "queued")
+		}
+		return x
 	}
 	return scheduler{"FIFO", "fifo,speculate=none", []string{"profile", mfProfile}}
 }

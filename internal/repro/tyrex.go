@@ -173,12 +173,12 @@ func (t *tyTasks) limit(r run) run {
 	return r
 }
 
-// The schedulers to compare with. tyFairTasks weighs jobs by their number of tasks:
-// tyRun gives each job its own pool.
+// The schedulers to compare with. tyFairTasks weighs jobs by their number of unfinished tasks,
+// computed anew at each update.
 var (
 	tyFIFO      = scheduler{"FIFO", "fifo,speculate=none", nil}
 	tyFair      = scheduler{"FAIR, equal weights", "fair,speculate=none,place=greedy", nil}
-	tyFairTasks = scheduler{"FAIR, by tasks", tyFair.spec, nil}
+	tyFairTasks = tyFair.with("FAIR, by tasks", "size-weight", "tasks")
 )
 
 // tyShares returns the capacities of two partitions. first is the percentage of P_1.
@@ -198,15 +198,6 @@ func withoutZeros(s scheduler) scheduler { return s.with(s.name, "sample", "depa
 
 // tyRun returns a run of jobs on the paper's cluster.
 func tyRun(s scheduler, jobs []workload.Job, p probe) run {
-	if s.name == tyFairTasks.name {
-		jobs = slices.Clone(jobs)
-		pools := ""
-		for i := range jobs {
-			jobs[i].Pool = fmt.Sprint("job", i+1)
-			pools += fmt.Sprintf("pool %s weight=%d;", jobs[i].Pool, len(jobs[i].Maps)+len(jobs[i].Reduces))
-		}
-		s = s.with(s.name, "pools", pools)
-	}
 	return run{scheduler: s, jobs: jobs, probe: p, config: sim.Config{Model: sim.ModelConfig{ProgressEvery: 3 * time.Second}},
 		cluster: workload.Cluster{Heartbeat: "hadoop-1.0", Groups: []workload.NodeGroup{{Name: "node", Count: 20, Cores: 8, MapSlots: 6, ReduceSlots: 2}}}}
 }

@@ -24,6 +24,10 @@ type DynamicConfig struct {
 	// Window is the number of launches of each level that the means cover, 0
 	// for all. Small windows follow changes quickly, and chance as well.
 	Window int
+	// Queued takes the whole time since a map's job was submitted as the map's wait, and not
+	// only the time in which the job declined slots. Eq. 7 and 8 speak of the "waiting time of
+	// tasks", which can be read as either.
+	Queued bool
 	// AnyHeartbeat and ByRack have the same meaning as in DelayConfig.
 	AnyHeartbeat, ByRack bool
 }
@@ -42,6 +46,10 @@ func (c *DynamicConfig) bind() sched.Bindings {
 		sched.Bind(&c.Window, sched.Int(0, maxWindow), sched.Param{Name: "delay-window", Default: "0", Aliases: []string{"delayWindow"},
 			Help: "How many of the last maps of each level the mean waits cover, at most 1048576; 0 covers all since the start. Small " +
 				"windows follow chance."}),
+		sched.Bind(&c.Queued, sched.Switch("declined", "queued"), sched.Param{Name: "delay-sample", Default: "declined", Tune: []string{"declined", "queued"},
+			Help: "What counts as the wait of a map: declined (the time in which its job declined slots since its previous map) or " +
+				"queued (the time since its job was submitted, another reading of the paper; on a full cluster jobs then decline " +
+				"slots for as long as they queue)."}),
 		bindWaitUntil(&c.AnyHeartbeat),
 		bindOffRack(&c.ByRack),
 	}
@@ -67,6 +75,7 @@ type Dynamic struct {
 	Delay
 	first      time.Duration // wait until the first measurement
 	memory     bool
+	queued     bool
 	node, rack mean
 }
 
@@ -81,7 +90,7 @@ var (
 
 // NewDynamic returns a place without measurements.
 func NewDynamic(c DynamicConfig) *Dynamic {
-	d := &Dynamic{first: c.Delay, memory: c.Memory, node: mean{window: c.Window}, rack: mean{window: c.Window}}
+	d := &Dynamic{first: c.Delay, memory: c.Memory, queued: c.Queued, node: mean{window: c.Window}, rack: mean{window: c.Window}}
 	d.Delay = *NewDelay(DelayConfig{AnyHeartbeat: c.AnyHeartbeat, ByRack: c.ByRack})
 	d.measure()
 	return d
@@ -113,6 +122,9 @@ func (d *Dynamic) TaskStarted(a *job.Attempt, now time.Duration) {
 	}
 	w := &d.waits[a.Job().Seat()]
 	waited := w.waited
+	if d.queued {
+		waited = now - a.Job().Submitted()
+	}
 	d.Delay.TaskStarted(a, now)
 	if !d.memory {
 		w.level = cluster.NODE

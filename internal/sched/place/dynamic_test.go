@@ -84,6 +84,22 @@ func TestDynamicWithoutMemory(t *testing.T) {
 	}
 }
 
+// TestQueued: the wait of a map is the time since its job was submitted, whether or not the job
+// has declined slots.
+func TestQueued(t *testing.T) {
+	jobs := job.NewBook(cluster.NewBook(), 0)
+	d := NewDynamic(DynamicConfig{Delay: 3000 * ms, Memory: true, Queued: true})
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}, {Hosts: []string{"h"}}}}, 2*time.Second)
+	d.JobAdded(j)
+	for i, now := range []time.Duration{6 * time.Second, 12 * time.Second} {
+		d.waits[j.Seat()].waited = time.Second
+		d.TaskStarted(jobs.Start(j.Task(job.Map, int32(i)), job.Launch{Level: cluster.NODE}, now), now)
+	}
+	if node, rack := d.Waits(); node != 7*time.Second || rack != 3*time.Second {
+		t.Errorf("waits %v and %v, want the mean of 4 s and 10 s, and 3 s", node, rack)
+	}
+}
+
 // A copy is no sample; neither is a reduce.
 func TestDynamicSamples(t *testing.T) {
 	jobs := job.NewBook(cluster.NewBook(), 0)

@@ -14,8 +14,8 @@ type Config struct {
 	// which decide about preemption and size weights. The order of jobs needs no
 	// update. It is above 0.
 	UpdateInterval time.Duration
-	// SizeWeight multiplies a job's weight by log2(1 + its unfinished tasks).
-	SizeWeight bool
+	// SizeWeight says how a job's weight grows with its unfinished tasks.
+	SizeWeight SizeWeight
 	// Preempt kills the newest tasks of pools above their fair share when other
 	// pools have starved for longer than their timeouts.
 	Preempt bool
@@ -28,6 +28,17 @@ type Config struct {
 	StaleDemand bool
 }
 
+// SizeWeight is a rule for the weight of a job by its unfinished tasks, beside its priority.
+// The weights follow the tasks at each update.
+type SizeWeight uint8
+
+// The rules.
+const (
+	EqualWeight SizeWeight = iota // 1
+	LogWeight                     // log2(1 + tasks): Hadoop's mapred.fairscheduler.sizebasedweight
+	TaskWeight                    // tasks: "slots to jobs proportional to the number of their tasks" (Ghit and Epema, Section 6)
+)
+
 func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Pools, allocationValues, sched.Param{Name: "pools", Default: "",
@@ -37,9 +48,10 @@ func (c *Config) bind() sched.Bindings {
 				"the minimum takes precedence."}),
 		sched.Bind(&c.UpdateInterval, sched.PositiveDuration(), sched.Param{Name: "update-interval", Default: "500ms",
 			Help: "The time between two computations of the fair shares. Preemption reacts no faster than that."}),
-		sched.Bind(&c.SizeWeight, sched.Bool(), sched.Param{Name: "size-weight", Default: "false", Tune: []string{"false", "true"},
-			Help: "Whether a job's weight grows with the logarithm of its unfinished tasks: true or false. true helps large jobs at " +
-				"the cost of small ones."}),
+		sched.Bind(&c.SizeWeight, sched.Choice([]string{"false", "true", "tasks"}, []SizeWeight{EqualWeight, LogWeight, TaskWeight}),
+			sched.Param{Name: "size-weight", Default: "false", Tune: []string{"false", "true", "tasks"},
+				Help: "How a job's weight grows with its unfinished tasks: false (not at all), true (with their logarithm, as Hadoop does if asked) " +
+					"or tasks (in proportion, as in the FAIR of the Tyrex paper). It helps large jobs at the cost of small ones."}),
 		sched.Bind(&c.Preempt, sched.Bool(), sched.Param{Name: "preemption", Default: "false", Tune: []string{"false", "true"},
 			Help: "Whether tasks are killed when a pool has run below its minimum, or below half its fair share, for longer than its " +
 				"timeouts: true or false. The timeouts are part of \"pools\" and never expire unless set there."}),

@@ -54,7 +54,7 @@ type sharesKey struct {
 // decisions.
 func (f *Order) refreshShares() {
 	f.refreshAdmitted()
-	if f.cfg.StaleDemand || f.cfg.SizeWeight {
+	if f.cfg.StaleDemand || f.cfg.SizeWeight != EqualWeight {
 		return
 	}
 	if f.view != nil {

@@ -126,6 +126,54 @@ func TestFairAgainstSort(t *testing.T) {
 	})
 }
 
+// TestSizeWeights: two jobs of 24 and 8 maps share 8 slots equally, by the logarithm of their
+// unfinished tasks, or in proportion to these. The weights follow the tasks at each update.
+func TestSizeWeights(t *testing.T) {
+	for _, c := range []struct {
+		rule SizeWeight
+		want [2]int // slots of the jobs
+	}{
+		{EqualWeight, [2]int{4, 4}},
+		{LogWeight, [2]int{5, 3}},  // log2(25) = 4.6 to log2(9) = 3.2
+		{TaskWeight, [2]int{6, 2}}, // 24 to 8
+	} {
+		none, err := ParseAllocations("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(Config{Pools: none, SizeWeight: c.rule}, 8, 1)
+		jobs := [2]*job.Job{w.Submit(job.Spec{Splits: make([]job.Split, 24)}), w.Submit(job.Spec{Splits: make([]job.Split, 8)})}
+		fill := func() (got [2]int) {
+			w.fair.Update(w.Now)
+			for range 8 - len(w.Running()) {
+				id := w.served(job.Map)[0]
+				w.start(jobs[slices.IndexFunc(jobs[:], func(j *job.Job) bool { return j.ID() == id })], job.Map)
+			}
+			for i, j := range jobs {
+				got[i] = j.Running(job.Map)
+			}
+			return got
+		}
+		if got := fill(); got != c.want {
+			t.Errorf("rule %d: %v slots, want %v", c.rule, got, c.want)
+		}
+		if c.rule != TaskWeight {
+			continue
+		}
+		for range 2 { // the small job has 6, then 4 unfinished tasks
+			for _, a := range slices.Clone(w.Running()) {
+				if a.Job() == jobs[1] {
+					w.End(a, true)
+				}
+			}
+			fill()
+		}
+		if got := [2]int{jobs[0].Running(job.Map), jobs[1].Running(job.Map)}; got != [2]int{7, 1} {
+			t.Errorf("%v slots for 24 and 4 unfinished tasks, want 7 and 1", got)
+		}
+	}
+}
+
 // act draws and takes one action.
 func (w *world) act(t *rapid.T) {
 	w.Now += time.Duration(rapid.IntRange(0, 2).Draw(t, "ms")) * time.Millisecond

@@ -15,12 +15,12 @@ func (f *Order) Interval() time.Duration { return f.cfg.UpdateInterval }
 // shares of a certain time, it computes nothing: Explain and Shares compute
 // them when they are called.
 func (f *Order) Update(now time.Duration) {
-	if !f.cfg.StaleDemand && !f.cfg.SizeWeight && !f.cfg.Preempt {
+	if !f.cfg.StaleDemand && f.cfg.SizeWeight == EqualWeight && !f.cfg.Preempt {
 		f.ended = f.ended[:0]
 		return
 	}
 	f.update(now)
-	if f.cfg.SizeWeight || f.cfg.StaleDemand {
+	if f.cfg.SizeWeight != EqualWeight || f.cfg.StaleDemand {
 		f.rankAll()
 	}
 	f.checkPreemption(now)
@@ -96,11 +96,14 @@ func (x *member) weigh(cfg *Config) {
 		if !x.runnable {
 			continue
 		}
-		if cfg.SizeWeight {
+		switch cfg.SizeWeight {
+		case LogWeight:
 			s.weight = portable.Log1p(float64(s.demand)) / math.Ln2
-			if s.weight == 0 && !cfg.StaleDemand {
-				s.weight = 1 // without demand the logarithm is 0, which must not divide
-			}
+		case TaskWeight:
+			s.weight = float64(s.demand)
+		}
+		if s.weight == 0 && !cfg.StaleDemand {
+			s.weight = 1 // a weight is a divisor, and a job without demand has none
 		}
 		s.weight *= priorityFactor(x.job.Priority())
 	}

@@ -135,6 +135,8 @@ type Hooks struct {
 	Configs    []Reconfigurable
 	// Inspectables show their inner state; see Inspect.
 	Inspectables []Inspectable
+	// Loggers keep a log of their decisions; see Logs.
+	Loggers []Logger
 }
 
 // Parted is a policy or a part that consists of parts. Their hooks are found as well.
@@ -172,6 +174,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)
 	addIf(&h.Inspectables, x)
+	addIf(&h.Loggers, x)
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {
 		h.Limiter = l
 	}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"iter"
 	"math"
 	"strconv"
 	"time"
@@ -109,6 +110,29 @@ func Inspect(p Policy, now time.Duration) (all Insight) {
 				all.Tables = append(all.Tables, t)
 			}
 		}
+	}
+	return all
+}
+
+// Logger is a policy or part that keeps a log of its decisions as data: what it predicted, from
+// what, and what came of it. slotwise sim --out writes it as a table.
+type Logger interface {
+	// Log returns the entries that are kept. It is called outside rounds.
+	Log() Log
+}
+
+// Log is a table of decisions.
+type Log struct {
+	Name    string // of the table, as part of a file name
+	Columns []Measure
+	// Rows yields the entries, oldest first. A row is valid until the next one.
+	Rows iter.Seq[[]Datum]
+}
+
+// Logs returns the logs of a policy and its parts, in the order of Hooks.
+func Logs(p Policy) (all []Log) {
+	for _, x := range HooksOf(p).Loggers {
+		all = append(all, x.Log())
 	}
 	return all
 }

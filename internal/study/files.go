@@ -2,6 +2,7 @@ package study
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/report"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // Files are the files that a study writes: tables, plots, a report, and a log of
@@ -199,6 +202,9 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 	if err := x.jobs(s); err != nil {
 		return err
 	}
+	if err := x.logs(ctx, s); err != nil {
+		return err
+	}
 	all := s.Comparison()
 	err := x.write(ctx, reportName, func(w io.Writer) error {
 		e := json.NewEncoder(w)
@@ -229,6 +235,43 @@ func (x *Files) jobs(s *Study) error {
 		}
 	}
 	return t.Close()
+}
+
+// logs writes the decisions that policies have logged, a table for each log of each run.
+func (x *Files) logs(ctx context.Context, s *Study) error {
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		for _, l := range sched.Logs(r.policy) {
+			err := x.write(ctx, l.Name+"-"+fileName(r.Run)+".csv", func(w io.Writer) error { return writeLog(w, l) })
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeLog writes a log as CSV, with the names of its columns. Numbers have all their digits.
+func writeLog(w io.Writer, l sched.Log) error {
+	out := csv.NewWriter(w)
+	cells := make([]string, len(l.Columns))
+	for i, c := range l.Columns {
+		cells[i] = c.Name
+	}
+	err := out.Write(cells)
+	for row := range l.Rows {
+		for i, d := range row {
+			cells[i] = d.Text
+			if d.Text == "" {
+				cells[i] = strconv.FormatFloat(d.Number, 'g', -1, 64)
+			}
+		}
+		err = errors.Join(err, out.Write(cells))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
 }
 
 // rename gives the files their final names. An earlier directory is replaced.

@@ -2,10 +2,12 @@ package study
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,6 +105,53 @@ func TestStudy(t *testing.T) {
 	}
 	if err := CheckOut(out, false); err == nil || CheckOut(out, true) != nil {
 		t.Errorf("an earlier result: %v, %v", err, CheckOut(out, true))
+	}
+}
+
+// TestDecisions: the decisions of a policy that learns become a table, with what was predicted
+// and what followed.
+func TestDecisions(t *testing.T) {
+	cfg := config(t, mix, "learning-nb", "fifo")
+	cfg.Details = true
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	files, err := OpenFiles(s, out, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Discard()
+	if err := errors.Join(s.Run(t.Context()), files.Publish(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	list, err := filepath.Glob(filepath.Join(out, "decisions-*"))
+	if err != nil || len(list) != s.cfg.Seeds || filepath.Base(list[0]) != "decisions-learning-nb-3.csv" {
+		t.Fatalf("tables %v, %v; want one for each seed of learning-nb", list, err)
+	}
+	f, err := os.Open(list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll() // checks that all rows are as long as the first
+	if err != nil || len(rows) < 9 {
+		t.Fatalf("%d rows, %v; want one for each of 8 tasks or more", len(rows), err)
+	}
+	at := func(name string) int { return slices.Index(rows[0], name) }
+	launched := 0
+	for _, row := range rows[1:] {
+		p, err := strconv.ParseFloat(row[at("probability")], 64)
+		if err != nil || p < 0 || p > 1 || row[at("node")] == "" || row[at("load")] == "" || row[at("after_load")] == "" {
+			t.Fatalf("row %v: %v", row, err)
+		}
+		if row[at("decided")] == "launched" {
+			launched++
+		}
+	}
+	if launched == 0 {
+		t.Error("no task was launched")
 	}
 }
 

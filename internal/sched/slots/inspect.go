@@ -3,10 +3,14 @@ package slots
 import (
 	"time"
 
+	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/sched"
 )
 
-var _ sched.Inspectable = (*Overload)(nil)
+var (
+	_ sched.Inspectable = (*Overload)(nil)
+	_ sched.Logger      = (*Overload)(nil)
+)
 
 // Inspect implements sched.Inspectable: it shows what the learner has learned and how
 // certain it is of its latest predictions.
@@ -47,4 +51,51 @@ func (s *Overload) Inspect(time.Duration) (i sched.Insight) {
 	}
 	i.Tables = append(i.Tables, t)
 	return i
+}
+
+// Log implements sched.Logger: the labelled decisions of the learner. A decision that still waits for
+// its label is not in it.
+func (s *Overload) Log() sched.Log {
+	columns := []sched.Measure{
+		{Name: "decision"}, {Name: "at_s", Unit: "s", Help: "When it was taken."}, {Name: "node"}, {Name: "job"}, {Name: "kind", Help: "map or reduce."},
+		{Name: "decided", Help: "launched, or withheld: all candidates were called bad, and this was the best of them."},
+		{Name: "followed", Help: "Whether the node was overloaded afterwards: overload or none."},
+		{Name: "probability", Help: "P(good|F), as predicted."}, {Name: "utility", Help: "U(J)."}}
+	for f := range learning.Features {
+		columns = append(columns, sched.Measure{Name: f.String(), Help: "The feature when the decision was taken."})
+	}
+	for _, name := range []string{"load", "cpu", "memory", "disk", "network"} {
+		columns = append(columns, sched.Measure{Name: "after_" + name, Help: "The greatest in the reports by which the decision was judged."})
+	}
+	var names map[int32]string
+	if s.view != nil {
+		names = map[int32]string{}
+		for _, n := range s.view.Nodes().All() {
+			names[n.Index()] = n.Name()
+		}
+	}
+	log, row := s.learner.Log(), make([]sched.Datum, len(columns))
+	return sched.Log{Name: "decisions", Columns: columns, Rows: func(yield func([]sched.Datum) bool) {
+		for i := range log.Len() {
+			r := log.At(i)
+			decided, followed := "withheld", "overload"
+			if r.Assigned {
+				decided = "launched"
+			}
+			if r.Good {
+				followed = "none"
+			}
+			cells := append(row[:0], sched.Number(r.Seq), sched.Number(r.At.Seconds()), sched.Text(names[r.Node]), sched.Text(r.Job.String()), sched.Text(r.Kind.String()),
+				sched.Text(decided), sched.Text(followed), sched.Number(r.P), sched.Number(r.Utility))
+			for _, v := range r.Values {
+				cells = append(cells, sched.Number(v))
+			}
+			for _, v := range []float64{r.Seen.Load, r.Seen.CPU, r.Seen.Memory, r.Seen.Disk, r.Seen.Network} {
+				cells = append(cells, sched.Number(v))
+			}
+			if !yield(cells) {
+				return
+			}
+		}
+	}}
 }

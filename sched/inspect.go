@@ -114,8 +114,8 @@ func Inspect(p Policy, now time.Duration) (all Insight) {
 	return all
 }
 
-// Logger is a policy or part that keeps a log of its decisions as data: what it predicted, from
-// what, and what came of it. slotwise sim --out writes it as a table.
+// Logger is a policy or part that keeps a log of its decisions with their predictions and
+// outcomes. slotwise sim --out writes the log as a table.
 type Logger interface {
 	// Log returns the entries that are kept. It is called outside rounds.
 	Log() Log

@@ -80,8 +80,8 @@ func StartMaster(ctx context.Context, binary, dir string, args ...string) (*Proc
 	return nil, "", errors.Join(fmt.Errorf("the master has not written its address file within 20 s: %s", bytes.TrimSpace(p.log.Bytes())), err)
 }
 
-// CPU returns the processor time that a process and its descendants have used, including
-// those that have ended.
+// CPU returns the processor time that a process and its descendants have used, with those
+// that have ended.
 func (p *Process) CPU() (time.Duration, error) {
 	sum, err := cpuOf(p.cmd.Process.Pid)
 	if err != nil {

@@ -21,7 +21,7 @@ type batch struct {
 	flags         []string // further flags of each worker
 	// times makes the jobs of a round, whose tasks sleep; nil for a batch of programs.
 	times func(seed uint64) ([]workload.Job, error)
-	// programs are entries of a job mix. "DATA" in them stands for the directory of inputs.
+	// programs has the entries of a job mix, in which "DATA" is the directory of inputs.
 	programs    string
 	contestants []contestant // the first is the paper's baseline
 	metric      metric
@@ -32,17 +32,17 @@ type batch struct {
 type contestant struct {
 	name, policy  string
 	set           []string // name=value
-	maps, reduces int      // slots of a worker; 0, 0 for those of the batch
+	maps, reduces int      // slots of a worker; if both are 0, the batch's
 }
 
-// metric is what a batch is judged by.
+// metric computes the number by which a batch is judged from the outcomes of its jobs.
 type metric struct {
 	name string
 	of   func(jobs []outcome) float64
 }
 
-// outcome is what became of one job, in seconds. Alone is its response time in the empty
-// simulated cluster.
+// outcome has the times of one job in seconds. Alone is its response time in the simulated
+// cluster without other jobs.
 type outcome struct{ Submitted, Ended, Alone float64 }
 
 var (
@@ -68,7 +68,7 @@ var (
 	}}
 )
 
-// claim is what the paper says of two contestants of a batch.
+// claim compares two contestants of a batch, as the paper does.
 type claim struct {
 	text     string
 	printed  string // the paper's number, as "20 %"; "" if it only says which is less
@@ -83,8 +83,9 @@ func batches() []*batch {
 	return slices.Concat(tumm(), modfair(), tyrex(), learning(), dynamicMR())
 }
 
-// sleeping returns the jobs of a paper's workload, every job-th of them, with every task-th of
-// their tasks, in 1/by of the time. The jobs have no program, so their tasks sleep.
+// sleeping makes a smaller and shorter copy of a paper's workload: one of jobs jobs, one of
+// tasks tasks of each, and all times divided by by. The copies have no program, so their tasks
+// sleep.
 func sleeping(generator string, jobs, tasks int, by float64) func(uint64) ([]workload.Job, error) {
 	return func(seed uint64) ([]workload.Job, error) {
 		g, ok := workload.FindGenerator(generator)

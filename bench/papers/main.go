@@ -9,7 +9,7 @@
 // The cluster is a master and worker processes on this machine, with slots as the paper
 // divides them. There are two kinds of batches. A batch of times has the paper's tasks with
 // their times, shortened by a stated factor: each task sleeps for its time, so that tasks do
-// not compete for processors and a slot means what it means in the paper. A batch of programs
+// not compete for processors and a slot holds one task, as in the paper. A batch of programs
 // runs the paper's applications on generated inputs; all its tasks share the processors of
 // this machine.
 //

@@ -108,8 +108,8 @@ func (s *settings) command(ctx context.Context, args ...string) ([]byte, error) 
 // startTasks is the number of tasks that measureStart runs.
 const startTasks = 400
 
-// measureStart returns the processor time of one attempt that does nothing: that of master,
-// worker and attempt together.
+// measureStart returns the processor time that master, worker and attempt together need for
+// one attempt that does nothing.
 func (s *settings) measureStart(ctx context.Context) (time.Duration, error) {
 	dir, err := os.MkdirTemp(s.data, "run")
 	if err != nil {

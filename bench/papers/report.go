@@ -75,8 +75,8 @@ master and worker processes, and the same job mixes in the simulator. %d rounds;
 the mean over the rounds with its 95 %% interval. The machine has %d processors, of which
 %.0f %% were busy with other work before the start.
 
-**times**: the paper's tasks sleep for their times, shortened by a stated factor, so that a slot
-means what it means in the paper. **programs**: the paper's applications on generated inputs;
+**times**: the paper's tasks sleep for their times, shortened by a stated factor, so that they
+do not compete for processors. **programs**: the paper's applications on generated inputs;
 all tasks share the %d processors, whatever the slots, so a policy cannot gain by using more
 slots at once. Starting an attempt took %.1f ms of processor time, measured before on a job of its
 own; that and the cost profiles of the programs are all that the simulator was given.

@@ -108,8 +108,7 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// TestDecisions: the decisions of a policy that learns become a table, with what was predicted
-// and what followed.
+// TestDecisions reads the table of decisions that a policy that learns has logged.
 func TestDecisions(t *testing.T) {
 	cfg := config(t, mix, "learning-nb", "fifo")
 	cfg.Details = true

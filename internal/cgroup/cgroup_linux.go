@@ -16,8 +16,9 @@ import (
 
 // Tree is the group below which attempts get their groups.
 type Tree struct {
-	dir    string
-	prefix string // of the names of the attempts' groups
+	dir         string
+	prefix      string   // of the names of the attempts' groups
+	controllers []string // of these groups
 }
 
 // ownName is the group of the worker itself.
@@ -29,16 +30,16 @@ const ownName = "slotwise-worker"
 // left. It fails and changes nothing if the group was not delegated to this process or
 // lacks a controller.
 func Open(id string) (*Tree, error) {
-	dir, err := ownGroup()
+	dir, err := Own()
 	if err != nil {
 		return nil, err
 	}
-	return open(dir, id, os.Getpid(), controllers)
+	return OpenAt(dir, id, os.Getpid(), controllers)
 }
 
-// ownGroup returns the directory of this process's group. A process that was started by a
+// Own returns the directory of this process's group. A process that was started by a
 // worker is in the worker's group, so its parent is the delegated one.
-func ownGroup() (string, error) {
+func Own() (string, error) {
 	self, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
@@ -79,8 +80,9 @@ func groupDir(cgroups, mounts string) (string, error) {
 	return "", errors.New("no file system of control groups of version 2 is mounted that shows this process's group")
 }
 
-// open is Open for a directory, a process and the controllers to require.
-func open(dir, id string, pid int, want []string) (*Tree, error) {
+// OpenAt is Open for the group in dir that has the process pid, with the controllers to
+// require. Limits of other controllers are not set.
+func OpenAt(dir, id string, pid int, want []string) (*Tree, error) {
 	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, err
@@ -90,7 +92,7 @@ func open(dir, id string, pid int, want []string) (*Tree, error) {
 			return nil, fmt.Errorf("control group %s has no controller %s; it has %q", dir, c, strings.TrimSpace(string(has)))
 		}
 	}
-	t := &Tree{dir: dir, prefix: "slotwise-" + id + "-"}
+	t := &Tree{dir: dir, prefix: "slotwise-" + id + "-", controllers: want}
 	own := filepath.Join(dir, ownName)
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group %s is not delegated to this process: %w", dir, err)
@@ -130,17 +132,19 @@ func (t *Tree) Create(name string, l Limits) (*Group, error) {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := g.limit(l); err != nil {
+	if err := g.limit(t.controllers, l); err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}
 	return g, nil
 }
 
-// limit writes the limits. A kernel without swap accounting has no memory.swap.max.
-func (g *Group) limit(l Limits) error {
+// limit writes the limits of the group's controllers. A kernel without swap accounting has
+// no memory.swap.max.
+func (g *Group) limit(controllers []string, l Limits) error {
 	var errs []error
 	set := func(file string, on bool, value int64, optional bool) {
-		if !on {
+		controller, _, _ := strings.Cut(file, ".")
+		if !on || !slices.Contains(controllers, controller) {
 			return
 		}
 		if err := write(g.dir, file, strconv.FormatInt(value, 10)); err != nil && !(optional && errors.Is(err, fs.ErrNotExist)) {

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // writable control group of version 2.
 func realTree(t *testing.T, want ...string) *Tree {
 	t.Helper()
-	own, err := ownGroup()
+	own, err := Own()
 	if err != nil {
 		t.Skip("no control groups of version 2 here:", err)
 	}
@@ -35,19 +36,29 @@ func realTree(t *testing.T, want ...string) *Tree {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
+	restore := func() {}
 	t.Cleanup(func() {
 		_ = sleeper.Process.Kill()
 		_ = sleeper.Wait()
 		if err := (&Group{dir}).Remove(); err != nil {
 			t.Error(err)
 		}
+		restore()
 	})
 	if len(want) > 0 {
+		before := words(t, own, "cgroup.subtree_control")
 		if err := write(own, "cgroup.subtree_control", "+"+strings.Join(want, " +")); err != nil {
 			t.Skip("the controllers cannot be enabled here:", err)
 		}
+		restore = func() {
+			for _, c := range want {
+				if !slices.Contains(before, c) {
+					_ = write(own, "cgroup.subtree_control", "-"+c) // another process may need it now
+				}
+			}
+		}
 	}
-	tree, err := open(dir, "id", sleeper.Process.Pid, want)
+	tree, err := OpenAt(dir, "id", sleeper.Process.Pid, want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +127,13 @@ func TestOpenSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := startIn(t, left, "sleep 600")
-	other, err := (&Tree{tree.dir, "slotwise-other-"}).Create("j1_m_0_0", Limits{})
+	other, err := (&Tree{dir: tree.dir, prefix: "slotwise-other-"}).Create("j1_m_0_0", Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	if _, err := open(tree.dir, "id", os.Getpid(), nil); err != nil {
+	if _, err := OpenAt(tree.dir, "id", os.Getpid(), nil); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { // the cleanup of the tree must not kill this process
@@ -138,6 +149,86 @@ func TestOpenSweeps(t *testing.T) {
 	}
 	if _, err := os.Stat(other.dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// freeController returns a controller that the control group of this process can give to
+// groups below it, "" if there is none. Where version 1 has cpu, memory and pids, that may be
+// hugetlb, misc or rdma.
+func freeController(t *testing.T) string {
+	t.Helper()
+	own, err := Own()
+	if err != nil {
+		t.Skip("no control groups of version 2 here:", err)
+	}
+	has, _ := os.ReadFile(filepath.Join(own, "cgroup.controllers"))
+	if names := strings.Fields(string(has)); len(names) > 0 {
+		return names[0]
+	}
+	t.Skipf("control group %s has no controller", own)
+	return ""
+}
+
+// words returns the words of a group's file.
+func words(t *testing.T, dir, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(b))
+}
+
+// Open gives controllers of the kernel to the groups of attempts, which needs that the
+// worker itself is in a group below.
+func TestOpenEnablesControllers(t *testing.T) {
+	c := freeController(t)
+	tree := realTree(t, c)
+	if got := words(t, tree.dir, "cgroup.subtree_control"); !slices.Equal(got, []string{c}) {
+		t.Errorf("enabled: %q", got)
+	}
+	if got := words(t, tree.dir, "cgroup.procs"); len(got) > 0 {
+		t.Errorf("processes in the delegated group: %q", got)
+	}
+	g, err := tree.Create("j1_m_0_0", Limits{Memory: 1 << 30, Weight: 100, Processes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := words(t, g.dir, "cgroup.controllers"); !slices.Equal(got, []string{c}) {
+		t.Errorf("the group of an attempt has %q", got)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A group with other processes cannot give controllers to groups below it. Open then fails
+// and leaves the group as it was: the worker in it, and no group below.
+func TestOpenBusy(t *testing.T) {
+	tree := realTree(t, freeController(t))
+	g, err := (&Tree{dir: tree.dir, prefix: "busy-"}).Create("", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for range 2 {
+		c := startIn(t, g, "exec sleep 600")
+		pids = append(pids, strconv.Itoa(c.Process.Pid))
+		defer c.Wait()
+		defer c.Process.Kill()
+	}
+	slices.Sort(pids)
+	pid, _ := strconv.Atoi(pids[0])
+	_, err = OpenAt(g.dir, "id", pid, tree.controllers)
+	if err == nil || !strings.Contains(err.Error(), "other processes are in control group") {
+		t.Errorf("error %v", err)
+	}
+	got := words(t, g.dir, "cgroup.procs")
+	if slices.Sort(got); !slices.Equal(got, pids) {
+		t.Errorf("processes %q, want %q", got, pids)
+	}
+	if _, err := os.Stat(filepath.Join(g.dir, ownName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a group is left: %v", err)
 	}
 }
 
@@ -171,7 +262,7 @@ func fakeGroup(t *testing.T, dir, controllers string) {
 func TestMissingController(t *testing.T) {
 	dir := t.TempDir()
 	fakeGroup(t, dir, "cpu pids\n")
-	_, err := open(dir, "id", 1, controllers)
+	_, err := OpenAt(dir, "id", 1, controllers)
 	if err == nil || !strings.Contains(err.Error(), "no controller memory") {
 		t.Errorf("error %v", err)
 	}
@@ -190,7 +281,7 @@ func TestLimitsAreWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.limit(Limits{Memory: 5 << 20, Weight: 30000, Processes: 7}); err != nil {
+	if err := g.limit(controllers, Limits{Memory: 5 << 20, Weight: 30000, Processes: 7}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"5242880", "1", "10000", "7"} {

@@ -14,7 +14,15 @@ type (
 )
 
 // Open fails: only Linux has control groups.
-func Open(string) (*Tree, error) { return nil, errors.New("this system has no control groups") }
+func Open(string) (*Tree, error) { return nil, errNone }
+
+var errNone = errors.New("this system has no control groups")
+
+// Own fails.
+func Own() (string, error) { return "", errNone }
+
+// OpenAt fails, as Open does.
+func OpenAt(string, string, int, []string) (*Tree, error) { return nil, errNone }
 
 // Create is never called, because there is no Tree.
 func (*Tree) Create(string, Limits) (*Group, error) { return nil, errors.ErrUnsupported }

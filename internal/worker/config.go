@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
 )
@@ -118,6 +119,8 @@ type Config struct {
 	Version string
 	// Log receives the worker's log. Default slog.Default().
 	Log *slog.Logger
+
+	openGroups func(id string) (*cgroup.Tree, error) // set by tests; default cgroup.Open
 }
 
 // goodName matches worker names, which become parts of paths and URLs.

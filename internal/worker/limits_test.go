@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/cgroup"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -51,4 +52,11 @@ func TestConfigBounds(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}
 	}
+}
+
+// GroupsAt makes a worker use the control group in dir, which holds the process pid, without
+// controllers.
+func (c *Config) GroupsAt(dir string, pid int) {
+	c.Cgroups = true
+	c.openGroups = func(id string) (*cgroup.Tree, error) { return cgroup.OpenAt(dir, id, pid, nil) }
 }

@@ -202,8 +202,8 @@ func TestOpenEnablesControllers(t *testing.T) {
 	}
 }
 
-// A group with other processes cannot give controllers to groups below it. Open then fails
-// and leaves the group as it was: the worker in it, and no group below.
+// A group with other processes cannot give controllers to groups below it. Open then fails,
+// moves the worker back, and removes the group below.
 func TestOpenBusy(t *testing.T) {
 	tree := realTree(t, freeController(t))
 	g, err := (&Tree{dir: tree.dir, prefix: "busy-"}).Create("", Limits{})

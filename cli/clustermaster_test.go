@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // killMaster kills the master by SIGKILL and restarts it at the same address
@@ -101,6 +102,7 @@ func TestMasterForgets(t *testing.T) {
 // TestClusterCommands lists and changes jobs that run, wait and have ended.
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
+	begun := time.Now()
 	c := newTestCluster(t, "--policy", "fair")
 	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
 		t.Errorf("no jobs: %v\n%s", err, out)
@@ -162,6 +164,23 @@ func TestClusterCommands(t *testing.T) {
 	c.asks("kill", "j2", "--reason", "enough of it")
 	if status, out := second(); status != 1 || !strings.Contains(out, "enough of it") {
 		t.Errorf("the killed job: exit status %d: %s", status, out)
+	}
+	// Without --wait, submit prints a job that was accepted, and no outcome.
+	var accepted struct {
+		State string
+		Jobs  []struct{ ID, State string }
+	}
+	if err := json.Unmarshal([]byte(c.asks("submit", "wordcount", in, "--output", "out4", "--json")), &accepted); err != nil {
+		t.Fatal(err)
+	}
+	if accepted.State != "accepted" || len(accepted.Jobs) != 1 || accepted.Jobs[0].ID != "j3" || accepted.Jobs[0].State != "waiting" {
+		t.Errorf("submit --json: %+v", accepted)
+	}
+	var times struct {
+		Submitted int64 `json:"submitted_ms"`
+	}
+	if c.asksJSON(&times, "job", "j3"); times.Submitted < begun.UnixMilli() || times.Submitted > time.Now().UnixMilli()+1000 {
+		t.Errorf("the job was submitted at %d", times.Submitted)
 	}
 	c.asks("nodes", "drain", "w1", "--undo")
 	c.must("--mapper", "cat", "--input", in, "--output", "out3")

@@ -360,6 +360,7 @@ type outcome struct {
 	elapsed time.Duration
 	output  *runOutput
 	err     error
+	pending bool // the job was accepted, and its end is not awaited
 }
 
 // finish prints the summary and, without --output, the result. It returns the
@@ -389,7 +390,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 // summary is the object that --json prints.
 type summary struct {
 	Program string              `json:"program"`
-	State   string              `json:"state"` // succeeded, failed or killed
+	State   string              `json:"state"` // succeeded, failed or killed; accepted if the end is not awaited
 	Error   string              `json:"error,omitempty"`
 	Exit    int                 `json:"exit_status,omitempty"` // of a run that failed, as in failure
 	Output  string              `json:"output,omitempty"`
@@ -410,6 +411,8 @@ func printJSON(w io.Writer, o *outcome) error {
 		s.State, s.Error, s.Exit = "killed", console.ErrInterrupted.Error(), exitInterrupted
 	case o.err != nil:
 		s.State, s.Error, s.Exit = "failed", oneLine(o.err), statusOf(o.err)
+	case o.pending:
+		s.State = "accepted"
 	case o.output.temp != nil:
 		if o.output.merge == "" {
 			var text strings.Builder

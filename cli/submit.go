@@ -136,7 +136,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 		_, err = fmt.Fprintln(c.OutOrStdout(), results[0].ID)
 		return err
 	}
-	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err})
+	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err, pending: !f.wait})
 }
 
 // planMisuse marks an error of a job's planning as the user's, for the exit status. Nothing

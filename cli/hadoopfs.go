@@ -443,8 +443,14 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 // copyTree copies a file, or a directory with its content. It refuses to copy a directory
 // into itself, which would never end.
 func (c *fsCall) copyTree(from, to *location, force bool) error {
-	if from.fs == to.fs && (to.path == from.path || strings.HasPrefix(to.path, strings.TrimSuffix(from.path, "/")+"/")) {
-		return &pathError{to.typed, errInside}
+	if from.fs == to.fs {
+		dir, p := from.path, to.path
+		if _, local := from.fs.(storage.Local); local {
+			dir, p = resolved(dir), resolved(p)
+		}
+		if p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") {
+			return &pathError{to.typed, errInside}
+		}
 	}
 	info, err := from.fs.Stat(c.ctx, from.path)
 	if err != nil {
@@ -467,6 +473,21 @@ func (c *fsCall) copyTree(from, to *location, force bool) error {
 		}
 	}
 	return nil
+}
+
+// resolved returns the absolute form of a local path without links. The last element need not
+// exist.
+func resolved(p string) string {
+	if abs, err := filepath.Abs(p); err == nil {
+		p = abs
+	}
+	if all, err := filepath.EvalSymlinks(p); err == nil {
+		return all
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(p)); err == nil {
+		return filepath.Join(dir, filepath.Base(p))
+	}
+	return p
 }
 
 // copyTo copies one file.

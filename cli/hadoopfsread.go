@@ -71,36 +71,41 @@ func (c *fsCall) copyOut(e entry, w io.Writer) error {
 	return err
 }
 
-// getmerge writes the files of directories into one local file.
+// getmerge writes the files of directories into one local file. The file is not touched if a
+// source cannot be listed.
 func (c *fsCall) getmerge() error {
 	sources, to := c.args[:len(c.args)-1], localPath(c.args[len(c.args)-1])
+	var files []entry
+	c.each(sources, func(e entry) error {
+		if !e.Dir {
+			files = append(files, e)
+			return nil
+		}
+		list, err := c.list(e.location)
+		files = append(files, list...)
+		return err
+	})
+	if c.failed {
+		return nil
+	}
 	f, err := os.Create(to)
 	if err != nil {
 		c.fail(to, err)
 		return nil
 	}
 	w := bufio.NewWriter(f)
-	c.each(sources, func(e entry) error {
-		files := []entry{e}
-		if e.Dir {
-			var err error
-			if files, err = c.list(e.location); err != nil {
-				return err
-			}
+	for _, x := range files {
+		if x.Dir || c.has("-skip-empty-file") && x.Size == 0 {
+			continue
 		}
-		for _, x := range files {
-			if x.Dir || c.has("-skip-empty-file") && x.Size == 0 {
-				continue
-			}
-			if err := c.copyOut(x, w); err != nil {
-				return err
-			}
-			if c.has("-nl") {
-				w.WriteByte('\n')
-			}
+		if err := c.copyOut(x, w); err != nil {
+			c.fail(x.typed, err)
+			break
 		}
-		return nil
-	})
+		if c.has("-nl") {
+			w.WriteByte('\n')
+		}
+	}
 	if err := cmp.Or(w.Flush(), f.Close()); err != nil {
 		c.fail(to, err)
 	}

@@ -93,6 +93,8 @@ func (f *runFlags) checkMerge() error {
 	switch {
 	case err == nil && info.IsDir():
 		return misuse("--merge %s: is a directory, and a file is needed", f.merge)
+	case err == nil && !info.Mode().IsRegular():
+		return misuse("--merge %s: is no regular file, and would be replaced by one; write it with --output - and a redirection", f.merge)
 	case err == nil && !f.overwrite:
 		return misuse("--merge %s: exists; --overwrite replaces it", f.merge)
 	}

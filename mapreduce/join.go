@@ -127,6 +127,9 @@ func (j Join[K, L, R]) Semi(f func(key K, left L, out *Emitter) error) func() Re
 			if err != nil {
 				return err
 			}
+			if len(g.lefts) == 0 {
+				continue // a left value that follows is an error
+			}
 			for _, left := range g.lefts {
 				if err := f(key, left, out); err != nil {
 					return err

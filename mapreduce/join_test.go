@@ -125,6 +125,28 @@ func TestJoins(t *testing.T) {
 	})
 }
 
+// A join whose right input stands first fails, whichever reducer it has. Without the error an
+// inner join or a semi-join would have no records.
+func TestJoinOrder(t *testing.T) {
+	for name, reducer := range map[string]func() mapreduce.Reducer{
+		"inner": byteJoin.Inner(func(string, []byte, []byte, *mapreduce.Emitter) error { return nil }),
+		"semi":  byteJoin.Semi(func(string, []byte, *mapreduce.Emitter) error { return nil }),
+	} {
+		job := &mapreduce.Job{
+			Name: "join",
+			Sources: []mapreduce.Source{
+				{Inputs: []string{"r"}, Input: mapreduce.KeyValue, Mapper: byteJoin.RightMapper(passBytes)},
+				{Inputs: []string{"l"}, Input: mapreduce.KeyValue, Mapper: byteJoin.LeftMapper(passBytes)},
+			},
+			Reducer: reducer,
+		}
+		_, err := mrtest.Run(job, map[string][]byte{"l": []byte("k\tleft\n"), "r": []byte("k\tright\n")})
+		if err == nil || !strings.Contains(err.Error(), "LeftMapper must stand first") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Encodings of Descending sort in the reverse order of the values and decode to them, also
 // where one value is a prefix of another or has zero bytes.
 func TestDescending(t *testing.T) {

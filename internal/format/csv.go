@@ -83,7 +83,11 @@ func firstRecord(src *Source, s *Spec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCSV(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s).Read()
+	fields, err := newCSV(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s).Read()
+	if err == io.EOF {
+		err = errors.New("it is empty, and parts of the file need its names: remove it, or leave out lines=single")
+	}
+	return fields, err
 }
 
 // Next implements Records.

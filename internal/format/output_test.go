@@ -2,10 +2,12 @@ package format_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"strconv"
 	"strings"
@@ -177,6 +179,66 @@ func TestOutputGroups(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBlockChecksum: a changed checksum at the end of any compressed part of a block is an
+// error, and every decompressor is closed.
+func TestBlockChecksum(t *testing.T) {
+	file, err := write(output(t, "sequence"), "deflate", [][2][]byte{{[]byte("key"), []byte("value")}, {[]byte("key 2"), []byte("value 2")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := format.Parse("sequence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []int // offsets behind the parts, by the Adler-32 of their contents
+	for _, part := range []string{"\x04\x06", "\x03key\x05key 2", "\x06\x08", "\x05value\x07value 2"} {
+		sum := binary.BigEndian.AppendUint32(nil, adler32.Checksum([]byte(part)))
+		i := bytes.Index(file, sum)
+		if i < 0 {
+			t.Fatalf("no part %q", part)
+		}
+		ends = append(ends, i+len(sum))
+	}
+	for _, end := range append(ends, 0) {
+		data := bytes.Clone(file)
+		if end > 0 {
+			data[end-1] ^= 1
+		}
+		opened := 0
+		src := &format.Source{File: bytes.NewReader(data), Size: int64(len(data)), To: int64(len(data)), Decompress: func(codec string, r io.Reader) (io.ReadCloser, error) {
+			d, err := decompress(codec, r)
+			opened++
+			return &closeCounter{d, &opened}, err
+		}}
+		r, err := format.Open(src, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if (err != nil) != (end > 0) {
+			t.Errorf("checksum before byte %d changed: %q, %v", end, text, err)
+		}
+		if err := r.Close(); err != nil && end == 0 { // a decompressor may repeat its error
+			t.Error(err)
+		}
+		if opened != 0 {
+			t.Errorf("checksum before byte %d changed: %d decompressors are not closed", end, opened)
+		}
+	}
+}
+
+// closeCounter counts a decompressor that is closed.
+type closeCounter struct {
+	io.ReadCloser
+	open *int
+}
+
+// Close implements io.Closer.
+func (c *closeCounter) Close() error {
+	*c.open--
+	return c.ReadCloser.Close()
 }
 
 // TestOutputFields checks how records become fields and types, by the libraries of Go.

@@ -54,9 +54,10 @@ type sequence struct {
 
 	keyBuf, valueBuf, packed []byte // reused
 
-	// The rest of a block.
+	// The rest of a block, and the decompressors of its parts.
 	left                               int
 	keyLens, keys, valueLens, valueRow *bufio.Reader
+	parts                              []io.Closer
 }
 
 // openSequence implements Format.Open.
@@ -334,13 +335,34 @@ func (r *sequence) enter() error {
 			return err
 		}
 		*part = bufio.NewReader(d)
+		r.parts = append(r.parts, d)
 	}
 	return nil
+}
+
+// leave ends a block whose records have been read. A decompressor verifies its checksum at
+// the end of its content, so each part is read to its end.
+func (r *sequence) leave() error {
+	for _, part := range []*bufio.Reader{r.keyLens, r.keys, r.valueLens, r.valueRow} {
+		if part == nil {
+			continue // before the first block
+		}
+		if _, err := part.ReadByte(); err == nil {
+			return errors.New("the file is corrupt: a block has more content than its records")
+		} else if err != io.EOF {
+			return early(err)
+		}
+	}
+	r.keyLens, r.keys, r.valueLens, r.valueRow = nil, nil, nil, nil
+	return r.Close()
 }
 
 // nextInBlock reads a record of a block.
 func (r *sequence) nextInBlock() error {
 	for r.left == 0 {
+		if err := r.leave(); err != nil {
+			return err
+		}
 		at := r.in.offset
 		if at >= r.src.Size {
 			return io.EOF
@@ -379,8 +401,15 @@ func item(lens, content *bufio.Reader, buf []byte) ([]byte, error) {
 	return compression.ReadBounded(content, buf, int(n))
 }
 
-// Close implements Records.
-func (r *sequence) Close() error { return nil }
+// Close implements Records. It closes the decompressors of the current block.
+func (r *sequence) Close() error {
+	var errs []error
+	for _, d := range r.parts {
+		errs = append(errs, d.Close())
+	}
+	r.parts = r.parts[:0]
+	return errors.Join(errs...)
+}
 
 // early replaces an end of the file within a record.
 func early(err error) error {

@@ -190,9 +190,13 @@ func decompress(name string, r io.Reader) (io.ReadCloser, error) {
 const decodeBuffer = 128 << 10
 
 // decode returns the decompressed content of r. Its errors name the codec, because
-// "unexpected EOF" alone does not help a user.
+// "unexpected EOF" alone does not help a user. Bytes in memory, such as one record of a
+// SequenceFile, need no buffer.
 func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
-	d, err := c.open(bufio.NewReaderSize(r, decodeBuffer))
+	if _, inMemory := r.(*bytes.Reader); !inMemory {
+		r = bufio.NewReaderSize(r, decodeBuffer)
+	}
+	d, err := c.open(r)
 	if err != nil {
 		return nil, c.explain(err)
 	}

@@ -210,6 +210,18 @@ func TestDividedText(t *testing.T) {
 	}
 }
 
+// TestEmptyFirstLine: a reader of the whole CSV file skips empty lines before the header. A part
+// of the file has only the first line for the names, so it fails and says why.
+func TestEmptyFirstLine(t *testing.T) {
+	p := write(t, t.TempDir(), "empty", []byte("\na,b\n1,2\n3,4\n5,6\n"))
+	if got, err := rowLines(t, p, "csv", 6); err != nil || len(got) != 3 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := rowLines(t, p, "csv,lines=single", 6); err == nil || !strings.Contains(err.Error(), "leave out lines=single") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestRowErrors: the error names the file and the reason. Planning finds errors in the head
 // of the first file.
 func TestRowErrors(t *testing.T) {

@@ -244,8 +244,9 @@ func (v *View) Attempts(_ context.Context, name string) (out []webui.Attempt, _ 
 	for from, known := 0, false; ; {
 		var list []protocol.Execution
 		err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
-			if j := find(t, d, name); j != nil {
-				known = true
+			// The tracker may forget an ended job between two calls.
+			j := find(t, d, name)
+			if known = j != nil; known {
 				list, from = d.Executions(j, from, tasksAtOnce, nil)
 			}
 		})

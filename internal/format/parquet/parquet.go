@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	types "github.com/parquet-go/parquet-go/format"
 
 	"github.com/slotwise/slotwise/internal/format"
 )
@@ -73,7 +74,10 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the footer: %w", err)
 	}
-	r := &rows{file: f, groups: groups(f, src)}
+	r := &rows{file: f}
+	if r.groups, err = groups(f.Metadata(), src); err != nil {
+		return nil, err
+	}
 	top := f.Root().Columns()
 	names := make([]string, len(top))
 	for i, c := range top {
@@ -92,9 +96,10 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	return r, nil
 }
 
-// groups returns the indexes of the row groups that start in the source.
-func groups(f *parquet.File, src *format.Source) (all []int) {
-	for i, g := range f.Metadata().RowGroups {
+// groups returns the indexes of the row groups that start in the source. A group that starts
+// outside the file is an error: no source would have its rows.
+func groups(f *types.FileMetaData, src *format.Source) (all []int, err error) {
+	for i, g := range f.RowGroups {
 		start := int64(0)
 		if len(g.Columns) > 0 {
 			m := &g.Columns[0].MetaData
@@ -103,11 +108,14 @@ func groups(f *parquet.File, src *format.Source) (all []int) {
 				start = min(start, m.DictionaryPageOffset)
 			}
 		}
+		if start < 0 || start >= src.Size {
+			return nil, fmt.Errorf("row group %d starts at byte %d of %d: the footer is corrupt", i, start, src.Size)
+		}
 		if start >= src.From && start < src.To {
 			all = append(all, i)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // Next implements format.Records.

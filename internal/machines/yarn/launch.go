@@ -91,6 +91,9 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
+	if err := c.checkDirectory(ctx, s.Name); err != nil {
+		return "", err
+	}
 	var made struct {
 		ID      string `json:"application-id"`
 		Maximum struct {
@@ -118,6 +121,23 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	return made.ID, c.call(ctx, http.MethodPost, "/ws/v1/cluster/apps", c.submission(s, made.ID), nil)
 }
 
+// checkDirectory returns an error if a service's directory exists and another program has made
+// it: yarn app -launch writes its descriptions to the same place. A launch that was interrupted
+// leaves a directory with uploads, which the next launch uses.
+func (c *Cluster) checkDirectory(ctx context.Context, name string) error {
+	dir := c.dir(name)
+	if _, err := c.files.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	_, err := c.files.Stat(ctx, path.Join(dir, uploads))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the directory %s on HDFS belongs to a YARN service %s that slotwise has not started: use another --name", dir, name)
+	}
+	return err
+}
+
 // upload writes the files and the description of a service. Only its owner can read its
 // directory.
 func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
@@ -125,15 +145,12 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 		return fmt.Errorf("user %s has no home directory on HDFS: as HDFS's administrator run hdfs dfs -mkdir -p /user/%s and hdfs dfs -chown %s /user/%s: %w", c.user, c.user, c.user, c.user, err)
 	}
 	dir := c.dir(s.Name)
-	for _, d := range []string{path.Dir(path.Dir(dir)), path.Dir(dir), dir} {
+	for _, d := range []string{path.Dir(path.Dir(dir)), path.Dir(dir), dir, path.Join(dir, uploads)} {
 		if err := c.files.MakeDir(ctx, d); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	if err := c.files.SetMode(ctx, dir, 0o700); err != nil {
-		return err
-	}
-	if err := c.files.MakeDir(ctx, path.Join(dir, uploads)); err != nil {
 		return err
 	}
 	var localised []localFile

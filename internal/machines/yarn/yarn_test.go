@@ -132,6 +132,29 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
+// TestForeignService: the directory of a service that yarn app -launch has started is neither
+// changed nor removed. A launch after an interrupted one succeeds.
+func TestForeignService(t *testing.T) {
+	f := &fakeRM{}
+	c := serve(t, f)
+	if err := os.MkdirAll(c.dir("sw"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.definitionFile("sw"), []byte("foreign"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Launch(t.Context(), &Spec{Name: "sw"}); err == nil || !strings.Contains(err.Error(), "use another --name") {
+		t.Errorf("launched over a foreign service: %v", err)
+	}
+	if text, err := os.ReadFile(c.definitionFile("sw")); string(text) != "foreign" || len(f.calls) > 0 {
+		t.Errorf("%q, %v, calls %q", text, err, f.calls)
+	}
+	if err := os.Mkdir(filepath.Join(c.dir("sw"), uploads), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, c)
+}
+
 // TestScale marks and scales, as the loop of package machines does.
 func TestScale(t *testing.T) {
 	f := &fakeRM{state: "RUNNING", wanted: 4, names: []string{"worker-0", "worker-2", "worker-3", "worker-4"}}

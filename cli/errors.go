@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/suggest"
 )
 
@@ -119,7 +120,7 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 
 // statusOf returns the exit status for an error that is no interrupt.
 func statusOf(err error) int {
-	if errors.As(err, new(misuseError)) || errors.Is(err, input.ErrUnreadable) {
+	if errors.As(err, new(misuseError)) || errors.Is(err, input.ErrUnreadable) || errors.As(err, new(local.Refusal)) {
 		return exitMisuse
 	}
 	return exitFailed

@@ -92,6 +92,14 @@ type (
 		Reconfigure(conf any) (bool, error)
 	}
 
+	// QueueChecker knows by name all queues that jobs may be sent to. A master refuses a job
+	// whose queue does not exist, and the move of a job to such a queue. Simulations and
+	// restored jobs are not checked, so JobAdded must accept every name.
+	QueueChecker interface {
+		// CheckQueue returns an error that names the queues if none has the name.
+		CheckQueue(name string) error
+	}
+
 	// Stateful has learned something that should survive a restart. Load receives
 	// what Save of the same part returned. After an error nothing has changed.
 	Stateful interface {
@@ -133,6 +141,7 @@ type Hooks struct {
 	Explainers []Explainer
 	Statefuls  []Stateful
 	Configs    []Reconfigurable
+	Queues     []QueueChecker
 	// Inspectables show their inner state; see Inspect.
 	Inspectables []Inspectable
 	// Loggers keep a log of their decisions; see Logs.
@@ -173,6 +182,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Explainers, x)
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)
+	addIf(&h.Queues, x)
 	addIf(&h.Inspectables, x)
 	addIf(&h.Loggers, x)
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {

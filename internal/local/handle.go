@@ -95,13 +95,22 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 		return nil, errors.Join(errClosed, spec.Staging.Abort(context.Background()))
 	}
 	if why := <-rejected; why != "" {
-		return nil, errors.Join(errors.New(why), spec.Staging.Abort(context.Background()))
+		return nil, errors.Join(Refusal(why), spec.Staging.Abort(context.Background()))
 	}
 	return h, nil
 }
 
+// Refusal is the reason why a cluster does not accept a job that the user must change, such as
+// one that names a queue which does not exist.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
 // submit has the tracker accept the job; it returns why it did not, or "".
 func (c *Cluster) submit(h *Handle, js job.Spec) string {
+	if err := c.tracker.CheckQueue(js.Pool); err != nil {
+		return err.Error()
+	}
 	c.submitting, c.rejected = h, ""
 	c.step(&tracker.Submit{Spec: js})
 	c.submitting = nil

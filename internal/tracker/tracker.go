@@ -206,6 +206,20 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 // in a fixed order.
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 
+// CheckQueue returns an error if the policy has no pool or queue of this name and creates none.
+// The empty name stands for the default.
+func (t *Tracker) CheckQueue(name string) error {
+	if name == "" {
+		return nil
+	}
+	for _, h := range t.hooks.Queues {
+		if err := h.CheckQueue(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Reconfigure passes a new configuration to the parts of the policy. known is true if one
 // of them takes configurations of that type. A part that returns an error has kept its
 // old configuration.

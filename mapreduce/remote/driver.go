@@ -182,7 +182,7 @@ func (t *target) RunChain(ctx context.Context, c *feature.Chain, _ func(ctx cont
 	}
 	id, err := patiently(ctx, func(ctx context.Context) (string, error) { return t.master.SubmitChain(ctx, spec) })
 	if err != nil {
-		return nil, errors.New(client.Message(err))
+		return nil, submitError(err)
 	}
 	if t.Accepted != nil {
 		t.Accepted(id)

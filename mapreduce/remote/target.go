@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/engine"
@@ -84,7 +86,7 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 	}
 	id, err := patiently(ctx, func(ctx context.Context) (string, error) { return t.master.Submit(ctx, spec) })
 	if err != nil {
-		return nil, errors.New(client.Message(err))
+		return nil, submitError(err)
 	}
 	if t.Accepted != nil {
 		t.Accepted(id)
@@ -127,6 +129,16 @@ func patiently(ctx context.Context, submit func(context.Context) (string, error)
 	})
 	defer stop()
 	return submit(call)
+}
+
+// submitError returns the error of a submission without the words of the protocol. An invalid
+// argument is a local.Refusal.
+func submitError(err error) error {
+	text := client.Message(err)
+	if connect.CodeOf(err) == connect.CodeInvalidArgument {
+		return local.Refusal(text)
+	}
+	return errors.New(text)
 }
 
 // submitGrace is the time that an interrupted submission still gets.

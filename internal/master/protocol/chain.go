@@ -174,6 +174,9 @@ func (c *Core) submitChain(m *SubmitChain) {
 	}
 	err := c.hasRoomForChain(m.Spec.Job.User)
 	if err == nil {
+		err = c.checkQueue(m.Spec.Job.Pool)
+	}
+	if err == nil {
 		err = c.outputIsFree(m.Spec.Job, 0)
 	}
 	if err != nil {
@@ -488,6 +491,10 @@ func (c *Core) changeChain(m *ChangeChain) {
 		return
 	case ch.outcome != nil:
 		c.refuse(m.Call, errorf(FailedPrecondition, "%s has ended", m.Chain))
+		return
+	}
+	if err := c.checkQueue(m.Pool); err != nil {
+		c.refuse(m.Call, err)
 		return
 	}
 	if m.Pool != "" {

@@ -378,6 +378,10 @@ func (c *Core) changeJob(call Call, id job.ID, ev tracker.Event, ok any) {
 
 // moveJob puts a job into another pool. Running attempts continue.
 func (c *Core) moveJob(m *MoveJob) {
+	if err := c.checkQueue(m.Pool); err != nil {
+		c.refuse(m.Call, err)
+		return
+	}
 	c.changeJob(m.Call, m.Job, &tracker.MoveJob{Job: m.Job, Pool: m.Pool}, &slotwisev1.MoveResponse{})
 }
 

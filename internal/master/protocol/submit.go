@@ -74,6 +74,9 @@ func (c *Core) submit(m *Submit) {
 	}
 	j := c.newJob(m.Request, m.Spec, m.Core)
 	err := c.hasRoom(j)
+	if err == nil && m.Spec.Chain == "" { // a chain's queue was checked when the chain was submitted
+		err = c.checkQueue(m.Spec.Pool)
+	}
 	if err == nil {
 		err = c.outputIsFree(j.spec, chainNumber(j.spec))
 	}
@@ -93,6 +96,14 @@ func (c *Core) submit(m *Submit) {
 	j.token = StagingToken(c.id, m.Request)
 	c.recordIntent(&slotwisev1.JournalStaging{Request: m.Request, Output: m.Spec.Output, Token: j.token, Chain: m.Spec.Chain})
 	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite})
+}
+
+// checkQueue returns an error if the policy has no pool or queue of this name and creates none.
+func (c *Core) checkQueue(name string) error {
+	if err := c.tracker.CheckQueue(name); err != nil {
+		return errorf(InvalidArgument, "%v", err)
+	}
+	return nil
 }
 
 // recordIntent records that an output is about to be staged.

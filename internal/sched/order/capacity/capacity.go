@@ -5,6 +5,7 @@ package capacity
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -45,6 +46,7 @@ var (
 	_ sched.Consulter      = (*Order)(nil)
 	_ sched.Explainer      = (*Order)(nil)
 	_ sched.Reconfigurable = (*Order)(nil)
+	_ sched.QueueChecker   = (*Order)(nil)
 )
 
 // New returns an order without jobs, or an error that lists all mistakes in the
@@ -104,6 +106,25 @@ func (c *Order) Reconfigure(conf any) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// namesAtMost bounds the queues that an error names.
+const namesAtMost = 16
+
+// CheckQueue implements sched.QueueChecker. A configuration without queues accepts every name:
+// all jobs are in the default queue.
+func (c *Order) CheckQueue(name string) error {
+	if len(c.cfg.Queues) == 0 || c.byName[name] != nil {
+		return nil
+	}
+	var names []string
+	for _, q := range c.queues[:min(len(c.queues), namesAtMost)] {
+		names = append(names, q.conf.Name)
+	}
+	if len(c.queues) > namesAtMost {
+		names = append(names, "…")
+	}
+	return fmt.Errorf("queue %q does not exist: the policy's queues are %s", name, strings.Join(names, ", "))
 }
 
 // Start implements sched.Starter.

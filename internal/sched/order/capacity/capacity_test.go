@@ -420,3 +420,22 @@ func TestCapacityPriority(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestCheckQueue: with queues in the configuration, only these and the default queue exist.
+func TestCheckQueue(t *testing.T) {
+	c, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckQueue("any"); err != nil {
+		t.Errorf("without queues: %v", err)
+	}
+	if _, err := c.Reconfigure(Config{Queues: []QueueConfig{NewQueueConfig("a", 60)}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, ok := range map[string]bool{"a": true, DefaultQueue: true, "any": false, "": false} {
+		if err := c.CheckQueue(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -228,7 +228,8 @@ func (c *Config) bind() sched.Bindings {
 				"slots that the queue is promised. maximum-capacity: the percentage that it never exceeds. minimum-user-limit-percent " +
 				"(100): the percentage of the queue's slots that each of several users can count on. user-limit-factor (1): how many " +
 				"times the queue's capacity one user may take. supports-priority (false): whether jobs of higher priority come first. " +
-				"Jobs that name no queue, or one that is not listed, go to the queue \"default\", which has the rest of 100 %."}),
+				"Jobs that name no queue go to the queue \"default\", which has the rest of 100 %. A cluster refuses jobs that name a " +
+				"queue that is not listed; a simulation puts them into default."}),
 		sched.Bind(&c.MaxMaps, sched.Int(0, math.MaxInt), sched.Param{Name: "maximum-tasks-per-heartbeat", Default: "0", Tune: []string{"0", "1", "4"},
 			Help: "The most maps that a node gets at one heartbeat; 0 means no limit."}),
 		sched.Bind(&c.AfterOffSwitch, sched.Int(-1, math.MaxInt), sched.Param{Name: "maximum-tasks-after-offswitch", Default: "0",

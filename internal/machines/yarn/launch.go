@@ -121,12 +121,13 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	return made.ID, c.call(ctx, http.MethodPost, "/ws/v1/cluster/apps", c.submission(s, made.ID), nil)
 }
 
-// checkDirectory returns an error if a service's directory exists and another program has made
-// it: yarn app -launch writes its descriptions to the same place. A launch that was interrupted
-// leaves a directory with uploads, which the next launch uses.
+// checkDirectory returns an error if another program has made a service's directory: yarn app
+// -launch writes its descriptions to the same place, without uploads beside them. A launch that
+// was interrupted leaves a directory without a description or with uploads, and the next launch
+// uses it.
 func (c *Cluster) checkDirectory(ctx context.Context, name string) error {
 	dir := c.dir(name)
-	if _, err := c.files.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.files.Stat(ctx, c.definitionFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err

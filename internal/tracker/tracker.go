@@ -207,7 +207,7 @@ func (t *Tracker) Explain(j *job.Job, k job.Kind) (sched.Reason, string) {
 func (t *Tracker) Learned() []sched.Stateful { return t.hooks.Statefuls }
 
 // CheckQueue returns an error if the policy has no pool or queue of this name and creates none.
-// The empty name stands for the default.
+// An empty name means the default queue.
 func (t *Tracker) CheckQueue(name string) error {
 	if name == "" {
 		return nil

@@ -58,10 +58,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	only := flags.String("only", "", "measure only the scenes whose name contains this text")
 	jobs := flags.Int("jobs", 100, "most jobs of a scene")
 	futures := flags.Int("futures", forecast.DefaultFutures, "futures of a forecast")
+	given := flags.Bool("given", false, "tell the forecasts the times of each job's tasks, but not which task takes which: what error remains?")
 	held := flags.Bool("held", false, "measure the held-out scenes, which had no part in choosing the model's constants")
 	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-master ADDRESS]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-master ADDRESS]"))
 	}
 	if *master != "" {
 		return watch(ctx, *master, stdout)
@@ -80,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			continue
 		}
 		fmt.Fprintln(stderr, s.name, s.policy)
-		t, err := s.measure(ctx, *futures)
+		t, err := s.measure(ctx, *futures, *given)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -112,7 +113,12 @@ func scenes(jobs int, traces string) ([]scene, error) {
 	for _, p := range []string{"fifo", "fair"} {
 		list = append(list, scene{"noisy mix", p, noisy(jobs, 7)})
 	}
-	more, err := traceScenes(filepath.Join(traces, traceFile), jobs)
+	more, err := lookedAt(jobs)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, more...)
+	more, err = traceScenes(filepath.Join(traces, traceFile), jobs)
 	return append(list, more...), err
 }
 
@@ -263,7 +269,7 @@ func (s *scene) build() (sched.Policy, error) {
 const shortest = 20 * time.Second
 
 // measure runs a scene twice: to learn the truth, then to ask.
-func (s *scene) measure(ctx context.Context, futures int) (tally, error) {
+func (s *scene) measure(ctx context.Context, futures int, given bool) (tally, error) {
 	cfg := s.cfg
 	cfg.Details, cfg.Stop = true, ctx.Err
 	p, err := s.build()
@@ -271,10 +277,16 @@ func (s *scene) measure(ctx context.Context, futures int) (tally, error) {
 		return tally{}, err
 	}
 	cfg.Policy = p
-	truth, err := sim.Run(cfg)
-	if err != nil {
+	asks := asking{scene: s, futures: futures, known: map[job.ID]forecast.Past{}}
+	if given {
+		if cfg.Trace, err = asks.learn(); err != nil {
+			return tally{}, err
+		}
+	}
+	if asks.truth, err = sim.Run(cfg); err != nil {
 		return tally{}, err
 	}
+	truth := asks.truth
 	t := tally{errors: make([][]float64, len(parts))}
 	var list []question
 	for i, r := range truth.Jobs {
@@ -287,28 +299,66 @@ func (s *scene) measure(ctx context.Context, futures int) (tally, error) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b question) int { return int(a.at - b.at) })
-	return t, s.ask(ctx, &t, truth, list, futures)
+	return t, asks.ask(ctx, &t, list)
 }
 
-// ask runs the scene again, with a tracker beside it that receives the same events, and
-// forecasts when the time of a question has come.
-func (s *scene) ask(ctx context.Context, t *tally, truth *sim.Result, list []question, futures int) error {
+// asking is the state of a scene's second simulation.
+type asking struct {
+	*scene
+	truth   *sim.Result
+	futures int
+	known   map[job.ID]forecast.Past
+	given   map[job.ID]forecast.Times
+	cal     forecast.Calibration
+}
+
+// mirror returns a tracker that receives the events of a simulation beside the simulated one.
+func (s *scene) mirror() (*tracker.Tracker, error) {
 	p, err := s.build()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	beside, err := s.build()
+	return tracker.New(tracker.Config{NodeTimeout: s.cfg.Model.WithDefaults().NodeTimeout}, p), nil
+}
+
+// learn returns a trace function that notes the times of each job's tasks when the job ends.
+func (a *asking) learn() (func(time.Duration, tracker.Event, []tracker.Effect), error) {
+	mirror, err := a.mirror()
+	if err != nil {
+		return nil, err
+	}
+	a.given = map[job.ID]forecast.Times{}
+	known := map[job.ID]forecast.Past{}
+	return func(now time.Duration, ev tracker.Event, effects []tracker.Effect) {
+		mirror.Step(now, ev)
+		if !slices.ContainsFunc(effects, func(e tracker.Effect) bool { return e.Kind == tracker.JobDone }) {
+			return
+		}
+		copier := forecast.Copier{Known: known}
+		for !copier.Copy(mirror, 1<<30) {
+		}
+		for _, p := range copier.State().Past {
+			a.given[p.ID] = p.Times
+		}
+	}, nil
+}
+
+// ask runs the scene again, and forecasts when the time of a question has come.
+func (a *asking) ask(ctx context.Context, t *tally, list []question) error {
+	p, err := a.build()
 	if err != nil {
 		return err
 	}
-	mirror := tracker.New(tracker.Config{NodeTimeout: s.cfg.Model.WithDefaults().NodeTimeout}, beside)
-	cfg := s.cfg
+	mirror, err := a.mirror()
+	if err != nil {
+		return err
+	}
+	cfg := a.cfg
 	cfg.Policy, cfg.Stop = p, ctx.Err
-	known := map[job.ID]forecast.Past{}
 	var failed error
 	cfg.Trace = func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {
 		for failed == nil && len(list) > 0 && list[0].at < now {
-			failed = s.answer(t, truth, &list, mirror, known, futures)
+			failed = a.answer(t, &list, mirror)
 		}
 		mirror.Step(now, ev)
 	}
@@ -317,39 +367,42 @@ func (s *scene) ask(ctx context.Context, t *tally, truth *sim.Result, list []que
 }
 
 // answer forecasts once for all questions of the same second.
-func (s *scene) answer(t *tally, truth *sim.Result, list *[]question, mirror *tracker.Tracker, known map[job.ID]forecast.Past, futures int) error {
-	copier := forecast.Copier{Known: known}
+func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) error {
+	copier := forecast.Copier{Known: a.known}
 	for !copier.Copy(mirror, 1<<30) {
 	}
 	began := time.Now()
 	state := copier.State()
 	state.At = max(state.At, (*list)[0].at)
-	f, err := forecast.NewRun(forecast.Config{Policy: s.build, PolicyName: s.policy, Futures: futures, Seed: 1,
-		Heartbeat: time.Second}, state).Forecast()
+	f, err := forecast.NewRun(forecast.Config{Policy: a.build, PolicyName: a.policy, Futures: a.futures, Seed: 1,
+		Heartbeat: time.Second, Given: a.given}, state).Forecast()
 	if err != nil {
 		return err
 	}
+	a.cal.Observe(state)
+	a.cal.Note(f)
+	a.cal.Apply(f)
 	t.took += time.Since(began)
 	t.forecasts++
 	until := (*list)[0].at + time.Second
 	for len(*list) > 0 && (*list)[0].at <= until {
 		q := (*list)[0]
 		*list = (*list)[1:]
-		r := truth.Jobs[q.job]
-		a := f.Job(r.ID)
+		r := a.truth.Jobs[q.job]
+		got := f.Job(r.ID)
 		switch {
-		case a == nil: // its last event has the time of the question
+		case got == nil: // its last event has the time of the question
 			continue
-		case !a.Known:
+		case !got.Known:
 			t.unknown++
 			continue
 		}
 		t.known++
-		t.errors[q.part] = append(t.errors[q.part], math.Abs(float64(a.End-r.Ended))/float64(r.Ended-q.at))
-		if r.Ended >= a.Early && r.Ended <= a.Late {
+		t.errors[q.part] = append(t.errors[q.part], math.Abs(float64(got.End-r.Ended))/float64(r.Ended-q.at))
+		if r.Ended >= got.Early && r.Ended <= got.Late {
 			t.inside++
 		}
-		if a.End < r.Ended {
+		if got.End < r.Ended {
 			t.early++
 		}
 	}

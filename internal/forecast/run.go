@@ -28,6 +28,10 @@ type Config struct {
 	// MaxSteps bounds the events of one future; 0 is DefaultMaxSteps. Jobs that have not
 	// ended by then are unknown.
 	MaxSteps int
+	// Given holds, by job, times of tasks that take the place of what the model concludes.
+	// bench/forecast measures with it which error remains if a job's times are known
+	// but not which of its tasks takes which.
+	Given map[job.ID]Times
 	// Stop is called every few thousand events, unless it is nil. Its error ends the run.
 	Stop func() error
 }
@@ -57,7 +61,7 @@ func NewRun(cfg Config, s *State) *Run {
 	cfg.Futures = cmp.Or(cfg.Futures, DefaultFutures)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, DefaultMaxSteps)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
-	return &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
+	return &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed, cfg.Given), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
 		ends: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
 }
 
@@ -121,7 +125,7 @@ func (r *Run) Forecast() (*Forecast, error) {
 	return r.Result(), nil
 }
 
-// Result returns the answer from the futures so far.
+// Result returns the answer from the futures so far, as sampled. Calibration corrects it.
 func (r *Run) Result() *Forecast {
 	s := r.state
 	f := &Forecast{Made: s.At, Futures: r.done, Policy: r.cfg.PolicyName, Assumptions: r.assumptions()}
@@ -142,8 +146,6 @@ func (r *Run) Result() *Forecast {
 		default:
 			a.Known = true
 			a.End, a.Early, a.Late = at(ends, 0.5), at(ends, 0.1), at(ends, 0.9)
-			a.Early = max(s.At, a.End-time.Duration(float64(a.End-a.Early)*widen))
-			a.Late = a.End + time.Duration(float64(a.Late-a.End)*widen)
 			a.End, a.Early, a.Late = a.End+commit, a.Early+commit, a.Late+commit
 		}
 		if starts := reached(r.starts[i]); !running[j.ID] && len(starts) > 0 && len(starts)*5 >= r.done*4 {
@@ -158,11 +160,6 @@ func (r *Run) Result() *Forecast {
 	f.place()
 	return f
 }
-
-// widen is the factor by which intervals are wider than the sampled futures say, because the
-// futures leave out failures and lost nodes. bench/forecast measures how often the truth is
-// inside.
-const widen = 1.35
 
 // place numbers the jobs by their starts.
 func (f *Forecast) place() {

@@ -3,7 +3,6 @@ package forecast
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -19,11 +18,11 @@ type model struct {
 	jobs  map[job.ID]*[job.Kinds]source
 }
 
-// source is a set of runs, one of which a future draws, and how far a job may differ from
-// that run.
+// source is a set of runs, one of which a future draws, all scaled to the same median.
 type source struct {
 	runs   []run
-	spread float64 // standard deviation of the logarithm of the job's factor
+	center float64 // logarithm of that median in seconds
+	spread float64 // standard deviation of center
 	basis  basis
 	count  int // finished tasks or runs, for people
 }
@@ -45,141 +44,92 @@ const (
 )
 
 const (
-	enoughOwn = 3 // finished tasks from which on a job's own times are used
+	enoughOwn = 3 // finished tasks from which on a job's own times are drawn
 	maxRuns   = 5 // latest runs of the same name
 	maxDonors = 60
-	// nameSpread and clusterSpread are the spreads of a job's factor, beside the
-	// differences among the runs.
-	nameSpread, clusterSpread = 0.12, 0.3
 )
 
 // newModel finds the source of each job of a state.
-func newModel(s *State, seed uint64) *model {
-	m := &model{seed: seed, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
-	donors := s.donors()
-	m.nodes = newNodeFactors(donors)
-	projected := projectedMaps(s, m.nodes)
-	for k := range job.Kind(job.Kinds) {
-		m.shape[k] = shapeOf(donors, k, m.nodes)
-	}
+func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
+	h := newHistory(s)
+	m := &model{seed: seed, shape: h.shape, nodes: h.nodes, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
+	projected := projectedMaps(s, h.nodes)
 	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		src := &[job.Kinds]source{}
-		for k := range job.Kind(job.Kinds) {
-			src[k] = sourceOf(j, k, donors, m.nodes)
-			if more := projected[j.ID]; k == job.Map && src[k].basis == fromOwn && len(more) > 0 {
-				src[k] = withProjected(src[k], more)
+		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], projected[s.Jobs[i].ID])
+	}
+	for id, times := range given {
+		if src := m.jobs[id]; src != nil {
+			for k := range job.Kind(job.Kinds) {
+				if v := h.nodes.even(&times, k); len(v) > 0 {
+					src[k] = source{runs: []run{{v, 1}}, basis: fromOwn, count: len(v)}
+				}
 			}
 		}
-		m.jobs[j.ID] = src
 	}
 	return m
 }
 
-// donor is a job whose times other jobs may use.
-type donor struct {
-	id     job.ID
-	family string
-	times  *Times
-}
-
-// donors lists ended jobs, then live ones, with the latest last.
-func (s *State) donors() []donor {
-	var list []donor
-	for i := range s.Past {
-		list = append(list, donor{s.Past[i].ID, family(s.Past[i].Name), &s.Past[i].Times})
-	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		if len(j.Times.Seconds[job.Map])+len(j.Times.Seconds[job.Reduce]) > 0 {
-			list = append(list, donor{j.ID, family(j.Spec.Name), &j.Times})
+// sources finds the sources of a job's tasks. more are the projected times of running maps.
+func (h *history) sources(j *Job, more []float64) *[job.Kinds]source {
+	d := donor{id: j.ID, stems: stems(j.Spec.Name), times: &j.Times, tasks: [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])}}
+	src := &[job.Kinds]source{}
+	for k := range job.Kind(job.Kinds) {
+		mine := h.nodes.even(&j.Times, k)
+		count := len(mine)
+		if k == job.Map && count >= enoughOwn && len(more) > 0 {
+			mine = append(mine, more...)
+			slices.Sort(mine)
 		}
-	}
-	return list
-}
-
-// family returns a job's name without the number or date at its end, so that nightly-0412
-// and nightly-0413 are runs of one family.
-func family(name string) string {
-	if f := strings.TrimRight(name, "0123456789-_.:/ T"); f != "" {
-		return f
-	}
-	return name
-}
-
-// shapeOf returns how the times of tasks differ from the median of their job.
-func shapeOf(donors []donor, k job.Kind, nodes nodeFactors) []float64 {
-	var all []float64
-	for _, d := range donors[max(0, len(donors)-maxDonors):] {
-		if v := nodes.even(d.times, k); len(v) >= enoughOwn {
-			center := max(minTask, middle(v))
-			for _, x := range v {
-				all = append(all, x/center)
+		if d.tasks[k] > 0 {
+			src[k] = h.source(&d, k, mine, count)
+		}
+		if src[k].basis != fromNothing {
+			d.even[k], d.log[k] = src[k].runs[0].seconds, src[k].center
+			if k == job.Map {
+				d.mapsDoubt = src[k].spread * src[k].spread
 			}
 		}
 	}
-	slices.Sort(all)
-	return all
+	return src
 }
 
-// sourceOf finds the source of a job's tasks of a kind.
-func sourceOf(j *Job, k job.Kind, donors []donor, nodes nodeFactors) source {
-	mine := nodes.even(&j.Times, k)
-	if len(mine) >= enoughOwn {
-		return ownSource(mine)
-	}
-	var named, all []run
-	f := family(j.Spec.Name)
-	for i := len(donors) - 1; i >= 0 && len(named) < maxRuns; i-- {
-		d := &donors[i]
-		if len(d.times.Seconds[k]) == 0 || d.id == j.ID {
-			continue
-		}
-		r := run{nodes.even(d.times, k), bytesFactor(k, j, d.times)}
-		if d.family == f {
-			named = append(named, r)
-		} else if len(all) < maxDonors {
-			all = append(all, r)
-		}
-	}
-	s := source{runs: all, spread: clusterSpread, basis: fromCluster, count: len(all)}
-	if len(named) > 0 {
-		s = source{runs: named, spread: nameSpread, basis: fromName, count: len(named)}
-	}
-	switch {
-	case len(mine) > 0: // few, but they tell the scale
-		return ownScale(mine, s)
-	case len(s.runs) == 0:
+// source finds the source of a job's tasks of a kind, of which count have finished. mine are
+// their times and projected ones. The fewer there are, the more other jobs count.
+func (h *history) source(d *donor, k job.Kind, mine []float64, count int) source {
+	p := h.predict(d, k)
+	if len(mine) == 0 && len(p.peers) == 0 {
 		return source{}
 	}
+	center, variance := p.center, p.variance
+	s := source{basis: fromCluster, count: len(p.peers)}
+	if p.named {
+		s.basis = fromName
+	}
+	if len(mine) > 0 {
+		s.basis, s.count = fromOwn, count
+		own := portable.Log(max(minTask, middle(mine)))
+		doubt := h.within[k] * h.within[k] / float64(len(mine))
+		if len(p.peers) == 0 {
+			center, variance = own, max(doubt, 0.4*0.4/float64(len(mine)))
+		} else {
+			center = (own*variance + center*doubt) / (variance + doubt)
+			variance = variance * doubt / (variance + doubt)
+		}
+	}
+	s.center, s.spread = center, min(1, max(0.03, math.Sqrt(variance)))
+	if len(mine) >= enoughOwn || len(p.peers) == 0 {
+		s.runs = []run{h.run(mine, center)}
+		return s
+	}
+	for _, i := range p.peers {
+		s.runs = append(s.runs, h.run(h.donors[i].even[k], center))
+	}
 	return s
 }
 
-func ownSource(mine []float64) source {
-	sorted := slices.Sorted(slices.Values(mine))
-	spread := deviation(sorted) / math.Sqrt(float64(len(sorted)))
-	return source{runs: []run{{sorted, 1}}, spread: min(0.5, max(0.03, spread)), basis: fromOwn, count: len(sorted)}
-}
-
-// ownScale gives the runs of a source the median of the job's own few times.
-func ownScale(mine []float64, s source) source {
-	center := middle(slices.Sorted(slices.Values(mine)))
-	if len(s.runs) == 0 {
-		return source{runs: []run{{mine, 1}}, spread: 0.4, basis: fromOwn, count: len(mine)}
-	}
-	for i := range s.runs {
-		s.runs[i].factor = center / middle(s.runs[i].seconds)
-	}
-	s.spread, s.basis, s.count = 0.2, fromOwn, len(mine)
-	return s
-}
-
-// bytesFactor scales the maps of another job to the size of this one's splits.
-func bytesFactor(k job.Kind, j *Job, d *Times) float64 {
-	if k != job.Map || j.Times.SplitBytes <= 0 || d.SplitBytes <= 0 {
-		return 1
-	}
-	return min(10, max(0.1, 0.1+float64(0.9*j.Times.SplitBytes/d.SplitBytes)))
+// run scales times to a median.
+func (h *history) run(times []float64, center float64) run {
+	return run{times, portable.Exp(center) / max(minTask, middle(times))}
 }
 
 // projectedMaps returns, by job, the times that running maps will take at the speed that
@@ -201,14 +151,6 @@ func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
 	return list
 }
 
-func withProjected(s source, more []float64) source {
-	all := slices.Concat(s.runs[0].seconds, more)
-	count := s.count
-	s = ownSource(all)
-	s.count = count
-	return s
-}
-
 func (j *Job) splitBytes(i int32) float64 {
 	if int(i) < len(j.Spec.Splits) {
 		return float64(j.Spec.Splits[i].Bytes)
@@ -223,22 +165,6 @@ func (s *State) factors(nodes nodeFactors) map[string]float64 {
 		at[s.Nodes[i].Spec.Name] = nodes.of(s.Nodes[i].Index)
 	}
 	return at
-}
-
-// deviation returns the standard deviation of values relative to their mean.
-func deviation(v []float64) float64 {
-	sum, square := 0., 0.
-	for _, x := range v {
-		sum += x
-	}
-	mean := sum / float64(len(v))
-	for _, x := range v {
-		square += float64((x - mean) * (x - mean))
-	}
-	if mean == 0 {
-		return 0
-	}
-	return math.Sqrt(square/float64(len(v))) / mean
 }
 
 // middle returns the median of sorted values.

@@ -39,6 +39,8 @@ const (
 type forecaster struct {
 	kick chan struct{} // capacity 1; asks for a forecast
 	busy chan struct{} // capacity 1; full while a state is copied or a question answered
+	// past corrects answers by the errors of earlier ones. Who has filled busy may use it.
+	past forecast.Calibration
 
 	mu     sync.Mutex
 	latest *forecast.Forecast
@@ -133,6 +135,9 @@ func (m *Master) refreshForecast() error {
 		}
 	}
 	f := run.Result()
+	fc.past.Observe(state)
+	fc.past.Note(f)
+	fc.past.Apply(f)
 	f.Took = time.Since(began)
 	fc.mu.Lock()
 	defer fc.mu.Unlock()

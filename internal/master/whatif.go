@@ -78,6 +78,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	m.forecasts.past.Apply(now)
+	m.forecasts.past.Apply(then)
 	resp := m.compare(state, changed, now, then, basis.Epoch)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil

@@ -1,0 +1,190 @@
+package forecast
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
+)
+
+// Calibration corrects forecasts by the errors of earlier ones on the same cluster. For each
+// answer about a job that has ended since, it keeps the error in units of the answer's own
+// spread: the logarithm of the true time that was left divided by the predicted one, over the
+// standard deviation of that logarithm among the futures. A new answer's interval goes from the
+// 10th to the 90th percentile of the last jobs' errors, in units of its spread. Its median
+// moves if at least three in five errors have the same sign.
+// Until jobs have ended, errors are assumed to be normal and wider than the futures say,
+// because the futures leave out what is assumed.
+//
+// The zero value is ready. It must not be used by several goroutines at once.
+type Calibration struct {
+	open   map[job.ID]*opened
+	errors []jobErrors // of the last jobs, the oldest first
+	sorted []weighted  // of all, with the assumed ones; nil when it is out of date
+}
+
+// opened holds answers about a job that has not ended.
+type opened struct {
+	answers []outlook
+	seen    bool // in the State that Observe reads
+}
+
+// outlook is an answer in the units in which errors are measured.
+type outlook struct {
+	made time.Duration
+	left float64 // log of the seconds that were left, by the answer's median
+	unit float64 // standard deviation of that logarithm
+}
+
+type jobErrors []float64
+
+type weighted struct{ x, weight float64 }
+
+const (
+	errorJobs   = 80  // jobs whose errors count
+	jobAnswers  = 6   // answers about a job whose errors count
+	answerDrops = 0.7 // an answer is kept if it leaves at most that part of the time of the last one
+	assumedJobs = 8   // jobs as which the assumed errors count
+	openJobs    = 10_000
+	leastUnit   = 0.02
+	mostLog     = 2.3 // of the ratio of a time in an interval to its median
+)
+
+// Observe notes which of the jobs have ended.
+func (c *Calibration) Observe(s *State) {
+	for i := range s.Past {
+		p := &s.Past[i]
+		o := c.open[p.ID]
+		if o == nil {
+			continue
+		}
+		var list jobErrors
+		for _, a := range o.answers {
+			if left := (p.Ended - a.made).Seconds(); left > 0 {
+				list = append(list, (portable.Log(max(minTask, left))-a.left)/a.unit)
+			}
+		}
+		delete(c.open, p.ID)
+		if len(list) > 0 {
+			c.errors, c.sorted = append(c.errors, list), nil
+			c.errors = c.errors[max(0, len(c.errors)-errorJobs):]
+		}
+	}
+	for i := range s.Jobs {
+		c.see(s.Jobs[i].ID)
+	}
+	for _, id := range s.Finishing {
+		c.see(id)
+	}
+	for id, o := range c.open { // deletes those that have failed or were killed
+		if !o.seen {
+			delete(c.open, id)
+		}
+		o.seen = false
+	}
+}
+
+func (c *Calibration) see(id job.ID) {
+	if o := c.open[id]; o != nil {
+		o.seen = true
+	}
+}
+
+// Note keeps answers of a forecast that Apply has not changed, to compare them with the
+// truth.
+func (c *Calibration) Note(f *Forecast) {
+	if c.open == nil {
+		c.open = map[job.ID]*opened{}
+	}
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		a, ok := j.outlook(f.Made)
+		if !ok {
+			continue
+		}
+		o := c.open[j.ID]
+		if o == nil {
+			if len(c.open) >= openJobs {
+				continue
+			}
+			o = &opened{}
+			c.open[j.ID] = o
+		}
+		if n := len(o.answers); n == 0 || n < jobAnswers && portable.Exp(a.left-o.answers[n-1].left) <= answerDrops {
+			o.answers = append(o.answers, a)
+		}
+	}
+}
+
+// outlook returns an answer in the units of errors. ok is false if there is no such answer.
+func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
+	left := (j.End - made).Seconds()
+	if !j.Known || left < minTask {
+		return a, false
+	}
+	ratio := func(t time.Duration) float64 {
+		return max(-mostLog, min(mostLog, portable.Log(max(minTask, (t-made).Seconds())/left)))
+	}
+	const apart = 2.563 // standard deviations from the 10th to the 90th percentile
+	return outlook{made, portable.Log(left), max(leastUnit, (ratio(j.Late)-ratio(j.Early))/apart)}, true
+}
+
+// Apply replaces the ends and intervals of a forecast by corrected ones.
+func (c *Calibration) Apply(f *Forecast) {
+	if n := len(c.errors); n > 0 {
+		f.Assumptions = append(f.Assumptions, "answers err as those about the last "+counted(n, "ended job"))
+	}
+	low, high := c.quantile(0.1), c.quantile(0.9)
+	center := min(max(0, c.quantile(0.4)), c.quantile(0.6))
+	for i := range f.Jobs {
+		j := &f.Jobs[i]
+		a, ok := j.outlook(f.Made)
+		if !ok {
+			continue
+		}
+		end := func(x float64) time.Duration { return f.Made + seconds(portable.Exp(a.left+float64(x*a.unit))) }
+		j.Early, j.End, j.Late = end(low), end(center), end(high)
+	}
+}
+
+// quantile returns a quantile of the errors. Each job counts as one, whatever the number of
+// answers about it.
+func (c *Calibration) quantile(p float64) float64 {
+	if c.sorted == nil {
+		c.sorted = c.all()
+	}
+	sum := 0.
+	for _, e := range c.sorted {
+		sum += e.weight
+	}
+	below := 0.
+	for i, e := range c.sorted {
+		if below += e.weight; below >= p*sum || i == len(c.sorted)-1 {
+			return e.x
+		}
+	}
+	return 0
+}
+
+// all returns the errors of all jobs and the assumed ones, sorted.
+func (c *Calibration) all() []weighted {
+	var list []weighted
+	for _, answers := range c.errors {
+		for _, x := range answers {
+			list = append(list, weighted{x, 1 / float64(len(answers))})
+		}
+	}
+	for _, x := range normal {
+		list = append(list, weighted{x * assumedWidth, assumedJobs / float64(len(normal))})
+	}
+	slices.SortFunc(list, func(a, b weighted) int { return cmp.Compare(a.x, b.x) })
+	return list
+}
+
+// normal holds the 1st, 3rd, ... 19th of 20 parts of the standard normal distribution.
+var normal = [...]float64{-1.645, -1.036, -0.674, -0.385, -0.126, 0.126, 0.385, 0.674, 1.036, 1.645}
+
+// assumedWidth is by how much errors are assumed to be larger than the spread of the futures.
+const assumedWidth = 1.35

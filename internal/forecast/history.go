@@ -1,0 +1,265 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/portable"
+)
+
+// history holds the jobs whose task times predict those of other jobs, and how wrong such
+// predictions have been.
+type history struct {
+	donors []donor
+	byName map[string][]int // indices of donors by each of their stems, ascending
+	nodes  nodeFactors
+	shape  [job.Kinds][]float64 // as model.shape
+	within [job.Kinds]float64   // standard deviation of a task's log time in its job
+	rules  [job.Kinds][2]rule   // the best rule for jobs without and with peers of their name
+}
+
+// donor is a job whose times other jobs may use.
+type donor struct {
+	id    job.ID
+	stems []string
+	times *Times
+	tasks [job.Kinds]int
+	even  [job.Kinds][]float64 // times by kind as on an average node, sorted
+	log   [job.Kinds]float64   // logarithm of their median, if there are any
+	// mapsDoubt is the variance of log[job.Map]. It is 0 for a job of the history.
+	mapsDoubt float64
+}
+
+// rule predicts the logarithm of a job's median time as the mean, over its peers, of their
+// logarithm minus that of their measure, plus that of the job's own measure.
+type rule struct {
+	by       measure
+	variance float64 // of one peer around a job, of logarithms
+}
+
+// measure is a quantity of a job to which its times may be proportional.
+type measure uint8
+
+const (
+	byNothing measure = iota
+	bySplit           // mean size of a split
+	byMaps            // median time of a map
+	byWork            // time of all maps, divided by the number of reduces
+	measures
+)
+
+// priorSpread is the assumed standard deviation of one job's log median around another's,
+// without and with a name in common. It counts as much as priorWeight predictions.
+var priorSpread = [2]float64{0.5, 0.25}
+
+const (
+	priorWeight  = 4
+	leastRule    = 4 // predictions from which on a measure other than byNothing is judged
+	mostJudged   = 200
+	withinSpread = 0.35 // of tasks in a job, until there are enough times
+)
+
+// newHistory reads the ended jobs of a state, and the live ones that have finished tasks.
+func newHistory(s *State) *history {
+	h := &history{byName: map[string][]int{}}
+	add := func(id job.ID, name string, t *Times, tasks [job.Kinds]int) {
+		h.donors = append(h.donors, donor{id: id, stems: stems(name), times: t, tasks: tasks})
+	}
+	for i := range s.Past {
+		p := &s.Past[i]
+		add(p.ID, p.Name, &p.Times, [job.Kinds]int{p.Maps, p.Spec.Reduces})
+	}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if len(j.Times.Seconds[job.Map])+len(j.Times.Seconds[job.Reduce]) > 0 {
+			add(j.ID, j.Spec.Name, &j.Times, [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])})
+		}
+	}
+	h.nodes = newNodeFactors(h.donors)
+	for i := range h.donors {
+		d := &h.donors[i]
+		for k := range job.Kind(job.Kinds) {
+			if d.even[k] = h.nodes.even(d.times, k); len(d.even[k]) > 0 {
+				d.log[k] = portable.Log(max(minTask, middle(d.even[k])))
+			}
+		}
+		for _, stem := range d.stems {
+			h.byName[stem] = append(h.byName[stem], i)
+		}
+	}
+	for k := range job.Kind(job.Kinds) {
+		h.shape[k], h.within[k] = h.shapeOf(k)
+		h.judge(k)
+	}
+	return h
+}
+
+// stems returns a job's name, then the name without its last number, without its last two,
+// and so on: nightly-2026-04-12 has the stems nightly-2026-04, nightly-2026 and nightly.
+func stems(name string) []string {
+	list := []string{name}
+	for len(list) <= mostStems {
+		cut := strings.TrimRight(name, "0123456789")
+		if cut == name {
+			break
+		}
+		cut = strings.TrimRight(cut, "-_.:/ T")
+		if cut == "" {
+			break
+		}
+		list = append(list, cut)
+		name = cut
+	}
+	return list
+}
+
+const mostStems = 6
+
+// shapeOf returns how the times of tasks differ from the median of their job, and the
+// standard deviation of the logarithm.
+func (h *history) shapeOf(k job.Kind) (all []float64, spread float64) {
+	square := 0.
+	for i := max(0, len(h.donors)-maxDonors); i < len(h.donors); i++ {
+		if v := h.donors[i].even[k]; len(v) >= enoughOwn {
+			center := max(minTask, middle(v))
+			for _, x := range v {
+				all = append(all, x/center)
+				l := portable.Log(max(minTask, x/center))
+				square += float64(l * l)
+			}
+		}
+	}
+	slices.Sort(all)
+	const weight = 10
+	return all, math.Sqrt((square + weight*withinSpread*withinSpread) / (float64(len(all)) + weight))
+}
+
+// judge chooses the rules of a kind: those that would have predicted best, for each donor,
+// its median time from the donors before it.
+func (h *history) judge(k job.Kind) {
+	var square [2][measures]float64
+	var count [2][measures]int
+	for i := max(1, len(h.donors)-mostJudged); i < len(h.donors); i++ {
+		d := &h.donors[i]
+		if len(d.even[k]) == 0 {
+			continue
+		}
+		for named := range 2 {
+			peers := h.peers(d.stems, d.id, i, k, named == 1)
+			for by := range measures {
+				if center, n := h.mean(peers, k, by); n > 0 {
+					if x, ok := d.measure(by, k); ok {
+						off := d.log[k] - center - x
+						square[named][by] += float64(off*off) * float64(n) / float64(n+1)
+						count[named][by]++
+					}
+				}
+			}
+		}
+	}
+	for named := range 2 {
+		best := rule{variance: math.Inf(1)}
+		for by := range measures {
+			if by != byNothing && (count[named][by] < leastRule || 2*count[named][by] < count[named][byNothing]) {
+				continue
+			}
+			prior := float64(priorSpread[named] * priorSpread[named])
+			v := (square[named][by] + priorWeight*prior) / float64(count[named][by]+priorWeight)
+			if v < best.variance {
+				best = rule{by, v}
+			}
+		}
+		h.rules[k][named] = best
+	}
+}
+
+// peers returns the donors before one index, except one job, that a job resembles most: those
+// with its longest stem that others have, or all. The latest come first.
+func (h *history) peers(stems []string, self job.ID, before int, k job.Kind, named bool) (list []int) {
+	if !named {
+		for i := before - 1; i >= 0 && len(list) < maxDonors; i-- {
+			if len(h.donors[i].even[k]) > 0 && h.donors[i].id != self {
+				list = append(list, i)
+			}
+		}
+		return list
+	}
+	for _, stem := range stems {
+		same := h.byName[stem]
+		for i := len(same) - 1; i >= 0 && len(list) < maxRuns; i-- {
+			if d := &h.donors[same[i]]; same[i] < before && len(d.even[k]) > 0 && d.id != self {
+				list = append(list, same[i])
+			}
+		}
+		if len(list) > 0 {
+			break
+		}
+	}
+	return list
+}
+
+// mean returns the mean, over those peers whose measure is known, of the logarithm of their
+// median time minus that of their measure, and the number of these peers.
+func (h *history) mean(peers []int, k job.Kind, by measure) (float64, int) {
+	sum, n := 0., 0
+	for _, i := range peers {
+		if x, ok := h.donors[i].measure(by, k); ok {
+			sum += h.donors[i].log[k] - x
+			n++
+		}
+	}
+	return sum / float64(max(1, n)), n
+}
+
+// measure returns the logarithm of a measure of a job for the times of a kind.
+func (d *donor) measure(by measure, k job.Kind) (float64, bool) {
+	maps := k == job.Reduce && len(d.even[job.Map]) > 0 && d.tasks[job.Reduce] > 0
+	switch {
+	case by == byNothing:
+		return 0, true
+	case by == bySplit && k == job.Map && d.times.SplitBytes > 0:
+		return portable.Log(d.times.SplitBytes), true
+	case by == byMaps && maps:
+		return d.log[job.Map], true
+	case by == byWork && maps:
+		return d.log[job.Map] + portable.Log(float64(d.tasks[job.Map])/float64(d.tasks[job.Reduce])), true
+	}
+	return 0, false
+}
+
+// prediction is what other jobs say about the times of a job's tasks.
+type prediction struct {
+	peers    []int // none if there is nothing to go by
+	named    bool  // the peers have a stem of the job's name
+	center   float64
+	variance float64 // of center, the logarithm of the median time
+}
+
+// predict asks the jobs of the same name and all jobs, each by its best rule, and returns the
+// prediction with the smaller variance.
+func (h *history) predict(d *donor, k job.Kind) (best prediction) {
+	best.variance = math.Inf(1)
+	for _, named := range []bool{true, false} {
+		p := prediction{peers: h.peers(d.stems, d.id, len(h.donors), k, named), named: named}
+		r := h.rules[k][0]
+		if named {
+			r = h.rules[k][1]
+		}
+		for _, by := range []measure{r.by, byNothing} {
+			x, known := d.measure(by, k)
+			if center, n := h.mean(p.peers, k, by); known && n > 0 {
+				p.center, p.variance = center+x, r.variance*(1+1/float64(n))
+				if by == byMaps || by == byWork {
+					p.variance += d.mapsDoubt
+				}
+				break
+			}
+		}
+		if len(p.peers) > 0 && p.variance < best.variance {
+			best = p
+		}
+	}
+	return best
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // lookedAt returns the workloads that were held out until the model was changed after looking
-// at them. They now belong to those that the model's constants are chosen on.
+// at them. The constants are now chosen on these workloads, too.
 func lookedAt(jobs int) ([]scene, error) {
 	var list []scene
 	for _, s := range []struct {

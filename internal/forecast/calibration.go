@@ -16,7 +16,7 @@ import (
 // 10th to the 90th percentile of the last jobs' errors, in units of its spread. Its median
 // moves if at least three in five errors have the same sign.
 // Until jobs have ended, errors are assumed to be normal and wider than the futures say,
-// because the futures leave out what is assumed.
+// because in the futures no node and no attempt fails.
 //
 // The zero value is ready. It must not be used by several goroutines at once.
 type Calibration struct {
@@ -78,7 +78,7 @@ func (c *Calibration) Observe(s *State) {
 	for _, id := range s.Finishing {
 		c.see(id)
 	}
-	for id, o := range c.open { // deletes those that have failed or were killed
+	for id, o := range c.open { // a job that failed or was killed is no longer in the state
 		if !o.seen {
 			delete(c.open, id)
 		}
@@ -186,5 +186,5 @@ func (c *Calibration) all() []weighted {
 // normal holds the 1st, 3rd, ... 19th of 20 parts of the standard normal distribution.
 var normal = [...]float64{-1.645, -1.036, -0.674, -0.385, -0.126, 0.126, 0.385, 0.674, 1.036, 1.645}
 
-// assumedWidth is by how much errors are assumed to be larger than the spread of the futures.
+// assumedWidth is the assumed standard deviation of errors, in units of the spread of the futures.
 const assumedWidth = 1.35

@@ -10,8 +10,8 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 )
 
-// Intervals come to hold eight in ten truths, whether the futures are too sure, too unsure,
-// or all too early.
+// TestCalibration checks that corrected intervals contain about 80 % of the true ends, for
+// futures that vary too little, vary too much, or end too early.
 func TestCalibration(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -92,8 +92,8 @@ func TestStems(t *testing.T) {
 	}
 }
 
-// A job's reduces are predicted from its maps if that has been the best rule, and jobs of a
-// longer common stem count instead of those of a shorter one.
+// TestPredictions checks that a reduce's time is predicted from the job's maps if that rule
+// has had the smallest errors, and that a map's time comes from jobs with the same stem.
 func TestPredictions(t *testing.T) {
 	s := State{}
 	for i := range 24 {

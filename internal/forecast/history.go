@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
-// history holds the jobs whose task times predict those of other jobs, and how wrong such
-// predictions have been.
+// history holds the jobs whose task times predict the times of other jobs, and the measured
+// errors of such predictions.
 type history struct {
 	donors []donor
 	byName map[string][]int // indices of donors by each of their stems, ascending
@@ -32,8 +32,8 @@ type donor struct {
 	mapsDoubt float64
 }
 
-// rule predicts the logarithm of a job's median time as the mean, over its peers, of their
-// logarithm minus that of their measure, plus that of the job's own measure.
+// rule predicts a job's median time as its measure times a factor. The factor is the
+// geometric mean, over the job's peers, of median time divided by measure.
 type rule struct {
 	by       measure
 	variance float64 // of one peer around a job, of logarithms
@@ -136,8 +136,8 @@ func (h *history) shapeOf(k job.Kind) (all []float64, spread float64) {
 	return all, math.Sqrt((square + weight*withinSpread*withinSpread) / (float64(len(all)) + weight))
 }
 
-// judge chooses the rules of a kind: those that would have predicted best, for each donor,
-// its median time from the donors before it.
+// judge chooses the rules of a kind. It predicts each donor's median time from the donors
+// before it by each measure, and takes the measure with the smallest mean square error.
 func (h *history) judge(k job.Kind) {
 	var square [2][measures]float64
 	var count [2][measures]int
@@ -200,8 +200,8 @@ func (h *history) peers(stems []string, self job.ID, before int, k job.Kind, nam
 	return list
 }
 
-// mean returns the mean, over those peers whose measure is known, of the logarithm of their
-// median time minus that of their measure, and the number of these peers.
+// mean returns the logarithm of a rule's factor, and the number of peers whose measure is
+// known and on which the factor therefore rests.
 func (h *history) mean(peers []int, k job.Kind, by measure) (float64, int) {
 	sum, n := 0., 0
 	for _, i := range peers {
@@ -229,7 +229,7 @@ func (d *donor) measure(by measure, k job.Kind) (float64, bool) {
 	return 0, false
 }
 
-// prediction is what other jobs say about the times of a job's tasks.
+// prediction is a job's median time of tasks, estimated from other jobs.
 type prediction struct {
 	peers    []int // none if there is nothing to go by
 	named    bool  // the peers have a stem of the job's name

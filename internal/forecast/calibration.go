@@ -78,6 +78,7 @@ func (c *Calibration) Observe(s *State) {
 	for _, id := range s.Finishing {
 		c.see(id)
 	}
+	//house:sorted each entry is kept or deleted by itself
 	for id, o := range c.open { // a job that failed or was killed is no longer in the state
 		if !o.seen {
 			delete(c.open, id)

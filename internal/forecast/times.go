@@ -57,6 +57,7 @@ func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
 	for i := range s.Jobs {
 		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], projected[s.Jobs[i].ID])
 	}
+	//house:sorted each entry sets the sources of its own job
 	for id, times := range given {
 		if src := m.jobs[id]; src != nil {
 			for k := range job.Kind(job.Kinds) {

@@ -128,21 +128,22 @@ func execBlocks(t *testing.T, python string, programs []string) []string {
 	return outputs
 }
 
-// pandas returns a Python program that can import pandas and pyarrow. It skips the test
-// without one, but in CI it fails the test.
-func pandas(t *testing.T) string {
+// pandas returns a Python program that can import pandas, pyarrow and further modules. It skips
+// the test without one, but in CI it fails the test.
+func pandas(t *testing.T, more ...string) string {
 	t.Helper()
 	python := os.Getenv(pythonVariable)
 	if python == "" {
 		python = "python3"
 	}
-	out, err := exec.CommandContext(t.Context(), python, "-c", "import pandas, pyarrow").CombinedOutput()
+	modules := strings.Join(append([]string{"pandas", "pyarrow"}, more...), ", ")
+	out, err := exec.CommandContext(t.Context(), python, "-c", "import "+modules).CombinedOutput()
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":
-		t.Fatalf("%s cannot import pandas and pyarrow: %v\n%s", python, err, out)
+		t.Fatalf("%s cannot import %s: %v\n%s", python, modules, err, out)
 	default:
-		t.Skipf("%s cannot import pandas and pyarrow; set %s to a Python that can", python, pythonVariable)
+		t.Skipf("%s cannot import %s; set %s to a Python that can", python, modules, pythonVariable)
 	}
 	return python
 }

@@ -32,10 +32,15 @@ func TestPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rows, err := filepath.Abs(filepath.Join("..", "internal", "format", "parquet", "testdata", "snappy.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ command, want string }{
 		{"join --input users=users.txt --input orders=orders.txt", "ann\ttea\nann\trice\n"},
 		{"largest --n 2 --input amounts.txt", "Oslo\t12 cem\nOslo\t9 dag\nRome\t7 bob\n"},
 		{"topwords --n 3 --input text.txt", "elephant\ncat\nsat\n"},
+		{"sums --by b --of id --input " + rows, "\t4158\nfalse\t20344\ntrue\t20348\n"},
 		{"chain --input text.txt", "the\t2\ncat\t1\nelephant\t1\nsat\t1\n"},
 	} {
 		words := strings.Fields(c.command)

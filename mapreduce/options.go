@@ -189,7 +189,8 @@ type Progress struct {
 }
 
 // Expected is a forecast of a job's end by a cluster's master. The zero value means that there
-// is none, as in runs in one process.
+// is none, as in runs in one process. It is an alias, because Go converts the internal type of a
+// Progress to Progress only if the types of all their fields are identical.
 type Expected = struct {
 	Known bool
 	// Left is the median of the time until the end, Early and Late its 10th and 90th

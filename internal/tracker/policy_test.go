@@ -27,6 +27,19 @@ func (copier) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job.Task {
 	return nil
 }
 
+// slowCopier copies the running task with the least progress, but none without progress.
+type slowCopier struct{}
+
+func (slowCopier) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) (slowest *job.Task) {
+	least := 1.0
+	for a := c.Job.Oldest(c.Kind); a != nil; a = a.Next() {
+		if p := a.Progress(); p > 0 && p < least && r.Copyable(a.Task(), r.Node()) {
+			least, slowest = a.Progress(), a.Task()
+		}
+	}
+	return slowest
+}
+
 // lender offers each free slot to its own kind, then to the other.
 type lender struct{}
 
@@ -72,6 +85,8 @@ func testPolicy(t testing.TB, name string) sched.Policy {
 	switch name {
 	case "copies":
 		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, copier{})
+	case "slow copies":
+		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, slowCopier{})
 	case "lending":
 		return sched.Compose(lender{}, order.NewFIFO(), &place.Greedy{}, &speculate.None{})
 	case "preempting":

@@ -84,8 +84,8 @@ type Row struct {
 var Table = []Row{
 	{"a name (job, user, pool, worker, host, rack, app, shipped file, parameter)", Name, true, "the request is refused"},
 	{"a URI of input or output, an address", URI, true, "the request is refused"},
-	{"a parameter's value, a streaming command", Setting, true, "the job is refused"},
-	{"parameters of a job or policy", Parameters, false, "the request is refused"},
+	{"the value of a parameter or property, a streaming command", Setting, true, "the job is refused"},
+	{"parameters of a job or policy, Hadoop properties of a streaming job", Parameters, false, "the request is refused"},
 	{"shipped files of a job", Shipped, false, "the job is refused"},
 	{"keys between the reduces of a totally ordered job, in all", Cuts, true, "the job is refused"},
 	{"pieces of files in a split", Pieces, false, "the job is refused"},

@@ -80,6 +80,12 @@ func (r *rig) testWhatIf(second string) {
 			r.t.Errorf("%v: error %v", bad, err)
 		}
 	}
+	// A job with a negative number of tasks makes no room for others.
+	_, err := r.users.WhatIf(r.t.Context(), &slotwisev1.WhatIfRequest{Submit: append(slices.Repeat([]*slotwisev1.WhatIfJob{{Name: "many", Maps: 20_000}}, 11),
+		&slotwisev1.WhatIfJob{Name: "negative", Maps: -200_000})})
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "can be simulated") {
+		r.t.Errorf("with a negative number of maps: %v", err)
+	}
 	if st := r.job("j1"); st.State != slotwisev1.JobState_JOB_STATE_RUNNING {
 		r.t.Errorf("j1 is %v after questions", st.State)
 	}

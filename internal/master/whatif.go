@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/forecast"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -39,8 +40,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 		return nil, fault(connect.CodeInvalidArgument, "more than %d changes of one kind", mostWhatIf)
 	}
 	tasks := int64(0)
-	for _, j := range r.Submit {
-		tasks += int64(j.Maps) + int64(j.Reduces)
+	for _, j := range r.Submit { // negative numbers are refused below, and must not make room for others
+		tasks += int64(max(0, j.Maps)) + int64(max(0, j.Reduces))
 	}
 	if tasks > whatIfTasks {
 		return nil, fault(connect.CodeInvalidArgument, "the jobs to submit have %d tasks, and at most %d can be simulated: submit fewer", tasks, whatIfTasks)
@@ -68,6 +69,9 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	cfg.Stop = func() error { return context.Cause(ctx) }
 	asIs := forecast.NewRun(cfg, state)
 	if r.Policy != "" {
+		if err := protocol.CheckPolicy(r.Policy, r.Set); err != nil {
+			return nil, rpcError(err)
+		}
 		cfg.PolicyName = r.Policy
 		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set, nil) }
 		if _, err := cfg.Policy(); err != nil {

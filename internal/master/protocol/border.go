@@ -63,6 +63,7 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		CheckName("user", s.User),
 		checkLength("the job's output", s.Output, bounds.URI),
 		checkLength("the job's priority", s.Priority, bounds.Name),
+		checkLength("the id of the job's chain", s.Chain, bounds.Name),
 		checkLength("the digest of a chain's step", s.Digest, bounds.Name),
 		checkLength("the codec of the job's output", s.OutputCodec, bounds.Name),
 		checkLength("the format of the job's output", s.OutputRows, bounds.URI),
@@ -130,14 +131,16 @@ func checkProgram(p *slotwisev1.Program) error {
 		checkLength("the SHA-256 of the job's program", p.Executable, bounds.Name),
 		checkLength("the app's name", p.App, bounds.Name),
 		checkLength("the step's name", p.Step, bounds.Name),
-		checkSettings("job", p.Params),
+		checkSettings("parameter", "parameters", "job", p.Params),
+		checkSettings("property", "properties", "streaming job", p.GetStreaming().GetProperties()),
 		checkCount("the job's shipped files", len(p.Files), bounds.Shipped),
 	)
 	for _, command := range []string{p.GetStreaming().GetMapper(), p.GetStreaming().GetReducer(), p.GetStreaming().GetCombiner()} {
 		err = first(err, checkCount("the bytes of a streaming command", len(command), bounds.Setting)) // it may have several lines
 	}
 	for _, f := range p.Files {
-		err = first(err, checkLength("the name of a shipped file", f.GetName(), bounds.Name))
+		err = first(err, checkLength("the name of a shipped file", f.GetName(), bounds.Name),
+			checkLength("the SHA-256 of a shipped file", f.GetSha256(), bounds.Name))
 	}
 	cuts := 0
 	for _, cut := range p.Cuts {
@@ -146,25 +149,25 @@ func checkProgram(p *slotwisev1.Program) error {
 	return first(err, checkCount("the bytes of the keys between the job's reduces", cuts, bounds.Cuts))
 }
 
-// checkSettings checks the parameters of a job or policy.
-func checkSettings(whose string, set map[string]string) error {
-	err := checkCount("the parameters of the "+whose, len(set), bounds.Parameters)
+// checkSettings checks named values, such as the parameters of a job or policy.
+func checkSettings(what, plural, whose string, set map[string]string) error {
+	err := checkCount("the "+plural+" of the "+whose, len(set), bounds.Parameters)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		err = first(err,
-			checkLength("the name of a parameter of the "+whose, name, bounds.Name),
-			checkCount("the bytes of parameter "+bounds.Cut(name, bounds.Name)+" of the "+whose, len(set[name]), bounds.Setting))
+			checkLength("the name of a "+what+" of the "+whose, name, bounds.Name),
+			checkCount("the bytes of "+what+" "+bounds.Cut(name, bounds.Name)+" of the "+whose, len(set[name]), bounds.Setting))
 	}
 	return err
 }
 
 // CheckPolicy refuses the name and parameters of a policy beyond a bound.
 func CheckPolicy(name string, set map[string]string) error {
-	return first(checkLength("the policy", name, bounds.URI), checkSettings("policy", set))
+	return first(checkLength("the policy", name, bounds.URI), checkSettings("parameter", "parameters", "policy", set))
 }
 
-// checkRegister checks the texts of a registration.
+// checkRegister checks the texts and lists of a registration.
 func checkRegister(r *slotwisev1.RegisterRequest) error {
-	return first(
+	err := first(
 		CheckName("worker", r.Worker),
 		checkLength("the worker's address", r.Address, bounds.URI),
 		checkLength("the worker's host", r.Host, bounds.Name),
@@ -173,6 +176,23 @@ func checkRegister(r *slotwisev1.RegisterRequest) error {
 		checkLength("the SHA-256 of the worker's program", r.Executable, bounds.Name),
 		checkLength("the worker's incarnation", r.Incarnation, bounds.Name),
 		checkLength("the worker's directory", r.Dir, bounds.URI),
+		checkLength("how the worker limits attempts", r.Limits, bounds.Name),
 		checkCount("the map outputs of the worker", len(r.Outputs), 2*bounds.Held),
+		checkCount("the attempts of the worker", len(r.Running), bounds.Held),
+		checkCount("the jobs of the worker", len(r.Jobs), bounds.Held),
+		checkCount("the drivers of the worker", len(r.Drivers), bounds.Held),
 	)
+	if err != nil {
+		return err
+	}
+	for _, o := range r.Outputs {
+		err = first(err, checkLength("the attempt of a map output", o.GetAttempt(), bounds.Name))
+	}
+	for _, id := range slices.Concat(r.Running, r.Jobs) {
+		err = first(err, checkLength("the id of an attempt or job", id, bounds.Name))
+	}
+	for _, d := range r.Drivers {
+		err = first(err, checkLength("the chain of a driver", d.GetChain(), bounds.Name))
+	}
+	return err
 }

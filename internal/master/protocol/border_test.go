@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -19,12 +21,9 @@ func borderSpec() *slotwisev1.JobSpec {
 		Name: strings.Repeat("n", bounds.Name), User: strings.Repeat("u", bounds.Name), Pool: strings.Repeat("p", bounds.Name),
 		Output: strings.Repeat("o", bounds.URI), MaxAttempts: bounds.Attempts, TaskTimeoutMs: bounds.TimeoutMs,
 		Program: &slotwisev1.Program{
-			App: strings.Repeat("a", bounds.Name), Params: map[string]string{}, Cuts: [][]byte{make([]byte, bounds.Cuts)},
+			App: strings.Repeat("a", bounds.Name), Params: numbered(bounds.Parameters), Cuts: [][]byte{make([]byte, bounds.Cuts)},
 			Streaming: &slotwisev1.Streaming{Mapper: strings.Repeat("m", bounds.Setting)},
 		},
-	}
-	for i := range bounds.Parameters {
-		s.Program.Params[fmt.Sprint(i)] = ""
 	}
 	s.Program.Params["0"] = strings.Repeat("v", bounds.Setting)
 	for range bounds.Shipped {
@@ -63,6 +62,7 @@ func TestCheckSpec(t *testing.T) {
 		"executable":    func(s *slotwisev1.JobSpec) { s.Program.Executable = strings.Repeat("x", bounds.Name+1) },
 		"parameters":    func(s *slotwisev1.JobSpec) { s.Program.Params["another"] = "" },
 		"parameter":     func(s *slotwisev1.JobSpec) { s.Program.Params["0"] += "v" },
+		"properties":    func(s *slotwisev1.JobSpec) { s.Program.Streaming.Properties = numbered(bounds.Parameters + 1) },
 		"parameter name": func(s *slotwisev1.JobSpec) {
 			s.Program.Params = map[string]string{strings.Repeat("x", bounds.Name+1): ""}
 		},
@@ -96,6 +96,15 @@ func TestCheckSpec(t *testing.T) {
 			t.Errorf("%s: %.300v", what, err)
 		}
 	}
+}
+
+// numbered returns a map of n elements.
+func numbered(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprint(i)] = ""
+	}
+	return m
 }
 
 // Policies and registrations are bounded, too.
@@ -151,5 +160,129 @@ func TestOutputPlace(t *testing.T) {
 		if got := outputPlace(uri); got != want {
 			t.Errorf("%s: %s, want %s", uri, got, want)
 		}
+	}
+}
+
+// TestEveryTextIsBounded sets every text of the messages that users and workers send to a
+// megabyte, one at a time, and every list to many elements. The message must be refused. So
+// a field that is added without a bound fails here. The number of a map's elements is left to
+// TestCheckSpec.
+func TestEveryTextIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	// These fields have no bound of their own.
+	free := map[string]string{
+		"JobSpec.splits":       "bounds of tasks; each split is bounded",
+		"JobSpec.program.cuts": "all keys together have bounds.Cuts, 16 MiB",
+	}
+	for _, c := range []struct {
+		valid func() proto.Message
+		check func(proto.Message) error
+		many  int // more elements than any list may have
+	}{
+		{
+			func() proto.Message {
+				return &slotwisev1.JobSpec{Name: "n", User: "u", Program: &slotwisev1.Program{App: "a"}}
+			},
+			func(m proto.Message) error { return CheckSpec(m.(*slotwisev1.JobSpec)) },
+			max(bounds.Pieces, bounds.Shipped, bounds.Hosts) + 1,
+		},
+		{
+			func() proto.Message { return &slotwisev1.RegisterRequest{Worker: "w", Address: "w:1"} },
+			func(m proto.Message) error { return checkRegister(m.(*slotwisev1.RegisterRequest)) },
+			bounds.Held + 1,
+		},
+	} {
+		if err := c.check(c.valid()); err != nil {
+			t.Fatal(err)
+		}
+		paths := fieldPaths(c.valid().ProtoReflect().Descriptor(), nil)
+		if len(paths) < 10 {
+			t.Errorf("%T has %d texts and lists", c.valid(), len(paths))
+		}
+		for _, path := range paths {
+			m := c.valid()
+			name := string(m.ProtoReflect().Descriptor().Name())
+			for _, f := range path {
+				name += "." + string(f.Name())
+			}
+			if free[name] != "" {
+				delete(free, name)
+				continue
+			}
+			fillPath(m.ProtoReflect(), path, long, 1)
+			if err := c.check(m); err == nil && isText(path[len(path)-1]) {
+				t.Errorf("the length of %s has no bound", name)
+			}
+			if !path[len(path)-1].IsList() {
+				continue
+			}
+			m = c.valid()
+			many := c.many
+			if name == "RegisterRequest.outputs" {
+				many *= 2 // its bound is twice the others'
+			}
+			fillPath(m.ProtoReflect(), path, "x", many)
+			if err := c.check(m); err == nil {
+				t.Errorf("the number of %s has no bound", name)
+			}
+		}
+	}
+	for name := range free {
+		t.Errorf("%s is no field", name)
+	}
+}
+
+// fieldPaths lists the paths from a message to all of its texts, lists and maps, through its
+// messages and lists of messages.
+func fieldPaths(d protoreflect.MessageDescriptor, above []protoreflect.FieldDescriptor) (all [][]protoreflect.FieldDescriptor) {
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		path := append(slices.Clone(above), f)
+		if isText(f) || f.IsList() {
+			all = append(all, path)
+		}
+		if f.Message() != nil && !f.IsMap() {
+			all = append(all, fieldPaths(f.Message(), path)...)
+		}
+	}
+	return all
+}
+
+// isText reports whether a field is a text, or a list or map of texts.
+func isText(f protoreflect.FieldDescriptor) bool {
+	if f.IsMap() {
+		f = f.MapValue()
+	}
+	return f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind
+}
+
+// fillPath sets the last field of a path to a text, to a map of one text, or to a list of many
+// texts or messages.
+func fillPath(m protoreflect.Message, path []protoreflect.FieldDescriptor, text string, many int) {
+	for _, f := range path[:len(path)-1] {
+		if f.IsList() {
+			m = m.Mutable(f).List().AppendMutable().Message()
+		} else {
+			m = m.Mutable(f).Message()
+		}
+	}
+	f := path[len(path)-1]
+	value := protoreflect.ValueOfString(text)
+	if f.Kind() == protoreflect.BytesKind {
+		value = protoreflect.ValueOfBytes([]byte(text))
+	}
+	switch {
+	case f.IsMap():
+		m.Mutable(f).Map().Set(protoreflect.ValueOfString("k").MapKey(), value)
+	case f.IsList():
+		l := m.Mutable(f).List()
+		if !isText(f) {
+			value = l.NewElement() // all elements may be the same message
+		}
+		for range many {
+			l.Append(value)
+		}
+	default:
+		m.Set(f, value)
 	}
 }

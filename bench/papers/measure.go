@@ -105,9 +105,6 @@ func (s *settings) command(ctx context.Context, args ...string) ([]byte, error) 
 	return stdout.Bytes(), nil
 }
 
-// startTasks is the number of tasks that measureStart runs.
-const startTasks = 400
-
 // measureStart returns the processor time that master, worker and attempt together need for
 // one attempt that does nothing.
 func (s *settings) measureStart(ctx context.Context) (time.Duration, error) {
@@ -117,10 +114,10 @@ func (s *settings) measureStart(ctx context.Context) (time.Duration, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "mix.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, "jobs:\n  - {name: nothing, maps: %d, map-time: 20ms}\n", startTasks), 0o666); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "jobs:\n  - {name: nothing, maps: %d, map-time: 20ms}\n", s.starts), 0o666); err != nil {
 		return 0, err
 	}
-	b := &batch{workers: 4, maps: 2, reduces: 2}
+	b := &batch{workers: 2, maps: 4, reduces: 1}
 	c, err := s.start(ctx, b, &contestant{policy: "fifo"}, filepath.Join(dir, "cluster"))
 	if err != nil {
 		return 0, err
@@ -130,7 +127,7 @@ func (s *settings) measureStart(ctx context.Context) (time.Duration, error) {
 		_, err = s.submit(ctx, c, file, filepath.Join(dir, "out"), 1)
 	}
 	after, also := c.CPU()
-	return (after - before) / startTasks, errors.Join(err, also, c.Stop())
+	return (after - before) / time.Duration(s.starts), errors.Join(err, also, c.Stop())
 }
 
 // start starts a cluster for a contestant with its files in dir.

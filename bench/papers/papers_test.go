@@ -114,22 +114,28 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestRun runs two batches once, on real processes and with the times shortened, and reads the
-// report.
+// TestRun runs a small batch of sleeping tasks and one of a program, on real processes and in
+// the simulator, and reads the report.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts clusters")
 	}
+	policies := []contestant{{name: "fifo", policy: "fifo"}, {name: "fair", policy: "fair"}}
+	claims := []claim{{text: "it takes less", of: "fair", base: "fifo"}}
+	all := []*batch{
+		{name: "times", what: "five jobs", workers: 2, maps: 2, reduces: 1, metric: turnaround, times: sleeping("modfair-b-5", 1, 5, 1000), contestants: policies, claims: claims},
+		{name: "programs", what: "a Grep", workers: 2, maps: 1, reduces: 1, metric: makespan, programs: app("grep", "DATA/text-6", ""), contestants: policies[:1]},
+	}
 	page := filepath.Join(t.TempDir(), "page.md")
-	s := &settings{only: regexp.MustCompile("^modfair/mixed$"), rounds: 1, speedup: 20, data: t.TempDir(), markdown: page, timeout: 2 * time.Minute}
-	if err := s.run(t.Context(), io.Discard); err != nil {
+	s := &settings{only: regexp.MustCompile(""), rounds: 1, speedup: 1, data: t.TempDir(), markdown: page, timeout: 2 * time.Minute, starts: 10}
+	if err := s.run(t.Context(), all, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| modfair/mixed | the modified scheduler takes 57 % less", "## modfair/mixed: ten jobs", "| fifo | "} {
+	for _, want := range []string{"| times | it takes less | less | ", "## times: five jobs", "| fair | ", "## programs: a Grep"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -20,12 +20,13 @@ import (
 // A forecast is calculated when somebody has asked for one, by one goroutine beside the
 // loop. The loop only copies the tracker's state, in portions of copyTasks tasks with
 // other work between them. After a forecast the goroutine rests for restFactor times as
-// long as it took, so that all forecasts together use at most 5 % of a core. Meanwhile
-// the latest one is the answer, with its age.
+// long as it took, so that all forecasts together use at most 5 % of a core: 4 % by the
+// goroutine, and up to 1 % by the garbage collector, which uses a fifth of the processor
+// time of a fork. Meanwhile the latest forecast is the answer, with its age.
 
 const (
 	copyTasks  = 2_000
-	restFactor = 19
+	restFactor = 24
 	leastRest  = time.Second
 	// mostForecast bounds the time of one forecast. When it is over, and leastFutures were
 	// sampled, the answer is made from these.

@@ -91,11 +91,11 @@ func (r *rig) testWhatIf(second string) {
 	}
 }
 
-// TestForecastsRest checks that forecasts which follow each other without a pause use at most
-// 5 % of a core, however long each takes.
+// TestForecastsRest checks that the goroutine of forecasts uses at most 4 % of a core, however
+// long each forecast takes. The garbage collector adds up to a quarter of that.
 func TestForecastsRest(t *testing.T) {
 	for _, took := range []time.Duration{time.Microsecond, 20 * time.Millisecond, time.Second, mostForecast} {
-		if share := took.Seconds() / (took + restAfter(took)).Seconds(); share > 0.05 {
+		if share := took.Seconds() / (took + restAfter(took)).Seconds(); share > 0.0401 {
 			t.Errorf("forecasts of %v use %.1f %% of a core", took, 100*share)
 		}
 	}

@@ -100,6 +100,7 @@ func findings(s *slotwisev1.JobStatus, rows []row) []*slotwisev1.Finding {
 		f.stragglers(k)
 	}
 	f.skew()
+	f.spills()
 	f.lost()
 	return f.list
 }
@@ -152,6 +153,7 @@ const (
 	slowNode        = 1.3  // median of a node's attempts against the median of all
 	leastOnNode     = 3
 	skewFactor      = 2
+	leastSpills     = 2 // of each map on average
 	leastForSkew    = 3
 	longInput       = 1.3
 	longErrorInWhat = 200
@@ -237,6 +239,21 @@ func (f *finder) skew() {
 	}
 }
 
+// spills reports maps that wrote more than one sorted run each, because their sort buffers were
+// smaller than their output.
+func (f *finder) spills() {
+	done := 0
+	for i := range f.rows {
+		if r := &f.rows[i]; r.id.Kind == job.Map && r.state == job.AttemptSucceeded.String() {
+			done++
+		}
+	}
+	c := f.status.MapCounters
+	if each := float64(c.GetSpills()) / float64(max(1, done)); done > 0 && each >= leastSpills {
+		f.add("spills", nil, each, 0, "the maps filled their sort buffers and wrote them to disk %d times, %.1f times each on average, %.1f MB in all", c.GetSpills(), each, float64(c.GetSpilledBytes())/1e6)
+	}
+}
+
 // lost sums up attempts that did not succeed.
 func (f *finder) lost() {
 	type sum struct {
@@ -272,7 +289,7 @@ func (f *finder) lost() {
 		f.add("retries", nil, 0, failed.time, "%s failed, after %s of work in all", attempts(failed.n), span(failed.time))
 	}
 	if lost.n > 0 {
-		f.add("lost", nil, 0, lost.time, "%s lost with their nodes (%s), after %s of work in all", were(lost.n), strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), span(lost.time))
+		f.add("lost", nil, 0, lost.time, "%s lost because the master no longer heard from %s, after %s of work in all", were(lost.n), strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), span(lost.time))
 	}
 	if copies.n > 0 {
 		f.add("killed", nil, 0, copies.time, "%s killed, copies of tasks that another attempt had finished among them, after %s of work in all", were(copies.n), span(copies.time))

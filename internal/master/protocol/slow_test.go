@@ -56,7 +56,7 @@ func TestFindings(t *testing.T) {
 			maps(attemptLine{"j1_m_5_0", "failed", "n2", near, 2, 4, 100, "exit status 3"}, attemptLine{"j1_m_5_1", "failed", "n1", near, 5, 6, 100, "other"})},
 		{"retries", "retries", "2 attempts failed, after 3.0 s of work in all", slotwisev1.JobState_JOB_STATE_SUCCEEDED,
 			maps(attemptLine{"j1_m_5_0", "failed", "n2", near, 2, 4, 100, "x"}, attemptLine{"j1_m_5_1", "failed", "n1", near, 5, 6, 100, "y"})},
-		{"lost", "lost", "1 attempt was lost with their nodes (n2)", slotwisev1.JobState_JOB_STATE_SUCCEEDED,
+		{"lost", "lost", "1 attempt was lost because the master no longer heard from n2", slotwisev1.JobState_JOB_STATE_SUCCEEDED,
 			maps(attemptLine{"j1_m_5_0", "lost", "n2", near, 2, 4, 100, "x"})},
 		{"path", "path", "15.5 s in all: 1.0 s until the first attempt; 10.0 s for maps, of which j1_m_0_0 on n1 ended last after 10.0 s; 4.0 s for reduces after them, of which j1_r_0_0 on n1 ended last after 4.0 s; 0.5 s to publish",
 			slotwisev1.JobState_JOB_STATE_SUCCEEDED, maps(attemptLine{"j1_r_0_0", done, "n1", "", 5, 16, 0, ""})},
@@ -71,6 +71,11 @@ func TestFindings(t *testing.T) {
 			}
 			t.Errorf("found %swant %s: %s", all, c.code, c.want)
 		})
+	}
+	spilled := past(slotwisev1.JobState_JOB_STATE_KILLED, maps()...)
+	spilled.Job.MapCounters = &slotwisev1.Counters{Spills: 15, SpilledBytes: 3_000_000}
+	if got := SlowPast(spilled); len(got) != 1 || got[0].Code != "spills" || !strings.Contains(got[0].Words, "15 times, 3.0 times each on average, 3.0 MB in all") {
+		t.Errorf("spills: %v", got)
 	}
 	if got := SlowPast(past(slotwisev1.JobState_JOB_STATE_KILLED, maps()...)); len(got) != 0 {
 		t.Errorf("of an ordinary job: %v", got)

@@ -2820,7 +2820,7 @@ func (x *ExplainResponse) GetSlow() []*Finding {
 // Finding is something that its attempts say about a job's speed.
 type Finding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// straggler, skew, retries, lost, killed, fetches, first cause or path.
+	// straggler, skew, spills, retries, lost, killed, fetches, first cause or path.
 	Code          string  `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Words         string  `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`                  // for people
 	Attempt       string  `protobuf:"bytes,3,opt,name=attempt,proto3" json:"attempt,omitempty"`              // "" if it is not about one

@@ -76,9 +76,9 @@ func jobSummary(j *Job, now time.Time) *section {
 	add("Started", moment(st.StartedMs, now))
 	if st.EndedMs > 0 {
 		add("Ended", moment(st.EndedMs, now))
-	}
-	add("Took", milliseconds(jobAge(st, now)))
-	if st.EndedMs == 0 {
+		add("Took", milliseconds(jobAge(st, now)))
+	} else {
+		add("Time since submission", milliseconds(jobAge(st, now)))
 		sec.Facts = append(sec.Facts, forecastFacts(st, now)...)
 	}
 	if st.InputBytes > 0 {
@@ -106,7 +106,7 @@ func forecastFacts(st *slotwisev1.JobStatus, now time.Time) []fact {
 		facts = append(facts, fact{"Place among waiting jobs", plain(fmt.Sprintf("%d, first task expected in %s", f.Position, left(f.StartMs, now)))})
 	}
 	if f.GetKnown() {
-		facts = append(facts, fact{"The forecast", plain(fmt.Sprintf("%s, of the state %s ago; times of tasks from %s", console.Plural(int(f.Futures), "sampled future"), shortDuration(f.AgeMs), f.Basis))})
+		facts = append(facts, fact{"Basis of the forecast", plain(fmt.Sprintf("%s of the cluster's state %s ago; task times: %s", console.Plural(int(f.Futures), "sampled future"), shortDuration(f.AgeMs), f.Basis))})
 	}
 	return facts
 }

@@ -77,24 +77,71 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 	numbers := func(what string, x, y int64, show func(int64) cell) {
 		t.Rows = append(t.Rows, []cell{plain(what), show(x), show(y), change(x, y)})
 	}
+	// costs adds a row of numbers of which less is better. A job without such a value has a
+	// negative number: the time of its maps if none succeeded, for example.
+	costs := func(what string, x, y int64, show func(int64) cell) {
+		row := []cell{plain(what), plain("none"), plain("none"), plain("")}
+		for i, n := range []int64{x, y} {
+			if n >= 0 {
+				row[1+i] = show(n)
+			}
+		}
+		if x >= 0 && y >= 0 {
+			row[3] = change(x, y)
+			row[3].Class = map[int]string{1: "more", -1: "less"}[cmp.Compare(y, x)]
+		}
+		t.Rows = append(t.Rows, row)
+	}
 	words("name", func(j *slotwisev1.JobStatus) cell { return cell{Text: jobName(j), Value: j.Name, Href: jobPath(j.Id)} })
 	words("user", func(j *slotwisev1.JobStatus) cell { return plain(cut(j.User, 40)) })
 	words("pool", func(j *slotwisev1.JobStatus) cell { return plain(cut(poolName(j.Pool), 40)) })
 	words("state", func(j *slotwisev1.JobStatus) cell { return state(j.State) })
 	words("submitted", func(j *slotwisev1.JobStatus) cell { return moment(j.SubmittedMs, now) })
-	numbers("time from submission to end", jobAge(a, now), jobAge(b, now), milliseconds)
-	numbers("time until the first attempt", max(0, a.StartedMs-a.SubmittedMs), max(0, b.StartedMs-b.SubmittedMs), milliseconds)
+	costs("time from submission to end", timeToEnd(a), timeToEnd(b), milliseconds)
+	costs("time until the first attempt", timeToStart(a), timeToStart(b), milliseconds)
 	numbers("input", a.InputBytes, b.InputBytes, bytesCell)
 	for k, kind := range kindNames {
 		x, y := tried[0].stat[k], tried[1].stat[k]
 		numbers(kind+" that succeeded", int64(x.n), int64(y.n), number)
-		numbers("median time of "+kind, x.median, y.median, milliseconds)
-		numbers("longest time of "+kind, x.high, y.high, milliseconds)
+		if x.n == 0 {
+			x.median, x.high = -1, -1
+		}
+		if y.n == 0 {
+			y.median, y.high = -1, -1
+		}
+		costs("median time of "+kind, x.median, y.median, milliseconds)
+		costs("longest time of "+kind, x.high, y.high, milliseconds)
 	}
-	numbers("stragglers", int64(len(tried[0].slow)), int64(len(tried[1].slow)), number)
-	numbers("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), number)
+	costs("stragglers", stragglerCount(tried[0]), stragglerCount(tried[1]), number)
+	costs("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), number)
 	addCounters(a, b, numbers)
 	return &page{Title: "Compare " + a.Id + " and " + b.Id, Crumbs: []link{{Text: "History", Href: "/ui/history"}}, Sections: []*section{{ID: "compare", Title: "Side by side", Table: t}}}, nil
+}
+
+// timeToEnd returns the time from a job's submission to its end in ms, -1 before its end.
+func timeToEnd(j *slotwisev1.JobStatus) int64 {
+	if j.EndedMs == 0 {
+		return -1
+	}
+	return max(0, j.EndedMs-j.SubmittedMs)
+}
+
+// timeToStart returns the time from a job's submission to its first attempt in ms, -1 before
+// that attempt.
+func timeToStart(j *slotwisev1.JobStatus) int64 {
+	if j.StartedMs == 0 {
+		return -1
+	}
+	return max(0, j.StartedMs-j.SubmittedMs)
+}
+
+// stragglerCount returns the number of a job's stragglers, -1 if no task has succeeded that
+// an attempt could be compared with.
+func stragglerCount(a *attempts) int64 {
+	if a.stat[0].n+a.stat[1].n == 0 {
+		return -1
+	}
+	return int64(len(a.slow))
 }
 
 // addCounters compares the sums of counters over both kinds of tasks.
@@ -116,7 +163,8 @@ func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func
 	}
 }
 
-// change is the difference between two numbers in percent.
+// change is the difference between two numbers in percent. It has no color, because more
+// records or bytes are neither good nor bad.
 func change(a, b int64) cell {
 	switch {
 	case a == b:
@@ -125,5 +173,5 @@ func change(a, b int64) cell {
 		return cell{Text: "new", Value: "new"}
 	}
 	f := float64(b-a) / float64(a)
-	return cell{Text: fmt.Sprintf("%+.0f %%", 100*f), Value: f, Class: cmp.Or(map[bool]string{true: "more"}[f > 0], "less")}
+	return cell{Text: fmt.Sprintf("%+.0f %%", 100*f), Value: f}
 }

@@ -1,0 +1,48 @@
+package webui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// untried is a fake in which only the first job has attempts.
+type untried struct{ *fake }
+
+func (u untried) Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error) {
+	if id != "j1" {
+		return nil, nil, nil
+	}
+	return u.fake.Attempts(ctx, id)
+}
+
+// TestCompareWithoutAttempts compares a job that succeeded with one that never began. The
+// page must not show the missing times as 0 ms, nor their absence as an improvement.
+func TestCompareWithoutAttempts(t *testing.T) {
+	f := newFake(2, "sort")
+	f.jobs[0].EndedMs = 9000
+	f.jobs[1].StartedMs = 0
+	s := New(t.Context(), untried{f}, f, "test")
+	w := ask(s, "GET", "/ui/compare?a=j1&b=j2&format=csv", "ann")
+	lines := strings.Split(strings.ReplaceAll(w.Body.String(), "\r\n", "\n"), "\n")
+	for _, want := range []string{
+		"time from submission to end,8000,none,",
+		"time until the first attempt,1000,none,",
+		"maps that succeeded,20,0,-1",
+		"median time of maps,1000,none,",
+		"median time of reduces,none,none,",
+		"stragglers,1,none,",
+		"failed attempts,0,0,0",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q in\n%s", want, w.Body)
+		}
+	}
+	body := ask(s, "GET", "/ui/compare?a=j1&b=j2", "ann").Body.String()
+	if strings.Contains(body, `class="less"`) || strings.Contains(body, `class="more"`) {
+		t.Errorf("a change without a direction has a color:\n%s", body)
+	}
+}

@@ -53,7 +53,7 @@ func init() {
 		"getmerge": {flags: []string{"-nl", "-skip-empty-file"}, min: 2, usage: "[-nl] SRC... LOCAL", run: (*fsCall).getmerge},
 		"stat":     {flags: []string{"-R"}, min: 1, usage: "[FORMAT] PATH...", run: (*fsCall).stat},
 		"find":     {flags: findFlags, values: findValues, usage: "[PATH...] [-name GLOB] [-iname GLOB] [-print] [-print0]", run: (*fsCall).find},
-		"count":    {flags: []string{"-q", "-h", "-v", "-x"}, min: 1, usage: "PATH...", run: (*fsCall).count},
+		"count":    {flags: []string{"-h", "-v", "-x"}, min: 1, usage: "[-h] [-v] PATH...", run: (*fsCall).count},
 		"chmod":    accept, "chown": accept, "chgrp": accept, "setrep": accept,
 	}
 }

@@ -272,12 +272,16 @@ func (c *fsCall) du() error {
 	return nil
 }
 
-// count prints the number of directories, files and bytes.
+// count prints the numbers of directories and files and their bytes.
 func (c *fsCall) count() error {
+	const columns = "%12s %12s %18s %s\n"
+	if c.has("-v") {
+		fmt.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
+	}
 	c.each(c.args, func(e entry) error {
 		t, err := c.measure(e)
 		if err == nil {
-			_, err = fmt.Fprintf(c.out, "%12d %12d %18d %s\n", t.dirs, t.files, t.bytes, e.typed)
+			_, err = fmt.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
 		}
 		return err
 	})

@@ -79,7 +79,7 @@ func TestFormatsWithDuckDB(t *testing.T) {
 	}
 }
 
-// runPython runs a Python program and returns what it prints.
+// runPython runs a Python program and returns its standard output.
 func runPython(t *testing.T, python, program string) []byte {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), python, "-c", program)

@@ -53,8 +53,8 @@ type Options struct {
 }
 
 // Do calls try until it succeeds or fails with an error that Options.Patience does not
-// excuse any longer. It returns the result of the last try. If ctx is cancelled between
-// two tries, the error is the cause.
+// excuse any longer. It returns the result of the last try. If ctx is cancelled during a try
+// that fails, or between two tries, the error is the cause.
 func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, error)) (T, error) {
 	n := o.notices()
 	defer n.close()
@@ -70,8 +70,11 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 	for {
 		began := time.Now()
 		v, err := once(ctx, o.Limit, try)
-		if err == nil || ctx.Err() != nil {
-			return v, err
+		switch {
+		case err == nil:
+			return v, nil
+		case ctx.Err() != nil:
+			return v, context.Cause(ctx)
 		}
 		failed := time.Now()
 		silent := o.Limit > 0 && failed.Sub(began) >= o.Limit

@@ -161,7 +161,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestCancel verifies that a pause ends with the context.
+// TestCancel verifies that a pause ends with the context, and that a try which fails because of
+// it gives the cause.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -170,6 +171,10 @@ func TestCancel(t *testing.T) {
 		began := time.Now()
 		if _, err := Do(ctx, Options{Patience: patiently(time.Hour)}, try); !errors.Is(err, errDenied) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		long := func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() }
+		if _, err := Do(ctx, Options{Patience: patiently(time.Hour)}, long); !errors.Is(err, errDenied) {
+			t.Errorf("a try that was cancelled: %v", err)
 		}
 	})
 }

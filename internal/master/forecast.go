@@ -32,7 +32,8 @@ const (
 	// sampled, the answer is made from these.
 	mostForecast = 10 * time.Second
 	leastFutures = 20
-	// firstWait is how long a request waits for the very first forecast.
+	// firstWait is how long a request waits for the first forecast, or for a fresh
+	// forecast in place of a stale one.
 	firstWait = 300 * time.Millisecond
 )
 
@@ -65,6 +66,11 @@ func (m *Master) Forecast() (f *forecast.Forecast, age time.Duration) {
 	case fc.kick <- struct{}{}:
 	default:
 	}
+	return fc.current()
+}
+
+// current returns the latest forecast and its age, without asking for a newer one.
+func (fc *forecaster) current() (f *forecast.Forecast, age time.Duration) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
 	if fc.latest == nil {
@@ -211,21 +217,39 @@ func (m *Master) copyState() (*forecast.State, protocol.Basis, error) {
 	}
 }
 
-// awaitForecast returns the latest forecast. If there is none yet, it waits a moment.
+// awaitForecast returns the latest forecast. It waits up to firstWait for a new one if there
+// is none yet, or if the latest is stale because no request has come for a while.
 func (m *Master) awaitForecast(ctx context.Context) (*forecast.Forecast, time.Duration) {
 	f, age := m.Forecast()
-	if f != nil {
+	if f != nil && age < staleAfter(f.Took) {
 		return f, age
 	}
-	timer := time.NewTimer(firstWait)
-	defer timer.Stop()
-	select {
-	case <-m.forecasts.ready:
-	case <-timer.C:
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	if f == nil {
+		select {
+		case <-m.forecasts.ready:
+		case <-ctx.Done():
+		}
+		return m.Forecast()
 	}
-	return m.Forecast()
+	poll := time.NewTicker(firstWait / 20)
+	defer poll.Stop()
+	for {
+		select {
+		case <-poll.C:
+			if latest, age := m.forecasts.current(); latest != f {
+				return latest, age
+			}
+		case <-ctx.Done():
+			return m.forecasts.current()
+		}
+	}
 }
+
+// staleAfter returns the age from which a request waits for a newer forecast. By then the
+// rest after a forecast that took so long is over, so the newer one can begin at once.
+func staleAfter(took time.Duration) time.Duration { return 3*time.Second + 2*restAfter(took) }
 
 // addForecasts replaces each job that has not ended by a copy with the forecast of its end.
 func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus) {

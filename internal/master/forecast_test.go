@@ -100,3 +100,20 @@ func TestForecastsRest(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleForecast checks that a request which comes long after the last one gets a forecast
+// of the present state.
+func TestStaleForecast(t *testing.T) {
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(6, 0, ""))
+	eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })
+	fc := r.m.forecasts
+	fc.mu.Lock()
+	old := fc.latest
+	fc.made = fc.made.Add(-time.Hour)
+	fc.mu.Unlock()
+	eventually(t, "a newer forecast", func() bool {
+		f, age := r.m.awaitForecast(t.Context())
+		return f != old && age < time.Hour
+	})
+}

@@ -31,7 +31,7 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := jobTable("history", "Ended jobs", list.List, now)
+	t := endedTable(list.List, now)
 	t.paged(r.URL, from, list.Total)
 	f := jobFilter(&q)
 	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
@@ -41,6 +41,17 @@ func (s *Server) history(r *http.Request) (*page, error) {
 		{ID: "history", Title: "Ended jobs", Notes: notes(list.Note), Table: t},
 		{ID: "compare", Title: "Compare two runs", Filter: &filter{Action: "/ui/compare", Button: "Compare", Fields: []field{{Name: "a", Label: "Job", Value: "", Required: true}, {Name: "b", Label: "with job", Value: "", Required: true}}}},
 	}}, nil
+}
+
+// endedTable lists ended jobs, without the columns that only other jobs can have.
+func endedTable(jobs []*slotwisev1.JobStatus, now time.Time) *table {
+	t := jobTable("history", "Ended jobs", jobs, now)
+	last := len(t.Columns) - 1
+	t.Columns = append(t.Columns[:last-2], column{Key: "message", Name: "Message"})
+	for i, row := range t.Rows {
+		t.Rows[i] = append(row[:last-2], row[last])
+	}
+	return t
 }
 
 // date returns the start of the day that a parameter names, in ms, or 0.
@@ -164,7 +175,7 @@ func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func
 }
 
 // change is the difference between two numbers in percent. It has no color, because more
-// records or bytes are neither good nor bad.
+// records or bytes can be good or bad.
 func change(a, b int64) cell {
 	switch {
 	case a == b:

@@ -46,3 +46,17 @@ func TestCompareWithoutAttempts(t *testing.T) {
 		t.Errorf("a change without a direction has a color:\n%s", body)
 	}
 }
+
+// TestHistoryColumns checks that the list of ended jobs has no forecasts, and shows each
+// job's message under its own heading.
+func TestHistoryColumns(t *testing.T) {
+	f := newFake(1, "sort")
+	f.jobs[0].EndedMs, f.jobs[0].Message = 9000, "too many failures"
+	lines := strings.Split(ask(newConsole(t, f), "GET", "/ui/history?format=csv", "ann").Body.String(), "\n")
+	if want := "job,name,user,pool,priority,state,maps,reduces,submitted,took_ms,message"; strings.TrimSpace(lines[0]) != want {
+		t.Errorf("the columns are %s, want %s", lines[0], want)
+	}
+	if !strings.HasSuffix(strings.TrimSpace(lines[1]), ",8000,too many failures") {
+		t.Errorf("the job is %s", lines[1])
+	}
+}

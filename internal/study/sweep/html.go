@@ -232,7 +232,8 @@ var page = template.Must(template.New("report").Funcs(template.FuncMap{"number":
 <style>
 body{font:15px/1.5 sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}
 table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
-th:first-child,td:first-child,td.words{text-align:left}tr.reference{color:#666;font-style:italic}svg{max-width:100%;height:auto}
+th:first-child,td:first-child,.words{text-align:left}
+td:first-child{white-space:nowrap}tr.reference{color:#666;font-style:italic}svg{max-width:100%;height:auto}
 </style></head><body>
 <h1>Study of {{.Result.Workload}}</h1>
 <p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
@@ -243,7 +244,7 @@ th:first-child,td:first-child,td.words{text-align:left}tr.reference{color:#666;f
 <table><tr><th>policy</th>{{range $.Measures}}<th>{{.}}</th>{{end}}</tr>
 {{range .Means}}<tr{{if .Reference}} class="reference"{{end}}><td>{{.Label}}</td>{{range .Values}}<td>{{number .}}</td>{{end}}</tr>
 {{end}}</table>
-{{if .Pairs}}<table><tr><th>policy</th><th>measure</th><th>compared with {{(index .Pairs 0).Baseline}}, [95 % interval]</th></tr>
+{{if .Pairs}}<table><tr><th>policy</th><th class="words">measure</th><th class="words">compared with {{(index .Pairs 0).Baseline}}, [95 % interval]</th></tr>
 {{range .Pairs}}<tr><td>{{.Policy}}</td><td class="words">{{.Measure}}</td><td class="words">{{.Verdict}}</td></tr>
 {{end}}</table>{{end}}{{end}}
 <h2>Plots</h2>

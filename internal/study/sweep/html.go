@@ -140,7 +140,10 @@ func (r *Result) planes(cluster string) []point {
 // chart describes the plot of a measure.
 func (r *Result) chart(k int, at point) report.Chart {
 	s := r.plan.Spec
-	c := report.Chart{Title: fmt.Sprintf("%s on %s, world %s", s.Measures[k], at.cluster, at.world), X: "load", Y: unitOf(s.Measures[k])}
+	c := report.Chart{Title: s.Measures[k], X: "load", Y: unitOf(s.Measures[k])}
+	if len(r.plan.clusters)*len(r.plan.worlds) > 1 { // a title with both may be wider than the plot
+		c.Title = fmt.Sprintf("%s on %s, world %s", s.Measures[k], at.cluster, at.world)
+	}
 	loads := slices.Sorted(slices.Values(s.Loads))
 	at.load = loads[0]
 	if len(loads) == 1 && len(r.plan.scales) > 1 {

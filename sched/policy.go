@@ -189,6 +189,14 @@ type Selective interface {
 	MayCopyJob(j *Job, k Kind) bool
 }
 
+// CopyLister is a Selective that lists those jobs, so that an order need not ask about each.
+type CopyLister interface {
+	Selective
+	// CopyJobs returns the jobs for which MayCopyJob is true, in no particular order. The list
+	// is valid until the next event. If listed is false, only MayCopyJob knows them.
+	CopyJobs(k Kind) (jobs []*Job, listed bool)
+}
+
 // Consulter is a part that uses other parts of its composition. Consult receives all
 // four, in the order slots, order, place and speculate, when the composition is made.
 // The part finds the parts that it needs by type assertion.

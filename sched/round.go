@@ -94,6 +94,18 @@ func (r *Round) CopiesOf(k Kind) bool {
 	return r.copies && (r.chooser == nil || r.chooser.MayCopyKind(k))
 }
 
+// CopyJobs returns the jobs with running tasks of the kind that may get a copy in this round, in
+// no particular order. If listed is false, any job with running tasks may be one of them.
+func (r *Round) CopyJobs(k Kind) (jobs []*Job, listed bool) {
+	if !r.CopiesOf(k) {
+		return nil, true
+	}
+	if l, ok := r.chooser.(CopyLister); ok {
+		return l.CopyJobs(k)
+	}
+	return nil, false
+}
+
 // Note records why a job gets no task of a kind now. Why and the tracker's wait
 // reasons show the last note of each job and kind.
 func (r *Round) Note(j *Job, k Kind, why Reason) { r.ledger.note(j, k, why, r.now) }

@@ -22,6 +22,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -123,17 +124,22 @@ func (s *settings) run(ctx context.Context, all []*batch, out io.Writer) (err er
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 		r.Batches = append(r.Batches, x)
+		if err := s.write(r); err != nil {
+			return err
+		}
 	}
 	r.print(out)
+	return nil
+}
+
+// write writes the files of the report, with the batches that have been measured so far.
+func (s *settings) write(r *report) error {
 	if err := harness.WriteJSON(s.json, r); err != nil || s.markdown == "" {
 		return err
 	}
-	f, err := os.Create(s.markdown)
-	if err != nil {
-		return err
-	}
-	r.print(f)
-	return f.Close()
+	var page bytes.Buffer
+	r.print(&page)
+	return os.WriteFile(s.markdown, page.Bytes(), 0o666)
 }
 
 // binary is the path of the slotwise command that is measured.

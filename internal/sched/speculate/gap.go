@@ -43,7 +43,7 @@ var GapParams = new(GapConfig).bind().Params()
 var (
 	_ sched.Speculate   = (*Gap)(nil)
 	_ sched.Starter     = (*Gap)(nil)
-	_ sched.Selective   = (*Gap)(nil)
+	_ sched.CopyLister  = (*Gap)(nil)
 	_ sched.JobWatcher  = (*Gap)(nil)
 	_ sched.TaskWatcher = (*Gap)(nil)
 	_ sched.Observer    = (*Gap)(nil)
@@ -84,6 +84,9 @@ func (g *Gap) MayCopyKind(k job.Kind) bool { return g.watch.count[k] > 0 }
 
 // MayCopyJob implements sched.Selective.
 func (g *Gap) MayCopyJob(j *job.Job, k job.Kind) bool { return g.watch.of(j, k) }
+
+// CopyJobs implements sched.CopyLister.
+func (g *Gap) CopyJobs(k job.Kind) ([]*job.Job, bool) { return g.watch.jobs[k], true }
 
 // Copy implements sched.Speculate.
 func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {

@@ -84,7 +84,7 @@ var LateParams = new(LateConfig).bind().Params()
 var (
 	_ sched.Speculate   = (*Late)(nil)
 	_ sched.Starter     = (*Late)(nil)
-	_ sched.Selective   = (*Late)(nil)
+	_ sched.CopyLister  = (*Late)(nil)
 	_ sched.JobWatcher  = (*Late)(nil)
 	_ sched.TaskWatcher = (*Late)(nil)
 	_ sched.Observer    = (*Late)(nil)
@@ -167,6 +167,9 @@ func (l *Late) MayCopyKind(k job.Kind) bool { return l.watch.count[k] > 0 }
 
 // MayCopyJob implements sched.Selective.
 func (l *Late) MayCopyJob(j *job.Job, k job.Kind) bool { return l.watch.of(j, k) }
+
+// CopyJobs implements sched.CopyLister.
+func (l *Late) CopyJobs(k job.Kind) ([]*job.Job, bool) { return l.watch.jobs[k], true }
 
 // Copy implements sched.Speculate.
 func (l *Late) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {

@@ -163,6 +163,14 @@ func (s *SEPB) MayCopyJob(j *job.Job, k job.Kind) bool {
 	return !ok || b.MayCopyJob(j, k)
 }
 
+// CopyJobs implements sched.CopyLister.
+func (s *SEPB) CopyJobs(k job.Kind) ([]*job.Job, bool) {
+	if b, ok := s.base.(sched.CopyLister); ok {
+		return b.CopyJobs(k)
+	}
+	return nil, false
+}
+
 // room reports whether the limit permits one more copy of the kind.
 func (s *SEPB) room(v *sched.View, k job.Kind) bool {
 	copies := v.Jobs().Tally().Copies[k]

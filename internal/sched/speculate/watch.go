@@ -62,6 +62,7 @@ type watch struct {
 	timing   Timing
 	view     *sched.View
 	slow     [][job.Kinds][]*job.Attempt // by job seat
+	jobs     [job.Kinds][]*job.Job       // with attempts in slow
 	count    [job.Kinds]int              // attempts in slow
 	done     [][job.Kinds]siblings       // by job seat
 	alive    cached[time.Duration]       // as lastSign computes it
@@ -197,15 +198,22 @@ func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]
 
 // set adds an attempt to the slow ones or removes it.
 func (w *watch) set(a *job.Attempt, in bool) {
-	list := &w.slow[a.Job().Seat()][a.Kind()]
+	list, jobs := &w.slow[a.Job().Seat()][a.Kind()], &w.jobs[a.Kind()]
 	at := slices.Index(*list, a)
 	switch {
 	case in && at < 0:
+		if len(*list) == 0 {
+			*jobs = append(*jobs, a.Job())
+		}
 		*list = append(*list, a)
 		w.count[a.Kind()]++
 	case !in && at >= 0:
 		*list = slices.Delete(*list, at, at+1)
 		w.count[a.Kind()]--
+		if len(*list) == 0 {
+			i := slices.Index(*jobs, a.Job())
+			*jobs = slices.Delete(*jobs, i, i+1)
+		}
 	}
 }
 

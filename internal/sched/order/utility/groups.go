@@ -46,9 +46,10 @@ func (u *Order) groupOf(fixed float64, hintSet int32) int32 {
 type verdict uint8
 
 const (
-	unknown  verdict = iota // weigh must look at each candidate
-	someGood                // visitGroups visits the good candidates
-	allBad                  // best is set, and fillBad fills bad
+	unknown    verdict = iota // weigh must look at each candidate
+	someGood                  // visitGroups visits the good candidates
+	goodCopies                // picks has the good candidates, some of which may only get a copy
+	allBad                    // best is set, and fillBad fills bad
 )
 
 // weighGroups computes the expected utility of each group of ready candidates. It leaves
@@ -58,8 +59,9 @@ const (
 // Its results equal those of weigh.
 func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) verdict {
 	u.call++
-	u.picks, u.bad, u.top, u.best, u.from, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, &u.ready, false
-	u.whole = o.Either && o.Pool == "" && !o.MapsDone && !o.HeadOnly && (!r.Copies() || o.NoCopies)
+	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false
+	u.gather(r, o)
+	u.whole = o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
 	if !u.whole || gated || u.worth.anyVaries || len(u.groups) > len(u.ready.list) {
 		return unknown
 	}
@@ -82,13 +84,33 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 			anyBad, best, due = true, max(best, g.eu), due || r.Now() >= g.nextNote
 		}
 	}
+	for _, i := range u.extra {
+		c := &u.all.list[i]
+		g := &u.groups[c.group]
+		if !(g.fixed > 0) {
+			return unknown
+		}
+		p := &u.hintSets[g.hintSet]
+		if p.call != u.call {
+			u.predict(r, p)
+		}
+		if x := (pick{g.fixed * p.weight, c.age, ^i}); p.prediction.Good {
+			u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
+		} else {
+			u.addBad(x)
+		}
+	}
 	switch {
 	case live && due:
 		return unknown
 	case live && anyBad:
 		u.noteFresh(r)
 	}
-	if anyGood {
+	switch {
+	case len(u.picks) > 0:
+		u.picks = u.picksOf(true, u.picks)
+		return goodCopies
+	case anyGood:
 		return someGood
 	}
 	u.lazy = true
@@ -97,11 +119,14 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 }
 
 // findBest sets best to the oldest candidate of the greatest expected utility, all of which
-// are bad.
+// are bad. eu is the greatest of the ready candidates; best has that of extra.
 func (u *Order) findBest(eu float64) {
+	if u.best.age > 0 && u.best.eu > eu {
+		return
+	}
 	for i := range u.ready.list {
 		c := &u.ready.list[i]
-		if u.groups[c.group].eu == eu && (u.best.age == 0 || c.age < u.best.age) {
+		if u.groups[c.group].eu == eu && (u.best.age == 0 || eu > u.best.eu || c.age < u.best.age) {
 			u.best = pick{eu, c.age, int32(i)}
 		}
 	}

@@ -50,6 +50,7 @@ type Order struct {
 	round           *sched.Round
 	call            uint64      // number of the call
 	from            *candidates // the set that the call visits
+	extra           []int32     // indexes in all of the candidates that the call visits as well
 	picks           []pick      // good candidates of some value
 	top             float64     // the greatest EU in picks
 	bad             []pick      // bad candidates of some value
@@ -79,7 +80,7 @@ type hintSet struct {
 type pick struct {
 	eu  float64
 	age int64
-	at  int32 // index in Order.from
+	at  int32 // index in Order.from, or ^index in Order.all
 }
 
 // proposal is a candidate that Each has passed to the tracker.
@@ -141,6 +142,9 @@ func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 	switch u.weighGroups(r, o, live, gated) {
 	case someGood:
 		u.visitGroups(r, live, random, visit)
+		return
+	case goodCopies:
+		u.visit(r, o, live, random, visit)
 		return
 	case unknown:
 		u.weigh(r, o, live, gated)
@@ -216,7 +220,7 @@ func (u *Order) yield(r *sched.Round, live bool, x pick, visit func(sched.Candid
 
 // proposal returns the job, kind and decision of a pick.
 func (u *Order) proposal(r *sched.Round, x pick) proposal {
-	c := &u.from.list[x.at]
+	c := u.candidate(x.at)
 	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
 	if u.learner != nil && r.Node() != nil {
 		what := &u.hintSets[u.groups[c.group].hintSet]
@@ -227,46 +231,93 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	return p
 }
 
+// candidate returns the candidate of a pick by its index.
+func (u *Order) candidate(at int32) *candidate {
+	if at < 0 {
+		return &u.all.list[^at]
+	}
+	return &u.from.list[at]
+}
+
 // weigh computes picks, the good candidates of some value, and best, the best
 // of the bad ones.
 //
 // It is for offers that weighGroups cannot serve.
 func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
-	u.top = 0
-	if r.Copies() && !o.NoCopies || o.HeadOnly {
-		u.from = &u.all
-	}
+	u.picks, u.bad, u.top, u.best = u.picks[:0], u.bad[:0], 0, pick{}
 	plain := o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
+	for _, i := range u.extra {
+		if u.wanted(o, &u.all.list[i]) {
+			u.weighOne(r, ^i, live, gated)
+		}
+	}
 	for i := range u.from.list {
-		c := &u.from.list[i]
-		if !plain && !u.wanted(o, c) {
-			continue
-		}
-		value, zero := u.value(r, c)
-		if value <= 0 {
-			u.note(r, c, live, sched.Reason{Code: sched.NoValue, Pool: zero})
-			continue
-		}
-		p := &u.hintSets[u.groups[c.group].hintSet]
-		if p.call != u.call {
-			u.predict(r, p)
-		}
-		x := pick{value * p.weight, c.age, int32(i)}
-		switch {
-		case p.prediction.Good && !gated:
-			u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
-			continue
-		case gated:
-			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
-		default:
-			u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P})
-		}
-		u.bad = append(u.bad, x)
-		if u.best.age == 0 || x.eu > u.best.eu || x.eu == u.best.eu && x.age < u.best.age {
-			u.best = x
+		if plain || u.wanted(o, &u.from.list[i]) {
+			u.weighOne(r, int32(i), live, gated)
 		}
 	}
 	u.noted(live, gated)
+}
+
+// weighOne adds a candidate to picks or bad. One that has nothing to launch does not wait, so it
+// gets no wait reason.
+func (u *Order) weighOne(r *sched.Round, at int32, live, gated bool) {
+	c := u.candidate(at)
+	live = live && at >= 0
+	value, zero := u.value(r, c)
+	if value <= 0 {
+		u.note(r, c, live, sched.Reason{Code: sched.NoValue, Pool: zero})
+		return
+	}
+	p := &u.hintSets[u.groups[c.group].hintSet]
+	if p.call != u.call {
+		u.predict(r, p)
+	}
+	x := pick{value * p.weight, c.age, at}
+	switch {
+	case p.prediction.Good && !gated:
+		u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
+		return
+	case gated:
+		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
+	default:
+		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P})
+	}
+	u.addBad(x)
+}
+
+// addBad adds a bad candidate of some value, and keeps the best in best.
+func (u *Order) addBad(x pick) {
+	u.bad = append(u.bad, x)
+	if u.best.age == 0 || x.eu > u.best.eu || x.eu == u.best.eu && x.age < u.best.age {
+		u.best = x
+	}
+}
+
+// gather chooses the candidates that a call visits: those that can launch a task and, if copies
+// are possible, those that have nothing to launch and may get a copy (extra). Where the speculate
+// part cannot list these, and for the head of the order, the call visits all live ones.
+func (u *Order) gather(r *sched.Round, o sched.Offer) {
+	u.from, u.extra = &u.ready, u.extra[:0]
+	if o.HeadOnly {
+		u.from = &u.all
+		return
+	}
+	for k := range job.Kind(job.Kinds) {
+		if o.NoCopies || !r.CopiesOf(k) {
+			continue
+		}
+		jobs, listed := r.CopyJobs(k)
+		if !listed {
+			u.from, u.extra = &u.all, u.extra[:0]
+			return
+		}
+		for _, j := range jobs {
+			if e := &u.entries[j.Seat()]; u.ready.get(e, k) == nil && e.at[u.all.which][k] > 0 {
+				u.extra = append(u.extra, e.at[u.all.which][k]-1)
+			}
+		}
+	}
 }
 
 // wanted reports whether a candidate may fill an offer.

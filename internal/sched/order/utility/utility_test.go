@@ -43,14 +43,30 @@ type office struct {
 	x    teacher
 }
 
-func newOffice(cfg Config, tweak func(*learning.Config)) *office {
+// copier is a speculate part that may copy tasks of certain jobs.
+type copier struct{ jobs []*job.Job }
+
+func (x *copier) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
+func (x *copier) MayCopy(*sched.Round) bool                                 { return len(x.jobs) > 0 }
+func (x *copier) MayCopyKind(k job.Kind) bool                               { return k == job.Map && len(x.jobs) > 0 }
+func (x *copier) MayCopyJob(j *job.Job, k job.Kind) bool {
+	return k == job.Map && slices.Contains(x.jobs, j)
+}
+func (x *copier) CopyJobs(k job.Kind) ([]*job.Job, bool) {
+	if k == job.Reduce {
+		return nil, true
+	}
+	return x.jobs, true
+}
+
+func newOffice(cfg Config, tweak func(*learning.Config), parts ...any) *office {
 	lc := learning.DefaultConfig()
 	lc.Space, lc.Patience = learning.Space{learning.JobCPU}, 0
 	if tweak != nil {
 		tweak(&lc)
 	}
 	o := &office{u: New(cfg, 1), x: teacher{learning.New(lc)}}
-	o.Manual = trackertest.NewManual(o.u)
+	o.Manual = trackertest.NewManual(append(parts, o.u)...)
 	o.u.Consult([]any{o.x, o.u})
 	o.node = o.Join(cluster.Spec{Name: "n", MapSlots: 10, Cores: 1})
 	o.Nodes.Seen(o.node, cluster.Load{LoadAverage: 0.5, MemoryFree: 1}, 0)
@@ -358,6 +374,25 @@ func TestUtilityConfig(t *testing.T) {
 	}
 }
 
+// A job that has nothing to launch is a candidate while one of its tasks may get a copy, and
+// takes its place by its utility.
+func TestCopiesAreCandidates(t *testing.T) {
+	var copies copier
+	o := newOffice(fixed(learning.Priority), nil, &copies)
+	for i := range 3 {
+		o.x.set(1+i, 9, 0)
+	}
+	low, high, slow := o.submit(0, 1, job.Spec{Priority: job.Low}), o.submit(0, 2, job.Spec{Priority: job.High}), o.submit(0, 3, job.Spec{})
+	o.Run(o.node, slow, job.Map)
+	if got := o.served(time.Second); !slices.Equal(got, []job.ID{high.ID(), low.ID()}) {
+		t.Errorf("served %v while nothing is slow", got)
+	}
+	copies.jobs = []*job.Job{slow}
+	if got := o.served(2 * time.Second); !slices.Equal(got, []job.ID{high.ID(), slow.ID(), low.ID()}) {
+		t.Errorf("served %v while a task of %v is slow", got, slow.ID())
+	}
+}
+
 // Groups of candidates change nothing: an order that weighs each candidate serves the same jobs
 // in the same order, with the same random numbers, and notes the same wait reasons.
 func TestGroupsAgainstCandidates(t *testing.T) {
@@ -366,19 +401,20 @@ func TestGroupsAgainstCandidates(t *testing.T) {
 			Tie: rapid.SampledFrom([]string{TieRandom, TieOrdered}).Draw(t, "ties")}
 		gate := rapid.Bool().Draw(t, "hard gate")
 		var both [2]*office
+		var copiers [2]copier
 		for i := range both {
-			both[i] = newOffice(cfg, func(c *learning.Config) { c.HardGate, c.Patience = gate, 2 })
+			both[i] = newOffice(cfg, func(c *learning.Config) { c.HardGate, c.Patience = gate, 2 }, &copiers[i])
 		}
 		both[1].u.worth.anyVaries = true // a product of no factors is 1
 		type action struct {
-			kind, rating, goods, bads, priority int
-			user                                string
+			kind, job, rating, goods, bads, priority int
+			user                                     string
 		}
 		var jobs [2][]*job.Job
 		now := time.Duration(0)
 		for range rapid.IntRange(1, 40).Draw(t, "actions") {
 			now += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
-			a := action{kind: rapid.IntRange(0, 5).Draw(t, "kind"), rating: rapid.IntRange(1, 3).Draw(t, "rating"),
+			a := action{kind: rapid.IntRange(0, 6).Draw(t, "kind"), job: rapid.IntRange(0, 40).Draw(t, "job"), rating: rapid.IntRange(1, 3).Draw(t, "rating"),
 				goods: rapid.IntRange(0, 4).Draw(t, "goods"), bads: rapid.IntRange(0, 4).Draw(t, "bads"),
 				priority: rapid.IntRange(0, 4).Draw(t, "priority"), user: rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user")}
 			var served [2][]job.ID
@@ -389,6 +425,13 @@ func TestGroupsAgainstCandidates(t *testing.T) {
 					jobs[i] = append(jobs[i], o.submit(now, uint8(a.rating), job.Spec{User: a.user, Priority: job.Priority(a.priority)}))
 				case 2:
 					o.x.set(a.rating, a.goods, a.bads)
+				case 3: // a job's only map starts, and is slow
+					if len(jobs[i]) > 0 {
+						if j := jobs[i][a.job%len(jobs[i])]; j.Launchable(job.Map) {
+							o.Run(o.node, j, job.Map)
+							copiers[i].jobs = append(copiers[i].jobs, j)
+						}
+					}
 				default:
 					served[i] = o.served(now)
 				}

@@ -95,7 +95,7 @@ func (r *Round) CopiesOf(k Kind) bool {
 }
 
 // CopyJobs returns the jobs with running tasks of the kind that may get a copy in this round, in
-// no particular order. If listed is false, any job with running tasks may be one of them.
+// no particular order. If listed is false, every job with running tasks may get one.
 func (r *Round) CopyJobs(k Kind) (jobs []*Job, listed bool) {
 	if !r.CopiesOf(k) {
 		return nil, true

@@ -118,8 +118,8 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	return allBad
 }
 
-// findBest sets best to the oldest candidate of the greatest expected utility, all of which
-// are bad. eu is the greatest of the ready candidates; best has that of extra.
+// findBest sets best to the oldest candidate of the greatest expected utility, when all are bad.
+// The greatest utility of the ready candidates is eu. best holds the best of extra already.
 func (u *Order) findBest(eu float64) {
 	if u.best.age > 0 && u.best.eu > eu {
 		return

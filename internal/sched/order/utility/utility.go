@@ -294,9 +294,9 @@ func (u *Order) addBad(x pick) {
 	}
 }
 
-// gather chooses the candidates that a call visits: those that can launch a task and, if copies
-// are possible, those that have nothing to launch and may get a copy (extra). Where the speculate
-// part cannot list these, and for the head of the order, the call visits all live ones.
+// gather chooses the candidates of a call. Candidates that can launch a task are in from. While
+// copies are possible, extra has the candidates without such a task that may get a copy. The call visits all
+// live candidates for the head of the order, and if the speculate part cannot list those jobs.
 func (u *Order) gather(r *sched.Round, o sched.Offer) {
 	u.from, u.extra = &u.ready, u.extra[:0]
 	if o.HeadOnly {

@@ -79,21 +79,27 @@ var smallPods = []string{"--slots", "2", "--cpu", "100m", "--memory", "512Mi", "
 func start(t *testing.T, namespace, objects string, flags ...string) *cluster {
 	t.Helper()
 	c := prepare(t, namespace)
+	c.apply(objects + "---\n" + c.manifest(os.Getenv("SLOTWISE_KUBE_IMAGE"), flags...))
+	c.awaitMaster()
+	return c
+}
+
+// manifest returns the manifest of an image with the given flags, with less time to wait
+// for than users have.
+func (c *cluster) manifest(image string, flags ...string) string {
+	c.t.Helper()
 	args := slices.Concat([]string{
-		"kubernetes", "manifest", "--image", os.Getenv("SLOTWISE_KUBE_IMAGE"), "--credentials", filepath.Join(c.dir, "creds"), "--namespace", namespace,
+		"kubernetes", "manifest", "--image", image, "--credentials", filepath.Join(c.dir, "creds"), "--namespace", c.namespace,
 		"--shared-claim", "shared", "--drain-timeout", "30s", "--serve-timeout", "30s",
 	}, smallPods, flags)
 	manifest, err := exec.Command(c.slotwise, args...).Output()
 	if err != nil {
-		t.Fatalf("slotwise %v: %v", args, err)
+		c.t.Fatalf("slotwise %v: %v", args, err)
 	}
 	// A test has no minute to wait for each smaller number of workers.
 	text := strings.Replace(string(manifest), ",max=4", ",max=4,cool-down=5s,start-up=1s", 1)
 	// The processor limit would make 100m of the workers' start slow.
-	text = strings.ReplaceAll(text, `limits: {cpu: "100m", `, `limits: {`)
-	c.apply(objects + "---\n" + text)
-	c.awaitMaster()
-	return c
+	return strings.ReplaceAll(text, `limits: {cpu: "100m", `, `limits: {`)
 }
 
 // awaitMaster waits until the master is ready.

@@ -82,7 +82,8 @@ const uploads = "slotwise"
 func (c *Cluster) applicationFile(name string) string { return path.Join(c.dir(name), "application") }
 
 // Launch uploads the files of a service and submits its application. It returns the
-// application's id. If it fails, it leaves nothing behind. The workers start later.
+// application's id. If it fails, it removes all that it has made; if it cannot, the error
+// names the application that may run. The workers start later.
 func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	old, err := c.application(ctx, s.Name)
 	switch {
@@ -110,15 +111,27 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	case s.Cores > made.Maximum.Cores:
 		return "", fmt.Errorf("--cpu %d: the largest container of this YARN has %d vcores (yarn.scheduler.maximum-allocation-vcores)", s.Cores, made.Maximum.Cores)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.files.Remove(context.WithoutCancel(ctx), c.dir(s.Name)))
-		}
-	}()
+	later := context.WithoutCancel(ctx)
 	if err := c.upload(ctx, s, made.ID); err != nil {
-		return "", err
+		return "", errors.Join(err, c.files.Remove(later, c.dir(s.Name)))
 	}
-	return made.ID, c.call(ctx, http.MethodPost, "/ws/v1/cluster/apps", c.submission(s, made.ID), nil)
+	if err := c.call(ctx, http.MethodPost, "/ws/v1/cluster/apps", c.submission(s, made.ID), nil); err != nil {
+		return "", errors.Join(err, c.undo(later, s.Name, made.ID, err))
+	}
+	return made.ID, nil
+}
+
+// undo removes a service whose submission failed with the error cause. Without an answer from
+// YARN the application may run. Then undo kills it before it removes the directory, because yarn down
+// finds the application by a file there.
+func (c *Cluster) undo(ctx context.Context, name, id string, cause error) error {
+	if _, refused := errors.AsType[*refusal](cause); refused {
+		return c.files.Remove(ctx, c.dir(name))
+	}
+	if err := c.Service(name).Remove(ctx); err != nil {
+		return fmt.Errorf("application %s may run: end it with slotwise yarn down --name %s: %w", id, name, err)
+	}
+	return nil
 }
 
 // checkDirectory returns an error if another program has made a service's directory: yarn app

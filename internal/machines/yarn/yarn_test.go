@@ -35,6 +35,8 @@ type fakeRM struct {
 	names  []string // of the containers
 	refuse int      // status of the services API, unless 0
 	html   bool     // the services API is off
+	cut    func()   // called when the application has been submitted; the answer never comes
+	away   bool     // it does not answer questions about the application
 }
 
 // ServeHTTP implements http.Handler.
@@ -47,6 +49,12 @@ func (f *fakeRM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.calls = append(f.calls, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
 	}
 	switch {
+	case f.cut != nil && r.URL.Path == "/ws/v1/cluster/apps":
+		f.state = "RUNNING"
+		f.cut()
+		<-r.Context().Done()
+	case f.away && r.URL.Path == "/ws/v1/cluster/apps/application_1_0001":
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case r.URL.Path == "/ws/v1/cluster/apps/new-application":
 		fmt.Fprint(w, `{"application-id":"application_1_0001","maximum-resource-capability":{"memory":4096,"vCores":4}}`)
 	case r.URL.Path == "/ws/v1/cluster/apps/application_1_0001":
@@ -128,6 +136,27 @@ func TestLaunch(t *testing.T) {
 	for word, spec := range map[string]*Spec{"--memory 5000MiB": {Name: "sw", Memory: 5000}, "--cpu 9": {Name: "sw", Cores: 9}} {
 		if _, err := c.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v, want %s", err, word)
+		}
+	}
+}
+
+// TestCutSubmission: YARN has accepted an application, and the launch is interrupted before it
+// receives the answer. The launch kills the application. If that fails, the directory stays for yarn
+// down.
+func TestCutSubmission(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fakeRM{cut: cancel, away: away}
+		c := serve(t, f)
+		_, err := c.Launch(ctx, &Spec{Name: "sw"})
+		_, gone := os.Stat(c.dir("sw"))
+		switch {
+		case err == nil:
+			t.Error("no error")
+		case !away && (f.state != "KILLED" || !errors.Is(gone, fs.ErrNotExist)):
+			t.Errorf("the application is %s, its directory %v, after %v", f.state, gone, err)
+		case away && (gone != nil || !strings.Contains(err.Error(), "slotwise yarn down --name sw")):
+			t.Errorf("the directory: %v; %v", gone, err)
 		}
 	}
 }

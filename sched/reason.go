@@ -107,7 +107,7 @@ func (r Reason) moreWords(k Kind) string {
 	case FailedHere:
 		return fmt.Sprintf("the waiting %ss failed on the machine that asked for work; another one is tried first", k)
 	case Behind:
-		return fmt.Sprintf("%d of %d waiting jobs come first; %v is just ahead", r.Have, r.Need, r.Job)
+		return fmt.Sprintf("%d of %d jobs with waiting tasks come first; %v is just ahead", r.Have, r.Need, r.Job)
 	case NoSlot:
 		return fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
 	case NoNode:

@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 		{Code: SlowStart, Have: 3, Need: 5}:             "reduces start once 5 maps are done; 3 are",
 		{Code: PoolFull, Pool: "ads", Have: 9, Need: 9}: `pool "ads" runs 9 maps already and may run at most 9`,
 		{Code: Overload, P: 0.83}:                       "one more map would probably overload the machine (83 % likely)",
-		{Code: Behind, Have: 2, Need: 6, Job: 4}:        "2 of 6 waiting jobs come first; j4 is just ahead",
+		{Code: Behind, Have: 2, Need: 6, Job: 4}:        "2 of 6 jobs with waiting tasks come first; j4 is just ahead",
 	} {
 		if got := r.Words(job.Map); got != want {
 			t.Errorf("got %s\nwant %s", got, want)

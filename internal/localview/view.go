@@ -240,29 +240,40 @@ func (v *View) Job(_ context.Context, name string) (*webui.Job, error) {
 const tasksAtOnce = 4000
 
 // Attempts implements webui.Source.
-func (v *View) Attempts(_ context.Context, name string) (out []webui.Attempt, _ []*slotwisev1.Finding, err error) {
-	for from, known := 0, false; ; {
-		var list []protocol.Execution
-		err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
-			// The tracker may forget an ended job between two calls.
+func (v *View) Attempts(_ context.Context, name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
+	out, known, err := readAttempts(func(from int) (list []protocol.Execution, next int, known bool, err error) {
+		err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 			j := find(t, d, name)
 			if known = j != nil; known {
-				list, from = d.Executions(j, from, tasksAtOnce, nil)
+				list, next = d.Executions(j, from, tasksAtOnce, nil)
 			}
 		})
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !known:
-			h, err := v.past(name)
-			if err != nil {
-				return nil, nil, err
-			}
-			return webui.PastAttempts(h), protocol.SlowPast(h), nil
+		return list, next, known, err
+	})
+	if err != nil || known {
+		return out, nil, err
+	}
+	h, err := v.past(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return webui.PastAttempts(h), protocol.SlowPast(h), nil
+}
+
+// readAttempts reads the attempts of a job some tasks at a time. read returns the attempts of the
+// tasks from an index on, and the next index, which is 0 at the end. If the tracker does not know
+// the job, known is false: the tracker may forget an ended job between two calls.
+func readAttempts(read func(from int) (list []protocol.Execution, next int, known bool, err error)) (out []webui.Attempt, known bool, err error) {
+	for from := 0; ; {
+		list, next, known, err := read(from)
+		if err != nil || !known {
+			return nil, false, err
 		}
-		if out = webui.AppendAttempts(out, list); from == 0 {
-			return out, nil, nil
+		out = webui.AppendAttempts(out, list)
+		if next == 0 {
+			return out, true, nil
 		}
+		from = next
 	}
 }
 

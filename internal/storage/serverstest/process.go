@@ -37,7 +37,7 @@ func startProcess(dir, name string, env []string, argv ...string) (*process, err
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = tied()
 	started := make(chan error)
 	go func() {
 		// The system sends Pdeathsig when the starting thread ends, so the thread must

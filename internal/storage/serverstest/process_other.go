@@ -1,0 +1,9 @@
+//go:build !linux
+
+package serverstest
+
+import "syscall"
+
+// tied returns the attributes of a process in a group of its own. Other systems than Linux do
+// not end it with this process.
+func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -229,7 +229,8 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 		if w.ended {
 			return errors.Join(err, s.Remove(context.WithoutCancel(ctx)))
 		}
-		return fmt.Errorf("%w; %s goes on: slotwise yarn status --name %s shows its state, yarn down --name %s removes it", err, id, f.name, f.name)
+		rest := fmt.Sprintf("%s goes on: slotwise yarn status --name %s shows its state and where its output is, yarn down --name %s removes it", id, f.name, f.name)
+		return w.left(ctx, err, rest)
 	}
 	return printYarnStatus(ctx, u.out(), u.json(), s)
 }
@@ -330,6 +331,16 @@ func (w *yarnWait) note(format string, args ...any) {
 		w.last = text
 		fmt.Fprintln(w.u.cmd.ErrOrStderr(), text)
 	}
+}
+
+// left returns an error with what a failed command has left. If ctx was interrupted, it prints that,
+// because the error of an interrupted command is not printed.
+func (w *yarnWait) left(ctx context.Context, err error, rest string) error {
+	if ctx.Err() != nil {
+		w.note("%s", rest)
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, rest)
 }
 
 // workers returns the workers of the service that are registered and not lost, by name.
@@ -467,7 +478,7 @@ func (w *yarnWait) shrink(ctx context.Context, fleet machines.Fleet, n int, hold
 		}
 	}
 	if err := w.drained(ctx, leave, hold); err != nil {
-		return fmt.Errorf("%w; workers %s stay drained: end that with slotwise nodes drain NODE --undo, or repeat the command", err, strings.Join(leave, ", "))
+		return w.left(ctx, err, fmt.Sprintf("workers %s stay drained: end that with slotwise nodes drain NODE --undo, or repeat the command", strings.Join(leave, ", ")))
 	}
 	if err := w.s.Scale(ctx, n, leave...); err != nil {
 		return err
@@ -585,6 +596,7 @@ type yarnStatus struct {
 	VCores      int          `json:"vcores"`
 	Wanted      int          `json:"wanted"`
 	Workers     []yarnWorker `json:"workers"`
+	Logs        string       `json:"logs"` // URL of a worker's output
 	Trouble     string       `json:"trouble,omitempty"`
 }
 
@@ -613,6 +625,9 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		for _, m := range fleet.Machines {
 			st.Workers = append(st.Workers, yarnWorker{m.Name, m.Leaving})
 		}
+		if st.Logs, err = s.LogsURL(ctx); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		return json.NewEncoder(out).Encode(st)
@@ -628,7 +643,10 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		for _, w := range st.Workers {
 			names = append(names, w.Name)
 		}
-		_, err = fmt.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
+	}
+	if st.Logs != "" {
+		_, err = fmt.Fprintf(out, "output of a worker: %s\n", st.Logs)
 	}
 	return err
 }

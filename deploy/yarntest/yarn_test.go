@@ -35,8 +35,8 @@ type cluster struct {
 	env     []string // more variables of commands
 }
 
-// TestYARN runs the commands of docs/yarn.md, kills a worker, scales by hand and with the
-// work, and makes mistakes. In the end nothing may be left on YARN and HDFS.
+// TestYARN runs the commands of docs/yarn.md, kills a worker and the master, scales by hand and
+// with the work, and makes mistakes. In the end nothing may be left on YARN and HDFS.
 func TestYARN(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a YARN")
@@ -63,8 +63,11 @@ func TestYARN(t *testing.T) {
 	lap("a killed worker has been replaced, and its job is right")
 	c.scaleByHand(want)
 	lap("1 → 3 → 1 workers by hand during a job")
+	c.upgraded()
+	lap("during a job, the master is killed and the workers are replaced by others")
 	c.must("slotwise yarn down" + c.line("slotwise yarn down"))
 	c.nothingLeft("slotwise")
+	c.refused("slotwise yarn down", 1, "user tester has no YARN service slotwise")
 	lap("yarn down")
 	c.scaleWithWork()
 	lap("1 → 3 → 1 workers with the work")
@@ -106,19 +109,17 @@ func start(t *testing.T) *cluster {
 // certs returns the path of a certificate, or of the directory of certificates.
 func (c *cluster) certs(name string) string { return filepath.Join(c.dir, "certs", name) }
 
-// documented returns the lines of the page's first section, with the test's own addresses
-// and paths. hdfs:/// becomes a directory of the test.
+// documented returns the page's command lines, with the test's own addresses and paths.
+// hdfs:/// becomes a directory of the test.
 func (c *cluster) documented() (lines []string) {
 	c.t.Helper()
 	text, err := os.ReadFile("../../docs/yarn.md")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "\n## From a Hadoop cluster to a result\n")
-	section, _, _ := strings.Cut(rest, "\n## ")
 	ours := strings.NewReplacer("10.0.0.1:7077", c.address, "certs/", c.certs("")+"/", "--dir certs", "--dir "+c.certs(""),
 		"/var/lib/slotwise", filepath.Join(c.dir, "master"), "hdfs:///", "hdfs:///yarntest/", "--memory 4GiB", "--memory 512MiB", "--cpu 2", "--cpu 2 --slots 1")
-	for line := range strings.Lines(section) {
+	for line := range strings.Lines(string(text)) {
 		if line, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "    "); ok {
 			lines = append(lines, ours.Replace(line))
 		}
@@ -126,7 +127,7 @@ func (c *cluster) documented() (lines []string) {
 	return lines
 }
 
-// line returns the page's only line that begins with a prefix, without it.
+// line returns the page's first command line that begins with a prefix, without it.
 func (c *cluster) line(prefix string) string {
 	c.t.Helper()
 	for _, line := range c.documented() {
@@ -175,10 +176,16 @@ func (c *cluster) stopMaster() {
 	_ = c.master.Wait() // the signal ends it with an error
 }
 
-// run runs a command line and returns its standard output.
-func (c *cluster) run(line string) (string, error) {
+// command returns a command line as a command that has not started.
+func (c *cluster) command(line string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Env = append(os.Environ(), slices.Concat(c.yarn.Env(), c.env, []string{"PATH=" + c.bin + ":" + os.Getenv("PATH")})...)
+	return cmd
+}
+
+// run runs a command line and returns its standard output.
+func (c *cluster) run(line string) (string, error) {
+	cmd := c.command(line)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -345,7 +352,59 @@ func (c *cluster) mistakes() {
 	c.refused(up+" --name other --memory 64GiB", 1, "--memory 65536MiB", "yarn.scheduler.maximum-allocation-mb")
 	c.refused("slotwise yarn down --name other", 1, "user tester has no YARN service other")
 	c.refused("HADOOP_USER_NAME=eve slotwise yarn scale 2", 1, "slotwise")
+	c.refused(up+" --name other --binary "+c.dir+"/missing", 2, "--binary", "/missing")
 	c.nothingLeft("other")
+	// The nodes have room for three of nine such workers.
+	c.refused(up+" --name other --workers 9 --memory 2GiB --timeout 3s", 1, "not all workers have joined the master within --timeout 3s", "slotwise yarn status --name other")
+	c.must("slotwise yarn down --name other")
+	// This program ends at once. The status names the page with its output.
+	c.interrupted(up+" --name other --binary "+c.failing(), "workers have joined")
+	if status := c.must("slotwise yarn status --name other"); !strings.Contains(status, "/node/containerlogs/container_") {
+		c.t.Errorf("no page with the output of a worker: %s", status)
+	}
+	c.must("slotwise yarn down --name other")
+	c.nothingLeft("other")
+}
+
+// failing returns a program that fails.
+func (c *cluster) failing() string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, "failing")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho no worker; exit 3\n"), 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// interrupted runs a command line and interrupts it, as Ctrl-C does, when it has printed a
+// text. The command must exit with 130 and must not remove the service.
+func (c *cluster) interrupted(line, text string) {
+	c.t.Helper()
+	cmd := c.command("exec " + line)
+	log := filepath.Join(c.dir, "interrupted.log")
+	f, err := os.Create(log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	cmd.Stderr = f
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	printed := func() string {
+		b, err := os.ReadFile(log)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return string(b)
+	}
+	c.await(line+" prints "+text, func() bool { return strings.Contains(printed(), text) })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 130 || !strings.Contains(printed(), "goes on: slotwise yarn status") {
+		c.t.Errorf("%s: %v\n%s", line, err, printed())
+	}
 }
 
 // process returns the number of a worker's process, or 0.
@@ -410,13 +469,26 @@ func (c *cluster) scaleByHand(want []string) {
 	c.check("/yarntest/again", want)
 }
 
-// scaleWithWork lets the master scale 1 → 3 → 1 with the work.
+// upgraded kills the master during a job and starts another one with its directory. Then it
+// runs the commands under Upgrades in docs/yarn.md.
+func (c *cluster) upgraded() {
+	c.t.Helper()
+	id := c.must("slotwise submit sleep --output hdfs:///yarntest/slept4 --param maps=16x500ms -q")
+	c.await("a map is done", func() bool { return c.job(id).Maps.Done >= 1 })
+	if err := c.master.Process.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+	_ = c.master.Wait() // the signal ends it with an error
+	c.startMaster("--autoscale", "min=1,max=3,cool-down=2s,start-up=1s", "--yarn-service", "auto")
+	c.must("slotwise yarn up --name auto" + strings.Replace(c.line("slotwise yarn up --name next"), "--workers 2", "--workers 1", 1))
+	c.must("slotwise yarn scale 0" + c.line("slotwise yarn scale 0"))
+	c.ended(id)
+}
+
+// scaleWithWork lets the master scale the service that upgraded has started, 1 → 3 → 1 with the
+// work.
 func (c *cluster) scaleWithWork() {
 	c.t.Helper()
-	c.stopMaster()
-	c.startMaster("--autoscale", "min=1,max=3,cool-down=2s,start-up=1s", "--yarn-service", "auto")
-	c.must("slotwise yarn up --name auto --workers 1 --memory 512MiB " +
-		" --worker-cert " + c.certs("worker.pem") + " --worker-key " + c.certs("worker-key.pem"))
 	key, err := os.Stat(fmt.Sprintf("/proc/%d/cwd/worker-key.pem", c.process("auto-0")))
 	if err != nil || key.Mode().Perm()&0o077 != 0 {
 		c.t.Errorf("the worker's key: %v (%v)", key, err)
@@ -442,7 +514,7 @@ func (c *cluster) nothingLeft(name string) {
 		c.t.Errorf("HDFS still has files of service %s:\n%s", name, out)
 	}
 	out := c.must("slotwise hadoop fs -ls -R /user/tester")
-	if name == "slotwise" && strings.Contains(out, "slotwise") {
+	if name == "auto" && strings.Contains(out, "slotwise") { // no other service is left
 		c.t.Errorf("HDFS still has files:\n%s", out)
 	}
 	resp, err := http.Get(c.yarn.HTTP + "/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING")

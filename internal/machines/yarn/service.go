@@ -1,7 +1,9 @@
 package yarn
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,6 +78,57 @@ func (s *Service) App(ctx context.Context) (*App, error) {
 		return nil, err
 	}
 	return &reply.App, nil
+}
+
+// LogsURL returns the page with the output of a worker, of whichever YARN lists first. Without a
+// worker it returns the page of the service master's output.
+func (s *Service) LogsURL(ctx context.Context) (string, error) {
+	app, err := s.App(ctx)
+	if err != nil {
+		return "", err
+	}
+	var tries struct {
+		List struct {
+			Try list[struct {
+				ID     string `json:"appAttemptId"`
+				Master string `json:"containerId"`
+			}] `json:"appAttempt"`
+		} `json:"appAttempts"`
+	}
+	if err := s.call(ctx, http.MethodGet, appPath(app.ID)+"/appattempts", nil, &tries); err != nil {
+		return "", err
+	}
+	if len(tries.List.Try) == 0 {
+		return app.LogsURL, nil
+	}
+	last := tries.List.Try[len(tries.List.Try)-1]
+	var running struct {
+		Container list[struct {
+			ID  string `json:"containerId"`
+			URL string `json:"logUrl"`
+		}] `json:"container"`
+	}
+	if err := s.call(ctx, http.MethodGet, path.Join(appPath(app.ID), "appattempts", last.ID, "containers"), nil, &running); err != nil {
+		return "", err
+	}
+	for _, c := range running.Container {
+		if c.ID != last.Master && c.URL != "" {
+			return c.URL, nil
+		}
+	}
+	return app.LogsURL, nil
+}
+
+// list is a list in an answer. YARN writes some lists of one element as the element alone.
+type list[E any] []E
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *list[E]) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		*l = make(list[E], 1)
+		return json.Unmarshal(text, &(*l)[0])
+	}
+	return json.Unmarshal(text, (*[]E)(l))
 }
 
 func appPath(id string) string { return "/ws/v1/cluster/apps/" + id }

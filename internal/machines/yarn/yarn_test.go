@@ -287,3 +287,20 @@ func TestOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestListOfOne decodes lists as YARN writes them.
+func TestListOfOne(t *testing.T) {
+	for text, want := range map[string][]int{`[{"N":1},{"N":2}]`: {1, 2}, ` {"N":3}`: {3}, `[]`: {}, `null`: nil} {
+		var l list[struct{ N int }]
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, e := range l {
+			got = append(got, e.N)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

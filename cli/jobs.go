@@ -397,7 +397,8 @@ func newKill() *cobra.Command {
 		Short: "Kill a job, a chain or one attempt",
 		Long: `Kills a job and removes its output. With the id of a chain it kills the running steps,
 and no step follows. With the id of an attempt it kills that attempt only: the task
-runs again, and the attempt does not count as a failure.`,
+runs again, and the attempt does not count as a failure. A job that has succeeded or
+failed cannot be killed; killing a killed job again changes nothing.`,
 		Example: `  slotwise kill j12 --reason 'wrong input'
   slotwise kill chain-3
   slotwise kill j12_m_3_0`,

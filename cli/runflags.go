@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"runtime"
 	"strings"
 	"time"
@@ -284,12 +285,30 @@ func (f *runFlags) checkFormat() error {
 	return nil
 }
 
+// checkGlobs returns an error for a wrong --include or --exclude.
+func (f *runFlags) checkGlobs() error {
+	for _, g := range []struct {
+		flag  string
+		globs []string
+	}{{"include", f.include}, {"exclude", f.exclude}} {
+		for _, glob := range g.globs {
+			if _, err := path.Match(glob, ""); err != nil {
+				return misuse("--%s %s: %w", g.flag, glob, err)
+			}
+		}
+	}
+	return nil
+}
+
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
 	if err := f.checkFormat(); err != nil {
 		return err
 	}
 	if err := f.checkOutputFormat(); err != nil {
+		return err
+	}
+	if err := f.checkGlobs(); err != nil {
 		return err
 	}
 	for _, n := range []struct {

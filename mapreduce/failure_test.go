@@ -149,6 +149,24 @@ func TestMissingInput(t *testing.T) {
 	f.fails(context.Background(), lines(nil), f.options(), "in-not-there", "no such file")
 }
 
+// TestOutputExists: the error for an output directory that is not empty names the option
+// that replaces it, and the directory stays as it was.
+func TestOutputExists(t *testing.T) {
+	f := newFixture(t, numbers)
+	o := f.options()
+	o.Output = t.TempDir()
+	if err := os.WriteFile(filepath.Join(o.Output, "mine"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := mapreduce.Run(context.Background(), lines(nil), o)
+	if err == nil || !strings.Contains(err.Error(), "exists and is not empty: name another, or set Options.Overwrite (--overwrite)") {
+		t.Errorf("error %v", err)
+	}
+	if after, err := os.ReadDir(o.Output); err != nil || len(after) != 1 {
+		t.Errorf("the output directory holds %v, %v", after, err)
+	}
+}
+
 func TestOutputOverInput(t *testing.T) {
 	f := newFixture(t, numbers)
 	o := f.options()

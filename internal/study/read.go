@@ -371,7 +371,7 @@ func (p *Policies) UsePools(file string) (warnings []string, err error) {
 		}
 	}
 	if !accepted {
-		return nil, fmt.Errorf("%s: %s no such pools; fair has", file, p.subject())
+		return nil, fmt.Errorf("%s: %s no such pools: choose --policy fair", file, p.subject())
 	}
 	return describe(file, odd), nil
 }
@@ -393,7 +393,7 @@ func (p *Policies) UseQueues(file string) (warnings []string, err error) {
 	}
 	err = p.Set(set)
 	if errors.Is(err, errNotTaken) {
-		return nil, fmt.Errorf("%s: %s no queues; capacity has", file, p.subject())
+		return nil, fmt.Errorf("%s: %s no queues: choose --policy capacity", file, p.subject())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

@@ -468,11 +468,16 @@ func (t *chainTable) remember(p pastChain) {
 	}
 }
 
-// killChain ends a chain, its driver and its steps.
+// killChain ends a chain, its driver and its steps. A chain that has been killed already is
+// no error, as in killJob.
 func (c *Core) killChain(m *KillChain) {
 	ch := c.chains.byID[m.Chain]
-	if ch == nil {
+	switch {
+	case ch == nil:
 		c.refuse(m.Call, noChain(m.Chain))
+		return
+	case ch.outcome != nil && ch.outcome.state != slotwisev1.JobState_JOB_STATE_KILLED:
+		c.refuse(m.Call, errorf(FailedPrecondition, "%s has ended", m.Chain))
 		return
 	}
 	if ch.outcome == nil {

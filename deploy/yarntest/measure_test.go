@@ -49,16 +49,14 @@ func TestMeasure(t *testing.T) {
 	began = time.Now()
 	c.must("slotwise submit sleep --output hdfs:///yarntest/demand --param maps=60x500ms -q")
 	c.await("a new worker runs a task", func() bool {
-		var reply struct {
-			Nodes []struct {
-				Name string
-				Maps int
-			}
+		var nodes []struct {
+			Name string
+			Maps int
 		}
-		if err := json.Unmarshal([]byte(c.must("slotwise nodes -o json")), &reply); err != nil {
+		if err := json.Unmarshal([]byte(c.must("slotwise nodes -o json")), &nodes); err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range reply.Nodes {
+		for _, n := range nodes {
 			if n.Name != "auto-0" && strings.HasPrefix(n.Name, "auto-") && n.Maps > 0 {
 				return true
 			}

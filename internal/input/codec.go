@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -14,17 +15,22 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/slotwise/slotwise/internal/compression"
+	bzip2blocks "github.com/slotwise/slotwise/internal/compression/bzip2"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// codec is a compression of input files. Reading cannot begin in the middle of a
-// compressed file, so the file is always one piece of one split.
+// codec is a compression of input files. Reading can begin in the middle of a file only if
+// it consists of blocks; all other compressed files are one piece of one split.
 type codec struct {
 	name     string
 	suffixes []string
 	magic    func(head []byte) bool // reports whether a file with these first bytes is compressed so; nil if no first bytes say so
 	open     func(io.Reader) (io.ReadCloser, error)
+	// blocks reads the blocks that begin in the bytes [from, to) of a file, and then the
+	// blocks after them. It calls rangeEnd with the length of the content of the former. nil
+	// if files cannot be divided.
+	blocks func(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) io.Reader
 }
 
 // headLen is the number of a file's first bytes that show its kind. A tar archive shows
@@ -45,6 +51,9 @@ var codecs = []*codec{
 				(string(h[4:10]) == "1AY&SY" || string(h[4:10]) == "\x17rE8P\x90")
 		},
 		open: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil },
+		blocks: func(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) io.Reader {
+			return bzip2blocks.NewReader(f, size, from, to, rangeEnd)
+		},
 	},
 	{name: "zstd", suffixes: []string{".zst"}, magic: startsWith("\x28\xb5\x2f\xfd"), open: enabled(compression.Zstd)},
 	{name: "xz", suffixes: []string{".xz"}, magic: startsWith("\xfd7zXZ\x00"), open: enabled(compression.XZ)},
@@ -205,8 +214,11 @@ func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
 
 // explain adds the codec's name to an error of the decompressor.
 func (c *codec) explain(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("truncated %s data: %w", c.name, io.ErrUnexpectedEOF)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("truncated %s data: %w", c.name, err)
 	}
 	return fmt.Errorf("reading %s data: %w", c.name, err)
 }
@@ -224,3 +236,6 @@ func (d *decoder) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// divides reports whether reading can begin in the middle of a file.
+func (c *codec) divides() bool { return c != nil && c.blocks != nil }

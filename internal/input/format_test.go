@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,13 +93,67 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
+// TestBzip2: the lines of a bzip2 file are the same, whatever the size of splits. A small
+// split holds one block of the file or none.
 func TestBzip2(t *testing.T) {
+	stored := []byte(bz2 + bz2 + bz2)
+	want := dumbLines("", []byte(strings.Repeat("one\ntwo\r\nthree", 3)))
 	for _, name := range []string{"a.bz2", "nosuffix"} {
-		p := write(t, t.TempDir(), name, []byte(bz2+bz2))
-		recs, err := readAll(t, Options{Inputs: []string{p}, SplitSize: 10}, 5)
-		must(t, err)
-		same(t, dumbLines(p, []byte("one\ntwo\r\nthreeone\ntwo\r\nthree")), recs)
+		p := write(t, t.TempDir(), name, stored)
+		for size := int64(1); size < int64(len(stored))+10; size += 6 {
+			splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: size})
+			must(t, err)
+			if least := min(3, int64(len(stored))/(size+size/slop)); int64(len(splits)) < least {
+				t.Errorf("size %d: %d splits", size, len(splits))
+			}
+			recs, err := readAll(t, Options{Inputs: []string{p}, SplitSize: size}, 5)
+			must(t, err)
+			for i := range recs {
+				recs[i].file, recs[i].off = "", want[min(i, len(want)-1)].off
+			}
+			same(t, want, recs)
+		}
 	}
+}
+
+// TestBzip2Blocks reads a file of many blocks as lines, JSON and CSV, in splits of several
+// sizes: lines cross blocks and splits, and one line is longer than a block.
+func TestBzip2Blocks(t *testing.T) {
+	var data []byte
+	for i := range 9000 {
+		data = fmt.Appendf(data, "{\"n\":%d,\"s\":\"%x\"}\n", i, i*i*i)
+	}
+	long := slices.Concat(data[:60_000], bytes.Repeat([]byte("long "), 50_000), data[60_000:])
+	csv := append([]byte("a,b\n"), bytes.ReplaceAll(data, []byte{'"'}, nil)...)
+	for _, c := range []struct {
+		rows string
+		data []byte
+	}{{"", data}, {"", long}, {"json,columns=n,s", data}, {"csv,lines=single,columns=b", csv}} {
+		plain := write(t, t.TempDir(), "plain", c.data)
+		packed := write(t, t.TempDir(), "packed.bz2", compressedBy(t, "bzip2", c.data))
+		want, err := rowLines(t, plain, c.rows, 0)
+		must(t, err)
+		for _, size := range []int64{3001, 20_000, 0} {
+			got, err := rowLines(t, packed, c.rows, size)
+			if err != nil || !slices.Equal(got, want) {
+				t.Fatalf("%q, splits of %d: %d lines instead of %d, error %v", c.rows, size, len(got), len(want), err)
+			}
+		}
+	}
+}
+
+// compressedBy returns data as a program compresses it at level 1, or skips the test if
+// there is no such program.
+func compressedBy(t *testing.T, program string, data []byte) []byte {
+	t.Helper()
+	c := exec.Command(program, "-1", "-c")
+	c.Stdin = bytes.NewReader(data)
+	out, err := c.Output()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") == "" {
+		t.Skip("needs " + program)
+	}
+	must(t, err)
+	return out
 }
 
 // TestDamaged: a truncated file, or one that does not match its suffix, is an error that

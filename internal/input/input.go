@@ -96,7 +96,7 @@ type Split struct {
 	Bytes  int64    `json:"bytes"`           // stored bytes of all pieces
 	// Rows is the format of files whose records become lines, in the form of format.Spec.
 	// "" means that each file's first bytes choose between parquet, avro, sequence and text;
-	// pieces of a divided file are then text.
+	// pieces of a divided file are then text without compression.
 	Rows string `json:"rows,omitempty"`
 	// Sample says that a piece may be a part of a file that cannot be divided. Its records
 	// are then read from the start of the file, or not at all if the piece starts later.

@@ -81,8 +81,8 @@ type Options struct {
 	// any number of directories.
 	Include, Exclude []string
 	// SplitSize is the size of a split in bytes; 0 means DefaultSplitSize. A split
-	// is larger if it holds a file that cannot be divided: a compressed file, a run
-	// file, or a file that is one record.
+	// is larger if it holds a file that cannot be divided: a compressed file (except
+	// lines in bzip2), a run file, or a file that is one record.
 	SplitSize int64
 	// Format determines where files may be divided.
 	Format Format
@@ -240,8 +240,11 @@ func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
 	if err != nil {
 		return false, "", err
 	}
-	if c.rows != nil {
-		return c.codec == nil && c.rows.Divide(p.spec()), p.spec().As(c.rows.Name).String(), nil
+	switch blocks := c.codec.divides() && p.opts.Format.lines(); {
+	case c.rows != nil:
+		return (c.codec == nil || blocks) && c.rows.Divide(p.spec()), p.spec().As(c.rows.Name).String(), nil
+	case blocks:
+		return true, p.spec().As(format.Text).String(), nil
 	}
 	return c.codec == nil, "", nil
 }

@@ -61,7 +61,7 @@ func (r *Reader) File() string {
 }
 
 // Offset returns the offset of the last block in its file, in bytes. In a compressed
-// file it is the offset in the decompressed content.
+// file it is the offset in the decompressed content of the piece.
 func (r *Reader) Offset() int64 { return r.win.base }
 
 // BytesRead returns the number of stored bytes read so far, at most Split.Bytes. Any
@@ -154,6 +154,9 @@ func (r *Reader) begin() error {
 		switch {
 		case c.rows != nil:
 			return r.beginRows(&c)
+		case c.codec.divides() && r.format.lines():
+			r.decoded = r.beginBlocks(&r.win, c.codec)
+			return nil
 		case c.codec != nil && p.Offset > 0:
 			r.win.reset(nil, 0, 0)
 			return nil
@@ -183,6 +186,20 @@ func (r *Reader) beginPlain(w *window) error {
 	return nil
 }
 
+// beginBlocks positions a window at the first line of the piece's blocks, and returns the
+// decompressor. A line that begins where a block of the piece begins belongs to the piece
+// of the block before, because only that piece knows that a line ends there. So a piece
+// that begins within the file drops the bytes up to and including the first '\n', and every
+// piece includes the line that begins at the end of its content.
+func (r *Reader) beginBlocks(w *window, c *codec) io.ReadCloser {
+	p := r.piece
+	from, to := p.Offset, p.Offset+p.Length
+	d := &decoder{io.NopCloser(c.blocks(&counted{r: r}, p.FileSize, from, to, func(n int64) { w.end = n + 1 })), c}
+	w.reset(d, 0, unbounded)
+	w.start = from > 0
+	return d
+}
+
 // beginRows positions the window at the first line of a file whose records become lines.
 func (r *Reader) beginRows(c *content) error {
 	p := r.piece
@@ -207,7 +224,15 @@ func (r *Reader) beginRows(c *content) error {
 // that cannot be divided is read whole by the piece at its start.
 func (r *Reader) openText(c *content, src *format.Source) (err error) {
 	p := r.piece
+	w := &window{size: r.win.size}
 	switch {
+	case c.codec.divides() && c.rows.Divide(r.rows):
+		r.beginBlocks(w, c.codec)
+		if p.Offset > 0 {
+			src.FirstLine = func() ([]byte, error) { return r.firstLine(c.codec) }
+		}
+		src.Text = &windowReader{w: w}
+		return nil
 	case c.codec != nil || !c.rows.Divide(r.rows):
 		src.Text = strings.NewReader("")
 		if p.Offset > 0 {
@@ -219,17 +244,26 @@ func (r *Reader) openText(c *content, src *format.Source) (err error) {
 		}
 		return err
 	case p.Offset > 0:
-		src.FirstLine = r.firstLine
+		src.FirstLine = func() ([]byte, error) { return r.firstLine(nil) }
 	}
-	w := &window{size: r.win.size}
 	src.Text = &windowReader{w: w}
 	return r.beginPlain(w)
 }
 
-// firstLine returns the first line of the current file.
-func (r *Reader) firstLine() ([]byte, error) {
+// firstLine returns the first line of the current file, which a codec decompresses unless
+// it is nil.
+func (r *Reader) firstLine(c *codec) ([]byte, error) {
+	var src io.Reader = r.section(0)
+	if c != nil {
+		d, err := c.decode(src)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		src = d
+	}
 	w := &window{size: lookahead}
-	w.reset(r.section(0), 0, 1)
+	w.reset(src, 0, 1)
 	return w.lines()
 }
 

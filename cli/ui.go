@@ -33,20 +33,22 @@ side by side. DIR is the directory of a master, which need not run, or a copy of
 Nothing in DIR is changed. The pages of a running master are at the master's own address.
 
 With RESULTS, the directory of sim --out, it shows how the policies compare, the figures,
-and the jobs and attempts of each run, also two runs of a job side by side.`,
+and the jobs and attempts of each run, also two runs of a job side by side. With the
+directory of a study it shows the means, comparisons, runs and plots of the study.`,
 		Example: `  slotwise ui history:/var/lib/slotwise
   slotwise ui history:m --listen 127.0.0.1:8080
-  slotwise ui results`,
+  slotwise ui results
+  slotwise ui study.study`,
 		Args: oneArg("history:DIR or a directory of results"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, ok := strings.CutPrefix(args[0], "history:")
 			switch {
 			case dir == "":
-				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out", args[0])
+				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out or of a study", args[0])
 			case !ok:
 				results, err := webui.OpenResults(dir)
 				if err != nil {
-					return misuse("%s: no results of sim --out: %w; for a master's history write history:DIR", dir, err)
+					return misuse("%s: no results of sim --out or of a study: %w; for a master's history write history:DIR", dir, err)
 				}
 				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}

@@ -160,7 +160,8 @@ func openRead(path string) (*Store, error) {
 	if err := s.open(mode); err != nil {
 		return nil, err
 	}
-	_, err := s.checkVersion()
+	v, err := s.checkVersion()
+	s.parted = v >= 2
 	if err == nil {
 		err = s.count()
 	}
@@ -268,7 +269,11 @@ func verify(path string) error {
 	if result != "ok" {
 		return fmt.Errorf("%w: %s", errDamaged, result)
 	}
-	rows, err := s.db.Query("SELECT id, status, whole FROM records")
+	query := "SELECT id, status, whole FROM records"
+	if s.parted {
+		query += " UNION ALL SELECT id, tasks, NULL FROM parts"
+	}
+	rows, err := s.db.Query(query)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -118,6 +117,17 @@ func formatKey(key int64) string {
 	return fmt.Sprintf("j%d", key>>1)
 }
 
+// Page returns the results of List and Count. It counts only if the list does not show the number,
+// because counting searches all names once more.
+func (s *Store) Page(ctx context.Context, q Query) (list []*slotwisev1.HistoryJob, total int, err error) {
+	list, err = s.List(ctx, q)
+	if n := len(list); err == nil && n < q.Limit && (n > 0 || q.Offset <= 0) {
+		return list, max(0, q.Offset) + n, nil
+	}
+	total, failed := s.Count(ctx, q)
+	return list, total, errors.Join(err, failed)
+}
+
 // Count returns the number of entries that a query selects, whatever its Offset and Limit.
 func (s *Store) Count(ctx context.Context, q Query) (n int, err error) {
 	where, args, err := q.where()
@@ -136,38 +146,4 @@ func (s *Store) Last(ctx context.Context) (id job.ID, err error) {
 	defer s.swap.RUnlock()
 	err = s.db.QueryRowContext(ctx, "SELECT coalesce(max(id) / 2, 0) FROM runs WHERE id & 1 = 0").Scan(&id)
 	return id, s.named(err)
-}
-
-// Each returns all jobs with their tasks, in the order of their numbers. It ends after the
-// first error.
-func (s *Store) Each(ctx context.Context) iter.Seq2[*slotwisev1.HistoryJob, error] {
-	return func(yield func(*slotwisev1.HistoryJob, error) bool) {
-		s.swap.RLock()
-		defer s.swap.RUnlock()
-		rows, err := s.db.QueryContext(ctx, "SELECT id, whole FROM records WHERE id & 1 = 0 ORDER BY id")
-		if err != nil {
-			yield(nil, s.named(err))
-			return
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id int64
-			var packed []byte
-			h := &slotwisev1.HistoryJob{}
-			err := rows.Scan(&id, &packed)
-			if err == nil {
-				err = decode(packed, h)
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("history of %s: %w", formatKey(id), s.named(err)))
-				return
-			}
-			if !yield(h, nil) {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(nil, s.named(err))
-		}
-	}
 }

@@ -2,12 +2,14 @@
 // explanations, across restarts of the master.
 //
 // The records are in a SQLite database, DIR/history/history.db (docs/formats/history.md).
-// Lists filter by its indexed columns. The attempts of a job are one compressed value,
-// because no list searches for single attempts. A write is durable when
+// Lists filter by its indexed columns. The tasks of a job are compressed values of many tasks
+// each, because no list searches for single attempts. A job's state can be read without the
+// tasks. A write is durable when
 // Put returns. Other processes may read while a master writes.
 //
 //	store.go   the database: Put, Get, the limits
 //	damage.go  what becomes of a damaged database
+//	read.go    one job, and all jobs
 //	query.go   lists
 //	import.go  the files that earlier versions kept, one for each job
 package history
@@ -22,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +59,7 @@ type Store struct {
 	limits Limits
 	report Report         // never nil
 	path   string         // of the database
+	parted bool           // the database has the table parts: always, unless it is only read
 	above  fs.FileInfo    // the directory that holds the history's, as Open found it
 	temp   string         // a directory that Close removes; "" if there is none
 	broken map[string]int // files of an earlier version that cannot be read, by directory
@@ -87,7 +91,7 @@ const (
 // schema creates the tables. An entry's id is twice its number, plus one for a chain. search
 // has the name of the job and its title, in lower case. The index by_submitted holds all
 // columns by which a list can be filtered, so a list that skips most entries reads nothing
-// else.
+// else. A large job has its tasks in parts, any other job in whole.
 const schema = `
 CREATE TABLE IF NOT EXISTS runs (
 	id INTEGER PRIMARY KEY,
@@ -100,10 +104,18 @@ CREATE INDEX IF NOT EXISTS by_ended ON runs (ended);
 CREATE TABLE IF NOT EXISTS records (
 	id INTEGER PRIMARY KEY,
 	status BLOB NOT NULL, whole BLOB NOT NULL);
-PRAGMA user_version = 1;`
+CREATE TABLE IF NOT EXISTS parts (
+	id INTEGER NOT NULL, part INTEGER NOT NULL, tasks BLOB NOT NULL,
+	PRIMARY KEY (id, part));
+PRAGMA user_version = 2;`
 
-// version is the version of the schema. A later program must be able to tell.
-const version = 1
+// version is the version of the schema. A later program must be able to tell. Version 1 had
+// no table parts: whole had the tasks of every job. The jobs that were stored then stay so.
+const version = 2
+
+// partTasks is the number of tasks in a part of a large job. A job with at most as many is
+// one value.
+const partTasks = 2000
 
 // rowBytes estimates the bytes of an entry's keys, index entries and page headers.
 const rowBytes = 400
@@ -188,6 +200,7 @@ func (s *Store) openFile() error {
 			return s.named(err)
 		}
 	}
+	s.parted = true
 	file, err := os.Lstat(s.path)
 	if err != nil {
 		return err
@@ -334,11 +347,16 @@ func parseName(name string) (key int64, err error) {
 type entry struct {
 	key           int64
 	status        *slotwisev1.JobStatus
-	packed, whole []byte // compressed: the status, and the HistoryJob
+	packed, whole []byte // compressed: the status, and the HistoryJob without the tasks in parts
+	parts         [][]byte
 }
 
 func (e *entry) bytes() int64 {
-	return rowBytes + int64(len(e.packed)+len(e.whole)) + 2*int64(len(e.search())+len(e.status.GetUser())+len(e.status.GetPool()))
+	n := rowBytes + int64(len(e.packed)+len(e.whole))
+	for _, p := range e.parts {
+		n += int64(len(p))
+	}
+	return n + 2*int64(len(e.search())+len(e.status.GetUser())+len(e.status.GetPool()))
 }
 
 // search returns the text in which lists search.
@@ -375,14 +393,34 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := proto.Marshal(h)
+	e := &entry{key: key, status: h.Job, packed: encoder().EncodeAll(status, nil)}
+	if len(h.Tasks) <= partTasks {
+		e.whole, err = encode(h)
+		return e, err
+	}
+	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Held: h.Held, Steps: h.Steps}); err != nil {
+		return nil, err
+	}
+	for tasks := range slices.Chunk(h.Tasks, partTasks) {
+		part, err := encode(&slotwisev1.HistoryJob{Tasks: tasks})
+		if err != nil {
+			return nil, err
+		}
+		e.parts = append(e.parts, part)
+	}
+	return e, nil
+}
+
+// encode compresses a message.
+func encode(h *slotwisev1.HistoryJob) ([]byte, error) {
+	b, err := proto.Marshal(h)
 	if err != nil {
 		return nil, err
 	}
-	if len(whole) > maxPart {
-		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", h.Job.Id, len(whole))
+	if len(b) > maxPart {
+		return nil, fmt.Errorf("history of %s: %d bytes are more than a record may have", h.GetJob().GetId(), len(b))
 	}
-	return &entry{key, h.Job, encoder().EncodeAll(status, nil), encoder().EncodeAll(whole, nil)}, nil
+	return encoder().EncodeAll(b, nil), nil
 }
 
 // decode decompresses a value into m.
@@ -461,6 +499,12 @@ func (s *Store) putLocked(list []*entry, verb string) error {
 		if err == nil {
 			_, err = tx.Exec("INSERT OR REPLACE INTO records (id, status, whole) VALUES (?, ?, ?)", e.key, e.packed, e.whole)
 		}
+		if err == nil {
+			_, err = tx.Exec("DELETE FROM parts WHERE id = ?", e.key)
+		}
+		for i := 0; i < len(e.parts) && err == nil; i++ {
+			_, err = tx.Exec("INSERT INTO parts (id, part, tasks) VALUES (?, ?, ?)", e.key, i, e.parts[i])
+		}
 		if err != nil {
 			return fmt.Errorf("history of %s: %w", j.GetId(), s.named(err))
 		}
@@ -533,12 +577,10 @@ func (s *Store) trimLocked() (removed int, err error) {
 	}
 	defer tx.Rollback() // no effect after Commit
 	for _, id := range gone {
-		_, err := tx.Exec("DELETE FROM runs WHERE id = ?", id)
-		if err == nil {
-			_, err = tx.Exec("DELETE FROM records WHERE id = ?", id)
-		}
-		if err != nil {
-			return 0, err
+		for _, table := range []string{"runs", "records", "parts"} {
+			if _, err := tx.Exec("DELETE FROM "+table+" WHERE id = ?", id); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if err := tx.Commit(); err != nil {
@@ -546,28 +588,4 @@ func (s *Store) trimLocked() (removed int, err error) {
 	}
 	s.write.entries, s.write.bytes = entries, bytes
 	return len(gone), nil
-}
-
-// Get returns a job with its tasks, or a chain with its steps. The error wraps
-// fs.ErrNotExist if the history does not have it.
-func (s *Store) Get(name string) (*slotwisev1.HistoryJob, error) {
-	key, err := parseName(name)
-	if err != nil {
-		return nil, err
-	}
-	s.swap.RLock()
-	defer s.swap.RUnlock()
-	var packed []byte
-	err = s.db.QueryRow("SELECT whole FROM records WHERE id = ?", key).Scan(&packed)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("%s is not in the history: %w", name, fs.ErrNotExist)
-	}
-	h := &slotwisev1.HistoryJob{}
-	if err == nil {
-		err = decode(packed, h)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("history of %s: %w", name, s.named(err))
-	}
-	return h, nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -262,5 +263,165 @@ func TestKillHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("stored", n)
+	}
+}
+
+// TestParts stores a job whose tasks need several parts, reads it in each way, and replaces
+// it by a smaller one.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	large := func(tasks int) *slotwisev1.HistoryJob {
+		h := ended(1, "ann")
+		h.Held, h.Tasks = []*slotwisev1.Explanation{{Reason: "slots", HeldMs: 7}}, nil
+		for i := range tasks {
+			h.Tasks = append(h.Tasks, &slotwisev1.TaskStatus{Id: fmt.Sprint("j1_m_", i), State: "succeeded"})
+		}
+		return h
+	}
+	for _, tasks := range []int{2*partTasks + 1, 2 * partTasks, partTasks + 1, partTasks, 0} {
+		want := large(tasks)
+		if err := s.Put(want, ended(2, "bob")); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := OpenRead(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*Store{s, reader} {
+			got, err := s.Get("j1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !proto.Equal(want, got) {
+				t.Errorf("%d tasks: got %d tasks of %v", tasks, len(got.Tasks), got.Job)
+			}
+			if got, err = s.Head("j1"); err != nil || len(got.Tasks) > 0 || got.Job.User != "ann" || len(got.Held) != 1 {
+				t.Errorf("%d tasks, head: %v, %v", tasks, got, err)
+			}
+			pieces := 0
+			for p, err := range s.Pieces("j1") {
+				if pieces++; err != nil || len(p.Tasks) > partTasks || (p.Job != nil) != (pieces == 1) {
+					t.Errorf("%d tasks, piece %d: %d tasks, %v", tasks, pieces, len(p.Tasks), err)
+				}
+			}
+			if want := map[bool]int{true: 1 + (tasks+partTasks-1)/partTasks, false: 1}[tasks > partTasks]; pieces != want {
+				t.Errorf("%d tasks: %d pieces, want %d", tasks, pieces, want)
+			}
+			var all []string
+			for h, err := range s.Each(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, fmt.Sprint(h.Job.Id, " ", len(h.Tasks)))
+			}
+			if got, want := strings.Join(all, ", "), fmt.Sprintf("j1 %d, j2 1", tasks); got != want {
+				t.Errorf("all jobs: %s, want %s", got, want)
+			}
+		}
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, read := range []func(string) (*slotwisev1.HistoryJob, error){s.Get, s.Head} {
+		if _, err := read("j9"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a job that does not exist: %v", err)
+		}
+		if _, err := read("x"); err == nil {
+			t.Error("x is the name of a job")
+		}
+	}
+	// A copy holds the parts, and its verification reads them.
+	if err := s.Put(large(2 * partTasks)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Snapshot(dir, filepath.Join(dir, "copy.db")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.Exec("UPDATE parts SET tasks = substr(tasks, 1, length(tasks) - 1) WHERE part = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Snapshot(dir, filepath.Join(dir, "copy2.db")); !errors.Is(err, errDamaged) {
+		t.Errorf("a copy with a damaged part: %v", err)
+	}
+	if _, err := s.Get("j1"); !errors.Is(err, errDamaged) {
+		t.Errorf("a damaged part: %v", err)
+	}
+	if _, err := s.Head("j1"); err != nil {
+		t.Error(err)
+	}
+	// Removing an entry removes its parts.
+	s.limits.Entries = 1
+	if err := s.Trim(); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, "parts"); n != 0 {
+		t.Errorf("%d parts remain", n)
+	}
+}
+
+func count(t *testing.T, s *Store, table string) (n int) {
+	t.Helper()
+	if err := s.db.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestFirstVersion opens a database of version 1, which has no parts: a reader reads it as it
+// is, and a writer adds the table.
+func TestFirstVersion(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{})
+	h := ended(1, "ann")
+	for i := range partTasks {
+		h.Tasks = append(h.Tasks, &slotwisev1.TaskStatus{Id: fmt.Sprint("j1_m_", i+1)})
+	}
+	whole, err := encode(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(h); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{"DROP TABLE parts", "PRAGMA user_version = 1"} {
+		if _, err := s.db.Exec(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.db.Exec("UPDATE records SET whole = ?", whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check := func(s *Store) {
+		t.Helper()
+		got, err := s.Get("j1")
+		if err != nil || !proto.Equal(h, got) {
+			t.Errorf("got %d tasks, %v", len(got.GetTasks()), err)
+		}
+		for h, err := range s.Each(t.Context()) {
+			if err != nil || len(h.Tasks) != 1+partTasks {
+				t.Errorf("%s: %d tasks, %v", h.GetJob().GetId(), len(h.GetTasks()), err)
+			}
+		}
+	}
+	reader, err := OpenRead(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(reader)
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Limits{})
+	check(s)
+	if err := s.Put(h); err != nil { // in parts now
+		t.Fatal(err)
+	}
+	check(s)
+	if n := count(t, s, "parts"); n != 2 {
+		t.Errorf("%d parts", n)
 	}
 }

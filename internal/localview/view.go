@@ -205,13 +205,13 @@ func find(t *tracker.Tracker, d protocol.Describer, name string) *job.Job {
 	return t.Jobs().Get(id - d.Offset)
 }
 
-// past reads a job that this run does not remember.
-func (v *View) past(name string) (*slotwisev1.HistoryJob, error) {
+// past reads a job that this run does not remember, with read.
+func (v *View) past(name string, read func(*history.Store, string) (*slotwisev1.HistoryJob, error)) (*slotwisev1.HistoryJob, error) {
 	unknown := connect.NewError(connect.CodeNotFound, fmt.Errorf("no job %s", name[:min(len(name), 80)]))
 	if _, err := job.ParseID(name); v.store == nil || err != nil {
 		return nil, unknown
 	}
-	h, err := v.store.Get(name)
+	h, err := read(v.store, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, unknown
 	}
@@ -229,7 +229,7 @@ func (v *View) Job(_ context.Context, name string) (*webui.Job, error) {
 	if err != nil || out != nil {
 		return out, err
 	}
-	h, err := v.past(name)
+	h, err := v.past(name, (*history.Store).Head)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (v *View) Attempts(_ context.Context, name string) ([]webui.Attempt, []*slo
 	if err != nil || known {
 		return out, nil, err
 	}
-	h, err := v.past(name)
+	h, err := v.past(name, (*history.Store).Get)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -137,8 +137,9 @@ func (c clientService) status(ctx context.Context, r *slotwisev1.JobRequest) (*s
 	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.WatchJob{Call: id, Job: name, After: r.After, Wait: wait > 0}, nil
 	})
-	resp, err = orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.JobResponse {
-		return &slotwisev1.JobResponse{Job: j.Job}
+	resp, err = orPast(r.Job, resp, err, func() (*slotwisev1.JobResponse, error) {
+		j, err := c.m.past(r.Job)
+		return &slotwisev1.JobResponse{Job: j.GetJob()}, err
 	})
 	if err != nil {
 		return nil, err
@@ -160,8 +161,16 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 		}
 		return resp, err
 	})
-	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.TasksResponse {
-		return pastTasks(r, c.m.shownPast(who, j).Tasks)
+	return orPast(r.Job, resp, err, func() (*slotwisev1.TasksResponse, error) {
+		j, err := c.m.past(r.Job)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.m.pastTasks(r)
+		if err == nil && !c.m.mayReadLogs(who, j.Job.GetUser(), j.Job.GetPool()) {
+			hideLogText(resp.ProtoReflect())
+		}
+		return resp, err
 	})
 }
 
@@ -184,8 +193,12 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 		resp.Slow = tasks.Findings()
 		c.m.explainForecast(ctx, name, resp)
 	}
-	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
-		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held, Slow: protocol.SlowPast(c.m.shownPast(who, j))}
+	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+		j, err := c.m.pastWhole(r.Job)
+		if err != nil {
+			return nil, err
+		}
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held, Slow: protocol.SlowPast(c.m.shownPast(who, j))}, nil
 	})
 }
 
@@ -200,8 +213,9 @@ func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest
 		return nil, badName(err)
 	}
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
-	return orPast(c.m, r.Job, resp, err, func(j *slotwisev1.HistoryJob) *slotwisev1.ExplainResponse {
-		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held}
+	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+		j, err := c.m.past(r.Job)
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.GetHeld()}, err
 	})
 }
 

@@ -129,7 +129,7 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []webui.A
 
 // pastAttempts returns the attempts of a job of the history.
 func (s consoleSource) pastAttempts(name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
-	past, err := s.m.past(name)
+	past, err := s.m.pastWhole(name)
 	if err != nil {
 		return nil, nil, err
 	}

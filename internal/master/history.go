@@ -38,10 +38,12 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		if err != nil {
 			return nil, err
 		}
-		j = c.m.shownPast(identity(ctx), j)
-		tasks := pastTasks(&slotwisev1.TasksRequest{}, j.Tasks)
+		tasks, err := c.m.pastTasks(&slotwisev1.TasksRequest{Job: r.Job})
+		if err != nil {
+			return nil, err
+		}
 		j.Tasks = tasks.Tasks
-		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{j}, Next: tasks.Next}, nil
+		return &slotwisev1.HistoryResponse{Jobs: []*slotwisev1.HistoryJob{c.m.shownPast(identity(ctx), j)}, Next: tasks.Next}, nil
 	}
 	q := history.Query{Text: r.Text, User: r.User, Pool: r.Pool, State: r.State, From: r.SubmittedFromMs, To: r.SubmittedToMs, Since: r.EndedFromMs,
 		Before: r.Before, Limit: pastLimit(r.Limit)}
@@ -197,53 +199,70 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 	return resp
 }
 
-// pastTasks returns the page of a job's tasks that a request asks for.
-func pastTasks(r *slotwisev1.TasksRequest, tasks []*slotwisev1.TaskStatus) *slotwisev1.TasksResponse {
+// pastTasks returns the page of a job's tasks that a request asks for, from the history. It
+// decodes the tasks up to the end of the page.
+func (m *Master) pastTasks(r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
 	resp := &slotwisev1.TasksResponse{}
 	page, began := protocol.Page{}, r.After == ""
-	for _, t := range tasks {
-		id, err := job.ParseTask(t.Id)
-		wanted := began && err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) &&
-			(r.State == "" || r.State == t.State)
-		began = began || t.Id == r.After
-		if !wanted {
-			continue
+	for j, err := range m.history.Pieces(r.Job) {
+		if err != nil {
+			return nil, pastError(r.Job, err)
 		}
-		if !page.Add(proto.Size(t)) {
-			resp.Next = resp.Tasks[len(resp.Tasks)-1].Id
-			break
+		for _, t := range j.Tasks {
+			id, err := job.ParseTask(t.Id)
+			wanted := began && err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) &&
+				(r.State == "" || r.State == t.State)
+			began = began || t.Id == r.After
+			if !wanted {
+				continue
+			}
+			if !page.Add(proto.Size(t)) {
+				resp.Next = resp.Tasks[len(resp.Tasks)-1].Id
+				return resp, nil
+			}
+			resp.Tasks = append(resp.Tasks, t)
 		}
-		resp.Tasks = append(resp.Tasks, t)
 	}
-	return resp
+	return resp, nil
 }
 
-// past reads a job or a chain from the history.
+// past reads a job without its tasks, or a chain, from the history.
 func (m *Master) past(name string) (*slotwisev1.HistoryJob, error) {
+	j, err := m.history.Head(name)
+	return j, pastError(name, err)
+}
+
+// pastWhole reads a job with its tasks from the history.
+func (m *Master) pastWhole(name string) (*slotwisev1.HistoryJob, error) {
 	j, err := m.history.Get(name)
+	return j, pastError(name, err)
+}
+
+// pastError returns the answer for an error of the history, nil for nil.
+func pastError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && protocol.IsChain(name):
-		return nil, fault(connect.CodeNotFound, "no chain %s", name)
+		return fault(connect.CodeNotFound, "no chain %s", name)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fault(connect.CodeNotFound, "no job %s", name)
+		return fault(connect.CodeNotFound, "no job %s", name)
 	case err != nil:
-		return nil, rpcError(err)
+		return rpcError(err)
 	}
-	return j, nil
+	return nil
 }
 
 // orPast returns v and err, or if err says that the job is not in memory, the answer
-// that past makes of the job's entry in the history.
-func orPast[T any](m *Master, name string, v T, err error, past func(*slotwisev1.HistoryJob) T) (T, error) {
+// that past makes of the history.
+func orPast[T any](name string, v T, err error, past func() (T, error)) (T, error) {
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return v, err
 	}
 	if _, bad := job.ParseID(name); bad != nil {
 		return v, err
 	}
-	j, err := m.past(name)
+	old, err := past()
 	if err != nil {
 		return v, err
 	}
-	return past(j), nil
+	return old, nil
 }

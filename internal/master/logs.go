@@ -216,10 +216,15 @@ func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (string, error) 
 	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
 		return "", err
 	}
-	for _, t := range j.Tasks {
-		for _, a := range t.Attempts {
-			if a.Id == id.String() {
-				return a.Node, nil
+	for piece, err := range m.history.Pieces(id.Job.String()) {
+		if err != nil {
+			return "", pastError(id.Job.String(), err)
+		}
+		for _, t := range piece.Tasks {
+			for _, a := range t.Attempts {
+				if a.Id == id.String() {
+					return a.Node, nil
+				}
 			}
 		}
 	}

@@ -36,9 +36,9 @@ func OpenArchive(dir string) (*Archive, error) {
 // Close closes the history.
 func (a *Archive) Close() error { return a.store.Close() }
 
-// past reads a job with its tasks.
-func (a *Archive) past(id string) (*slotwisev1.HistoryJob, error) {
-	h, err := a.store.Get(id)
+// past reads a job with read.
+func (a *Archive) past(id string, read func(string) (*slotwisev1.HistoryJob, error)) (*slotwisev1.HistoryJob, error) {
+	h, err := read(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("the history has no job %s", cut(id, 80)))
 	}
@@ -56,7 +56,7 @@ func (a *Archive) Jobs(ctx context.Context, q Query) (Jobs, error) { return a.Hi
 
 // Job implements Source.
 func (a *Archive) Job(_ context.Context, id string) (*Job, error) {
-	h, err := a.past(id)
+	h, err := a.past(id, a.store.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (a *Archive) Job(_ context.Context, id string) (*Job, error) {
 
 // Attempts implements Source.
 func (a *Archive) Attempts(_ context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error) {
-	h, err := a.past(id)
+	h, err := a.past(id, a.store.Get)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,13 +104,12 @@ func ListPast(ctx context.Context, store *history.Store, q Query) (out Jobs, err
 			return out, nil
 		}
 	}
-	list, err := store.List(ctx, x)
+	list, total, err := store.Page(ctx, x)
 	for _, h := range list {
 		out.List = append(out.List, h.Job)
 	}
-	total, failed := store.Count(ctx, x)
 	out.Total = total
-	return out, errors.Join(err, failed)
+	return out, err
 }
 
 // Log implements Source.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,8 @@ import (
 // cost the source as much as one. A copy is used for costFactor times as long as it took to
 // make, so a source spends at most a small share of its time on copies.
 type attemptCache struct {
-	mu struct {
+	copying atomic.Int32 // copies that are being made, at most maxCopies
+	mu      struct {
 		sync.Mutex
 		list []*cacheEntry // the last used one is the last
 	}
@@ -20,42 +22,117 @@ type attemptCache struct {
 // Bounds of the cache.
 const (
 	cachedJobs  = 8
+	maxCopies   = 8
 	costFactor  = 30
 	leastAge    = 500 * time.Millisecond
+	mostStale   = time.Minute // for which an old copy serves while a new one is made
 	copyTimeout = 30 * time.Second
 )
 
-// cacheEntry is a job's attempts. mu is held while they are copied.
+// cacheEntry is a job's attempts.
 type cacheEntry struct {
 	id string
 	mu struct {
 		sync.Mutex
 		value *attempts
 		until time.Time
+		next  *copied // nil if no copy is being made
 	}
 }
 
-// get returns the attempts of a job, at most a few seconds old.
-func (c *attemptCache) get(ctx context.Context, source Source, id string, ended bool) (*attempts, error) {
-	e := c.entry(id)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if v := e.mu.value; v != nil && (time.Now().Before(e.mu.until) || ended && v.counts["running"] == 0 && time.Now().Before(e.mu.until.Add(time.Minute))) {
+// copied is the result of a copy. The other fields are set before done is closed.
+type copied struct {
+	done  chan struct{}
+	value *attempts
+	err   error
+}
+
+// fresh returns the value if it is new enough, and the copy that is being made.
+func (e *cacheEntry) fresh(ended bool) (*attempts, *copied) {
+	v := e.mu.value
+	if v != nil && (time.Now().Before(e.mu.until) || ended && v.counts["running"] == 0 && time.Now().Before(e.mu.until.Add(time.Minute))) {
 		return v, nil
 	}
-	// Other viewers wait for this copy, so a viewer who leaves must not end it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
+	return nil, e.mu.next
+}
+
+// get returns the attempts of a job, at most a few seconds old. It waits for them at
+// most for patience, and then returns an older copy, or nil without one. The copying
+// continues for later calls.
+func (c *attemptCache) get(ctx context.Context, source Source, id string, ended bool, patience time.Duration) (*attempts, error) {
+	e := c.entry(id)
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	next, v := c.begin(ctx, source, e, ended, over.C)
+	if next == nil {
+		return v, nil
+	}
+	select {
+	case <-next.done:
+		return next.value, next.err
+	case <-over.C:
+		return e.stale(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// stale returns the latest copy unless it is too old to be shown.
+func (e *cacheEntry) stale() *attempts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Now().After(e.mu.until.Add(mostStale)) {
+		return nil
+	}
+	return e.mu.value
+}
+
+// begin returns the copy that is being made, and begins one if necessary. It returns a value
+// instead if that is new enough, or if over fires before another copy may begin.
+func (c *attemptCache) begin(ctx context.Context, source Source, e *cacheEntry, ended bool, over <-chan time.Time) (*copied, *attempts) {
+	for {
+		e.mu.Lock()
+		v, next := e.fresh(ended)
+		if v == nil && next == nil && c.copying.Add(1) <= maxCopies {
+			next = &copied{done: make(chan struct{})}
+			e.mu.next = next
+			// Other viewers wait for this copy, so a viewer who leaves must not end it.
+			go c.copy(context.WithoutCancel(ctx), source, e, next)
+		} else if v == nil && next == nil {
+			c.copying.Add(-1)
+		}
+		e.mu.Unlock()
+		if v != nil || next != nil {
+			return next, v
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-over:
+			return nil, e.stale()
+		case <-ctx.Done():
+			return nil, e.stale()
+		}
+	}
+}
+
+// copy copies the attempts from the source.
+func (c *attemptCache) copy(ctx context.Context, source Source, e *cacheEntry, next *copied) {
+	defer c.copying.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	start := time.Now()
-	list, findings, err := source.Attempts(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	list, findings, err := source.Attempts(ctx, e.id)
 	now := time.Now()
-	e.mu.value = analyse(list, now.UnixMilli())
-	e.mu.value.findings = findings
-	e.mu.until = now.Add(max(leastAge, costFactor*time.Since(start)))
-	return e.mu.value, nil
+	if next.err = err; err == nil {
+		next.value = analyse(list, now.UnixMilli())
+		next.value.findings = findings
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.next = nil; err == nil {
+		e.mu.value, e.mu.until = next.value, now.Add(max(leastAge, costFactor*time.Since(start)))
+	}
+	close(next.done)
 }
 
 // entry returns the entry of a job and removes the one that was not used for the longest

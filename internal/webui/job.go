@@ -147,9 +147,14 @@ func whySection(j *Job) *section {
 
 // addAttempts adds the sections that are made from a job's attempts.
 func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
-	x, err := s.cache.get(r.Context(), s.source, j.Status.Id, j.Status.EndedMs > 0)
+	x, err := s.attemptsOf(r, j.Status, patience(r, j.Status))
 	if err != nil {
 		return err
+	}
+	if x == nil {
+		p.Live, p.Soon = true, true
+		p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{beingRead}})
+		return nil
 	}
 	figure, note := x.timeline(r.URL, time.Local)
 	if figure == nil {
@@ -163,6 +168,34 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
 	p.add(&section{ID: "attempts", Title: "Attempts", Table: t,
 		Links: []link{{Text: fmt.Sprintf("All %s, to search and filter", console.Plural(len(x.list), "attempt")), Href: jobPath(j.Status.Id) + "/attempts"}}})
 	return nil
+}
+
+// A page waits for the attempts of a large job only briefly, so that its first view is fast.
+const (
+	largeJob = 5000 // tasks
+	briefly  = 60 * time.Millisecond
+)
+
+// beingRead is shown until the attempts of a large job have been read.
+const beingRead = "The attempts of this large job are being read. The page shows them in a moment."
+
+// patience is the time for which a page waits for the attempts of a job. A client that asks
+// for data instead of a page waits as long as it takes.
+func patience(r *http.Request, st *slotwisev1.JobStatus) time.Duration {
+	if st.Maps.GetTotal()+st.Reduces.GetTotal() > largeJob && r.URL.Query().Get("format") == "" {
+		return briefly
+	}
+	return copyTimeout
+}
+
+// attemptsOf returns the attempts of a job, or nil if they are still being read after a time
+// below copyTimeout.
+func (s *Server) attemptsOf(r *http.Request, st *slotwisev1.JobStatus, patience time.Duration) (*attempts, error) {
+	x, err := s.cache.get(r.Context(), s.source, st.Id, st.EndedMs > 0, patience)
+	if err == nil && x == nil && patience == copyTimeout {
+		err = connect.NewError(connect.CodeUnavailable, fmt.Errorf("the attempts of %s cannot be read now: try again", st.Id))
+	}
+	return x, err
 }
 
 // slowSection says in words what made the job slow.
@@ -302,19 +335,25 @@ func (s *Server) attemptList(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.cache.get(r.Context(), s.source, j.Status.Id, j.Status.EndedMs > 0)
+	x, err := s.attemptsOf(r, j.Status, patience(r, j.Status))
 	if err != nil {
 		return nil, err
 	}
+	p := &page{Title: "Attempts of " + j.Status.Id, Live: j.Status.EndedMs == 0,
+		Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}, {Text: j.Status.Id + " " + jobName(j.Status), Href: jobPath(j.Status.Id)}}}
+	if x == nil {
+		p.Live, p.Soon = true, true
+		p.add(&section{ID: "attempts", Title: "Attempts", Notes: []string{beingRead}})
+		return p, nil
+	}
 	v := r.URL.Query()
 	states := append([]string{""}, slices.Sorted(maps.Keys(x.counts))...)
-	return &page{Title: "Attempts of " + j.Status.Id, Live: j.Status.EndedMs == 0,
-		Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}, {Text: j.Status.Id + " " + jobName(j.Status), Href: jobPath(j.Status.Id)}},
-		Sections: []*section{
-			{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Attempt", Value: v.Get("q"), Type: "search"}, {Name: "kind", Label: "Kind", Value: v.Get("kind"), Options: []string{"", "map", "reduce"}},
-				{Name: "state", Label: "State", Value: v.Get("state"), Options: states}, {Name: "node", Label: "Node", Value: v.Get("node")}, {Name: "sort", Label: "Order", Value: cmp.Or(v.Get("sort"), "task"), Options: []string{"task", "time", "started"}}}}},
-			{ID: "attempts", Title: "Attempts", Table: x.table(r.URL, j.MayChange, 0)},
-		}}, nil
+	p.Sections = []*section{
+		{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Attempt", Value: v.Get("q"), Type: "search"}, {Name: "kind", Label: "Kind", Value: v.Get("kind"), Options: []string{"", "map", "reduce"}},
+			{Name: "state", Label: "State", Value: v.Get("state"), Options: states}, {Name: "node", Label: "Node", Value: v.Get("node")}, {Name: "sort", Label: "Order", Value: cmp.Or(v.Get("sort"), "task"), Options: []string{"task", "time", "started"}}}}},
+		{ID: "attempts", Title: "Attempts", Table: x.table(r.URL, j.MayChange, 0)},
+	}
+	return p, nil
 }
 
 // logShown is the length of the end of a log that a page shows, in bytes.

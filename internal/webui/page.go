@@ -23,6 +23,7 @@ type page struct {
 	Asset    string // prefix of the paths of assets
 	Sections []*section
 	Live     bool // the page changes by itself
+	Soon     bool // the page lacks a part that it will have in a moment
 	Message  string
 }
 

@@ -76,7 +76,7 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 		if jobs[i], err = s.source.Job(r.Context(), id); err != nil {
 			return nil, err
 		}
-		if tried[i], err = s.cache.get(r.Context(), s.source, jobs[i].Status.Id, jobs[i].Status.EndedMs > 0); err != nil {
+		if tried[i], err = s.attemptsOf(r, jobs[i].Status, copyTimeout); err != nil {
 			return nil, err
 		}
 	}

@@ -23,12 +23,14 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Results is the source of a console for a directory that slotwise sim --out has written. A
-// job of the workload is a job of its own in each run, so that two policies' runs of it can
-// be compared. Results changes nothing.
+// Results is the source of a console for a directory that slotwise sim --out or slotwise study
+// has written. A job of the workload of sim is a job of its own in each run, so that two
+// policies' runs of it can be compared. The results of a study have no jobs (grid.go). Results
+// changes nothing.
 type Results struct {
 	dir     string
 	study   simStudy
+	grid    *grid    // of a study; nil for the results of sim
 	runs    []string // policy and seed, as in the names of files
 	jobs    []*resultJob
 	byID    map[string]*resultJob
@@ -72,8 +74,12 @@ var _ Source = (*Results)(nil)
 // resultsBegin is the moment that the pages show for a simulation's start.
 var resultsBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
 
-// OpenResults reads the comparison and the table of jobs in a directory.
+// OpenResults reads the comparison and the table of jobs in the directory of sim --out, or the
+// results of a study.
 func OpenResults(dir string) (*Results, error) {
+	if _, err := os.Stat(filepath.Join(dir, gridFile)); err == nil {
+		return openGrid(dir)
+	}
 	s := &Results{dir: dir, byID: map[string]*resultJob{}}
 	file, err := os.Open(filepath.Join(dir, "report.json"))
 	if err != nil {
@@ -86,13 +92,18 @@ func OpenResults(dir string) (*Results, error) {
 	if err := readCSV(filepath.Join(dir, "jobs.csv"), s.addJob); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	return s, s.findFigures()
+}
+
+// findFigures lists the plots in the directory.
+func (s *Results) findFigures() error {
+	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
 		if e.Type().IsRegular() && filepath.Ext(e.Name()) == ".svg" {
 			s.figures = append(s.figures, e.Name())
 		}
 	}
-	return s, err
+	return err
 }
 
 // record is a row of a CSV file by the names of its columns.
@@ -283,6 +294,10 @@ func (s *Results) History(_ context.Context, q Query) (out Jobs, err error) {
 			out.List = append(out.List, x)
 		}
 	}
+	if s.grid != nil {
+		out.Note = "A study keeps the measures of its runs and no jobs. slotwise sim --out keeps the jobs of a few runs."
+		return out, nil
+	}
 	out.Note = "Search for a run, such as " + s.example() + ", for its jobs. A simulation begins on 2000-01-01 at 00:00:00."
 	return out, nil
 }
@@ -303,7 +318,10 @@ var mainMeasures = []column{{Key: "makespan", Name: "Makespan (s)"}, {Key: "resp
 	{Key: "waiting.mean", Name: "Mean waiting (s)"}, {Key: "slowdown.mean", Name: "Mean slowdown"}, {Key: "slowdown.p95", Name: "95 % of slowdowns"}}
 
 // comparison is the first page: the policies' measures, the runs and the figures.
-func (s *Results) comparison(*http.Request) (*page, error) {
+func (s *Results) comparison(r *http.Request) (*page, error) {
+	if s.grid != nil {
+		return s.studyPage(r)
+	}
 	main := &table{ID: "comparison", Caption: "Means over the runs, ± half of the 95 % confidence interval", Columns: []column{{Key: "policy", Name: "Policy"}, {Key: "runs", Name: "Runs", Number: true}}}
 	for _, c := range mainMeasures {
 		main.Columns = append(main.Columns, column{Key: c.Key, Name: c.Name, Number: true})
@@ -343,11 +361,23 @@ func (s *Results) comparison(*http.Request) (*page, error) {
 		}
 	}
 	p := &page{Title: "Results of simulations", Sections: []*section{facts, {ID: "comparison", Title: "Policies", Table: main}, {ID: "measures", Title: "All measures", Table: all}, runs}}
+	s.addFigures(p)
+	return p, nil
+}
+
+// maxFigures bounds the figures of a page.
+const maxFigures = 60
+
+// addFigures adds the plots to a page.
+func (s *Results) addFigures(p *page) {
 	for i, name := range s.figures {
+		if i == maxFigures {
+			p.add(&section{ID: "figures", Notes: []string{fmt.Sprintf("The first %d of %d figures. The others are in %s.", maxFigures, len(s.figures), s.dir)}})
+			break
+		}
 		title := strings.TrimSuffix(name, ".svg")
 		p.add(&section{ID: "figure" + strconv.Itoa(i), Title: capitalized(title), Image: &image{Src: "/ui/figures/" + url.PathEscape(name), Alt: "the figure " + title}})
 	}
-	return p, nil
 }
 
 // figure serves a figure.

@@ -73,6 +73,7 @@ type Server struct {
 	version string
 	past    bool // there is no cluster, only its history or results of simulations
 	results bool
+	noJobs  bool // the source has the results of a study
 	samples samples
 	// insights records the inner state of the installed policy.
 	insights insights
@@ -94,7 +95,7 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	case *Archive:
 		s.past, start = true, s.history
 	case *Results:
-		s.past, s.results, start = true, true, x.comparison
+		s.past, s.results, s.noJobs, start = true, true, x.grid != nil, x.comparison
 		s.mux.HandleFunc("GET /ui/figures/{name}", x.figure)
 	}
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
@@ -235,6 +236,8 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	if who.Role != "" {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
 			switch {
+			case s.noJobs && l.Text != "Overview":
+				continue
 			case s.results && l.Text == "Overview":
 				l.Text = "Comparison"
 			case s.results && l.Text == "History":

@@ -18,6 +18,7 @@
 //	nodeload.go  load of nodes over time
 //	archive.go   a history whose master does not run
 //	results.go   results of simulations
+//	grid.go      results of a study
 //	cache.go     copies of the attempts of large jobs
 //	chart.go     charts as SVG
 //	timeline.go  attempts in lanes

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // manyAttempts returns attempts that fill some nodes of ten slots.
@@ -41,7 +43,7 @@ func TestLargeJob(t *testing.T) {
 	}
 	f.attempts = manyAttempts(20_000, 10)
 	s = newConsole(t, f)
-	x, err := s.cache.get(t.Context(), f, "j1", false)
+	x, err := s.cache.get(t.Context(), f, "j1", false, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,11 +135,52 @@ func TestCacheBounds(t *testing.T) {
 	f := newFake(1, "x")
 	var c attemptCache
 	for i := range 3 * cachedJobs {
-		if _, err := c.get(context.Background(), f, fmt.Sprint("j", i), true); err != nil {
+		if _, err := c.get(context.Background(), f, fmt.Sprint("j", i), true, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(c.mu.list) != cachedJobs || f.copies != 3*cachedJobs {
 		t.Errorf("%d entries, %d copies", len(c.mu.list), f.copies)
+	}
+}
+
+// slowSource is a source whose attempts can be read once the test allows it.
+type slowSource struct {
+	*fake
+	allowed chan struct{}
+}
+
+func (s slowSource) Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error) {
+	<-s.allowed
+	return s.fake.Attempts(ctx, id)
+}
+
+// TestSlowAttempts opens the pages of an ended job whose attempts take long to read. The pages
+// show the rest at once, and the attempts later. Data is complete.
+func TestSlowAttempts(t *testing.T) {
+	f := slowSource{newFake(1, "x"), make(chan struct{})}
+	f.jobs[0].Maps.Total, f.jobs[0].EndedMs = largeJob, 90_000
+	s := newConsole(t, f.fake)
+	s.source = f
+	for _, path := range []string{"/ui/jobs/j1", "/ui/jobs/j1/attempts"} {
+		body := ask(s, http.MethodGet, path, "ann").Body.String()
+		for _, want := range []string{beingRead, "data-live", `http-equiv="refresh"`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %s is missing in %s", path, want, body)
+			}
+		}
+	}
+	data := make(chan string)
+	go func() { data <- ask(s, http.MethodGet, "/ui/jobs/j1/attempts?format=csv", "ann").Body.String() }()
+	close(f.allowed)
+	if got := <-data; strings.Count(got, "\n") != 21 {
+		t.Errorf("the attempts as CSV: %s", got)
+	}
+	body := ask(s, http.MethodGet, "/ui/jobs/j1", "ann").Body.String()
+	if strings.Contains(body, beingRead) || strings.Contains(body, "refresh") || strings.Contains(body, "data-live") || !strings.Contains(body, "Attempts over time") {
+		t.Errorf("with the attempts: %s", body)
+	}
+	if f.copies != 1 {
+		t.Errorf("%d copies", f.copies)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/proctree"
 )
 
@@ -283,6 +284,32 @@ func TestFollowLog(t *testing.T) {
 		t.Errorf("got %q", rest.String())
 	}
 	wait()
+}
+
+// TestLogsOfLostWorker reads logs after their worker was killed.
+func TestLogsOfLostWorker(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	w := c.worker("w1")
+	c.must("--mapper", "echo on standard error >&2; cat", "--input", c.write("in.txt", "a\n"), "--output", "out")
+	if got := c.asks("logs", "j1_m_0_0"); !strings.Contains(got, "on standard error\n") || strings.Contains(got, "kept") {
+		t.Errorf("the worker's log: %q", got)
+	}
+	eventually(t, "the history has the log", func() bool {
+		h, err := history.OpenRead(filepath.Join(c.dir, "m"))
+		if err != nil {
+			return false
+		}
+		defer h.Close()
+		_, err = h.Log("j1_m_0_0")
+		return err == nil
+	})
+	w.cmd.Process.Kill()
+	<-w.gone
+	out, err := c.command("logs", "j1_m_0_0", "--master", c.url).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "on standard error\n") || !strings.Contains(string(out), "the master has kept all of its log\n") {
+		t.Errorf("after the worker's end: %v: %s", err, out)
+	}
 }
 
 // TestChain runs apps that are chains of jobs, and checks that no temporary

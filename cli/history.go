@@ -20,8 +20,9 @@ func newLogs() *cobra.Command {
 		Use:   "logs ATTEMPT|CHAIN",
 		Short: "Print the output of an attempt or of a chain's driver",
 		Long: `Prints the standard output and standard error of an attempt, from its worker's
-disk. slotwise tasks lists attempts. With CHAIN it prints those of the chain's current
-or last driver.`,
+disk. If the worker is gone, it prints what the master has kept, the last 64 KiB at
+most, and says so on standard error. slotwise tasks lists attempts. With CHAIN it prints
+the output of the chain's current or last driver.`,
 		Example: `  slotwise logs j12_m_3_0
   slotwise logs chain-12
   slotwise logs j12_r_0_1 --follow`,
@@ -44,6 +45,9 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 	}
 	defer stream.Close()
 	for stream.Receive() {
+		if note := stream.Msg().Note; note != "" {
+			fmt.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
+		}
 		if _, err := u.out().Write(stream.Msg().Data); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ type masterFlags struct {
 	storageRoots             []string
 	maxFile, maxFiles        console.Size
 	snapshotSize             console.Size
-	historySize              console.Size
+	historySize, historyLogs console.Size
 	historyAge               time.Duration
 	autoscale, deployment    string
 	yarnService              string
@@ -52,7 +52,7 @@ type masterFlags struct {
 
 // newMaster returns the command that runs a master.
 func newMaster(setup *setup) *cobra.Command {
-	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20, historySize: history.DefaultBytes}
+	f := &masterFlags{policyFlags: policyFlags{setup: setup}, maxFile: 1 << 30, maxFiles: 20 << 30, snapshotSize: 64 << 20, historySize: history.DefaultBytes, historyLogs: history.DefaultLogs}
 	c := &cobra.Command{
 		Use:   "master --dir DIR",
 		Short: "Run the master of a cluster",
@@ -86,6 +86,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.Var(&f.snapshotSize, "snapshot-size", "least size of the journal's log that a snapshot replaces")
 	s.Var(&f.historySize, "history-size", "space for the history; the jobs that ended first are removed beyond it")
 	s.DurationVar(&f.historyAge, "history-age", 0, "`time` after which an ended job is removed from the history, such as 2160h (default: none)")
+	s.Var(&f.historyLogs, "history-logs", "space for the ends of attempts' logs, which are shown when their worker is gone; 0 keeps none")
 	s.StringVar(&f.autoscale, "autoscale", "", "scale the workers of --worker-deployment or --yarn-service with the work: `settings` such as min=1,max=20,start-up=30s,cool-down=1m,hold=10m")
 	s.StringVar(&f.deployment, "worker-deployment", "", "`name` of the Deployment of the workers, in the Kubernetes namespace in which the master runs")
 	s.StringVar(&f.yarnService, "yarn-service", "", "`name` of the YARN service of the workers, whose racks are YARN's unless --topology is given; see slotwise yarn up")
@@ -247,6 +248,8 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, misuse("--snapshot-size %v: must be between 1KiB and 1TiB", f.snapshotSize)
 	case f.historySize < 1<<20 || f.historySize > 1<<40:
 		return none, misuse("--history-size %v: must be between 1MiB and 1TiB", f.historySize)
+	case f.historyLogs < 0 || f.historyLogs > 1<<40:
+		return none, misuse("--history-logs %v: must be from 0 to 1TiB", f.historyLogs)
 	case f.historyAge < 0:
 		return none, misuse("--history-age %v: must not be negative", f.historyAge)
 	}
@@ -274,7 +277,10 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		},
 		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 		SnapshotBytes: int64(f.snapshotSize),
-		History:       history.Limits{Bytes: int64(f.historySize), Age: f.historyAge},
+		History:       history.Limits{Bytes: int64(f.historySize), Age: f.historyAge, Logs: int64(f.historyLogs)},
+	}
+	if f.historyLogs == 0 {
+		cfg.History.Logs = -1
 	}
 	if _, err := roots.New(cfg.Schemes, f.storageRoots, nil); err != nil {
 		return none, misuse("--storage-root: %w", err)

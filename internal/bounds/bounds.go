@@ -37,6 +37,8 @@ const (
 	JobTasks   = 200_000  // maps and reduces
 	JobErrors  = 4 << 20  // bytes of attempts' errors kept in full; then each is cut to Short
 	TimeoutMs  = 3.2e10   // of a task: about a year
+	KeptLog    = 64 << 10 // bytes of one attempt's log that the master keeps
+	JobLogs    = 16 << 20 // compressed bytes of the kept logs of one job; logs of failed attempts may use twice as many
 )
 
 // Bounds of the cluster.
@@ -107,6 +109,8 @@ var Table = []Row{
 	{"the names of all user counters of an attempt or a job", counters.MaxNames, true, "further ones are added up in `" + counters.OtherUser + "`"},
 	{"an attempt's error, a reason, the end of a log in a report", Text, true, "the text is cut, with `…` at its end"},
 	{"errors of all attempts of a job", JobErrors, true, "further errors are cut to 512 bytes"},
+	{"the log of an attempt that the master keeps when the attempt has ended", KeptLog, true, "the end is kept"},
+	{"such logs of a job, compressed", JobLogs, true, "logs of failed attempts only are kept, up to twice as many bytes"},
 	{"a message to the master", Message, true, "the message is refused; a worker then sends less at a time, a report that is too large alone fails its attempt"},
 	{"reports of ended attempts in a heartbeat", Batch, true, "the others follow in the next heartbeats"},
 	{"failed fetches in a heartbeat", Complaints, false, "the others follow in the next heartbeats"},

@@ -196,7 +196,7 @@ func fillTemp(temp, dir string, copyDB bool) (*Store, error) {
 			return nil, err
 		}
 	}
-	s, err := Open(temp, Limits{Entries: 1 << 40, Bytes: 1 << 60}, nil)
+	s, err := Open(temp, Limits{Entries: 1 << 40, Bytes: 1 << 60, Logs: 1 << 60}, nil)
 	if err != nil {
 		return nil, err
 	}

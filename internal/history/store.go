@@ -8,6 +8,7 @@
 // Put returns. Other processes may read while a master writes.
 //
 //	store.go   the database: Put, Get, the limits
+//	logs.go    the ends of attempts' logs
 //	damage.go  what becomes of a damaged database
 //	read.go    one job, and all jobs
 //	query.go   lists
@@ -46,12 +47,14 @@ type Limits struct {
 	Entries int           // jobs and chains; 0 means DefaultEntries
 	Bytes   int64         // of all entries together, compressed; 0 means DefaultBytes
 	Age     time.Duration // since the end of the job; 0 means no limit
+	Logs    int64         // bytes of the logs of attempts, compressed; 0 means DefaultLogs, negative means none
 }
 
 // Defaults of Limits.
 const (
 	DefaultEntries = 250_000
 	DefaultBytes   = 4 << 30
+	DefaultLogs    = 1 << 30
 )
 
 // Store is an open history. Several goroutines may use it at the same time.
@@ -74,6 +77,7 @@ type Store struct {
 		sync.Mutex
 		entries int
 		bytes   int64
+		logs    int64       // bytes of the logs
 		file    fs.FileInfo // of the open database; nil if it must be opened again
 	}
 }
@@ -128,6 +132,7 @@ const rowBytes = 400
 func Open(dir string, limits Limits, report Report) (*Store, error) {
 	limits.Entries = cmp.Or(limits.Entries, DefaultEntries)
 	limits.Bytes = cmp.Or(limits.Bytes, DefaultBytes)
+	limits.Logs = max(0, cmp.Or(limits.Logs, DefaultLogs))
 	inside := filepath.Join(dir, subdir)
 	if err := durable.MkdirAll(durable.OS(), inside, 0o700); err != nil {
 		return nil, err
@@ -201,6 +206,12 @@ func (s *Store) openFile() error {
 		}
 	}
 	s.parted = true
+	if _, err := s.db.Exec(logsSchema); err != nil {
+		return s.named(err)
+	}
+	if err := s.db.QueryRow("SELECT coalesce(sum(bytes), 0) FROM logs").Scan(&s.write.logs); err != nil {
+		return s.named(err)
+	}
 	file, err := os.Lstat(s.path)
 	if err != nil {
 		return err
@@ -534,7 +545,7 @@ func (s *Store) trimAllLocked() error {
 			return s.named(err)
 		}
 		if removed < trimBatch {
-			return nil
+			return s.trimLogsLocked()
 		}
 	}
 }

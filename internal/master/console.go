@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -188,10 +189,16 @@ func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, 
 	return out, nil
 }
 
-// Log implements webui.Source.
+// Log implements webui.Source. A log that does not come from the worker begins with a line
+// that says so.
 func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
-	return s.m.streamLog(ctx, attempt, follow, func(b []byte) error {
-		_, err := w.Write(b)
+	return s.m.streamLog(ctx, attempt, follow, func(c *slotwisev1.LogChunk) error {
+		if c.Note != "" {
+			if _, err := fmt.Fprintf(w, "[%s]\n", c.Note); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(c.Data)
 		return err
 	})
 }

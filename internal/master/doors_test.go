@@ -52,6 +52,7 @@ var doors = map[string]door{
 	"WorkerService/Heartbeat":    {"", "POST", `{"session":"SESSION"}`, workers},
 	"WorkerService/AskCommit":    {"", "POST", `{"session":"SESSION","attempt":"j1_m_0_0"}`, workers},
 	"WorkerService/JobForWorker": {"", "POST", `{"session":"SESSION","job":"j1"}`, workers},
+	"WorkerService/KeepLogs":     {"", "POST", `{"session":"SESSION","logs":[{"attempt":"j1_m_0_0"}]}`, workers},
 	"WorkerService/MapOutputs":   {"", "POST", `{"session":"SESSION","job":"j1"}`, workers},
 
 	"ClientService/Cluster":     {"", "POST", `{}`, users + " driver"},

@@ -138,6 +138,14 @@ func (m *Master) historyUnread(err error) {
 	}
 }
 
+// historyUnwritten logs that logs of attempts cannot be kept. Each worker tries again, so the
+// lines are limited.
+func (m *Master) historyUnwritten(err error) {
+	if skipped, ok := m.unwritten.Allow(time.Now()); ok {
+		m.log.Error("the logs of attempts cannot be written to the history: workers try again", "error", err, "lines_left_out", skipped)
+	}
+}
+
 // historyDamaged is the history's history.Report.
 func (m *Master) historyDamaged(aside string, damage error) {
 	m.log.Error("the history was damaged and begins anew; the damaged database is kept", "as", aside, "error", damage)

@@ -34,14 +34,14 @@ const (
 var errSlowWorker = errors.New("the worker took too long")
 
 // Log streams what an attempt has printed, which it reads from the worker where the
-// attempt ran.
+// attempt ran, or else from the history.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
-	return c.m.streamLog(ctx, r.Attempt, r.Follow, func(b []byte) error { return out.Send(&slotwisev1.LogChunk{Data: b}) })
+	return c.m.streamLog(ctx, r.Attempt, r.Follow, out.Send)
 }
 
 // streamLog passes the log of an attempt to send in parts, if the caller may read it. send
 // must not keep a part.
-func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, send func([]byte) error) error {
+func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, send func(*slotwisev1.LogChunk) error) error {
 	at, err := m.logOf(ctx, attempt)
 	if err != nil {
 		return err
@@ -51,11 +51,15 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 		return fault(connect.CodeResourceExhausted, "the master streams %d logs already, which is the limit: try again later", maxLogStreams)
 	}
 	defer m.logStreams.Add(-1)
+	caller := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
 	resp, err := m.openLog(ctx, at, follow)
+	if err != nil && caller.Err() == nil {
+		return m.sendKept(at.name, at.owner, err, send)
+	}
 	if err != nil {
 		return err
 	}
@@ -65,7 +69,7 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 	} else {
 		limit.Reset(logTime)
 	}
-	return copyLog(send, resp.Body, attempt)
+	return copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, attempt)
 }
 
 // copyLog sends a log in chunks, up to maxLogBytes.
@@ -93,18 +97,25 @@ func copyLog(send func([]byte) error, log io.Reader, attempt string) error {
 // a worker must not choose which servers the master contacts.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// workerAddress is the address at which a worker serves a log, and the key of its session,
-// nil if the master has no authentication.
-type workerAddress struct {
-	name     string // of the attempt or driver
-	hostPort string
-	key      []byte
+// logPlace is where the log of an attempt or driver is.
+type logPlace struct {
+	name     string // of the attempt or driver, or of the chain if its drivers are unknown
+	owner    string // the user of the job or chain
+	worker   string // where it ran; "" if that is unknown
+	hostPort string // at which the worker serves the log; "" if the worker is not connected
+	key      []byte // of the worker's session; nil if the master has no authentication
 }
 
 // openLog requests an attempt's log from a worker. The caller closes the body. An answer
 // without the signature of the worker's session comes from another server; openLog then
 // returns an error and no part of that answer.
-func (m *Master) openLog(ctx context.Context, at workerAddress, follow bool) (*http.Response, error) {
+func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.Response, error) {
+	switch {
+	case at.worker == "":
+		return nil, fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", at.name)
+	case at.hostPort == "":
+		return nil, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", at.name, at.worker)
+	}
 	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + at.name}
 	if follow {
 		u.RawQuery = "follow"
@@ -134,68 +145,71 @@ func (m *Master) openLog(ctx context.Context, at workerAddress, follow bool) (*h
 
 // logOf returns where the log of an attempt, or of a chain's current or last driver, is, if
 // the caller may read it.
-func (m *Master) logOf(ctx context.Context, name string) (workerAddress, error) {
-	var at workerAddress
-	var node string
-	var err error
+func (m *Master) logOf(ctx context.Context, name string) (at logPlace, err error) {
 	if protocol.IsChain(name) {
-		name, node, err = m.driverRanAt(ctx, name)
+		at, err = m.driverRanAt(ctx, name)
 	} else {
-		node, err = m.ranAt(ctx, name)
+		at, err = m.ranAt(ctx, name)
 	}
 	if err != nil {
 		return at, err
 	}
-	return query(ctx, m, func() (workerAddress, error) {
-		address, session := m.core.Address(node)
-		if address == "" {
-			return at, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", name, node)
+	return query(ctx, m, func() (logPlace, error) {
+		var session string
+		if at.hostPort, session = m.core.Address(at.worker); at.hostPort != "" {
+			at.key = m.sessionKey(session)
 		}
-		return workerAddress{name, address, m.sessionKey(session)}, nil
+		return at, nil
 	})
 }
 
 // ranAt returns the worker where an attempt ran, if the caller may read its log.
-func (m *Master) ranAt(ctx context.Context, name string) (worker string, err error) {
+func (m *Master) ranAt(ctx context.Context, name string) (logPlace, error) {
 	id, err := job.ParseAttempt(name)
 	if err != nil {
-		return "", connect.NewError(connect.CodeInvalidArgument, err)
+		return logPlace{}, connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	who := identity(ctx)
-	node, err := query(ctx, m, func() (string, error) {
-		if err := m.mayChange(who, id.Job); err != nil {
-			return "", err
+	at, err := query(ctx, m, func() (at logPlace, err error) {
+		if err = m.mayChange(who, id.Job); err != nil {
+			return at, err
 		}
-		return m.core.NodeOf(id)
+		at.name = name
+		if at.owner, _, err = m.core.Owner(id.Job); err == nil {
+			at.worker, err = m.core.NodeOf(id)
+		}
+		return at, err
 	})
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		node, err = m.ranOnce(who, id)
+		return m.ranOnce(who, id)
 	}
-	return node, err
+	return at, err
 }
 
-// driverRanAt returns the name of a chain's current or last driver and its worker, if the
-// caller may read its log. The history does not know them.
-func (m *Master) driverRanAt(ctx context.Context, chain string) (driver, worker string, err error) {
+// driverRanAt returns a chain's current or last driver and its worker, if the caller may
+// read its log. The history does not know them, but it has the log of the last driver.
+func (m *Master) driverRanAt(ctx context.Context, chain string) (logPlace, error) {
 	id, err := protocol.ParseChain(chain)
 	if err != nil {
-		return "", "", rpcError(err)
+		return logPlace{}, rpcError(err)
 	}
 	who := identity(ctx)
-	worker, err = query(ctx, m, func() (string, error) {
-		if err := m.mayChangeChain(who, id); err != nil {
-			return "", err
+	at, err := query(ctx, m, func() (at logPlace, err error) {
+		if err = m.mayChangeChain(who, id); err != nil {
+			return at, err
 		}
-		var worker string
-		driver, worker, err = m.core.LastDriver(id)
-		return worker, err
+		if at.owner, _, err = m.core.ChainOwner(id); err == nil {
+			at.name, at.worker, err = m.core.LastDriver(id)
+		}
+		return at, err
 	})
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		if _, past := m.past(id.String()); past == nil {
-			err = fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", id)
+		if c, past := m.past(chain); past == nil {
+			at = logPlace{name: chain, owner: c.Job.User}
+			err = m.may(who, secure.Change, secure.Subject{Job: chain, Owner: c.Job.User, Pool: c.Job.Pool})
 		}
 	}
-	return driver, worker, err
+	return at, err
 }
 
 // sessionKey returns the key of a worker's session, nil if the master has no
@@ -208,25 +222,25 @@ func (m *Master) sessionKey(session string) []byte {
 }
 
 // ranOnce returns the worker where an attempt ran according to the history.
-func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (string, error) {
+func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, err error) {
 	j, err := m.past(id.Job.String())
 	if err != nil {
-		return "", fault(connect.CodeNotFound, "no attempt %s", id)
+		return at, fault(connect.CodeNotFound, "no attempt %s", id)
 	}
 	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
-		return "", err
+		return at, err
 	}
 	for piece, err := range m.history.Pieces(id.Job.String()) {
 		if err != nil {
-			return "", pastError(id.Job.String(), err)
+			return at, pastError(id.Job.String(), err)
 		}
 		for _, t := range piece.Tasks {
 			for _, a := range t.Attempts {
 				if a.Id == id.String() {
-					return a.Node, nil
+					return logPlace{name: a.Id, owner: j.Job.User, worker: a.Node}, nil
 				}
 			}
 		}
 	}
-	return "", fault(connect.CodeNotFound, "no attempt %s", id)
+	return at, fault(connect.CodeNotFound, "no attempt %s", id)
 }

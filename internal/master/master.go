@@ -58,7 +58,9 @@ type Master struct {
 	history    *history.Store
 	// historyTurn has room for the one entry that is being written to the history.
 	historyTurn chan struct{}
+	logWriter   logWriter
 	unread      loglimit.Limit // of historyUnread
+	unwritten   loglimit.Limit // of historyUnwritten
 	stats       *stats
 	forecasts   *forecaster
 	ui          *webui.Server

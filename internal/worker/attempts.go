@@ -121,7 +121,9 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	w.mu.Lock()
 	delete(w.mu.processes, p.id)
 	orders := w.mu.agent.End(p.id, state, text, tail, done)
+	log := p.log
 	w.mu.Unlock()
+	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed})
 	w.carryOut(orders)
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
@@ -174,6 +176,7 @@ func (w *Worker) dropJob(id job.ID) {
 	}
 	w.endIdleLocked(func(c *child) bool { return c.key.job == id })
 	w.mu.Unlock()
+	w.logs.forget(id.String())
 	err := w.home.removeOutputs(id)
 	// If the directory was hidden, the outputs are back when it returns.
 	if w.home.gone() != nil {

@@ -152,7 +152,10 @@ func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error)
 		delete(w.mu.drivers, p.id)
 		w.mu.agent.EndDriver(p.id, state, text, tail, done.GetFinal())
 	}
+	log := p.log
 	w.mu.Unlock()
+	run, _, _ := strings.Cut(p.id.String(), "_")
+	w.logs.add(endedLog{p.id.String(), run, log, state == agent.Failed})
 	w.log.Info("driver ended", "chain", p.id.Chain, "try", p.id.Try, "state", outcomeWord(state), "error", text)
 	w.heartbeatNow()
 }

@@ -65,6 +65,8 @@ type fakeMaster struct {
 		grants    map[string]bool
 		asking    int // requests to commit that are being answered, and the most at one time
 		mostAsked int
+		kept      []*slotwisev1.EndedLog
+		full      []string // the answer to each KeepLogs
 	}
 }
 
@@ -251,6 +253,14 @@ func (m *fakeMaster) JobForWorker(_ context.Context, r *slotwisev1.JobForWorkerR
 		return j, nil
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("no such job"))
+}
+
+// KeepLogs stores the logs, and says that the jobs in full are full.
+func (m *fakeMaster) KeepLogs(_ context.Context, r *slotwisev1.KeepLogsRequest) (*slotwisev1.KeepLogsResponse, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.kept = append(m.mu.kept, r.GetLogs()...)
+	return &slotwisev1.KeepLogsResponse{Full: m.mu.full}, nil
 }
 
 // MapOutputs returns all locations that the test has set, whenever they have changed.

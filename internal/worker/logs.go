@@ -162,23 +162,34 @@ func (l *logFile) copyTo(ctx context.Context, w io.Writer, follow bool, sent fun
 	}
 }
 
+// printed returns the number of bytes written to the log.
+func (l *logFile) printed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.end
+}
+
+// last returns the last n bytes of the log, or fewer if it is shorter or cannot be read to
+// its end, and the number of bytes written to it.
+func (l *logFile) last(n int64) (end []byte, size int64) {
+	l.mu.Lock()
+	at, size := max(l.mu.old, l.mu.end-n), l.mu.end
+	l.mu.Unlock()
+	b := make([]byte, size-at)
+	for got := 0; ; {
+		k, from, _, err := l.next(at, b[got:])
+		if got += k; k == 0 || err != nil || got == len(b) {
+			return b[:got], size
+		}
+		at = from + int64(k)
+	}
+}
+
 // tail returns the last n bytes of the log with line breaks replaced by " | ", for
 // error messages.
 func (l *logFile) tail(n int64) string {
-	l.mu.Lock()
-	at := max(l.mu.old, l.mu.end-n)
-	l.mu.Unlock()
-	var s strings.Builder
-	b := make([]byte, n)
-	for {
-		k, from, _, err := l.next(at, b)
-		if k == 0 || err != nil {
-			break
-		}
-		s.Write(b[:k])
-		at = from + int64(k)
-	}
-	return strings.Join(strings.FieldsFunc(s.String(), func(r rune) bool { return r == '\n' || r == '\r' }), " | ")
+	end, _ := l.last(n)
+	return strings.Join(strings.FieldsFunc(string(end), func(r rune) bool { return r == '\n' || r == '\r' }), " | ")
 }
 
 // logPath returns the path of the log of an attempt or driver.

@@ -73,6 +73,7 @@ type Worker struct {
 		at      time.Duration
 		last    *slotwisev1.Load
 	}
+	logs   logSender
 	wake   chan struct{}  // holds a value when a heartbeat must be sent at once
 	tasks  sync.WaitGroup // attempts whose goroutines have not ended
 	ending sync.WaitGroup // idle processes that are being ended
@@ -118,7 +119,7 @@ func Start(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, home: h, log: cfg.Log.With("worker", h.name), incarnation: rand.Text(),
-		began: time.Now(), wake: make(chan struct{}, 1),
+		began: time.Now(), wake: make(chan struct{}, 1), logs: logSender{wake: make(chan struct{}, 1)},
 	}
 	if w.starter, err = newStarter(cfg.RunAs == RunAsOwner); err != nil {
 		return nil, errors.Join(err, h.close())
@@ -177,9 +178,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { w.watchMachine(ctx) })
 	watchers.Go(func() { w.watchDrain(ctx, stop) })
+	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSending()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		w.sendLogs(sending)
+	}()
 	err := w.runSessions(ctx)
 	w.killAll("the worker is shutting down")
 	w.tasks.Wait()
+	stopSending()
+	<-sent
 	w.endIdle(func(*child) bool { return true })
 	w.ending.Wait()
 	if err == nil {

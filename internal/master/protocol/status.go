@@ -51,6 +51,37 @@ func (c *Core) Address(name string) (address, session string) {
 	return "", ""
 }
 
+// LogOwner returns the user of the job or chain of an attempt or driver that runs or ran in
+// a session's worker. It returns an error if the session is over, and false if the attempt
+// or driver is unknown or ran elsewhere. Of a chain it knows the last driver only.
+func (c *Core) LogOwner(session, name string) (user string, ranHere bool, err error) {
+	s := c.sessions[session]
+	if s == nil {
+		return "", false, errSessionOver
+	}
+	if run, _, _ := strings.Cut(name, "_"); IsChain(run) {
+		id, err := ParseChain(run)
+		if err != nil {
+			return "", false, nil
+		}
+		last, worker, err := c.LastDriver(id)
+		if err != nil || last != name || worker != s.worker.name {
+			return "", false, nil
+		}
+		user, _, err = c.ChainOwner(id)
+		return user, err == nil, nil
+	}
+	id, err := job.ParseAttempt(name)
+	if err != nil {
+		return "", false, nil
+	}
+	if node, err := c.NodeOf(id); err != nil || node != s.worker.name {
+		return "", false, nil
+	}
+	user, _, err = c.Owner(id.Job)
+	return user, err == nil, nil
+}
+
 // MapBuffer returns the smallest sort buffer of a map on any worker in bytes, 0 if
 // it is unknown.
 func (c *Core) MapBuffer() (least int64) {

@@ -1523,8 +1523,11 @@ func (x *LogRequest) GetFollow() bool {
 }
 
 type LogChunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Only in the first message: the log does not come from the worker, why, and what part of
+	// it follows; as a sentence.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1564,6 +1567,13 @@ func (x *LogChunk) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *LogChunk) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
 }
 
 type NodesRequest struct {
@@ -3709,9 +3719,10 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"LogRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
-	"\x06follow\x18\x02 \x01(\bR\x06follow\"\x1e\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\"2\n" +
 	"\bLogChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x0e\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\x0e\n" +
 	"\fNodesRequest\"\x82\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +

@@ -2006,6 +2006,173 @@ func (x *MapOutput) GetAddress() string {
 	return ""
 }
 
+type KeepLogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Logs          []*EndedLog            `protobuf:"bytes,2,rep,name=logs,proto3" json:"logs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepLogsRequest) Reset() {
+	*x = KeepLogsRequest{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepLogsRequest) ProtoMessage() {}
+
+func (x *KeepLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepLogsRequest.ProtoReflect.Descriptor instead.
+func (*KeepLogsRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *KeepLogsRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *KeepLogsRequest) GetLogs() []*EndedLog {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
+// EndedLog is the log of an attempt or driver that has ended.
+type EndedLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"` // or driver, such as chain-12_1
+	End           []byte                 `protobuf:"bytes,2,opt,name=end,proto3" json:"end,omitempty"`         // the last bytes
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`      // bytes printed in all
+	Failed        bool                   `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedLog) Reset() {
+	*x = EndedLog{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedLog) ProtoMessage() {}
+
+func (x *EndedLog) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedLog.ProtoReflect.Descriptor instead.
+func (*EndedLog) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EndedLog) GetAttempt() string {
+	if x != nil {
+		return x.Attempt
+	}
+	return ""
+}
+
+func (x *EndedLog) GetEnd() []byte {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *EndedLog) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *EndedLog) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
+type KeepLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs and chains whose logs have reached their bound. The master drops further logs of
+	// theirs, except those of failed attempts.
+	Full          []string `protobuf:"bytes,1,rep,name=full,proto3" json:"full,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepLogsResponse) Reset() {
+	*x = KeepLogsResponse{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepLogsResponse) ProtoMessage() {}
+
+func (x *KeepLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepLogsResponse.ProtoReflect.Descriptor instead.
+func (*KeepLogsResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *KeepLogsResponse) GetFull() []string {
+	if x != nil {
+		return x.Full
+	}
+	return nil
+}
+
 var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
@@ -2172,7 +2339,17 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x04lost\x18\x02 \x01(\bR\x04lost\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x18\n" +
-	"\aaddress\x18\x05 \x01(\tR\aaddress*\x87\x01\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\"V\n" +
+	"\x0fKeepLogsRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12)\n" +
+	"\x04logs\x18\x02 \x03(\v2\x15.slotwise.v1.EndedLogR\x04logs\"b\n" +
+	"\bEndedLog\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\fR\x03end\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\bR\x06failed\"&\n" +
+	"\x10KeepLogsResponse\x12\x12\n" +
+	"\x04full\x18\x01 \x03(\tR\x04full*\x87\x01\n" +
 	"\rNodeCondition\x12\x1e\n" +
 	"\x1aNODE_CONDITION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16NODE_CONDITION_LEAVING\x10\x01\x12\x1c\n" +
@@ -2183,14 +2360,15 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x15ATTEMPT_STATE_RUNNING\x10\x01\x12\x1b\n" +
 	"\x17ATTEMPT_STATE_SUCCEEDED\x10\x02\x12\x18\n" +
 	"\x14ATTEMPT_STATE_FAILED\x10\x03\x12\x18\n" +
-	"\x14ATTEMPT_STATE_KILLED\x10\x042\x94\x03\n" +
+	"\x14ATTEMPT_STATE_KILLED\x10\x042\xdd\x03\n" +
 	"\rWorkerService\x12G\n" +
 	"\bRegister\x12\x1c.slotwise.v1.RegisterRequest\x1a\x1d.slotwise.v1.RegisterResponse\x12J\n" +
 	"\tHeartbeat\x12\x1d.slotwise.v1.HeartbeatRequest\x1a\x1e.slotwise.v1.HeartbeatResponse\x12J\n" +
 	"\tAskCommit\x12\x1d.slotwise.v1.AskCommitRequest\x1a\x1e.slotwise.v1.AskCommitResponse\x12S\n" +
 	"\fJobForWorker\x12 .slotwise.v1.JobForWorkerRequest\x1a!.slotwise.v1.JobForWorkerResponse\x12M\n" +
 	"\n" +
-	"MapOutputs\x12\x1e.slotwise.v1.MapOutputsRequest\x1a\x1f.slotwise.v1.MapOutputsResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"MapOutputs\x12\x1e.slotwise.v1.MapOutputsRequest\x1a\x1f.slotwise.v1.MapOutputsResponse\x12G\n" +
+	"\bKeepLogs\x12\x1c.slotwise.v1.KeepLogsRequest\x1a\x1d.slotwise.v1.KeepLogsResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_worker_proto_rawDescOnce sync.Once
@@ -2205,7 +2383,7 @@ func file_slotwise_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_slotwise_v1_worker_proto_goTypes = []any{
 	(NodeCondition)(0),           // 0: slotwise.v1.NodeCondition
 	(AttemptState)(0),            // 1: slotwise.v1.AttemptState
@@ -2231,12 +2409,15 @@ var file_slotwise_v1_worker_proto_goTypes = []any{
 	(*MapOutputsRequest)(nil),    // 21: slotwise.v1.MapOutputsRequest
 	(*MapOutputsResponse)(nil),   // 22: slotwise.v1.MapOutputsResponse
 	(*MapOutput)(nil),            // 23: slotwise.v1.MapOutput
-	(*Counters)(nil),             // 24: slotwise.v1.Counters
-	(FailureCause)(0),            // 25: slotwise.v1.FailureCause
-	(*ChainSpec)(nil),            // 26: slotwise.v1.ChainSpec
-	(Kind)(0),                    // 27: slotwise.v1.Kind
-	(*Split)(nil),                // 28: slotwise.v1.Split
-	(*JobSpec)(nil),              // 29: slotwise.v1.JobSpec
+	(*KeepLogsRequest)(nil),      // 24: slotwise.v1.KeepLogsRequest
+	(*EndedLog)(nil),             // 25: slotwise.v1.EndedLog
+	(*KeepLogsResponse)(nil),     // 26: slotwise.v1.KeepLogsResponse
+	(*Counters)(nil),             // 27: slotwise.v1.Counters
+	(FailureCause)(0),            // 28: slotwise.v1.FailureCause
+	(*ChainSpec)(nil),            // 29: slotwise.v1.ChainSpec
+	(Kind)(0),                    // 30: slotwise.v1.Kind
+	(*Split)(nil),                // 31: slotwise.v1.Split
+	(*JobSpec)(nil),              // 32: slotwise.v1.JobSpec
 }
 var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	4,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
@@ -2249,35 +2430,38 @@ var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	3,  // 7: slotwise.v1.DriverReport.driver:type_name -> slotwise.v1.DriverRef
 	1,  // 8: slotwise.v1.DriverReport.state:type_name -> slotwise.v1.AttemptState
 	1,  // 9: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
-	24, // 10: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
-	25, // 11: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
+	27, // 10: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
+	28, // 11: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
 	12, // 12: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
 	15, // 13: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
 	16, // 14: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
 	13, // 15: slotwise.v1.Action.drive:type_name -> slotwise.v1.Drive
 	14, // 16: slotwise.v1.Action.stop_driver:type_name -> slotwise.v1.StopDriver
 	3,  // 17: slotwise.v1.Drive.driver:type_name -> slotwise.v1.DriverRef
-	26, // 18: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
+	29, // 18: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
 	3,  // 19: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
-	27, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
-	28, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
-	29, // 22: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	30, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
+	31, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
+	32, // 22: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
 	23, // 23: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
-	2,  // 24: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	6,  // 25: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	17, // 26: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	19, // 27: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	21, // 28: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	5,  // 29: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	11, // 30: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	18, // 31: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	20, // 32: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	22, // 33: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	25, // 24: slotwise.v1.KeepLogsRequest.logs:type_name -> slotwise.v1.EndedLog
+	2,  // 25: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	6,  // 26: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	17, // 27: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	19, // 28: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	21, // 29: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	24, // 30: slotwise.v1.WorkerService.KeepLogs:input_type -> slotwise.v1.KeepLogsRequest
+	5,  // 31: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	11, // 32: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	18, // 33: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	20, // 34: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	22, // 35: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	26, // 36: slotwise.v1.WorkerService.KeepLogs:output_type -> slotwise.v1.KeepLogsResponse
+	31, // [31:37] is the sub-list for method output_type
+	25, // [25:31] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }
@@ -2299,7 +2483,7 @@ func file_slotwise_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_worker_proto_rawDesc), len(file_slotwise_v1_worker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -89,7 +89,8 @@ type ClientServiceClient interface {
 	// after.
 	Job(context.Context, *v1.JobRequest) (*v1.JobResponse, error)
 	Tasks(context.Context, *v1.TasksRequest) (*v1.TasksResponse, error)
-	// Log streams the output of an attempt; with follow until the attempt ends.
+	// Log streams the output of an attempt; with follow until the attempt ends. If the worker
+	// cannot send it, the answer is what the master has kept.
 	Log(context.Context, *v1.LogRequest) (*connect.ServerStreamForClient[v1.LogChunk], error)
 	Nodes(context.Context, *v1.NodesRequest) (*v1.NodesResponse, error)
 	Drain(context.Context, *v1.DrainRequest) (*v1.DrainResponse, error)
@@ -407,7 +408,8 @@ type ClientServiceHandler interface {
 	// after.
 	Job(context.Context, *v1.JobRequest) (*v1.JobResponse, error)
 	Tasks(context.Context, *v1.TasksRequest) (*v1.TasksResponse, error)
-	// Log streams the output of an attempt; with follow until the attempt ends.
+	// Log streams the output of an attempt; with follow until the attempt ends. If the worker
+	// cannot send it, the answer is what the master has kept.
 	Log(context.Context, *v1.LogRequest, *connect.ServerStream[v1.LogChunk]) error
 	Nodes(context.Context, *v1.NodesRequest) (*v1.NodesResponse, error)
 	Drain(context.Context, *v1.DrainRequest) (*v1.DrainResponse, error)

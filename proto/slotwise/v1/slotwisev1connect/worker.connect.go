@@ -47,6 +47,8 @@ const (
 	// WorkerServiceMapOutputsProcedure is the fully-qualified name of the WorkerService's MapOutputs
 	// RPC.
 	WorkerServiceMapOutputsProcedure = "/slotwise.v1.WorkerService/MapOutputs"
+	// WorkerServiceKeepLogsProcedure is the fully-qualified name of the WorkerService's KeepLogs RPC.
+	WorkerServiceKeepLogsProcedure = "/slotwise.v1.WorkerService/KeepLogs"
 )
 
 // WorkerServiceClient is a client for the slotwise.v1.WorkerService service.
@@ -64,6 +66,9 @@ type WorkerServiceClient interface {
 	// MapOutputs returns where a job's map outputs are. It waits up to wait_ms for a
 	// change.
 	MapOutputs(context.Context, *v1.MapOutputsRequest) (*v1.MapOutputsResponse, error)
+	// KeepLogs gives the master the ends of the logs of attempts and drivers that have ended
+	// on the worker. Repeating it changes nothing.
+	KeepLogs(context.Context, *v1.KeepLogsRequest) (*v1.KeepLogsResponse, error)
 }
 
 // NewWorkerServiceClient constructs a client for the slotwise.v1.WorkerService service. By default,
@@ -107,6 +112,12 @@ func NewWorkerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(workerServiceMethods.ByName("MapOutputs")),
 			connect.WithClientOptions(opts...),
 		),
+		keepLogs: connect.NewClient[v1.KeepLogsRequest, v1.KeepLogsResponse](
+			httpClient,
+			baseURL+WorkerServiceKeepLogsProcedure,
+			connect.WithSchema(workerServiceMethods.ByName("KeepLogs")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -117,6 +128,7 @@ type workerServiceClient struct {
 	askCommit    *connect.Client[v1.AskCommitRequest, v1.AskCommitResponse]
 	jobForWorker *connect.Client[v1.JobForWorkerRequest, v1.JobForWorkerResponse]
 	mapOutputs   *connect.Client[v1.MapOutputsRequest, v1.MapOutputsResponse]
+	keepLogs     *connect.Client[v1.KeepLogsRequest, v1.KeepLogsResponse]
 }
 
 // Register calls slotwise.v1.WorkerService.Register.
@@ -164,6 +176,15 @@ func (c *workerServiceClient) MapOutputs(ctx context.Context, req *v1.MapOutputs
 	return nil, err
 }
 
+// KeepLogs calls slotwise.v1.WorkerService.KeepLogs.
+func (c *workerServiceClient) KeepLogs(ctx context.Context, req *v1.KeepLogsRequest) (*v1.KeepLogsResponse, error) {
+	response, err := c.keepLogs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // WorkerServiceHandler is an implementation of the slotwise.v1.WorkerService service.
 type WorkerServiceHandler interface {
 	// Register begins a session and ends an earlier session of the same worker. The worker
@@ -179,6 +200,9 @@ type WorkerServiceHandler interface {
 	// MapOutputs returns where a job's map outputs are. It waits up to wait_ms for a
 	// change.
 	MapOutputs(context.Context, *v1.MapOutputsRequest) (*v1.MapOutputsResponse, error)
+	// KeepLogs gives the master the ends of the logs of attempts and drivers that have ended
+	// on the worker. Repeating it changes nothing.
+	KeepLogs(context.Context, *v1.KeepLogsRequest) (*v1.KeepLogsResponse, error)
 }
 
 // NewWorkerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -218,6 +242,12 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(workerServiceMethods.ByName("MapOutputs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workerServiceKeepLogsHandler := connect.NewUnaryHandlerSimple(
+		WorkerServiceKeepLogsProcedure,
+		svc.KeepLogs,
+		connect.WithSchema(workerServiceMethods.ByName("KeepLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slotwise.v1.WorkerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case WorkerServiceRegisterProcedure:
@@ -230,6 +260,8 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 			workerServiceJobForWorkerHandler.ServeHTTP(w, r)
 		case WorkerServiceMapOutputsProcedure:
 			workerServiceMapOutputsHandler.ServeHTTP(w, r)
+		case WorkerServiceKeepLogsProcedure:
+			workerServiceKeepLogsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -257,4 +289,8 @@ func (UnimplementedWorkerServiceHandler) JobForWorker(context.Context, *v1.JobFo
 
 func (UnimplementedWorkerServiceHandler) MapOutputs(context.Context, *v1.MapOutputsRequest) (*v1.MapOutputsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.WorkerService.MapOutputs is not implemented"))
+}
+
+func (UnimplementedWorkerServiceHandler) KeepLogs(context.Context, *v1.KeepLogsRequest) (*v1.KeepLogsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.WorkerService.KeepLogs is not implemented"))
 }

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,6 +70,7 @@ func TestKubernetes(t *testing.T) {
 		c.awaitEnd(id)
 		check(t, "deleted")
 	})
+	t.Run("logs of a deleted pod", func(t *testing.T) { logsOfPod(t, c) })
 	t.Run("kill a worker", func(t *testing.T) {
 		id := count("killed")
 		half(id)
@@ -110,6 +112,33 @@ func TestKubernetes(t *testing.T) {
 	})
 	t.Run("rights", func(t *testing.T) { rights(t, c) })
 	mistakes(t, c)
+}
+
+// logsOfPod reads the log of an attempt after the pod in which it ran was deleted. The image
+// has no shell, so the attempt's program is slotwise itself, which refuses its arguments.
+func logsOfPod(t *testing.T, c *cluster) {
+	const complaint = "no-such-command"
+	out, err := c.exec("hadoop", "jar", "hadoop-streaming.jar", "-D", "mapreduce.map.maxattempts=1", "-mapper", "slotwise "+complaint, "-input", "/shared/in/f000", "-output", "/shared/refused")
+	if err == nil {
+		t.Fatalf("the job succeeded: %s", out)
+	}
+	var job struct{ Job struct{ ID string } }
+	out, err = c.exec("history", "--limit", "1", "-o", "json")
+	if err != nil || json.Unmarshal([]byte(out), &job) != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	attempt := job.Job.ID + "_m_0_0"
+	pods := c.pods()
+	if len(pods) != 1 {
+		t.Fatalf("the workers are %q, want one", pods)
+	}
+	c.must("delete", "pod", pods[0], "--wait=true")
+	if out, err := c.exec("logs", attempt); err != nil || !strings.Contains(out, complaint) {
+		t.Errorf("the log of %s: %v: %s", attempt, err, out)
+	}
+	if _, err := c.exec("logs", job.Job.ID+"_m_9_0"); err == nil {
+		t.Error("an attempt that never ran has a log")
+	}
 }
 
 // mistakes makes mistakes that keep Kubernetes from making workers. The master's log must name

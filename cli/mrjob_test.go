@@ -83,7 +83,7 @@ func TestMrjobOnCluster(t *testing.T) {
 // mrjobRig is a Python with mrjob, and a Hadoop that is this program.
 type mrjobRig struct{ python, examples, hadoop, dir string }
 
-// newMrjob builds the program under the name of hadoop, in a tree like Hadoop's.
+// newMrjob returns a rig, or skips the test if there is no mrjob.
 func newMrjob(t *testing.T) *mrjobRig {
 	t.Helper()
 	m := &mrjobRig{python: os.Getenv(mrjobVariable), dir: t.TempDir()}
@@ -99,18 +99,26 @@ func newMrjob(t *testing.T) *mrjobRig {
 		t.Skipf("%s cannot import mrjob; set %s to a Python that can", m.python, mrjobVariable)
 	}
 	m.examples = strings.TrimSpace(string(out))
-	m.hadoop = filepath.Join(m.dir, "hadoop", "bin", "hadoop")
-	jars := filepath.Join(m.dir, "hadoop", "share", "hadoop", "tools", "lib")
+	m.hadoop = buildHadoop(t, m.dir)
+	return m
+}
+
+// buildHadoop builds this program under the name of hadoop, in a tree like Hadoop's below
+// dir, and returns its path.
+func buildHadoop(t *testing.T, dir string) string {
+	t.Helper()
+	hadoop := filepath.Join(dir, "hadoop", "bin", "hadoop")
+	jars := filepath.Join(dir, "hadoop", "share", "hadoop", "tools", "lib")
 	if err := os.MkdirAll(jars, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(jars, "hadoop-streaming-3.4.2.jar"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", m.hadoop, "../cmd/slotwise").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", hadoop, "../cmd/slotwise").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
-	return m
+	return hadoop
 }
 
 // run runs an example and returns its output and its standard error.

@@ -79,7 +79,11 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if root.name != "configuration" {
+	switch root.name {
+	case "configuration":
+	case "queues":
+		return nil, nil, &Error{root.line, root.name, "this is a mapred-queues.xml, which has no capacities: state the queues in capacity-scheduler.xml, as mapred.capacity-scheduler.queue.NAME.capacity"}
+	default:
 		return nil, nil, &Error{root.line, root.name, "the top-level element must be <configuration>"}
 	}
 	for _, e := range root.children {

@@ -165,6 +165,36 @@ func (b *chrome) theme(name string, width int64) {
 		emulation.SetDeviceMetricsOverride(width, 900, 1, false))
 }
 
+// check opens a page, and reports low contrast in either theme, controls without a name, a page
+// that is wider than a window of 320 or 3,840 pixels, small text in the large one, and what the
+// browser complains about.
+func (b *chrome) check(path string) {
+	b.t.Helper()
+	b.theme("light", 1280)
+	b.open(path)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme, 1280)
+		if bad := eval[[]string](b, lowContrast); len(bad) > 0 {
+			b.t.Errorf("%s, %s: low contrast: %q", path, theme, bad)
+		}
+	}
+	if bad := b.nameless(); len(bad) > 0 {
+		b.t.Errorf("%s: without a name: %q", path, bad)
+	}
+	for _, width := range []int64{320, 3840} {
+		b.theme("light", width)
+		if w := eval[int64](b, "document.documentElement.scrollWidth"); w > width {
+			b.t.Errorf("%s: %d pixels wide in a window of %d", path, w, width)
+		}
+	}
+	if size := eval[float64](b, `parseFloat(getComputedStyle(document.body).fontSize)`); size < 20 {
+		b.t.Errorf("%s: letters of %v pixels in a window of 3840", path, size)
+	}
+	if bad := b.complaints(); len(bad) > 0 {
+		b.t.Errorf("%s: %q", path, bad)
+	}
+}
+
 // TestBrowser opens every page in a real browser while jobs of several kinds run.
 func TestBrowser(t *testing.T) {
 	c := newTestCluster(t, "--policy", "fair", "--heartbeat", "200ms")
@@ -184,32 +214,22 @@ func TestBrowser(t *testing.T) {
 	if out, err := submit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	talks := c.write("talks.sh", "#!/bin/sh\ni=0\nwhile [ $i -lt 3000 ]; do i=$((i+1)); echo line $i >&2; sleep 0.2; done\n")
+	if out, err := c.command("submit", "--master", c.url, "--mapper", "./talks.sh", "--reducer", "cat", "--file", talks, "--input", "in", "--output", "talk", "--reduces", "1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	live(b)
 	keys(b)
+	followLog(b)
 	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
 	for _, path := range pages {
-		for _, theme := range []string{"light", "dark"} {
-			b.theme(theme, 1280)
-			b.open(path)
-			if bad := eval[[]string](b, lowContrast); len(bad) > 0 {
-				t.Errorf("%s, %s: low contrast: %q", path, theme, bad)
-			}
-		}
-		if bad := b.nameless(); len(bad) > 0 {
-			t.Errorf("%s: without a name: %q", path, bad)
-		}
-		b.theme("light", 320)
-		if w := eval[int](b, "document.documentElement.scrollWidth"); w > 320 {
-			t.Errorf("%s: %d pixels wide in a window of 320", path, w)
-		}
-	}
-	if bad := b.complaints(); len(bad) > 0 {
-		t.Errorf("%q", bad)
+		b.check(path)
 	}
 	if os.Getenv("SLOTWISE_REWRITE") == "1" {
 		screenshots(b, c)
 	}
 	noScript(b, pages)
+	b.do("search", chromedp.Navigate(b.url+"/ui/jobs"), chromedp.SetValue(`input[name="pool"]`, "reports", chromedp.ByQuery), chromedp.Submit(`form.filter`, chromedp.ByQuery), chromedp.WaitVisible(`a[href="/ui/jobs/j1"]`, chromedp.ByQuery))
 }
 
 // live watches a job's page, which must change without being loaded again.
@@ -225,6 +245,34 @@ func live(b *chrome) {
 	if eval[int](b, `document.querySelectorAll("#timeline rect[class*=map]").length`) == 0 {
 		b.t.Error("no attempt in the timeline")
 	}
+}
+
+// followLog watches the log of a running attempt, which grows without another load of the page,
+// until the job is killed by its button.
+func followLog(b *chrome) {
+	b.open("/ui/jobs/j4/attempts")
+	b.until("an attempt of j4", `document.querySelector('a[href="/ui/attempts/j4_m_0_0"]') !== null`)
+	b.open("/ui/attempts/j4_m_0_0")
+	eval[bool](b, "window.same = true")
+	const last = `Number((document.querySelector("pre").textContent.match(/line (\d+)\s*$/) || [0, 0])[1])`
+	b.until("a line of the log", last+" > 0")
+	before := eval[int](b, last)
+	b.until("three more lines", fmt.Sprintf("%s >= %d", last, before+3))
+	if !eval[bool](b, "window.same === true") {
+		b.t.Error("the page of the log was loaded again")
+	}
+	log := eval[string](b, `document.querySelector("pre").textContent`)
+	for i := 1; i <= before; i++ {
+		if strings.Count(log, fmt.Sprintf("line %d\n", i)) != 1 {
+			b.t.Errorf("line %d is missing or repeated in %.200s", i, log)
+			break
+		}
+	}
+	b.open("/ui/jobs/j4")
+	b.do("kill", chromedp.Click("details.danger summary", chromedp.ByQuery), chromedp.SetValue(`details.danger input[name="reason"]`, "seen enough", chromedp.ByQuery), chromedp.Click("details.danger button", chromedp.ByQuery))
+	b.until("j4 is killed", `document.body.dataset.ready === "1" && document.getElementById("summary").textContent.includes("killed")`)
+	b.open("/ui/attempts/j4_m_0_0")
+	b.until("the log is complete", `document.getElementById("live").textContent.includes("complete")`)
 }
 
 // keys goes from page to page with the keyboard.
@@ -256,7 +304,7 @@ func keys(b *chrome) {
 	b.until("the whole timeline", `!location.search.includes("from=")`)
 }
 
-// noScript reads each page in a browser that runs no script.
+// noScript reads each page in a browser that runs no script from now on.
 func noScript(b *chrome, pages []string) {
 	b.do("script off", emulation.SetScriptExecutionDisabled(true))
 	for _, path := range pages {
@@ -266,8 +314,6 @@ func noScript(b *chrome, pages []string) {
 			b.t.Errorf("%s without a script: %q", path, text)
 		}
 	}
-	b.do("search", chromedp.Navigate(b.url+"/ui/jobs"), chromedp.SetValue(`input[name="pool"]`, "reports", chromedp.ByQuery), chromedp.Submit(`form.filter`, chromedp.ByQuery), chromedp.WaitVisible(`a[href="/ui/jobs/j1"]`, chromedp.ByQuery))
-	b.do("script on", emulation.SetScriptExecutionDisabled(false))
 }
 
 // screenshots writes the pictures of docs/console.md.
@@ -281,14 +327,14 @@ func screenshots(b *chrome, c *testCluster) {
 			b.t.Fatalf("%v: %s", err, out)
 		}
 	}
-	b.open("/ui/jobs/j4")
-	b.until("some attempts of j4", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
+	b.open("/ui/jobs/j5")
+	b.until("some attempts of j5", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
 	dir := filepath.Join("..", "docs", "console")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		b.t.Fatal(err)
 	}
 	for _, s := range []struct{ path, name, theme string }{
-		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j4", "job", "light"}, {"/ui/jobs/j4", "job", "dark"},
+		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j5", "job", "light"}, {"/ui/jobs/j5", "job", "dark"},
 		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/policy?name=fair", "preview", "light"}, {"/ui/policy#course0", "policy", "dark"},
 	} {
 		if s.name == "policy" {

@@ -232,6 +232,11 @@ func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
 	return err
 }
 
+// MayDrain implements webui.Actor.
+func (a consoleActor) MayDrain(ctx context.Context) bool {
+	return a.c.m.may(identity(ctx), secure.Nodes, secure.Subject{}) == nil
+}
+
 // SetPolicy implements webui.Actor.
 func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
 	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})

@@ -89,11 +89,12 @@ func (s *Server) node(r *http.Request) (*page, error) {
 	p.add(sec)
 	p.add(s.loads.sections(name, now)...)
 	p.add(&section{ID: "running", Title: "Running attempts", Table: t})
-	if s.actor != nil {
-		p.add(&section{ID: "actions", Title: "Actions", Notes: []string{"Only an admin may drain nodes."}, Forms: []form{
-			{Summary: "Drain", Action: nodePath(name) + "/drain", Button: "Drain " + cut(name, 40), Note: "The node gets no new work; running attempts finish."},
-			{Summary: "End the drain", Action: nodePath(name) + "/drain?undo=1", Button: "Give it work again"},
-		}})
+	if s.actor != nil && s.actor.MayDrain(r.Context()) {
+		f := form{Summary: "Drain", Action: nodePath(name) + "/drain", Button: "Drain " + cut(name, 40), Note: "The node gets no new work; running attempts finish."}
+		if n.State == "draining" || n.State == "drained" {
+			f = form{Summary: "End the drain", Action: nodePath(name) + "/drain?undo=1", Button: "Give it work again"}
+		}
+		p.add(&section{ID: "actions", Title: "Actions", Forms: []form{f}})
 	}
 	return p, nil
 }
@@ -122,7 +123,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 			params.Rows = append(params.Rows, []cell{plain(cmp.Or(x.Name, x.Role)), plain(y.Name), plain(y.Value), plain(y.Default), plain(y.Doc)})
 		}
 	}
-	p.add(&section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts}, &section{ID: "params", Title: "Parameters", Table: params})
+	p.add(&section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts})
 	now := time.Now()
 	if s.actor != nil && pol.MayChange {
 		change := s.policyChange(r, pol, now)
@@ -141,6 +142,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 		kind := useChart(list, byPool(list), "Slots in use by pool", now, ranges[0].span)
 		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Chart: kind})
 	}
+	p.add(&section{ID: "params", Title: "Parameters", Table: params})
 	return p, nil
 }
 

@@ -121,6 +121,8 @@ func (f *fake) SetPriority(ctx context.Context, id, p string) error {
 
 func (f *fake) Move(ctx context.Context, id, pool string) error { return f.may(ctx, "move", id, pool) }
 
+func (f *fake) MayDrain(ctx context.Context) bool { return secure.From(ctx).Role == secure.Admin }
+
 func (f *fake) Drain(ctx context.Context, node string, undo bool) error {
 	return f.may(ctx, "drain", node, fmt.Sprint(undo))
 }

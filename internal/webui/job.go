@@ -70,8 +70,8 @@ func jobSummary(j *Job, now time.Time) *section {
 	if st.Driver != "" {
 		add("Driver", linked(fmt.Sprintf("on %s, try %d", st.Driver, st.DriverTries), nodePath(st.Driver)))
 	}
-	add("Maps", phaseFact(st.Maps))
-	add("Reduces", phaseFact(st.Reduces))
+	add("Maps", phaseFact(st.Maps, st.EndedMs > 0))
+	add("Reduces", phaseFact(st.Reduces, st.EndedMs > 0))
 	add("Submitted", moment(st.SubmittedMs, now))
 	add("Started", moment(st.StartedMs, now))
 	if st.EndedMs > 0 {
@@ -111,12 +111,15 @@ func forecastFacts(st *slotwisev1.JobStatus, now time.Time) []fact {
 	return facts
 }
 
-// phaseFact describes the tasks of a kind.
-func phaseFact(t *slotwisev1.TaskCounts) cell {
+// phaseFact describes the tasks of a kind. Nothing runs or waits of a job that has ended.
+func phaseFact(t *slotwisev1.TaskCounts, ended bool) cell {
 	if t.GetTotal() == 0 {
 		return plain("none")
 	}
-	words := fmt.Sprintf("%d of %d done, %d running, %d pending", t.Done, t.Total, t.Running, t.Pending)
+	words := fmt.Sprintf("%d of %d done", t.Done, t.Total)
+	if !ended {
+		words += fmt.Sprintf(", %d running, %d pending", t.Running, t.Pending)
+	}
 	if t.Failed > 0 {
 		words += fmt.Sprintf(", %s failed", console.Plural(int(t.Failed), "attempt"))
 	}

@@ -86,11 +86,12 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 		t.Rows = append(t.Rows, []cell{plain(what), of(a), of(b), plain("")})
 	}
 	numbers := func(what string, x, y int64, show func(int64) cell) {
-		t.Rows = append(t.Rows, []cell{plain(what), show(x), show(y), change(x, y)})
+		t.Rows = append(t.Rows, []cell{plain(what), show(x), show(y), change(x, y, show)})
 	}
 	// costs adds a row of numbers of which less is better. A job without such a value has a
-	// negative number: the time of its maps if none succeeded, for example.
-	costs := func(what string, x, y int64, show func(int64) cell) {
+	// negative number: the time of its maps if none succeeded, for example. Differences of up
+	// to noise are neither good nor bad.
+	costs := func(what string, x, y, noise int64, show func(int64) cell) {
 		row := []cell{plain(what), plain("none"), plain("none"), plain("")}
 		for i, n := range []int64{x, y} {
 			if n >= 0 {
@@ -98,8 +99,10 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 			}
 		}
 		if x >= 0 && y >= 0 {
-			row[3] = change(x, y)
-			row[3].Class = map[int]string{1: "more", -1: "less"}[cmp.Compare(y, x)]
+			row[3] = change(x, y, show)
+			if max(y-x, x-y) > noise {
+				row[3].Class = map[int]string{1: "more", -1: "less"}[cmp.Compare(y, x)]
+			}
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -108,8 +111,8 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 	words("pool", func(j *slotwisev1.JobStatus) cell { return plain(cut(poolName(j.Pool), 40)) })
 	words("state", func(j *slotwisev1.JobStatus) cell { return state(j.State) })
 	words("submitted", func(j *slotwisev1.JobStatus) cell { return moment(j.SubmittedMs, now) })
-	costs("time from submission to end", timeToEnd(a), timeToEnd(b), milliseconds)
-	costs("time until the first attempt", timeToStart(a), timeToStart(b), milliseconds)
+	costs("time from submission to end", timeToEnd(a), timeToEnd(b), timeNoise, milliseconds)
+	costs("time until the first attempt", timeToStart(a), timeToStart(b), timeNoise, milliseconds)
 	numbers("input", a.InputBytes, b.InputBytes, bytesCell)
 	for k, kind := range kindNames {
 		x, y := tried[0].stat[k], tried[1].stat[k]
@@ -120,11 +123,11 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 		if y.n == 0 {
 			y.median, y.high = -1, -1
 		}
-		costs("median time of "+kind, x.median, y.median, milliseconds)
-		costs("longest time of "+kind, x.high, y.high, milliseconds)
+		costs("median time of "+kind, x.median, y.median, timeNoise, milliseconds)
+		costs("longest time of "+kind, x.high, y.high, timeNoise, milliseconds)
 	}
-	costs("stragglers", stragglerCount(tried[0]), stragglerCount(tried[1]), number)
-	costs("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), number)
+	costs("stragglers", stragglerCount(tried[0]), stragglerCount(tried[1]), 0, number)
+	costs("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), 0, number)
 	addCounters(a, b, numbers)
 	return &page{Title: "Compare " + a.Id + " and " + b.Id, Crumbs: []link{{Text: "History", Href: "/ui/history"}}, Sections: []*section{{ID: "compare", Title: "Side by side", Table: t}}}, nil
 }
@@ -174,14 +177,17 @@ func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func
 	}
 }
 
-// change is the difference between two numbers in percent. It has no color, because more
-// records or bytes can be good or bad.
-func change(a, b int64) cell {
+// timeNoise is the difference in ms between two times that says nothing about a job.
+const timeNoise = 20
+
+// change is the difference between two numbers in percent, or as a number if the first one is
+// 0. It has no color, because more records or bytes can be good or bad.
+func change(a, b int64, show func(int64) cell) cell {
 	switch {
 	case a == b:
 		return cell{Text: "same", Value: 0.0}
 	case a == 0:
-		return cell{Text: "new", Value: "new"}
+		return cell{Text: "+" + show(b).Text, Value: "new"}
 	}
 	f := float64(b-a) / float64(a)
 	return cell{Text: fmt.Sprintf("%+.0f %%", 100*f), Value: f}

@@ -60,3 +60,36 @@ func TestHistoryColumns(t *testing.T) {
 		t.Errorf("the job is %s", lines[1])
 	}
 }
+
+// TestSmallChanges compares two jobs whose times differ by less than they vary, and by more
+// from 0. Only the second difference has a color.
+func TestSmallChanges(t *testing.T) {
+	f := newFake(2, "sort")
+	f.jobs[0].EndedMs, f.jobs[1].EndedMs = 9000, 9001
+	f.jobs[0].StartedMs, f.jobs[1].StartedMs = 1000, 2000
+	body := ask(newConsole(t, f), "GET", "/ui/compare?a=j1&b=j2", "ann").Body.String()
+	if strings.Count(body, `class="more"`) != 1 || !strings.Contains(body, `<span class="more">&#43;1.0 s</span>`) {
+		t.Errorf("%s", body)
+	}
+	ended := ask(newConsole(t, f), "GET", "/ui/jobs/j1", "ann").Body.String()
+	if strings.Contains(ended, "pending") || !strings.Contains(ended, "5 of 10 done") {
+		t.Errorf("a job that has ended: %s", ended)
+	}
+}
+
+// TestDrainForm checks that a node's page offers an admin the one action that has an effect,
+// and other users none.
+func TestDrainForm(t *testing.T) {
+	f := newFake(1, "w1")
+	s := newConsole(t, f)
+	for state, want := range map[string]string{"alive": "/ui/nodes/w1/drain\"", "lost": "/ui/nodes/w1/drain\"", "draining": "/ui/nodes/w1/drain?undo=1\"", "drained": "/ui/nodes/w1/drain?undo=1\""} {
+		f.nodes[0].State = state
+		body := ask(s, "GET", "/ui/nodes/w1", "root").Body.String()
+		if strings.Count(body, "/ui/nodes/w1/drain") != 1 || !strings.Contains(body, want) {
+			t.Errorf("%s: %s", state, body)
+		}
+		if body := ask(s, "GET", "/ui/nodes/w1", "ann").Body.String(); strings.Contains(body, "/drain") {
+			t.Errorf("%s, for ann: %s", state, body)
+		}
+	}
+}

@@ -63,6 +63,8 @@ type Actor interface {
 	Kill(ctx context.Context, id, reason string) error
 	SetPriority(ctx context.Context, id, priority string) error
 	Move(ctx context.Context, id, pool string) error
+	// MayDrain reports whether the sender of the request may drain nodes.
+	MayDrain(ctx context.Context) bool
 	Drain(ctx context.Context, node string, undo bool) error
 	SetPolicy(ctx context.Context, name string, set map[string]string) error
 	// Preview forecasts the jobs' ends under another policy and changes nothing.

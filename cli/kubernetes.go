@@ -91,6 +91,7 @@ type manifestFlags struct {
 	storageSecret          string
 	sharedClaim            string
 	monitor                bool
+	accounts               []string
 }
 
 // newManifest returns the command that prints all objects of a cluster.
@@ -131,6 +132,7 @@ a result.`,
 	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable)")
 	s.StringVar(&f.storageSecret, "storage-secret", "", "`name` of a Secret whose keys become variables, such as AWS_ACCESS_KEY_ID")
 	s.StringVar(&f.sharedClaim, "shared-claim", "", "`name` of a PersistentVolumeClaim to mount at /shared in master and workers")
+	s.StringArrayVar(&f.accounts, "service-account", nil, "let pods with this service account, `NAMESPACE:NAME`, submit jobs as users (repeatable; NAME * is all of the namespace)")
 	s.BoolVar(&f.monitor, "monitor", false, "add a ServiceMonitor for the Prometheus operator")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.OutOrStdout()) }
 	return c
@@ -216,6 +218,15 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	v["drainTimeout"], v["serveTimeout"] = f.drain.String(), f.serve.String()
 	v["terminationGracePeriodSeconds"] = int((f.drain + f.serve + graceReserve + time.Second - 1) / time.Second)
 	v["storage"], v["storageClass"], v["masterMemory"], v["policy"] = f.storage, f.storageClass, f.masterMemory, f.policy
+	allowed, err := parseAccounts(f.accounts)
+	if err != nil {
+		return nil, err
+	}
+	accounts := []any{}
+	for _, a := range allowed {
+		accounts = append(accounts, map[string]any{"namespace": a.Namespace, "name": a.Name})
+	}
+	v["serviceAccounts"] = accounts
 	v["storageRoots"], v["storageSecret"], v["sharedClaim"], v["monitor"] = f.storageRoots, f.storageSecret, f.sharedClaim, f.monitor
 	return v, nil
 }

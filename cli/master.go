@@ -40,6 +40,7 @@ type masterFlags struct {
 	storageRetry             time.Duration
 	keepEnded                int
 	poolACL                  []string
+	accounts                 []string
 	access                   string
 	storageRoots             []string
 	maxFile, maxFiles        console.Size
@@ -79,6 +80,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.topology, "topology", "", "`file` of lines \"host rack\", or a script that prints the rack of its argument")
 	f.serverFlags.register(c)
 	s.StringVar(&f.access, "access", "", "`file` with the rules of who may use and manage which pools")
+	s.StringArrayVar(&f.accounts, "service-account", nil, "accept the tokens of this Kubernetes service account, `NAMESPACE:NAME`, as a user (repeatable; NAME * is all of the namespace)")
 	s.StringArrayVar(&f.poolACL, "pool-acl", nil, "who may use a pool, `pool=user:@group:…` (repeatable), in place of the rule in --access")
 	s.StringArrayVar(&f.storageRoots, "storage-root", nil, "`URI` of a directory that users' jobs may read and write below (repeatable; {user} is the user's name)")
 	s.Var(&f.maxFile, "max-file", "largest file that a job may ship")
@@ -96,6 +98,37 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	return c
 }
 
+// serviceAccounts returns the verifier of service accounts' tokens, nil if none is accepted.
+func (f *masterFlags) serviceAccounts(log *slog.Logger) (*kubernetes.Accounts, error) {
+	if len(f.accounts) == 0 {
+		return nil, nil
+	}
+	if f.files.Cert == "" || f.files.CA == "" {
+		return nil, misuse("--service-account needs --tls-ca, --tls-cert and --tls-key: a token must not travel without encryption, and workers need certificates")
+	}
+	allowed, err := parseAccounts(f.accounts)
+	if err != nil {
+		return nil, err
+	}
+	a, err := kubernetes.OpenAccounts(allowed, log)
+	if err != nil {
+		return nil, misuse("--service-account: %w", err)
+	}
+	return a, nil
+}
+
+// parseAccounts parses the values of --service-account.
+func parseAccounts(list []string) (allowed []kubernetes.Account, err error) {
+	for _, s := range list {
+		a, err := kubernetes.ParseAccount(s)
+		if err != nil {
+			return nil, misuse("--service-account %w", err)
+		}
+		allowed = append(allowed, a)
+	}
+	return allowed, nil
+}
+
 // run serves until ctx ends or the master stops because its journal cannot be
 // written.
 func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
@@ -107,9 +140,16 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	accounts, err := f.serviceAccounts(cfg.Log)
+	if err != nil {
+		return err
+	}
 	l, guard, err := f.serve(f.listen, cfg.Log)
 	if err != nil {
 		return err
+	}
+	if accounts != nil {
+		guard.Account = accounts.Identify
 	}
 	m, err := master.Open(cfg)
 	if err != nil {

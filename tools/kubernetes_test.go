@@ -43,6 +43,7 @@ func TestKubernetesSchema(t *testing.T) {
 			typed := map[any]any{
 				"v1 ServiceAccount": &core.ServiceAccount{}, "v1 Service": &core.Service{},
 				"rbac.authorization.k8s.io/v1 Role": &rbac.Role{}, "rbac.authorization.k8s.io/v1 RoleBinding": &rbac.RoleBinding{},
+				"rbac.authorization.k8s.io/v1 ClusterRole": &rbac.ClusterRole{}, "rbac.authorization.k8s.io/v1 ClusterRoleBinding": &rbac.ClusterRoleBinding{},
 				"apps/v1 StatefulSet": &apps.StatefulSet{}, "apps/v1 Deployment": &apps.Deployment{},
 				"policy/v1 PodDisruptionBudget":      &policy.PodDisruptionBudget{},
 				"networking.k8s.io/v1 NetworkPolicy": &networking.NetworkPolicy{},

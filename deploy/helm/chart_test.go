@@ -22,6 +22,7 @@ func full(t *testing.T) Values {
 	v["image"], v["imagePullSecret"], v["storageClass"] = "registry.example.org/slotwise:1", "registry", "fast"
 	v["autoscale"], v["storageRoots"] = "min=1,max=8", []any{"s3://bucket/jobs", "hdfs://nn:8020/{user}"}
 	v["storageSecret"], v["sharedClaim"], v["monitor"] = "s3-keys", "shared", true
+	v["serviceAccounts"] = []any{map[string]any{"namespace": "team-a", "name": "etl"}, map[string]any{"namespace": "team-b", "name": "*"}}
 	return v
 }
 
@@ -129,16 +130,20 @@ func TestHardened(t *testing.T) {
 	}
 }
 
-// TestLeastRights checks that the master has rights only if it scales its workers, and
-// never on Secrets.
+// TestLeastRights checks that the master has rights only if it scales its workers or accepts
+// service accounts, and never on Secrets.
 func TestLeastRights(t *testing.T) {
 	v := full(t)
 	if text := string(render(t, v)); strings.Contains(text, "resources: [secrets]") || !strings.Contains(text, "kind: Role\n") {
 		t.Error("the role of a master that scales is missing or may read Secrets")
 	}
 	v["autoscale"] = ""
-	if text := string(render(t, v)); strings.Contains(text, "kind: Role\n") || strings.Contains(text, "automountServiceAccountToken: true") {
-		t.Error("a master that does not scale has rights")
+	if text := string(render(t, v)); strings.Contains(text, "kind: Role\n") || !strings.Contains(text, "kind: ClusterRole\n") || !strings.Contains(text, "automountServiceAccountToken: true") {
+		t.Error("a master that accepts service accounts has other rights than to review tokens")
+	}
+	v["serviceAccounts"] = []any{}
+	if text := string(render(t, v)); strings.Contains(text, "Role\n") || strings.Contains(text, "automountServiceAccountToken: true") {
+		t.Error("a master that does not scale and accepts no service account has rights")
 	}
 }
 

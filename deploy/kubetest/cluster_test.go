@@ -65,6 +65,7 @@ func prepare(t *testing.T, namespace string) *cluster {
 			}
 		}
 		c.kubectl("delete", "namespace", namespace, "--wait=true", "--timeout=180s")
+		c.kubectl("delete", "clusterrole,clusterrolebinding", "slotwise-tokens-"+namespace, "--ignore-not-found")
 		c.kubectl("delete", "pv", namespace+"-data", namespace+"-shared", "--wait=false")
 	})
 	c.apply(volumes(namespace, data, c.shared))

@@ -16,7 +16,7 @@ import (
 // TestKubernetes runs jobs on one cluster while workers and the master come and go.
 func TestKubernetes(t *testing.T) {
 	began := time.Now()
-	c := start(t, "slotwise-test", "", "--workers", "1", "--max-workers", "4")
+	c := start(t, "slotwise-test", "", "--workers", "1", "--max-workers", "4", "--service-account", "slotwise-test:etl", "--storage-root", "/shared")
 	t.Logf("from apply to a ready master: %v", time.Since(began).Round(time.Millisecond))
 	want := c.words(1500)
 	count := func(output string) string {
@@ -110,6 +110,7 @@ func TestKubernetes(t *testing.T) {
 		c.must("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
 		c.awaitMaster()
 	})
+	t.Run("service accounts", func(t *testing.T) { accounts(t, c, want) })
 	t.Run("rights", func(t *testing.T) { rights(t, c) })
 	mistakes(t, c)
 }
@@ -122,12 +123,12 @@ func logsOfPod(t *testing.T, c *cluster) {
 	if err == nil {
 		t.Fatalf("the job succeeded: %s", out)
 	}
-	var job struct{ Job struct{ ID string } }
+	var ended []struct{ Job struct{ ID string } }
 	out, err = c.exec("history", "--limit", "1", "-o", "json")
-	if err != nil || json.Unmarshal([]byte(out), &job) != nil {
+	if err != nil || json.Unmarshal([]byte(out), &ended) != nil || len(ended) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	attempt := job.Job.ID + "_m_0_0"
+	attempt := ended[0].Job.ID + "_m_0_0"
 	pods := c.pods()
 	if len(pods) != 1 {
 		t.Fatalf("the workers are %q, want one", pods)
@@ -136,7 +137,7 @@ func logsOfPod(t *testing.T, c *cluster) {
 	if out, err := c.exec("logs", attempt); err != nil || !strings.Contains(out, complaint) {
 		t.Errorf("the log of %s: %v: %s", attempt, err, out)
 	}
-	if _, err := c.exec("logs", job.Job.ID+"_m_9_0"); err == nil {
+	if _, err := c.exec("logs", ended[0].Job.ID+"_m_9_0"); err == nil {
 		t.Error("an attempt that never ran has a log")
 	}
 }
@@ -231,6 +232,7 @@ func rights(t *testing.T, c *cluster) {
 	slices.Sort(got)
 	want := []string{
 		"deployments.apps [] [slotwise-worker] [get]", "deployments.apps/scale [] [slotwise-worker] [patch]", "pods [] [] [list patch]",
+		"tokenreviews.authentication.k8s.io [] [] [create]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the master may:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -36,11 +37,48 @@ func Client(config *tls.Config, token string) *http.Client {
 	return &http.Client{Transport: Bearer(&hintingTransport{t}, token)}
 }
 
+// PodAudience is the audience of the service account tokens that masters accept.
+const PodAudience = "slotwise"
+
+// The files of a pod's identity. A client without other credentials uses them if they exist.
+const (
+	podToken = "token"  // a token of the pod's service account for PodAudience
+	podCA    = "ca.pem" // the authority of the master's certificate
+)
+
+// podDir is the directory in which a pod mounts its identity. Tests change it.
+var podDir = "/var/run/secrets/slotwise"
+
+// withPod completes credentials by those that the pod has mounted. A token takes precedence
+// over a certificate, so the pod's token is used only if neither is given.
+func withPod(files Files, tokenFile string) (Files, func() (string, error)) {
+	path := filepath.Join(podDir, podToken)
+	if tokenFile != "" || files.Cert != "" || !isFile(path) {
+		return files, nil
+	}
+	if ca := filepath.Join(podDir, podCA); files.CA == "" && isFile(ca) {
+		files.CA = ca
+	}
+	// Kubernetes replaces the token before it expires, and its file is readable for all users
+	// of the pod.
+	return files, func() (string, error) {
+		b, err := os.ReadFile(path)
+		return strings.TrimSpace(string(b)), err
+	}
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
 // Dial returns the URL of a master and a client for it, from the values of the flags
 // --tls-… and --token-file. It sends nothing. An address without a scheme gets
-// https:// if files names any certificate and http:// otherwise.
+// https:// if files names any certificate and http:// otherwise. In a pod of Kubernetes that
+// mounts an identity, that one is used if no other is given.
 func Dial(master string, files Files, tokenFile string) (url string, c *http.Client, err error) {
 	token := ""
+	files, fromPod := withPod(files, tokenFile)
 	if tokenFile != "" {
 		if token, err = ReadToken(tokenFile); err != nil {
 			return "", nil, fmt.Errorf("--token-file: %w", err)
@@ -57,7 +95,11 @@ func Dial(master string, files Files, tokenFile string) (url string, c *http.Cli
 		}
 		master = scheme + master
 	}
-	return master, Client(config, token), nil
+	c = Client(config, token)
+	if fromPod != nil {
+		c.Transport = &bearer{c.Transport, fromPod}
+	}
+	return master, c, nil
 }
 
 // hintingTransport replaces the answer that a TLS server gives to a plain HTTP request
@@ -91,12 +133,12 @@ func Bearer(next http.RoundTripper, token string) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return &bearer{next, token}
+	return &bearer{next, func() (string, error) { return token, nil }}
 }
 
 type bearer struct {
 	next  http.RoundTripper
-	token string
+	token func() (string, error)
 }
 
 var errPlainToken = errors.New("refusing to send a token to another machine without TLS: use an https:// address and --tls-ca")
@@ -109,8 +151,15 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errPlainToken
 	}
+	token, err := b.token()
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // the contract of http.RoundTripper
+		}
+		return nil, err
+	}
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+b.token)
+	r.Header.Set("Authorization", "Bearer "+token)
 	return b.next.RoundTrip(r)
 }
 

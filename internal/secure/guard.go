@@ -35,6 +35,9 @@ type Guard struct {
 	// drivers. It returns false for a token of another kind. A request with a driver's
 	// token has the driver's rights even if the guard accepts every client.
 	Driver func(ctx context.Context, token string) (Identity, bool, error)
+	// Account identifies a service account of Kubernetes by its token; nil if the server
+	// accepts none. It returns false for a token of another kind.
+	Account func(ctx context.Context, token string) (Identity, bool, error)
 	// Browser lets people sign in to pages; nil if the server has none.
 	Browser *Browser
 	// Log receives refused requests; nil means slog.Default.
@@ -138,6 +141,11 @@ func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error
 		return Identity{Role: Admin, Open: true}, nil
 	}
 	if hasToken {
+		if g.Account != nil {
+			if id, known, err := g.Account(r.Context(), token); known || err != nil {
+				return id, err
+			}
+		}
 		return g.byToken(token)
 	}
 	if g.Browser != nil && g.Browser.covers(r) {

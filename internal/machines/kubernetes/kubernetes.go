@@ -1,30 +1,25 @@
-// Package kubernetes scales the workers of a cluster that runs on Kubernetes: the pods of
-// a Deployment.
+// Package kubernetes is a master's side of Kubernetes. It scales the workers of a cluster,
+// the pods of a Deployment, and verifies the tokens of service accounts.
 //
-// It makes three calls to the API: read the Deployment and its pods, change the number of
+// It makes four calls to the API: read the Deployment and its pods, change the number of
 // replicas, annotate a pod with controller.kubernetes.io/pod-deletion-cost, by which
-// Kubernetes chooses the pods that it removes. They need net/http only; docs/architecture.md
-// says why k8s.io/client-go is not used.
+// Kubernetes chooses the pods that it removes, and review a token. They need net/http only;
+// docs/architecture.md says why k8s.io/client-go is not used.
+//
+//	kubernetes.go  the Deployment of the workers
+//	accounts.go    the tokens of service accounts
+//	api.go         calls
 package kubernetes
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/machines"
 )
@@ -39,20 +34,13 @@ const (
 	costFirst   = "-2"
 )
 
-// accountDir is where Kubernetes puts the credentials of a pod's service account.
-const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// maxAnswer bounds the answer to one call, in bytes, and pageSize the pods in it.
-const (
-	maxAnswer = 64 << 20
-	pageSize  = 500
-)
+// pageSize is the number of pods in one answer.
+const pageSize = 500
 
 // Deployment is a Provider: the pods of one Deployment.
 type Deployment struct {
-	server, namespace, name string
-	tokenFile               string
-	http                    *http.Client
+	*api
+	name string
 }
 
 var _ machines.Provider = (*Deployment)(nil)
@@ -60,34 +48,19 @@ var _ machines.Provider = (*Deployment)(nil)
 // InCluster returns the Deployment with a name in the namespace of this pod. It makes no
 // call yet.
 func InCluster(name string) (*Deployment, error) {
-	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-	if host == "" || port == "" {
-		return nil, errors.New("this process does not run in a pod of Kubernetes: KUBERNETES_SERVICE_HOST is not set")
+	a, err := inCluster()
+	if err != nil {
+		return nil, err
 	}
-	return open("https://"+net.JoinHostPort(host, port), accountDir, name)
+	return newDeployment(a, name), nil
 }
 
-// open returns a Deployment at a server, with the credentials in a directory.
-func open(server, dir, name string) (*Deployment, error) {
-	const remedy = "the pod needs its service account's token: automountServiceAccountToken: true"
-	namespace, err := os.ReadFile(filepath.Join(dir, "namespace"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, remedy)
+func newDeployment(a *api, name string) *Deployment {
+	const rights = "apply the Role and RoleBinding slotwise-master of slotwise kubernetes manifest --max-workers"
+	a.remedies = map[int]string{
+		http.StatusForbidden: rights, http.StatusUnauthorized: rights, http.StatusNotFound: "check the master's --worker-deployment",
 	}
-	pem, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, remedy)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, "ca.crt"))
-	}
-	return &Deployment{
-		server: server, namespace: strings.TrimSpace(string(namespace)), name: name, tokenFile: filepath.Join(dir, "token"),
-		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-		}},
-	}, nil
+	return &Deployment{a, name}
 }
 
 // deployment holds the fields of a Deployment that the provider reads.
@@ -137,7 +110,7 @@ type pod struct {
 func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 	var f machines.Fleet
 	var dep deployment
-	if err := d.call(ctx, http.MethodGet, d.path("apis/apps/v1", "deployments", d.name), nil, &dep); err != nil {
+	if err := d.get(ctx, d.path("apis/apps/v1", "deployments", d.name), &dep); err != nil {
 		return f, err
 	}
 	f.Replicas = dep.Spec.Replicas
@@ -158,7 +131,7 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 			} `json:"metadata"`
 			Items []pod `json:"items"`
 		}
-		if err := d.call(ctx, http.MethodGet, d.path("api/v1", "pods")+"?"+query.Encode(), nil, &page); err != nil {
+		if err := d.get(ctx, d.path("api/v1", "pods")+"?"+query.Encode(), &page); err != nil {
 			return f, err
 		}
 		for _, p := range page.Items {
@@ -224,7 +197,7 @@ func (d *Deployment) Scale(ctx context.Context, n int, first ...string) error {
 			return err
 		}
 	}
-	return d.call(ctx, http.MethodPatch, d.path("apis/apps/v1", "deployments", d.name, "scale"), map[string]any{"spec": map[string]any{"replicas": n}}, nil)
+	return d.patch(ctx, d.path("apis/apps/v1", "deployments", d.name, "scale"), map[string]any{"spec": map[string]any{"replicas": n}})
 }
 
 // Mark implements machines.Provider.
@@ -238,85 +211,9 @@ func (d *Deployment) Mark(ctx context.Context, name string, leaving bool) error 
 // setCost sets a pod's annotation; nil removes it. A pod that does not exist is no error.
 func (d *Deployment) setCost(ctx context.Context, name string, cost any) error {
 	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{costKey: cost}}}
-	err := d.call(ctx, http.MethodPatch, d.path("api/v1", "pods", name), patch, nil)
+	err := d.patch(ctx, d.path("api/v1", "pods", name), patch)
 	if status := (*statusError)(nil); errors.As(err, &status) && status.code == http.StatusNotFound {
 		return nil
 	}
 	return err
-}
-
-// path returns the path of an object or list in the namespace.
-func (d *Deployment) path(group string, names ...string) string {
-	return "/" + group + "/namespaces/" + d.namespace + "/" + strings.Join(names, "/")
-}
-
-// statusError is an answer of the API that is not a success.
-type statusError struct {
-	code int
-	text string
-}
-
-// Error implements error.
-func (e *statusError) Error() string { return e.text }
-
-// call makes one call. patch is sent as a JSON merge patch unless it is nil; the answer is
-// decoded into answer unless that is nil. The token is read for each call, because
-// Kubernetes replaces it about once an hour.
-func (d *Deployment) call(ctx context.Context, method, path string, patch, answer any) error {
-	token, err := os.ReadFile(d.tokenFile)
-	if err != nil {
-		return err
-	}
-	var body io.Reader
-	if patch != nil {
-		b, err := json.Marshal(patch)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, d.server+path, body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	req.Header.Set("Accept", "application/json")
-	if patch != nil {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	resp, err := d.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("the API of Kubernetes: %w", err)
-	}
-	defer resp.Body.Close()
-	limited := io.LimitReader(resp.Body, maxAnswer)
-	if resp.StatusCode/100 != 2 {
-		return d.refused(method, path, resp.StatusCode, limited)
-	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.NewDecoder(limited).Decode(answer); err != nil {
-		return fmt.Errorf("the answer of Kubernetes to %s %s: %w", method, path, err)
-	}
-	return nil
-}
-
-// refused returns the error for an answer that is not a success, with the remedy.
-func (d *Deployment) refused(method, path string, code int, body io.Reader) error {
-	var status struct {
-		Message string `json:"message"`
-	}
-	if err := json.NewDecoder(body).Decode(&status); err != nil || status.Message == "" {
-		status.Message = http.StatusText(code)
-	}
-	remedy := ""
-	switch code {
-	case http.StatusForbidden, http.StatusUnauthorized:
-		remedy = "; apply the Role and RoleBinding slotwise-master of slotwise kubernetes manifest --max-workers"
-	case http.StatusNotFound:
-		remedy = "; check the master's --worker-deployment"
-	}
-	path, _, _ = strings.Cut(path, "?")
-	return &statusError{code, fmt.Sprintf("Kubernetes refused %s %s: %s%s", method, path, status.Message, remedy)}
 }

@@ -70,11 +70,11 @@ func serve(t *testing.T, f *fakeAPI) *Deployment {
 			t.Fatal(err)
 		}
 	}
-	d, err := open(srv.URL, dir, "workers")
+	a, err := open(srv.URL, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return newDeployment(a, "workers")
 }
 
 // TestFleet reads pods over two pages.

@@ -204,7 +204,7 @@ func (n *namespace) scale(t *testing.T, cfg autoscale.Config) {
 			t.Fatal(err)
 		}
 	}
-	d, err := open(srv.URL, dir, "workers")
+	a, err := open(srv.URL, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func (n *namespace) scale(t *testing.T, cfg autoscale.Config) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l := &machines.Loop{Cluster: n, Provider: d, Scaler: s, Every: time.Millisecond, Log: slog.New(slog.DiscardHandler)}
+		l := &machines.Loop{Cluster: n, Provider: newDeployment(a, "workers"), Scaler: s, Every: time.Millisecond, Log: slog.New(slog.DiscardHandler)}
 		l.Run(ctx)
 	}()
 	over := func() bool {

@@ -1,0 +1,243 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/loglimit"
+	"github.com/slotwise/slotwise/internal/secure"
+)
+
+// Accounts identifies clients by the tokens of their service accounts. Kubernetes verifies each
+// token (TokenReview). The token must be valid for secure.PodAudience, so that a token that a
+// pod sends to another server is of no use here, and ours is of no use to others.
+//
+// The user of an account is system:serviceaccount:NAMESPACE:NAME, with the role user and
+// Kubernetes' groups of its accounts. Only listed accounts are accepted: every pod of the
+// cluster can have a token for every audience.
+type Accounts struct {
+	api     *api
+	allowed []Account
+	log     *slog.Logger
+	now     func() time.Time
+	reviews chan struct{} // has room for the reviews that may run at once
+	failed  loglimit.Limit
+
+	mu struct {
+		sync.Mutex
+		known map[[sha256.Size]byte]verified
+	}
+}
+
+// Account names a service account; Name is * for all of the namespace.
+type Account struct{ Namespace, Name string }
+
+// verified is the result of a review, for a while.
+type verified struct {
+	id    secure.Identity
+	err   error
+	until time.Time
+}
+
+const (
+	acceptedFor = time.Minute      // how long a token that was revoked is still accepted
+	refusedFor  = 10 * time.Second // how long a refusal is repeated without a review
+	mostKnown   = 10_000           // results that are kept
+	mostReviews = 16               // at the same time
+	maxToken    = 16 << 10         // bytes of a token
+	reviewTime  = 10 * time.Second // for one review
+)
+
+const accountPrefix = "system:serviceaccount:"
+
+// namePattern matches names of namespaces and service accounts.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
+
+// ParseAccount parses NAMESPACE:NAME or NAMESPACE:*.
+func ParseAccount(s string) (Account, error) {
+	namespace, name, ok := strings.Cut(s, ":")
+	if !ok || len(s) > 200 || !namePattern.MatchString(namespace) || strings.Contains(namespace, ".") || name != "*" && !namePattern.MatchString(name) {
+		return Account{}, fmt.Errorf("%q does not name a service account: want NAMESPACE:NAME, or NAMESPACE:* for all accounts of a namespace", s)
+	}
+	return Account{namespace, name}, nil
+}
+
+// OpenAccounts returns a verifier that accepts the listed accounts. It makes no call yet.
+func OpenAccounts(allowed []Account, log *slog.Logger) (*Accounts, error) {
+	a, err := inCluster()
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(a, allowed, log), nil
+}
+
+func newAccounts(a *api, allowed []Account, log *slog.Logger) *Accounts {
+	const rights = "apply the ClusterRole and ClusterRoleBinding of slotwise kubernetes manifest --service-account"
+	a.remedies = map[int]string{http.StatusForbidden: rights, http.StatusUnauthorized: rights}
+	v := &Accounts{api: a, allowed: allowed, log: log, now: time.Now, reviews: make(chan struct{}, mostReviews)}
+	v.mu.known = map[[sha256.Size]byte]verified{}
+	return v
+}
+
+// Identify returns the identity of a token's service account, and false for a token of
+// another kind. An error with the code unavailable means that Kubernetes cannot tell now.
+func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity, bool, error) {
+	claimed, ok := claims(token)
+	if !ok {
+		return secure.Identity{}, false, nil
+	}
+	// The claims are not verified yet, but a token that is wrong by its own words needs no call.
+	if err := v.check(claimed.Subject, claimed.Audience); err != nil {
+		return secure.Identity{}, true, err
+	}
+	key := sha256.Sum256([]byte(token))
+	v.mu.Lock()
+	r, known := v.mu.known[key]
+	v.mu.Unlock()
+	if known && v.now().Before(r.until) {
+		return r.id, true, r.err
+	}
+	id, err := v.review(ctx, token)
+	if coded := (*connect.Error)(nil); errors.As(err, &coded) {
+		return secure.Identity{}, true, err
+	}
+	r = verified{id, err, v.now().Add(acceptedFor)}
+	if err != nil {
+		r.until = v.now().Add(refusedFor)
+	} else if end := time.Unix(claimed.Expires, 0); claimed.Expires > 0 && end.Before(r.until) {
+		r.until = end
+	}
+	v.remember(key, r)
+	return id, true, err
+}
+
+// remember keeps a result. Without room it first drops the results that have expired, and
+// all if none has.
+func (v *Accounts) remember(key [sha256.Size]byte, r verified) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.mu.known) >= mostKnown {
+		now := v.now()
+		for k, old := range v.mu.known { //house:sorted each result is judged by itself
+			if !now.Before(old.until) {
+				delete(v.mu.known, k)
+			}
+		}
+		if len(v.mu.known) >= mostKnown {
+			clear(v.mu.known)
+		}
+	}
+	v.mu.known[key] = r
+}
+
+// claim is what a token says of itself.
+type claim struct {
+	Subject  string    `json:"sub"`
+	Audience audiences `json:"aud"`
+	Expires  int64     `json:"exp"`
+}
+
+// audiences is one audience or a list of them.
+type audiences []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audiences) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+// claims returns what the token of a service account says of itself, and false for a token
+// of another kind. It verifies nothing.
+func claims(token string) (c claim, ok bool) {
+	parts := strings.Split(token, ".")
+	if len(token) > maxToken || len(parts) != 3 {
+		return c, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return c, err == nil && json.Unmarshal(text, &c) == nil && strings.HasPrefix(c.Subject, accountPrefix)
+}
+
+// check returns an error unless a user is an account that is allowed, and the audience ours.
+func (v *Accounts) check(user string, audience []string) error {
+	namespace, name, _ := strings.Cut(strings.TrimPrefix(user, accountPrefix), ":")
+	switch {
+	case !slices.ContainsFunc(v.allowed, func(a Account) bool { return a.Namespace == namespace && (a.Name == name || a.Name == "*") }):
+		return fmt.Errorf("this master does not accept the service account %s:%s: start it with --service-account %s:%s (slotwise kubernetes manifest has the same flag)", namespace, name, namespace, name)
+	case !slices.Contains(audience, secure.PodAudience):
+		return fmt.Errorf("the token of service account %s:%s is not valid for audience %s: mount a token for this audience as docs/kubernetes.md shows", namespace, name, secure.PodAudience)
+	}
+	return nil
+}
+
+// tokenReview holds the fields of a TokenReview.
+type tokenReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Token     string   `json:"token"`
+		Audiences []string `json:"audiences"`
+	} `json:"spec"`
+	Status struct {
+		Authenticated bool     `json:"authenticated"`
+		Error         string   `json:"error"`
+		Audiences     []string `json:"audiences"`
+		User          struct {
+			Username string   `json:"username"`
+			Groups   []string `json:"groups"`
+		} `json:"user"`
+	} `json:"status"`
+}
+
+// review lets Kubernetes verify a token. An error without a code refuses the token.
+func (v *Accounts) review(ctx context.Context, token string) (id secure.Identity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+	defer cancel()
+	select {
+	case v.reviews <- struct{}{}:
+		defer func() { <-v.reviews }()
+	case <-ctx.Done():
+		return id, connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait for Kubernetes to verify them: try again later"))
+	}
+	var r tokenReview
+	r.APIVersion, r.Kind = "authentication.k8s.io/v1", "TokenReview"
+	r.Spec.Token, r.Spec.Audiences = token, []string{secure.PodAudience}
+	var answer tokenReview
+	if err := v.api.create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &r, &answer); err != nil {
+		if n, ok := v.failed.Allow(v.now()); ok {
+			v.log.Error("tokens of service accounts cannot be verified", "err", err, "unlogged", n)
+		}
+		return id, connect.NewError(connect.CodeUnavailable, errors.New("the master cannot ask Kubernetes to verify the token; its log has the reason"))
+	}
+	s := &answer.Status
+	if !s.Authenticated || !strings.HasPrefix(s.User.Username, accountPrefix) {
+		return id, fmt.Errorf("Kubernetes does not accept the token of this service account: %s", cmp.Or(s.Error, "it is not valid"))
+	}
+	if err := v.check(s.User.Username, s.Audiences); err != nil {
+		return id, err
+	}
+	id = secure.Identity{User: s.User.Username, Role: secure.User}
+	for _, g := range s.User.Groups {
+		if strings.HasPrefix(g, "system:serviceaccounts") {
+			id.Groups = append(id.Groups, g)
+		}
+	}
+	return id, nil
+}

@@ -228,6 +228,25 @@ func (c *cluster) job(id string) (status, bool) {
 	return s, true
 }
 
+// task holds the fields of a task that the tests read.
+type task struct {
+	Attempts []struct {
+		ID, Node  string
+		StartedMs int64 `json:"started_ms"`
+		EndedMs   int64 `json:"ended_ms"`
+	}
+}
+
+// tasks returns the tasks of a job, which has at least one.
+func (c *cluster) tasks(id string) (list []task) {
+	c.t.Helper()
+	out, err := c.exec("tasks", id, "-o", "json")
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) == 0 || len(list[0].Attempts) == 0 {
+		c.t.Fatalf("tasks of %s: %v: %s", id, err, out)
+	}
+	return list
+}
+
 // awaitEnd waits until a job has succeeded and fails the test if it ends otherwise.
 func (c *cluster) awaitEnd(id string) status {
 	c.t.Helper()
@@ -268,15 +287,30 @@ func (c *cluster) pods() (names []string) {
 // kill sends SIGKILL to the worker of a pod.
 func (c *cluster) kill(pod string) {
 	c.t.Helper()
-	p := c.process("\x00worker\x00", "\x00--name="+pod+"\x00")
-	if err := p.Kill(); err != nil {
-		c.t.Fatal(err)
+	if !c.killed(pod) {
+		c.t.Fatalf("the worker of pod %s does not run", pod)
 	}
+}
+
+// killed sends SIGKILL to the worker of a pod and reports whether it ran.
+func (c *cluster) killed(pod string) bool {
+	p := c.find("\x00worker\x00", "\x00--name="+pod+"\x00")
+	return p != nil && p.Kill() == nil
 }
 
 // process returns the process of the cluster whose command line contains all of parts. It is
 // visible on this machine, because the cluster runs on it.
 func (c *cluster) process(parts ...string) *os.Process {
+	c.t.Helper()
+	p := c.find(parts...)
+	if p == nil {
+		c.t.Fatalf("no process has %q in its command line", parts)
+	}
+	return p
+}
+
+// find is process, and returns nil if there is no such process.
+func (c *cluster) find(parts ...string) *os.Process {
 	c.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -297,6 +331,5 @@ func (c *cluster) process(parts ...string) *os.Process {
 		}
 		return p
 	}
-	c.t.Fatalf("no process has %q in its command line", parts)
 	return nil
 }

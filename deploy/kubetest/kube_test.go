@@ -128,12 +128,9 @@ func logsOfPod(t *testing.T, c *cluster) {
 	if err != nil || json.Unmarshal([]byte(out), &ended) != nil || len(ended) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	attempt := ended[0].Job.ID + "_m_0_0"
-	pods := c.pods()
-	if len(pods) != 1 {
-		t.Fatalf("the workers are %q, want one", pods)
-	}
-	c.must("delete", "pod", pods[0], "--wait=true")
+	tasks := c.tasks(ended[0].Job.ID)
+	attempt, pod := tasks[0].Attempts[0].ID, tasks[0].Attempts[0].Node
+	c.must("delete", "pod", pod, "--wait=true")
 	if out, err := c.exec("logs", attempt); err != nil || !strings.Contains(out, complaint) {
 		t.Errorf("the log of %s: %v: %s", attempt, err, out)
 	}

@@ -49,8 +49,9 @@ const (
 // podDir is the directory in which a pod mounts its identity. Tests change it.
 var podDir = "/var/run/secrets/slotwise"
 
-// withPod completes credentials by those that the pod has mounted. A token takes precedence
-// over a certificate, so the pod's token is used only if neither is given.
+// withPod returns the pod's authority and a function that reads the pod's token. It returns the
+// given files and nil if the user gives a token or a certificate, or if the pod has mounted no
+// token.
 func withPod(files Files, tokenFile string) (Files, func() (string, error)) {
 	path := filepath.Join(podDir, podToken)
 	if tokenFile != "" || files.Cert != "" || !isFile(path) {

@@ -144,14 +144,14 @@ func (v *Accounts) remember(key [sha256.Size]byte, r verified) {
 	v.mu.known[key] = r
 }
 
-// claim is what a token says of itself.
+// claim holds the claims of a token that Accounts reads.
 type claim struct {
 	Subject  string    `json:"sub"`
 	Audience audiences `json:"aud"`
 	Expires  int64     `json:"exp"`
 }
 
-// audiences is one audience or a list of them.
+// audiences is the claim aud: a string or a list of strings.
 type audiences []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -228,7 +228,7 @@ func (v *Accounts) review(ctx context.Context, token string) (id secure.Identity
 	}
 	s := &answer.Status
 	if !s.Authenticated || !strings.HasPrefix(s.User.Username, accountPrefix) {
-		return id, fmt.Errorf("Kubernetes does not accept the token of this service account: %s", cmp.Or(s.Error, "it is not valid"))
+		return id, fmt.Errorf("the token of this service account is refused by Kubernetes: %s", cmp.Or(s.Error, "it is not valid"))
 	}
 	if err := v.check(s.User.Username, s.Audiences); err != nil {
 		return id, err

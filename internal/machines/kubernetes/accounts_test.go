@@ -27,7 +27,7 @@ type reviewer struct {
 	mu       sync.Mutex
 	reviewed int
 	status   int    // of all answers, unless 0
-	as       string // the user in the answer, if not that of the token
+	as       string // the user in the answer; "" is the token's user
 	audience []string
 }
 
@@ -141,7 +141,7 @@ func TestReviewIsVerified(t *testing.T) {
 	}
 }
 
-// TestReviewsAreRemembered counts the calls for tokens that come again, and after a while.
+// TestReviewsAreRemembered verifies tokens repeatedly and counts the calls of Kubernetes.
 func TestReviewsAreRemembered(t *testing.T) {
 	f := &reviewer{}
 	v := accounts(t, f)

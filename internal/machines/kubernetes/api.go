@@ -78,7 +78,7 @@ func (a *api) patch(ctx context.Context, path string, patch any) error {
 	return a.call(ctx, http.MethodPatch, path, "application/merge-patch+json", patch, nil)
 }
 
-// create sends an object and reads what became of it.
+// create sends an object and reads the object in the answer.
 func (a *api) create(ctx context.Context, path string, object, answer any) error {
 	return a.call(ctx, http.MethodPost, path, "application/json", object, answer)
 }

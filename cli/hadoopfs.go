@@ -67,7 +67,8 @@ type fsCall struct {
 	name   string // without the dash
 	flags  map[string]string
 	args   []string
-	failed bool // on some path
+	failed bool     // on some path
+	above  []string // the directories of a walk, from its root, without links
 }
 
 // has reports whether a flag was given.
@@ -287,6 +288,31 @@ func (c *fsCall) list(l *location) ([]entry, error) {
 	return entries, nil
 }
 
+// inside calls fn with the entries of a directory. link says that the directory is a
+// symbolic link. A link to a directory that the walk is in already has no entries, because
+// a walk through a circle of links would list the same files until the system's limit.
+func (c *fsCall) inside(l *location, link bool, fn func([]entry) error) error {
+	real := l.path
+	if n := len(c.above); n > 0 && !link {
+		real = path.Join(c.above[n-1], path.Base(l.path))
+	} else if f, ok := l.fs.(storage.Linked); ok {
+		var err error
+		if real, err = f.Canonical(c.ctx, l.path); err != nil {
+			return err
+		}
+	}
+	if link && slices.Contains(c.above, real) {
+		return nil
+	}
+	c.above = append(c.above, real)
+	defer func() { c.above = c.above[:len(c.above)-1] }()
+	entries, err := c.list(l)
+	if err != nil {
+		return err
+	}
+	return fn(entries)
+}
+
 // editor returns the storage of a location for changes.
 func (l *location) editor() (storage.Editor, error) {
 	if e, ok := l.fs.(storage.Editor); ok {
@@ -437,12 +463,12 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 	if err != nil {
 		return &pathError{dst.typed, err}
 	}
-	return c.copyTree(local, to, c.has("-f"))
+	return c.copyTree(local, false, to, c.has("-f"))
 }
 
 // copyTree copies a file, or a directory with its content. It refuses to copy a directory
 // into itself, which would never end.
-func (c *fsCall) copyTree(from, to *location, force bool) error {
+func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) error {
 	if from.fs == to.fs {
 		dir, p := from.path, to.path
 		if _, local := from.fs.(storage.Local); local {
@@ -462,17 +488,15 @@ func (c *fsCall) copyTree(from, to *location, force bool) error {
 	if err := c.makeDir(to, false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return &pathError{to.typed, err}
 	}
-	entries, err := c.list(from)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		child := to.at(path.Join(to.path, path.Base(e.location.path)))
-		if err := c.copyTree(e.location, child, force); err != nil {
-			return err
+	return c.inside(from, link, func(entries []entry) error {
+		for _, e := range entries {
+			child := to.at(path.Join(to.path, path.Base(e.location.path)))
+			if err := c.copyTree(e.location, e.Link, child, force); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // resolved returns the absolute form of a local path without links. The last element need not
@@ -543,7 +567,7 @@ func (c *fsCall) get() error {
 			c.fail(typed, err)
 			return nil
 		}
-		if err := c.copyTree(e.location, to, c.has("-f")); err != nil {
+		if err := c.copyTree(e.location, false, to, c.has("-f")); err != nil {
 			c.fail(cmp.Or(failedAt(err), e.typed), err)
 		}
 		return nil
@@ -562,7 +586,7 @@ func (c *fsCall) cp() error {
 	c.each(sources, func(e entry) error {
 		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
 		if err == nil {
-			err = c.copyTree(e.location, to, c.has("-f"))
+			err = c.copyTree(e.location, false, to, c.has("-f"))
 		}
 		if err != nil {
 			c.fail(cmp.Or(failedAt(err), typed), err)

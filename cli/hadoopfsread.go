@@ -130,32 +130,30 @@ func (c *fsCall) ls() error {
 		if !e.Dir || c.has("-d") {
 			return c.lsLine(w, e, cols)
 		}
-		return c.lsDir(w, e.location, cols)
+		return c.lsDir(w, e, cols)
 	})
 	return nil
 }
 
 // lsDir lists a directory.
-func (c *fsCall) lsDir(w io.Writer, l *location, cols *lsColumns) error {
-	entries, err := c.list(l)
-	if err != nil {
-		return err
-	}
-	c.sortEntries(entries)
-	if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
-		fmt.Fprintf(w, "Found %d items\n", len(entries))
-	}
-	for _, e := range entries {
-		if err := c.lsLine(w, e, cols); err != nil {
-			return err
+func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
+	return c.inside(dir.location, dir.Link, func(entries []entry) error {
+		c.sortEntries(entries)
+		if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
+			fmt.Fprintf(w, "Found %d items\n", len(entries))
 		}
-		if e.Dir && c.has("-R") {
-			if err := c.lsDir(w, e.location, cols); err != nil {
-				c.fail(e.typed, err)
+		for _, e := range entries {
+			if err := c.lsLine(w, e, cols); err != nil {
+				return err
+			}
+			if e.Dir && c.has("-R") {
+				if err := c.lsDir(w, e, cols); err != nil {
+					c.fail(e.typed, err)
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // sortEntries applies -t, -S and -r.
@@ -228,15 +226,17 @@ func (c *fsCall) measure(e entry) (t tree, err error) {
 	if !e.Dir {
 		return tree{files: 1, bytes: max(0, e.Size)}, nil
 	}
-	entries, err := c.list(e.location)
 	t.dirs = 1
-	for _, x := range entries {
-		sub, err := c.measure(x)
-		if err != nil {
-			return t, err
+	err = c.inside(e.location, e.Link, func(entries []entry) error {
+		for _, x := range entries {
+			sub, err := c.measure(x)
+			if err != nil {
+				return err
+			}
+			t.dirs, t.files, t.bytes = t.dirs+sub.dirs, t.files+sub.files, t.bytes+sub.bytes
 		}
-		t.dirs, t.files, t.bytes = t.dirs+sub.dirs, t.files+sub.files, t.bytes+sub.bytes
-	}
+		return nil
+	})
 	return t, err
 }
 
@@ -366,16 +366,14 @@ func (c *fsCall) findBelow(w io.Writer, e entry) error {
 	if !e.Dir {
 		return nil
 	}
-	entries, err := c.list(e.location)
-	if err != nil {
-		return err
-	}
-	for _, child := range entries {
-		if err := c.findBelow(w, child); err != nil {
-			c.fail(child.typed, err)
+	return c.inside(e.location, e.Link, func(entries []entry) error {
+		for _, child := range entries {
+			if err := c.findBelow(w, child); err != nil {
+				c.fail(child.typed, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // findMatches reports whether a base name matches -name and -iname.

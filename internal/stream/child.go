@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"syscall"
@@ -102,7 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if err := cmd.Start(); err != nil {
 		in.Close()
 		out.Close()
-		return nil, fmt.Errorf("%s command %q: %w", cfg.Role, cfg.Command, err)
+		return nil, &startError{fmt.Errorf("%s command %q: %w", cfg.Role, cfg.Command, err)}
 	}
 	c := &Child{
 		cfg: cfg, ctx: ctx, cmd: cmd, in: in, stderr: log,
@@ -292,6 +293,18 @@ func (e *ExitError) Error() string { return e.text }
 // LogTail returns the end of the command's standard error in one line. A runner shows it
 // to users who may read the log.
 func (e *ExitError) LogTail() string { return e.tail }
+
+// startError is the error of a command that runs without a shell and could not be started.
+type startError struct{ error }
+
+// Unwrap returns the system's error.
+func (e *startError) Unwrap() error { return e.error }
+
+// ProgramFailed reports whether the command is missing or not executable, which another
+// attempt does not change. A shell would report this by its status.
+func (e *startError) ProgramFailed() bool {
+	return errors.Is(e, exec.ErrNotFound) || errors.Is(e, fs.ErrNotExist) || errors.Is(e, fs.ErrPermission) || errors.Is(e, syscall.ENOEXEC)
+}
 
 // The statuses of a shell whose command cannot be executed, and cannot be found.
 const (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -86,6 +87,22 @@ func TestFailures(t *testing.T) {
 				t.Errorf("ProgramFailed is %v after %v", exit.ProgramFailed(), err)
 			}
 		})
+	}
+}
+
+// TestCannotStart: a command without a shell that is missing or not executable is a failure
+// of the program, as with a shell.
+func TestCannotStart(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("not a program"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"no-such-command-at-all", plain + "-missing", plain} {
+		_, err := Start(t.Context(), Config{Role: "mapper", Command: word, Args: []string{word}})
+		failed, ok := errors.AsType[*startError](err)
+		if !ok || !failed.ProgramFailed() || !strings.Contains(err.Error(), "mapper command") {
+			t.Errorf("%s: error %v", word, err)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package learning
 
 import (
+	"math"
+
 	"github.com/slotwise/slotwise/internal/portable"
 )
 
@@ -19,14 +21,41 @@ type Classifier interface {
 	load(m model) error
 }
 
-// Prediction is the answer of a classifier for one candidate.
+// Prediction is the answer of a classifier for one candidate. Probabilities are computed on
+// demand, since most candidates of a round need none.
 type Prediction struct {
 	Good bool
-	// P is the probability of being good, given the features.
-	P float64
-	// Joint is the joint probability of being good and of the features: the
-	// paper's shortened product. For a perceptron it equals P.
-	Joint float64
+	// LogOdds is ln P − ln (1−P), where P is the probability of being good, given the features.
+	LogOdds float64
+	// LogJoint is the logarithm of the joint probability of being good and of the features, the
+	// paper's shortened product. It is NaN for a perceptron, which has none.
+	LogJoint float64
+}
+
+// Certain is the prediction that a candidate is good for certain.
+var Certain = Prediction{Good: true, LogOdds: math.Inf(1)}
+
+// P returns the probability of being good, given the features.
+func (v Prediction) P() float64 { return 1 / (1 + portable.Exp(-v.LogOdds)) }
+
+// MostP returns an upper bound of P, which is faster to compute. For log odds z ≥ 0 it is the
+// tangent ½ + z/4 at 0, since P is concave there, and at most 1. For z < 0 it is
+// 1/(2 − z + z²/2), from the first terms of the series of exp(−z), which are all positive.
+func (v Prediction) MostP() float64 {
+	const rounding = 1 + 1e-9
+	if z := v.LogOdds; z >= 0 {
+		return min(1, 0.5+z/4) * rounding
+	} else {
+		return rounding / (2 - z + float64(z*z)/2)
+	}
+}
+
+// Joint returns the joint probability of being good and of the features, and P for a perceptron.
+func (v Prediction) Joint() float64 {
+	if math.IsNaN(v.LogJoint) {
+		return v.P()
+	}
+	return portable.Exp(v.LogJoint)
 }
 
 // The values of Config.Smoothing: how the probability of rarely seen values is
@@ -141,9 +170,9 @@ func (b *Bayes) Predict(v *Vector) Prediction {
 	if b.histogram {
 		switch {
 		case b.n[good]+b.n[bad] <= histogramStart || b.n[bad] == 0:
-			return Prediction{Good: true, P: 1, Joint: 1}
+			return Certain
 		case b.n[good] == 0:
-			return Prediction{}
+			return Prediction{LogOdds: math.Inf(-1), LogJoint: math.Inf(-1)}
 		}
 	}
 	j := b.base
@@ -152,11 +181,7 @@ func (b *Bayes) Predict(v *Vector) Prediction {
 		j[bad] += b.ln[bad][cell]
 		j[good] += b.ln[good][cell]
 	}
-	return Prediction{
-		Good:  j[good] >= j[bad]-tie,
-		P:     1 / (1 + portable.Exp(j[bad]-j[good])),
-		Joint: portable.Exp(j[good]),
-	}
+	return Prediction{Good: j[good] >= j[bad]-tie, LogOdds: j[good] - j[bad], LogJoint: j[good]}
 }
 
 // Counts returns the numbers of good and bad examples.

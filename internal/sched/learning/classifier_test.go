@@ -78,8 +78,8 @@ func TestBayesAgainstAllExamples(t *testing.T) {
 		}
 		v := draw.Draw(t, "asked")
 		got, want := fast.Predict(v), dumb.predict(v)
-		if math.Abs(got.P-want) > 1e-9 || got.Good != (got.P >= 0.5-1e-12) {
-			t.Fatalf("P %v, good %v; want P %v", got.P, got.Good, want)
+		if math.Abs(got.P()-want) > 1e-9 || got.Good != (got.P() >= 0.5-1e-12) {
+			t.Fatalf("P %v, good %v; want P %v", got.P(), got.Good, want)
 		}
 		fast.Reset()
 		if again := fast.Predict(v); again != NewBayes(sizes, smoothing).Predict(v) {
@@ -125,5 +125,20 @@ func BenchmarkPredict(b *testing.B) {
 				c.Predict(&v)
 			}
 		})
+	}
+}
+
+// MostP is at least P, for all log odds.
+func TestMostP(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := Prediction{LogOdds: rapid.OneOf(rapid.Float64Range(-40, 40), rapid.Float64()).Draw(t, "log odds")}
+		if p, most := v.P(), v.MostP(); !(most >= p) || most > 1.00001 {
+			t.Errorf("%v: P %v, at most %v", v.LogOdds, p, most)
+		}
+	})
+	for _, v := range []Prediction{Certain, {LogOdds: math.Inf(-1)}, {}} {
+		if p, most := v.P(), v.MostP(); !(most >= p) {
+			t.Errorf("%v: P %v, at most %v", v.LogOdds, p, most)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func expect(t *testing.T, c Classifier, list ...prediction) {
 	t.Helper()
 	for _, x := range list {
 		v := c.Predict(x.at)
-		near(t, "P", v.P, x.p)
+		near(t, "P", v.P(), x.p)
 		if v.Good != x.good {
 			t.Errorf("%v: good is %v", x.at.Bins[:2], v.Good)
 		}
@@ -58,16 +58,16 @@ func expect(t *testing.T, c Classifier, list ...prediction) {
 func TestNB_E1_NoHistory(t *testing.T) {
 	b := NewBayes([]int{10, 4}, Laplace)
 	v := b.Predict(bins(6, 2))
-	near(t, "joint", v.Joint, 0.0125)
-	near(t, "ln joint", math.Log(v.Joint), -4.382026634673881)
+	near(t, "joint", v.Joint(), 0.0125)
+	near(t, "ln joint", math.Log(v.Joint()), -4.382026634673881)
 	expect(t, b, prediction{bins(6, 2), 0.5, true})
 	expect(t, NewBayes([]int{10, 4}, Histogram), prediction{bins(6, 2), 1, true})
 }
 
 func TestNB_E2_Laplace(t *testing.T) {
 	b := toy(Laplace)
-	near(t, "joint", b.Predict(bins(2, 1)).Joint, 6.0/91)
-	near(t, "joint", b.Predict(bins(9, 2)).Joint, 2.0/273)
+	near(t, "joint", b.Predict(bins(2, 1)).Joint(), 6.0/91)
+	near(t, "joint", b.Predict(bins(9, 2)).Joint(), 2.0/273)
 	expect(t, b, prediction{bins(2, 1), 990.0 / 1081, true}, prediction{bins(9, 2), 55.0 / 237, false},
 		prediction{bins(6, 3), 110.0 / 201, true})
 }
@@ -99,20 +99,20 @@ func TestNB_E4_PosteriorIsNotJoint(t *testing.T) {
 		b.Train(bins(4), false)
 	}
 	a, c := b.Predict(bins(4)), b.Predict(bins(1))
-	near(t, "joint of A", a.Joint, 0.25)
-	near(t, "P of A", a.P, 49.0/74)
-	near(t, "joint of B", c.Joint, 3.0/28)
-	near(t, "P of B", c.P, 21.0/26)
+	near(t, "joint of A", a.Joint(), 0.25)
+	near(t, "P of A", a.P(), 49.0/74)
+	near(t, "joint of B", c.Joint(), 3.0/28)
+	near(t, "P of B", c.P(), 21.0/26)
 	for _, rank := range []string{RankPosterior, RankJoint} {
 		l := &Learner{cfg: Config{Rank: rank}}
 		if picksB := l.Weight(c) > l.Weight(a); picksB != (rank == RankPosterior) {
 			t.Errorf("ranked by %s, B goes first: %v", rank, picksB)
 		}
 	}
-	if !(1.5*a.P > c.P) {
+	if !(1.5*a.P() > c.P()) {
 		t.Error("A does not go first with one and a half times the utility")
 	}
-	near(t, "EU of A", 1.5*a.P, 0.993243243243)
+	near(t, "EU of A", 1.5*a.P(), 0.993243243243)
 }
 
 // E6: all bad, and then better. The learner is given H, and its features are
@@ -150,11 +150,11 @@ func trace(t *testing.T) (*Learner, *cluster.Node, *cluster.Book) {
 		book.Seen(n, cluster.Load{LoadAverage: step.load, MemoryFree: 1}, at)
 		l.Report(n, at)
 		v := l.Predict(n.Index(), job.Map, heavy, i)
-		near(t, "P", v.P, step.p)
+		near(t, "P", v.P(), step.p)
 		if v.Good != step.assigned {
 			t.Errorf("at %v: good is %v", at, v.Good)
 		}
-		d := Decision{Job: 1, Profile: heavy, Tasks: i, P: v.P, Utility: 1}
+		d := Decision{Job: 1, Profile: heavy, Tasks: i, P: v.P(), Utility: 1}
 		if v.Good {
 			l.Assigned(n.Index(), d)
 		} else {
@@ -183,7 +183,7 @@ func TestLearner_E9_Relearn(t *testing.T) {
 		t.Errorf("%d good, %d bad examples", g, b)
 	}
 	l.node(n.Index()).values[Load] = 1.1
-	near(t, "P", l.Predict(n.Index(), job.Map, job.Profile{CPU: 10}, 0).P, 6250.0/6439)
+	near(t, "P", l.Predict(n.Index(), job.Map, job.Profile{CPU: 10}, 0).P(), 6250.0/6439)
 	if err := l.SetRule(Rule{Target: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func weights(t *testing.T, p *Perceptron, want ...float64) {
 func TestPerceptron_E11(t *testing.T) {
 	p, f := NewPerceptron(3, 0.2, 1), xs(0.5, 0.25, 0.1)
 	margin(t, p, f, 0.2)
-	near(t, "P", p.Predict(f).P, 0.549833997312478)
+	near(t, "P", p.Predict(f).P(), 0.549833997312478)
 	p.Train(f, false)
 	weights(t, p, -0.5, -0.25, -0.1)
 	margin(t, p, f, -0.1225)

@@ -1,6 +1,7 @@
 package learning
 
 import (
+	"math"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
@@ -166,9 +167,17 @@ func (l *Learner) values(index int32, k job.Kind, p job.Profile, tasks int) Valu
 // of being good, or the paper's shortened product.
 func (l *Learner) Weight(v Prediction) float64 {
 	if l.cfg.Rank == RankJoint {
-		return v.Joint
+		return v.Joint()
 	}
-	return v.P
+	return v.P()
+}
+
+// MostWeight returns an upper bound of Weight, which is faster to compute.
+func (l *Learner) MostWeight(v Prediction) float64 {
+	if l.cfg.Rank == RankJoint {
+		return math.Inf(1)
+	}
+	return v.MostP()
 }
 
 // Assigned records the decision to launch a task.

@@ -48,7 +48,7 @@ func (b *bench) live(t *rapid.T) (decided, dropped int) {
 			dropped, waiting[i] = dropped+waiting[i], 0
 		case 1, 2:
 			d := Decision{Job: 1, Profile: rapid.SampledFrom(paperJobs).Draw(t, "profile"), Tasks: rapid.IntRange(0, 5).Draw(t, "tasks")}
-			d.P = b.Predict(int32(i), d.Kind, d.Profile, d.Tasks).P
+			d.P = b.Predict(int32(i), d.Kind, d.Profile, d.Tasks).P()
 			b.decide(int32(i), d, rapid.Bool().Draw(t, "assigned"))
 			decided++
 			if waiting[i]++; waiting[i] > b.cfg.Window*b.cfg.PerHeartbeat {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-
-	"github.com/slotwise/slotwise/internal/portable"
 )
 
 // Perceptron is a linear threshold over the scaled features. Its weights start
@@ -41,8 +39,7 @@ func (p *Perceptron) margin(v *Vector) float64 {
 // margin.
 func (p *Perceptron) Predict(v *Vector) Prediction {
 	z := p.margin(v)
-	odds := 1 / (1 + portable.Exp(-z))
-	return Prediction{Good: z > 0, P: odds, Joint: odds}
+	return Prediction{Good: z > 0, LogOdds: z, LogJoint: math.NaN()}
 }
 
 // Train implements Classifier: W_j += α(y−c)·F_j.

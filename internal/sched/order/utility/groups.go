@@ -19,7 +19,7 @@ type group struct {
 	nextNote time.Duration
 
 	// The state of the present call.
-	eu     float64
+	eu     float64 // NaN if nothing has needed it; see greatest
 	good   bool
 	chosen bool // good, and eu is the greatest
 }
@@ -52,7 +52,7 @@ const (
 	allBad                    // best is set, and fillBad fills bad
 )
 
-// weighGroups computes the expected utility of each group of ready candidates. It leaves
+// weighGroups finds the greatest expected utility of the groups of ready candidates. It leaves
 // an offer to weigh if the offer is for some of the candidates only, if utilities vary with
 // time, if a candidate has no value, or if wait reasons are due.
 //
@@ -65,7 +65,7 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	if !u.whole || gated || u.worth.anyVaries || len(u.groups) > len(u.ready.list) {
 		return unknown
 	}
-	anyGood, anyBad, due, best := false, false, false, 0.
+	anyGood, anyBad, due := false, false, false
 	for i := range u.groups {
 		g := &u.groups[i]
 		if g.good, g.chosen = false, false; g.count[u.ready.which] == 0 {
@@ -75,13 +75,11 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 			return unknown
 		}
 		p := &u.hintSets[g.hintSet]
-		if p.call != u.call {
-			u.predict(r, p)
-		}
-		if g.eu, g.good = g.fixed*p.weight, p.prediction.Good; g.good {
-			anyGood, u.top = true, max(u.top, g.eu)
+		u.predict(r, p)
+		if g.good = p.prediction.Good; g.good {
+			anyGood = true
 		} else {
-			anyBad, best, due = true, max(best, g.eu), due || r.Now() >= g.nextNote
+			anyBad, due = true, due || r.Now() >= g.nextNote
 		}
 	}
 	for _, i := range u.extra {
@@ -91,10 +89,8 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 			return unknown
 		}
 		p := &u.hintSets[g.hintSet]
-		if p.call != u.call {
-			u.predict(r, p)
-		}
-		if x := (pick{g.fixed * p.weight, c.age, ^i}); p.prediction.Good {
+		u.predict(r, p)
+		if x := (pick{g.fixed * u.weightOf(p), c.age, ^i}); p.prediction.Good {
 			u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
 		} else {
 			u.addBad(x)
@@ -108,14 +104,37 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	}
 	switch {
 	case len(u.picks) > 0:
+		u.top = max(u.top, u.greatest(true))
 		u.picks = u.picksOf(true, u.picks)
 		return goodCopies
 	case anyGood:
+		u.top = u.greatest(true)
 		return someGood
 	}
 	u.lazy = true
-	u.findBest(best)
+	u.findBest(u.greatest(false))
 	return allBad
+}
+
+// greatest returns the greatest expected utility of the groups of ready candidates that are
+// good, or bad. It sets eu of these groups, to NaN where an upper bound shows that eu is less by
+// more than even.
+func (u *Order) greatest(good bool) float64 {
+	top := 0.
+	for i := range u.groups {
+		g := &u.groups[i]
+		if g.good != good || g.count[u.ready.which] == 0 {
+			continue
+		}
+		p := &u.hintSets[g.hintSet]
+		if float64(g.fixed*u.mostWeight(p)) < top-float64(top*even) {
+			g.eu = math.NaN()
+			continue
+		}
+		g.eu = g.fixed * u.weightOf(p)
+		top = max(top, g.eu)
+	}
+	return top
 }
 
 // findBest sets best to the oldest candidate of the greatest expected utility, when all are bad.
@@ -144,6 +163,9 @@ func (u *Order) picksOf(good bool, to []pick) []pick {
 	for i := range u.ready.list {
 		c := &u.ready.list[i]
 		if g := &u.groups[c.group]; g.good == good {
+			if math.IsNaN(g.eu) {
+				g.eu = g.fixed * u.weightOf(&u.hintSets[g.hintSet])
+			}
 			to = append(to, pick{g.eu, c.age, int32(i)})
 		}
 	}
@@ -229,7 +251,7 @@ func (u *Order) noteFresh(r *sched.Round) {
 				waits = true
 			default:
 				g := &u.groups[c.group]
-				u.note(r, c, true, sched.Reason{Code: sched.Overload, P: 1 - u.hintSets[g.hintSet].prediction.P})
+				u.note(r, c, true, sched.Reason{Code: sched.Overload, P: 1 - u.hintSets[g.hintSet].prediction.P()})
 				g.nextNote = min(g.nextNote, c.due)
 			}
 		}

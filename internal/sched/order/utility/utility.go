@@ -54,6 +54,7 @@ type Order struct {
 	picks           []pick      // good candidates of some value
 	top             float64     // the greatest EU in picks
 	bad             []pick      // bad candidates of some value
+	equal           []pick      // picks of equal expected utility, while they are visited
 	best            pick        // the best bad candidate, if its age is not 0
 	whole           bool        // the call's offer is for all ready candidates
 	lazy            bool        // all candidates are bad, and bad is not filled yet
@@ -71,9 +72,10 @@ type taskHints struct {
 // prediction for it.
 type hintSet struct {
 	taskHints
-	call       uint64 // the call that computed prediction and weight
+	call       uint64 // the call that computed prediction
 	prediction learning.Prediction
-	weight     float64
+	weighed    uint64  // the call that computed weight
+	weight     float64 // what a utility is multiplied by; see Order.weightOf
 }
 
 // pick is a candidate with its expected utility.
@@ -196,14 +198,49 @@ func (u *Order) visit(r *sched.Round, o sched.Offer, live, random bool, visit fu
 	}
 }
 
-// visitRest visits all picks but the first one, best first.
+// visitRest visits all picks but the first one, best first, equal ones at random or by age. It
+// keeps them in a heap, because the tracker nearly always takes one of the first.
 func (u *Order) visitRest(r *sched.Round, live, random bool, visit func(sched.Candidate) bool) {
 	rest := u.picks[1:]
-	u.sort(rest, random)
-	for _, x := range rest {
-		if !u.yield(r, live, x, visit) {
+	for i := len(rest)/2 - 1; i >= 0; i-- {
+		sink(rest, i)
+	}
+	for len(rest) > 0 {
+		u.equal = u.equal[:0]
+		for least := rest[0].eu - float64(rest[0].eu*even); len(rest) > 0 && rest[0].eu >= least; {
+			u.equal = append(u.equal, rest[0])
+			last := len(rest) - 1
+			rest[0], rest = rest[last], rest[:last]
+			sink(rest, 0)
+		}
+		if random && u.cfg.Tie == TieRandom {
+			u.rnd.Shuffle(len(u.equal), func(a, b int) { u.equal[a], u.equal[b] = u.equal[b], u.equal[a] })
+		} else {
+			slices.SortFunc(u.equal, func(a, b pick) int { return cmp.Compare(a.age, b.age) })
+		}
+		for _, x := range u.equal {
+			if !u.yield(r, live, x, visit) {
+				return
+			}
+		}
+	}
+}
+
+// sink restores the order of a heap of picks, whose best one is at 0, after a change of the one at i.
+func sink(picks []pick, i int) {
+	better := func(a, b *pick) bool { return a.eu > b.eu || a.eu == b.eu && a.age < b.age }
+	for {
+		best := i
+		for _, child := range [...]int{2*i + 1, 2*i + 2} {
+			if child < len(picks) && better(&picks[child], &picks[best]) {
+				best = child
+			}
+		}
+		if best == i {
 			return
 		}
+		picks[i], picks[best] = picks[best], picks[i]
+		i = best
 	}
 }
 
@@ -226,7 +263,7 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 		what := &u.hintSets[u.groups[c.group].hintSet]
 		value, _ := u.value(r, c)
 		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Profile, Tasks: running(r),
-			P: what.prediction.P, Utility: value}
+			P: what.prediction.P(), Utility: value}
 	}
 	return p
 }
@@ -270,10 +307,8 @@ func (u *Order) weighOne(r *sched.Round, at int32, live, gated bool) {
 		return
 	}
 	p := &u.hintSets[u.groups[c.group].hintSet]
-	if p.call != u.call {
-		u.predict(r, p)
-	}
-	x := pick{value * p.weight, c.age, at}
+	u.predict(r, p)
+	x := pick{value * u.weightOf(p), c.age, at}
 	switch {
 	case p.prediction.Good && !gated:
 		u.picks, u.top = append(u.picks, x), max(u.top, x.eu)
@@ -281,7 +316,7 @@ func (u *Order) weighOne(r *sched.Round, at int32, live, gated bool) {
 	case gated:
 		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
 	default:
-		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P})
+		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P()})
 	}
 	u.addBad(x)
 }
@@ -343,16 +378,36 @@ func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string)
 	return value, ""
 }
 
-// certain is the prediction without a learner.
-var certain = learning.Prediction{Good: true, P: 1, Joint: 1}
-
-// predict stores the learner's prediction for a set of hints.
+// predict stores the learner's prediction for a set of hints. Without a learner everything is
+// good for certain.
 func (u *Order) predict(r *sched.Round, p *hintSet) {
-	p.call, p.prediction, p.weight = u.call, certain, 1
+	if p.call == u.call {
+		return
+	}
+	p.call, p.prediction = u.call, learning.Certain
 	if u.learner != nil && r.Node() != nil {
 		p.prediction = u.learner.Predict(r.Node().Index(), p.kind, p.Profile, running(r))
-		p.weight = u.learner.Weight(p.prediction)
 	}
+}
+
+// weightOf returns what the utility of candidates with a set of hints is multiplied by. The call
+// has made the prediction.
+func (u *Order) weightOf(p *hintSet) float64 {
+	if p.weighed != u.call {
+		p.weighed, p.weight = u.call, 1
+		if u.learner != nil {
+			p.weight = u.learner.Weight(p.prediction)
+		}
+	}
+	return p.weight
+}
+
+// mostWeight returns an upper bound of weightOf, which is faster to compute.
+func (u *Order) mostWeight(p *hintSet) float64 {
+	if u.learner == nil {
+		return 1
+	}
+	return u.learner.MostWeight(p.prediction)
 }
 
 // noteEvery is the time between two notes of a candidate's wait reason. It
@@ -396,25 +451,6 @@ func (u *Order) first(random bool) int {
 		}
 	}
 	return best
-}
-
-// sort sorts picks by expected utility, equal ones at random or by age.
-func (u *Order) sort(picks []pick, random bool) {
-	age := func(a, b pick) int { return cmp.Compare(a.age, b.age) }
-	slices.SortFunc(picks, func(a, b pick) int { return cmp.Or(cmp.Compare(b.eu, a.eu), age(a, b)) })
-	for i := 0; i < len(picks); {
-		end, least := i+1, picks[i].eu-float64(picks[i].eu*even)
-		for end < len(picks) && picks[end].eu >= least {
-			end++
-		}
-		run := picks[i:end]
-		if random && u.cfg.Tie == TieRandom {
-			u.rnd.Shuffle(len(run), func(a, b int) { run[a], run[b] = run[b], run[a] })
-		} else {
-			slices.SortFunc(run, age)
-		}
-		i = end
-	}
 }
 
 // Advances implements sched.Advancer. Priority doubles the value of a task with each step,

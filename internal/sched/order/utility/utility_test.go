@@ -330,7 +330,7 @@ func (o *office) compare(t *rapid.T) {
 	worth := func(c sched.Candidate) (float64, bool) {
 		e := &o.u.entries[c.Job.Seat()]
 		v := o.x.l.Predict(o.node.Index(), c.Kind, o.u.hintSets[e.hintSet[c.Kind]].Profile, 0)
-		return v.P * learning.PriorityUtility(int(c.Job.Priority())), v.Good
+		return v.P() * learning.PriorityUtility(int(c.Job.Priority())), v.Good
 	}
 	for _, j := range o.Jobs.List().Live() {
 		for k := range job.Kind(job.Kinds) {

@@ -155,6 +155,10 @@ func (h *hadoopCommand) run(args []string) error {
 func (h *hadoopCommand) configure() error {
 	h.conf = hadoop.Conf{}
 	if dir := os.Getenv("HADOOP_CONF_DIR"); dir != "" {
+		// Without its files, paths of an HDFS would lead to files of this machine.
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("HADOOP_CONF_DIR (--config) %s: %w", dir, reason(err))
+		}
 		for _, name := range []string{"core-site.xml", "hdfs-site.xml", "mapred-site.xml"} {
 			settings, err := readHadoopFile(filepath.Join(dir, name))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

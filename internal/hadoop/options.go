@@ -227,7 +227,7 @@ func (s *Streaming) list(name string, args []string) (rest []string, err error) 
 // values stores the values of the options that occur once.
 func (s *Streaming) values(given map[string]string) error {
 	for _, name := range []string{"input", "output"} {
-		_, ok := given[name]
+		ok := given[name] != ""
 		if name == "input" {
 			ok = len(s.Inputs) > 0
 		}

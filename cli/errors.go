@@ -79,6 +79,9 @@ func flagError(c *cobra.Command, err error) error {
 		if best := suggest.Nearest("--"+long, known); best != "" && len(long) > 1 {
 			return misuse("unknown flag -%s; did you mean %q?", long, best)
 		}
+		if best := initials[name]; slices.Contains(known, best) {
+			return misuse("unknown flag -%s; did you mean %q?", name, best)
+		}
 		return misuse("unknown flag -%s", name)
 	}
 	if remedy := c.Annotations[elsewhere+name]; remedy != "" {
@@ -86,6 +89,9 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	return unknown("flag", "--"+name, known)
 }
+
+// initials are the flags that users of other tools mean by one letter.
+var initials = map[string]string{"i": "--input", "o": "--output", "m": "--mapper", "r": "--reducer"}
 
 // elsewhere begins the keys of a command's annotations about flags that users expect but the
 // command lacks. The flag's name follows in the key; the value names what to use instead.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/compression"
@@ -101,6 +102,9 @@ func knownCommand(c *cobra.Command, args []string) error {
 		if !sub.Hidden {
 			names = append(names, sub.Name())
 		}
+	}
+	if _, err := apps.Lookup(args[0]); err == nil {
+		return misuse("unknown command %q: it is an app; use slotwise run %s", args[0], args[0])
 	}
 	if suggest.Nearest(args[0], names) == "" {
 		return misuse("unknown command %q; slotwise --help lists them", args[0])

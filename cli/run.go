@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -230,8 +231,12 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 	case !reads && len(inputs) > 0:
 		return misuse("--input %s: %s reads no input", inputs[0], p.name)
 	}
-	for _, in := range inputs {
-		if err := checkInput(ctx, "--input", in, w); err != nil {
+	for i, in := range inputs {
+		err := checkInput(ctx, "--input", in, w)
+		if err != nil && i > 0 && i == len(inputs)-1 && f.output == "" && f.merge == "" && errors.Is(err, fs.ErrNotExist) {
+			return misuse("%w; write --output %s if it names the output", err, in)
+		}
+		if err != nil {
 			return err
 		}
 	}

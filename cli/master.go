@@ -166,7 +166,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 		return errors.Join(err, stopServing(srv, m))
 	}
 	if loop != nil {
-		loop.Cluster = m
+		loop.Cluster, loop.Seen = m, m.SetFleet
 		scaling, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {

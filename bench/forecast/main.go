@@ -4,7 +4,8 @@
 //
 //	go run ./bench/forecast                    about five minutes
 //	go run ./bench/forecast -only tyrex -jobs 40
-//	go run ./bench/forecast -master localhost:7077   of a real cluster, while its jobs run
+//	go run ./bench/forecast -live 6m -policy fair    of a real cluster of four workers on this machine
+//	go run ./bench/forecast -master localhost:7077   of another real cluster, while its jobs run
 //	SLOTWISE_TRACES=DIR go run ./bench/forecast   with a public trace, if DIR has it
 //
 // The error is the difference between the predicted and the true end, as a share of the
@@ -61,11 +62,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	given := flags.Bool("given", false, "tell the forecasts the times of each job's tasks, but not which task takes which: what error remains?")
 	held := flags.Bool("held", false, "measure the held-out scenes, which had no part in choosing the model's constants")
 	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
+	span := flags.Duration("live", 0, "submit a mix of sleeping jobs to a real cluster on this machine for this `time`, and watch it")
+	policy := flags.String("policy", "fair", "of the cluster of -live")
+	seed := flags.Uint64("seed", 1, "of the mix of -live")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-master ADDRESS]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-policy NAME] [-seed N] | -master ADDRESS]"))
 	}
-	if *master != "" {
-		return watch(ctx, *master, stdout)
+	switch {
+	case *span > 0:
+		return live(ctx, *span, *policy, *seed, stdout, stderr)
+	case *master != "":
+		return watch(ctx, *master, "real cluster", "", stdout)
 	}
 	list, err := heldOut(*jobs)
 	if !*held {

@@ -22,7 +22,7 @@ const idleSeconds = 40
 
 // watch asks a master once a second when its jobs will end, until none has run for a while, and
 // compares the answers at 25, 50 and 75 % of the life of each job with the truth.
-func watch(ctx context.Context, master string, stdout io.Writer) error {
+func watch(ctx context.Context, master, name, policy string, stdout io.Writer) error {
 	cl, err := client.New(master, client.Options{})
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func watch(ctx context.Context, master string, stdout io.Writer) error {
 		}
 	}
 	table := newTable(stdout)
-	t.row(table, "real cluster", "")
+	t.row(table, name, policy)
 	return nil
 }
 

@@ -44,6 +44,8 @@ type Fleet struct {
 type Machine struct {
 	Name    string // the worker's name, too
 	Leaving bool   // marked
+	// Place is what the machine is to the provider, for people: a pod, or a container.
+	Place string
 	// Unready says that Scale removes this machine before ready ones, whatever it names.
 	Unready bool
 	// Trouble says why its worker does not start, and what to do; "" if all is well.
@@ -65,6 +67,8 @@ type Loop struct {
 	Cluster  Cluster
 	Provider Provider
 	Scaler   *autoscale.Scaler
+	// Seen receives each fleet that the provider reports, if it is set.
+	Seen func(Fleet)
 	// Every is the time between two decisions. Default 2 seconds.
 	Every time.Duration
 	Log   *slog.Logger
@@ -133,6 +137,9 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 	fleet, err := l.Provider.Fleet(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if l.Seen != nil {
+		l.Seen(fleet)
 	}
 	if fleet.Trouble != "" {
 		trouble = append(trouble, fleet.Trouble)

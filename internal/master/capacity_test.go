@@ -1,9 +1,11 @@
 package master
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/machines"
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 )
 
@@ -42,5 +44,22 @@ func TestCapacity(t *testing.T) {
 	w.heartbeat(time.Millisecond, w.succeeded("j1_m_0_0"))
 	if in := load(); in.Workers[0].Outputs != 1 {
 		t.Errorf("one map is done: %+v", in)
+	}
+}
+
+// TestPlaces shows the pods of workers on their pages: nothing without a provider of machines,
+// and "unknown" for a worker that the provider does not list.
+func TestPlaces(t *testing.T) {
+	r := newRig(t, Config{})
+	r.worker("w1", 1, 1)
+	r.worker("w2", 1, 1)
+	if body, _ := r.page("/ui/nodes/w1"); strings.Contains(body, "Runs in") {
+		t.Errorf("without a provider: %s", body)
+	}
+	r.m.SetFleet(machines.Fleet{Machines: []machines.Machine{{Name: "w1", Place: "pod w1 in namespace ns"}, {Name: "w9", Place: "pod w9"}}})
+	for name, want := range map[string]string{"w1": "pod w1 in namespace ns", "w2": unknownPlace} {
+		if body, _ := r.page("/ui/nodes/" + name); !strings.Contains(body, "Runs in") || !strings.Contains(body, want) {
+			t.Errorf("%s, without %q: %s", name, want, body)
+		}
 	}
 }

@@ -221,7 +221,7 @@ func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest
 
 // Nodes lists all workers that have registered and are not forgotten.
 func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*slotwisev1.NodesResponse, error) {
-	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.core.Nodes(c.m.now()), nil })
+	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.nodes(), nil })
 }
 
 // Kill ends a job, or one attempt.

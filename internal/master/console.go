@@ -146,7 +146,7 @@ func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.No
 		if name != "" {
 			running = s.m.core.RunningOn(name)
 		}
-		return s.m.core.Nodes(s.m.now()), nil
+		return s.m.nodes(), nil
 	})
 	if err != nil {
 		return nil, nil, err

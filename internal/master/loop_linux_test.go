@@ -128,7 +128,7 @@ func TestLoopPauses(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	startLoad(ctx, &wg, r, workers)
+	startLoad(ctx, &wg, r, workers, 300*time.Millisecond)
 	for _, p := range []struct {
 		name string
 		turn func()
@@ -203,16 +203,77 @@ func (r *rig) snapshotNow() {
 	}
 }
 
-// startLoad starts workers of the kind that TestLoad has, until ctx ends.
-func startLoad(ctx context.Context, wg *sync.WaitGroup, r *rig, workers int) *loadStats {
+// startLoad starts workers of the kind that TestLoad has, until ctx ends. tasks is the mean time of
+// an attempt.
+func startLoad(ctx context.Context, wg *sync.WaitGroup, r *rig, workers int, tasks time.Duration) *loadStats {
 	transport := &http.Transport{MaxIdleConnsPerHost: 2 * workers, DialContext: (&net.Dialer{}).DialContext}
 	client, stats := &http.Client{Transport: transport}, &loadStats{}
 	for i := range workers {
 		w := &loadWorker{
 			name: fmt.Sprint("load", i), rpc: slotwisev1connect.NewWorkerServiceClient(client, r.srv.URL), stats: stats,
-			tasks: 300 * time.Millisecond, wake: make(chan struct{}, 1), running: map[string]bool{}, ended: map[string]*slotwisev1.Report{},
+			tasks: tasks, wake: make(chan struct{}, 1), running: map[string]bool{}, ended: map[string]*slotwisev1.Report{},
 		}
 		wg.Go(func() { w.run(ctx) })
 	}
 	return stats
+}
+
+// TestForecastShare measures which part of a processor forecasts use while somebody always asks
+// for them: the processor time of the whole process between the ends of two forecasts, less what
+// it uses in the same time without them. It needs SLOTWISE_LOAD=1, which makes it 1,000 jobs with
+// 100,000 tasks and 100 workers whose slots are all in use.
+func TestForecastShare(t *testing.T) {
+	if os.Getenv("SLOTWISE_LOAD") == "" {
+		t.Skip("it takes minutes: set SLOTWISE_LOAD=1")
+	}
+	dir := t.TempDir()
+	writeLongJournal(t, dir, 1000, 100, 50)
+	r := newRig(t, Config{Dir: dir, Policy: "fair", NodeTimeout: time.Hour, SnapshotBytes: 1 << 40})
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	startLoad(ctx, &wg, r, 100, time.Hour)
+	time.Sleep(20 * time.Second) // until all slots are in use
+	began, used := time.Now(), processTime()
+	time.Sleep(time.Minute)
+	without := float64(processTime()-used) / float64(time.Since(began))
+	// ends returns when another forecast has ended.
+	ends := func() {
+		r.m.forecasts.mu.Lock()
+		before := r.m.forecasts.made
+		r.m.forecasts.mu.Unlock()
+		for {
+			r.m.Forecast()
+			r.m.forecasts.mu.Lock()
+			made := r.m.forecasts.made
+			r.m.forecasts.mu.Unlock()
+			if made != before {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	ends()
+	for range 2 {
+		began, used = time.Now(), processTime()
+		ends()
+		wall := time.Since(began)
+		f, _ := r.m.Forecast()
+		share := float64(processTime()-used)/float64(wall) - without
+		t.Logf("a forecast of %d jobs with %d futures took %v; the next one ended %v after it; forecasts used %.1f %% of a processor, the rest of the process %.1f %%",
+			len(f.Jobs), f.Futures, f.Took.Round(time.Millisecond), wall.Round(time.Second), 100*share, 100*without)
+		if share > 0.05 {
+			t.Errorf("forecasts used %.1f %% of a processor", 100*share)
+		}
+	}
+}
+
+// processTime returns the processor time of this process.
+func processTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
 }

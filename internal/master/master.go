@@ -56,6 +56,8 @@ type Master struct {
 	background sync.WaitGroup
 	start      time.Time
 	history    *history.Store
+	// places has the pod or container of each worker, nil without a provider of machines.
+	places atomic.Pointer[map[string]string]
 	// historyTurn has room for the one entry that is being written to the history.
 	historyTurn chan struct{}
 	logWriter   logWriter

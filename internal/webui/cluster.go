@@ -65,7 +65,7 @@ func (s *Server) node(r *http.Request) (*page, error) {
 	n := list[at]
 	sec := &section{ID: "summary", Title: "Summary"}
 	for _, f := range []fact{
-		{"State", nodeState(n)}, {"Because", plain(n.Reason)}, {"In this state for", milliseconds(n.SinceMs)}, {"Host", plain(n.Host)}, {"Rack", plain(n.Rack)}, {"Address", plain(n.Address)},
+		{"State", nodeState(n)}, {"Because", plain(n.Reason)}, {"In this state for", milliseconds(n.SinceMs)}, {"Host", plain(n.Host)}, {"Runs in", plain(cut(n.Machine, 300))}, {"Rack", plain(n.Rack)}, {"Address", plain(n.Address)},
 		{"Map slots in use", bar(part(int(n.Maps), int(n.MapSlots)), fmt.Sprintf("%d of %d", n.Maps, n.MapSlots))},
 		{"Reduce slots in use", bar(part(int(n.Reduces), int(n.ReduceSlots)), fmt.Sprintf("%d of %d", n.Reduces, n.ReduceSlots))},
 		{"Processors in use", percent(n.Cpu)}, {"Memory in use", percent(n.Memory)}, {"Processors", number(int64(n.Cpus))}, {"Memory of a slot", bytesCell(n.SlotMemory)},

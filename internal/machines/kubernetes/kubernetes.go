@@ -91,6 +91,9 @@ type pod struct {
 		Deleted     string            `json:"deletionTimestamp"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
+	Spec struct {
+		Node string `json:"nodeName"`
+	} `json:"spec"`
 	Status struct {
 		Phase      string      `json:"phase"`
 		Conditions []condition `json:"conditions"`
@@ -150,7 +153,11 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 func (d *Deployment) machine(p *pod) machines.Machine {
 	cost := p.Metadata.Annotations[costKey]
 	// Kubernetes compares the annotation of ready pods only, after it has removed the others.
-	m := machines.Machine{Name: p.Metadata.Name, Leaving: cost == costLeaving || cost == costFirst, Unready: true}
+	m := machines.Machine{Name: p.Metadata.Name, Leaving: cost == costLeaving || cost == costFirst, Unready: true,
+		Place: fmt.Sprintf("pod %s in namespace %s", p.Metadata.Name, d.namespace)}
+	if p.Spec.Node != "" {
+		m.Place += " on node " + p.Spec.Node
+	}
 	// The trouble of a pod is worded without its name, so that many pods give one message.
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {

@@ -83,7 +83,7 @@ func TestFleet(t *testing.T) {
 		return `,"containerStatuses":[{"image":"i:1","state":{"waiting":{"reason":"` + reason + `"}}}]`
 	}
 	f := &fakeAPI{replicas: 7, failure: "pods is forbidden: exceeded quota: small", pods: strings.Join([]string{
-		`{"metadata":{"name":"a"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
+		`{"metadata":{"name":"a"},"spec":{"nodeName":"m1"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`,
 		`{"metadata":{"name":"b","annotations":{"` + costKey + `":"-1"}},"status":{"phase":"Running"}}`,
 		`{"metadata":{"name":"c","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`,
 		`{"metadata":{"name":"d"},"status":{"phase":"Pending"` + waiting("ImagePullBackOff") + `}}`,
@@ -104,6 +104,11 @@ func TestFleet(t *testing.T) {
 	}{{"a", "", false, true}, {"b", "", true, false}, {"d", "image i:1 does not start (ImagePullBackOff): check the name", false, false}, {"e", "", false, false}, {"f", "no node has room", false, false}}
 	if len(got.Machines) != len(want) {
 		t.Fatalf("%+v", got.Machines)
+	}
+	for i, want := range []string{"pod a in namespace ns on node m1", "pod b in namespace ns"} {
+		if place := got.Machines[i].Place; place != want {
+			t.Errorf("place %q, want %q", place, want)
+		}
 	}
 	for i, w := range want {
 		if m := got.Machines[i]; m.Name != w.name || m.Leaving != w.leaving || m.Unready == w.ok || !strings.Contains(m.Trouble, w.trouble) || w.trouble == "" && m.Trouble != "" {

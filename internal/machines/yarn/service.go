@@ -144,9 +144,21 @@ func (s *Service) id(ctx context.Context) (string, error) {
 
 // instance is a container, as the services API reports it.
 type instance struct {
+	ID    string `json:"id"`
 	Name  string `json:"component_instance_name"`
 	Host  string `json:"bare_host"`
 	State string `json:"state"`
+}
+
+// place describes the container in words, "" if YARN has not said which one it is.
+func (i *instance) place() string {
+	switch {
+	case i.ID == "":
+		return ""
+	case i.Host == "":
+		return "container " + i.ID
+	}
+	return "container " + i.ID + " on " + i.Host
 }
 
 // status is the state of a service, as the services API reports it.
@@ -181,7 +193,7 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 	for _, i := range c.Containers {
 		if number, ok := strings.CutPrefix(i.Name, component); ok {
 			name := s.name + number
-			f.Machines = append(f.Machines, machines.Machine{Name: name, Leaving: marked[name]})
+			f.Machines = append(f.Machines, machines.Machine{Name: name, Leaving: marked[name], Place: i.place()})
 		}
 	}
 	s.mu.Lock()

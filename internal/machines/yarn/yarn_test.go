@@ -71,7 +71,7 @@ func (f *fakeRM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == servicesPath+"/sw" && r.Method == http.MethodGet:
 		var containers []string
 		for _, n := range f.names {
-			containers = append(containers, fmt.Sprintf(`{"component_instance_name":%q,"state":"READY"}`, n))
+			containers = append(containers, fmt.Sprintf(`{"id":"container_1_0001_01_%s","component_instance_name":%q,"bare_host":"m1","state":"READY"}`, n, n))
 		}
 		fmt.Fprintf(w, `{"components":[{"name":"worker","number_of_containers":%d,"containers":[%s]}]}`, f.wanted, strings.Join(containers, ","))
 	default:
@@ -198,7 +198,7 @@ func TestScale(t *testing.T) {
 		t.Fatal(fleet, err)
 	}
 	for _, m := range fleet.Machines {
-		if m.Leaving != (m.Name == "sw-2" || m.Name == "sw-3") {
+		if m.Leaving != (m.Name == "sw-2" || m.Name == "sw-3") || m.Place != "container container_1_0001_01_worker"+strings.TrimPrefix(m.Name, "sw")+" on m1" {
 			t.Errorf("%+v", m)
 		}
 	}

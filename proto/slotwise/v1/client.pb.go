@@ -1634,6 +1634,7 @@ type NodeStatus struct {
 	Cpus          int32                  `protobuf:"varint,41,opt,name=cpus,proto3" json:"cpus,omitempty"`                                 // processors, shared by all slots
 	Limits        string                 `protobuf:"bytes,42,opt,name=limits,proto3" json:"limits,omitempty"`                              // how attempts are limited: cgroup or watch; "" if the worker has not registered
 	ReservedFor   []string               `protobuf:"bytes,44,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"` // jobs for which free slots are kept
+	Machine       string                 `protobuf:"bytes,45,opt,name=machine,proto3" json:"machine,omitempty"`                            // the pod or container of the worker, as the provider of machines reports it; "" without a provider
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1806,6 +1807,13 @@ func (x *NodeStatus) GetReservedFor() []string {
 		return x.ReservedFor
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetMachine() string {
+	if x != nil {
+		return x.Machine
+	}
+	return ""
 }
 
 type NodesResponse struct {
@@ -3723,7 +3731,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\"\x0e\n" +
-	"\fNodesRequest\"\x82\x04\n" +
+	"\fNodesRequest\"\x9c\x04\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -3747,7 +3755,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"slotMemory\x12\x12\n" +
 	"\x04cpus\x18) \x01(\x05R\x04cpus\x12\x16\n" +
 	"\x06limits\x18* \x01(\tR\x06limits\x12!\n" +
-	"\freserved_for\x18, \x03(\tR\vreservedFor\">\n" +
+	"\freserved_for\x18, \x03(\tR\vreservedFor\x12\x18\n" +
+	"\amachine\x18- \x01(\tR\amachine\">\n" +
 	"\rNodesResponse\x12-\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x17.slotwise.v1.NodeStatusR\x05nodes\"6\n" +
 	"\fDrainRequest\x12\x12\n" +

@@ -22,8 +22,8 @@ const (
 )
 
 // live starts a master and workers on this machine, submits jobs of sleeping tasks for a time, and
-// watches what the master predicts about them. Two kinds of jobs come again under their names;
-// a third kind is new each time. Times of tasks vary log-normally.
+// watches what the master predicts about them. Jobs of two kinds are repeated under
+// their names; jobs of a third kind differ each time. Times of tasks vary log-normally.
 func live(ctx context.Context, span time.Duration, policy string, seed uint64, stdout, stderr io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "slotwise-forecast-")
 	if err != nil {

@@ -44,7 +44,7 @@ type Fleet struct {
 type Machine struct {
 	Name    string // the worker's name, too
 	Leaving bool   // marked
-	// Place is what the machine is to the provider, for people: a pod, or a container.
+	// Place names the pod or the container of the machine for people; "" if it is unknown.
 	Place string
 	// Unready says that Scale removes this machine before ready ones, whatever it names.
 	Unready bool

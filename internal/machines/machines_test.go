@@ -81,7 +81,8 @@ func TestLoop(t *testing.T) {
 	}
 	var text strings.Builder
 	f := &fake{fleet: Fleet{Replicas: 1}, drained: map[string]bool{}, running: map[string]int{"w0": 1, "w1": 1, "w2": 2}}
-	l := &Loop{Cluster: f, Provider: f, Scaler: s, Log: slog.New(slog.NewTextHandler(&text, nil))}
+	seen := Fleet{}
+	l := &Loop{Cluster: f, Provider: f, Scaler: s, Log: slog.New(slog.NewTextHandler(&text, nil)), Seen: func(x Fleet) { seen = x }}
 	now := time.Duration(0)
 	step := func(demand int, want ...string) []string {
 		t.Helper()
@@ -97,6 +98,9 @@ func TestLoop(t *testing.T) {
 		return trouble
 	}
 	step(100, "scale 4 []")
+	if seen.Replicas != 1 {
+		t.Errorf("the fleet that the loop reports is %+v", seen)
+	}
 	step(5, "mark w3 true", "drain w3 undo=false")
 	step(5, "scale 3 [w3]")
 	step(1, "mark w0 true", "drain w0 undo=false", "mark w1 true", "drain w1 undo=false")

@@ -89,12 +89,16 @@ func TestMoreCodecs(t *testing.T) {
 	}
 }
 
-// TestToolsFiles reads what the tools xz and lz4 have written.
+// TestToolsFiles reads what the tools xz, lz4, zstd and gzip, and Python's zlib, have
+// written.
 func TestToolsFiles(t *testing.T) {
 	for name, stored := range map[string]string{
-		"a.xz":    "fd377a585a000004e6d6b4460200210116000000742fe5a301000d6f6e650a74776f0d0a74687265650000000afe09c1f97b00f80001260e081be0041fb6f37d010000000004595a",
-		"a.lz4":   "04224d186440a70e0000806f6e650a74776f0d0a74687265650000000067241802",
-		"old.lz4": "02214c180f000000e06f6e650a74776f0d0a7468726565",
+		"a.zst":     "28b52ffd04587100006f6e650a74776f0d0a74687265652e970307",
+		"a.gz":      "1f8b0800000000000003cbcf4be52a29cfe7e52ac9284a4d0500cd83b98f0e000000",
+		"a.deflate": "789ccbcf4be52a29cfe7e52ac9284a4d0500240f04d6",
+		"a.xz":      "fd377a585a000004e6d6b4460200210116000000742fe5a301000d6f6e650a74776f0d0a74687265650000000afe09c1f97b00f80001260e081be0041fb6f37d010000000004595a",
+		"a.lz4":     "04224d186440a70e0000806f6e650a74776f0d0a74687265650000000067241802",
+		"old.lz4":   "02214c180f000000e06f6e650a74776f0d0a7468726565",
 	} {
 		b, err := hex.DecodeString(stored)
 		must(t, err)

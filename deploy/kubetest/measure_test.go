@@ -35,19 +35,32 @@ func TestMeasure(t *testing.T) {
 
 // measureStarts measures how long the cluster, an attempt and a pod take to start.
 func measureStarts(t *testing.T) {
-	c := prepare(t, "slotwise-starts")
-	manifest := c.manifest(os.Getenv("SLOTWISE_KUBE_IMAGE"), "--workers", "1")
-	began := time.Now()
-	c.apply(manifest)
-	c.await("the master accepts a job, which ends", func() bool {
-		_, err := c.exec("submit", "sleep", "--output", "/shared/first", "--param", "maps=1x1ms", "--wait", "-q")
-		return err == nil
-	})
-	t.Logf("from apply to the end of a job with one task of 1 ms: %.1f s", time.Since(began).Seconds())
+	for i := range 3 {
+		t.Run(fmt.Sprint("cluster ", i+1), func(t *testing.T) {
+			c := prepare(t, fmt.Sprint("slotwise-starts", i))
+			manifest := c.manifest(os.Getenv("SLOTWISE_KUBE_IMAGE"), "--workers", "1")
+			began := time.Now()
+			c.apply(manifest)
+			c.awaitMaster()
+			ready := time.Since(began)
+			c.await("the master accepts a job, which ends", func() bool {
+				_, err := c.exec("submit", "sleep", "--output", "/shared/first", "--param", "maps=1x1ms", "--wait", "-q")
+				return err == nil
+			})
+			t.Logf("from apply to a ready master %.1f s, to the end of a job with one task of 1 ms %.1f s", ready.Seconds(), time.Since(began).Seconds())
+			if i == 2 {
+				measureTask(t, c)
+			}
+		})
+	}
+}
 
+// measureTask compares the start of an attempt with the start of a pod.
+func measureTask(t *testing.T, c *cluster) {
 	var attempts, pods []float64
 	for i := range 5 {
-		id := c.submit("sleep", "--output", fmt.Sprintf("/shared/one%d", i), "--param", "maps=1x1ms", "--wait")
+		id := c.submit("sleep", "--output", fmt.Sprintf("/shared/one%d", i), "--param", "maps=1x1ms")
+		c.awaitEnd(id)
 		a := c.tasks(id)[0].Attempts[0]
 		attempts = append(attempts, float64(a.EndedMs-a.StartedMs))
 		pod := fmt.Sprintf("one%d", i)
@@ -94,7 +107,8 @@ func measureWords(t *testing.T) {
 // measureAutoscale runs a mix of sleeping jobs on a cluster that scales, and simulates it.
 func measureAutoscale(t *testing.T) {
 	c := start(t, "slotwise-auto", "", "--workers", "1", "--max-workers", "4")
-	id := c.submit("sleep", "--output", "/shared/demand", "--param", "maps=8x2s", "--wait")
+	id := c.submit("sleep", "--output", "/shared/demand", "--param", "maps=16x2s")
+	c.awaitEnd(id)
 	first := map[string]int64{} // when each worker began its first task
 	begun := int64(0)
 	for _, task := range c.tasks(id) {
@@ -129,17 +143,16 @@ func measureAutoscale(t *testing.T) {
 	}
 	var jobs []struct {
 		Job struct {
-			Name        string
 			SubmittedMs int64 `json:"submitted_ms"`
 			EndedMs     int64 `json:"ended_ms"`
 		}
 	}
-	c.await("the jobs of the mix have ended", func() bool {
-		out, err := c.exec("history", "--name", "nap", "-o", "json")
-		return err == nil && json.Unmarshal([]byte(out), &jobs) == nil && len(jobs) == 3
+	c.await("the jobs of the mix have ended, after the first one", func() bool {
+		out, err := c.exec("history", "-o", "json")
+		return err == nil && json.Unmarshal([]byte(out), &jobs) == nil && len(jobs) == 4
 	})
 	responses := make([]float64, 3)
-	for i := range jobs { // the history begins with the last job
+	for i := range responses { // the history begins with the last job
 		responses[2-i] = float64(jobs[i].Job.EndedMs-jobs[i].Job.SubmittedMs) / 1000
 	}
 	makespan := float64(jobs[0].Job.EndedMs-jobs[2].Job.SubmittedMs) / 1000
@@ -186,7 +199,7 @@ func TestSchedules(t *testing.T) {
 		out := fmt.Sprintf("random%d", seed)
 		id := c.submit("wordcount", "/shared/in", "--output", "/shared/"+out, "--split-size", "64KiB", "--reduces", "3")
 		var actions []string
-		for {
+		for len(actions) < 8 { // a schedule without an end can keep a job from its own
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
 			if s, ok := c.job(id); ok && s.State != "waiting" && s.State != "running" {
 				break

@@ -20,6 +20,7 @@ const (
 	gatherLogs = 200 * time.Millisecond // pause before a request, so that it carries the logs of several attempts
 	lastLogs   = 5 * time.Second        // for the logs that are left when the worker ends
 	mostLogs   = 10_000                 // that wait; beyond them the oldest are dropped
+	mostFull   = 10_000                 // jobs and chains that are remembered as full
 	logsAtOnce = bounds.Batch / bounds.KeptLog
 )
 
@@ -78,7 +79,7 @@ func (s *logSender) setFull(runs []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, run := range runs {
-		if s.mu.full == nil {
+		if s.mu.full == nil || len(s.mu.full) >= mostFull { // a chain, or a job that has ended meanwhile, stays
 			s.mu.full = map[string]bool{}
 		}
 		s.mu.full[run] = true

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,6 +89,15 @@ func up(ctx context.Context, dir string) error {
 func start(ctx context.Context, dir, programs string) error {
 	pid, err := startInit(dir, programs)
 	if err != nil {
+		return err
+	}
+	// The kernel removes the device of a node that has ended a moment after the node's last process.
+	if err := await(ctx, dir, "the end of an earlier node's network device "+device, func() error {
+		if _, err := os.Stat("/sys/class/net/" + device); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(errors.New("it exists"), err)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, args := range [][]string{

@@ -208,6 +208,7 @@ type tokenReview struct {
 
 // review lets Kubernetes verify a token. An error without a code refuses the token.
 func (v *Accounts) review(ctx context.Context, token string) (id secure.Identity, err error) {
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	select {
@@ -221,7 +222,7 @@ func (v *Accounts) review(ctx context.Context, token string) (id secure.Identity
 	r.Spec.Token, r.Spec.Audiences = token, []string{secure.PodAudience}
 	var answer tokenReview
 	if err := v.api.create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &r, &answer); err != nil {
-		if n, ok := v.failed.Allow(v.now()); ok {
+		if n, ok := v.failed.Allow(v.now()); ok && caller.Err() == nil {
 			v.log.Error("tokens of service accounts cannot be verified", "err", err, "unlogged", n)
 		}
 		return id, connect.NewError(connect.CodeUnavailable, errors.New("the master cannot ask Kubernetes to verify the token; its log has the reason"))

@@ -329,27 +329,39 @@ func screenshots(b *chrome, c *testCluster) {
 	}
 	b.open("/ui/jobs/j5")
 	b.until("some attempts of j5", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
+	for _, x := range []picture{
+		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs", "jobs", "dark"}, {"/ui/jobs/j5", "job", "light"}, {"/ui/jobs/j5", "job", "dark"},
+		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/attempts/j4_m_0_0", "log", "light"}, {"/ui/nodes", "nodes", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/history", "history", "light"},
+		{"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/policy?name=fair", "preview", "light"}, {"/ui/policy#course0", "policy", "dark"},
+	} {
+		if x.name == "policy" {
+			time.Sleep(15 * time.Second) // the chart needs something to show
+		}
+		b.picture(x)
+	}
+}
+
+// picture is a picture of docs/console.md: the page at a path, in a theme.
+type picture struct{ path, name, theme string }
+
+// picture writes a picture.
+func (b *chrome) picture(x picture) {
+	b.t.Helper()
 	dir := filepath.Join("..", "docs", "console")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		b.t.Fatal(err)
 	}
-	for _, s := range []struct{ path, name, theme string }{
-		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs/j5", "job", "light"}, {"/ui/jobs/j5", "job", "dark"},
-		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/policy?name=fair", "preview", "light"}, {"/ui/policy#course0", "policy", "dark"},
-	} {
-		if s.name == "policy" {
-			time.Sleep(15 * time.Second) // the chart needs something to show
-		}
-		b.theme(s.theme, 1000)
-		b.do("height", emulation.SetDeviceMetricsOverride(1000, 640, 1, false))
-		b.open(s.path)
-		var png []byte
-		b.do(s.name, chromedp.CaptureScreenshot(&png))
-		if len(png) > 150<<10 {
-			b.t.Errorf("%s is too large: %d bytes", s.name, len(png))
-		}
-		if err := os.WriteFile(filepath.Join(dir, s.name+"-"+s.theme+".png"), png, 0o666); err != nil {
-			b.t.Fatal(err)
-		}
+	b.theme(x.theme, 1000)
+	b.do("height", emulation.SetDeviceMetricsOverride(1000, 640, 1, false))
+	b.open(x.path)
+	b.do("painted", chromedp.Evaluate(`window.painted = false; requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })); 1`, nil))
+	b.until("the page is painted", "window.painted")
+	var png []byte
+	b.do(x.name, chromedp.CaptureScreenshot(&png))
+	if len(png) > 150<<10 {
+		b.t.Errorf("%s is too large: %d bytes", x.name, len(png))
+	}
+	if err := os.WriteFile(filepath.Join(dir, x.name+"-"+x.theme+".png"), png, 0o666); err != nil {
+		b.t.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -59,18 +58,18 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mix, err := filepath.Abs("../examples/sim/mix.yaml")
+	mix, err := os.ReadFile("../examples/sim/mix.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	study := c.write("study.yaml", "workload: "+mix+"\nclusters: [\"nodes=20,maps=4,reduces=2,racks=2\"]\npolicies: [fifo, fair]\nloads: [1, 2]\nseeds: 2\n")
+	c.write("mix.yaml", string(mix))
+	c.write("study.yaml", "workload: mix.yaml\nclusters: [\"nodes=20,maps=4,reduces=2,racks=2\"]\npolicies: [fifo, fair]\nloads: [1, 2]\nseeds: 2\n")
 	for _, args := range [][]string{
-		{"sim", "--workload", mix, "--cluster", "nodes=20,maps=4,reduces=2,racks=2", "--policy", "fair,fifo", "--references", "none", "--quiet", "--out", filepath.Join(c.dir, "results")},
-		{"study", filepath.Join(c.dir, filepath.Base(study)), "--quiet", "--out", filepath.Join(c.dir, "big")},
+		{"sim", "--workload", "mix.yaml", "--cluster", "nodes=20,maps=4,reduces=2,racks=2", "--policy", "fair,fifo", "--references", "none", "--quiet", "--out", "results"},
+		{"study", "study.yaml", "--quiet", "--out", "big"},
 	} {
-		var out, stderr bytes.Buffer
-		if code := execute(t.Context(), args, &out, &stderr); code != exitOK {
-			t.Fatalf("%v: status %d: %s", args, code, stderr.String())
+		if status, out := c.run(args...); status != exitOK {
+			t.Fatalf("%v: status %d: %s", args, status, out)
 		}
 	}
 	b := newChrome(t, c.ui("history:m"))
@@ -98,11 +97,17 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	const drawn = `document.querySelectorAll("img").length > 2 && [...document.querySelectorAll("img")].every((e) => (e.loading = "eager", e.complete && e.naturalWidth > 100))`
 	b.open("/ui/")
 	b.until("the plots of sim", drawn)
+	if os.Getenv("SLOTWISE_REWRITE") == "1" {
+		b.picture(picture{"/ui/", "results", "light"})
+	}
 	b.at(c.ui("big"))
 	b.check("/ui/")
 	b.check("/ui/?q=fair")
 	b.open("/ui/")
 	b.until("the plots of the study", drawn)
+	if os.Getenv("SLOTWISE_REWRITE") == "1" {
+		b.picture(picture{"/ui/", "study", "light"})
+	}
 	noScript(b, []string{"/ui/", "/ui/?q=fair"})
 }
 

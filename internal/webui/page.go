@@ -96,6 +96,19 @@ type cell struct {
 	HasBar bool
 }
 
+// Texts of up to shortText bytes are never broken into lines. Texts from longText on get a broad
+// column, because they make a row very high otherwise.
+const (
+	shortText = 18
+	longText  = 40
+)
+
+// Short reports whether the text of a cell is too short to be broken into lines.
+func (c cell) Short() bool { return len(c.Text) <= shortText }
+
+// Long reports whether the text of a cell needs a broad column.
+func (c cell) Long() bool { return len(c.Text) >= longText }
+
 // table is shown as HTML, CSV or JSON.
 type table struct {
 	ID, Caption string

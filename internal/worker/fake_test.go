@@ -160,6 +160,27 @@ func (m *fakeMaster) ends(attempt string) (r *slotwisev1.Report) {
 	return r
 }
 
+// drive orders the driver of chain-1 with an executable.
+func (m *fakeMaster) drive(executable string) {
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Drive{Drive: &slotwisev1.Drive{
+		Driver: &slotwisev1.DriverRef{Chain: "chain-1", Try: 1},
+		Spec:   &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{Program: &slotwisev1.Program{Executable: executable}}},
+	}}})
+}
+
+// driverEnds waits until the only driver has ended, and returns its report.
+func (m *fakeMaster) driverEnds() (r *slotwisev1.DriverReport) {
+	m.t.Helper()
+	m.until("the driver ends", func() bool {
+		r = nil
+		for _, d := range m.mu.beat.GetDrivers() {
+			r = d
+		}
+		return r.GetState() > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
+	})
+	return r
+}
+
 // Register implements slotwisev1connect.WorkerServiceHandler: each call begins a
 // session.
 func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {

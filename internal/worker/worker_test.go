@@ -481,8 +481,8 @@ func TestNotAProgram(t *testing.T) {
 	want(t, m.ends("j9_m_0_0"), failed, "no such job")
 }
 
-// TestLingeringProgram runs an executable that reports its success and does not exit. The
-// worker kills it after the grace period, and the attempt has succeeded.
+// TestLingeringProgram runs an executable that reports its success and does not exit, as a task
+// and as a driver. The worker kills it after the grace period, and both have succeeded.
 func TestLingeringProgram(t *testing.T) {
 	m := newFakeMaster(t)
 	m.worker("")
@@ -503,7 +503,11 @@ func TestLingeringProgram(t *testing.T) {
 	m.files[hash(t, path)] = script
 	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
 	m.launch("j1_m_0_0", split)
+	m.drive(hash(t, path))
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
+	if d := m.driverEnds(); d.State != succeeded {
+		t.Errorf("the driver: %v", d)
+	}
 }
 
 // TestEscapedProcess runs executables that end and leave a process behind, in a session of
@@ -539,20 +543,9 @@ func TestEscapedProcess(t *testing.T) {
 	m.files[hash(t, path)] = script
 	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
 	m.launch("j1_m_0_0", split)
-	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Drive{Drive: &slotwisev1.Drive{
-		Driver: &slotwisev1.DriverRef{Chain: "chain-1", Try: 1},
-		Spec:   &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{Program: &slotwisev1.Program{Executable: hash(t, path)}}},
-	}}})
+	m.drive(hash(t, path))
 	want(t, m.ends("j1_m_0_0"), failed, "exit status 3")
-	var driver *slotwisev1.DriverReport
-	m.until("the driver ends", func() bool {
-		driver = nil
-		for _, d := range m.mu.beat.GetDrivers() {
-			driver = d
-		}
-		return driver != nil && driver.State > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
-	})
-	if driver.State != failed || !strings.Contains(driver.Error, "exit status 3") {
+	if driver := m.driverEnds(); driver.State != failed || !strings.Contains(driver.Error, "exit status 3") {
 		t.Errorf("the driver: %v", driver)
 	}
 }

@@ -57,6 +57,47 @@ func TestOldSnapshot(t *testing.T) {
 	}
 }
 
+// TestForgottenJob restores a job that has ended and that its tracker had forgotten before the history
+// had it. Nothing is known of its tasks, and the history gets the job without them.
+func TestForgottenJob(t *testing.T) {
+	c := newCore(t)
+	var encoded [][]byte
+	for _, r := range []*slotwisev1.JournalRecord{
+		c.masterRecord(), c.policyRecord(),
+		{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: 1, Request: "a", Token: "t", Spec: &slotwisev1.JobSpec{User: "u", Synthetic: 2, Reduces: 1}}}},
+		encodeFact(&tracker.FactJobEnded{Job: 1, State: job.Succeeded, At: time.Second}),
+		{What: &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: 7}}},
+	} {
+		b, err := proto.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded = append(encoded, b)
+	}
+	c, out, err := Restore(c.cfg, decoded(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := c.jobs[1]; j == nil || j.core != nil {
+		t.Fatalf("job 1 is %+v, want one that the tracker does not have", j)
+	}
+	if tasks, err := c.Tasks(1, &slotwisev1.TasksRequest{}); err != nil || len(tasks.Tasks) != 0 {
+		t.Errorf("tasks of j1: %v, %v", tasks, err)
+	}
+	written := false
+	for _, o := range out.Orders {
+		if w, ok := o.(*WriteHistory); ok {
+			written = w.Job == 1 && len(w.Entry.Tasks) == 0 && w.Entry.Job.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED
+		}
+	}
+	if !written {
+		t.Errorf("orders %+v, want j1 written to the history", out.Orders)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestClockBack: the core's time does not run backwards when the wall clock has, also if
 // all that is left of the past is a snapshot. Retry times of tasks would be hours away.
 func TestClockBack(t *testing.T) {

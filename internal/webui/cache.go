@@ -2,6 +2,8 @@ package webui
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,6 +47,7 @@ type copied struct {
 	done  chan struct{}
 	value *attempts
 	err   error
+	crash string // the panic that ended the copying, with its stack
 }
 
 // fresh returns the value if it is new enough, and the copy that is being made.
@@ -69,6 +72,9 @@ func (c *attemptCache) get(ctx context.Context, source Source, id string, ended 
 	}
 	select {
 	case <-next.done:
+		if next.crash != "" {
+			panic(next.crash) // the HTTP server reports it, and only this request ends
+		}
 		return next.value, next.err
 	case <-over.C:
 		return e.stale(), nil
@@ -115,24 +121,30 @@ func (c *attemptCache) begin(ctx context.Context, source Source, e *cacheEntry, 
 	}
 }
 
-// copy copies the attempts from the source.
+// copy copies the attempts from the source. A panic is passed on to the requests that wait.
 func (c *attemptCache) copy(ctx context.Context, source Source, e *cacheEntry, next *copied) {
-	defer c.copying.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	start := time.Now()
+	now := start
+	defer func() {
+		if p := recover(); p != nil {
+			next.crash = fmt.Sprintf("%v\n%s", p, debug.Stack())
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.mu.next = nil; next.err == nil && next.crash == "" {
+			e.mu.value, e.mu.until = next.value, now.Add(max(leastAge, costFactor*time.Since(start)))
+		}
+		close(next.done)
+	}()
+	defer c.copying.Add(-1)
 	list, findings, err := source.Attempts(ctx, e.id)
-	now := time.Now()
+	now = time.Now()
 	if next.err = err; err == nil {
 		next.value = analyse(list, now.UnixMilli())
 		next.value.findings = findings
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mu.next = nil; err == nil {
-		e.mu.value, e.mu.until = next.value, now.Add(max(leastAge, costFactor*time.Since(start)))
-	}
-	close(next.done)
 }
 
 // entry returns the entry of a job and removes the one that was not used for the longest

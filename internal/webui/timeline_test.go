@@ -155,6 +155,33 @@ func (s slowSource) Attempts(ctx context.Context, id string) ([]Attempt, []*slot
 	return s.fake.Attempts(ctx, id)
 }
 
+// panicSource is a source that panics when its attempts are read.
+type panicSource struct{ *fake }
+
+func (panicSource) Attempts(context.Context, string) ([]Attempt, []*slotwisev1.Finding, error) {
+	panic("no attempts")
+}
+
+// TestCopyPanics reads attempts that make the source panic. The panic reaches each request, and not
+// the goroutine that copies, where it would end the process.
+func TestCopyPanics(t *testing.T) {
+	var c attemptCache
+	for range 3 {
+		func() {
+			defer func() {
+				if p, _ := recover().(string); !strings.HasPrefix(p, "no attempts\n") || !strings.Contains(p, "panicSource") {
+					t.Errorf("recovered %q", p)
+				}
+			}()
+			x, err := c.get(t.Context(), panicSource{newFake(1, "x")}, "j1", true, time.Minute)
+			t.Errorf("got %v, %v", x, err)
+		}()
+	}
+	if n := c.copying.Load(); n != 0 {
+		t.Errorf("%d copies are being made", n)
+	}
+}
+
 // TestSlowAttempts opens the pages of an ended job whose attempts take long to read. The pages
 // show the rest at once, and the attempts later. Data is complete.
 func TestSlowAttempts(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,12 +130,13 @@ func (s *s3Store) read(file string) ([]byte, error) {
 
 // leftovers returns staged objects and the data of uploads that were never completed or
 // aborted. It ignores uploads without data: a process that died before it recorded the
-// upload's number leaves such an upload (docs/storage.md).
+// upload's number leaves such an upload (docs/storage.md). It also ignores
+// uploads that a killed server was completing: the server started next never aborts them.
 func (s *s3Store) leftovers() ([]string, error) {
 	left, err := hidden(s)
 	uploads := filepath.Join(s.server.Objects, ".sgwtmp", "multipart")
 	walked := filepath.WalkDir(uploads, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
+		if err == nil && e.Type().IsRegular() && !strings.Contains(path, ".inprogress/") {
 			left = append(left, path)
 		}
 		return err

@@ -167,6 +167,10 @@ type kind struct {
 // three seconds before planning a job.
 var masterUnreachable = []string{"cannot be reached"}
 
+// unmade is the error of a job one of whose uploads the S3 server was completing when it
+// was killed: versitygw 1.8.0 then confirms the object and never makes it.
+var unmade = []string{"confirmed the object but does not have it"}
+
 // kinds are all kinds of faults in the order of the report.
 var kinds = []*kind{
 	{name: "worker-kill", what: "SIGKILL to a worker, which is started again in its directory", most: 4 * time.Second, inject: killWorker},
@@ -199,7 +203,7 @@ var kinds = []*kind{
 	{name: "net-lossy", what: "a tenth of the packets that a worker sends vanish, the others are delayed by 20 to 60 ms (netem)", namespace: true, netem: true, least: time.Second, most: 4 * time.Second, inject: loseAtRandom},
 	{name: "worker-dir-gone", what: "an empty directory hides a worker's directory, which returns later", least: 500 * time.Millisecond, most: 3 * time.Second, inject: replaceWorkerDir},
 	{name: "master-dir-gone", what: "the master's directory is moved away; the master must exit, and is started again when the directory is back", central: true, most: time.Second, inject: moveMasterDir, causes: append([]string{"the file could not be stored", "upload it first"}, masterUnreachable...)},
-	{name: "s3-kill", what: "SIGKILL to the S3 server, which is started again with its objects", central: true, storage: s3Storage, most: 3 * time.Second, inject: killS3},
+	{name: "s3-kill", what: "SIGKILL to the S3 server, which is started again with its objects", central: true, storage: s3Storage, most: 3 * time.Second, inject: killS3, causes: unmade},
 	{name: "s3-freeze", what: "SIGSTOP to the S3 server, SIGCONT later", central: true, storage: s3Storage, least: 500 * time.Millisecond, most: 4 * time.Second, inject: freezeS3},
 	{name: "s3-errors", what: "three of ten S3 requests get status 500 or 503", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(failS3)},
 	{name: "s3-reset", what: "three of ten S3 requests end with a reset, before or after the server carries them out", central: true, storage: s3Storage, least: time.Second, most: 4 * time.Second, inject: onS3(resetS3)},

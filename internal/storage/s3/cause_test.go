@@ -33,7 +33,7 @@ func TestUnavailable(t *testing.T) {
 		fmt.Errorf("at byte 7: %w", io.ErrUnexpectedEOF):                                  true,
 		fmt.Errorf("at byte 7: %w", errSilent):                                            true,
 		errFenced:                                                                         true,
-		errBusy:                                                                           false, errUploadLost: false, errChanged: false, fs.ErrNotExist: false,
+		errBusy:                                                                           false, errUploadLost: false, errNotMade: false, errChanged: false, fs.ErrNotExist: false,
 	} {
 		if got := errors.Is(failed("write", "b/k", err), storage.ErrUnavailable); got != want {
 			t.Errorf("%v: marked as unavailable: %v", err, got)

@@ -3,6 +3,8 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -211,6 +214,47 @@ func TestInterruptedCommit(t *testing.T) {
 	if left := leftovers(t, f, out); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// TestKilledServer puts a server's files into the state that versitygw leaves if it is
+// killed while it completes an upload. The server then confirms the object, which it does
+// not have, and the commit fails.
+func TestKilledServer(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	commands, send := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan error)
+	dir := t.TempDir()
+	go func() { ended <- serverstest.Own(ctx, "s3", dir, 0, commands, out) }()
+	t.Cleanup(func() {
+		send.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
+	var server serverstest.Private
+	must(t, json.NewDecoder(answers).Decode(&server))
+	serverstest.Setenv(t, server.Env)
+	f, target := open(t, server.Server.URI("dir/out"))
+	s, err := f.StageShared(t.Context(), target, "t", false)
+	must(t, err)
+	content := []byte("new")
+	w, err := s.Create(t.Context(), "part")
+	must(t, err)
+	_, err = w.Write(content)
+	must(t, err)
+	must(t, w.Commit())
+	uploads, err := filepath.Glob(filepath.Join(server.Objects, ".sgwtmp", "multipart", "*", "*"))
+	if err != nil || len(uploads) != 1 {
+		t.Fatalf("uploads %q, %v", uploads, err)
+	}
+	part := md5.Sum(content)
+	must(t, os.Rename(uploads[0], fmt.Sprintf("%s.%x-1.inprogress", uploads[0], md5.Sum(part[:]))))
+	if err := s.Commit(t.Context()); !errors.Is(err, errNotMade) {
+		t.Errorf("commit: %v", err)
+	}
+	must(t, s.Abort(t.Context()))
 }
 
 // TestOneClaim: of several commits of the same new output at once, one succeeds.

@@ -31,7 +31,13 @@ type memory struct {
 	// tree makes the bucket refuse an object below another one, and one with objects below
 	// it, as MinIO does.
 	tree bool
-	mu   struct {
+	// unmade is the key of an upload that Complete confirms and does not make, as versitygw
+	// does if it was killed in the middle. After unmadeLooks calls of MadeBy the object
+	// appears, if that is not zero.
+	unmade      string
+	unmadeParts []minio.CompletePart
+	unmadeLooks int
+	mu          struct {
 		sync.Mutex
 		objects map[string]stored
 		uploads map[string]*multipart // by the upload's name
@@ -183,16 +189,26 @@ func (m *memory) Complete(ctx context.Context, p pending) error {
 		if u == nil {
 			return errNoUpload
 		}
-		var content []byte
-		for _, part := range p.Parts {
-			content = append(content, u.parts[part.PartNumber]...)
+		if p.Key == m.unmade {
+			m.unmadeParts = p.Parts
+			return nil
 		}
-		if err := m.putLocked(p.Key, content, u.id); err != nil {
-			return err
-		}
-		delete(m.mu.uploads, p.Upload)
-		return nil
+		return m.makeLocked(p.Upload, p.Parts)
 	})
+}
+
+// makeLocked makes the object of some parts of an upload.
+func (m *memory) makeLocked(upload string, parts []minio.CompletePart) error {
+	u := m.mu.uploads[upload]
+	var content []byte
+	for _, part := range parts {
+		content = append(content, u.parts[part.PartNumber]...)
+	}
+	if err := m.putLocked(u.key, content, u.id); err != nil {
+		return err
+	}
+	delete(m.mu.uploads, upload)
+	return nil
 }
 
 func (m *memory) Abort(ctx context.Context, p pending) error {
@@ -204,6 +220,15 @@ func (m *memory) Abort(ctx context.Context, p pending) error {
 
 func (m *memory) MadeBy(ctx context.Context, key string) (id string, err error) {
 	err = m.read(ctx, faultfs.Stat, key, func() error {
+		if key == m.unmade && m.unmadeLooks > 0 {
+			if m.unmadeLooks--; m.unmadeLooks == 0 {
+				for upload, u := range m.mu.uploads {
+					if u.key == key {
+						return m.makeLocked(upload, m.unmadeParts)
+					}
+				}
+			}
+		}
 		o, found := m.mu.objects[key]
 		if !found {
 			return fs.ErrNotExist
@@ -364,56 +389,93 @@ func machine(m *memory) storagetest.Machine {
 	}
 }
 
-// TestUploadsLost aborts an upload outside of the protocol, as a lifecycle rule of the
-// bucket may. The commit fails, and the abort restores the old output, although the
-// commit had begun to replace it.
+// TestUploadsLost loses an upload outside of the protocol: a lifecycle rule of the bucket
+// aborts it, or the server confirms it and does not make the object. The commit fails, and
+// the abort restores the old output, although the commit had begun to replace it.
 func TestUploadsLost(t *testing.T) {
-	ctx := t.Context()
-	m := newMemory()
-	f := memoryFS{m}
-	put := func(s storage.Staging, name, content string) {
-		t.Helper()
-		w, err := s.Create(ctx, name)
-		must(t, err)
-		_, err = w.Write([]byte(content))
-		must(t, err)
-		must(t, w.Commit())
+	for name, c := range map[string]struct {
+		lose func(m *memory)
+		want error
+	}{
+		"aborted": {
+			func(m *memory) {
+				maps.DeleteFunc(m.mu.uploads, func(_ string, u *multipart) bool { return u.key == "dir/out/b" })
+			}, errUploadLost,
+		},
+		"not made": {func(m *memory) { m.unmade = "dir/out/b" }, errNotMade},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			m, f, s := replacing(t)
+			c.lose(m)
+			for range 2 {
+				if err := s.Commit(ctx); !errors.Is(err, c.want) {
+					t.Fatalf("commit: %v", err)
+				}
+				if _, err := f.List(ctx, "dir/out"); !errors.Is(err, ErrPublishing) {
+					t.Fatalf("a reader during the commit: %v", err)
+				}
+			}
+			must(t, s.Abort(ctx))
+			infos, err := f.List(ctx, "dir/out")
+			if err != nil || len(infos) != 3 {
+				t.Errorf("after the abort: %v, %v", infos, err)
+			}
+			for _, name := range []string{"a", "b"} {
+				if got := string(m.mu.objects["dir/out/"+name].content); got != "old" {
+					t.Errorf("%s is %q after the abort", name, got)
+				}
+			}
+			if left := m.left(); len(left) > 0 {
+				t.Errorf("left %q", left)
+			}
+		})
 	}
-	old, err := f.Stage(ctx, "dir/out", false)
-	must(t, err)
-	put(old, "a", "old")
-	put(old, "b", "old")
-	must(t, old.Commit(ctx))
-	s, err := f.StageShared(ctx, "dir/out", "t", true)
-	must(t, err)
-	put(s, "a", "new")
-	put(s, "b", "new")
-	for name, u := range m.mu.uploads {
-		if u.key == "dir/out/b" {
-			delete(m.mu.uploads, name)
-		}
-	}
-	for range 2 {
-		if err := s.Commit(ctx); !errors.Is(err, errUploadLost) {
-			t.Fatalf("commit: %v", err)
-		}
-		if _, err := f.List(ctx, "dir/out"); !errors.Is(err, ErrPublishing) {
-			t.Fatalf("a reader during the commit: %v", err)
-		}
-	}
-	must(t, s.Abort(ctx))
-	infos, err := f.List(ctx, "dir/out")
-	if err != nil || len(infos) != 3 {
-		t.Errorf("after the abort: %v, %v", infos, err)
-	}
+}
+
+// TestMadeLate commits on a server that confirms an upload some time before its object
+// appears: the commit waits for the object.
+func TestMadeLate(t *testing.T) {
+	t.Parallel()
+	m, _, s := replacing(t)
+	m.unmade, m.unmadeLooks = "dir/out/b", 3
+	must(t, s.Commit(t.Context()))
 	for _, name := range []string{"a", "b"} {
-		if got := string(m.mu.objects["dir/out/"+name].content); got != "old" {
-			t.Errorf("%s is %q after the abort", name, got)
+		if got := string(m.mu.objects["dir/out/"+name].content); got != "new" {
+			t.Errorf("%s is %q after the commit", name, got)
 		}
 	}
 	if left := m.left(); len(left) > 0 {
 		t.Errorf("left %q", left)
 	}
+}
+
+// replacing returns a bucket with an output of two files, a and b, and a staging that
+// holds new ones and may replace them.
+func replacing(t *testing.T) (*memory, memoryFS, storage.Staging) {
+	t.Helper()
+	ctx := t.Context()
+	m := newMemory()
+	f := memoryFS{m}
+	put := func(s storage.Staging, content string) {
+		t.Helper()
+		for _, name := range []string{"a", "b"} {
+			w, err := s.Create(ctx, name)
+			must(t, err)
+			_, err = w.Write([]byte(content))
+			must(t, err)
+			must(t, w.Commit())
+		}
+	}
+	old, err := f.Stage(ctx, "dir/out", false)
+	must(t, err)
+	put(old, "old")
+	must(t, old.Commit(ctx))
+	s, err := f.StageShared(ctx, "dir/out", "t", true)
+	must(t, err)
+	put(s, "new")
+	return m, f, s
 }
 
 // publishPart begins a part as an attempt does, and returns its writer.

@@ -203,6 +203,13 @@ var errBusy = errors.New("another job is publishing the same output")
 // lifecycle rule of the bucket has aborted the uploads.
 var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rule of the bucket abort uploads too early?")
 
+// errNotMade reports that the server has confirmed an object, but does not have it.
+var errNotMade = errors.New("the server confirmed the object but does not have it; was it killed meanwhile? Run the job again")
+
+// madeTries is the number of times that complete looks for an object that the server has
+// confirmed.
+const madeTries = 6
+
 // publisher implements storage.Publisher without renames.
 //
 // The data of a file are the parts of an upload to the object's final key. They are
@@ -213,7 +220,8 @@ var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rul
 //  2. removes the old _SUCCESS,
 //  3. removes old objects that are not in the manifest: some servers, such as MinIO, have
 //     no object a/b while there is an object a,
-//  4. completes the uploads, each of which replaces an object in one step,
+//  4. completes the uploads, each of which replaces an object in one step, and looks
+//     whether the objects are there,
 //  5. puts _SUCCESS.
 //
 // Prepare claims the output for this staging first. Restore removes new objects, copies
@@ -557,17 +565,31 @@ func (p *publisher) output(ctx context.Context, a storage.StageArea) ([]string, 
 	return slices.DeleteFunc(keys, func(key string) bool { return isClaim(a.Target, key) }), err
 }
 
-// complete makes an upload the object, unless an interrupted commit has done so.
+// complete makes an upload the object, unless an interrupted commit has done so. It
+// returns nil only after it has seen the object: versitygw 1.8.0, killed while it completed
+// an upload, confirms each later request for this upload and never makes the object. A
+// server may also confirm a request while it still works on an earlier one, so complete
+// looks several times.
 func (p *publisher) complete(ctx context.Context, f pending) error {
 	err := p.Complete(ctx, f)
-	if !errors.Is(err, errNoUpload) {
+	confirmed := err == nil
+	if !confirmed && !errors.Is(err, errNoUpload) {
 		return err
 	}
-	made, err := p.made(ctx, f)
-	if err == nil && !made {
-		err = errUploadLost
+	for tries := 1; ; tries++ {
+		made, err := p.made(ctx, f)
+		switch {
+		case err != nil || made:
+			return err
+		case !confirmed:
+			return errUploadLost
+		case tries == madeTries:
+			return fmt.Errorf("%s: %w", f.Name, errNotMade)
+		}
+		if err := p.pause(ctx, 50*time.Millisecond, tries); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // made reports whether the object at the upload's key is the result of the upload. The

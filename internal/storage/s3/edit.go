@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/readahead"
 )
 
 var _ storage.Editor = (*FS)(nil)
@@ -47,23 +49,28 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 		return err
 	}
 	var keys []string
-	switch _, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); {
+	sizes := map[string]int64{}
+	switch o, err := f.c.StatObject(ctx, fromBucket, fromKey, minio.StatObjectOptions{}); {
 	case err == nil:
-		keys = append(keys, fromKey)
+		keys, sizes[fromKey] = append(keys, fromKey), o.Size
 	case !missing(err):
 		return err
 	}
 	err := f.each(ctx, from, true, func(o minio.ObjectInfo) bool {
-		keys = append(keys, o.Key)
+		keys, sizes[o.Key] = append(keys, o.Key), o.Size
 		return true
 	})
 	if err == nil && len(keys) == 0 {
 		err = fs.ErrNotExist
 	}
 	for _, key := range keys {
+		copied := toKey + strings.TrimPrefix(key, fromKey)
 		if err == nil {
-			_, err = f.c.Client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: toBucket, Object: toKey + strings.TrimPrefix(key, fromKey)},
+			_, err = f.c.Client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: toBucket, Object: copied},
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
+		}
+		if err == nil {
+			err = f.awaitObject(ctx, toBucket, copied, sizes[key])
 		}
 	}
 	if err != nil {
@@ -71,6 +78,25 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	}
 	slices.Reverse(keys) // servers that keep directories must find them empty
 	return deleteAll(ctx, bucket{f, fromBucket}, keys)
+}
+
+// awaitObject waits until the server has an object of this size. complete says why a server
+// may have confirmed an object that it does not have.
+func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64) error {
+	for tries := 1; ; tries++ {
+		o, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+		switch {
+		case err == nil && o.Size == size:
+			return nil
+		case err != nil && !missing(err):
+			return err
+		case tries == madeTries:
+			return errNotMade
+		}
+		if err := readahead.Sleep(ctx, 50*time.Millisecond, tries); err != nil {
+			return err
+		}
+	}
 }
 
 // CreateFile implements storage.Editor. The object becomes visible when the upload is
@@ -83,7 +109,10 @@ func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
 	r, w := io.Pipe()
 	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
 	go func() {
-		_, err := f.c.Client.PutObject(ctx, bucket, key, r, -1, minio.PutObjectOptions{PartSize: editPart})
+		o, err := f.c.Client.PutObject(ctx, bucket, key, r, -1, minio.PutObjectOptions{PartSize: editPart})
+		if err == nil {
+			err = f.awaitObject(ctx, bucket, key, o.Size)
+		}
 		if err != nil {
 			err = f.failed("create", p, err)
 		}

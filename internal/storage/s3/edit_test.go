@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -79,4 +80,23 @@ func TestMove(t *testing.T) {
 		}
 	}
 	want("new/a", "new/e", "new/sub/b")
+}
+
+// TestUnmadeFile writes a file of several parts to a server that confirms the file and does
+// not make it: the commit fails.
+func TestUnmadeFile(t *testing.T) {
+	p, f, out := behindProxy(t)
+	p.spoil(func(r *http.Request) fault {
+		if is(r, "complete") {
+			return confirm
+		}
+		return none
+	})
+	w, err := f.CreateFile(t.Context(), out)
+	must(t, err)
+	_, err = w.Write(make([]byte, editPart+1))
+	must(t, err)
+	if err := w.Commit(); !errors.Is(err, errNotMade) || p.fired() == 0 {
+		t.Errorf("commit: %v; confirmed uploads: %d", err, p.fired())
+	}
 }

@@ -29,6 +29,7 @@ const (
 	truncate          // the answer ends half-way
 	stall             // the answer stops half-way
 	deny              // 403
+	confirm           // an upload is confirmed and not completed
 )
 
 // proxy passes requests to the server and makes some of them fail.
@@ -105,6 +106,8 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 		answer(http.StatusServiceUnavailable, "SlowDown")
 	case deny:
 		answer(http.StatusForbidden, "AccessDenied")
+	case confirm:
+		fmt.Fprint(w, "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
 	case resetBefore:
 		cut(w)
 	default:

@@ -107,7 +107,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 	case deny:
 		answer(http.StatusForbidden, "AccessDenied")
 	case confirm:
-		fmt.Fprint(w, "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>")
+		fmt.Fprint(w, "<CompleteMultipartUploadResult><Bucket>b</Bucket><ETag>e</ETag></CompleteMultipartUploadResult>")
 	case resetBefore:
 		cut(w)
 	default:

@@ -86,9 +86,6 @@ func TestKubernetes(t *testing.T) {
 		check(t, "restarted")
 	})
 	t.Run("stop the kubelet", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("CI has no time for it")
-		}
 		if os.Getenv("SLOTWISE_KUBE_HOST") == "" {
 			t.Skip("the kubelet is not a process of the tests")
 		}

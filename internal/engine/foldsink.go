@@ -6,7 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/hashagg"
-	"github.com/slotwise/slotwise/internal/engine/sortbuf"
+	"github.com/slotwise/slotwise/internal/engine/rangebuf"
 	"github.com/slotwise/slotwise/internal/kv"
 )
 
@@ -14,25 +14,24 @@ import (
 // and spills the table when it is full.
 //
 // If the keys of a full table hardly repeat, folding is work without a result. Then the
-// next records go to a sort buffer, which is filled in order and not at random, and are
-// spilled unfolded. After skipFactor times as many records the table has another try, in
-// case keys repeat further on in the input.
+// sink moves the table's keys to a range buffer, and adds the next records there without
+// folding them. After skipFactor times as many records the table has another try, in case
+// keys repeat further on in the input.
+//
+// A range buffer with a full range is held, and a new one is begun. The range buffers and
+// the table share the attempt's memory; when it is used up, the range buffers are spilled.
 type foldSink struct {
 	spiller
-	table *hashagg.Table
-	plain *sortbuf.Buffer // nil before the first record that is not folded
-	skip  int             // number of next records that are not folded
-	value [kv.Int64Len]byte
+	table   *hashagg.Table
+	ranges  *rangebuf.Buffer // nil if no records are in ranges
+	held    []kv.Partitioned // earlier range buffers
+	heldMem int64            // their size in bytes
+	sample  []uint64         // prefixes of keys of the last table that was moved to ranges
+	skip    int              // number of next records that are not folded
+	skipped int64            // number of records that were not folded
 }
 
-const (
-	skipFactor = 8
-	// maxPlain is the largest size in bytes of the sort buffer, and minPlain the least that is
-	// worth one. 16, 32 and 64 MiB cost the same processor time within 3 %; more memory saves
-	// merging, but the system takes longer to provide it.
-	maxPlain = 32 << 20
-	minPlain = 8 << 20
-)
+const skipFactor = 8
 
 func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
 	s := &foldSink{spiller: newSpiller(env, t)}
@@ -40,7 +39,7 @@ func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
 		Pool:  env.Mem,
 		Limit: env.MapBuffer,
 		Op:    foldOf(t.Program.Aggregate),
-		Added: func() int64 { return s.count.Get(counters.OutputRecords) },
+		Added: func() int64 { return s.count.Get(counters.OutputRecords) - s.skipped },
 	})
 	if err != nil {
 		return nil, err
@@ -61,38 +60,15 @@ func foldOf(f Fold) hashagg.Op {
 
 func (s *foldSink) Add(key []byte, n int64) {
 	s.count.Add(counters.OutputRecords, 1)
-	if s.fail != nil {
-		return // the attempt ends soon
-	}
-	if s.skip > 0 {
-		s.addPlain(key, n)
-		return
-	}
-	if s.table.AddInt64(key, n) {
-		return
-	}
-	if s.spill(); s.fail == nil {
-		s.table.AddInt64(key, n) // an empty table takes any key
-	}
-}
-
-// addPlain adds a record to the sort buffer.
-func (s *foldSink) addPlain(key []byte, n int64) {
-	s.skip--
-	part := s.partition(key)
-	kv.PutInt64(s.value[:], n)
-	if s.fail != nil || s.plain.Add(part, key, s.value[:]) {
-		return
-	}
-	if s.spillPlain(); s.fail == nil {
-		s.plain.Add(part, key, s.value[:]) // an empty buffer takes any record
-	}
-}
-
-func (s *foldSink) spillPlain() {
-	s.plain.Sort()
-	if s.fail = s.write(s.plain); s.fail == nil {
-		s.plain.Reset()
+	for s.fail == nil { // after a failure the attempt ends soon
+		if s.skip > 0 {
+			s.skipFold(key, n)
+			return
+		}
+		if s.table.AddInt64(key, n) { // an empty table takes any key
+			return
+		}
+		s.makeRoom()
 	}
 }
 
@@ -106,39 +82,143 @@ func (s *foldSink) Emit(key, value []byte) {
 	s.Add(key, kv.Int64(value))
 }
 
-func (s *foldSink) spill() {
-	if !s.table.Repeats() {
-		s.skip = skipFactor * s.table.Len()
-	}
-	s.table.Sort(s.partition, s.parts)
-	if s.fail == nil {
-		s.fail = s.write(s.table)
-	}
-	if s.fail == nil {
-		s.table.Reset()
-	}
-	if s.skip > 0 && s.fail == nil && s.plain == nil {
-		s.fail = s.makePlain()
+// skipFold adds a record to the ranges.
+func (s *foldSink) skipFold(key []byte, n int64) {
+	s.skipped++
+	s.addRange(key, n)
+	if s.skip--; s.skip == 0 && s.fail == nil {
+		s.foldAgain()
 	}
 }
 
-// makePlain makes the sort buffer. If the table leaves it too little of the attempt's
-// memory, there is none, and all records are folded.
-func (s *foldSink) makePlain() (err error) {
-	limit := min(maxPlain, s.env.MapBuffer-s.table.Bytes())
-	if limit < minPlain {
-		s.skip = 0
-		return nil
+// foldAgain lets the table have the memory that the ranges leave, and spills the ranges if
+// that is too little.
+func (s *foldSink) foldAgain() {
+	if s.env.MapBuffer-s.rangesMem() < min(s.env.MapBuffer, hashagg.LargeSize) {
+		s.spillRanges()
 	}
-	s.plain, err = sortbuf.New(sortbuf.Config{Pool: s.env.Mem, Limit: limit, Partitions: s.parts})
-	return err
+	s.table.SetLimit(s.env.MapBuffer - s.rangesMem())
+}
+
+// makeRoom makes room in a full table.
+func (s *foldSink) makeRoom() {
+	switch {
+	case !s.table.Repeats() && rangebuf.Fits(s.env.MapBuffer, s.parts):
+		s.skip = skipFactor * s.table.Len()
+		s.moveTable()
+	case s.rangesMem() > 0: // folding helps again, so the table gets all memory
+		s.spillRanges()
+		s.table.SetLimit(s.env.MapBuffer)
+	default:
+		s.table.Sort(s.partition, s.parts)
+		if s.fail == nil {
+			s.fail = s.write(s.table)
+		}
+		if s.fail == nil {
+			s.table.Reset()
+		}
+	}
+}
+
+// moveTable moves the table's records to the ranges.
+func (s *foldSink) moveTable() {
+	if s.sample == nil || s.table.Len() >= rangebuf.SampleSize {
+		s.sample = s.sample[:0]
+		s.table.EachInt64(func(key []byte, _ int64) bool { // in the order of hashes, which is as good as random
+			s.sample = append(s.sample, rangebuf.Prefix(key))
+			return len(s.sample) < rangebuf.SampleSize
+		})
+	}
+	s.table.DropSort()
+	if s.ranges != nil {
+		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem - s.table.Bytes())
+	}
+	s.table.EachInt64(func(key []byte, n int64) bool {
+		s.addRange(key, n)
+		return s.fail == nil
+	})
+	s.table.Clear()
+	if s.ranges != nil {
+		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem)
+	}
+}
+
+// addRange adds a record to the ranges.
+func (s *foldSink) addRange(key []byte, n int64) {
+	part := s.partition(key)
+	for s.fail == nil {
+		switch {
+		case s.ranges == nil:
+			s.fail = s.beginRanges()
+		case s.ranges.Add(part, key, n):
+			return
+		case s.ranges.LacksMemory():
+			s.spillRanges()
+		default:
+			s.holdRanges()
+		}
+	}
+}
+
+// beginRanges makes a new range buffer in the memory that the table and the held range
+// buffers leave.
+func (s *foldSink) beginRanges() (err error) {
+	if !rangebuf.Fits(s.env.MapBuffer-s.heldMem-s.table.Bytes(), s.parts) {
+		if s.spillRanges(); s.fail != nil {
+			return s.fail
+		}
+	}
+	limit := s.env.MapBuffer - s.heldMem
+	s.ranges, err = rangebuf.New(rangebuf.Config{Pool: s.env.Mem, Limit: limit, Partitions: s.parts, Sample: s.sample})
+	if err != nil {
+		return err
+	}
+	s.ranges.SetLimit(limit - s.table.Bytes())
+	return nil
+}
+
+// holdRanges puts the current range buffer, of which a range is full, beside the earlier ones.
+func (s *foldSink) holdRanges() {
+	s.ranges.Trim()
+	s.held = append(s.held, s.ranges)
+	s.heldMem += s.ranges.Occupied()
+	s.ranges = nil
+}
+
+// rangesMem returns the size of all range buffers in bytes.
+func (s *foldSink) rangesMem() int64 {
+	if s.ranges == nil {
+		return s.heldMem
+	}
+	return s.heldMem + s.ranges.Occupied()
+}
+
+// spillRanges writes the records of all range buffers to a run and releases the buffers.
+func (s *foldSink) spillRanges() {
+	if s.ranges != nil {
+		s.holdRanges()
+	}
+	if len(s.held) == 0 {
+		return
+	}
+	if s.fail = s.write(newMultiRun(s.held, nil)); s.fail == nil {
+		s.releaseRanges()
+	}
+}
+
+func (s *foldSink) releaseRanges() {
+	if s.ranges != nil {
+		s.ranges.Release()
+	}
+	for _, h := range s.held {
+		h.Release()
+	}
+	s.ranges, s.held, s.heldMem = nil, nil, 0
 }
 
 func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
-	if s.plain != nil && s.fail == nil {
-		s.spillPlain()
-		s.plain.Release()
-		s.plain = nil
+	if s.rangesMem() > 0 {
+		return s.finishRanges()
 	}
 	s.table.Sort(s.partition, s.parts)
 	if s.fail != nil {
@@ -152,12 +232,25 @@ func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 	return out, err
 }
 
+// finishRanges is finish for a map whose last records are in ranges and in the table.
+func (s *foldSink) finishRanges() (kv.Partitioned, error) {
+	s.moveTable()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	if s.ranges != nil {
+		s.holdRanges()
+	}
+	out, err := s.mapOutput(newMultiRun(s.held, nil), s.heldMem)
+	if err == nil {
+		s.held, s.heldMem = nil, 0
+	}
+	return out, err
+}
+
 func (s *foldSink) discard() {
 	s.spiller.discard()
-	if s.plain != nil {
-		s.plain.Release()
-		s.plain = nil
-	}
+	s.releaseRanges()
 	if s.table != nil {
 		s.table.Release()
 		s.table = nil

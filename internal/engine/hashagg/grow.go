@@ -45,8 +45,8 @@ func (t *Table) firstSlots() int {
 	return 1 << bits.Len64(uint64(max(16, min(4095, t.cfg.Limit/256))))
 }
 
-// fits reports whether more bytes are within the Limit.
-func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.cfg.Limit }
+// fits reports whether more bytes are within the limit.
+func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.limit }
 
 func (t *Table) growArena(need int64, force bool) bool {
 	if t.arenaMem == nil || force && need > t.arenaMem.Size() {
@@ -133,6 +133,10 @@ const (
 	repeatPercent = 4
 )
 
+// LargeSize is the size in bytes up to which a Table grows whether keys repeat or not: that
+// of largeSlots slots, of half as many from which it has grown, and of the space for sorting.
+const LargeSize = largeSlots*3/2*entrySize + largeSlots*sortCost
+
 // Repeats reports whether keys repeat often enough for a larger table to save work. It is
 // true for small tables. The caller asks before Sort.
 func (t *Table) Repeats() bool {
@@ -187,17 +191,33 @@ func entries(r *mem.Region, n int) []entry {
 func (t *Table) Reset() {
 	trimmed := t.slotsMem != nil && t.slotsMem.Charged() < int64(len(t.slots))*entrySize
 	if trimmed || t.n < maxKeys(len(t.slots))/4 {
-		t.releaseSlots()
-		if t.arenaMem != nil {
-			t.arenaMem.Trim(0)
-		}
-		t.indexMem.Trim(0)
-		t.granted, t.sortFor = 0, 0
+		t.Clear()
+		return
 	}
 	clear(t.slots)
 	t.n, t.room, t.used, t.starts = 0, 0, 0, nil
 	t.doubled = t.mark()
 }
+
+// Clear removes all keys and returns the memory to the Pool. The Table can be filled again.
+func (t *Table) Clear() {
+	t.releaseSlots()
+	if t.arenaMem != nil {
+		t.arenaMem.Trim(0)
+	}
+	t.indexMem.Trim(0)
+	t.n, t.used, t.granted, t.sortFor, t.starts = 0, 0, 0, 0, nil
+	t.doubled = t.mark()
+}
+
+// DropSort returns the memory for sorting to the Pool. The Table must be cleared next.
+func (t *Table) DropSort() {
+	t.indexMem.Trim(0)
+	t.sortFor, t.room = 0, 0
+}
+
+// SetLimit sets the size limit of a Table, at most to Config.Limit.
+func (t *Table) SetLimit(bytes int64) { t.limit = min(bytes, t.cfg.Limit) }
 
 func (t *Table) releaseSlots() {
 	if t.slotsMem != nil {

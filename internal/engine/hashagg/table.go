@@ -105,7 +105,8 @@ func (e *entry) inline() bool { return e.meta <= inlineMax+1 }
 // Until Sort only one goroutine may use a Table. From Sort to Reset or Release it is
 // read-only and any number of goroutines may read it.
 type Table struct {
-	cfg Config
+	cfg   Config
+	limit int64 // cfg.Limit, unless SetLimit has lowered it
 
 	slotsMem *mem.Region
 	slots    []entry // a power of two of them
@@ -142,7 +143,7 @@ func New(cfg Config) (*Table, error) {
 	case cfg.Width < 1 || cfg.Width > MaxWidth:
 		return nil, fmt.Errorf("hashagg: values of %d bytes, want 1 to %d", cfg.Width, MaxWidth)
 	}
-	t := &Table{cfg: cfg}
+	t := &Table{cfg: cfg, limit: cfg.Limit}
 	t.releaseSlots()
 	var err error
 	t.indexMem, err = mem.Reserve(cfg.Pool, max(cfg.Limit, sortChunk*sortCost))
@@ -296,6 +297,17 @@ func home(e *entry, shift uint) uint64 {
 
 // Len returns the number of distinct keys.
 func (t *Table) Len() int { return t.n }
+
+// EachInt64 passes each key and its integer to f, in no order, until f returns false. The
+// Table must not have been sorted. f must not keep the key.
+func (t *Table) EachInt64(f func(key []byte, n int64) bool) {
+	var buf [inlineMax]byte
+	for i := range t.slots {
+		if e := &t.slots[i]; e.meta != 0 && !f(t.key(e, &buf), int64(e.val)) {
+			return
+		}
+	}
+}
 
 // Bytes returns the granted memory in bytes, which Limit bounds.
 func (t *Table) Bytes() int64 {

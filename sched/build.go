@@ -42,11 +42,19 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	} else {
 		p, err = g.compose(r, opt)
 	}
-	if err == nil && opt.Live && len(HooksOf(p).Sizes) > 0 {
-		return nil, fmt.Errorf("policy %s needs the sizes of jobs in advance, which only a simulation knows: "+
-			"compare other policies with it by slotwise sim, and choose another one here", spec)
+	if err != nil || !opt.Live {
+		return p, err
 	}
-	return p, err
+	hooks, why := HooksOf(p), ""
+	switch {
+	case len(hooks.Sizes) > 0:
+		why = "needs the sizes of jobs in advance, which only a simulation knows"
+	case len(hooks.Restarters) > 0:
+		why = "starts jobs again from the beginning, which only a simulation can do"
+	default:
+		return p, nil
+	}
+	return nil, fmt.Errorf("policy %s %s: compare other policies with it by slotwise sim, and choose another one here", spec, why)
 }
 
 func (g *Registry) compose(r Row, opt Options) (Policy, error) {

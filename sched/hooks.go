@@ -79,6 +79,19 @@ type (
 		Know(j *Job, work [Kinds]time.Duration)
 	}
 
+	// Restarter wants jobs to be killed and started again from the beginning, which only a
+	// simulation can do. After each event a simulation calls Restarts and, for each job that
+	// is returned, kills it and submits it again with all its tasks. It then calls Restarted
+	// with the new job, after JobAdded and before the next round, and also when it installs
+	// the policy while such a job is live. A policy with a Restarter is a reference for
+	// comparisons: with Options.Live, Build refuses it.
+	Restarter interface {
+		// Restarts returns live jobs, and forgets that it wanted them to start again.
+		Restarts() []*Job
+		// Restarted says how many times j has been started again, at least once.
+		Restarted(j *Job, times int)
+	}
+
 	// Explainer adds a sentence to the answer why a job waits, with what only the
 	// policy knows. "" adds nothing.
 	Explainer interface {
@@ -137,6 +150,7 @@ type Hooks struct {
 	Periodics  []Periodic
 	Preempters []Preempter
 	Sizes      []SizeReader
+	Restarters []Restarter
 	Limiter    Limiter // the first one; nil if there is none
 	Explainers []Explainer
 	Statefuls  []Stateful
@@ -179,6 +193,7 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Periodics, x)
 	addIf(&h.Preempters, x)
 	addIf(&h.Sizes, x)
+	addIf(&h.Restarters, x)
 	addIf(&h.Explainers, x)
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)

@@ -7,6 +7,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // apply carries out the tracker's effects in order. The attempts whose end the current
@@ -90,6 +91,7 @@ const drawnFailure = "failed as drawn"
 func (s *sim) succeeded(a *attempt) {
 	j := a.job
 	s.keepProcess(a)
+	j.useful += s.now - a.began
 	if a.id.Kind == job.Reduce {
 		if !a.plain {
 			s.result.BytesFetched += a.got
@@ -157,26 +159,37 @@ func (s *sim) accepted(e *tracker.Effect) {
 	j := newRunning(s.submitting, e.Job, s.spec)
 	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
-	s.stateSize(j)
+	s.informPolicy(j)
 	if d := s.detail(j); d != nil {
 		d.ID = e.Job
 		if d.Submitted < 0 {
 			d.Submitted = s.now
 		}
 	}
-	if s.model.Overheads.Setup == 0 && s.model.Overheads.InitPoll == 0 {
+	if s.model.Overheads.Setup == 0 && s.model.Overheads.InitPoll == 0 && s.restarts[j.index] == 0 {
 		s.notifyJob(JobSubmitted, j, e)
 	}
 }
 
-// stateSize tells a policy that needs it the work of a job.
-func (s *sim) stateSize(j *running) {
-	if len(s.sizes) == 0 {
-		return
+// setHooks notes the parts of a policy that use what only a simulation knows or can do.
+func (s *sim) setHooks(p sched.Policy) {
+	hooks := sched.HooksOf(p)
+	s.sizes, s.restarters = hooks.Sizes, hooks.Restarters
+}
+
+// informPolicy passes the work of a job, and how often it was started again, to the parts of
+// the policy that use them.
+func (s *sim) informPolicy(j *running) {
+	if len(s.sizes) > 0 {
+		work := j.spec.WorkOf()
+		for _, r := range s.sizes {
+			r.Know(j.core, work)
+		}
 	}
-	work := j.spec.WorkOf()
-	for _, r := range s.sizes {
-		r.Know(j.core, work)
+	if times := s.restarts[j.index]; times > 0 {
+		for _, r := range s.restarters {
+			r.Restarted(j.core, times)
+		}
 	}
 }
 
@@ -193,6 +206,10 @@ func (s *sim) finishOutput(id job.ID) {
 // end records the result of a job that has ended and forgets the job.
 func (s *sim) end(e *tracker.Effect) {
 	j := s.jobs[e.Job]
+	if j.restarting && e.State == job.Killed {
+		s.submitAgain(j, e)
+		return
+	}
 	switch e.State {
 	case job.Succeeded:
 		s.result.Succeeded++

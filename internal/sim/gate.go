@@ -32,6 +32,10 @@ type running struct {
 	staged         bool // some reduces fetch output by output
 	// succeeded counts maps, for JobResult.MapsDone.
 	succeeded int
+	// useful is the slot time of the attempts that have succeeded.
+	useful time.Duration
+	// restarting says that the job is being killed in order to start again.
+	restarting bool
 }
 
 // output is the location and state of a map's output.

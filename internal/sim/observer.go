@@ -36,6 +36,9 @@ const (
 	// OutputLost: a finished map must run again, because its output is gone. It sets
 	// Attempt, Job, ID and Node.
 	OutputLost
+	// JobRestarted: the policy had the job killed, and it starts again from the beginning.
+	// All its attempts have ended. It sets Job, ID and Discarded.
+	JobRestarted
 )
 
 // Event is something that happened in a run, for Observers. Events of the same time
@@ -63,7 +66,9 @@ type Event struct {
 	Finished time.Duration
 	// Bytes is the number of bytes that the attempt has read from its split, or fetched.
 	Bytes int64
-	Text  string
+	// Discarded is the slot time of the attempts that had succeeded.
+	Discarded time.Duration
+	Text      string
 }
 
 // Observer watches a run. Observe is called from the run's goroutine. It must not keep

@@ -162,10 +162,11 @@ func (s *sim) initialise(i int32) {
 		s.submit(i)
 		return
 	}
-	if s.result.Jobs != nil {
+	again := s.restarts[i] > 0
+	if s.result.Jobs != nil && !again {
 		s.result.Jobs[i].Submitted = s.now
 	}
-	if s.cfg.Observer != nil {
+	if s.cfg.Observer != nil && !again {
 		s.event = Event{Kind: JobSubmitted, At: s.now, Job: int(i), Node: -1}
 		s.cfg.Observer.Observe(&s.event)
 	}

@@ -40,7 +40,7 @@ type Result struct {
 
 // JobResult describes a job after a run. Times are since the start of the run.
 type JobResult struct {
-	ID job.ID
+	ID job.ID // of the latest start
 	// Submitted is when the job was submitted; negative if never. A job that waits for
 	// others may be submitted later than workload.Job.Submit.
 	Submitted time.Duration
@@ -52,14 +52,17 @@ type JobResult struct {
 	State job.State
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int
-	// Waits are the reasons why tasks waited, longest first. It is empty unless
+	// Waits are the reasons why tasks waited since the latest start, longest first. It is empty unless
 	// Config.Explain is set.
 	Waits []job.Wait
 	// Text is why the job did not succeed; "" if it did.
 	Text string
 }
 
-// fill copies the tracker's account of the job.
+// fill adds the tracker's account of the job, or of its latest start if it was started again.
 func (r *JobResult) fill(j *job.Job) {
-	r.Maps, r.Waits = j.Account().Levels, j.Waits()
+	for l, n := range j.Account().Levels {
+		r.Maps[l] += n
+	}
+	r.Waits = j.Waits()
 }

@@ -20,6 +20,10 @@ type sim struct {
 	model ModelConfig // cfg.Model with defaults filled in
 	tr    *tracker.Tracker
 	sizes []sched.SizeReader // parts of the present policy that need the sizes of jobs
+	// restarters are the parts of the present policy that want jobs to start again, and
+	// restarts counts how often jobs did, by index; nil if none did. See restart.go.
+	restarters []sched.Restarter
+	restarts   map[int32]int
 	// paging is whether the model of memory is on; see paging.go.
 	paging bool
 	queue  queue
@@ -113,7 +117,7 @@ func prepare(cfg Config) (*sim, error) {
 		tc.WaitEvery = s.beats.interval(len(s.nodes))
 	}
 	s.tr = tracker.New(tc, cfg.Policy)
-	s.sizes = sched.HooksOf(cfg.Policy).Sizes
+	s.setHooks(cfg.Policy)
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
 		for i := range s.result.Jobs {
@@ -332,9 +336,9 @@ func (s *sim) dispatch(e *event) {
 		s.complain(job.ID(e.who))
 	case evSwap:
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
-		s.sizes = sched.HooksOf(s.cfg.Swaps[e.who].Policy).Sizes
+		s.setHooks(s.cfg.Swaps[e.who].Policy)
 		for _, j := range s.tr.Jobs().Live() {
-			s.stateSize(s.jobs[j.ID()])
+			s.informPolicy(s.jobs[j.ID()])
 		}
 	case evHang:
 		s.hang(e.who)
@@ -344,6 +348,9 @@ func (s *sim) dispatch(e *event) {
 		s.resume(e.who)
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
+	}
+	if len(s.restarters) > 0 {
+		s.restartJobs()
 	}
 	s.finishEvent()
 }

@@ -1,11 +1,14 @@
 package study
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"io/fs"
 	"os"
@@ -27,6 +30,7 @@ type Files struct {
 	dir, events string // the temporary names; empty for none
 	open        []*os.File
 	tasks       []*report.Table[report.Attempt] // by run
+	figures     []template.HTML                 // of the page, in the order of plots
 }
 
 // OpenFiles opens the files that are written during the runs. out is a
@@ -211,9 +215,36 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		e.SetIndent("", "  ")
 		return e.Encode(all)
 	})
-	return errors.Join(err, x.write(ctx, "comparison.txt", func(w io.Writer) error { return report.Comparison(w, all.Study) }),
-		x.plots(ctx, s))
+	var text bytes.Buffer
+	err = errors.Join(err, report.Comparison(&text, all.Study), x.plots(ctx, s))
+	if err != nil {
+		return err
+	}
+	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }),
+		x.write(ctx, "report.html", func(w io.Writer) error {
+			return page.Execute(w, pageData{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Comparison: text.String(), Figures: x.figures})
+		}))
 }
+
+// pageData is what the page of a result shows.
+type pageData struct {
+	Workload, Cluster, Comparison string
+	Figures                       []template.HTML
+}
+
+// page is the result as one page that refers to no other file.
+var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Simulation of {{.Workload}}</title>
+<style>
+body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}
+pre{font-size:13px;overflow-x:auto}svg,img{max-width:100%;height:auto}
+</style></head><body>
+<h1>Simulation of {{.Workload}}</h1>
+<p>Cluster: {{.Cluster}}</p>
+<pre>{{.Comparison}}</pre>
+{{range .Figures}}<figure>{{.}}</figure>
+{{end}}</body></html>
+`))
 
 // jobs writes the table of the jobs of all runs.
 func (x *Files) jobs(s *Study) error {
@@ -363,8 +394,27 @@ func (x *Files) plot(ctx context.Context, name string, f *report.Figure, err err
 	if err != nil {
 		return err
 	}
-	if err := x.write(ctx, name+".svg", f.SVG); err != nil {
+	var svg, png bytes.Buffer
+	if err := errors.Join(f.SVG(&svg), f.PNG(&png)); err != nil {
 		return err
 	}
-	return x.write(ctx, name+".png", f.PNG)
+	x.figures = append(x.figures, inlined(name, svg.String(), png.Bytes()))
+	for ending, data := range map[string][]byte{".svg": svg.Bytes(), ".png": png.Bytes()} {
+		if err := x.write(ctx, name+ending, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// largestInline is the size of an SVG in bytes up to which the page contains it. In place of a
+// larger one, which browsers draw slowly, the page has the PNG.
+const largestInline = 1 << 20
+
+// inlined returns a figure as a part of the page.
+func inlined(name, svg string, png []byte) template.HTML {
+	if _, drawing, ok := strings.Cut(svg, "<svg"); ok && len(svg) <= largestInline { // without the XML declaration
+		return template.HTML("<svg" + drawing)
+	}
+	return template.HTML(`<img alt="` + template.HTMLEscapeString(name) + `" src="data:image/png;base64,` + base64.StdEncoding.EncodeToString(png) + `">`)
 }

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -96,6 +97,14 @@ func TestReferencesOfStudy(t *testing.T) {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("no row%qin\n%s", name, text)
 		}
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(page, []byte("<figure><svg")); n != 4 || !bytes.Contains(page, []byte("srpt, sizes known")) ||
+		bytes.Contains(page, []byte("src=\"http")) || bytes.Contains(page, []byte("&lt;svg")) {
+		t.Errorf("the page has %d figures, want 4, the comparison, and nothing from elsewhere", n)
 	}
 	for _, list := range [][]string{{"srpt", "srpt"}, {"none", "bound"}, {"optimum"}} {
 		if CheckReferences(list) == nil {

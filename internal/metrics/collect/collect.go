@@ -125,6 +125,8 @@ func (k *Collector) Observe(e *sim.Event) {
 		k.submitted(e)
 	case sim.JobEnded:
 		k.jobEnded(e)
+	case sim.JobRestarted:
+		k.waste.Other += e.Discarded.Seconds()
 	case sim.AttemptStarted:
 		k.started(e)
 	case sim.AttemptEnded:
@@ -145,7 +147,7 @@ func (k *Collector) observeStarved(e *sim.Event) {
 			k.starved.up[job.Map] += by * n.slots[job.Map]
 			k.starved.up[job.Reduce] += by * n.slots[job.Reduce]
 		}
-	case sim.JobSubmitted, sim.JobEnded:
+	case sim.JobSubmitted, sim.JobRestarted, sim.JobEnded:
 		k.starved.observe(e, k.jobs[e.Job].Count(job.Map), false)
 	case sim.AttemptStarted, sim.AttemptEnded:
 		copied := false

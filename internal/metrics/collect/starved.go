@@ -109,13 +109,17 @@ func (s *starvation) add(now time.Duration, i, n int) {
 	w.maps = max(0, w.maps+n)
 }
 
-// observe counts the waiting maps of jobs. copied says that other attempts of an ended
+// observe counts the waiting maps of jobs. maps is the number of maps of the job. copied says that other attempts of an ended
 // attempt's task may be alive, or that the task has ended.
 func (s *starvation) observe(e *sim.Event, maps int, copied bool) {
 	switch {
 	case e.Kind == sim.JobSubmitted:
 		s.jobs[e.Job] = &wanting{}
 		s.add(e.At, e.Job, maps)
+	case e.Kind == sim.JobRestarted:
+		if w := s.jobs[e.Job]; w != nil {
+			s.add(e.At, e.Job, maps-w.maps)
+		}
 	case e.Kind == sim.JobEnded:
 		if w := s.jobs[e.Job]; w != nil {
 			w.maps = 0 // for its entry in the queue

@@ -40,6 +40,9 @@ const srptPaper = "Schrage, A Proof of the Optimality of the Shortest Remaining 
 // sitaPaper introduces SITA-E.
 const sitaPaper = "Harchol-Balter, Crovella, Murta, On Choosing a Task Assignment Policy for a Distributed Server System, 1999"
 
+// classicPaper introduces TAGS.
+const classicPaper = "Harchol-Balter, Task Assignment with Unknown Duration, 2002"
+
 // tagsPaper is where statictags and dynamictags come from.
 const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
 
@@ -70,13 +73,16 @@ var rows = []sched.Row{
 		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
 		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
-	// References need the sizes of jobs in advance (sched.SizeReader): a running cluster refuses them.
+	// References need the sizes of jobs in advance (sched.SizeReader) or start jobs again
+	// (sched.Restarter): a running cluster refuses them.
 	{Name: "srpt", Summary: "reference with known sizes: the job with the least work left goes first", Paper: srptPaper,
 		Slots: "static", Order: "srpt", Place: "greedy", Speculate: "gap"},
 	{Name: "psjf", Summary: "reference with known sizes: the job with the least work in all goes first", Paper: srptPaper,
 		Slots: "static", Order: "psjf", Place: "greedy", Speculate: "gap"},
 	{Name: "sita", Summary: "reference with known sizes: short jobs apart from long ones from the start", Paper: sitaPaper,
 		Slots: "static", Order: "sita", Place: "greedy", Speculate: "gap"},
+	{Name: "classictags", Summary: "reference: statictags that kills the jobs that it moves, and starts them again", Paper: classicPaper,
+		Slots: "static", Order: "tags-classic", Place: "greedy", Speculate: "gap"},
 }
 
 var slotParts = []sched.Part[sched.Slots]{
@@ -123,6 +129,8 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: tags.DynamicParams(), New: tags.ReadDynamic},
 	{Name: "sita", Summary: "reference: size partitions by sizes that only a simulation knows", Paper: sitaPaper,
 		Params: tags.SITAParams(), New: tags.ReadSITA},
+	{Name: "tags-classic", Summary: "reference: tags that kills the jobs that it moves, and starts them again", Paper: classicPaper,
+		Params: tags.StaticParams(), New: tags.ReadClassic},
 }
 
 var placeParts = []sched.Part[sched.Place]{

@@ -42,20 +42,23 @@ func TestConformanceOfKilling(t *testing.T) {
 	}
 }
 
-// A running cluster does not know the sizes of jobs. It refuses the policies that need them,
-// and compositions with their orders.
+// A running cluster does not know the sizes of jobs and starts no job again. It refuses the
+// policies that need that, and compositions with their orders.
 func TestReferencesAreNotForClusters(t *testing.T) {
-	for _, name := range append(policies.Names(), "fair,order=srpt") {
+	for _, name := range append(policies.Names(), "fair,order=srpt", "fair,order=tags-classic") {
 		p, err := policies.Build(name, sched.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = policies.Build(name, sched.Options{Live: true})
-		if reference := len(sched.HooksOf(p).Sizes) > 0; reference != (err != nil) {
-			t.Errorf("%s: reference %v, on a running cluster: %v", name, reference, err)
+		hooks, want := sched.HooksOf(p), ""
+		if len(hooks.Sizes) > 0 {
+			want = "needs the sizes of jobs in advance"
+		} else if len(hooks.Restarters) > 0 {
+			want = "starts jobs again from the beginning"
 		}
-		if err != nil && !strings.Contains(err.Error(), "needs the sizes of jobs in advance") {
-			t.Error(err)
+		if (want != "") != (err != nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: on a running cluster: %v, want %q", name, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sweep
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -281,7 +282,7 @@ func (r *Result) Write(store *Store) error {
 		return err
 	}
 	for _, p := range plots {
-		if err := file(p.Name+".svg", p.Figure.SVG); err != nil {
+		if err := errors.Join(file(p.Name+".svg", p.Figure.SVG), file(p.Name+".png", p.Figure.PNG)); err != nil {
 			return err
 		}
 	}

@@ -80,15 +80,20 @@ func (c *SITAConfig) check() error {
 
 // Know implements sched.SizeReader. It moves the job to its partition.
 func (s *SITA) Know(j *job.Job, work [job.Kinds]time.Duration) {
-	r, part := s.members[j.Seat()], s.partitionOf(work[job.Map]+work[job.Reduce])
+	s.startIn(s.members[j.Seat()], s.partitionOf(work[job.Map]+work[job.Reduce]))
+}
+
+// startIn moves a job that has just been added to a later partition, past all before it. The
+// rule does not hear of it.
+func (t *Tags) startIn(r *member, part int) {
 	if part <= r.part {
 		return
 	}
-	s.dequeue(r)
+	t.dequeue(r)
 	for ; r.part < part; r.part++ {
-		r.since = append(r.since, s.lastSeq+1)
+		r.since = append(r.since, t.lastSeq+1)
 	}
-	s.enqueue(r)
+	t.enqueue(r)
 }
 
 // partitionOf returns the partition for a job of a given size, which counts as submitted from

@@ -30,6 +30,7 @@ type clock struct {
 	start time.Time
 	wall  []time.Duration // time of each sample since the start, ascending
 	own   []time.Duration // the same by this clock
+	ran   time.Duration   // processor time of all threads
 
 	quit chan struct{}
 	done sync.WaitGroup
@@ -77,16 +78,19 @@ func (c *clock) sample() {
 		list = append(list, processor{p.ran - c.last[id].ran, p.waited - c.last[id].waited})
 	}
 	c.last = now
-	n := len(c.wall) - 1
+	n, all := len(c.wall)-1, working(list)
+	c.ran += all.ran
 	c.wall = append(c.wall, at)
-	c.own = append(c.own, c.own[n]+working(list).own(at-c.wall[n], runtime.NumCPU()))
+	c.own = append(c.own, c.own[n]+all.own(at-c.wall[n], runtime.NumCPU()))
 }
 
-// minor is the share of the total running time below which a thread is left out.
-// Such a thread only wakes for a moment, and its waiting delays no task.
-const minor = 0.05
+// minor is the share of the total running time below which the waiting of a thread is left
+// out. Such a thread only wakes for a moment, and its waiting delays no task. It is far below
+// the share of each of the tasks that run at once.
+const minor = 0.01
 
-// working adds up the times of the threads that do a relevant share of the work.
+// working adds up the times of the threads, of their waiting only that of threads that do a
+// relevant share of the work.
 func working(list []processor) (all processor) {
 	var ran time.Duration
 	for _, p := range list {
@@ -94,10 +98,10 @@ func working(list []processor) (all processor) {
 	}
 	for _, p := range list {
 		if p.ran.Seconds() >= minor*ran.Seconds() {
-			all.ran += p.ran
 			all.waited += p.waited
 		}
 	}
+	all.ran = ran
 	return all
 }
 

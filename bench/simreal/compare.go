@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/nodeload"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -33,7 +34,8 @@ type mixReport struct {
 // round is one real run of a mix and its simulation. Times are by the clock of
 // the real run.
 type round struct {
-	share float64 // of the time for which the clock ran
+	share float64       // of the time for which the clock ran
+	cpu   time.Duration // processor time of the process
 	jobs  []jobTimes
 	// span is the makespan of the real run, simulated is the makespan of the simulation.
 	span, simulated time.Duration
@@ -147,10 +149,10 @@ func (r *mixReport) enough(s *settings) bool {
 // that run alone, one job after the other.
 func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error) {
 	if !r.mix.alone {
-		return s.runJobs(ctx, r.mix.policy, r.real, r.jobs)
+		return s.runJobs(ctx, r.mix, r.real, r.jobs)
 	}
 	for i := range r.jobs {
-		y, err := s.runJobs(ctx, r.mix.policy, r.real[i:i+1], r.jobs[i:i+1])
+		y, err := s.runJobs(ctx, r.mix, r.real[i:i+1], r.jobs[i:i+1])
 		if err != nil {
 			return x, err
 		}
@@ -179,9 +181,12 @@ func footprint(jobs []workload.Job) int {
 }
 
 // runJobs runs jobs together in the local shell and simulates the run.
-func (s *settings) runJobs(ctx context.Context, policy string, real []mapreduce.MixJob, jobs []workload.Job) (x round, err error) {
-	o := mapreduce.MixOptions{Cluster: s.cluster()}
-	o.Cluster.Policy = policy
+func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob, jobs []workload.Job) (x round, err error) {
+	o := mapreduce.MixOptions{Cluster: s.cluster(s.shape)}
+	o.Cluster.Policy, o.Cluster.PolicySet = m.policy, m.set
+	if learns(m.policy) {
+		o.Features = []mapreduce.Feature{nodeload.Meter()}
+	}
 	var log bytes.Buffer
 	o.Cluster.Events = &log
 	warm(footprint(jobs))
@@ -196,25 +201,17 @@ func (s *settings) runJobs(ctx context.Context, policy string, real []mapreduce.
 	if err != nil {
 		return x, err
 	}
-	// The event log has the jobs in the order in which they were accepted.
-	order := make([]int, len(jobs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Compare(out.Jobs[a].Results[0].Submitted, out.Jobs[b].Results[0].Submitted)
-	})
-	x = round{share: c.share(), jobs: make([]jobTimes, len(jobs))}
-	for position, i := range order {
+	x = round{share: c.share(), cpu: c.ran, jobs: make([]jobTimes, len(jobs))}
+	for i := range jobs {
 		result, j := out.Jobs[i].Results[0], &x.jobs[i]
 		j.submitted = c.at(real[i].Delay)
 		j.real = c.at(result.Ended) - j.submitted
-		j.realPhases = logs[position].phases(j.submitted.Seconds())
+		j.realPhases = jobOf(logs, result.ID).phases(j.submitted.Seconds())
 		j.realPhases.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
 		j.realPhases.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
 		x.span = max(x.span, c.at(result.Ended))
 	}
-	return x, s.simulate(policy, jobs, &x)
+	return x, s.simulate(m, jobs, &x)
 }
 
 // jobs returns the jobs of a mix twice: for the local shell and for the simulator.
@@ -228,10 +225,10 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 		if err != nil {
 			return nil, nil, err
 		}
-		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, false)}, SplitSize: splitSize, Reduces: reduces, Pool: e.pool}
+		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, false)}, SplitSize: splitSize, Reduces: reduces, Pool: e.pool, TaskMemory: e.memory}
 		delay := time.Duration(s.scale * float64(e.at))
 		real = append(real, mapreduce.MixJob{Name: e.program, App: app, Params: p.params, Delay: delay, Options: o})
-		j, err := virtualJob(ctx, app, p.params, o, &profiles[at])
+		j, err := s.virtualJob(ctx, app, p.params, o, &profiles[at])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -241,9 +238,10 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 	return real, virtual, nil
 }
 
-// virtualJob predicts the tasks of a job from its splits and its cost profile.
-func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params, o mapreduce.Options, p *workload.Profile) (workload.Job, error) {
-	v := workload.Job{SlowStart: -1, Plan: p.PlanTime()}
+// virtualJob predicts the tasks of a job from its splits and its cost profile. As the planner of
+// a real job does, it lets reduces start at once if all maps can run at the same time.
+func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params, o mapreduce.Options, p *workload.Profile) (workload.Job, error) {
+	v := workload.Job{SlowStart: -1, Plan: p.PlanTime(), TaskMemory: o.TaskMemory}
 	params, err := app.Check(given)
 	if err != nil {
 		return v, err
@@ -265,6 +263,9 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 	if j.Reducer == nil {
 		return v, nil
 	}
+	if len(splits) <= s.shape.workers*s.shape.maps {
+		v.SlowStart = 0
+	}
 	for range o.Reduces {
 		v.Reduces = append(v.Reduces, p.ReduceTask(left/int64(o.Reduces), len(splits)))
 	}
@@ -275,9 +276,10 @@ func virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params,
 // one machine with this machine's cores. Disks and network are unlimited, because
 // the real run has its files in memory. Nodes report ended tasks at once and send
 // a heartbeat every millisecond. The submission times by the clock are all that
-// the simulation takes from the real round. The results go to x.
-func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
-	policy, err := policies.Build(name, sched.Options{})
+// the simulation takes from the real round. The results go to x. As in the local shell, nodes
+// get work with regular heartbeats every 100 ms under policies that learn from the next one.
+func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
+	policy, err := policies.Build(m.policy, sched.Options{Set: m.set})
 	if err != nil {
 		return err
 	}
@@ -285,10 +287,15 @@ func (s *settings) simulate(name string, jobs []workload.Job, x *round) error {
 	for i := range jobs {
 		jobs[i].Submit = x.jobs[i].submitted
 	}
+	heartbeat := "fixed:1ms"
+	if learns(m.policy) {
+		heartbeat = "fixed:100ms"
+	}
 	var log bytes.Buffer
 	out, err := sim.Run(sim.Config{
-		Cluster: workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
-			{Name: "worker", Count: s.workers, Cores: runtime.NumCPU(), Together: true, Speed: 1, MapSlots: 1, ReduceSlots: 1}}},
+		Cluster: workload.Cluster{Racks: 1, Heartbeat: heartbeat, Groups: []workload.NodeGroup{
+			{Name: "worker", Count: s.shape.workers, Cores: runtime.NumCPU(), Memory: s.shape.memory / int64(s.shape.workers), Together: true,
+				Speed: 1, MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },

@@ -4,6 +4,11 @@
 //	go run ./bench/simreal                        all mixes, five rounds
 //	go run ./bench/simreal -scale 0.1 -n 1        a tenth of the sizes, to try it out
 //	go run ./bench/simreal -markdown docs/sim-vs-real.md
+//	go run ./bench/simreal -wide -n 3 -markdown docs/sim-vs-real.md
+//
+// The report has two parts, each from a run of its own: mixes on as many workers of 1+1 slots
+// as there are processors and, with -wide, one mix under every policy and jobs with memory
+// limits on 4 workers of 2+2 slots. A run with -markdown replaces its part of the file.
 //
 // First the command measures the cost profile of each app, as "slotwise profile"
 // does, on inputs that no mix reads. Then it runs each mix in the local shell. It
@@ -44,7 +49,8 @@ type settings struct {
 	rounds   int
 	tries    int     // the most rounds to run for each one that counts
 	quiet    float64 // the least share of the time that the clock must run in a round that counts
-	workers  int
+	wide     bool
+	shape    shape     // of the cluster
 	log      io.Writer // progress
 }
 
@@ -56,19 +62,72 @@ func main() {
 	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
 	flag.IntVar(&s.tries, "tries", 4, "with -quiet: run at most this many rounds for each one that counts, then use the quietest")
 	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time that the clock must run in a round that counts")
-	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`")
-	flag.IntVar(&s.workers, "workers", runtime.NumCPU(), "number of workers, and of nodes of the simulated cluster")
+	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`, or of this policy")
+	flag.BoolVar(&s.wide, "wide", false, "make the second part: every policy, and memory limits, on 4 workers of 2+2 slots")
+	workers := flag.Int("workers", 0, "number of workers, and of nodes of the simulated cluster (default: that of the part)")
+	slots := flag.String("slots", "", "map and reduce slots of a worker, as `2+2` (default: those of the part)")
 	flag.Parse()
-	harness.Main("bench/simreal", s.run)
+	harness.Main("bench/simreal", func(ctx context.Context) error {
+		if err := s.setShape(*workers, *slots); err != nil {
+			return err
+		}
+		return s.run(ctx)
+	})
+}
+
+// shape is the form of a cluster, real and simulated.
+type shape struct {
+	workers, maps, reduces int   // workers, and slots of a worker
+	memory                 int64 // bytes of all workers together; 0 is the local shell's default
+}
+
+// plainShape is the cluster of the first part: no more tasks of a kind than processors.
+var plainShape = shape{workers: runtime.NumCPU(), maps: 1, reduces: 1}
+
+// wideShape is the cluster of the second part. Its memory is 64 MiB for each slot.
+var wideShape = shape{workers: 4, maps: 2, reduces: 2, memory: 16 * wideSlot}
+
+// wideSlot is the memory of a slot of wideShape in bytes.
+const wideSlot = 64 * harness.MiB
+
+// setShape sets the shape of the chosen part, and then what the flags -workers and -slots say.
+func (s *settings) setShape(workers int, slots string) error {
+	s.shape = plainShape
+	if s.wide {
+		s.shape = wideShape
+	}
+	if workers < 0 {
+		return fmt.Errorf("-workers %d must not be negative", workers)
+	}
+	if workers > 0 {
+		s.shape.workers = workers
+	}
+	if slots != "" {
+		if n, err := fmt.Sscanf(slots+"\n", "%d+%d\n", &s.shape.maps, &s.shape.reduces); n != 2 || err != nil || s.shape.maps < 1 || s.shape.reduces < 1 {
+			return fmt.Errorf("-slots %s: want two numbers above 0, as 2+2", slots)
+		}
+	}
+	if s.wide {
+		s.shape.memory = int64(s.shape.workers*(s.shape.maps+s.shape.reduces)) * wideSlot
+	}
+	return nil
+}
+
+// mixes returns the mixes of the chosen part.
+func (s *settings) mixes() []mix {
+	if s.wide {
+		return wideMixes()
+	}
+	return mixes
 }
 
 // run measures and prints the report.
 func (s *settings) run(ctx context.Context) error {
-	if !slices.ContainsFunc(mixes, func(m mix) bool { return strings.Contains(m.name, s.only) }) {
-		return fmt.Errorf("-mix %s: no mix has this in its name", s.only)
+	if !slices.ContainsFunc(s.mixes(), s.chosen) {
+		return fmt.Errorf("-mix %s: no mix has this in its name or is of that policy", s.only)
 	}
-	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 || s.workers < 1 {
-		return fmt.Errorf("-scale, -n, -tries and -workers must be positive")
+	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 {
+		return fmt.Errorf("-scale, -n and -tries must be positive")
 	}
 	if s.data == "" {
 		dir, err := os.MkdirTemp("", "simreal-")
@@ -86,13 +145,11 @@ func (s *settings) run(ctx context.Context) error {
 	if s.markdown == "" {
 		return nil
 	}
-	f, err := os.Create(s.markdown)
-	if err != nil {
-		return err
-	}
-	r.print(f)
-	return f.Close()
+	return r.replacePart(s.markdown)
 }
+
+// chosen reports whether the flag -mix chooses a mix.
+func (s *settings) chosen(m mix) bool { return strings.Contains(m.name, s.only) || m.policy == s.only }
 
 // report has all measurements.
 type report struct {
@@ -116,9 +173,9 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 		r.profiles = append(r.profiles, p)
 	}
 	var list []*mix
-	for i := range mixes {
-		if strings.Contains(mixes[i].name, s.only) {
-			list = append(list, &mixes[i])
+	for _, m := range s.mixes() {
+		if s.chosen(m) {
+			list = append(list, &m)
 		}
 	}
 	var err error

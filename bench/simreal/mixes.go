@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/generate"
 	"github.com/slotwise/slotwise/internal/profile"
+	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
 const (
@@ -51,11 +55,13 @@ type entry struct {
 	size    int           // MiB of input
 	at      time.Duration // submission, since the start of the mix
 	pool    string
+	memory  int64 // limit of a task in bytes; 0 is none
 }
 
 // mix is a set of jobs under a policy.
 type mix struct {
 	name, policy string
+	set          map[string]string // the policy's parameters
 	jobs         []entry
 	alone        bool // submit each job when the one before has ended
 }
@@ -65,16 +71,16 @@ const quarter = 250 * time.Millisecond
 
 // staggered are ten jobs submitted over three seconds.
 var staggered = []entry{
-	{"wordcount", 384, 0, "a"},
-	{"sort", 192, quarter, "b"},
-	{"grep", 384, 2 * quarter, "a"},
-	{"index", 48, 3 * quarter, "c"},
-	{"wordcount", 96, 4 * quarter, "b"},
-	{"terasort", 128, 5 * quarter, "c"},
-	{"ratings", 384, 6 * quarter, "a"},
-	{"sort", 64, 8 * quarter, "b"},
-	{"grep", 128, 10 * quarter, "c"},
-	{"index", 24, 12 * quarter, "a"},
+	{"wordcount", 384, 0, "a", 0},
+	{"sort", 192, quarter, "b", 0},
+	{"grep", 384, 2 * quarter, "a", 0},
+	{"index", 48, 3 * quarter, "c", 0},
+	{"wordcount", 96, 4 * quarter, "b", 0},
+	{"terasort", 128, 5 * quarter, "c", 0},
+	{"ratings", 384, 6 * quarter, "a", 0},
+	{"sort", 64, 8 * quarter, "b", 0},
+	{"grep", 128, 10 * quarter, "c", 0},
+	{"index", 24, 12 * quarter, "a", 0},
 }
 
 // mixes are all mixes in the order of the report.
@@ -84,6 +90,44 @@ var mixes = []mix{
 	{name: "shared fairly", policy: "fair", jobs: staggered},
 	{name: "slots lent", policy: "tumm", jobs: staggered},
 	{name: "all at once", policy: "fair", jobs: together(staggered)},
+}
+
+// wideMixes returns the mixes of the second part: the jobs of staggered under every policy
+// that can run for real, then with memory limits under those of Hadoop.
+func wideMixes() (list []mix) {
+	for _, name := range policies.Names() {
+		if _, err := policies.Build(name, sched.Options{Live: true}); err != nil {
+			continue // a reference, which needs the sizes of jobs in advance
+		}
+		list = append(list, mix{name: "every policy", policy: name, set: quickLearning(name), jobs: staggered})
+	}
+	for _, name := range []string{"fifo", "fair", "capacity"} {
+		list = append(list, mix{name: "memory limits", policy: name, jobs: limited(staggered)})
+	}
+	return list
+}
+
+// quickLearning returns the parameters of a policy for runs of seconds: policies that learn
+// judge a node by the share of its processors that is busy, because a load average over a
+// minute means nothing here.
+func quickLearning(policy string) map[string]string {
+	if !learns(policy) {
+		return nil
+	}
+	return map[string]string{"profile": "quick", "target": "0", "cpu-limit": "0.95", "max-tasks": "8"}
+}
+
+// learns reports whether a policy learns from the load of nodes.
+func learns(policy string) bool { return strings.HasPrefix(policy, "learning-") }
+
+// limited returns the entries with a memory limit for the tasks of every second one, so that
+// such a task occupies two slots of wideShape.
+func limited(list []entry) []entry {
+	out := slices.Clone(list)
+	for i := 0; i < len(out); i += 2 {
+		out[i].memory = wideSlot * 3 / 2
+	}
+	return out
 }
 
 // apart returns the entries, all submitted at the start of a run of their own.
@@ -127,7 +171,7 @@ func (s *settings) makeInputs(ctx context.Context) error {
 				return err
 			}
 		}
-		for _, m := range mixes {
+		for _, m := range s.mixes() {
 			for _, e := range m.jobs {
 				if e.program != p.name {
 					continue
@@ -173,19 +217,20 @@ func (s *settings) makeInput(ctx context.Context, kind string, size int, forProf
 	return k.Run(ctx, o)
 }
 
-// cluster returns the options that all real runs share.
-func (s *settings) cluster() mapreduce.ClusterOptions {
-	return mapreduce.ClusterOptions{Workers: s.workers, TempDir: s.data}
+// cluster returns the options of a real cluster.
+func (s *settings) cluster(x shape) mapreduce.ClusterOptions {
+	return mapreduce.ClusterOptions{Workers: x.workers, MapSlots: x.maps, ReduceSlots: x.reduces, Memory: x.memory, TempDir: s.data}
 }
 
 // profile measures the cost profile of a program. It repeats the measurement up to
-// -tries times if the machine was not quiet, and returns the quietest one.
+// -tries times if the machine was not quiet, and returns the quietest one. The cluster has the
+// shape of the mixes, because tasks take more processor time where they share the caches.
 func (s *settings) profile(ctx context.Context, p *program) (workload.Profile, error) {
 	app, err := apps.Lookup(p.app)
 	if err != nil {
 		return workload.Profile{}, err
 	}
-	o := profile.Options{Runs: s.rounds, Job: mapreduce.Options{Cluster: s.cluster(), SplitSize: splitSize, Reduces: reduces}}
+	o := profile.Options{Runs: s.rounds, Job: mapreduce.Options{Cluster: s.cluster(s.shape), SplitSize: splitSize, Reduces: reduces}}
 	for _, size := range p.sizes() {
 		o.Sizes = append(o.Sizes, []string{s.input(p.kind, size, true)})
 	}

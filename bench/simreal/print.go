@@ -10,8 +10,12 @@ import (
 	"github.com/slotwise/slotwise/bench/harness"
 )
 
-// print writes the report as Markdown.
+// print writes the part of the report that was measured, as Markdown.
 func (r *report) print(w io.Writer) {
+	if r.settings.wide {
+		r.printWide(w)
+		return
+	}
 	var all []float64
 	same, pairs := 0, 0
 	for _, m := range r.mixes {
@@ -24,7 +28,7 @@ func (r *report) print(w io.Writer) {
 			same, pairs = same+s, pairs+n
 		}
 	}
-	fmt.Fprintf(w, `# Simulated against real
+	fmt.Fprintf(w, plainHeading+`
 
 Mixes of jobs were run for real, in the local shell, and in the simulator, from
 cost profiles measured before on other inputs. `+"`go run ./bench/simreal`"+` writes
@@ -35,14 +39,14 @@ the median; the goal is %.0f %%, which is %s.** Of %d pairs of jobs whose real e
 clearly apart, %d end in the same order in the simulation (%.1f %%).
 
 `, len(all), len(r.mixes), 100*within(all), 100*goal, metOrNot(within(all)), pairs, same, 100*float64(same)/float64(max(1, pairs)))
-	fmt.Fprintf(w, `%d workers with 1+1 slots on %d cores; %d rounds of each mix, the mixes in turns.
+	fmt.Fprintf(w, `%d workers with %d+%d slots on %d cores; %d rounds of each mix, the mixes in turns.
 Each number is the median over the rounds. Real times are measured with a clock
 that pauses while other processes use the processors that ours could use. Each mix
 has the share of the time for which the clock ran; on an otherwise idle machine it
 is 100 %%. Where it is far below, the effect of other processes on the caches is
 still in the numbers.
 
-`, r.settings.workers, runtime.NumCPU(), r.settings.rounds)
+`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds)
 	for _, m := range r.mixes {
 		m.print(w, r.settings.scale)
 	}

@@ -16,7 +16,7 @@ import (
 // mean nothing there, but every job must end in the real and in the simulated run,
 // and the processor times of their tasks must have the same order of magnitude.
 func TestStructure(t *testing.T) {
-	s := &settings{data: t.TempDir(), scale: 0.01, rounds: 1, tries: 1, workers: 2, log: io.Discard}
+	s := &settings{data: t.TempDir(), scale: 0.01, rounds: 1, tries: 1, shape: shape{workers: 2, maps: 1, reduces: 1}, log: io.Discard}
 	if err := s.makeInputs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestStructure(t *testing.T) {
 
 // TestTasks checks that the simulator gets the tasks that the local shell runs.
 func TestTasks(t *testing.T) {
-	s := &settings{data: t.TempDir(), scale: 0.03, rounds: 1, tries: 1, workers: 2, log: io.Discard}
-	m := &mix{name: "two", policy: "fifo", jobs: []entry{{"terasort", 700, 0, ""}, {"grep", 200, 0, ""}}}
+	s := &settings{data: t.TempDir(), scale: 0.03, rounds: 1, tries: 1, shape: shape{workers: 2, maps: 1, reduces: 1}, log: io.Discard}
+	m := &mix{name: "two", policy: "fifo", jobs: []entry{{"terasort", 700, 0, "", 0}, {"grep", 200, 0, "", 0}}}
 	for _, e := range m.jobs {
 		kind := map[string]string{"terasort": "records", "grep": "text"}[e.program]
 		if err := s.makeInput(t.Context(), kind, e.size, false); err != nil {
@@ -103,7 +103,7 @@ func TestOrder(t *testing.T) {
 	jobs[1].Maps = jobs[0].Maps[:5]
 	for _, policy := range []string{"fifo", "fair"} {
 		x := round{jobs: []jobTimes{{}, {submitted: 200 * time.Millisecond}}}
-		if err := (&settings{workers: 2}).simulate(policy, jobs, &x); err != nil {
+		if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: policy}, jobs, &x); err != nil {
 			t.Fatal(err)
 		}
 		long, short := &x.jobs[0], &x.jobs[1]
@@ -124,7 +124,7 @@ func TestSimulate(t *testing.T) {
 	v := workload.Job{Name: "x", SlowStart: -1, Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
 		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
 	x := round{jobs: []jobTimes{{submitted: time.Second}}}
-	if err := (&settings{workers: 2}).simulate("fifo", []workload.Job{v}, &x); err != nil {
+	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo"}, []workload.Job{v}, &x); err != nil {
 		t.Fatal(err)
 	}
 	const want = 14 * time.Second
@@ -155,7 +155,7 @@ func TestClock(t *testing.T) {
 			t.Errorf("ran %v and waited %v: %v, want %v", c.ran, c.waited, got, c.want)
 		}
 	}
-	if got := working([]processor{{9 * ms, ms}, {ms / 10, 8 * ms}, {8 * ms, 0}}); got != (processor{17 * ms, ms}) {
+	if got := working([]processor{{9 * ms, ms}, {ms / 10, 8 * ms}, {8 * ms, 0}}); got != (processor{17*ms + ms/10, ms}) {
 		t.Errorf("working threads: %v", got)
 	}
 	c := &clock{wall: []time.Duration{0, 10, 20}, own: []time.Duration{0, 5, 15}}

@@ -89,8 +89,8 @@ func (c *clock) sample() {
 // the share of each of the tasks that run at once.
 const minor = 0.01
 
-// working adds up the times of the threads, of their waiting only that of threads that do a
-// relevant share of the work.
+// working adds up the running times of all threads, and the waiting times of the threads that
+// do a relevant share of the work.
 func working(list []processor) (all processor) {
 	var ran time.Duration
 	for _, p := range list {

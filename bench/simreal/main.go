@@ -6,9 +6,10 @@
 //	go run ./bench/simreal -markdown docs/sim-vs-real.md
 //	go run ./bench/simreal -wide -n 3 -markdown docs/sim-vs-real.md
 //
-// The report has two parts, each from a run of its own: mixes on as many workers of 1+1 slots
-// as there are processors and, with -wide, one mix under every policy and jobs with memory
-// limits on 4 workers of 2+2 slots. A run with -markdown replaces its part of the file.
+// The report has two parts, and one run makes one of them. The first has mixes on one worker
+// of 1+1 slots for each processor. The second, with -wide, has one mix under every policy, and
+// jobs with memory limits, on 4 workers of 2+2 slots. A run with -markdown replaces its part of
+// the file.
 //
 // First the command measures the cost profile of each app, as "slotwise profile"
 // does, on inputs that no mix reads. Then it runs each mix in the local shell. It

@@ -93,7 +93,7 @@ var mixes = []mix{
 }
 
 // wideMixes returns the mixes of the second part: the jobs of staggered under every policy
-// that can run for real, then with memory limits under those of Hadoop.
+// that can run for real, then the same jobs with memory limits under Hadoop's policies.
 func wideMixes() (list []mix) {
 	for _, name := range policies.Names() {
 		if _, err := policies.Build(name, sched.Options{Live: true}); err != nil {

@@ -4,9 +4,9 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 )
 
-// This file starts jobs again for policies that ask for it; see sched.Restarter. The tracker
-// is not involved: it kills one job and accepts another. In results and for observers both are
-// one job, with the time of its first submission.
+// This file implements sched.Restarter: it kills a job and submits it again. The tracker does
+// not know that the two jobs are one. Results and observers have one job, with the time of its
+// first submission.
 
 // restartJobs kills the jobs that the policy wants to start again. When the last of a job's
 // attempts has left and its output is removed, end passes the job to submitAgain.

@@ -71,9 +71,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Property: under classictags every job ends as often as it was submitted, once, starts again at
-// most once for each partition that it leaves, and at its end all tasks have succeeded
-// since its latest start, whatever fails meanwhile.
+// Property: under classictags an observer sees each job submitted once and ended once. With two
+// partitions a job starts again at most once. When a job succeeds, all its tasks have succeeded
+// since its latest start. All this holds while attempts and nodes fail.
 func TestRestartsAreInvisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, w := drawCrowd(t), newRestartWatcher()

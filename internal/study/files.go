@@ -226,7 +226,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		}))
 }
 
-// pageData is what the page of a result shows.
+// pageData holds the texts and figures of the page of a result.
 type pageData struct {
 	Workload, Cluster, Comparison string
 	Figures                       []template.HTML

@@ -29,7 +29,8 @@ var (
 	_ sched.Explainer  = (*Classic)(nil)
 )
 
-// ReadClassic returns Classic with the parameters that the user has set, those of STATICTAGS.
+// ReadClassic returns Classic with the parameters that the user has set. They are the
+// parameters of STATICTAGS.
 func ReadClassic(k *sched.Kit) (sched.Order, error) {
 	o, err := ReadStatic(k)
 	if err != nil {

@@ -83,8 +83,8 @@ func (s *SITA) Know(j *job.Job, work [job.Kinds]time.Duration) {
 	s.startIn(s.members[j.Seat()], s.partitionOf(work[job.Map]+work[job.Reduce]))
 }
 
-// startIn moves a job that has just been added to a later partition, past all before it. The
-// rule does not hear of it.
+// startIn moves a job that has just been added to a later partition. It does not call the
+// rule, so the job's size enters no sample.
 func (t *Tags) startIn(r *member, part int) {
 	if part <= r.part {
 		return

@@ -231,16 +231,19 @@ func (b *bench) limit(program string, in dataset, flags ...string) contestant {
 const yardstick = "yardstick"
 
 // duck returns a contestant that runs a query in DuckDB through its Python
-// module. The query sees the input as a table "lines" with one column, "line".
-func (b *bench) duck(in dataset, query string) contestant {
+// module. The query sees the input as a table "lines" with one column, "line". The
+// settings are SQL statements.
+func (b *bench) duck(in dataset, query string, settings ...string) contestant {
 	c := contestant{name: "DuckDB", input: in}
+	set := ""
+	for _, s := range append([]string{"SET threads=2", "SET preserve_insertion_order=false"}, settings...) {
+		set += "c.execute(\"" + s + "\")\n"
+	}
 	script := fmt.Sprintf(`import duckdb
 c = duckdb.connect()
-c.execute("SET threads=2")
-c.execute("SET preserve_insertion_order=false")
-c.execute(r"""CREATE VIEW lines AS SELECT * FROM read_csv('%s', columns={'line': 'VARCHAR'}, header=false, auto_detect=false, delim='\x00', quote='', escape='')""")
+%sc.execute(r"""CREATE VIEW lines AS SELECT * FROM read_csv('%s', columns={'line': 'VARCHAR'}, header=false, auto_detect=false, delim='\x00', quote='', escape='')""")
 c.execute(r"""%s""")
-`, in.files(), strings.ReplaceAll(query, `\t`, "\t"))
+`, set, in.files(), strings.ReplaceAll(query, `\t`, "\t"))
 	c.argv = []string{b.python, "-c", script}
 	if !b.hasDuck() {
 		c.missing = "the duckdb module of " + b.python + " is not installed"

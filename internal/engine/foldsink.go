@@ -25,8 +25,8 @@ type foldSink struct {
 	table   *hashagg.Table
 	ranges  *rangebuf.Buffer // nil if no records are in ranges
 	held    []kv.Partitioned // earlier range buffers
-	heldMem int64            // their size in bytes
-	sample  []uint64         // prefixes of keys of the last table that was moved to ranges
+	heldMem int64            // their size in bytes, with the memory for sorting a range of each
+	cuts    *rangebuf.Cuts   // from a sample of the last large table that was moved to ranges
 	skip    int              // number of next records that are not folded
 	skipped int64            // number of records that were not folded
 }
@@ -103,7 +103,7 @@ func (s *foldSink) foldAgain() {
 // makeRoom makes room in a full table.
 func (s *foldSink) makeRoom() {
 	switch {
-	case !s.table.Repeats() && rangebuf.Fits(s.env.MapBuffer, s.parts):
+	case !s.table.Repeats() && s.canMove():
 		s.skip = skipFactor * s.table.Len()
 		s.moveTable()
 	case s.rangesMem() > 0: // folding helps again, so the table gets all memory
@@ -120,14 +120,22 @@ func (s *foldSink) makeRoom() {
 	}
 }
 
+// canMove reports whether the table leaves enough memory for ranges. Else its records would be
+// spilled in many small runs.
+func (s *foldSink) canMove() bool {
+	left := s.env.MapBuffer - (s.table.Bytes() - s.table.SortBytes())
+	return left >= s.env.MapBuffer/4 && rangebuf.Fits(s.env.MapBuffer, s.parts)
+}
+
 // moveTable moves the table's records to the ranges.
 func (s *foldSink) moveTable() {
-	if s.sample == nil || s.table.Len() >= rangebuf.SampleSize {
-		s.sample = s.sample[:0]
+	if s.cuts == nil || s.table.Len() >= rangebuf.SampleSize {
+		var sample [][]byte
 		s.table.EachInt64(func(key []byte, _ int64) bool { // in the order of hashes, which is as good as random
-			s.sample = append(s.sample, rangebuf.Prefix(key))
-			return len(s.sample) < rangebuf.SampleSize
+			sample = append(sample, rangebuf.SampleKey(key))
+			return len(sample) < rangebuf.SampleSize
 		})
+		s.cuts = rangebuf.NewCuts(sample, s.parts)
 	}
 	s.table.DropSort()
 	if s.ranges != nil {
@@ -169,7 +177,7 @@ func (s *foldSink) beginRanges() (err error) {
 		}
 	}
 	limit := s.env.MapBuffer - s.heldMem
-	s.ranges, err = rangebuf.New(rangebuf.Config{Pool: s.env.Mem, Limit: limit, Partitions: s.parts, Sample: s.sample})
+	s.ranges, err = rangebuf.New(rangebuf.Config{Pool: s.env.Mem, Limit: limit, Partitions: s.parts, Cuts: s.cuts})
 	if err != nil {
 		return err
 	}
@@ -181,7 +189,7 @@ func (s *foldSink) beginRanges() (err error) {
 func (s *foldSink) holdRanges() {
 	s.ranges.Trim()
 	s.held = append(s.held, s.ranges)
-	s.heldMem += s.ranges.Occupied()
+	s.heldMem += s.ranges.Occupied() + s.ranges.SortMemory()
 	s.ranges = nil
 }
 

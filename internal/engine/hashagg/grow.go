@@ -210,6 +210,9 @@ func (t *Table) Clear() {
 	t.doubled = t.mark()
 }
 
+// SortBytes returns the part of Bytes that is for sorting.
+func (t *Table) SortBytes() int64 { return int64(t.sortFor) * sortCost }
+
 // DropSort returns the memory for sorting to the Pool. The Table must be cleared next.
 func (t *Table) DropSort() {
 	t.indexMem.Trim(0)

@@ -315,7 +315,7 @@ func (t *Table) Bytes() int64 {
 	if t.slotsMem != nil {
 		slots = int64(len(t.slots)) * entrySize
 	}
-	return slots + t.granted + int64(t.sortFor)*sortCost
+	return slots + t.granted + t.SortBytes()
 }
 
 // Occupied returns the number of bytes that are charged to the Pool.

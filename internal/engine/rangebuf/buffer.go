@@ -15,6 +15,7 @@ package rangebuf
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
@@ -26,8 +27,8 @@ const (
 	// partitions. The position at which each one is written next stays in the cache.
 	buckets = 1024
 	// maxRecords is the largest number of records in a range. It bounds the memory for
-	// sorting the range to 8 MiB.
-	maxRecords = 1 << 18
+	// sorting the range to 4 MiB.
+	maxRecords = 1 << 17
 
 	maxChunk   = 4 << 10 // bytes
 	minChunk   = 256
@@ -53,9 +54,8 @@ type Config struct {
 	// Partitions is the number of partitions, which Fits has accepted.
 	Partitions int
 
-	// Sample has the prefixes of keys that were drawn at random, in any order. They decide
-	// where ranges begin. Keys distributed differently make some ranges larger.
-	Sample []uint64
+	// Cuts divide the keys into ranges. Buffers may share them.
+	Cuts *Cuts
 }
 
 // Buffer collects integers by key. The calls are Add any number of times, then Partition
@@ -66,7 +66,6 @@ type Config struct {
 type Buffer struct {
 	cfg    Config
 	limit  int64
-	cuts   cuts
 	ranges int // of each partition
 	chunk  int64
 
@@ -102,16 +101,12 @@ func chunkSize(limit int64, partitions int) int64 {
 	return min(maxChunk, limit/int64(chunkShare*max(buckets, partitions)))
 }
 
-// SampleSize is the number of prefixes in Config.Sample that is worth collecting.
-const SampleSize = 16 * buckets
-
 // New returns an empty Buffer, which takes no memory yet.
 func New(cfg Config) (*Buffer, error) {
-	if cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits || !Fits(cfg.Limit, cfg.Partitions) {
+	if cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits || cfg.Partitions < 1 || !Fits(cfg.Limit, cfg.Partitions) {
 		return nil, fmt.Errorf("rangebuf: %d bytes for %d partitions are out of range", cfg.Limit, cfg.Partitions)
 	}
-	b := &Buffer{cfg: cfg, limit: cfg.Limit, ranges: max(1, buckets/cfg.Partitions), chunk: chunkSize(cfg.Limit, cfg.Partitions)}
-	b.cuts = newCuts(cfg.Sample, b.ranges)
+	b := &Buffer{cfg: cfg, limit: cfg.Limit, ranges: cfg.Cuts.ranges(), chunk: chunkSize(cfg.Limit, cfg.Partitions)}
 	n := cfg.Partitions * b.ranges
 	b.tails, b.chunks, b.parts = make([]tail, n), make([]chain, n), make([]size, cfg.Partitions)
 	if err := b.reserve(cfg.Limit); err != nil {
@@ -135,7 +130,7 @@ func (b *Buffer) SetLimit(bytes int64) { b.limit = min(bytes, b.cfg.Limit) }
 // Add adds a record. If there is no room, in the Buffer or in the range of the key, it
 // changes nothing and returns false. An empty Buffer takes any record.
 func (b *Buffer) Add(part int, key []byte, n int64) bool {
-	i := part*b.ranges + b.cuts.find(Prefix(key))
+	i := part*b.ranges + b.cfg.Cuts.find(key)
 	t := &b.tails[i]
 	if need := int64(len(key)) + recordRoom; need > t.end-t.at || t.records == maxRecords {
 		b.lacksMemory = t.records < maxRecords
@@ -210,6 +205,18 @@ func (b *Buffer) empty() bool { return b.used == chunkHeader }
 // Occupied returns the number of bytes that are charged to the Pool.
 func (b *Buffer) Occupied() int64 { return b.region.Charged() }
 
+// SortMemory returns the size in bytes of the memory that the largest range is sorted in.
+func (b *Buffer) SortMemory() int64 {
+	largest := 0
+	for _, t := range b.tails {
+		largest = max(largest, t.records)
+	}
+	return int64(largest) * sortCost
+}
+
+// sortCost is the memory for sorting a record: its entry and as much scratch space.
+const sortCost = 2 * int64(unsafe.Sizeof(radix.Entry{}))
+
 // Trim returns the unused memory of a Buffer that stays in memory to the Pool.
 func (b *Buffer) Trim() { b.region.Trim(b.used) }
 
@@ -233,14 +240,3 @@ func (b *Buffer) Size(p int) (records, bytes int64) { return b.parts[p].records,
 
 // Partition implements kv.Partitioned; the Stream is a *Cursor.
 func (b *Buffer) Partition(p int) (kv.Stream, error) { return b.Cursor(p), nil }
-
-// Prefix returns the first eight bytes of a key, most significant first and padded with
-// zeros.
-func Prefix(key []byte) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key)
-	}
-	var p [8]byte
-	copy(p[:], key)
-	return binary.BigEndian.Uint64(p[:])
-}

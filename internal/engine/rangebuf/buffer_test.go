@@ -36,7 +36,7 @@ func checkPartition(t interface {
 		if !c.Next() || string(c.Key()) != w.key || kv.Int64(c.Value()) != w.n {
 			t.Fatalf("partition %d, record %d: %.40q = %d, want %.40q = %d", p, i, c.Key(), kv.Int64(c.Value()), w.key, w.n)
 		}
-		if c.Prefix() != Prefix([]byte(w.key)) {
+		if c.Prefix() != prefix([]byte(w.key)) {
 			t.Fatalf("prefix of %.40q is %x", w.key, c.Prefix())
 		}
 		size += int64(len(w.key) + kv.Int64Len)
@@ -47,6 +47,15 @@ func checkPartition(t interface {
 	if n, bytes := b.Size(p); n != int64(len(want)) || bytes != size {
 		t.Fatalf("Size(%d) = %d, %d, want %d, %d", p, n, bytes, len(want), size)
 	}
+}
+
+// randomCuts returns cuts for uniform keys.
+func randomCuts(rng *rand.Rand, partitions int) *Cuts {
+	var sample [][]byte
+	for range SampleSize {
+		sample = append(sample, binary.BigEndian.AppendUint64(nil, rng.Uint64()))
+	}
+	return NewCuts(sample, partitions)
 }
 
 func newBuffer(t fataler, cfg Config) *Buffer {
@@ -69,14 +78,12 @@ func TestBufferProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{Pool: mem.NewPool(64 << 20), Limit: 8 << 20}
 		cfg.Partitions = rapid.SampledFrom([]int{1, 3, 1500}).Draw(t, "partitions")
-		for range rapid.SampledFrom([]int{0, 1, 5, 3000}).Draw(t, "sampled") {
-			cfg.Sample = append(cfg.Sample, uint64(len(cfg.Sample))*0x9e3779b97f4a7c15>>(len(cfg.Sample)%64))
+		var sample [][]byte
+		for i := range rapid.SampledFrom([]uint64{0, 1, 5, 3000}).Draw(t, "sampled") {
+			sample = append(sample, binary.BigEndian.AppendUint64(nil, i*0x9e3779b97f4a7c15>>(i%64)))
 		}
-		if rapid.Bool().Draw(t, "sample keys") {
-			for _, k := range rapid.SliceOfN(keys, 1, 50).Draw(t, "sample") {
-				cfg.Sample = append(cfg.Sample, Prefix(k))
-			}
-		}
+		sample = append(sample, rapid.SliceOfN(keys, 0, 50).Draw(t, "sampled keys")...)
+		cfg.Cuts = NewCuts(sample, cfg.Partitions)
 		b := newBuffer(t, cfg)
 		for range rapid.IntRange(1, 2).Draw(t, "rounds") {
 			want := make([][]record, cfg.Partitions)
@@ -108,9 +115,7 @@ func TestFull(t *testing.T) {
 	pool := mem.NewPool(64 << 20)
 	rng := rand.New(rand.NewPCG(1, 2))
 	cfg := Config{Pool: pool, Limit: 4 << 20, Partitions: 2}
-	for range SampleSize {
-		cfg.Sample = append(cfg.Sample, rng.Uint64())
-	}
+	cfg.Cuts = randomCuts(rng, 2)
 	b := newBuffer(t, cfg)
 	for range 2 {
 		want := make([][]record, 2)
@@ -141,7 +146,7 @@ func TestFull(t *testing.T) {
 
 // A range that is full refuses records, and other ranges still take some.
 func TestFullRange(t *testing.T) {
-	b := newBuffer(t, Config{Pool: mem.NewPool(64 << 20), Limit: 64 << 20, Partitions: 1, Sample: []uint64{1 << 63}})
+	b := newBuffer(t, Config{Pool: mem.NewPool(64 << 20), Limit: 64 << 20, Partitions: 1, Cuts: NewCuts([][]byte{{0x80}}, 1)})
 	defer b.Release()
 	n := 0
 	for b.Add(0, fmt.Appendf(nil, "%d", n), 1) {
@@ -157,7 +162,7 @@ func TestFullRange(t *testing.T) {
 
 func TestGiantKey(t *testing.T) {
 	pool := mem.NewPool(mem.Step)
-	b := newBuffer(t, Config{Pool: pool, Limit: 4 << 20, Partitions: 1})
+	b := newBuffer(t, Config{Pool: pool, Limit: 4 << 20, Partitions: 1, Cuts: NewCuts(nil, 1)})
 	giant := strings.Repeat("0123456789", 2_000_000)
 	for range 2 {
 		if !b.Add(0, []byte(giant), 1) || b.Add(0, []byte(giant), 1) || !b.LacksMemory() {
@@ -175,32 +180,37 @@ func TestGiantKey(t *testing.T) {
 // find is compared with a search from the first cut on.
 func TestCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		numbers := rapid.Custom(func(t *rapid.T) uint64 {
-			return rapid.Uint64().Draw(t, "bits") >> rapid.IntRange(0, 63).Draw(t, "shift")
+		keys := rapid.Custom(func(t *rapid.T) []byte {
+			stem := strings.Repeat("x", rapid.SampledFrom([]int{0, 0, 5, 8, 30, maxCut}).Draw(t, "stem"))
+			return append([]byte(stem), rapid.SliceOfN(rapid.SampledFrom([]byte{0, 'a', 'b', 0xff}), 0, 12).Draw(t, "tail")...)
 		})
-		c := newCuts(rapid.SliceOfN(numbers, 0, 300).Draw(t, "sample"), rapid.IntRange(1, 200).Draw(t, "ranges"))
-		if !slices.IsSorted(c.at) {
-			t.Fatalf("cuts %x", c.at)
+		var sample [][]byte
+		for _, k := range rapid.SliceOfN(keys, 0, 300).Draw(t, "sample") {
+			sample = append(sample, SampleKey(k))
 		}
-		probes := append(rapid.SliceOf(numbers).Draw(t, "probes"), 0, math.MaxUint64)
-		for _, at := range c.at {
-			probes = append(probes, at-1, at, at+1)
+		c := NewCuts(sample, rapid.SampledFrom([]int{1, 100, 700, 5000}).Draw(t, "partitions"))
+		if !slices.IsSortedFunc(c.keys, bytes.Compare) {
+			t.Fatalf("cuts %x", c.keys)
+		}
+		probes := append(rapid.SliceOf(keys).Draw(t, "probes"), nil, []byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+		for _, k := range c.keys {
+			probes = append(probes, k, append(bytes.Clone(k), 0), k[:len(k)/2])
 		}
 		for _, p := range probes {
 			want := 0
-			for want < len(c.at) && c.at[want] <= p {
+			for want < len(c.keys) && bytes.Compare(c.keys[want], p) <= 0 {
 				want++
 			}
 			if got := c.find(p); got != want {
-				t.Fatalf("find(%x) = %d, want %d of %x", p, got, want, c.at)
+				t.Fatalf("find(%x) = %d, want %d of %x", p, got, want, c.keys)
 			}
 		}
 	})
 }
 
 func TestNewRejectsBadConfig(t *testing.T) {
-	for _, cfg := range []Config{{Limit: -1, Partitions: 1}, {Limit: 1 << 20, Partitions: 1}, {Limit: 64 << 20, Partitions: 1 << 20}} {
-		cfg.Pool = mem.NewPool(1)
+	for _, cfg := range []Config{{Limit: -1, Partitions: 1}, {Limit: 1 << 30}, {Limit: 1 << 20, Partitions: 1}, {Limit: 64 << 20, Partitions: 1 << 20}} {
+		cfg.Pool, cfg.Cuts = mem.NewPool(1), NewCuts(nil, 1)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("accepted %+v", cfg)
 		}
@@ -211,9 +221,7 @@ func BenchmarkBuffer(b *testing.B) {
 	const n = 4_000_000
 	rng := rand.New(rand.NewPCG(1, 2))
 	cfg := Config{Pool: mem.NewPool(math.MaxInt64), Limit: 1 << 30, Partitions: 2}
-	for range SampleSize {
-		cfg.Sample = append(cfg.Sample, rng.Uint64())
-	}
+	cfg.Cuts = randomCuts(rng, 2)
 	buf := newBuffer(b, cfg)
 	defer buf.Release()
 	key := make([]byte, 15)

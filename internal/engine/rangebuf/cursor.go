@@ -2,7 +2,6 @@ package rangebuf
 
 import (
 	"encoding/binary"
-	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
 	"github.com/slotwise/slotwise/internal/kv"
@@ -32,7 +31,7 @@ func (b *Buffer) Cursor(p int) *Cursor {
 }
 
 // Memory returns the size in bytes of the space in which the Cursor sorts.
-func (c *Cursor) Memory() int { return 2 * c.largest * int(unsafe.Sizeof(radix.Entry{})) }
+func (c *Cursor) Memory() int { return c.largest * int(sortCost) }
 
 // Next advances to the next record, if there is one.
 func (c *Cursor) Next() bool {

@@ -1,62 +1,109 @@
 package rangebuf
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 )
 
-// cuts divides the prefixes of keys into ranges: range i has the prefixes from at[i-1] up
-// to, but without, at[i].
+// Cuts divide the keys into ranges: range i has the keys from cut i-1 up to, but without,
+// cut i.
 //
-// slots equal parts of the space from the first to the last cut have a table entry each.
-// The entries narrow the search to few cuts, mostly one or none.
-type cuts struct {
-	at    []uint64 // ascending
-	low   uint64   // the first cut
-	shift uint     // (prefix - low) >> shift is the part
-	first [slots + 1]uint16
+// Most keys are found by their prefixes alone. parts equal parts of the space from the first
+// to the last prefix have an entry each in a table, which narrows the search to few cuts,
+// mostly one or none. Only a key that has the prefix of a cut is compared with cuts.
+type Cuts struct {
+	keys     [][]byte // ascending
+	prefixes []uint64 // of keys
+	shift    uint     // (prefix - prefixes[0]) >> shift is the part
+	first    [parts + 1]uint16
 }
 
-const slots = 4096
+const (
+	parts = 4096
+	// SampleSize is the number of keys that is worth collecting for NewCuts.
+	SampleSize = 16 * buckets
+	// maxCut is the largest length of a cut in bytes.
+	maxCut = 256
+)
 
-// newCuts returns the cuts of n ranges that have about equal numbers of the sample.
-func newCuts(sample []uint64, n int) (c cuts) {
-	sorted := slices.Sorted(slices.Values(sample))
-	for i := 1; i < n && len(sorted) > 0; i++ {
-		c.at = append(c.at, sorted[i*len(sorted)/n])
+// SampleKey returns a copy of a key for NewCuts, without the end of a long key.
+func SampleKey(key []byte) []byte { return bytes.Clone(key[:min(len(key), maxCut)]) }
+
+// NewCuts returns the cuts for a number of partitions, which must be positive. Each range
+// has about the same number of the sampled keys. NewCuts sorts the sample.
+func NewCuts(sample [][]byte, partitions int) *Cuts {
+	c := &Cuts{}
+	slices.SortFunc(sample, bytes.Compare)
+	ranges := max(1, buckets/partitions)
+	for i := 1; i < ranges && len(sample) > 0; i++ {
+		key := sample[i*len(sample)/ranges]
+		c.keys, c.prefixes = append(c.keys, key), append(c.prefixes, prefix(key))
 	}
-	if len(c.at) == 0 {
+	if len(c.keys) == 0 {
 		return c
 	}
-	c.low = c.at[0]
-	c.shift = uint(max(0, bits.Len64(c.at[len(c.at)-1]-c.low)-bits.Len(slots-1)))
+	span := c.prefixes[len(c.prefixes)-1] - c.prefixes[0]
+	c.shift = uint(max(0, bits.Len64(span)-bits.Len(parts-1)))
 	at := 0
-	for part := range c.first {
-		for at < len(c.at) && c.part(c.at[at]) < part {
+	for p := range c.first {
+		for at < len(c.prefixes) && c.part(c.prefixes[at]) < p {
 			at++
 		}
-		c.first[part] = uint16(at)
+		c.first[p] = uint16(at)
 	}
 	return c
 }
 
-// part returns the part of a prefix that is not below the first cut.
-func (c *cuts) part(prefix uint64) int { return int(min((prefix-c.low)>>(c.shift&63), slots-1)) }
+// ranges returns the number of ranges.
+func (c *Cuts) ranges() int { return len(c.keys) + 1 }
 
-// find returns the range of a prefix: the number of cuts that are not above it.
-func (c *cuts) find(prefix uint64) int {
-	if prefix < c.low || len(c.at) == 0 {
+// part returns the part of a prefix that is not below the first one.
+func (c *Cuts) part(prefix uint64) int {
+	return int(min((prefix-c.prefixes[0])>>(c.shift&63), parts-1))
+}
+
+// find returns the range of a key: the number of cuts that are not above it.
+func (c *Cuts) find(key []byte) int {
+	p := prefix(key)
+	if len(c.prefixes) == 0 || p < c.prefixes[0] {
 		return 0
 	}
-	part := c.part(prefix)
+	part := c.part(p)
 	i, end := int(c.first[part]), int(c.first[part+1])
-	for i < end {
+	for i < end { // the first cut that has not a smaller prefix
 		mid := int(uint(i+end) >> 1)
-		if c.at[mid] <= prefix {
+		if c.prefixes[mid] < p {
 			i = mid + 1
 		} else {
 			end = mid
 		}
 	}
+	if i < len(c.prefixes) && c.prefixes[i] == p {
+		return c.compare(i, key)
+	}
 	return i
+}
+
+// compare is find for a key with the prefix of cut i and maybe of further cuts.
+func (c *Cuts) compare(i int, key []byte) int {
+	n, _ := slices.BinarySearchFunc(c.keys[i:], key, func(cut, key []byte) int {
+		if bytes.Compare(cut, key) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return i + n
+}
+
+// prefix returns the first eight bytes of a key, most significant first and padded with
+// zeros.
+func prefix(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var p [8]byte
+	copy(p[:], key)
+	return binary.BigEndian.Uint64(p[:])
 }

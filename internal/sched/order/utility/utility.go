@@ -5,6 +5,7 @@ package utility
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -375,7 +376,7 @@ func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string)
 	if value *= u.worth.current(&u.entries[c.seat], c.kind(), r); !(value > 0) {
 		return 0, u.worth.why(&u.entries[c.seat], c.kind(), r)
 	}
-	return value, ""
+	return min(value, math.MaxFloat64), ""
 }
 
 // predict stores the learner's prediction for a set of hints. Without a learner everything is

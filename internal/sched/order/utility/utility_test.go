@@ -1,6 +1,7 @@
 package utility
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -261,6 +262,21 @@ func TestUtilityFactors(t *testing.T) {
 	}
 	if why, _ := o.Rounds.Ledger().Last(d, job.Reduce); why.Pool != learning.Gate {
 		t.Errorf("the reason is %+v", why)
+	}
+}
+
+// A product of factors that is too great for a number is the greatest number.
+func TestUtilityTooGreat(t *testing.T) {
+	for _, factors := range [][]string{{learning.Priority, learning.Revenue}, {learning.Revenue, learning.FIFO}} {
+		cfg := fixed(factors...)
+		cfg.Offers = Amounts{{"ann", math.MaxFloat64}}
+		o := newOffice(cfg, nil)
+		a := o.submit(0, 1, job.Spec{User: "ann", Priority: job.VeryHigh})
+		b := o.submit(0, 1, job.Spec{User: "ann", Priority: job.VeryHigh})
+		c := o.submit(0, 1, job.Spec{User: "bob", Priority: job.VeryHigh})
+		if got := o.served(time.Hour); !slices.Equal(got, []job.ID{a.ID(), b.ID(), c.ID()}) {
+			t.Errorf("%v: %v", factors, got)
+		}
 	}
 }
 

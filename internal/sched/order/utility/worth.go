@@ -1,6 +1,7 @@
 package utility
 
 import (
+	"math"
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/job"
@@ -55,7 +56,8 @@ func (w *worth) enter(e *entry) {
 	e.balance, e.offer = w.cfg.Balances.of(e.job.User(), 1), w.cfg.Offers.of(e.job.User(), 1)
 }
 
-// fixed returns the product of the fixed factors.
+// fixed returns the product of the fixed factors. It is finite, because infinite utilities
+// could not be compared.
 func (w *worth) fixed(e *entry) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
@@ -63,7 +65,7 @@ func (w *worth) fixed(e *entry) float64 {
 			value *= w.factor(f, e, job.Map, nil)
 		}
 	}
-	return value
+	return min(value, math.MaxFloat64)
 }
 
 // current returns the product of the varying factors.

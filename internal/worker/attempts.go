@@ -22,6 +22,7 @@ type process struct {
 	id      job.AttemptID
 	launch  *slotwisev1.Launch
 	started time.Time
+	masters int // Worker.mu.masters when the attempt began
 	// stop cancels the attempt's context. The cause says why: *killedError,
 	// *memoryError, or nil after the attempt has ended.
 	stop context.CancelCauseFunc
@@ -79,6 +80,7 @@ func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &process{id: id, launch: l, stop: stop, started: time.Now()}
 	w.mu.Lock()
+	p.masters = w.mu.masters
 	w.mu.processes[id] = p
 	w.tasks.Add(1)
 	w.mu.Unlock()
@@ -123,7 +125,7 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	orders := w.mu.agent.End(p.id, state, text, tail, done)
 	log := p.log
 	w.mu.Unlock()
-	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed})
+	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed, p.masters})
 	w.carryOut(orders)
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)

@@ -17,8 +17,9 @@ import (
 // driverProcess is a driver that runs in this worker: the process that runs the function
 // of a chain. It occupies no slot.
 type driverProcess struct {
-	id    agent.DriverID
-	drive *slotwisev1.Drive
+	id      agent.DriverID
+	drive   *slotwisev1.Drive
+	masters int // Worker.mu.masters when the driver began
 	// stop cancels the driver's context, as in process.
 	stop  context.CancelCauseFunc
 	ended chan struct{} // closed when the process has ended and its directory is removed
@@ -35,6 +36,7 @@ func (w *Worker) startDriver(id agent.DriverID, d *slotwisev1.Drive) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &driverProcess{id: id, drive: d, stop: stop, ended: make(chan struct{})}
 	w.mu.Lock()
+	p.masters = w.mu.masters
 	before := w.mu.drivers[id] // of a master that was replaced; it has been stopped
 	w.mu.drivers[id] = p
 	w.tasks.Add(1)
@@ -155,7 +157,7 @@ func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error)
 	log := p.log
 	w.mu.Unlock()
 	run, _, _ := strings.Cut(p.id.String(), "_")
-	w.logs.add(endedLog{p.id.String(), run, log, state == agent.Failed})
+	w.logs.add(endedLog{p.id.String(), run, log, state == agent.Failed, p.masters})
 	w.log.Info("driver ended", "chain", p.id.Chain, "try", p.id.Try, "state", outcomeWord(state), "error", text)
 	w.heartbeatNow()
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 // its log to the master, which keeps it for the time after this worker. One goroutine sends
 // the logs of several attempts together, apart from heartbeats. While the master is away it
 // tries again. At the worker's end it has lastLogs left.
+//
+// A master that has replaced another one gives the same names to attempts of other users. So
+// it never gets a log of an attempt that began under an earlier master.
 
 const (
 	gatherLogs = 200 * time.Millisecond // pause before a request, so that it carries the logs of several attempts
@@ -26,11 +30,15 @@ const (
 
 // endedLog is the log of an attempt or driver that has ended.
 type endedLog struct {
-	name   string
-	run    string // the job or chain
-	log    *logFile
-	failed bool
+	name    string
+	run     string // the job or chain
+	log     *logFile
+	failed  bool
+	masters int // Worker.mu.masters when the attempt or driver began
 }
+
+// errOtherMaster reports that another master has replaced the one that knows the attempts.
+var errOtherMaster = errors.New("another master has replaced the one of these attempts")
 
 // logSender holds the logs that wait to be sent.
 type logSender struct {
@@ -62,11 +70,14 @@ func (s *logSender) add(l endedLog) {
 	}
 }
 
-// take removes the next logs to send from the queue.
+// take removes the next logs to send from the queue. All are of attempts under one master.
 func (s *logSender) take() []endedLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.mu.waiting), logsAtOnce)
+	n := 0
+	for n < min(len(s.mu.waiting), logsAtOnce) && s.mu.waiting[n].masters == s.mu.waiting[0].masters {
+		n++
+	}
 	batch := s.mu.waiting[:n:n]
 	if s.mu.waiting = s.mu.waiting[n:]; len(s.mu.waiting) == 0 {
 		s.mu.waiting = nil
@@ -126,9 +137,12 @@ func (w *Worker) sendWaiting(ctx context.Context) {
 	for batch := w.logs.take(); len(batch) > 0; batch = w.logs.take() {
 		logs := w.readLogs(batch)
 		for try := 0; len(logs) > 0; try++ {
-			full, err := w.keepLogs(ctx, logs)
+			full, err := w.keepLogs(ctx, logs, batch[0].masters)
 			if err == nil {
 				w.logs.setFull(full)
+				break
+			}
+			if errors.Is(err, errOtherMaster) {
 				break
 			}
 			if ctx.Err() != nil {
@@ -163,11 +177,15 @@ func (w *Worker) readLogs(batch []endedLog) []*slotwisev1.EndedLog {
 	return logs
 }
 
-// keepLogs sends logs to the master in the current session.
-func (w *Worker) keepLogs(ctx context.Context, logs []*slotwisev1.EndedLog) (full []string, err error) {
+// keepLogs sends logs to the master in the current session, or returns errOtherMaster.
+// masters is the value of Worker.mu.masters when the attempts began.
+func (w *Worker) keepLogs(ctx context.Context, logs []*slotwisev1.EndedLog, masters int) (full []string, err error) {
 	w.mu.Lock()
-	session := w.mu.agent.Session()
+	session, same := w.mu.agent.Session(), w.mu.masters == masters
 	w.mu.Unlock()
+	if !same {
+		return nil, errOtherMaster
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := w.rpc.KeepLogs(ctx, &slotwisev1.KeepLogsRequest{Session: session, Logs: logs})

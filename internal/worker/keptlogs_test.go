@@ -2,6 +2,8 @@ package worker_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,6 +58,26 @@ func TestKeepLogs(t *testing.T) {
 	m.do(func() {
 		if m.kept("j2_m_0_2") != nil || m.kept("j2_m_0_3") == nil || m.kept("j1_m_0_0") != nil {
 			t.Errorf("sent: of %v, of the failed attempt %v, of the silent one %v", m.kept("j2_m_0_2"), m.kept("j2_m_0_3"), m.kept("j1_m_0_0"))
+		}
+	})
+}
+
+// TestKeepLogsOtherMaster replaces the master while an attempt runs. The log of the attempt,
+// whose name the new master can give to an attempt of another user, is not sent.
+func TestKeepLogsOtherMaster(t *testing.T) {
+	m := newFakeMaster(t)
+	w := m.worker("")
+	m.launch("j1_m_0_0", m.job("j1", "echo secret >&2; sleep 600", 1, "a\n"))
+	log := filepath.Join(w.dir, "logs", "j1_m_0_0.log")
+	eventually(t, "the attempt prints", func() bool { b, _ := os.ReadFile(log); return len(b) > 0 })
+	m.do(func() { m.mu.id, m.mu.again = "m2", true })
+	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
+	m.launch("j2_m_0_0", m.job("j2", "echo next >&2; cat", 1, "a\n"))
+	m.until("the next log is sent", func() bool { return m.kept("j2_m_0_0") != nil })
+	w.stop()
+	m.do(func() {
+		if m.kept("j1_m_0_0") != nil {
+			t.Error("another master has got the log")
 		}
 	})
 }

@@ -162,6 +162,7 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	orders := w.mu.agent.Registered(resp, otherMaster)
 	w.mu.lastAnswer = time.Now()
 	if otherMaster {
+		w.mu.masters++
 		w.logs.clear()
 		clear(w.mu.jobs)
 		w.endIdleLocked(func(*child) bool { return true })

@@ -99,6 +99,7 @@ type Worker struct {
 		// have left children behind.
 		checkOrphans bool
 		lastAnswer   time.Time // of the master to a registration or heartbeat
+		masters      int       // number of times that another master has replaced the one before
 	}
 }
 

@@ -105,17 +105,27 @@ func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity,
 		return secure.Identity{}, true, err
 	}
 	key := sha256.Sum256([]byte(token))
-	v.mu.Lock()
-	r, known := v.mu.known[key]
-	v.mu.Unlock()
-	if known && v.now().Before(r.until) {
+	if r, known := v.recall(key); known {
 		return r.id, true, r.err
 	}
-	id, err := v.review(ctx, token)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+	defer cancel()
+	select {
+	case v.reviews <- struct{}{}:
+		defer func() { <-v.reviews }()
+	case <-ctx.Done():
+		return secure.Identity{}, true, connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait for Kubernetes to verify them: try again later"))
+	}
+	// A client that sends many requests at once waits with all of them for the first review.
+	if r, known := v.recall(key); known {
+		return r.id, true, r.err
+	}
+	id, err := v.review(ctx, caller, token)
 	if coded := (*connect.Error)(nil); errors.As(err, &coded) {
 		return secure.Identity{}, true, err
 	}
-	r = verified{id, err, v.now().Add(acceptedFor)}
+	r := verified{id, err, v.now().Add(acceptedFor)}
 	if err != nil {
 		r.until = v.now().Add(refusedFor)
 	} else if end := time.Unix(claimed.Expires, 0); claimed.Expires > 0 && end.Before(r.until) {
@@ -125,19 +135,28 @@ func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity,
 	return id, true, err
 }
 
-// remember keeps a result. Without room it first drops the results that have expired, and
-// all if none has.
+// recall returns the result of a review that has not expired.
+func (v *Accounts) recall(key [sha256.Size]byte) (verified, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r, known := v.mu.known[key]
+	return r, known && v.now().Before(r.until)
+}
+
+// remember keeps a result. Without room it first drops the refusals and what has expired.
+// So a client that sends many forged tokens does not make the accounts of others unknown. If
+// the accepted tokens leave too little room, it drops them, too.
 func (v *Accounts) remember(key [sha256.Size]byte, r verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.mu.known) >= mostKnown {
 		now := v.now()
 		for k, old := range v.mu.known { //house:sorted each result is judged by itself
-			if !now.Before(old.until) {
+			if old.err != nil || !now.Before(old.until) {
 				delete(v.mu.known, k)
 			}
 		}
-		if len(v.mu.known) >= mostKnown {
+		if len(v.mu.known) > mostKnown/2 { // a walk through the results must make room for many
 			clear(v.mu.known)
 		}
 	}
@@ -206,17 +225,9 @@ type tokenReview struct {
 	} `json:"status"`
 }
 
-// review lets Kubernetes verify a token. An error without a code refuses the token.
-func (v *Accounts) review(ctx context.Context, token string) (id secure.Identity, err error) {
-	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, reviewTime)
-	defer cancel()
-	select {
-	case v.reviews <- struct{}{}:
-		defer func() { <-v.reviews }()
-	case <-ctx.Done():
-		return id, connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait for Kubernetes to verify them: try again later"))
-	}
+// review lets Kubernetes verify a token. An error without a code refuses the token. caller is
+// the context of the request, and ctx a part of it with a time limit.
+func (v *Accounts) review(ctx, caller context.Context, token string) (id secure.Identity, err error) {
 	var r tokenReview
 	r.APIVersion, r.Kind = "authentication.k8s.io/v1", "TokenReview"
 	r.Spec.Token, r.Spec.Audiences = token, []string{secure.PodAudience}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -167,11 +168,35 @@ func TestReviewsAreRemembered(t *testing.T) {
 	ask(short, true, 1)
 	now = now.Add(acceptedFor)
 	ask(good, true, 1)
-	for i := range 3 * mostKnown {
-		v.remember([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}, verified{until: now.Add(time.Hour)})
+	flood := func(err error) {
+		t.Helper()
+		for i := range 3 * mostKnown {
+			v.remember([32]byte{byte(i), byte(i >> 8), byte(i >> 16)}, verified{err: err, until: now.Add(time.Hour)})
+		}
+		if n := len(v.mu.known); n > mostKnown {
+			t.Errorf("%d results are kept", n)
+		}
 	}
-	if n := len(v.mu.known); n > mostKnown {
-		t.Errorf("%d results are kept", n)
+	flood(errors.New("refused"))
+	ask(good, true, 0)
+	flood(nil)
+}
+
+// TestReviewIsShared verifies a new token for many requests at once.
+func TestReviewIsShared(t *testing.T) {
+	f := &reviewer{}
+	v := accounts(t, f)
+	var all sync.WaitGroup
+	for range 10 * mostReviews {
+		all.Go(func() {
+			if id, known, err := v.Identify(t.Context(), token(etl, "good")); err != nil || !known || id.User == "" {
+				t.Errorf("%v, %v, %v", id, known, err)
+			}
+		})
+	}
+	all.Wait()
+	if f.reviewed > mostReviews {
+		t.Errorf("%d reviews", f.reviewed)
 	}
 }
 

@@ -117,6 +117,17 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// TestEmptyStreams: the memory does not grow with the number of empty streams between blocks.
+func TestEmptyStreams(t *testing.T) {
+	block := compressed(t, 1, []byte("a line\n"))
+	stored := slices.Concat(block, bytes.Repeat(compressed(t, 1, nil), 100_000), block)
+	r := NewReader(bytes.NewReader(stored), int64(len(stored)), 0, int64(len(stored)), func(int64) {})
+	got, err := io.ReadAll(r)
+	if err != nil || string(got) != "a line\na line\n" || cap(r.buf) > 4*chunk {
+		t.Errorf("%q, error %v, a buffer of %d bytes for a file of %d", got, err, cap(r.buf), len(stored))
+	}
+}
+
 // TestPython: files that Python's bz2 has written, in steps as a program that logs does.
 func TestPython(t *testing.T) {
 	script := "import bz2, sys\nc = bz2.BZ2Compressor(1)\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(c.compress(line))\nsys.stdout.buffer.write(c.flush())"

@@ -235,7 +235,7 @@ func (r *Reader) endStream() error {
 		return fmt.Errorf("the checksum of the stream that ends at byte %d is wrong", r.at/8)
 	}
 	r.at = (r.at + magicBits + crcBits + 7) / 8 * 8
-	r.keep = r.at / 8 // empty streams may follow, any number of them
+	r.keep = r.at / 8 // without it the buffer grows with the number of empty streams
 	if r.at == 8*r.size {
 		return io.EOF
 	}

@@ -117,7 +117,7 @@ func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity,
 	case <-ctx.Done():
 		return secure.Identity{}, true, connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait for Kubernetes to verify them: try again later"))
 	}
-	// A client that sends many requests at once waits with all of them for the first review.
+	// A request that waited may find the result of another one with the same token.
 	if r, known := v.recall(key); known {
 		return r.id, true, r.err
 	}
@@ -143,7 +143,7 @@ func (v *Accounts) recall(key [sha256.Size]byte) (verified, bool) {
 	return r, known && v.now().Before(r.until)
 }
 
-// remember keeps a result. Without room it first drops the refusals and what has expired.
+// remember keeps a result. Without room it first drops refusals and expired results.
 // So a client that sends many forged tokens does not make the accounts of others unknown. If
 // the accepted tokens leave too little room, it drops them, too.
 func (v *Accounts) remember(key [sha256.Size]byte, r verified) {
@@ -226,7 +226,7 @@ type tokenReview struct {
 }
 
 // review lets Kubernetes verify a token. An error without a code refuses the token. caller is
-// the context of the request, and ctx a part of it with a time limit.
+// the context of the request. ctx adds a time limit to it.
 func (v *Accounts) review(ctx, caller context.Context, token string) (id secure.Identity, err error) {
 	var r tokenReview
 	r.APIVersion, r.Kind = "authentication.k8s.io/v1", "TokenReview"

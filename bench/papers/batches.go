@@ -18,11 +18,15 @@ type batch struct {
 	name, what    string
 	workers       int
 	maps, reduces int      // slots of a worker
+	unequal       [][2]int // slots by worker instead; then no contestant has its own
 	flags         []string // further flags of each worker
 	// times makes the jobs of a round, whose tasks sleep; nil for a batch of programs.
 	times func(seed uint64) ([]workload.Job, error)
 	// programs has the entries of a job mix, in which "DATA" is the directory of inputs.
-	programs    string
+	programs string
+	// realOnly says that the simulator cannot predict the programs: their tasks wait for a
+	// server, or the inputs of a chain's jobs are not known before they run.
+	realOnly    bool
 	contestants []contestant // the first is the paper's baseline
 	metric      metric
 	claims      []claim
@@ -80,7 +84,7 @@ type claim struct {
 
 // batches returns all batches in the order of the report.
 func batches() []*batch {
-	return slices.Concat(tumm(), modfair(), tyrex(), learning(), dynamicMR())
+	return slices.Concat(tumm(), modfair(), tyrex(), learning(), dynamicMR(), chains())
 }
 
 // sleeping makes a smaller and shorter copy of a paper's workload: one of jobs jobs, one of
@@ -152,6 +156,7 @@ var inputs = map[string]struct {
 	size int
 }{
 	"text": {"text", 32}, "movies": {"movies", 32}, "documents": {"documents", 8}, "points": {"points", 16},
+	"tpch": {"tpch", 16}, "trackerlogs": {"trackerlogs", 16},
 	"text-6": {"text", 6}, "text-10": {"text", 10}, "text-16": {"text", 16}, "text-21": {"text", 21}, "text-25": {"text", 25},
 }
 
@@ -252,9 +257,9 @@ func learning() []*batch {
 	fetch := fmt.Sprintf("  - {app: urlget, input: DATA/urls, split-size: %d, params: {timeout: 20s}, hints: {map: {cpu: 3, memory: 4, disk: 6, network: 7}}}\n", harness.PageLine)
 	compute := "  - {app: cpuload, params: {maps: '60', records: '100', iterations: '40000'}, hints: {map: {cpu: 10, memory: 5, disk: 5, network: 3}}}\n"
 	return []*batch{
-		{name: "learning/urlget", what: fmt.Sprintf("URLGet of %d pages from a server that takes 1.5 s for each", pages), workers: 4, maps: 2, reduces: 2, metric: makespan,
+		{name: "learning/urlget", what: fmt.Sprintf("URLGet of %d pages from a server that takes 1.5 s for each", pages), workers: 4, maps: 2, reduces: 2, metric: makespan, realOnly: true,
 			programs: fetch, contestants: list, claims: claims("URLGet takes 0.6 of the time of five maps (Figure 11)", "-40 %")},
-		{name: "learning/cpuactivity", what: "CPUActivity, which overloads its nodes under five maps", workers: 4, maps: 2, reduces: 2, metric: makespan,
+		{name: "learning/cpuactivity", what: "CPUActivity, which overloads its nodes under five maps", workers: 4, maps: 2, reduces: 2, metric: makespan, realOnly: true,
 			programs: compute, contestants: list, claims: claims("CPUActivity takes 1.5 times as long (Figure 11)", "50 %")},
 	}
 }
@@ -278,6 +283,33 @@ func dynamicMR() []*batch {
 			programs: app("wordcount", "DATA/text", pool(1)) + app("sort", "DATA/text", pool(2)) + app("grep", "DATA/text", pool(3)) +
 				app("invertedindex", "DATA/documents", pool(4)) + app("classification", "DATA/points", pool(5)),
 			contestants: list, claims: claims},
+	}
+}
+
+// chains returns batches of chains of jobs: the three queries of TuMM's Table 5 on unequal nodes,
+// and BTWorld's report. Nodes on one machine cannot differ in speed, so they differ
+// in slots.
+func chains() []*batch {
+	query := func(name string) string {
+		return fmt.Sprintf("  - {app: %s, input: DATA/tpch, split-size: %dMiB, reduces: 4}\n", name, splitMiB)
+	}
+	report := fmt.Sprintf("  - {app: btworld, input: DATA/trackerlogs, split-size: %dMiB, reduces: 4, repeat: 2}\n", splitMiB)
+	fixed := contestant{name: "fifo", policy: "fifo"}
+	return []*batch{
+		{name: "chains/tpch", what: "TPC-H queries 15, 16 and 18 together, chains of five jobs each, on two workers of 3+3 slots and two of 1+1",
+			workers: 4, maps: 2, reduces: 2, unequal: [][2]int{{3, 3}, {3, 3}, {1, 1}, {1, 1}}, metric: turnaround, realOnly: true,
+			programs:    query("tpch-q15") + query("tpch-q16") + query("tpch-q18"),
+			contestants: []contestant{fixed, {name: "htumm", policy: "htumm"}, {name: "tumm", policy: "tumm"}},
+			claims:      []claim{{text: "the queries take 11 to 12 % less time under H_TuMM than on fixed slots (Table 5)", printed: "-12 to -11 %", of: "htumm", base: "fifo"}}},
+		{name: "chains/btworld", what: "two BTWorld reports, chains of 12 jobs each, and 24 WordCounts and Greps of 6 maps after them",
+			workers: 4, maps: 6, reduces: 2, metric: turnaround, realOnly: true,
+			programs: report + app("wordcount", "DATA/text-6", ", reduces: 1, repeat: 12, every: 150ms") +
+				app("grep", "DATA/text-6", ", reduces: 1, repeat: 12, every: 150ms"),
+			contestants: []contestant{fixed, {name: "fair", policy: "fair,place=greedy"},
+				{name: "statictags", policy: "statictags", set: []string{"timers=500ms", "lend=false", "reduce-gate=0"}},
+				{name: "dynamictags", policy: "dynamictags", set: []string{"lend=false", "reduce-gate=0"}}},
+			claims: []claim{{text: "jobs take less time than under FIFO: DYNAMICTAGS", of: "dynamictags", base: "fifo"},
+				{text: "the same: STATICTAGS", of: "statictags", base: "fifo"}}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -44,6 +45,7 @@ type round struct {
 // jobTimes has the response times of one job in a round.
 type jobTimes struct {
 	submitted       time.Duration // since the start of the round
+	accepted        time.Duration // when the tracker got the job, which had been planned
 	real, simulated time.Duration // from the submission to the end
 	// The phases divide each of the two response times.
 	realPhases, simulatedPhases phases
@@ -206,7 +208,9 @@ func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob,
 		result, j := out.Jobs[i].Results[0], &x.jobs[i]
 		j.submitted = c.at(real[i].Delay)
 		j.real = c.at(result.Ended) - j.submitted
-		j.realPhases = jobOf(logs, result.ID).phases(j.submitted.Seconds())
+		own := jobOf(logs, result.ID)
+		j.accepted = time.Duration(own.accepted * float64(time.Second))
+		j.realPhases = own.phases(j.submitted.Seconds())
 		j.realPhases.mapCPU = float64(result.Counters["map.cpu_ms"]) / 1000 / float64(result.Maps)
 		j.realPhases.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
 		x.span = max(x.span, c.at(result.Ended))
@@ -218,6 +222,7 @@ func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob,
 func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile) ([]mapreduce.MixJob, []workload.Job, error) {
 	var real []mapreduce.MixJob
 	var virtual []workload.Job
+	draw := rand.New(rand.NewPCG(1, 1)) // the same for each mix
 	for _, e := range m.jobs {
 		at := slices.IndexFunc(programs, func(p program) bool { return p.name == e.program })
 		p := &programs[at]
@@ -233,9 +238,24 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 			return nil, nil, err
 		}
 		j.Name, j.App, j.Pool, j.Submit = e.program, e.program, e.pool, delay
+		s.vary(draw, &j)
 		virtual = append(virtual, j)
 	}
 	return real, virtual, nil
+}
+
+// vary multiplies the processor time of each simulated task by a factor that is drawn uniformly
+// from 1-spread to 1+spread. Equal tasks that start together also end together, and then a node
+// has several free slots at once, which happens seldom in a real run.
+func (s *settings) vary(draw *rand.Rand, j *workload.Job) {
+	if s.spread == 0 {
+		return
+	}
+	for _, tasks := range [][]workload.Task{j.Maps, j.Reduces} {
+		for i := range tasks {
+			tasks[i].CPU = time.Duration(float64(tasks[i].CPU) * (1 + s.spread*(2*draw.Float64()-1)))
+		}
+	}
 }
 
 // virtualJob predicts the tasks of a job from its splits and its cost profile. As the planner of
@@ -276,7 +296,9 @@ func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given map
 // one machine with this machine's cores. Disks and network are unlimited, because
 // the real run has its files in memory. Nodes report ended tasks at once and send
 // a heartbeat every millisecond. The submission times by the clock are all that
-// the simulation takes from the real round. The results go to x. As in the local shell, nodes
+// the simulation takes from the real round. With -wide they are the times at which the tracker
+// got the jobs, because planning competes with tasks there, and its delay decides which job is
+// the first. The results go to x. As in the local shell, nodes
 // get work with regular heartbeats every 100 ms under policies that learn from the next one.
 func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	policy, err := policies.Build(m.policy, sched.Options{Set: m.set})
@@ -286,6 +308,9 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Submit = x.jobs[i].submitted
+		if s.wide {
+			jobs[i].Submit, jobs[i].Plan = x.jobs[i].accepted, 0
+		}
 	}
 	heartbeat := "fixed:1ms"
 	if learns(m.policy) {
@@ -313,8 +338,8 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 		if d.Ended < 0 {
 			return fmt.Errorf("the simulated %s did not end: %s", jobs[i].Name, d.Text)
 		}
-		j.simulated = d.Ended - jobs[i].Submit
-		j.simulatedPhases = logs[int(d.ID)-1].phases(jobs[i].Submit.Seconds())
+		j.simulated = d.Ended - j.submitted
+		j.simulatedPhases = logs[int(d.ID)-1].phases(j.submitted.Seconds())
 		j.simulatedPhases.mapCPU, j.simulatedPhases.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
 	}
 	return nil

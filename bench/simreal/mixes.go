@@ -92,6 +92,12 @@ var mixes = []mix{
 	{name: "all at once", policy: "fair", jobs: together(staggered)},
 }
 
+// The names of the mixes of the second part.
+const (
+	everyPolicy  = "every policy"
+	memoryLimits = "memory limits"
+)
+
 // wideMixes returns the mixes of the second part: the jobs of staggered under every policy
 // that can run for real, then the same jobs with memory limits under Hadoop's policies.
 func wideMixes() (list []mix) {
@@ -99,10 +105,10 @@ func wideMixes() (list []mix) {
 		if _, err := policies.Build(name, sched.Options{Live: true}); err != nil {
 			continue // a reference, which needs the sizes of jobs in advance
 		}
-		list = append(list, mix{name: "every policy", policy: name, set: quickLearning(name), jobs: staggered})
+		list = append(list, mix{name: everyPolicy, policy: name, set: quickLearning(name), jobs: staggered})
 	}
 	for _, name := range []string{"fifo", "fair", "capacity"} {
-		list = append(list, mix{name: "memory limits", policy: name, jobs: limited(staggered)})
+		list = append(list, mix{name: memoryLimits, policy: name, jobs: limited(staggered)})
 	}
 	return list
 }

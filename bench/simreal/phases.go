@@ -36,6 +36,7 @@ func writeStep(w io.Writer, now time.Duration, ev tracker.Event, effects []track
 // jobLog has the times at which things happened to one job, in seconds since the
 // start of the event log.
 type jobLog struct {
+	accepted   float64
 	first      float64            // first launch; -1 before it
 	lastMap    float64            // end of the last map so far
 	ended      float64            // end of the job
@@ -65,7 +66,7 @@ func readLog(in io.Reader, c *clock) ([]*jobLog, error) {
 		}
 		switch f[1] {
 		case "accepted":
-			list = append(list, &jobLog{first: -1, launched: map[string]float64{}})
+			list = append(list, &jobLog{accepted: at, first: -1, launched: map[string]float64{}})
 		case "launch":
 			s := jobOf(list, f[2])
 			if s.launched[f[2]] = at; s.first < 0 {

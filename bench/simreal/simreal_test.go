@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -54,6 +56,48 @@ func TestStructure(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q:\n%s", want, out.String())
 		}
+	}
+	checkParts(t, r)
+}
+
+// checkParts checks that a run replaces its part of the page and keeps the other, and that it
+// replaces no other file.
+func checkParts(t *testing.T, r *report) {
+	name := filepath.Join(t.TempDir(), "page.md")
+	for _, r.settings.wide = range []bool{true, false, true, false} {
+		if err := r.replacePart(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, wide := strings.Index(string(page), plainHeading), strings.Index(string(page), wideHeading)
+	if plain != 0 || wide < 0 || strings.Count(string(page), plainHeading) != 1 || strings.Count(string(page), wideHeading) != 1 {
+		t.Errorf("the parts are at %d and %d of\n%s", plain, wide, page)
+	}
+	if err := os.WriteFile(name, []byte("notes"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.replacePart(name); err == nil {
+		t.Error("a file that is no report was replaced")
+	}
+}
+
+// TestShape checks the flags -workers and -slots.
+func TestShape(t *testing.T) {
+	s := &settings{wide: true}
+	if err := s.setShape(3, "4+1"); err != nil || s.shape != (shape{3, 4, 1, 15 * wideSlot}) {
+		t.Errorf("%+v, %v", s.shape, err)
+	}
+	for _, slots := range []string{"2", "2+", "0+2", "2+2+2", "x"} {
+		if s.setShape(0, slots) == nil {
+			t.Errorf("-slots %s is accepted", slots)
+		}
+	}
+	if s.setShape(-1, "") == nil {
+		t.Error("-workers -1 is accepted")
 	}
 }
 
@@ -171,7 +215,7 @@ func TestClock(t *testing.T) {
 
 // TestOrdered checks that only pairs whose ends are clearly apart count.
 func TestOrdered(t *testing.T) {
-	x := round{jobs: []jobTimes{{0, 100, 200, phases{}, phases{}}, {0, 104, 100, phases{}, phases{}}, {50, 150, 100, phases{}, phases{}}}}
+	x := round{jobs: []jobTimes{{real: 100, simulated: 200}, {real: 104, simulated: 100}, {submitted: 50, real: 150, simulated: 100}}}
 	if same, all := x.ordered(); same != 1 || all != 2 {
 		t.Errorf("%d of %d, want 1 of 2", same, all)
 	}

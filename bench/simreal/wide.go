@@ -60,39 +60,61 @@ func (r *report) replacePart(name string) error {
 func (r *report) printWide(w io.Writer) {
 	x := r.settings.shape
 	var all []float64
+	groups := map[string][]float64{}
 	for _, m := range r.mixes {
-		all = append(all, m.errors()...)
+		name := m.mix.name
+		if learns(m.mix.policy) {
+			name = "learning"
+		}
+		all, groups[name] = append(all, m.errors()...), append(groups[name], m.errors()...)
 	}
 	met := "which is met"
 	if within(all) > wideGoal {
 		met = "which is not met"
 	}
 	fmt.Fprintf(w, wideHeading+`
-Written by `+"`go run ./bench/simreal -wide`"+`: the ten jobs of the mixes above under every policy, then
-with memory limits, on %d workers of %d+%d slots in one process on %d cores. So up to %d
-tasks share the cores. In the simulator the workers are nodes on one machine, whose tasks get
-equal parts of its cores. The cost profiles are measured as above, but on this cluster, so that
-they contain what it costs a job's tasks to share the caches.
+Written by `+"`go run ./bench/simreal -wide -scale %g -spread %g`"+`: the ten jobs of the mixes above
+under every policy, then with memory limits, on %d workers of %d+%d slots in one process on %d
+cores. So up to %d tasks share the cores. %d rounds, in turns; the median of a job's errors over
+the rounds counts.
 
 **Over %d jobs the simulated time is within %.1f %% of the real one at the median; the goal is
 %.0f %%, %s.**
+`, r.settings.scale, r.settings.spread, x.workers, x.maps, x.reduces, runtime.NumCPU(), x.workers*(x.maps+x.reduces), r.settings.rounds,
+		len(all), 100*within(all), 100*wideGoal, met)
+	for _, g := range []struct{ name, words string }{{everyPolicy, "under the policies that do not learn"}, {"learning", "under the two that learn"},
+		{memoryLimits, "with memory limits"}} {
+		if list := groups[g.name]; len(list) > 0 {
+			fmt.Fprintf(w, "It is %.1f %% %s.\n", 100*within(list), g.words)
+		}
+	}
+	fmt.Fprintf(w, `
+- The simulator has the workers as nodes on one machine, whose tasks get equal parts of its cores.
+- Cost profiles are measured as above, but on this cluster, so that they contain what it costs
+  the tasks of a job to share the caches.
+- Submission times are the times at which the tracker gets the planned jobs. Planning competes
+  with the tasks here, so that a job may be planned for longer than the job after it.
+- The processor times of a job's simulated tasks differ from their mean by up to the share
+  -spread, which is assumed and not measured. Equal tasks of one node would end at the same
+  moment, and leave two slots free for a task that needs two.
+- "Memory limits": every second job limits its tasks to %s, where a slot's share of a
+  worker's memory is %s, so that each of its tasks occupies two slots.
+- The policies that learn run with the parameters of short runs (%s).
 
-"Memory limits": every second job limits its tasks to %s, where a slot's share of a
-worker's memory is %s, so that each of its tasks occupies two slots. The policies that
-learn run with the parameters of short runs (%s).
-
-%d rounds, in turns; the median of a job's errors over the rounds counts.
+What bounds the error:
 
 - "Between rounds" is the median over the jobs of how far a real time is from the job's median
   over the rounds: no prediction of one run can be closer than that.
 - "CPU" is the processor time of the tasks, real over simulated. The simulator takes it from
-  the profiles, so it does not depend on what else runs; the real one does.
+  the profiles, where tasks of one job share the caches; here tasks of several jobs do.
 - "Outside" is the part of the process's processor time that no task used: collection of
-  garbage, planning, scheduling. The simulator has none of it, except the time to plan.
+  garbage, planning, scheduling. The simulator has none of it.
+- A policy that learns decides by the load that it measures, and each decision changes what it
+  learns from. The simulated load is exact and at once, the real one is measured twice a second.
+- With memory limits it depends on milliseconds whether a node has two free slots at the same
+  time, and then a narrow task of another job takes the first one.
 
-`, x.workers, x.maps, x.reduces, runtime.NumCPU(), x.workers*(x.maps+x.reduces),
-		len(all), 100*within(all), 100*wideGoal, met, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")),
-		r.settings.rounds)
+`, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
 	table := harness.NewTable(w, "mix", "policy", "error of a job: median", "90th percentile", "mean, with sign", "between rounds", "makespan, s", "simulated, s",
 		"its error", "CPU", "outside", "pairs in order", "clock ran")
 	for _, m := range r.mixes {
@@ -102,7 +124,7 @@ learn run with the parameters of short runs (%s).
 	names := []string{"mix", "policy"}
 	for i := range r.mixes[0].mix.jobs {
 		e := &r.mixes[0].mix.jobs[i]
-		names = append(names, fmt.Sprintf("%s, %g MiB", e.program, r.settings.scale*float64(e.size)))
+		names = append(names, fmt.Sprintf("%s, %.3g MiB", e.program, r.settings.scale*float64(e.size)))
 	}
 	jobs := harness.NewTable(w, names...)
 	for _, m := range r.mixes {

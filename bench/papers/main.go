@@ -4,7 +4,8 @@
 //	go run ./bench/papers                            everything, five rounds, half an hour
 //	go run ./bench/papers -only 'tumm' -n 2
 //	go run ./bench/papers -list
-//	go run ./bench/papers -markdown docs/real-papers.md
+//	go run ./bench/papers -only "tumm|modfair|tyrex|learning|dynamicmr" -markdown docs/real-papers.md
+//	go run ./bench/papers -only chains -markdown docs/real-chains.md
 //
 // The cluster is a master and worker processes on this machine, with slots as the paper
 // divides them. There are two kinds of batches. A batch of times has the paper's tasks with

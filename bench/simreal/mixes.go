@@ -103,7 +103,7 @@ const (
 func wideMixes() (list []mix) {
 	for _, name := range policies.Names() {
 		if _, err := policies.Build(name, sched.Options{Live: true}); err != nil {
-			continue // a reference, which needs the sizes of jobs in advance
+			continue // a reference, which only a simulation can run
 		}
 		list = append(list, mix{name: everyPolicy, policy: name, set: quickLearning(name), jobs: staggered})
 	}

@@ -36,7 +36,7 @@ func writeStep(w io.Writer, now time.Duration, ev tracker.Event, effects []track
 // jobLog has the times at which things happened to one job, in seconds since the
 // start of the event log.
 type jobLog struct {
-	accepted   float64
+	accepted   float64            // when the tracker got the job
 	first      float64            // first launch; -1 before it
 	lastMap    float64            // end of the last map so far
 	ended      float64            // end of the job

@@ -57,5 +57,5 @@ func Lookup(name string) (*mapreduce.App, error) {
 	if best := suggest.Nearest(name, names); best != "" {
 		return nil, fmt.Errorf("no app is called %q; did you mean %q?", name, best)
 	}
-	return nil, fmt.Errorf("no app is called %q", name)
+	return nil, fmt.Errorf("no app is called %q; slotwise apps lists them", name)
 }

@@ -41,7 +41,7 @@ func TestLookup(t *testing.T) {
 	for name, want := range map[string]string{
 		"wordcout": `no app is called "wordcout"; did you mean "wordcount"?`,
 		"Grep":     `no app is called "Grep"; did you mean "grep"?`,
-		"zzzzzzzz": `no app is called "zzzzzzzz"`,
+		"zzzzzzzz": `no app is called "zzzzzzzz"; slotwise apps lists them`,
 	} {
 		if _, err := Lookup(name); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%q): %v, want %s", name, err, want)

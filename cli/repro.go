@@ -14,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/durable"
 	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/repro"
+	"github.com/slotwise/slotwise/internal/suggest"
 )
 
 // reproFlags are the flags of repro.
@@ -73,6 +74,9 @@ func reproNames() []string {
 // --out.
 func (f *reproFlags) run(c *cobra.Command, name string) error {
 	if names := reproNames(); !slices.Contains(names, name) {
+		if suggest.Nearest(name, names) == "" {
+			return misuse("unknown paper or experiment %q; slotwise repro --list shows all", name)
+		}
 		return unknown("paper or experiment", name, names)
 	}
 	experiments, err := repro.Find(name)

@@ -122,8 +122,15 @@ func atMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArgs accepts flags only.
+// noArgs accepts flags only, and the commands of a command that has some.
 func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 && c.HasAvailableSubCommands() {
+		var known []string
+		for _, sub := range c.Commands() {
+			known = append(known, sub.Name())
+		}
+		return unknown(c.Name()+" command", args[0], known)
+	}
 	if len(args) > 0 {
 		return misuse("%q: %s takes no arguments", args[0], c.Name())
 	}

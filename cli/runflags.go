@@ -322,6 +322,9 @@ func (f *runFlags) checkValues() error {
 		{"max-attempts", f.maxAttempts},
 		{"task-cpus", f.taskCPUs},
 	} {
+		if n.flag == "reduces" && n.value == 0 && f.given != nil && f.given(n.flag) {
+			return misuse("--reduces 0: must be positive; a streaming job without --reducer has maps only")
+		}
 		if n.value < 0 || n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--%s %d: must be positive", n.flag, n.value)
 		}

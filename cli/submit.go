@@ -95,9 +95,6 @@ with --wait it kills those that run.` + masterNote,
 
 // submit is the command without --jobs.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
-	if f.output == "" {
-		return misuse("--output is missing: the directory for what the job writes")
-	}
 	if f.output == standard || slices.Contains(f.inputs, standard) || slices.Contains(args, standard) {
 		return misuse("-: standard input and output are for slotwise run; the workers of a cluster read and write shared files")
 	}
@@ -105,6 +102,9 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	p, inputs, err := f.program(args, show)
 	if err != nil {
 		return err
+	}
+	if f.output == "" {
+		return misuse("--output is missing: the directory for what %s writes", p.name)
 	}
 	o, err := f.options(inputs)
 	if err != nil {

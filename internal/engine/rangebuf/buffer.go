@@ -58,11 +58,11 @@ type Config struct {
 	Cuts *Cuts
 }
 
-// Buffer collects integers by key. The calls are Add any number of times, then Partition
-// any number of times. Then Reset starts the cycle again or Release ends it.
+// Buffer collects integers by key. The calls are Add any number of times, Partition any
+// number of times, and Release.
 //
-// Until the last Add only one goroutine may use a Buffer. From then to Reset or Release it
-// is read-only and any number of goroutines may read it.
+// Until the last Add only one goroutine may use a Buffer. From then to Release it is
+// read-only and any number of goroutines may read it.
 type Buffer struct {
 	cfg    Config
 	limit  int64
@@ -219,15 +219,6 @@ const sortCost = 2 * int64(unsafe.Sizeof(radix.Entry{}))
 
 // Trim returns the unused memory of a Buffer that stays in memory to the Pool.
 func (b *Buffer) Trim() { b.region.Trim(b.used) }
-
-// Reset removes all records. It keeps the memory and the ranges.
-func (b *Buffer) Reset() {
-	clear(b.tails)
-	clear(b.chunks)
-	clear(b.parts)
-	b.used = chunkHeader
-	b.region.Trim(b.limit)
-}
 
 // Release returns all memory. Afterwards only Release may be called, which does nothing.
 func (b *Buffer) Release() {

@@ -84,8 +84,8 @@ func TestBufferProperty(t *testing.T) {
 		}
 		sample = append(sample, rapid.SliceOfN(keys, 0, 50).Draw(t, "sampled keys")...)
 		cfg.Cuts = NewCuts(sample, cfg.Partitions)
-		b := newBuffer(t, cfg)
 		for range rapid.IntRange(1, 2).Draw(t, "rounds") {
+			b := newBuffer(t, cfg)
 			want := make([][]record, cfg.Partitions)
 			for _, k := range rapid.SliceOfN(keys, 0, 200).Draw(t, "keys") {
 				p := len(k) * 31 % cfg.Partitions
@@ -100,10 +100,9 @@ func TestBufferProperty(t *testing.T) {
 					checkPartition(t, b, p, want[p])
 				}
 			}
-			b.Reset()
+			b.Release()
+			b.Release()
 		}
-		b.Release()
-		b.Release()
 		if cfg.Pool.Used() != 0 {
 			t.Fatalf("%d bytes never came back", cfg.Pool.Used())
 		}
@@ -113,11 +112,12 @@ func TestBufferProperty(t *testing.T) {
 // Many records in ranges of several chunks, and a Buffer that is full.
 func TestFull(t *testing.T) {
 	pool := mem.NewPool(64 << 20)
+	pool.KeepReleased()
 	rng := rand.New(rand.NewPCG(1, 2))
 	cfg := Config{Pool: pool, Limit: 4 << 20, Partitions: 2}
 	cfg.Cuts = randomCuts(rng, 2)
-	b := newBuffer(t, cfg)
-	for range 2 {
+	for range 2 { // the second Buffer gets the pages of the first one
+		b := newBuffer(t, cfg)
 		want := make([][]record, 2)
 		for {
 			key := binary.BigEndian.AppendUint64(nil, rng.Uint64())
@@ -136,9 +136,9 @@ func TestFull(t *testing.T) {
 		b.Trim()
 		checkPartition(t, b, 0, want[0])
 		checkPartition(t, b, 1, want[1])
-		b.Reset()
+		b.Release()
 	}
-	b.Release()
+	pool.DropKept()
 	if pool.Used() != 0 {
 		t.Errorf("%d bytes never came back", pool.Used())
 	}
@@ -162,19 +162,18 @@ func TestFullRange(t *testing.T) {
 
 func TestGiantKey(t *testing.T) {
 	pool := mem.NewPool(mem.Step)
-	b := newBuffer(t, Config{Pool: pool, Limit: 4 << 20, Partitions: 1, Cuts: NewCuts(nil, 1)})
 	giant := strings.Repeat("0123456789", 2_000_000)
 	for range 2 {
+		b := newBuffer(t, Config{Pool: pool, Limit: 4 << 20, Partitions: 1, Cuts: NewCuts(nil, 1)})
 		if !b.Add(0, []byte(giant), 1) || b.Add(0, []byte(giant), 1) || !b.LacksMemory() {
 			t.Fatal("want room for one key")
 		}
 		checkPartition(t, b, 0, []record{{giant, 1}})
-		b.Reset()
-		if pool.Used() > 5*mem.Step {
-			t.Errorf("kept %d bytes", pool.Used())
+		b.Release()
+		if pool.Used() > 0 {
+			t.Errorf("%d bytes never came back", pool.Used())
 		}
 	}
-	b.Release()
 }
 
 // find is compared with a search from the first cut on.
@@ -222,12 +221,11 @@ func BenchmarkBuffer(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	cfg := Config{Pool: mem.NewPool(math.MaxInt64), Limit: 1 << 30, Partitions: 2}
 	cfg.Cuts = randomCuts(rng, 2)
-	buf := newBuffer(b, cfg)
-	defer buf.Release()
 	key := make([]byte, 15)
 	for _, read := range []bool{false, true} {
 		b.Run(fmt.Sprintf("read=%v", read), func(b *testing.B) {
 			for b.Loop() {
+				buf := newBuffer(b, cfg)
 				for range n {
 					x := rng.Uint64()
 					binary.LittleEndian.PutUint64(key, x)
@@ -239,7 +237,7 @@ func BenchmarkBuffer(b *testing.B) {
 						}
 					}
 				}
-				buf.Reset()
+				buf.Release()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
 		})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -222,7 +221,6 @@ func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob,
 func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile) ([]mapreduce.MixJob, []workload.Job, error) {
 	var real []mapreduce.MixJob
 	var virtual []workload.Job
-	draw := rand.New(rand.NewPCG(1, 1)) // the same for each mix
 	for _, e := range m.jobs {
 		at := slices.IndexFunc(programs, func(p program) bool { return p.name == e.program })
 		p := &programs[at]
@@ -238,24 +236,9 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 			return nil, nil, err
 		}
 		j.Name, j.App, j.Pool, j.Submit = e.program, e.program, e.pool, delay
-		s.vary(draw, &j)
 		virtual = append(virtual, j)
 	}
 	return real, virtual, nil
-}
-
-// vary multiplies the processor time of each simulated task by a factor that is drawn uniformly
-// from 1-spread to 1+spread. Equal tasks that start together also end together, and then a node
-// has several free slots at once, which happens seldom in a real run.
-func (s *settings) vary(draw *rand.Rand, j *workload.Job) {
-	if s.spread == 0 {
-		return
-	}
-	for _, tasks := range [][]workload.Task{j.Maps, j.Reduces} {
-		for i := range tasks {
-			tasks[i].CPU = time.Duration(float64(tasks[i].CPU) * (1 + s.spread*(2*draw.Float64()-1)))
-		}
-	}
 }
 
 // virtualJob predicts the tasks of a job from its splits and its cost profile. As the planner of

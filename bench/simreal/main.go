@@ -52,7 +52,6 @@ type settings struct {
 	quiet    float64 // the least share of the time that the clock must run in a round that counts
 	wide     bool
 	shape    shape     // of the cluster
-	spread   float64   // of the times of simulated tasks of a job; see vary
 	log      io.Writer // progress
 }
 
@@ -66,7 +65,6 @@ func main() {
 	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time that the clock must run in a round that counts")
 	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`, or of this policy")
 	flag.BoolVar(&s.wide, "wide", false, "make the second part: every policy, and memory limits, on 4 workers of 2+2 slots")
-	flag.Float64Var(&s.spread, "spread", 0, "let the processor times of the simulated tasks of a job differ by up to this `share` from their mean")
 	workers := flag.Int("workers", 0, "number of workers, and of nodes of the simulated cluster (default: that of the part)")
 	slots := flag.String("slots", "", "map and reduce slots of a worker, as `2+2` (default: those of the part)")
 	flag.Parse()
@@ -128,9 +126,6 @@ func (s *settings) mixes() []mix {
 func (s *settings) run(ctx context.Context) error {
 	if !slices.ContainsFunc(s.mixes(), s.chosen) {
 		return fmt.Errorf("-mix %s: no mix has this in its name or is of that policy", s.only)
-	}
-	if s.spread < 0 || s.spread >= 1 {
-		return fmt.Errorf("-spread %g must be from 0 to below 1", s.spread)
 	}
 	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 {
 		return fmt.Errorf("-scale, -n and -tries must be positive")

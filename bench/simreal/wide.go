@@ -73,14 +73,14 @@ func (r *report) printWide(w io.Writer) {
 		met = "which is not met"
 	}
 	fmt.Fprintf(w, wideHeading+`
-Written by `+"`go run ./bench/simreal -wide -scale %g -spread %g`"+`: the ten jobs of the mixes above
+Written by `+"`go run ./bench/simreal -wide -scale %g`"+`: the ten jobs of the mixes above
 under every policy, then with memory limits, on %d workers of %d+%d slots in one process on %d
 cores. So up to %d tasks share the cores. %d rounds, in turns; the median of a job's errors over
 the rounds counts.
 
 **Over %d jobs the simulated time is within %.1f %% of the real one at the median; the goal is
 %.0f %%, %s.**
-`, r.settings.scale, r.settings.spread, x.workers, x.maps, x.reduces, runtime.NumCPU(), x.workers*(x.maps+x.reduces), r.settings.rounds,
+`, r.settings.scale, x.workers, x.maps, x.reduces, runtime.NumCPU(), x.workers*(x.maps+x.reduces), r.settings.rounds,
 		len(all), 100*within(all), 100*wideGoal, met)
 	for _, g := range []struct{ name, words string }{{everyPolicy, "under the policies that do not learn"}, {"learning", "under the two that learn"},
 		{memoryLimits, "with memory limits"}} {
@@ -94,9 +94,6 @@ the rounds counts.
   the tasks of a job to share the caches.
 - Submission times are the times at which the tracker gets the planned jobs. Planning competes
   with the tasks here, so that a job may be planned for longer than the job after it.
-- The processor times of a job's simulated tasks differ from their mean by up to the share
-  -spread, which is assumed and not measured. Equal tasks of one node would end at the same
-  moment, and leave two slots free for a task that needs two.
 - "Memory limits": every second job limits its tasks to %s, where a slot's share of a
   worker's memory is %s, so that each of its tasks occupies two slots.
 - The policies that learn run with the parameters of short runs (%s).
@@ -112,7 +109,7 @@ What bounds the error:
 - A policy that learns decides by the load that it measures, and each decision changes what it
   learns from. The simulated load is exact and at once, the real one is measured twice a second.
 - With memory limits it depends on milliseconds whether a node has two free slots at the same
-  time, and then a narrow task of another job takes the first one.
+  time. Equal simulated tasks of one node end at the same moment and leave two, real ones do not.
 
 `, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
 	table := harness.NewTable(w, "mix", "policy", "error of a job: median", "90th percentile", "mean, with sign", "between rounds", "makespan, s", "simulated, s",

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // TestFaults makes a few runs that together inject every kind of fault.
@@ -65,11 +67,11 @@ func TestS3Faults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
 	}
-	keeper, err := buildKeeper(t.Context(), t.TempDir())
+	keeper, err := harness.BuildKeeper(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := prepareServers(keeper, "s3"); err != nil {
+	if err := harness.PrepareServers(keeper, "s3"); err != nil {
 		t.Skip(err)
 	}
 	in, err := makeInput(filepath.Join(t.TempDir(), "in"))

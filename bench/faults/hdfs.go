@@ -9,17 +9,19 @@ import (
 	"sync"
 
 	"github.com/colinmarc/hdfs/v2"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // hdfsPool keeps HDFS clusters, because each needs half a minute of a core to start. A
 // run has one for itself, and waits for one if all are in use.
 type hdfsPool struct {
 	dir    string
-	keeper string        // see startServers
+	keeper string        // see harness.StartServers
 	used   chan struct{} // its capacity is the number of clusters
 	mu     struct {
 		sync.Mutex
-		free    []*servers
+		free    []*harness.Servers
 		started int
 	}
 }
@@ -46,12 +48,12 @@ func (p *hdfsPool) take(name string, in *input) (*hdfsStore, error) {
 	p.mu.Unlock()
 	if s.server == nil {
 		var err error
-		if s.server, err = startServers(p.keeper, "hdfs", filepath.Join(p.dir, fmt.Sprint("hdfs-", number))); err != nil {
+		if s.server, err = harness.StartServers(p.keeper, "hdfs", filepath.Join(p.dir, fmt.Sprint("hdfs-", number))); err != nil {
 			<-p.used
 			return nil, err
 		}
 	}
-	if err := s.server.do("await"); err != nil { // some may have been restarted just now
+	if err := s.server.Do("await"); err != nil { // some may have been restarted just now
 		return s, err
 	}
 	var err error
@@ -110,7 +112,7 @@ func (s *hdfsStore) write(b []byte, to string) error {
 // stop stops all clusters. No run may use one any more.
 func (p *hdfsPool) stop() (err error) {
 	for _, h := range p.mu.free {
-		err = errors.Join(err, h.stop())
+		err = errors.Join(err, h.Stop())
 	}
 	return err
 }
@@ -119,7 +121,7 @@ func (p *hdfsPool) stop() (err error) {
 type hdfsStore struct {
 	sync.Mutex
 	pool   *hdfsPool
-	server *servers
+	server *harness.Servers
 	client *hdfs.Client
 	dir    string
 }
@@ -159,21 +161,21 @@ func (s *hdfsStore) close() error {
 	return err
 }
 
-// dataNode returns the DataNode that a fault affects.
-func (s *servers) dataNode(f fault) string {
+// dataNode returns the DataNode of s that a fault affects.
+func dataNode(s *harness.Servers, f fault) string {
 	return s.Cluster.Hosts[f.amount%uint64(len(s.Cluster.Hosts))]
 }
 
 // killDataNode kills a DataNode and starts it again.
 func killDataNode(c *cluster, f fault) (func() error, bool, error) {
 	h := c.store.(*hdfsStore).server
-	host := h.dataNode(f)
-	return func() error { return h.do("restart", host) }, true, h.do("kill", host)
+	host := dataNode(h, f)
+	return func() error { return h.Do("restart", host) }, true, h.Do("kill", host)
 }
 
 // freezeDataNode stops a DataNode with SIGSTOP.
 func freezeDataNode(c *cluster, f fault) (func() error, bool, error) {
 	h := c.store.(*hdfsStore).server
-	host := h.dataNode(f)
-	return func() error { return h.do("thaw", host) }, true, h.do("freeze", host)
+	host := dataNode(h, f)
+	return func() error { return h.Do("thaw", host) }, true, h.Do("freeze", host)
 }

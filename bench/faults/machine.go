@@ -33,8 +33,8 @@ func (s *settings) probe(dir string) (m machine, missing []error) {
 	}
 	disk := filepath.Join(dir, "disk")
 	m.disks = note("disks of workers", mountDisk(disk)) && note("disks of workers", unmountDisk(disk))
-	m.s3 = note("S3", prepareServers(s.keeper, "s3"))
-	m.hdfs = note("HDFS", prepareServers(s.keeper, "hdfs"))
+	m.s3 = note("S3", harness.PrepareServers(s.keeper, "s3"))
+	m.hdfs = note("HDFS", harness.PrepareServers(s.keeper, "hdfs"))
 	namespaces, netem := s.networks.probe()
 	m.namespaces = note("network namespaces", namespaces)
 	m.netem = note("loss of packets in namespaces", netem)
@@ -118,7 +118,7 @@ func (s *settings) prepare(ctx context.Context, dir string) (err error) {
 	if err := harness.Build(ctx, s.binary); err != nil {
 		return err
 	}
-	if s.keeper, err = buildKeeper(ctx, dir); err != nil {
+	if s.keeper, err = harness.BuildKeeper(ctx, dir); err != nil {
 		return err
 	}
 	if s.credentials, err = makeCredentials(ctx, s.binary, filepath.Join(dir, "certs"), append(nearAddresses(), loopback)...); err != nil {

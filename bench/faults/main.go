@@ -45,7 +45,7 @@ type settings struct {
 
 	dir         string // parent of the runs' directories
 	binary      string // slotwise
-	keeper      string // keepertest; see startServers
+	keeper      string // keepertest; see harness.StartServers
 	credentials credentials
 	machine     machine
 	missing     []error // what the machine does not permit

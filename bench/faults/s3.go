@@ -22,13 +22,15 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	s3credentials "github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/slotwise/slotwise/bench/harness"
 )
 
 // s3Store is an S3 server of one run behind a proxy that injects errors. The server
 // keeps each object as a file, which the checks read.
 type s3Store struct {
 	sync.Mutex
-	server *servers
+	server *harness.Servers
 	front  *httptest.Server
 	mu     struct {
 		sync.Mutex
@@ -42,7 +44,7 @@ type s3Store struct {
 // newS3Store starts a server with its data in dir and uploads the input. seed
 // determines which requests fail.
 func newS3Store(ctx context.Context, keeper, dir string, in *input, seed uint64) (*s3Store, error) {
-	server, err := startServers(keeper, "s3", dir)
+	server, err := harness.StartServers(keeper, "s3", dir)
 	if err != nil {
 		return nil, err
 	}
@@ -151,19 +153,19 @@ func (s *s3Store) close() error {
 		s.front.CloseClientConnections()
 		s.front.Close()
 	}
-	return s.server.stop()
+	return s.server.Stop()
 }
 
 // killS3 kills the S3 server and starts it again.
 func killS3(c *cluster, _ fault) (func() error, bool, error) {
 	s := c.store.(*s3Store).server
-	return func() error { return s.do("restart") }, true, s.do("kill")
+	return func() error { return s.Do("restart") }, true, s.Do("kill")
 }
 
 // freezeS3 stops the S3 server with SIGSTOP.
 func freezeS3(c *cluster, _ fault) (func() error, bool, error) {
 	s := c.store.(*s3Store).server
-	return func() error { return s.do("thaw") }, true, s.do("freeze")
+	return func() error { return s.Do("thaw") }, true, s.Do("freeze")
 }
 
 // onS3 returns an inject function that changes how the proxy treats requests.

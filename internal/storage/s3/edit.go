@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -109,10 +111,7 @@ func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
 	r, w := io.Pipe()
 	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
 	go func() {
-		o, err := f.c.Client.PutObject(ctx, bucket, key, r, -1, minio.PutObjectOptions{PartSize: editPart})
-		if err == nil {
-			err = f.awaitObject(ctx, bucket, key, o.Size)
-		}
+		err := f.upload(ctx, bucket, key, bufio.NewReader(r))
 		if err != nil {
 			err = f.failed("create", p, err)
 		}
@@ -120,6 +119,22 @@ func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
 		e.ended <- err
 	}()
 	return e, nil
+}
+
+// upload makes an object of what r yields and waits until the server has it.
+func (f *FS) upload(ctx context.Context, bucketName, key string, r *bufio.Reader) error {
+	_, err := r.Peek(1)
+	if err == io.EOF {
+		return cmp.Or(bucket{f, bucketName}.Put(ctx, key, nil), f.awaitObject(ctx, bucketName, key, 0))
+	}
+	if err != nil {
+		return err
+	}
+	o, err := f.c.Client.PutObject(ctx, bucketName, key, r, -1, minio.PutObjectOptions{PartSize: editPart})
+	if err != nil {
+		return err
+	}
+	return f.awaitObject(ctx, bucketName, key, o.Size)
 }
 
 // editPart is the size of the parts of an upload in bytes. With 10,000 parts a file may have

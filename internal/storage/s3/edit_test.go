@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -98,5 +99,31 @@ func TestUnmadeFile(t *testing.T) {
 	must(t, err)
 	if err := w.Commit(); !errors.Is(err, errNotMade) || p.fired() == 0 {
 		t.Errorf("commit: %v; confirmed uploads: %d", err, p.fired())
+	}
+}
+
+// TestEmptyFiles writes empty files in turn, and then one that is not empty. A server that
+// does not read the end of an empty body refuses the next request on the connection.
+func TestEmptyFiles(t *testing.T) {
+	server := serverstest.S3(t)
+	serverstest.Setenv(t, server.Env())
+	f, dir := open(t, server.URI("empty-"+storage.NewToken()))
+	t.Cleanup(func() {
+		if err := f.Remove(context.Background(), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, content := range []string{"", "", "", "", "x"} {
+		name := path.Join(dir, string(rune('a'+i)))
+		w, err := f.CreateFile(t.Context(), name)
+		must(t, err)
+		_, err = io.WriteString(w, content)
+		must(t, err)
+		if err := w.Commit(); err != nil {
+			t.Errorf("file %d: %v", i, err)
+		}
+		if info, err := f.Stat(t.Context(), name); err != nil || info.Size != int64(len(content)) {
+			t.Errorf("file %d: %v bytes, error %v, want %d bytes", i, info.Size, err, len(content))
+		}
 	}
 }

@@ -138,7 +138,7 @@ func (s *hdfsServer) start(ctx context.Context, dataNodes int) error {
 		return err
 	}
 	s.Address, s.HTTP = fmt.Sprintf("%s:%d", s.host, ports[0]), fmt.Sprintf("http://%s:%d", s.host, ports[1])
-	s.ConfDir = filepath.Join(s.dir, "client")
+	s.ConfDir, s.JarsDir = filepath.Join(s.dir, "client"), filepath.Join(s.cache, jarsDir)
 	if err := s.configure(s.ConfDir, s.Address, nil); err != nil {
 		return err
 	}

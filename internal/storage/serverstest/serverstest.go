@@ -29,6 +29,7 @@ type Cluster struct {
 	Address string   // of the NameNode, host:port
 	HTTP    string   // URL of the NameNode's HTTP server
 	ConfDir string   // for HADOOP_CONF_DIR
+	JarsDir string   // Hadoop's classes
 	Hosts   []string // the DataNodes, by their names in block locations
 }
 

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"bufio"
@@ -15,9 +15,9 @@ import (
 	"syscall"
 )
 
-// servers are storage servers that belong to one run at a time. A process of the
+// Servers are storage servers that belong to one run at a time. A process of the
 // program keepertest owns them; the comment of serverstest.Own has its protocol.
-type servers struct {
+type Servers struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 	mu      sync.Mutex // held while a command is carried out
@@ -29,12 +29,14 @@ type servers struct {
 	Objects string // directory with one file for each object of S3's bucket
 	Cluster struct {
 		Address string   // of the NameNode
+		ConfDir string   // for HADOOP_CONF_DIR
+		JarsDir string   // Hadoop's classes
 		Hosts   []string // the DataNodes
 	}
 }
 
-// buildKeeper compiles keepertest into dir and returns its path.
-func buildKeeper(ctx context.Context, dir string) (string, error) {
+// BuildKeeper compiles keepertest into dir and returns its path.
+func BuildKeeper(ctx context.Context, dir string) (string, error) {
 	keeper := filepath.Join(dir, "keepertest")
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", keeper, "github.com/slotwise/slotwise/internal/storage/serverstest/keepertest")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -43,21 +45,21 @@ func buildKeeper(ctx context.Context, dir string) (string, error) {
 	return keeper, nil
 }
 
-// prepareServers fetches and builds the programs of a kind of servers.
-func prepareServers(keeper, kind string) error {
+// PrepareServers fetches and builds the programs of a kind of servers.
+func PrepareServers(keeper, kind string) error {
 	if out, err := exec.Command(keeper, "prepare", kind).CombinedOutput(); err != nil {
 		return errors.New(strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// startServers starts servers of a kind ("s3" or "hdfs") below dir and waits until they
-// are ready. The caller must call stop.
-func startServers(keeper, kind, dir string) (*servers, error) {
+// StartServers starts servers of a kind ("s3" or "hdfs") below dir and waits until they
+// are ready. The caller must call Stop.
+func StartServers(keeper, kind, dir string) (*Servers, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	s := &servers{process: exec.Command(keeper, "own", kind, dir)}
+	s := &Servers{process: exec.Command(keeper, "own", kind, dir)}
 	s.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the benchmark must not reach it
 	out, err := s.process.StdoutPipe()
 	if err != nil {
@@ -78,13 +80,13 @@ func startServers(keeper, kind, dir string) (*servers, error) {
 		err = errors.New(s.Error)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("servers of %s: %w", kind, err), s.stop())
+		return nil, errors.Join(fmt.Errorf("servers of %s: %w", kind, err), s.Stop())
 	}
 	return s, nil
 }
 
-// do carries out a command of serverstest.Own.
-func (s *servers) do(command ...string) error {
+// Do carries out a command of serverstest.Own.
+func (s *Servers) Do(command ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := fmt.Fprintln(s.in, strings.Join(command, " ")); err != nil {
@@ -100,5 +102,5 @@ func (s *servers) do(command ...string) error {
 	return nil
 }
 
-// stop kills the servers.
-func (s *servers) stop() error { return errors.Join(s.in.Close(), s.process.Wait()) }
+// Stop kills the servers.
+func (s *Servers) Stop() error { return errors.Join(s.in.Close(), s.process.Wait()) }

@@ -91,7 +91,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	ours := &timing{Name: "slotwise", Seconds: 2, Bytes: 100, PeakRSS: 50 * harness.MiB}
+	ours := &timing{Name: "slotwise", own: true, Seconds: 2, Bytes: 100, PeakRSS: 50 * harness.MiB}
 	tests := []struct {
 		name       string
 		limit      limit
@@ -108,8 +108,8 @@ func TestJudge(t *testing.T) {
 		{"a misspelt peer", limit{against: "y", must: 1.5}, []*timing{{Name: "x"}}, false, false, true, "no such"},
 		{"in time", limit{seconds: 2, aim: 1}, nil, true, false, false, "2000 ms"},
 		{"late", limit{seconds: 1.9}, nil, false, false, false, "2000 ms"},
-		{"flat", limit{flat: 0.15}, []*timing{{Seconds: 21, Bytes: 1000}}, true, true, false, "within 5 %"},
-		{"growing", limit{flat: 0.15}, []*timing{{Seconds: 24, Bytes: 1000}}, false, false, false, "within 20 %"},
+		{"flat", limit{flat: 0.15}, []*timing{{Seconds: 21, Bytes: 1000, own: true}, {Seconds: 1, Bytes: 1000}}, true, true, false, "within 5 %"},
+		{"growing", limit{flat: 0.15}, []*timing{{Seconds: 24, Bytes: 1000, own: true}}, false, false, false, "within 20 %"},
 		{"within memory", limit{memory: 50 * harness.MiB}, []*timing{{PeakRSS: 60 * harness.MiB}}, true, true, false, "peak 50 MiB"},
 		{"too much", limit{memory: 49 * harness.MiB}, nil, false, false, false, "peak 50 MiB"},
 		{"one of all", limit{memoryAll: 50 * harness.MiB}, []*timing{{PeakRSS: 60 * harness.MiB}}, false, false, false, "peak 60 MiB"},

@@ -18,7 +18,7 @@ type limit struct {
 	aim float64
 
 	seconds   float64 // the most that our run may take
-	flat      float64 // the longest time per byte may exceed the shortest by this share
+	flat      float64 // our longest time per byte may exceed our shortest by this share
 	memory    int64   // the most bytes that our peak may reach
 	memoryAll int64   // the same for every contestant of a row in which all are slotwise
 }
@@ -43,6 +43,9 @@ func (l limit) judge(rows []*timing) outcome {
 	case l.flat > 0:
 		lo, hi := math.Inf(1), 0.0
 		for _, t := range rows {
+			if !t.own {
+				continue
+			}
 			perByte := t.Seconds / float64(max(t.Bytes, 1))
 			lo, hi = min(lo, perByte), max(hi, perByte)
 		}

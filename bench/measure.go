@@ -36,6 +36,7 @@ type timing struct {
 	Runs    []float64 `json:"runs"`        // seconds of each round
 	Missing string    `json:"missing,omitempty"`
 
+	own  bool      // it is slotwise
 	cpus []float64 // of each round
 	rss  []int64   // bytes, of each round
 }
@@ -53,7 +54,7 @@ func (b *bench) measure(ctx context.Context, r row) (*result, error) {
 		if err := c.input.make(ctx, b.binary()); err != nil {
 			return nil, err
 		}
-		res.Timings = append(res.Timings, &timing{Name: c.name, Bytes: c.input.size, Missing: c.missing})
+		res.Timings = append(res.Timings, &timing{Name: c.name, Bytes: c.input.size, Missing: c.missing, own: c.own})
 	}
 	err := harness.Rounds(ctx, b.rounds, len(r.contestants), func(round, i int) error {
 		if c := r.contestants[i]; c.missing == "" {

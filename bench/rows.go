@@ -27,6 +27,7 @@ type contestant struct {
 	shell string
 	// missing says why the contestant cannot run on this machine; "" if it can.
 	missing string
+	own     bool     // it is slotwise
 	apart   bool     // its output differs by intent and is not compared
 	env     []string // in addition to the environment of the benchmark
 }
@@ -67,7 +68,7 @@ func (b *bench) rows() []row {
 		b.growthRow("growth-sort", "terasort", "records", 256*harness.MiB),
 	}
 	if b.slow {
-		rows = append(rows, b.distinctLargeRow())
+		rows = append(rows, b.distinctLargeRow(), b.growthLargeRow())
 	}
 	return rows
 }
@@ -77,7 +78,7 @@ func (b *bench) ours(name, app string, in dataset, flags ...string) contestant {
 	// The other tools end before the disk has their output, too.
 	argv := []string{b.binary(), "run", app, "--sync=false", "--input", in.dir, "--output", "{out}"}
 	argv = append(argv, "--workers", strconv.Itoa(b.workers))
-	return contestant{name: name, input: in, argv: append(argv, flags...)}
+	return contestant{name: name, input: in, argv: append(argv, flags...), own: true}
 }
 
 // pipe returns a contestant that is a shell script and needs the tools named.
@@ -288,4 +289,21 @@ func (b *bench) growthRow(name, app, kind string, memory int64) row {
 		r.contestants = append(r.contestants, c)
 	}
 	return r
+}
+
+// growthLargeRow continues growth-wordcount with an input that the page cache cannot hold. So
+// the disk's rate of reading, in the same run, belongs beside it.
+func (b *bench) growthLargeRow() row {
+	small, large := b.dataset("text", harness.GiB), b.dataset("text", 32*harness.GiB)
+	return row{
+		name: "growth-large",
+		what: fmt.Sprintf("wordcount of %s, which the page cache cannot hold, in 1 GiB of memory", harness.FormatSize(large.size)),
+		same: notAtAll,
+		contestants: []contestant{
+			b.ours("slotwise", "wordcount", large, "--memory", "1GiB"),
+			b.ours("1 GiB", "wordcount", small, "--memory", "1GiB"),
+			pipe("reading it", large, "cat "+large.files()+" > /dev/null; echo > {out}"),
+		},
+		limits: []limit{{flat: 0.15}, {against: "reading it"}, {memory: harness.GiB + 64*harness.MiB}},
+	}
 }

@@ -61,13 +61,16 @@ func (s *Store) setAside(damage error) error {
 	s.write.file = nil
 	// Closing may fail because of the damage. The log's pages need not reach this database.
 	_ = s.closeDB()
-	aside, err := s.freeName()
-	if err == nil {
-		err = os.Rename(s.path, aside)
-	}
-	if err == nil {
-		err = s.moveLog(aside)
-	}
+	var aside string
+	err := s.whileLocked(func() (err error) {
+		if aside, err = s.freeName(); err != nil {
+			return err
+		}
+		if err := os.Rename(s.path, aside); err != nil {
+			return err
+		}
+		return s.moveLog(aside)
+	})
 	if err == nil {
 		err = s.openFile()
 	}

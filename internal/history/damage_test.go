@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/durable"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -475,6 +477,55 @@ func TestOpenAtOnce(t *testing.T) {
 		if n, err := open(t, dir, Limits{}).Count(t.Context(), Query{}); n != 6 || err != nil {
 			t.Errorf("%d entries, %v", n, err)
 		}
+	}
+}
+
+// TestOpenWhileCreated opens a history that had no database when Open began, and of which
+// another Store makes the database before Open goes on. Its log is not a lost one.
+func TestOpenWhileCreated(t *testing.T) {
+	made, dir := t.TempDir(), t.TempDir()
+	first := open(t, made, Limits{})
+	if err := first.Put(ended(1, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(dir, subdir)
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.OS().OpenFile(inside, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Lock(true); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		s, err := Open(dir, Limits{}, func(string, error) { t.Error("a new database is damaged") })
+		if err == nil {
+			var n int
+			if n, err = s.Count(t.Context(), Query{}); n != 1 {
+				t.Errorf("%d entries, %v", n, err)
+			}
+			err = errors.Join(err, s.Close())
+		}
+		opened <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // Open waits for the lock by now, or does so later
+	for _, name := range []string{FileName + "-wal", FileName} {
+		b, err := os.ReadFile(filepath.Join(made, subdir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(inside, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }
 

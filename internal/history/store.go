@@ -186,12 +186,8 @@ func Lock(dir string) (io.Closer, error) {
 // openFile opens the database for writing and creates it if necessary. The caller holds
 // write and swap, or s has no other user.
 func (s *Store) openFile() error {
-	// SQLite gives its other files the permissions of the database. The file must not be
-	// opened if it exists: closing it would release the locks of another Store.
-	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
-		if err := s.createFile(); err != nil {
-			return err
-		}
+	if err := s.whileLocked(s.createFile); err != nil {
+		return err
 	}
 	if err := s.open("rwc"); err != nil {
 		return err
@@ -220,9 +216,28 @@ func (s *Store) openFile() error {
 	return s.countLocked()
 }
 
-// createFile makes an empty database file. A write-ahead log beside it has lost its
-// database, for example because setAside was interrupted. SQLite would remove it.
+// whileLocked calls f while no other Store creates this database or sets it aside. Otherwise
+// a Store that has seen no database could take the log of one made since for a lost log.
+func (s *Store) whileLocked(f func() error) error {
+	dir, err := durable.OS().OpenFile(filepath.Dir(s.path), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = dir.Lock(true)
+	if err == nil {
+		err = f()
+	}
+	return errors.Join(err, dir.Close())
+}
+
+// createFile makes an empty database file if there is no file. SQLite gives its other files
+// the permissions of this one. A write-ahead log beside it has lost its database, for
+// example because setAside was interrupted. SQLite would remove it. An existing file must
+// not be opened: closing it would release the locks of another Store.
 func (s *Store) createFile() error {
+	if _, err := os.Lstat(s.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := s.setLogAside(); err != nil {
 		return err
 	}

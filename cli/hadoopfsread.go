@@ -180,7 +180,7 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 		return err
 	}
 	mode, owner, group := fileOwner(e)
-	kind, replication := "-", "1"
+	kind, replication := "-", strconv.Itoa(replicationOf(e))
 	if e.Dir {
 		kind, replication = "d", "-"
 	}
@@ -189,6 +189,14 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 	_, err := fmt.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
 		cols.group, group, cols.size, size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
 	return err
+}
+
+// replicationOf returns how many copies of a file's blocks the storage keeps.
+func replicationOf(e entry) int {
+	if e.Status != nil {
+		return e.Status.Replication
+	}
+	return 1
 }
 
 // size formats a size, with a unit if -h is given.
@@ -218,13 +226,15 @@ func modeOf(dir bool) string {
 // defaultOwner is the owner of files whose storage has none.
 func defaultOwner() string { return feature.LoginName() }
 
-// tree is the size of a file or of a directory with its content.
-type tree struct{ dirs, files, bytes int64 }
+// tree is the size of a file or of a directory with its content. disk counts each copy of a
+// byte.
+type tree struct{ dirs, files, bytes, disk int64 }
 
 // measure adds up a tree.
 func (c *fsCall) measure(e entry) (t tree, err error) {
 	if !e.Dir {
-		return tree{files: 1, bytes: max(0, e.Size)}, nil
+		size := max(0, e.Size)
+		return tree{files: 1, bytes: size, disk: size * int64(replicationOf(e))}, nil
 	}
 	t.dirs = 1
 	err = c.inside(e.location, e.Link, func(entries []entry) error {
@@ -233,26 +243,27 @@ func (c *fsCall) measure(e entry) (t tree, err error) {
 			if err != nil {
 				return err
 			}
-			t.dirs, t.files, t.bytes = t.dirs+sub.dirs, t.files+sub.files, t.bytes+sub.bytes
+			t.dirs, t.files = t.dirs+sub.dirs, t.files+sub.files
+			t.bytes, t.disk = t.bytes+sub.bytes, t.disk+sub.disk
 		}
 		return nil
 	})
 	return t, err
 }
 
-// du prints sizes.
+// du prints sizes, and what they take on the disks.
 func (c *fsCall) du() error {
 	if len(c.args) == 0 {
 		c.args = []string{"."}
 	}
-	var lines [][2]string
-	width := 0
+	var lines [][3]string
+	var width [2]int
 	add := func(e entry) error {
 		t, err := c.measure(e)
 		if err == nil {
-			n := c.size(t.bytes)
-			width = max(width, len(n))
-			lines = append(lines, [2]string{n, e.typed})
+			line := [3]string{c.size(t.bytes), c.size(t.disk), e.typed}
+			width = [2]int{max(width[0], len(line[0])), max(width[1], len(line[1]))}
+			lines = append(lines, line)
 		}
 		return err
 	}
@@ -267,7 +278,7 @@ func (c *fsCall) du() error {
 		return err
 	})
 	for _, l := range lines {
-		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", width, l[0], width, l[0], l[1])
+		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", width[0], l[0], width[1], l[1], l[2])
 	}
 	return nil
 }
@@ -308,8 +319,12 @@ func statText(format string, e entry) string {
 		kind = "directory"
 	}
 	_, owner, group := fileOwner(e)
+	block := int64(128 << 20)
+	if e.Status != nil {
+		block = e.Status.BlockSize
+	}
 	r := strings.NewReplacer("%%", "%", "%b", strconv.FormatInt(max(0, e.Size), 10), "%F", kind, "%g", group, "%u", owner,
-		"%n", path.Base(e.location.path), "%o", "134217728", "%r", "1",
+		"%n", path.Base(e.location.path), "%o", strconv.FormatInt(block, 10), "%r", strconv.Itoa(replicationOf(e)),
 		"%y", e.ModTime.UTC().Format(time.DateTime), "%Y", strconv.FormatInt(e.ModTime.UnixMilli(), 10))
 	return r.Replace(format)
 }

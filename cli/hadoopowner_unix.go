@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
 	"os/user"
 	"strconv"
@@ -11,9 +12,19 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// fileOwner returns the permissions, the owner and the group of a file. Storage that keeps
-// none has the user's and common permissions.
+// fileOwner returns the permissions, the owner and the group of a file. Where the storage
+// keeps none, it returns common permissions, the user and HDFS's common group.
 func fileOwner(e entry) (mode, owner, group string) {
+	if s := e.Status; s != nil {
+		mode := []byte(s.Mode.Perm().String()[1:] + " ")
+		if s.Mode&fs.ModeSticky != 0 {
+			mode[8] = 'T'
+			if s.Mode&1 != 0 {
+				mode[8] = 't'
+			}
+		}
+		return string(mode), s.Owner, s.Group
+	}
 	mode, owner, group = modeOf(e.Dir)+" ", defaultOwner(), "supergroup"
 	if _, local := e.fs.(storage.Local); !local {
 		return mode, owner, group

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -25,6 +26,17 @@ type Info struct {
 	ModTime time.Time
 	Dir     bool
 	Link    bool // List sets it for a symbolic link; the other fields describe the link's target
+	// Status has the facts that HDFS keeps of a file. It is nil for other storage, and shared
+	// by copies of the Info: nobody changes it.
+	Status *Status
+}
+
+// Status has the facts of a file that only HDFS keeps.
+type Status struct {
+	Mode         fs.FileMode // permissions, and fs.ModeSticky
+	Owner, Group string
+	Replication  int   // copies of each block; 0 for a directory
+	BlockSize    int64 // bytes
 }
 
 // File is a file open for reading. Several goroutines may call ReadAt at once. The

@@ -202,11 +202,25 @@ func (f *FS) exists(ctx context.Context, p string) (bool, error) {
 	return err == nil, err
 }
 
+// sticky is the bit of a directory's permissions which means that a file in it can be removed
+// only by the file's owner.
+const sticky = 0o1000
+
 // info converts a file's status.
 func (f *FS) info(p string, st os.FileInfo) storage.Info {
 	info := storage.Info{Path: f.authority + p, ModTime: st.ModTime(), Dir: st.IsDir()}
 	if !info.Dir {
 		info.Size = st.Size()
+	}
+	if s, ok := st.Sys().(*hdfs.FileStatus); ok {
+		mode := st.Mode().Perm()
+		if s.GetPermission().GetPerm()&sticky != 0 {
+			mode |= fs.ModeSticky
+		}
+		info.Status = &storage.Status{
+			Mode: mode, Owner: s.GetOwner(), Group: s.GetGroup(),
+			Replication: int(s.GetBlockReplication()), BlockSize: int64(s.GetBlocksize()), //nolint:gosec // a server's block has fewer bytes
+		}
 	}
 	return info
 }

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+// TestHadoopStatus compares what ls, stat and du say of files on a real HDFS with Hadoop's
+// own commands: permissions, owners, groups, replication, sizes of blocks.
+func TestHadoopStatus(t *testing.T) {
+	t.Parallel()
+	c := serverstest.HDFS(t)
+	base := "/status-" + storage.NewToken()
+	env := append(append(os.Environ(), c.Env()...), "HADOOP_CONF_DIR="+c.ConfDir)
+	run := func(argv ...string) string {
+		t.Helper()
+		var stderr strings.Builder
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Stderr, cmd.Env, cmd.Stdin = &stderr, env, strings.NewReader("to be or not to be\n")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, stderr.String())
+		}
+		return string(out)
+	}
+	t.Cleanup(func() { run("slotwise", "hadoop", "fs", "-rm", "-r", "-skipTrash", base) })
+	run("slotwise", "hadoop", "fs", "-mkdir", "-p", base+"/shared", base+"/other", base+"/sealed")
+	run("slotwise", "hadoop", "fs", "-put", "-", base+"/other/plain")
+	run("slotwise", "hadoop", "fs", "-Ddfs.blocksize=2097152", "-Ddfs.replication=1", "-put", "-", base+"/shared/blocks")
+
+	client, err := hdfs.NewClient(hdfs.ClientOptions{Addresses: []string{c.Address}, User: strings.TrimPrefix(c.Env()[1], "HADOOP_USER_NAME=")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, err := range []error{
+		client.Chown(base+"/shared/blocks", "ann", "staff-of-the-year"),
+		client.Chmod(base+"/shared/blocks", 0o640),
+		client.Chmod(base+"/shared", 0o1777),
+		client.Chmod(base+"/sealed", 0o1770),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"-ls", "-R", base},
+		{"-stat", "%b %F %g %n %o %r %u %y %Y", base + "/shared", base + "/shared/blocks", base + "/other/plain"},
+		{"-du", base},
+	} {
+		ours := run(append([]string{"slotwise", "hadoop", "fs"}, args...)...)
+		theirs := run(append([]string{"java", "-Xmx256m", "-cp", c.ConfDir + ":" + c.JarsDir + "/*", "org.apache.hadoop.fs.FsShell"}, args...)...)
+		if ours != theirs {
+			t.Errorf("%v:\n%s\nof Hadoop:\n%s", args, ours, theirs)
+		}
+		if !strings.Contains(ours, "shared") {
+			t.Errorf("%v:\n%s", args, ours)
+		}
+	}
+}

@@ -1,13 +1,16 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -124,6 +127,45 @@ func TestEmptyFiles(t *testing.T) {
 		}
 		if info, err := f.Stat(t.Context(), name); err != nil || info.Size != int64(len(content)) {
 			t.Errorf("file %d: %v bytes, error %v, want %d bytes", i, info.Size, err, len(content))
+		}
+	}
+}
+
+// TestSizes writes files of sizes around the limits between one request, one part and
+// several parts at once, and reads them. A discarded file leaves nothing.
+func TestSizes(t *testing.T) {
+	server := serverstest.S3(t)
+	serverstest.Setenv(t, server.Env())
+	f, dir := open(t, server.URI("sizes-"+storage.NewToken()))
+	t.Cleanup(func() {
+		if err := f.Remove(context.Background(), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	random := rand.NewChaCha8([32]byte{})
+	for _, size := range []int{1, smallObject - 1, smallObject, smallObject + 1, editPart, 2*editParts*editPart + 7} {
+		name, content := path.Join(dir, strconv.Itoa(size)), make([]byte, size)
+		_, _ = random.Read(content) // never fails
+		w, err := f.CreateFile(t.Context(), name)
+		must(t, err)
+		_, err = w.Write(content)
+		must(t, err)
+		must(t, w.Commit())
+		r, err := f.Open(t.Context(), name)
+		must(t, err)
+		got, err := io.ReadAll(io.NewSectionReader(r, 0, r.Size()))
+		if err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%d bytes: got %d, error %v", size, len(got), err)
+		}
+		must(t, r.Close())
+
+		w, err = f.CreateFile(t.Context(), name+"-discarded")
+		must(t, err)
+		_, err = w.Write(content)
+		must(t, err)
+		_ = w.Discard() // the storage says below whether it did
+		if _, err := f.Stat(t.Context(), name+"-discarded"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a discarded file of %d bytes: %v", size, err)
 		}
 	}
 }

@@ -102,6 +102,13 @@ func run(ctx context.Context, s *settings) (err error) {
 	if !slices.ContainsFunc(rows, func(r row) bool { return s.only.MatchString(r.name) }) {
 		return fmt.Errorf("-only: no row's name matches %q", s.only)
 	}
+	for _, r := range rows {
+		if r.writes {
+			if err := b.fill(ctx, r.ours); err != nil {
+				return err
+			}
+		}
+	}
 	var results []*result
 	for _, r := range rows {
 		if !s.only.MatchString(r.name) {
@@ -175,6 +182,7 @@ type row struct {
 	name         string
 	ours, theirs contestant
 	same         bool // both write the files' bytes to standard output
+	writes       bool // our client writes the files that the other rows read
 }
 
 // contestant has the commands that a client runs at the same time for an input, which is
@@ -195,6 +203,16 @@ func (b *bench) makeDirs(ctx context.Context, s *harness.Servers) error {
 	cmd.Env = append(os.Environ(), s.Env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making directories: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// fill writes the files that rows read.
+func (b *bench) fill(ctx context.Context, c contestant) error {
+	for _, input := range []string{"full", "empty"} {
+		if _, _, err := once(ctx, c, input, nil); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -226,8 +244,7 @@ func (b *bench) s3Rows(s *harness.Servers) []row {
 }
 
 // rows returns the rows of a storage whose files are below root. cat and put are the
-// commands of the other client. Writing comes first, because the other rows read what our
-// client wrote.
+// commands of the other client.
 func (b *bench) rows(storage, root string, env []string, client string, ours, other, cat, put []string) []row {
 	// read returns the commands that read the files of the given patterns at the same time.
 	read := func(argv []string, patterns ...string) func(string) [][]string {
@@ -261,7 +278,7 @@ func (b *bench) rows(storage, root string, env []string, client string, ours, ot
 	otherCat := slices.Concat(other, cat)
 	return []row{
 		{
-			name:   storage + ": write",
+			name: storage + ": write", writes: true,
 			ours:   contestant{"slotwise", write(slices.Concat(ours, []string{"-put", "-f"}), ""), env},
 			theirs: contestant{client, write(slices.Concat(other, put), theirs), env},
 		},

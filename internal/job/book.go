@@ -20,11 +20,12 @@ type Book struct {
 	last  ID    // the highest id given to a job
 	seq   int64 // the number of the last launch
 	seats []int // seats of jobs that are not live any more, for reuse
+	near  nearJobs
 }
 
 // NewBook returns an empty book that remembers up to keep ended jobs.
 func NewBook(topo Topology, keep int) *Book {
-	return &Book{list: List{byID: make(map[ID]*Job)}, topo: topo, keep: keep}
+	return &Book{list: List{byID: make(map[ID]*Job)}, topo: topo, keep: keep, near: nearJobs{most: maxNear}}
 }
 
 // List returns the read view, the same one each time.
@@ -62,13 +63,14 @@ func CheckRequest(memory int64, cpus int) error {
 func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	fillDefaults(&spec)
 	b.last++
-	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(),
+	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(), near: &b.near,
 		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, gate: slowGate(spec.SlowStart, len(spec.Splits))}
 	for k, n := range [Kinds]int{len(spec.Splits), spec.Reduces} {
 		j.addTasks(Kind(k), n, now)
 		b.list.tally.Pending[k] += n
 	}
 	j.pending[Map].fill(spec.Splits, b.topo)
+	b.near.add(&j.pending[Map].hosts, j.seat)
 	b.list.live = append(b.list.live, j)
 	b.list.byID[j.id] = j
 	return j
@@ -395,6 +397,7 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	if outcome == Succeeded {
 		j.state = Committing
 	}
+	b.near.remove(&j.pending[Map].hosts, j.seat)
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
 			if t := &j.tasks[k][i]; t.state == TaskPending || t.state == TaskDelayed {

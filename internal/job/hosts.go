@@ -107,3 +107,73 @@ func (l *hostLists) first(host int32, fresh taskSet) int32 {
 	}
 	return -1
 }
+
+// nearJobs has a bit for each host and each live job, by seat: whether the job may have fresh
+// tasks with data on the host. So a heartbeat that asks many jobs in turn reads two cache
+// lines for a thousand jobs, and not one of each job's own table. A job whose seat has no
+// bits may have tasks anywhere.
+type nearJobs struct {
+	bits          []uint64 // stride words for each host
+	hosts, stride int
+	most          int // words of all hosts, normally maxNear
+}
+
+// maxNear are 16 MiB.
+const maxNear = 2 << 20
+
+// has reports whether the job in a seat may have fresh tasks with data on the host.
+func (n *nearJobs) has(host int32, seat int) bool {
+	if seat>>6 >= n.stride {
+		return true
+	}
+	return host >= 0 && int(host) < n.hosts && n.bits[int(host)*n.stride+seat>>6]>>(seat&63)&1 != 0
+}
+
+// add sets the bits of a job for all hosts of its lists.
+func (n *nearJobs) add(l *hostLists, seat int) {
+	for i := range l.table {
+		if host := int(l.table[i].key) - 1; host >= 0 {
+			if host >= n.hosts || seat>>6 >= n.stride {
+				n.fit(host+1, seat>>6+1)
+			}
+			if seat>>6 < n.stride {
+				n.bits[host*n.stride+seat>>6] |= 1 << (seat & 63)
+			}
+		}
+	}
+}
+
+// fit makes room for hosts, and for words of each as far as n.most permits. The sizes double,
+// so that growing costs little in all.
+func (n *nearJobs) fit(hosts, words int) {
+	if hosts = max(hosts, n.hosts); hosts > n.hosts {
+		hosts = max(hosts, 2*n.hosts)
+	}
+	if words = max(words, n.stride); words > n.stride {
+		words = max(words, 2*n.stride)
+	}
+	words = min(words, n.most/hosts)
+	if hosts == n.hosts && words == n.stride {
+		return
+	}
+	bits := make([]uint64, hosts*words)
+	for h := range n.hosts {
+		copy(bits[h*words:(h+1)*words], n.bits[h*n.stride:(h+1)*n.stride])
+	}
+	n.bits, n.hosts, n.stride = bits, hosts, words
+}
+
+// remove clears the bits of a job that is not live any more.
+func (n *nearJobs) remove(l *hostLists, seat int) {
+	for i := range l.table {
+		n.clear(l.table[i].key-1, seat)
+	}
+}
+
+// clear records that a job has no fresh task with data on the host any more. A launched task
+// never becomes fresh again.
+func (n *nearJobs) clear(host int32, seat int) {
+	if host >= 0 && int(host) < n.hosts && seat>>6 < n.stride {
+		n.bits[int(host)*n.stride+seat>>6] &^= 1 << (seat & 63)
+	}
+}

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -44,6 +46,69 @@ func TestHostListsAgainstMap(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "launched") {
 				fresh.remove(got)
+			}
+		}
+	})
+}
+
+// hostNames is a topology of hosts named by numbers, without racks.
+type hostNames struct{}
+
+func (hostNames) Host(name string) int32 {
+	n, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		panic(err)
+	}
+	return int32(n)
+}
+
+func (hostNames) RackOf(int32) int32 { return -1 }
+
+// FreshOn finds what a walk over all tasks finds, while jobs come and go and take each
+// other's seats, with room for the bits of all jobs, of some and of none.
+func TestFreshOnAgainstWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := NewBook(hostNames{}, 0)
+		b.near.most = rapid.SampledFrom([]int{maxNear, 40, 8, 0}).Draw(t, "words")
+		hosts := rapid.Int32Range(1, 20).Draw(t, "hosts")
+		var live, ended []*Job
+		for range rapid.IntRange(1, 400).Draw(t, "steps") {
+			switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
+			case step < 3:
+				splits := make([]Split, rapid.IntRange(0, 4).Draw(t, "maps"))
+				for i := range splits {
+					for range rapid.IntRange(0, 3).Draw(t, "replicas") {
+						splits[i].Hosts = append(splits[i].Hosts, strconv.Itoa(int(rapid.Int32Range(0, hosts-1).Draw(t, "host"))))
+					}
+				}
+				for range rapid.SampledFrom([]int{1, 1, 1, 70}).Draw(t, "jobs") {
+					live = append(live, b.Add(Spec{Splits: splits}, 0))
+				}
+			case step == 3 && len(live) > 0:
+				i := rapid.IntRange(0, len(live)-1).Draw(t, "ends")
+				b.Decide(live[i], Failed, nil, "", 0)
+				ended = append(ended, live[i])
+				live = slices.Delete(live, i, i+1)
+			case len(live) > 0:
+				host := rapid.Int32Range(-1, hosts).Draw(t, "asked")
+				if len(ended) > 0 && ended[len(ended)-1].FreshOn(host) != nil {
+					t.Fatalf("a job that has ended has a task on host %d", host)
+				}
+				j := live[rapid.IntRange(0, len(live)-1).Draw(t, "job")]
+				want := slices.IndexFunc(j.tasks[Map], func(task Task) bool {
+					return j.pending[Map].fresh.has(task.id.Index) && slices.Contains(j.spec.Splits[task.id.Index].Hosts, strconv.Itoa(int(host)))
+				})
+				got := j.FreshOn(host)
+				if want < 0 && got == nil {
+					continue
+				}
+				if want < 0 || got != &j.tasks[Map][want] {
+					t.Fatalf("host %d of job %d: got %v, want task %d", host, j.id, got, want)
+				}
+				b.Start(got, Launch{}, 0)
+				for _, a := range got.attempts {
+					b.Succeed(a, 0, 0)
+				}
 			}
 		}
 	})

@@ -29,6 +29,7 @@ type Tally struct {
 type Job struct {
 	id        ID
 	seat      int
+	near      *nearJobs // of the book
 	spec      Spec
 	priority  Priority
 	pool      string
@@ -304,7 +305,15 @@ func (j *Job) Fresh(k Kind) *Task {
 // FreshOn returns the first map never launched whose data is on the host, or
 // nil.
 func (j *Job) FreshOn(host int32) *Task {
-	return j.task(Map, j.pending[Map].hosts.first(host, j.pending[Map].fresh))
+	if !j.near.has(host, j.seat) {
+		return nil
+	}
+	p := &j.pending[Map]
+	i := p.hosts.first(host, p.fresh)
+	if i < 0 && p.hosts.count > 0 { // otherwise another job may have the seat
+		j.near.clear(host, j.seat)
+	}
+	return j.task(Map, i)
 }
 
 // FreshIn returns the first map never launched whose data is in the rack, or

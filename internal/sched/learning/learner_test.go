@@ -342,12 +342,15 @@ func TestAccuracyBlocks(t *testing.T) {
 }
 
 func TestLogKeepsTheLatest(t *testing.T) {
-	l := NewLog(3)
-	for i := range 5 {
-		l.Append(Record{Seq: int64(i)})
-	}
-	if l.Len() != 3 || l.At(0).Seq != 2 || l.At(2).Seq != 4 {
-		t.Errorf("%d from %d", l.Len(), l.At(0).Seq)
+	for _, limit := range []int{3, logPart - 1, logPart, logPart + 1, 2*logPart + 7} {
+		l := NewLog(limit)
+		for i := range 3 * logPart {
+			l.Append(Record{Seq: int64(i)})
+			n := min(i+1, limit)
+			if l.Len() != n || l.At(0).Seq != int64(i+1-n) || l.At(n-1).Seq != int64(i) || l.At(n/2).Seq != int64(i+1-n+n/2) {
+				t.Fatalf("limit %d, after %d: %d from %d to %d", limit, i, l.Len(), l.At(0).Seq, l.At(n-1).Seq)
+			}
+		}
 	}
 	none := NewLog(0)
 	if none.Append(Record{}); none.Len() != 0 {

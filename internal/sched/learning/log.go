@@ -28,12 +28,17 @@ type Record struct {
 // withheld and bad.
 func (r *Record) Accurate() bool { return r.Assigned == r.Good }
 
-// Log keeps the latest labelled decisions, oldest first.
+// Log keeps the latest labelled decisions, oldest first. It is made of parts of equal length,
+// so that growing never copies records: a copy of a full log takes milliseconds.
 type Log struct {
-	limit   int
-	records []Record // a ring once it has limit entries
-	first   int
+	limit int
+	parts [][]Record // all have logPart records but the last
+	n     int        // records in all; a ring once there are limit of them
+	first int
 }
+
+// logPart is the number of records in a part of a log.
+const logPart = 1024
 
 // NewLog returns an empty log that keeps up to limit records.
 func NewLog(limit int) *Log { return &Log{limit: limit} }
@@ -42,20 +47,27 @@ func NewLog(limit int) *Log { return &Log{limit: limit} }
 func (l *Log) Append(r Record) {
 	switch {
 	case l.limit == 0:
-	case len(l.records) < l.limit:
-		l.records = append(l.records, r)
+	case l.n < l.limit:
+		if l.n%logPart == 0 {
+			l.parts = append(l.parts, make([]Record, 0, min(logPart, l.limit-l.n)))
+		}
+		last := &l.parts[len(l.parts)-1]
+		*last = append(*last, r)
+		l.n++
 	default:
-		l.records[l.first] = r
+		*l.at(l.first) = r
 		l.first = (l.first + 1) % l.limit
 	}
 }
 
 // Len returns the number of records kept.
-func (l *Log) Len() int { return len(l.records) }
+func (l *Log) Len() int { return l.n }
 
 // At returns the record at index i, 0 being the oldest. The caller may change
 // it in place.
-func (l *Log) At(i int) *Record { return &l.records[(l.first+i)%len(l.records)] }
+func (l *Log) At(i int) *Record { return l.at((l.first + i) % l.n) }
+
+func (l *Log) at(i int) *Record { return &l.parts[i/logPart][i%logPart] }
 
 // BlockSize is the number of decisions for which the paper reports one
 // accuracy.

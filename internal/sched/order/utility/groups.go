@@ -244,7 +244,7 @@ func (u *Order) noteFresh(r *sched.Round) {
 			continue
 		}
 		for k := range job.Kind(job.Kinds) {
-			c := u.ready.get(e, k)
+			c := u.ready.get(int(seat), k)
 			switch {
 			case c == nil:
 			case u.groups[c.group].good:

@@ -10,9 +10,8 @@ import (
 // entry is the order's record of a live job.
 type entry struct {
 	job     *job.Job
-	pool    int32               // index in worth.pools
-	hintSet [job.Kinds]int32    // index in Order.hintSets
-	at      [2][job.Kinds]int32 // index in ready and all, plus 1; 0 if absent
+	pool    int32            // index in worth.pools
+	hintSet [job.Kinds]int32 // index in Order.hintSets
 	balance float64
 	offer   float64
 }
@@ -30,16 +29,17 @@ func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
 // candidates is an unordered set. Adding and removing take constant time.
 type candidates struct {
 	list  []candidate
-	which int // index in entry.at and group.count
+	at    [][job.Kinds]int32 // by seat: index in list plus 1; 0 if absent
+	which int                // index in group.count
 }
 
 // set adds or removes the candidate of a job and kind.
 func (u *Order) set(c *candidates, j *job.Job, k job.Kind, in bool) {
-	e := &u.entries[j.Seat()]
-	at := &e.at[c.which][k]
+	at := &c.at[j.Seat()][k]
 	switch {
 	case in == (*at > 0):
 	case in:
+		e := &u.entries[j.Seat()]
 		g := u.groupOf(u.worth.fixed(e), e.hintSet[k])
 		c.list = append(c.list, candidate{age: int64(j.ID())*job.Kinds + int64(k), seat: int32(j.Seat()), group: g})
 		u.groups[g].count[c.which]++
@@ -50,14 +50,14 @@ func (u *Order) set(c *candidates, j *job.Job, k job.Kind, in bool) {
 		u.groups[c.list[*at-1].group].count[c.which]--
 		moved := c.list[last]
 		c.list[*at-1] = moved
-		u.entries[moved.seat].at[c.which][moved.kind()] = *at
+		c.at[moved.seat][moved.kind()] = *at
 		c.list, *at = c.list[:last], 0
 	}
 }
 
-// get returns the candidate of an entry and kind, or nil.
-func (c *candidates) get(e *entry, k job.Kind) *candidate {
-	if at := e.at[c.which][k]; at > 0 {
+// get returns the candidate of a job's seat and kind, or nil.
+func (c *candidates) get(seat int, k job.Kind) *candidate {
+	if at := c.at[seat][k]; at > 0 {
 		return &c.list[at-1]
 	}
 	return nil
@@ -67,7 +67,7 @@ func (c *candidates) get(e *entry, k job.Kind) *candidate {
 func (u *Order) each(e *entry, f func(c *candidate)) {
 	for k := range job.Kind(job.Kinds) {
 		for _, set := range [...]*candidates{&u.ready, &u.all} {
-			if c := set.get(e, k); c != nil {
+			if c := set.get(e.job.Seat(), k); c != nil {
 				f(c)
 			}
 		}
@@ -79,6 +79,8 @@ func (u *Order) each(e *entry, f func(c *candidate)) {
 func (u *Order) JobAdded(j *job.Job) {
 	for j.Seat() >= len(u.entries) {
 		u.entries = append(u.entries, entry{})
+		u.ready.at = append(u.ready.at, [job.Kinds]int32{})
+		u.all.at = append(u.all.at, [job.Kinds]int32{})
 	}
 	e := &u.entries[j.Seat()]
 	*e = entry{job: j}
@@ -137,7 +139,7 @@ func (u *Order) reprice(e *entry) {
 	fixed := u.worth.fixed(e)
 	for k := range job.Kind(job.Kinds) {
 		for _, set := range [...]*candidates{&u.ready, &u.all} {
-			if c := set.get(e, k); c != nil {
+			if c := set.get(e.job.Seat(), k); c != nil {
 				u.groups[c.group].count[set.which]--
 				c.group = u.groupOf(fixed, e.hintSet[k])
 				g := &u.groups[c.group]

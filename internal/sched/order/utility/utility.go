@@ -349,8 +349,8 @@ func (u *Order) gather(r *sched.Round, o sched.Offer) {
 			return
 		}
 		for _, j := range jobs {
-			if e := &u.entries[j.Seat()]; u.ready.get(e, k) == nil && e.at[u.all.which][k] > 0 {
-				u.extra = append(u.extra, e.at[u.all.which][k]-1)
+			if at := u.all.at[j.Seat()][k]; at > 0 && u.ready.at[j.Seat()][k] == 0 {
+				u.extra = append(u.extra, at-1)
 			}
 		}
 	}

@@ -110,6 +110,14 @@ type ModelConfig struct {
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
 	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.
 	LoadTick time.Duration
+	// LoadEvery is the least time between two measurements of a machine's load. Its nodes
+	// report the last measurement meanwhile, with the mean use of the processors between the
+	// last two. 0 measures the present load with each heartbeat.
+	LoadEvery time.Duration
+	// CoreOverhead is the share of each machine's cores that tasks cannot use, because the
+	// framework needs it for other work than tasks, such as planning and the collection of
+	// garbage. At least 0 and below 1.
+	CoreOverhead float64
 	// FetchRetry is the time for which reduces try to fetch from a lost node
 	// before they complain, and between two complaints. Default 30 s.
 	FetchRetry time.Duration
@@ -218,10 +226,11 @@ func (m *ModelConfig) check(n int) error {
 		}
 	}
 	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
+	bad(!(m.CoreOverhead >= 0 && m.CoreOverhead < 1), "core overhead %g, must be at least 0 and below 1", m.CoreOverhead)
 	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)
 	bad(!(m.Paging <= 1e6), "paging %g, must be at most 1e6", m.Paging)
 	bad(m.Replicas > 3, "%d replicas, at most 3 are placed", m.Replicas)
-	bad(m.StallAfter < 0 || m.CommitTime < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.MTBF < 0 || m.MTTR < 0,
+	bad(m.StallAfter < 0 || m.CommitTime < 0 || m.FetchRetry < 0 || m.TickEvery < 0 || m.TaskStartup < 0 || m.LoadTick < 0 || m.LoadEvery < 0 || m.MTBF < 0 || m.MTTR < 0,
 		"times must not be negative")
 	s := m.Straggler
 	bad(!(s.Probability >= 0 && s.Probability <= 1), "straggler probability %g, must be from 0 to 1", s.Probability)

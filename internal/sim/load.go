@@ -12,6 +12,14 @@ type load struct {
 	runnable float64 // processes that run or wait for a processor
 	mean     float64 // the load average
 	at       time.Duration
+	onDisk   float64 // of the runnable processes, those that wait for a disk
+
+	// With ModelConfig.LoadEvery: the core-seconds in use since the last measurement, up to at.
+	// The measurement is what the nodes of the machine report until the next one.
+	used     float64
+	measured time.Duration
+	sampled  bool // there is a measurement
+	last     cluster.Load
 }
 
 // loadWindow is the time constant of the load average in seconds, as in Unix.
@@ -19,13 +27,14 @@ const loadWindow = 60
 
 // advance updates the mean for the time since at, in which n processes were runnable:
 // L ← L·e^(−Δ/60) + n·(1 − e^(−Δ/60)).
-func (l *load) advance(now time.Duration, n float64, memory *decay) {
+func (l *load) advance(now time.Duration, n, cores float64, memory *decay) {
 	if now == l.at {
 		return
 	}
 	if l.mean != n {
 		l.mean = n + float64((l.mean-n)*memory.over(now-l.at))
 	}
+	l.used += float64(min(cores, max(0, n-l.onDisk)) * (now - l.at).Seconds())
 	l.at = now
 }
 
@@ -51,12 +60,12 @@ func (d *decay) over(span time.Duration) float64 {
 func (s *sim) advanceLoad(nd *node) {
 	tick := s.model.LoadTick
 	if tick == 0 {
-		nd.load.advance(s.now, nd.load.runnable, &s.decay)
+		nd.load.advance(s.now, nd.load.runnable, nd.cores, &s.decay)
 		return
 	}
 	for nd.load.at < s.now {
 		w := nd.load.at / tick
-		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w), &s.decay)
+		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w), nd.cores, &s.decay)
 	}
 }
 
@@ -87,16 +96,47 @@ func (s *sim) addLoad(nd *node, n float64) {
 	}
 }
 
+// changeLoad adds the load of n users of a station to a machine.
+func (s *sim) changeLoad(nd *node, u use, n float64) {
+	if u != useCPU && u != useDisk {
+		return
+	}
+	s.addLoad(nd, n)
+	if u == useDisk {
+		nd.load.onDisk += n
+	}
+}
+
 // measure fills in the load that a node reports. A node that shares its machine with
 // others reports its share of the values without an upper limit, as workers of the local
 // shell do.
 func (s *sim) measure(nd *node, out *cluster.Load) {
 	processes := len(nd.attempts)
-	s.measureMachine(&s.nodes[nd.machine], out)
+	s.sample(&s.nodes[nd.machine], out)
 	out.Processes = processes
 	if n := float64(nd.mates); n > 1 {
 		out.LoadAverage, out.DiskRate, out.NetworkRate = out.LoadAverage/n, out.DiskRate/n, out.NetworkRate/n
 	}
+}
+
+// sample fills in the load of the machine of a node as it was measured last. It measures again
+// after ModelConfig.LoadEvery, as the local shell and a worker do. The first measurement has no
+// interval behind it, so it does not know the use of the processors.
+func (s *sim) sample(nd *node, out *cluster.Load) {
+	every, l := s.model.LoadEvery, &nd.load
+	if every == 0 {
+		s.measureMachine(nd, out)
+		return
+	}
+	if !l.sampled || s.now >= l.measured+every {
+		s.measureMachine(nd, &l.last)
+		l.last.CPU = 0
+		if since := (s.now - l.measured).Seconds(); l.sampled && since > 0 {
+			l.last.CPU = min(1, l.used/float64(nd.cores*since))
+		}
+		l.used, l.measured, l.sampled = 0, s.now, true
+	}
+	*out = l.last
 }
 
 // measureMachine fills in the load of the machine of a node.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ func TestLoadAverage(t *testing.T) {
 	var memory decay
 	want := map[int]float64{5: 0.319822, 10: 0.614073, 15: 0.884797, 60: 2.528482}
 	for at := 5; at <= 60; at += 5 {
-		l.advance(time.Duration(at)*time.Second, 4, &memory)
+		l.advance(time.Duration(at)*time.Second, 4, 4, &memory)
 		if w, ok := want[at]; ok && math.Abs(l.mean-w) > 1e-6 {
 			t.Errorf("after %d s: %f, want %f", at, l.mean, w)
 		}
@@ -77,5 +78,47 @@ func TestLoadBetweenHeartbeats(t *testing.T) {
 	}
 	if a, b := at("fixed:1s"), at("fixed:7s"); math.Abs(a-b) > 1e-12 || a == 0 {
 		t.Errorf("load %v or %v", a, b)
+	}
+}
+
+// Between two measurements a node reports the last one, and then the mean use of the processors
+// since. Here a machine of four cores has one busy core for 2 s and is then idle.
+func TestLoadEvery(t *testing.T) {
+	cl := uniformCluster(1, 4, 0)
+	cl.Groups[0].Cores = 4
+	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: cl,
+		Model: ModelConfig{LoadEvery: 4 * time.Second, Heartbeat: "fixed:1s"},
+		Jobs:  []workload.Job{{Maps: tasks(1, workload.Task{CPU: 2 * time.Second})}, {Submit: time.Minute, Maps: tasks(1, workload.Task{CPU: time.Second})}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	var got []float64
+	for last := time.Duration(-1); s.now < 9*time.Second && s.once(); {
+		if b := s.beat.Load; s.now > last && s.now%time.Second == 0 {
+			last, got = s.now, append(got, b.CPU)
+		}
+	}
+	// The first heartbeat measures nothing; 2 core-seconds of 4 s on 4 cores are an eighth.
+	if want := []float64{0, 0, 0, 0, 0.125, 0.125, 0.125, 0.125, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("use of the processors %v, want %v", got, want)
+	}
+}
+
+// The overhead takes its share of the cores from tasks that need all of them. A task that is
+// alone on a machine keeps a whole core while as much is left.
+func TestCoreOverhead(t *testing.T) {
+	for _, c := range []struct {
+		overhead float64
+		maps     int
+		want     time.Duration
+	}{{0, 2, 10 * time.Second}, {0.2, 1, 10 * time.Second}, {0.2, 2, 12500 * time.Millisecond}, {0.75, 1, 20 * time.Second}} {
+		cl := uniformCluster(1, 2, 0)
+		cl.Groups[0].Cores = 2
+		r := run(t, Config{Cluster: cl, Model: ModelConfig{CoreOverhead: c.overhead, OutOfBand: true, Heartbeat: "fixed:1s"},
+			Jobs: []workload.Job{{Maps: tasks(c.maps, workload.Task{CPU: 10 * time.Second})}}})
+		if d := r.Ended - c.want; d < 0 || d > time.Millisecond {
+			t.Errorf("%d maps with an overhead of %g end after %v, want %v", c.maps, c.overhead, r.Ended, c.want)
+		}
 	}
 }

@@ -156,7 +156,7 @@ func (s *sim) addGroup(i int) error {
 		if _, twice := s.byName[spec.Name]; twice {
 			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
 		}
-		nd := node{name: spec.Name, cores: float64(g.Processors()), spec: spec, index: n, rack: int32(r), up: true,
+		nd := node{name: spec.Name, cores: float64(float64(g.Processors()) * (1 - s.model.CoreOverhead)), spec: spec, index: n, rack: int32(r), up: true,
 			machine: n, mates: 1}
 		if g.Together {
 			nd.machine, nd.mates = first, int32(g.Count)

@@ -89,9 +89,7 @@ func (s *sim) enter(at int32, u use, amount, weight float64) {
 	a.station = int8(u)
 	nd.users++
 	s.touched(nd, u)
-	if u == useCPU || u == useDisk {
-		s.addLoad(nd, 1)
-	}
+	s.changeLoad(nd, u, 1)
 }
 
 // leave removes an attempt from the station that it uses, if any.
@@ -113,9 +111,7 @@ func (s *sim) left(a *attempt, u use) {
 	a.station = -1
 	nd.users--
 	s.touched(nd, u)
-	if u == useCPU || u == useDisk {
-		s.addLoad(nd, -1)
-	}
+	s.changeLoad(nd, u, -1)
 }
 
 // touched records that the users of a station have changed. The rates are computed at

@@ -76,6 +76,8 @@ var keys = []Key{
 		},
 		func(m *sim.ModelConfig) string { return strconv.Itoa(max(0, m.Replicas)) }},
 	span("load-tick", "length of the ticks in which a task is either runnable or not; 0s is a steady load", func(m *sim.ModelConfig) *time.Duration { return &m.LoadTick }),
+	span("load-every", "least time between two measurements of a machine's load, which reports the mean use of its processors between them; 0s measures with each heartbeat", func(m *sim.ModelConfig) *time.Duration { return &m.LoadEvery }),
+	part("core-overhead", "from 0 to below 1", "share of each machine's cores that tasks cannot use: planning, collection of garbage, scheduling", 0, 1-1e-9, func(m *sim.ModelConfig) *float64 { return &m.CoreOverhead }),
 	span("fetch-retry", "time for which reduces try to fetch from a lost node before they complain", func(m *sim.ModelConfig) *time.Duration { return &m.FetchRetry }),
 
 	part("failure-rate", "from 0 to below 1", "probability that an attempt fails, at a random point", 0, 1-1e-9, func(m *sim.ModelConfig) *float64 { return &m.FailureRate }),

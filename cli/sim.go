@@ -86,9 +86,11 @@ parameter) or one of these:
 
 ` + worldList() + `
 References show how much a policy leaves to gain: a lower bound of the makespan and of each
-response time, which no schedule beats (bound); the shortest remaining work first, with
-known sizes (srpt); fifo with the division of slots that is best for these jobs if it never
-changes (static-split). Each but the bound costs one more run for each seed.
+response time, which no schedule beats (bound); with known sizes of jobs, the shortest
+remaining work first (srpt), the smallest job first (psjf), and each job in the partition of
+its size from the start (sita); size partitions that start a moved job again, which no
+running cluster can do (classictags); fifo with the division of slots that is best for these
+jobs if it never changes (static-split). Each but the bound costs one more run for each seed.
 
 The same seed gives the same run, on any machine.`,
 		Example: `  slotwise sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy fifo,fair
@@ -119,7 +121,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON), plots (SVG, PNG) and report.html, one page with all of them; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet")
-	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,static-split or none (default: all with --out, else none)")
+	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
 	completeWith(c, "policy", f.setup.completePolicies)
@@ -170,7 +172,7 @@ func (f *simFlags) check() error {
 		return misuse("--references: %w", err)
 	}
 	if len(f.references) == 0 && f.out != "" {
-		f.references = study.References()
+		f.references = study.DefaultReferences()
 	}
 	if err := f.checkScales(); err != nil {
 		return err

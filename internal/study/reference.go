@@ -21,6 +21,9 @@ import (
 const (
 	RefBound = "bound"        // no schedule is better
 	RefSRPT  = "srpt"         // shortest remaining work first, with known sizes
+	RefPSJF  = "psjf"         // smallest job first, with known sizes
+	RefSITA  = "sita"         // each job in the partition of its size from the start, with known sizes
+	RefTAGS  = "classictags"  // statictags that starts the jobs again which it moves
 	RefSplit = "static-split" // fifo with the best fixed division of slots for these jobs
 	RefNone  = "none"         // in lists: no reference
 )
@@ -29,11 +32,19 @@ const (
 var ReferenceNames = map[string]string{
 	RefBound: "lower bound",
 	RefSRPT:  "srpt, sizes known",
+	RefPSJF:  "psjf, sizes known",
+	RefSITA:  "sita, sizes known",
+	RefTAGS:  "classic tags, jobs restart",
 	RefSplit: "fifo, best static split",
 }
 
 // References returns all references.
-func References() []string { return []string{RefBound, RefSRPT, RefSplit} }
+func References() []string {
+	return []string{RefBound, RefSRPT, RefPSJF, RefSITA, RefTAGS, RefSplit}
+}
+
+// DefaultReferences returns the references of a study that names none.
+func DefaultReferences() []string { return []string{RefBound, RefSRPT, RefSplit} }
 
 // CheckReferences returns an error for a list that holds anything but references or, alone,
 // the word none.
@@ -77,11 +88,12 @@ func WorkOf(j *workload.Job) optimum.Work {
 	return optimum.Work{Maps: w[job.Map].Seconds(), Reduces: w[job.Reduce].Seconds()}
 }
 
-// Equip sets the policy of a run of RefSRPT or RefSplit. For RefSplit it also divides the slots
-// of every node as is best for the run's jobs if the division never changes (optimum.Static).
+// Equip sets the policy of a run of a reference other than RefBound. For RefSplit it also divides
+// the slots of every node as is best for the run's jobs if the division never changes
+// (optimum.Static). Each other reference is a policy of that name.
 func Equip(reference string, cfg *sim.Config) (err error) {
-	if reference == RefSRPT {
-		cfg.Policy, err = policies.Build(RefSRPT, sched.Options{Seed: cfg.Seed})
+	if reference != RefSplit {
+		cfg.Policy, err = policies.Build(reference, sched.Options{Seed: cfg.Seed})
 		return err
 	}
 	if len(cfg.Cluster.Groups) != 1 {

@@ -47,7 +47,7 @@ func TestNoPolicyBeatsTheBound(t *testing.T) {
 		}
 	}
 	all := s.Comparison()
-	if len(all.Bound) != 2 || len(all.References) != 4 || all.References[0].Policy != ReferenceNames[RefSRPT] || len(all.Runs) != 2*len(specs) {
+	if len(all.Bound) != 2 || len(all.References) != 10 || all.References[0].Policy != ReferenceNames[RefSRPT] || len(all.Runs) != 2*len(specs) {
 		t.Fatalf("%d bounds, %d references, %d runs", len(all.Bound), len(all.References), len(all.Runs))
 	}
 	fifo := slices.IndexFunc(all.Runs, func(r *collect.Report) bool { return r.Policy == "fifo,speculate=none" })
@@ -62,7 +62,7 @@ func TestNoPolicyBeatsTheBound(t *testing.T) {
 // possible is left out with a warning.
 func TestReferencesOfStudy(t *testing.T) {
 	cfg := config(t, mix, "fifo")
-	cfg.Seeds, cfg.References, cfg.Details = 1, References(), true
+	cfg.Seeds, cfg.References, cfg.Details = 1, DefaultReferences(), true
 	two := cfg.Cluster.Groups[0]
 	two.Count = 1
 	cfg.Cluster.Groups = append(cfg.Cluster.Groups, two)

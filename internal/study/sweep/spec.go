@@ -55,7 +55,7 @@ type Spec struct {
 	Seeds     Seeds         `yaml:"seeds" help:"number of seeds from 1 on, or a mapping with from and count; default 1"`
 
 	Reference  string `yaml:"reference" help:"slowdowns are relative to each job run alone (alone, the default) or to its lower bound (ideal)"`
-	References values `yaml:"references" help:"optimal references in tables and plots: bound, srpt, static-split or none; default: all three"`
+	References values `yaml:"references" help:"references in tables and plots: bound, srpt, psjf, sita, classictags, static-split or none; default: bound, srpt and static-split"`
 	Measures   values `yaml:"measures" help:"measures to plot; default makespan, response.mean, slowdown.mean, slowdown.p95, and machines.hours with autoscale"`
 }
 
@@ -278,7 +278,7 @@ func (s *Spec) fill() error {
 		}
 	}
 	if len(s.References) == 0 {
-		s.References = study.References()
+		s.References = study.DefaultReferences()
 	}
 	if err := study.CheckReferences(s.References); err != nil {
 		return fmt.Errorf("references: %w", err)

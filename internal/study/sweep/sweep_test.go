@@ -411,7 +411,7 @@ func TestMistakes(t *testing.T) {
 		good + "seeds: 0\n":                      "seeds: 0 must be from 1 to 10000",
 		good + "seeds: {count: 0}\n":             "seeds: 0 must be from 1 to 10000",
 		good + "reference: best\n":               "must be alone or ideal",
-		good + "references: [optimum]\n":         "is not bound, srpt, static-split or none",
+		good + "references: [optimum]\n":         "is not bound, srpt, psjf, sita, classictags, static-split or none",
 		good + "measures: [slowdown]\n":          "unknown measure",
 		good + "worlds: [mars]\n":                "unknown world",
 		good + "worlds: [{set: {x: 1}}]":         "unknown parameter",

@@ -29,6 +29,47 @@ func tyAll(x *lab, batches []tyBatch) ([]scheduler, []tyOutcome) {
 	return list, tyPlay(x, batches, tyFirst, list...)
 }
 
+// tyReference is a schedule that knows or does what no running scheduler can.
+type tyReference struct {
+	scheduler
+	knows string
+}
+
+// tyReferences returns the references of Figs. 14 to 16. Classic TAGS is like static, a
+// STATICTAGS.
+func tyReferences(static scheduler) []tyReference {
+	classic := static.with("classic TAGS")
+	classic.spec = "classictags,speculate=none"
+	return []tyReference{
+		{scheduler{"SRPT", "srpt,speculate=none", nil}, "knows the work that each job has left"},
+		{scheduler{"PSJF", "psjf,speculate=none", nil}, "knows the work of each job in all"},
+		{scheduler{"SITA", "sita,speculate=none", []string{"capacities", tyShares(tyFirst), "reduce-gate", "0", "lend", "false"}},
+			"knows the work of each job when it is submitted, so no job has to move"},
+		{classic, "knows no sizes, but starts a job that moves again from nothing, which a running cluster cannot"},
+	}
+}
+
+// tyRefer returns a row for each reference on the batches of a workload. out has the outcomes of
+// the schedulers of tyAll, whose names are given.
+func tyRefer(x *lab, workload string, batches []tyBatch, names []scheduler, out []tyOutcome) (rows [][]string) {
+	refs := tyReferences(names[tyAtStaticLow])
+	var list []scheduler
+	for _, r := range refs {
+		list = append(list, r.scheduler)
+	}
+	for i, o := range tyPlay(x, batches, tyFirst, list...) {
+		rows = append(rows, []string{workload, refs[i].name, refs[i].knows, interval95(o.median, 2), interval95(o.v, 2), interval95(o.p95, 2),
+			number(slices.Max(o.worst), 1), percent(tyRatio(&out[tyAtDynamic], &o, tyP95)), percent(tyRatio(&out[tyAtStaticLow], &o, tyP95))})
+	}
+	return rows
+}
+
+// tyReferTable adds the table of the references' rows to the report.
+func tyReferTable(x *lab, rows [][]string) {
+	x.table("References on the same batches with early reduces: what policies without their knowledge leave to gain", "workload", "reference", "what it knows or can do",
+		"median", "V(95)", "p95", "worst", "p95 of DYNAMICTAGS to it", "p95 of STATICTAGS to it").Rows = rows
+}
+
 // tySlowStarts are the shares of maps after which reduces start: Hadoop's default, which all
 // experiments assume and claims are judged by, and all maps.
 var tySlowStarts = []struct {
@@ -48,14 +89,19 @@ func tyFig14(x *lab) {
 	list := tyWorkloads()
 	var all [2][][]tyOutcome // by slow start, workload, scheduler
 	var groups []string
+	var refs [][]string
 	series := make([]Series, len(tyDrawn))
 	for g, start := range tySlowStarts {
 		t := x.table(fmt.Sprintf("Slowdowns (means over seeds), reduces start after %g of the maps", start.share), "workload", "scheduler", "median", "V(95)", "p95",
 			"worst", "p95 to FIFO", "to FAIR by tasks", "to FAIR, equal weights")
 		t.add("paper", "TYREX", Missing, Missing, Missing, Missing, "-50 to -60 %", "-20 to -40 %", Missing)
 		for i := range list {
-			names, out := tyAll(x, tyDraw(x, &list[i], pick(x, 1, start.draws), 0.7, start.share))
+			batches := tyDraw(x, &list[i], pick(x, 1, start.draws), 0.7, start.share)
+			names, out := tyAll(x, batches)
 			all[g] = append(all[g], out)
+			if g == 0 {
+				refs = append(refs, tyRefer(x, list[i].name, batches, names, out)...)
+			}
 			for k := range out {
 				o := &out[k]
 				row := []string{list[i].name, names[k].name, interval95(o.median, 2), interval95(o.v, 2), interval95(o.p95, 2), number(slices.Max(o.worst), 1)}
@@ -70,6 +116,7 @@ func tyFig14(x *lab) {
 			}
 		}
 	}
+	tyReferTable(x, refs)
 	tyClaimsCompare(x, all[0])
 	x.bars("tyrex-fig15", "Tyrex, Figure 15: 95th percentile of slowdowns, late and early reduces", "slowdown", groups, series...).LogY = true
 	tyWhyWorlds(x, 11, 0.7, tyLookCompare)
@@ -147,9 +194,13 @@ func tyFig16(x *lab) {
 		"makespan", "tail", "tail in paper")
 	paper := map[int]string{tyAtFairTasks: "45 (makespan 70)", tyAtStaticLow: "9 (makespan 34)", tyAtDynamic: "9 (makespan 34)"}
 	var all [2][]tyOutcome
+	var refs [][]string
 	for g, start := range tySlowStarts {
-		names, out := tyAll(x, tyDraw(x, w, pick(x, 1, start.draws), 0.9, start.share))
-		all[g] = out
+		batches := tyDraw(x, w, pick(x, 1, start.draws), 0.9, start.share)
+		names, out := tyAll(x, batches)
+		if all[g] = out; g == 0 {
+			refs = tyRefer(x, w.name, batches, names, out)
+		}
 		for k := range out {
 			o, tail := &out[k], Missing
 			if p, ok := paper[k]; ok {
@@ -159,6 +210,7 @@ func tyFig16(x *lab) {
 				interval95(minutes(o.makespan), 1), interval95(minutes(o.tail), 1), tail)
 		}
 	}
+	tyReferTable(x, refs)
 	early := all[0]
 	worst := early[tyAtDynamic].worst
 	x.within("worst", worst, "worst %.1f over all seeds, %.1f on average", slices.Max(worst), mean(worst))

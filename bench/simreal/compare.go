@@ -228,7 +228,7 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 		if err != nil {
 			return nil, nil, err
 		}
-		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, false)}, SplitSize: splitSize, Reduces: reduces, Pool: e.pool, TaskMemory: e.memory}
+		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, m.calibrates)}, SplitSize: splitSize, Reduces: reduces, Pool: e.pool, TaskMemory: e.memory}
 		delay := time.Duration(s.scale * float64(e.at))
 		real = append(real, mapreduce.MixJob{Name: e.program, App: app, Params: p.params, Delay: delay, Options: o})
 		j, err := s.virtualJob(ctx, app, p.params, o, &profiles[at])
@@ -282,7 +282,8 @@ func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given map
 // the simulation takes from the real round. With -wide they are the times at which the tracker
 // got the jobs, because planning competes with tasks there, and its delay decides which job is
 // the first. The results go to x. As in the local shell, nodes
-// get work with regular heartbeats every 100 ms under policies that learn from the next one.
+// get work with regular heartbeats every 100 ms under policies that learn from the next one, and
+// measure their load every half second.
 func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	policy, err := policies.Build(m.policy, sched.Options{Set: m.set})
 	if err != nil {
@@ -305,7 +306,8 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 			{Name: "worker", Count: s.shape.workers, Cores: runtime.NumCPU(), Memory: s.shape.memory / int64(s.shape.workers), Together: true,
 				Speed: 1, MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
-		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond},
+		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond,
+			CoreOverhead: s.coreOverhead, LoadEvery: 500 * time.Millisecond},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },
 	})
 	if err != nil {

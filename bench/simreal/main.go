@@ -51,8 +51,10 @@ type settings struct {
 	tries    int     // the most rounds to run for each one that counts
 	quiet    float64 // the least share of the time that the clock must run in a round that counts
 	wide     bool
-	shape    shape     // of the cluster
-	log      io.Writer // progress
+	shape    shape // of the cluster
+	// coreOverhead is the measured share of the cores that simulated tasks cannot use.
+	coreOverhead float64
+	log          io.Writer // progress
 }
 
 func main() {
@@ -180,6 +182,9 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 		}
 	}
 	var err error
+	if s.coreOverhead, err = s.overhead(ctx, r.profiles); err != nil {
+		return nil, fmt.Errorf("overhead: %w", err)
+	}
 	r.mixes, err = s.compareMixes(ctx, list, r.profiles)
 	return r, err
 }

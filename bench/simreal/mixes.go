@@ -64,6 +64,7 @@ type mix struct {
 	set          map[string]string // the policy's parameters
 	jobs         []entry
 	alone        bool // submit each job when the one before has ended
+	calibrates   bool // its jobs read the inputs of the profiles
 }
 
 // quarter of a second is the unit of the submission times.
@@ -226,6 +227,51 @@ func (s *settings) makeInput(ctx context.Context, kind string, size int, forProf
 // cluster returns the options of a real cluster.
 func (s *settings) cluster(x shape) mapreduce.ClusterOptions {
 	return mapreduce.ClusterOptions{Workers: x.workers, MapSlots: x.maps, ReduceSlots: x.reduces, Memory: x.memory, TempDir: s.data}
+}
+
+// calibration returns a mix of all programs at once, each on the larger input of its profile.
+func calibration() *mix {
+	m := &mix{name: "calibration", policy: policies.Default, calibrates: true}
+	for i := range programs {
+		m.jobs = append(m.jobs, entry{program: programs[i].name, size: programs[i].sizes()[0]})
+	}
+	return m
+}
+
+// overhead measures the share of the cores that the tasks of several apps at once cannot use,
+// beyond what the cost profiles have: each profile was measured with one app alone. It runs
+// calibration, and compares the processor time of the process with that of the tasks by their
+// profiles. No judged mix reads these inputs.
+func (s *settings) overhead(ctx context.Context, profiles []workload.Profile) (float64, error) {
+	m := calibration()
+	real, jobs, err := s.jobs(ctx, m, profiles)
+	if err != nil {
+		return 0, err
+	}
+	var list []float64
+	for range s.rounds {
+		x, err := s.runJobs(ctx, m, real, jobs)
+		if err != nil {
+			return 0, err
+		}
+		list = append(list, shareOutside(jobs, x.cpu))
+	}
+	fmt.Fprintf(s.log, "overhead: %.3f of the cores, medians of %.3f\n", harness.Median(list), list)
+	return max(0, harness.Median(list)), nil
+}
+
+// shareOutside returns 1 − tasks/used: the share of the processor time of a run that the
+// profiles of its tasks do not explain.
+func shareOutside(jobs []workload.Job, used time.Duration) float64 {
+	var tasks time.Duration
+	for i := range jobs {
+		for _, list := range [][]workload.Task{jobs[i].Maps, jobs[i].Reduces} {
+			for k := range list {
+				tasks += list[k].CPU
+			}
+		}
+	}
+	return 1 - tasks.Seconds()/used.Seconds()
 }
 
 // profile measures the cost profile of a program. It repeats the measurement up to

@@ -46,7 +46,11 @@ has the share of the time for which the clock ran; on an otherwise idle machine 
 is 100 %%. Where it is far below, the effect of other processes on the caches is
 still in the numbers.
 
-`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds)
+Several apps at once need more processor time than their profiles say, each of which was
+measured with one app alone: %.1f %% of the process's time when all programs ran on the inputs
+of the profiles, before the mixes. Simulated tasks cannot use this share of the cores.
+
+`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, 100*r.settings.coreOverhead)
 	for _, m := range r.mixes {
 		m.print(w, r.settings.scale)
 	}

@@ -213,6 +213,22 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestShareOutside checks the share of the cores that tasks cannot use: 4 s of tasks in 5 s of
+// processor time leave a fifth.
+func TestShareOutside(t *testing.T) {
+	sec := time.Second
+	jobs := []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}}, {Maps: []workload.Task{{CPU: sec}}}}
+	if got := shareOutside(jobs, 5*sec); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("share %g, want 0.2", got)
+	}
+	r := &mixReport{jobs: jobs, rounds: []round{{cpu: 5 * sec}, {cpu: 5 * sec}, {cpu: 10 * sec}}}
+	for overhead, want := range map[float64]float64{0: 1.25, 0.2: 1} {
+		if got := r.cpuRatio(overhead); math.Abs(got-want) > 1e-9 {
+			t.Errorf("with an overhead of %g real over simulated is %g, want %g", overhead, got, want)
+		}
+	}
+}
+
 // TestOrdered checks that only pairs whose ends are clearly apart count.
 func TestOrdered(t *testing.T) {
 	x := round{jobs: []jobTimes{{real: 100, simulated: 200}, {real: 104, simulated: 100}, {submitted: 50, real: 150, simulated: 100}}}

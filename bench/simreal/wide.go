@@ -11,9 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
+	"github.com/slotwise/slotwise/internal/sched/policies"
 )
 
 // The headings of the two parts of the page. A run replaces one part and keeps the other.
@@ -91,7 +91,13 @@ the rounds counts.
 	fmt.Fprintf(w, `
 - The simulator has the workers as nodes on one machine, whose tasks get equal parts of its cores.
 - Cost profiles are measured as above, but on this cluster, so that they contain what it costs
-  the tasks of a job to share the caches.
+  the tasks of a job to share the caches. They also contain the collection of garbage and other
+  work outside of tasks, as much as one app alone causes.
+- What several apps at once need beyond their profiles was measured before, too: all programs at
+  once on the inputs of the profiles, under %s, %d times. The processor time of the process
+  minus that of the tasks by their profiles was %.1f %% of it. Simulated tasks cannot use this
+  share of the cores: core-overhead in [worlds](formats/world.md).
+- Simulated nodes measure their load twice a second, as the real ones do (load-every).
 - Submission times are the times at which the tracker gets the planned jobs. Planning competes
   with the tasks here, so that a job may be planned for longer than the job after it.
 - "Memory limits": every second job limits its tasks to %s, where a slot's share of a
@@ -102,20 +108,20 @@ What bounds the error:
 
 - "Between rounds" is the median over the jobs of how far a real time is from the job's median
   over the rounds: no prediction of one run can be closer than that.
-- "CPU" is the processor time of the tasks, real over simulated. The simulator takes it from
-  the profiles, where tasks of one job share the caches; here tasks of several jobs do.
-- "Outside" is the part of the process's processor time that no task used: collection of
-  garbage, planning, scheduling. The simulator has none of it.
+- "CPU" is the processor time of the whole process, real over simulated. The simulated one is
+  that of the tasks by their profiles, plus the share above.
+- "Outside" is the part of the real processor time that no task used: collection of garbage,
+  planning, scheduling.
 - A policy that learns decides by the load that it measures, and each decision changes what it
-  learns from. The simulated load is exact and at once, the real one is measured twice a second.
+  learns from. The real load includes other processes of the machine.
 - With memory limits it depends on milliseconds whether a node has two free slots at the same
   time. Equal simulated tasks of one node end at the same moment and leave two, real ones do not.
 
-`, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
+`, policies.Default, r.settings.rounds, 100*r.settings.coreOverhead, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
 	table := harness.NewTable(w, "mix", "policy", "error of a job: median", "90th percentile", "mean, with sign", "between rounds", "makespan, s", "simulated, s",
 		"its error", "CPU", "outside", "pairs in order", "clock ran")
 	for _, m := range r.mixes {
-		m.printRow(table)
+		m.printRow(table, r.settings.coreOverhead)
 	}
 	fmt.Fprint(w, "\nThe error of each job:\n\n")
 	names := []string{"mix", "policy"}
@@ -136,7 +142,7 @@ What bounds the error:
 }
 
 // printRow writes the row of a mix in the second part.
-func (r *mixReport) printRow(t harness.Table) {
+func (r *mixReport) printRow(t harness.Table, overhead float64) {
 	var sizes, apart, share, span, simulated []float64
 	same, pairs := 0, 0
 	errs := r.errors()
@@ -153,7 +159,7 @@ func (r *mixReport) printRow(t harness.Table) {
 	}
 	t.Rowf("%s | %s | %.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.2f | %.2f | %+.1f %% | %.2f | %.0f %% | %d of %d | %.0f %%", r.mix.name, r.mix.policy,
 		100*harness.Median(sizes), 100*harness.Quantile(sizes, 0.9), 100*harness.Mean(errs), 100*harness.Median(apart),
-		harness.Median(span), harness.Median(simulated), 100*(harness.Median(simulated)/harness.Median(span)-1), r.cpuRatio(), 100*r.outside(), same, pairs, 100*harness.Median(share))
+		harness.Median(span), harness.Median(simulated), 100*(harness.Median(simulated)/harness.Median(span)-1), r.cpuRatio(overhead), 100*r.outside(), same, pairs, 100*harness.Median(share))
 }
 
 // outside returns the part of the process's processor time that no task used, the median over
@@ -171,16 +177,14 @@ func (r *mixReport) outside() float64 {
 	return harness.Median(list)
 }
 
-// cpuRatio returns the processor time of all tasks, real over simulated.
-func (r *mixReport) cpuRatio() float64 {
-	var real, simulated float64
-	for i := range r.jobs {
-		maps, reduces := float64(len(r.jobs[i].Maps)), float64(len(r.jobs[i].Reduces))
-		sum := func(p *phases) float64 { return maps*p.mapCPU + reduces*p.reduceCPU }
-		real += r.over(i, func(j *jobTimes) float64 { return sum(&j.realPhases) })
-		simulated += r.over(i, func(j *jobTimes) float64 { return sum(&j.simulatedPhases) })
+// cpuRatio returns the processor time of the process, real over simulated. The simulated one has
+// the overhead of the cores.
+func (r *mixReport) cpuRatio(overhead float64) float64 {
+	var list []float64
+	for k := range r.rounds {
+		list = append(list, (1-overhead)/(1-shareOutside(r.jobs, r.rounds[k].cpu)))
 	}
-	return real / max(simulated, time.Microsecond.Seconds())
+	return harness.Median(list)
 }
 
 // settingsOf returns parameters as name=value, in order of their names.

@@ -53,14 +53,19 @@ func BuildPackage(ctx context.Context, pkg, binary string) error {
 	return nil
 }
 
-// Generate writes a data set of a kind and size in bytes to dir with "slotwise
-// generate" and seed 1. It reports false, and does nothing, if dir exists.
+// Generate is GenerateSeed with seed 1.
 func Generate(ctx context.Context, binary, kind string, size int64, dir string) (created bool, err error) {
+	return GenerateSeed(ctx, binary, kind, size, 1, dir)
+}
+
+// GenerateSeed writes a data set of a kind and size in bytes to dir with "slotwise
+// generate" from a seed. It reports false, and does nothing, if dir exists.
+func GenerateSeed(ctx context.Context, binary, kind string, size int64, seed uint64, dir string) (created bool, err error) {
 	if _, err := os.Stat(dir); err == nil {
 		return false, nil
 	}
 	fmt.Fprintf(os.Stderr, "generating %s\n", dir)
-	cmd := exec.CommandContext(ctx, binary, "generate", kind, "--size", strconv.FormatInt(size, 10), "--seed", "1", "--output", dir)
+	cmd := exec.CommandContext(ctx, binary, "generate", kind, "--size", strconv.FormatInt(size, 10), "--seed", strconv.FormatUint(seed, 10), "--output", dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("slotwise generate %s: %w\n%s", dir, err, out)
 	}

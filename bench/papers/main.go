@@ -15,9 +15,9 @@
 // this machine.
 //
 // Both the real run and the simulation read one and the same job mix. The simulator has two
-// inputs that were measured before: the processor time of starting an attempt, and, for
-// programs, their cost profiles. None of its inputs comes from the runs that it is compared
-// with, except the times of submission.
+// inputs that are measured before the batches, in each run anew: the processor time of starting an
+// attempt, and, for programs, their cost profiles, on other inputs and on a cluster. None of its
+// inputs comes from the runs that it is compared with, except the times of submission.
 //
 // Contestants run in turns. A number is the mean over the rounds, with a 95 % interval.
 package main
@@ -118,6 +118,10 @@ func (s *settings) run(ctx context.Context, all []*batch, out io.Writer) (err er
 	r := &report{Cores: runtime.NumCPU(), Rounds: s.rounds, Busy: harness.CPUBusy()}
 	if r.Start, err = s.measureStart(ctx); err != nil {
 		return fmt.Errorf("cost of starting an attempt: %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "starting an attempt takes %v of processor time\n", r.Start)
+	if err := s.profiles(ctx, chosen, r.Start); err != nil {
+		return err
 	}
 	for _, b := range chosen {
 		x, err := s.measure(ctx, b, r.Start)

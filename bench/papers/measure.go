@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
+	"github.com/slotwise/slotwise/mapreduce"
 )
 
 // measured are the results of a batch.
@@ -33,8 +34,8 @@ type measured struct {
 	batch *batch
 }
 
-// prepare generates the inputs of the chosen batches, and measures the profiles of their apps,
-// unless they exist. server is the URL of the pages for URLGet.
+// prepare generates the inputs of the chosen batches, unless they exist. server is the URL of
+// the pages for URLGet.
 func (s *settings) prepare(ctx context.Context, chosen []*batch, server string) error {
 	if err := harness.WriteURLs(filepath.Join(s.data, "urls"), server, pages); err != nil {
 		return err
@@ -55,38 +56,31 @@ func (s *settings) prepare(ctx context.Context, chosen []*batch, server string) 
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// profiles measures the profiles of the apps of the chosen batches, each in the cluster of the
+// first batch that has it. A profile of an earlier run is not used again: the speed of the
+// machine may have changed.
+func (s *settings) profiles(ctx context.Context, chosen []*batch, start time.Duration) error {
+	known := map[string]bool{}
+	for _, b := range chosen {
 		if b.realOnly {
 			continue
 		}
 		for _, app := range b.apps() {
-			if err := s.profile(ctx, b, app); err != nil {
+			if known[app] {
+				continue
+			}
+			known[app] = true
+			if err := s.profile(ctx, b, app, start); err != nil {
 				return fmt.Errorf("profile of %s: %w", app, err)
 			}
 		}
 	}
 	return nil
 }
-
-// profile measures the cost profile of an app on its input in the batch, unless its file
-// exists.
-func (s *settings) profile(ctx context.Context, b *batch, app string) error {
-	name := s.profileOf(app)
-	if _, err := os.Stat(name); err == nil {
-		return nil
-	}
-	_, rest, _ := strings.Cut(b.programs, "{app: "+app+", input: ")
-	input, _, _ := strings.Cut(strings.TrimPrefix(rest, "["), ",")
-	args := []string{"profile", app, "--input", filepath.FromSlash(strings.ReplaceAll(input, "DATA", s.data)), "--output", name, "--split-size", fmt.Sprint(splitMiB, "MiB"),
-		"--reduces", "8", "--quiet"}
-	for key, value := range params[app] {
-		args = append(args, "--param", key+"="+strings.ReplaceAll(value, "DATA", s.data))
-	}
-	_, err := s.command(ctx, args...)
-	return err
-}
-
-// profileOf returns the file of an app's profile.
-func (s *settings) profileOf(app string) string { return filepath.Join(s.data, "profile-"+app+".yaml") }
 
 // command runs slotwise and returns its standard output.
 func (s *settings) command(ctx context.Context, args ...string) ([]byte, error) {
@@ -159,39 +153,46 @@ func (b *batch) slots(c *contestant) (maps, reduces int) {
 	return b.maps, b.reduces
 }
 
-// submit runs a job mix on a cluster and returns the outcomes of its jobs, without Alone.
-func (s *settings) submit(ctx context.Context, c *harness.Cluster, file, out string, seed int) ([]outcome, error) {
+// submitted is a job of a mix as "slotwise submit" prints it. A chain has several results, whose
+// times are since the submission of the step.
+type submitted struct {
+	Name, State string
+	Submitted   time.Duration `json:"submit_ns"`
+	Results     []mapreduce.Result
+}
+
+// submit runs a job mix on a cluster and returns its jobs, which must succeed.
+func (s *settings) submit(ctx context.Context, c *harness.Cluster, file, out string, seed int) ([]submitted, error) {
 	text, err := s.command(ctx, "submit", "--jobs", file, "--output", out, "--master", c.URL, "--seed", strconv.Itoa(seed), "--wait", "--json", "--no-progress")
 	if err != nil {
 		return nil, err
 	}
-	var summary struct {
-		Jobs []struct {
-			Name, State string
-			Submitted   time.Duration `json:"submit_ns"`
-			Results     []struct {
-				Ended time.Duration `json:"ended_ns"` // since the submission
-			}
-		}
-	}
+	var summary struct{ Jobs []submitted }
 	if err := json.Unmarshal(text, &summary); err != nil {
 		return nil, fmt.Errorf("what submit prints: %w", err)
 	}
-	var list []outcome
 	for _, j := range summary.Jobs {
 		if j.State != "succeeded" || len(j.Results) == 0 {
 			return nil, fmt.Errorf("job %s: %s, with %d steps; want at least one, and success", j.Name, j.State, len(j.Results))
 		}
+	}
+	return summary.Jobs, nil
+}
+
+// realOutcomes returns the outcomes of jobs, without Alone.
+func realOutcomes(jobs []submitted) (list []outcome) {
+	for _, j := range jobs {
 		ended := j.Submitted
 		for _, r := range j.Results { // a job of a chain is submitted when the one before has ended
 			ended += r.Ended
 		}
 		list = append(list, outcome{Submitted: j.Submitted.Seconds(), Ended: ended.Seconds()})
 	}
-	return list, nil
+	return list
 }
 
-// simulate runs a job mix in the simulator. start is the processor time of starting an attempt.
+// simulate runs a job mix in the simulator. start is the processor time of starting an attempt of
+// given duration. Profiles contain it for the tasks of programs.
 func (s *settings) simulate(ctx context.Context, b *batch, c *contestant, file, dir string, seed int, start time.Duration) ([]outcome, error) {
 	maps, reduces := b.slots(c)
 	cluster := filepath.Join(dir, "cluster.yaml")
@@ -201,7 +202,7 @@ func (s *settings) simulate(ctx context.Context, b *batch, c *contestant, file, 
 	}
 	out := filepath.Join(dir, "simulated")
 	args := []string{"sim", "--workload", file, "--cluster", cluster, "--policy", c.policy, "--world", "ideal", "--heartbeat", "fixed:20ms",
-		"--set", "model.shuffle-share=0", "--set", "model.overheads.start=" + start.String(), "--set", "model.task-startup=" + start.String(),
+		"--set", "model.shuffle-share=0", "--set", "model.overheads.start=" + start.String(),
 		"--seed", strconv.Itoa(seed), "--out", out, "--references", "none", "--quiet"}
 	for _, v := range c.set {
 		args = append(args, "--policy-set", v)
@@ -278,10 +279,11 @@ func (s *settings) measure(ctx context.Context, b *batch, start time.Duration) (
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		out := filepath.Join(dir, "out")
-		real, err := s.submit(ctx, cluster, file, out, seed)
+		jobs, err := s.submit(ctx, cluster, file, out, seed)
 		if err := errors.Join(err, cluster.Stop(), os.RemoveAll(out)); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
+		real := realOutcomes(jobs)
 		fmt.Fprintf(os.Stderr, "%s, round %d, %s: %.2f s", b.name, round+1, c.name, makespan.of(real))
 		defer fmt.Fprintln(os.Stderr)
 		if m.Simulated != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/repro"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -139,5 +141,29 @@ func TestRun(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
+	}
+}
+
+// TestFactor checks the correction of a profile by a run on a cluster, with numbers computed by
+// hand: 2 maps of 10 MB at 0.1 s for each MB and a reduce of 20 MB at 0.05 s are 3 s.
+func TestFactor(t *testing.T) {
+	p := &workload.Profile{MapCPU: 0.1, ReduceCPU: 0.05, MapSelectivity: 1, CombinerRatio: 1}
+	results := []mapreduce.Result{{Maps: 2, Reduces: 1, Counters: map[string]int64{"map.input_bytes": 20e6, "reduce.input_bytes": 20e6}}}
+	const start = 100 * time.Millisecond
+	f, err := factorOf(p, results, 4800*time.Millisecond, start)
+	if err != nil || math.Abs(f-1.5) > 1e-9 {
+		t.Fatalf("factor %v, %v, want 1.5", f, err)
+	}
+	correct(p, f, start)
+	// The corrected profile predicts the processor time of the run.
+	if got := 2*p.MapTask(10e6).CPU + p.ReduceTask(20e6, 2).CPU; got.Round(time.Microsecond) != 4800*time.Millisecond {
+		t.Errorf("the corrected profile predicts %v, want 4.8s", got)
+	}
+	if _, err := factorOf(p, results, 200*time.Millisecond, start); err == nil {
+		t.Error("starts that take longer than the whole run are no error")
+	}
+	b := &batch{programs: app("sort", "[DATA/text, DATA/text]", "") + app("grep", "DATA/movies", "")}
+	if b.inputOf("sort") != "text" || b.inputOf("grep") != "movies" {
+		t.Errorf("inputs %q and %q", b.inputOf("sort"), b.inputOf("grep"))
 	}
 }

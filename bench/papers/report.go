@@ -79,7 +79,9 @@ the mean over the rounds with its 95 %% interval. The machine has %d processors,
 do not compete for processors. **programs**: the paper's applications on generated inputs;
 all tasks share the %d processors, whatever the slots, so a policy cannot gain by using more
 slots at once. Starting an attempt took %.1f ms of processor time, measured before on a job of its
-own; that and the cost profiles of the programs are all that the simulator was given.
+own; that and the cost profiles of the programs are all that the simulator was given. Profiles
+were measured before on inputs that no batch reads, and corrected by the processor time of the
+same app on a cluster: its processes, files and connections cost more than one process does.
 
 A claim with a number is judged as in [repro.md](repro.md): it holds if our number rounds to the
 printed one, and is in size if it has its direction and between half and double its size. A

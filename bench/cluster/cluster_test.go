@@ -135,3 +135,17 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck gives check a launch too many.
+func TestCheck(t *testing.T) {
+	r := loadResult{plan: loadPlan{Jobs: 2, Maps: 3, Reduces: 1}}
+	r.workers.add(measurements{Launches: 4})
+	r.workers.add(measurements{Launches: 4, FirstFailure: "the master killed m"})
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+	r.workers.add(measurements{Launches: 1, Failures: 1, FirstFailure: "too late"})
+	if err := r.check(); err == nil || !strings.Contains(err.Error(), "9 launches for 8 tasks") || !strings.HasSuffix(err.Error(), ": the master killed m") {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,6 +41,7 @@ type fleet struct {
 	mu struct {
 		sync.Mutex
 		launched             map[string]bool // attempts that some worker has launched
+		firstFailure         string          // see measurements
 		beats, commits, bare []time.Duration // see measurements
 	}
 }
@@ -47,10 +49,11 @@ type fleet struct {
 // measurements are the results of one process of workers, or of all processes. Load
 // processes send them to the benchmark as JSON.
 type measurements struct {
-	Calls         int64 // calls that were answered, long polls included
-	Launches      int64 // launched attempts
-	Twice         int64 // launches of an attempt that had been launched before; must be 0
-	Failures      int64 // calls that failed
+	Calls         int64  // calls that were answered, long polls included
+	Launches      int64  // launched attempts
+	Twice         int64  // launches of an attempt that had been launched before; must be 0
+	Failures      int64  // calls that failed
+	FirstFailure  string // why the first call failed or the first attempt ended without success; "" if none did
 	Registrations int64
 	Beats         []time.Duration // response times of heartbeats that the master answers at once
 	Commits       []time.Duration // response times of requests for permission to commit
@@ -63,6 +66,7 @@ func (m *measurements) add(o measurements) {
 	m.Launches += o.Launches
 	m.Twice += o.Twice
 	m.Failures += o.Failures
+	m.FirstFailure = cmp.Or(m.FirstFailure, o.FirstFailure)
 	m.Registrations += o.Registrations
 	m.Beats = append(m.Beats, o.Beats...)
 	m.Commits = append(m.Commits, o.Commits...)
@@ -90,7 +94,7 @@ func (f *fleet) run(ctx context.Context) measurements {
 	wg.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return measurements{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
+	return measurements{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.mu.firstFailure, f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
 }
 
 // probeEvery is the pause between two measured heartbeats of a process.
@@ -159,8 +163,16 @@ func (f *fleet) called(ctx context.Context, err error) bool {
 		f.calls.Add(1)
 	case ctx.Err() == nil:
 		f.failures.Add(1)
+		f.failed(err.Error())
 	}
 	return err == nil
+}
+
+// failed keeps the reason of the first failure, which check prints.
+func (f *fleet) failed(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.firstFailure = cmp.Or(f.mu.firstFailure, why)
 }
 
 // jitter returns a random duration between d/2 and 3d/2.

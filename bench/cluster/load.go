@@ -152,7 +152,9 @@ func (r *loadResult) checkJob(st *slotwisev1.JobStatus) error {
 // check returns an error unless there was one launch for each task.
 func (r *loadResult) check() error {
 	if want := int64(r.plan.Jobs * (r.plan.Maps + r.plan.Reduces)); r.workers.Launches != want || r.workers.Twice > 0 {
-		return fmt.Errorf("%d launches for %d tasks; %d launches repeated an attempt", r.workers.Launches, want, r.workers.Twice)
+		w := r.workers
+		return fmt.Errorf("%d launches for %d tasks; %d launches repeated an attempt; %d calls failed, %d registrations; first failure: %s",
+			w.Launches, want, w.Twice, w.Failures, w.Registrations, cmp.Or(w.FirstFailure, "none"))
 	}
 	return nil
 }

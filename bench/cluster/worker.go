@@ -115,6 +115,7 @@ func (w *worker) actLocked(ctx context.Context, a *slotwisev1.Action) {
 		go w.attempt(ctx, id)
 	case *slotwisev1.Action_Kill:
 		if stop := w.running[what.Kill.Attempt]; stop != nil {
+			w.fleet.failed("the master killed " + what.Kill.Attempt + ": " + what.Kill.Reason)
 			stop()
 			delete(w.running, what.Kill.Attempt)
 		}
@@ -141,6 +142,9 @@ func (w *worker) attempt(ctx context.Context, name string) {
 		start := time.Now()
 		resp, err := f.rpc.AskCommit(ctx, &slotwisev1.AskCommitRequest{Session: session, Attempt: name})
 		if !f.called(ctx, err) || !resp.Granted {
+			if err == nil {
+				f.failed("the master refused to let " + name + " commit: " + resp.Reason)
+			}
 			w.end(name, slotwisev1.AttemptState_ATTEMPT_STATE_FAILED)
 			return
 		}
@@ -155,7 +159,11 @@ func (w *worker) awaitOutputs(ctx context.Context, session, name string, maps in
 	known := map[int32]bool{}
 	for cursor := ""; len(known) < maps; {
 		resp, err := w.fleet.rpc.MapOutputs(ctx, &slotwisev1.MapOutputsRequest{Session: session, Job: name, Cursor: cursor, WaitMs: 10_000})
-		if !w.fleet.called(ctx, err) || resp.Ended {
+		if !w.fleet.called(ctx, err) {
+			return false
+		}
+		if resp.Ended {
+			w.fleet.failed("the job " + name + " ended while a reduce waited for its map outputs")
 			return false
 		}
 		if resp.Reset_ {

@@ -49,6 +49,28 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	rng := rand.New(rand.NewPCG(1, 2))
+	if err := fill(s, rng, dir, jobs, attempts); err != nil {
+		return err
+	}
+	b := bench{s: s, rng: rng, rounds: rounds}
+	if err := b.storeAndFind(jobs, attempts); err != nil {
+		return err
+	}
+	b.pages()
+	if b.err != nil {
+		return b.err
+	}
+	at := time.Now()
+	again, err := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40}, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| open | %.1f ms | | |\n", ms(time.Since(at)))
+	return again.Close()
+}
+
+// fill stores jobs in s, whose files are in dir, and prints the time and the size of the files.
+func fill(s *history.Store, rng *rand.Rand, dir string, jobs, attempts int) error {
 	start, total := time.Now(), 0
 	const batch = 500
 	var list []*slotwisev1.HistoryJob
@@ -76,27 +98,43 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 		size += info.Size()
 	}
 	fmt.Printf("size of the files: %d MiB, %.1f bytes for each attempt\n\n| request | median | slowest | most processor time |\n|---|---:|---:|---:|\n", size>>20, float64(size)/float64(total))
-	ctx := context.Background()
-	measure := func(name string, do func(i int) error) {
-		took, busy := make([]time.Duration, rounds), time.Duration(0)
-		for i := range took {
-			at, used := time.Now(), processorTime()
-			if failed := do(i); failed != nil && err == nil {
-				err = fmt.Errorf("%s: %w", name, failed)
-			}
-			took[i], busy = time.Since(at), max(busy, processorTime()-used)
+	return nil
+}
+
+// bench measures requests to a history and prints a row of the table for each kind.
+type bench struct {
+	s      *history.Store
+	rng    *rand.Rand
+	rounds int   // requests of each kind
+	err    error // the first error of a request
+}
+
+// measure times rounds requests.
+func (b *bench) measure(name string, do func(i int) error) {
+	took, busy := make([]time.Duration, b.rounds), time.Duration(0)
+	for i := range took {
+		at, used := time.Now(), processorTime()
+		if err := do(i); err != nil && b.err == nil {
+			b.err = fmt.Errorf("%s: %w", name, err)
 		}
-		slices.Sort(took)
-		fmt.Printf("| %s | %.1f ms | %.1f ms | %.1f ms |\n", name, ms(took[len(took)/2]), ms(took[len(took)-1]), ms(busy))
+		took[i], busy = time.Since(at), max(busy, processorTime()-used)
 	}
-	measure("store a job durably", func(i int) error { return s.Put(makeJob(rng, jobs+1+i, attempts)) })
-	measure("a job by its id, with its attempts", func(int) error { _, err := s.Get(fmt.Sprint("j", 1+rng.IntN(jobs))); return err })
-	big := makeJob(rng, jobs+rounds+1, 100_000)
+	slices.Sort(took)
+	fmt.Printf("| %s | %.1f ms | %.1f ms | %.1f ms |\n", name, ms(took[len(took)/2]), ms(took[len(took)-1]), ms(busy))
+}
+
+// storeAndFind measures requests for one job. The history already has jobs jobs, each with about
+// attempts attempts.
+func (b *bench) storeAndFind(jobs, attempts int) error {
+	s, rng := b.s, b.rng
+	b.measure("store a job durably", func(i int) error { return s.Put(makeJob(rng, jobs+1+i, attempts)) })
+	b.measure("a job by its id, with its attempts", func(int) error { _, err := s.Get(fmt.Sprint("j", 1+rng.IntN(jobs))); return err })
+	big := makeJob(rng, jobs+b.rounds+1, 100_000)
 	if err := s.Put(big); err != nil {
 		return err
 	}
-	measure(fmt.Sprintf("a job with %d attempts by its id, without them", len(big.Tasks)), func(int) error { _, err := s.Head(big.Job.Id); return err })
-	measure("its first attempts", func(int) error {
+	b.measure(fmt.Sprintf("a job with %d attempts by its id, without them", len(big.Tasks)), func(int) error { _, err := s.Head(big.Job.Id); return err })
+	b.measure("its first attempts", func(int) error {
 		for piece, err := range s.Pieces(big.Job.Id) {
 			if err != nil || len(piece.Tasks) > 0 {
 				return err
@@ -104,7 +142,12 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 		}
 		return errors.New("it has none")
 	})
-	measure("all its attempts", func(int) error { _, err := s.Get(big.Job.Id); return err })
+	b.measure("all its attempts", func(int) error { _, err := s.Get(big.Job.Id); return err })
+	return nil
+}
+
+// pages measures lists of jobs by each filter.
+func (b *bench) pages() {
 	day := 24 * time.Hour.Milliseconds()
 	for _, q := range []struct {
 		name string
@@ -122,21 +165,14 @@ func run(dir string, jobs, attempts, rounds int) (err error) {
 		{"name, user, pool, state and time", history.Query{Text: "1", User: "user-7", Pool: "pool-3", State: slotwisev1.JobState_JOB_STATE_FAILED, From: epoch, To: epoch + 90*day}},
 	} {
 		q.q.Kind, q.q.Limit = history.All, 50
-		measure(q.name+": a page of 50 and the number of all", func(int) error {
-			list, n, err := s.Page(ctx, q.q)
+		b.measure(q.name+": a page of 50 and the number of all", func(int) error {
+			list, n, err := b.s.Page(context.Background(), q.q)
 			if len(list) > n {
 				err = errors.New("more jobs are listed than counted")
 			}
 			return err
 		})
 	}
-	at := time.Now()
-	s2, err2 := history.Open(dir, history.Limits{Entries: 2 * jobs, Bytes: 1 << 40}, nil)
-	if err2 != nil {
-		return errors.Join(err, err2)
-	}
-	fmt.Printf("| open | %.1f ms | | |\n", ms(time.Since(at)))
-	return errors.Join(err, s2.Close())
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

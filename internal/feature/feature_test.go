@@ -3,10 +3,12 @@ package feature_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -109,5 +111,26 @@ func TestOwnStorage(t *testing.T) {
 	err := mapreduce.ReadRecords(context.Background(), "own://"+dir+"/in", mapreduce.Text, func(_, _ []byte) error { lines++; return nil }, own)
 	if lines != 2 || err != nil {
 		t.Errorf("%d lines, %v", lines, err)
+	}
+}
+
+// TestForStorage: an unknown host is retried for seconds, an unavailable storage for as long as
+// the user wants, and another error is final.
+func TestForStorage(t *testing.T) {
+	cause := errors.New("cause")
+	unknown := storage.Unavailable(storage.UnknownHost(cause))
+	for _, x := range []struct {
+		wait time.Duration
+		err  error
+		want time.Duration
+	}{
+		{time.Hour, storage.Unavailable(cause), time.Hour},
+		{time.Hour, unknown, 20 * time.Second},
+		{time.Second, unknown, time.Second},
+		{time.Hour, cause, -1},
+	} {
+		if got := (feature.Outages{Storage: x.wait}).ForStorage("it").Patience(x.err); got != x.want {
+			t.Errorf("%v, up to %v: %v, want %v", x.err, x.wait, got, x.want)
+		}
 	}
 }

@@ -51,13 +51,20 @@ const (
 	lastStoragePause  = 30 * time.Second
 )
 
+// unknownHostPatience is the time of retries while DNS says that the host name of a storage
+// does not exist. Such a name is almost always a mistake.
+const unknownHostPatience = 20 * time.Second
+
 // ForStorage returns the options to retry an operation on the storage of what while the
 // storage is unavailable. Other errors, such as "permission denied", are final.
 func (w Outages) ForStorage(what string) retry.Options {
 	return retry.Options{
 		What: what, Notify: w.Notify, FirstPause: firstStoragePause, LastPause: lastStoragePause,
 		Patience: func(err error) time.Duration {
-			if errors.Is(err, storage.ErrUnavailable) {
+			switch {
+			case errors.Is(err, storage.ErrUnknownHost):
+				return min(w.Storage, unknownHostPatience)
+			case errors.Is(err, storage.ErrUnavailable):
 				return w.Storage
 			}
 			return -1

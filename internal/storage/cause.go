@@ -13,6 +13,9 @@ var (
 	// of the same task has touched meanwhile. Errors such as "permission
 	// denied" or "file does not exist" are answers and never have the mark.
 	ErrUnavailable = errors.New("the storage is unavailable")
+	// ErrUnknownHost marks errors of a storage whose host name does not exist in DNS and has
+	// not been found by this process before. They also are ErrUnavailable: DNS may change.
+	ErrUnknownHost = errors.New("the storage's host name is unknown")
 	// ErrDenied marks errors of a storage that denies the user permission: every other
 	// machine would get the same answer.
 	ErrDenied = errors.New("the storage denies the user permission")
@@ -39,6 +42,9 @@ func Unavailable(err error) error {
 	}
 	return &marked{err, ErrUnavailable}
 }
+
+// UnknownHost marks err as ErrUnknownHost.
+func UnknownHost(err error) error { return &marked{err, ErrUnknownHost} }
 
 // Denied marks err as ErrDenied.
 func Denied(err error) error { return &marked{err, ErrDenied} }

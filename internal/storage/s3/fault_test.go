@@ -10,11 +10,13 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -318,6 +320,72 @@ func TestReplacedWhileRead(t *testing.T) {
 	must(t, err)
 	if _, err := file.ReadAt(make([]byte, 1<<20), 18<<20); !errors.Is(err, errChanged) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestUnknownHost uses an endpoint whose name never exists. The error is marked and names the
+// host, the variable and the remedy.
+func TestUnknownHost(t *testing.T) {
+	for _, v := range []string{"HTTP_PROXY", "http_proxy", "SLOTWISE_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3"} {
+		t.Setenv(v, "")
+	}
+	t.Setenv("AWS_ENDPOINT_URL", "http://s3.slotwise.invalid")
+	t.Setenv("AWS_ACCESS_KEY_ID", "a")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "b")
+	t.Setenv("AWS_REGION", "us-east-1")
+	s := load()
+	var dialer net.Dialer
+	if _, err := dialer.DialContext(t.Context(), "tcp", "s3.slotwise.invalid:80"); !isNotFound(err) {
+		t.Skipf("this machine's DNS cannot say that a name does not exist: %v", err)
+	}
+	f, p := open(t, "s3://bucket/x")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := f.Stat(ctx, p)
+	if !errors.Is(err, storage.ErrUnknownHost) || !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("not marked: %v", err)
+	}
+	for _, want := range []string{`"s3.slotwise.invalid"`, "correct AWS_ENDPOINT_URL=" + s.endpoint, "DNS"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not contain %q", err, want)
+		}
+	}
+}
+
+// isNotFound reports whether DNS said that a name does not exist.
+func isNotFound(err error) bool {
+	var lookup *net.DNSError
+	return errors.As(err, &lookup) && lookup.IsNotFound
+}
+
+// TestExplainUnknown checks which failures of a dialer are marked, without any DNS.
+func TestExplainUnknown(t *testing.T) {
+	gone := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}
+	busy := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "server misbehaving", Name: "x", IsTemporary: true}}
+	var result error
+	s := settings{endpoint: "https://s3.example", variable: "AWS_ENDPOINT_URL_S3"}
+	dial := s.explainUnknown("s3.example", func(context.Context, string, string) (net.Conn, error) { return nil, result })
+	for i, x := range []struct {
+		host   string
+		result error
+		want   string // in the error; "" means that the error is returned as it is
+	}{
+		{"s3.example", gone, "correct AWS_ENDPOINT_URL_S3=https://s3.example"},
+		{"bucket.s3.example", gone, "correct AWS_ENDPOINT_URL_S3=https://s3.example"},
+		{"proxy.example", gone, "HTTPS_PROXY"},
+		{"s3.example", busy, ""},
+		{"s3.example", gone, "AWS_ENDPOINT_URL_S3"}, // a busy DNS server has not found the name
+		{"s3.example", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, ""},
+		{"s3.example", gone, ""}, // the name was found before
+		{"bucket.s3.example", gone, "AWS_ENDPOINT_URL_S3"},
+		{"bucket.s3.example", nil, ""},
+		{"bucket.s3.example", gone, ""},
+	} {
+		result = x.result
+		_, err := dial(t.Context(), "tcp", x.host+":443")
+		if marked := errors.Is(err, storage.ErrUnknownHost); marked != (x.want != "") || x.want != "" && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%d. %s after %v: %v", i, x.host, x.result, err)
+		}
 	}
 }
 

@@ -397,6 +397,12 @@ func (f *policyFlags) register(c *cobra.Command) {
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for the policy capacity; reloaded when it changes")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of random numbers in scheduling")
 	completeWith(c, "policy", f.setup.completePolicies)
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	if _, own := c.Annotations[elsewhere+"set"]; !own {
+		c.Annotations[elsewhere+"set"] = "--policy-set name=value sets a parameter of the policy"
+	}
 }
 
 // policySettings returns the policy's parameters. --policy-config names a YAML

@@ -376,7 +376,7 @@ func (f *simFlags) readWorld() (sim.ModelConfig, error) {
 		name, value, ok := strings.Cut(given, "=")
 		key, isModel := strings.CutPrefix(name, "model.")
 		if !ok || !isModel {
-			return model, misuse("--set %s: write model.PARAMETER=VALUE, such as model.failure-rate=0.02", given)
+			return model, misuse("--set %s: write model.PARAMETER=VALUE, such as model.failure-rate=0.02; --policy-set sets a parameter of a policy", given)
 		}
 		if err := world.Set(&model, key, value); err != nil {
 			return model, misuse("--set model.%w", err)

@@ -63,6 +63,7 @@ with --wait it kills those that run.` + masterNote,
 		Annotations: map[string]string{
 			elsewhere + "policy":     "the cluster's policy schedules all its jobs; slotwise policy NAME replaces it, slotwise master --policy NAME starts with it",
 			elsewhere + "policy-set": "the cluster's policy schedules all its jobs; slotwise policy NAME --set name=value replaces it",
+			elsewhere + "set":        "slotwise policy NAME --set name=value sets parameters of the cluster's policy",
 			elsewhere + "workers":    "the cluster has the workers that slotwise worker starts",
 			elsewhere + "memory":     "slotwise worker --memory sets it on each worker; --task-memory is what one task needs",
 		},

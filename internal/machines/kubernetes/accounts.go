@@ -60,6 +60,9 @@ const (
 	mostReviews = 16               // at the same time
 	maxToken    = 16 << 10         // bytes of a token
 	reviewTime  = 10 * time.Second // for one review
+
+	clockSkew      = time.Minute // between the master and Kubernetes
+	leastSignature = 32          // bytes of a token's signature
 )
 
 const accountPrefix = "system:serviceaccount:"
@@ -100,8 +103,9 @@ func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity,
 	if !ok {
 		return secure.Identity{}, false, nil
 	}
-	// The claims are not verified yet, but a token that is wrong by its own words needs no call.
-	if err := v.check(claimed.Subject, claimed.Audience); err != nil {
+	// The claims are not verified yet, but a token that cannot be valid needs no review. So a
+	// flood of garbage never takes a place that a review of a good token needs.
+	if err := cmp.Or(v.check(claimed.Subject, claimed.Audience), v.checkTimes(claimed)); err != nil {
 		return secure.Identity{}, true, err
 	}
 	key := sha256.Sum256([]byte(token))
@@ -163,11 +167,18 @@ func (v *Accounts) remember(key [sha256.Size]byte, r verified) {
 	v.mu.known[key] = r
 }
 
-// claim holds the claims of a token that Accounts reads.
+// claim holds the claims of a token that Accounts reads. Times are in seconds since 1970; 0
+// means that the token lacks the claim.
 type claim struct {
-	Subject  string    `json:"sub"`
-	Audience audiences `json:"aud"`
-	Expires  int64     `json:"exp"`
+	Subject   string    `json:"sub"`
+	Audience  audiences `json:"aud"`
+	Expires   int64     `json:"exp"`
+	NotBefore int64     `json:"nbf"`
+}
+
+// header holds the fields of a token's header that Accounts reads.
+type header struct {
+	Algorithm string `json:"alg"`
 }
 
 // audiences is the claim aud: a string or a list of strings.
@@ -183,15 +194,42 @@ func (a *audiences) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// claims returns what the token of a service account says of itself, and false for a token
-// of another kind. It verifies nothing.
+// claims returns the claims of the token of a service account, and false for a token of
+// another kind. Kubernetes signs its tokens, so a token without algorithm or signature is of
+// another kind. claims does not verify the signature.
 func claims(token string) (c claim, ok bool) {
-	parts := strings.Split(token, ".")
-	if len(token) > maxToken || len(parts) != 3 {
+	if len(token) > maxToken {
 		return c, false
 	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	return c, err == nil && json.Unmarshal(text, &c) == nil && strings.HasPrefix(c.Subject, accountPrefix)
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return c, false
+	}
+	var h header
+	if !decodePart(parts[0], &h) || h.Algorithm == "" || strings.EqualFold(h.Algorithm, "none") || !decodePart(parts[1], &c) {
+		return c, false
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	return c, err == nil && len(signature) >= leastSignature && strings.HasPrefix(c.Subject, accountPrefix)
+}
+
+// decodePart decodes the JSON of a token's header or claims into v.
+func decodePart(part string, v any) bool {
+	text, err := base64.RawURLEncoding.DecodeString(part)
+	return err == nil && json.Unmarshal(text, v) == nil
+}
+
+// checkTimes returns an error if a token has expired or is not valid yet, by more than the
+// clocks of the master and of Kubernetes may differ.
+func (v *Accounts) checkTimes(c claim) error {
+	now := v.now()
+	switch {
+	case c.Expires != 0 && now.Add(-clockSkew).After(time.Unix(c.Expires, 0)):
+		return fmt.Errorf("the token of %s has expired: read it again from its mounted file, which Kubernetes renews", c.Subject)
+	case c.NotBefore != 0 && now.Add(clockSkew).Before(time.Unix(c.NotBefore, 0)):
+		return fmt.Errorf("the token of %s is not valid yet: compare the clocks of this master and of Kubernetes", c.Subject)
+	}
+	return nil
 }
 
 // check returns an error unless a user is an account that is allowed, and the audience ours.

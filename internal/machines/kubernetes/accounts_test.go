@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -22,7 +23,7 @@ import (
 	"github.com/slotwise/slotwise/internal/secure"
 )
 
-// reviewer answers TokenReviews: a token is right if its third part is "good".
+// reviewer answers TokenReviews: a token is right if its signature is signed("good").
 type reviewer struct {
 	t        *testing.T
 	mu       sync.Mutex
@@ -49,7 +50,7 @@ func (f *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	out := in
 	claimed, _ := claims(in.Spec.Token)
-	if strings.HasSuffix(in.Spec.Token, ".good") {
+	if strings.HasSuffix(in.Spec.Token, "."+signed("good")) {
 		out.Status.Authenticated, out.Status.Audiences = true, f.audience
 		out.Status.User.Username = claimed.Subject
 		out.Status.User.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:team-a", "system:authenticated"}
@@ -63,9 +64,17 @@ func (f *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// token returns a token with these claims and signature.
-func token(claims, signature string) string {
-	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + signature
+// signed returns the third part of a token: a signature that begins with text.
+func signed(text string) string {
+	return encoded(text + strings.Repeat(".", 64))
+}
+
+// encoded returns text as a part of a token.
+func encoded(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// token returns a token with these claims and a signature that begins with text.
+func token(claims, text string) string {
+	return encoded(`{"alg":"RS256"}`) + "." + encoded(claims) + "." + signed(text)
 }
 
 // accounts returns a verifier that asks f and accepts team-a:etl and all of team-b.
@@ -108,6 +117,14 @@ func TestIdentify(t *testing.T) {
 		{"a token of slotwise", secure.NewToken(), "", "", 0},
 		{"a person's token", token(`{"sub":"ann","aud":"slotwise"}`, "good"), "", "", 0},
 		{"no claims", "a.b.c", "", "", 0},
+		{"no header", "e." + encoded(etl) + "." + signed("good"), "", "", 0},
+		{"no algorithm", encoded(`{}`) + "." + encoded(etl) + "." + signed("good"), "", "", 0},
+		{"an unsigned token", encoded(`{"alg":"none"}`) + "." + encoded(etl) + ".", "", "", 0},
+		{"a short signature", encoded(`{"alg":"RS256"}`) + "." + encoded(etl) + "." + encoded("good"), "", "", 0},
+		{"a signature that is not base64", encoded(`{"alg":"RS256"}`) + "." + encoded(etl) + "." + strings.Repeat("*", 64), "", "", 0},
+		{"claims that are not JSON", encoded(`{"alg":"RS256"}`) + "." + encoded("{") + "." + signed("good"), "", "", 0},
+		{"an expired token", token(`{"sub":"system:serviceaccount:team-a:etl","aud":"slotwise","exp":1000}`, "good"), "", "has expired", 0},
+		{"a token of the future", token(`{"sub":"system:serviceaccount:team-a:etl","aud":"slotwise","nbf":100000000000}`, "good"), "", "not valid yet", 0},
 		{"a long token", token(`{"sub":"system:serviceaccount:team-b:`+strings.Repeat("x", maxToken)+`"}`, "good"), "", "", 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -197,6 +214,29 @@ func TestReviewIsShared(t *testing.T) {
 	all.Wait()
 	if f.reviewed > mostReviews {
 		t.Errorf("%d reviews", f.reviewed)
+	}
+}
+
+// TestGarbageTakesNoPlace verifies tokens while all places for reviews are taken. Garbage gets
+// its answer at once.
+func TestGarbageTakesNoPlace(t *testing.T) {
+	v := accounts(t, &reviewer{})
+	for range mostReviews {
+		v.reviews <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for i := range 1000 {
+		past := fmt.Sprintf(`{"sub":"system:serviceaccount:team-a:etl","aud":"slotwise","exp":%d}`, 1000+i)
+		for _, garbage := range []string{encoded(etl) + "." + encoded(etl) + "." + signed("bad"), token(past, "bad"), token(etl, "bad") + "*"} {
+			if _, _, err := v.Identify(ctx, garbage); connect.CodeOf(err) == connect.CodeUnavailable {
+				t.Fatalf("%q waited: %v", garbage, err)
+			}
+		}
+	}
+	// A token that may be good waits, so the places really are taken.
+	if _, _, err := v.Identify(ctx, token(etl, "good")); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("a token was verified without a place: %v", err)
 	}
 }
 

@@ -120,7 +120,7 @@ func generateShape(ctx context.Context, _, kind string, size int64, dir string) 
 	return true, os.Rename(partial, dir)
 }
 
-// countdown counts the bytes that are left to write.
+// countdown counts the bytes that remain to be written.
 type countdown struct {
 	f    *os.File
 	left int64

@@ -123,7 +123,7 @@ func (c *testCluster) runTroubled(mode, out string, change ...func(*mapreduce.Op
 	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
 	defer cancel()
 	r := &remote.Cluster{Master: c.url, Accepted: func(s string) { id = s }}
-	// Each chain has an input of its own, so that chains may run at the same time.
+	// Each chain has a separate input, so that chains may run at the same time.
 	o := mapreduce.Options{Inputs: []string{c.write("in-"+out+".txt", "a\nb\n")}, Output: filepath.Join(c.dir, out), Remote: r, Features: features()}
 	for _, f := range change {
 		f(&o, r)

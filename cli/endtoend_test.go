@@ -102,7 +102,7 @@ type endToEnd struct {
 }
 
 // inputFiles is the number of equal pieces of an input. Each piece of the records is
-// a file of its own, so that HDFS has at least as many blocks.
+// a separate file, so that HDFS has at least as many blocks.
 const inputFiles = 16
 
 // joinedPieces is the number of pieces of the text that form its first file. At the

@@ -69,7 +69,7 @@ tasks of a kind.`,
 	return c
 }
 
-// optimumResult is what optimum prints. Times are in seconds, work is in slot-seconds.
+// optimumResult is the output of optimum. Times are in seconds, work is in slot-seconds.
 type optimumResult struct {
 	Workload   string  `json:"workload"`
 	Cluster    string  `json:"cluster"`

@@ -14,7 +14,7 @@ import (
 // option -X. Programs that are built in another way have the version that Go recorded.
 var release string
 
-// buildFacts is what slotwise version --json prints. Revision, Time and Modified are empty
+// buildFacts is the output of slotwise version --json. Revision, Time and Modified are empty
 // if the program was not built from a checkout of its repository.
 type buildFacts struct {
 	Version  string `json:"version"`

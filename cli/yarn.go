@@ -316,7 +316,7 @@ func (f *yarnUp) contents(u *userCommand) ([]yarn.File, error) {
 	return append(files, yarn.File{Name: workerSettings, Mode: 0o400, Content: bytes.NewReader(text)}), err
 }
 
-// yarnWait waits for workers and prints what has changed.
+// yarnWait waits for workers and prints each change.
 type yarnWait struct {
 	u     *userCommand
 	s     *yarn.Service

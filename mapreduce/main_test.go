@@ -35,7 +35,7 @@ func TestMainMaster(t *testing.T) {
 }
 
 // The parameters of an app are flags, sources with names are inputs with names, and wrong
-// command lines name what is wrong.
+// command lines name the mistake.
 func TestMainApp(t *testing.T) {
 	dir := t.TempDir()
 	left, right := filepath.Join(dir, "left.txt"), filepath.Join(dir, "right.txt")

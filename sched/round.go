@@ -26,7 +26,7 @@ func (r *Round) Node() *Node { return r.node }
 
 // Free returns how many slots of a kind can still be filled on the node. It follows
 // the Limiter if the policy has one. It returns 0 while the slots are reserved for a
-// task that needs more of them than are free.
+// task that needs more slots than are free.
 func (r *Round) Free(slot Kind) int {
 	free := max(0, r.limits[slot]-r.node.Used(slot))
 	if r.strict && free < r.node.Reserved(slot).Width {

@@ -46,7 +46,7 @@ func (s injection) String() string {
 	return s.fault.String()
 }
 
-// run runs a plan in a directory of its own and checks the result. It keeps the
+// run runs a plan in a separate directory and checks the result. It keeps the
 // directory if a check failed, and removes it otherwise or if ctx was cancelled.
 func (s *settings) run(ctx context.Context, p plan, in *input) *outcome {
 	o := &outcome{plan: p, jobs: len(mixes[p.mix])}

@@ -275,7 +275,7 @@ func (s *scene) build() (sched.Policy, error) {
 	return policies.Build(s.policy, sched.Options{Seed: 1})
 }
 
-// shortest is the least life of a job that is asked for. The ends of shorter jobs depend
+// shortest is the least life of a job that gets a forecast. The ends of shorter jobs depend
 // on the moments of single heartbeats.
 const shortest = 20 * time.Second
 

@@ -8,7 +8,7 @@
 // components (CycloneDX), and SHA256SUMS has the checksums of all files. The same commit
 // and toolchain give the same bytes. docs/install.md is the page for users.
 //
-// It is a module of its own, so that the product's go.mod does not have its libraries.
+// It is a separate module, so that the product's go.mod does not have its libraries.
 package main
 
 import (

@@ -9,7 +9,7 @@
 //
 // ID is the origin of the worker's directory, so several workers can share a group. A
 // group that has processes cannot give controllers to groups below it. Therefore Open
-// moves the worker into a group of its own.
+// moves the worker into a separate group.
 package cgroup
 
 import "errors"

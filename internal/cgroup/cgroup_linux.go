@@ -163,7 +163,7 @@ func (g *Group) limit(controllers []string, l Limits) error {
 // started with it begins its life in the group. The caller must close the file.
 func (g *Group) Handle() (*os.File, error) { return os.Open(g.dir) }
 
-// Kill kills all processes of the group and of groups below it, also those that fork
+// Kill kills all processes of the group and of groups below it, also processes that fork
 // meanwhile.
 func (g *Group) Kill() error {
 	err := write(g.dir, "cgroup.kill", "1")

@@ -274,7 +274,7 @@ const (
 // uploadTime is the time limit of one upload.
 const uploadTime = time.Hour
 
-// uploadHeld is the time for which an upload may take before the user hears of it.
+// uploadHeld is the time for which an upload may take before the user gets a notice.
 const uploadHeld = 30 * time.Second
 
 // waitMs is the time in milliseconds for which the master may hold a request for a

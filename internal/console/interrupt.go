@@ -18,7 +18,7 @@ var ErrInterrupted = errors.New("interrupted")
 // of shells.
 const ExitInterrupted = 130
 
-// ExitBrokenPipe is the exit status of a program whose output nobody reads any more:
+// ExitBrokenPipe is the exit status of a program whose output no process reads any more:
 // 128 + SIGPIPE.
 const ExitBrokenPipe = 141
 

@@ -116,7 +116,7 @@ func Interval(t, early, late time.Duration) string {
 	return fmt.Sprintf("%s (%s to %s)", About(t), About(early), About(late))
 }
 
-// About formats a time to the second. What is over counts as 0.
+// About formats a time to the second. A negative time counts as 0.
 func About(d time.Duration) string {
 	if d = max(0, d); d < 100*time.Second {
 		return fmt.Sprintf("%.0f s", d.Seconds())

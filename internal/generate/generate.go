@@ -41,7 +41,7 @@ type Kind struct {
 	Name    string // as on the command line
 	Summary string // one line
 	Params  []Param
-	// Func makes the data set. After an error, including that of a cancelled
+	// Func makes the data set. After an error, including the error of a cancelled
 	// ctx, it leaves no files.
 	Func func(ctx context.Context, o Options) error
 }

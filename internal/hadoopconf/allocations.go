@@ -24,7 +24,7 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 		return fair.Allocations{}, nil, err
 	}
 	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
-	// Defaults apply to all pools, also to those that precede them in the file.
+	// Defaults apply to all pools, also to pools that precede the defaults in the file.
 	for _, e := range root.children {
 		if e.name != "pool" && e.name != "user" {
 			a.take(e, a.conf.Set)

@@ -21,7 +21,7 @@ import (
 type Finding struct {
 	File string // relative to the repository's root, with slashes
 	Line int    // from 1; 0 if the finding is about the whole file
-	Text string // what is wrong and, unless it is obvious, what to do instead
+	Text string // the violation and, unless it is obvious, what to do instead
 }
 
 // String formats a finding as compilers do, so that editors can jump to it.

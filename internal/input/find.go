@@ -122,7 +122,7 @@ func (f *finder) canonical(dir string) (string, error) {
 }
 
 // walk adds the files below dir. above holds the canonical paths of dir and its
-// ancestors in this walk. A link to one of them is skipped, because the walk already
+// ancestors in this walk. A link to an ancestor is skipped, because the walk already
 // reads its files.
 func (f *finder) walk(dir, rel string, above []string) error {
 	if err := context.Cause(f.ctx); err != nil {

@@ -42,7 +42,7 @@ func CheckGlob(pattern string) error {
 }
 
 // validPatterns replaces the {a,b} alternatives of a pattern by one pattern for each. It
-// returns an error if one of them is not valid.
+// returns an error if a pattern is not valid.
 func validPatterns(pattern string) ([]string, error) {
 	patterns, err := braces(pattern)
 	if err != nil {

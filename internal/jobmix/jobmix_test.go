@@ -187,7 +187,7 @@ func TestDefaultProfiles(t *testing.T) {
 }
 
 // TestRunAndSimAgree compares the number of tasks that Assume finds for a program
-// with the number that a run of it has, on a cluster with the same slots.
+// with the number that a run of the job has, on a cluster with the same slots.
 func TestRunAndSimAgree(t *testing.T) {
 	const text = `
 jobs:

@@ -49,7 +49,7 @@ var (
 )
 
 // New returns a view that keeps the jobs' records in a store, which may be nil. The jobs get
-// the numbers behind those in the store. The caller closes the store after Wait.
+// the numbers behind the numbers in the store. The caller closes the store after Wait.
 func New(ctx context.Context, store *history.Store) (*View, error) {
 	v := &View{store: store}
 	if store == nil {

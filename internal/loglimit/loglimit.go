@@ -1,4 +1,4 @@
-// Package loglimit limits log lines that a client can cause, so that nobody can fill a
+// Package loglimit limits log lines that a client can cause, so that no client can fill a
 // disk with them.
 package loglimit
 

@@ -40,7 +40,7 @@ func (t Table) Below(pid int) []Process {
 }
 
 // Use sums the resident memory in bytes and the processor time of a process and its
-// descendants. Pages that several of them share count several times. Ended processes do
+// descendants. Pages that several processes share count several times. Ended processes do
 // not count.
 func (t Table) Use(pid int) (resident int64, cpu time.Duration) {
 	resident, cpu = t[pid].Resident, t[pid].CPU

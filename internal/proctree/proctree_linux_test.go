@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestKillChildren lets a process start others, some of which detach themselves, and
-// verifies that KillChildren kills all of them.
+// verifies that KillChildren kills all these processes.
 func TestKillChildren(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PROCTREE_TEST=1")

@@ -60,7 +60,7 @@ func Draw(c Chart) (*Figure, error) {
 	return f, f.limits(p, &c)
 }
 
-// chartHeight is the height of a chart. Reports show many of them on a page.
+// chartHeight is the height of a chart. Reports show many charts on a page.
 const chartHeight = 3.6 * vg.Inch
 
 // lines adds the lines of a chart.

@@ -141,7 +141,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		files Files
 		token string
 		want  string // who, or
-		fails string // what the client is told
+		fails string // the error that the client receives
 	}{
 		{"user's certificate", FilesIn(s.dir, "ana"), "", "user ana", ""},
 		{"admin's certificate", FilesIn(s.dir, "admin"), "", "admin root", ""},

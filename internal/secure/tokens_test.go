@@ -155,7 +155,7 @@ func TestTokensAreReloaded(t *testing.T) {
 }
 
 // A file that was edited by hand may lack the final newline. A new token must still get
-// a line of its own.
+// a separate line.
 func TestAddTokenAfterMissingNewline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	first, err := AddToken(path, Identity{User: "ana", Role: User})

@@ -14,7 +14,7 @@ import (
 
 // The staging protocol
 //
-// A staging collects the files of an output and publishes all of them or none.
+// A staging collects the files of an output and publishes all files or none.
 // One state machine, in this file, serves local directories, HDFS and S3. It
 // reads its state from a few small marker files, so any process can continue the
 // work of another one that was killed, after whichever operation that happened.

@@ -27,7 +27,7 @@ type Info struct {
 	Dir     bool
 	Link    bool // List sets it for a symbolic link; the other fields describe the link's target
 	// Status has the facts that HDFS keeps of a file. It is nil for other storage, and shared
-	// by copies of the Info: nobody changes it.
+	// by copies of the Info: no caller changes it.
 	Status *Status
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Done names the tasks of one kind of a job that have succeeded, for Fork. A FactTask for
-// each of them would cost most of the time of a fork.
+// each copy would cost most of the time of a fork.
 type Done struct {
 	Job  job.ID
 	Kind job.Kind

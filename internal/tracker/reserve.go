@@ -10,7 +10,7 @@ import (
 
 // A task that asks for more than one slot's share of a node occupies several slots there:
 // its width (cluster.Spec.Width). It needs them at the same time. On a busy cluster slots
-// come free one by one, and tasks of width 1 would take each of them first. So slots are
+// come free one by one, and tasks of width 1 would take each slot first. So slots are
 // reserved, as Hadoop 1's CapacityScheduler does it for jobs with high memory demands:
 //
 //	the job has its turn on a node, and fewer slots are free than its task occupies

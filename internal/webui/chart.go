@@ -76,7 +76,7 @@ func (s scale) at(v float64) float64 {
 	return s.from + (s.to-s.from)*(min(max(v, s.low), s.high)-s.low)/(s.high-s.low)
 }
 
-// steps returns round values from low to high, about n of them.
+// steps returns round values from low to high, about n values.
 func steps(low, high float64, n int) []float64 {
 	if high <= low {
 		return []float64{low}

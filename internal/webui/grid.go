@@ -21,7 +21,7 @@ import (
 // gridFile is the file by which the directory of a study is known.
 const gridFile = "study.json"
 
-// grid is what the pages show of study.json: a policy's runs at all points of a grid of
+// grid holds the part of study.json that the pages show: a policy's runs at all points of a grid of
 // clusters, worlds, settings of autoscaling and loads.
 type grid struct {
 	Workload    string           `json:"workload"`

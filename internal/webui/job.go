@@ -277,7 +277,7 @@ func (x *attempts) sizesSection() *section {
 		Chart: histogram("Number of maps by the size of their output", []string{"maps"}, [][]int64{x.sizes}, console.Bytes)}
 }
 
-// table lists the attempts that the URL selects, at most limit of them if limit is
+// table lists the attempts that the URL selects, at most limit attempts if limit is
 // positive, else a page.
 func (x *attempts) table(u *url.URL, logs bool, limit int) *table {
 	q := u.Query()

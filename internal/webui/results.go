@@ -24,8 +24,8 @@ import (
 )
 
 // Results is the source of a console for a directory that slotwise sim --out or slotwise study
-// has written. A job of the workload of sim is a job of its own in each run, so that two
-// policies' runs of it can be compared. The results of a study have no jobs (grid.go). Results
+// has written. A job of the workload of sim is a separate job in each run, so that two
+// policies' runs of this job can be compared. The results of a study have no jobs (grid.go). Results
 // changes nothing.
 type Results struct {
 	dir     string
@@ -37,7 +37,7 @@ type Results struct {
 	figures []string // names of SVG files
 }
 
-// simStudy is what the pages show of report.json.
+// simStudy holds the part of report.json that the pages show.
 type simStudy struct {
 	Workload  string `json:"workload"`
 	Cluster   string `json:"cluster"`
@@ -62,7 +62,7 @@ type resultJob struct {
 	index  string // in the workload, as the files have it
 }
 
-// Bounds of what is read.
+// Bounds of the files that are read.
 const (
 	mostResultJobs     = 500_000
 	mostResultAttempts = 500_000 // of one job
@@ -119,7 +119,7 @@ func (r *record) text(name string) string {
 	return ""
 }
 
-// number returns a number, or 0 for what is none.
+// number returns a number, or 0 if the value is not a number.
 func (r *record) number(name string) float64 {
 	f, err := strconv.ParseFloat(r.text(name), 64)
 	if err != nil {

@@ -69,7 +69,7 @@ func newRun(index int32, start, end int64, cores float32) (run, error) {
 	return run{index, uint32(d / time.Millisecond), cores}, nil
 }
 
-// runTasks returns tasks in the order of their indexes, and at least n of them: those
+// runTasks returns tasks in the order of their indexes, and at least n tasks: those
 // without a run get the median time. It returns the number of the latter.
 func runTasks(runs []run, n int) (tasks []Task, guessed int) {
 	slices.SortStableFunc(runs, func(a, b run) int { return int(a.index) - int(b.index) })

@@ -23,7 +23,7 @@ type stage struct {
 //
 // Two stages become the maps and the reduces of one job if the second one has only parents
 // without parents of their own, and these parents have no other child. Every other stage
-// becomes a job of its own: of maps if it has no parents, else of reduces, after the jobs
+// becomes a separate job: of maps if it has no parents, else of reduces, after the jobs
 // of its parents. So every order of two stages in the graph is kept, and no other is added.
 // Reduces begin after the last map, and their time counts from that end.
 func (im *importer) addStages(line int, base Job, stages []stage) (last []int, ok bool) {

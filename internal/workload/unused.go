@@ -9,7 +9,7 @@ import (
 )
 
 // unusedFields collects the names of fields that a trace has and its importer does not
-// use. Its zero value expects no fields besides those of the Go type.
+// use. Its zero value expects only the fields of the Go type.
 type unusedFields struct {
 	// redundant are names of fields that a replay does not need, such as the results of
 	// the traced run. They cause no warning.

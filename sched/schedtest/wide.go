@@ -64,7 +64,7 @@ func (b *busy) measure(t *testing.T, memory int64) int {
 
 func (b *busy) now() time.Duration { return time.Duration(b.round) * time.Second }
 
-// play submits jobs until enough of them wait, and sends a heartbeat of each node. At
+// play submits jobs until enough jobs wait, and sends a heartbeat of each node. At
 // most one attempt ends on each node.
 func (b *busy) play() {
 	b.round++

@@ -94,7 +94,7 @@ type Output struct {
 	Want int
 }
 
-// Scaler makes decisions, and remembers earlier needs between two of them.
+// Scaler makes decisions, and remembers earlier needs between two decisions.
 type Scaler struct {
 	cfg Config
 	// slots are the slots of a worker, the largest seen; zero before the first has

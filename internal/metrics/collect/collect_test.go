@@ -138,7 +138,7 @@ func TestBoundsByHand(t *testing.T) {
 }
 
 // No policy beats the bounds, each attempt's slot time is counted once, and what
-// the collector measures is what the run says of itself.
+// the collector measures equals the run's own report.
 func TestRandomRuns(t *testing.T) {
 	names := []string{"fifo", "fair", "tumm", "dynamicmr-pi", "dynamictags"}
 	rapid.Check(t, func(rt *rapid.T) {

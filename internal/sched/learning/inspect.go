@@ -24,7 +24,7 @@ func (l *Learner) Confidence() (certain, accurate float64, decisions int) {
 	return certain / float64(decisions), accurate / float64(decisions), decisions
 }
 
-// NodeRecord is what the learner knows of a node.
+// NodeRecord holds the learner's statistics of one node.
 type NodeRecord struct {
 	Known    bool    // it has reported a load since it joined
 	Over     bool    // it was overloaded in the last report

@@ -33,7 +33,7 @@ func (r *Record) Accurate() bool { return r.Assigned == r.Good }
 type Log struct {
 	limit int
 	parts [][]Record // all have logPart records but the last
-	n     int        // records in all; a ring once there are limit of them
+	n     int        // records in all; a ring once there are limit records
 	first int
 }
 

@@ -34,7 +34,7 @@ type Known struct {
 	victims   []*job.Attempt
 }
 
-// size is what Known has noted of a job.
+// size holds Known's statistics of one job.
 type size struct {
 	work [job.Kinds]float64 // seconds of all tasks of a kind
 	rank float64            // the key of the order, in seconds

@@ -59,7 +59,7 @@ func (c *PrescheduleConfig) bind() sched.Bindings {
 	}
 }
 
-// PrescheduleParams documents the parameters of Preschedule, but not those of the
+// PrescheduleParams documents the parameters of Preschedule, but not the parameters of the
 // base part.
 var PrescheduleParams = new(PrescheduleConfig).bind().Params()
 

@@ -93,7 +93,7 @@ func (c *SEPBConfig) bind() sched.Bindings {
 	}
 }
 
-// SEPBParams documents the parameters of SEPB, but not those of the base part.
+// SEPBParams documents the parameters of SEPB, but not the parameters of the base part.
 var SEPBParams = new(SEPBConfig).bind().Params()
 
 // NewSEPB returns SEPB over a speculate part.

@@ -73,7 +73,7 @@ func TestFetchesAsMapsFinish(t *testing.T) {
 				t.Errorf("%d held after %d maps", f.Held(), i+1)
 			}
 		}
-		time.Sleep(time.Hour) // a map may take that long; nobody is stuck
+		time.Sleep(time.Hour) // a map may take that long; no fetch is stuck
 		f.Update(true, places)
 		collect(t, f, 10, 20, 10)
 		if n := net.requests(); n != 10 {

@@ -107,7 +107,7 @@ func TestHandlerRefuses(t *testing.T) {
 	}
 }
 
-// Anybody can send requests with wrong proofs. They must not fill the log.
+// Any client can send requests with wrong proofs. They must not fill the log.
 func TestRefusalsAreLoggedAtALimitedRate(t *testing.T) {
 	var log bytes.Buffer
 	mux := http.NewServeMux()

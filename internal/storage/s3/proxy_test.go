@@ -32,7 +32,7 @@ const (
 	confirm           // an upload is confirmed and not completed
 )
 
-// proxy passes requests to the server and makes some of them fail.
+// proxy passes requests to the server and makes some requests fail.
 type proxy struct {
 	*httptest.Server
 	mu struct {

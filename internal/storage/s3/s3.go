@@ -321,7 +321,7 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 }
 
 // Remove implements storage.FS. It removes the object with the key and all objects
-// below it, object by object, so a reader may see a part of them.
+// below it, object by object, so a reader may see a part of the objects.
 func (f *FS) Remove(ctx context.Context, p string) error {
 	name, key := split(p)
 	if key == "" {

@@ -45,7 +45,7 @@ type Order struct {
 	admissionStale bool           // the set of runnable jobs must be computed again
 	jobsLimited    bool           // some pool or user has a limit on running jobs
 	ended          []Share        // shares of jobs that ended since the last update
-	changes        int64          // changes of jobs, tasks and limits that the policy was told of
+	changes        int64          // changes of jobs, tasks and limits that the policy has received
 	shared         sharesKey      // when a query last computed the shares
 }
 

@@ -68,7 +68,7 @@ func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 }
 
 // chooseVictims adds the newest attempts of pools above their fair share to the
-// victims, at most want of them. A pool loses only tasks above its share.
+// victims, at most want tasks. A pool loses only tasks above its share.
 // Attempts that no node has reported yet are spared, because they may not have
 // started.
 func (f *Order) chooseVictims(k job.Kind, want int) {

@@ -56,7 +56,7 @@ const (
 // an offer to weigh if the offer is for some of the candidates only, if utilities vary with
 // time, if a candidate has no value, or if wait reasons are due.
 //
-// Its results equal those of weigh.
+// It returns the same results as weigh.
 func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) verdict {
 	u.call++
 	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false

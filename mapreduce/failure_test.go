@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -409,5 +410,42 @@ func TestChildCPU(t *testing.T) {
 	}
 	if ms := r.Counters["map.cpu_ms"]; ms < 20 {
 		t.Errorf("%d ms of processor time", ms)
+	}
+}
+
+// TestPermanentErrors: an error that every retry would repeat fails the job after one attempt,
+// wherever it comes from: the author's code, or the engine's own checks.
+func TestPermanentErrors(t *testing.T) {
+	wrong := errors.New("line without a key")
+	permanent := func(_, _ []byte, _ *mapreduce.Emitter) error {
+		return fmt.Errorf("part: %w", mapreduce.Permanent(wrong))
+	}
+	emit := func(_, line []byte, out *mapreduce.Emitter) error {
+		out.Emit(line, []byte("x"))
+		return nil
+	}
+	reduce := func([]byte, iter.Seq[[]byte], *mapreduce.Emitter) error { return mapreduce.Permanent(wrong) }
+	reducer, partitioner, aggregate := lines(emit), lines(emit), lines(emit)
+	reducer.Reducer = func() mapreduce.Reducer { return mapreduce.ReducerFunc(reduce) }
+	partitioner.Partitioner = func([]byte, int) int { return 7 }
+	aggregate.Aggregate = mapreduce.Sum
+	for name, c := range map[string]struct {
+		job  *mapreduce.Job
+		want string
+	}{
+		"mapper":      {lines(permanent), "m_0 failed and is not tried again: part: line without a key"},
+		"panic":       {lines(func(_, _ []byte, _ *mapreduce.Emitter) error { panic(mapreduce.Permanent(wrong)) }), "not tried again: panic: line without a key"},
+		"reducer":     {reducer, "failed and is not tried again: line without a key"},
+		"partitioner": {partitioner, "not tried again: the job's Partitioner returned 7"},
+		"aggregate":   {aggregate, "not tried again: a job with Aggregate must emit integers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, numbers)
+			o := f.options()
+			o.Reduces = 2
+			if r := f.fails(context.Background(), c.job, o, c.want); r.Failures != 1 {
+				t.Errorf("%d attempts failed, want 1", r.Failures)
+			}
+		})
 	}
 }

@@ -44,6 +44,12 @@ func (e *PlanError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *PlanError) Unwrap() error { return e.Err }
 
+// Permanent marks an error of a mapper, combiner or reducer that every retry would repeat,
+// such as a record that breaks the rules of its format or a parameter out of range. The job
+// then fails with it at once, instead of after four attempts of the task. The text stays, and
+// errors.Is and errors.As find err. Permanent returns nil for nil.
+func Permanent(err error) error { return retry.Permanent(err) }
+
 // planner plans jobs for one target and runs them there. Chains and mixes use
 // one planner for several jobs, from several goroutines at a time.
 type planner struct {

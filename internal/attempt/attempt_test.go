@@ -318,6 +318,7 @@ func TestCauses(t *testing.T) {
 		slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE: func(o *slotwisev1.Order) {
 			o.Split.Pieces[0].Uri = "down://x/y"
 		},
+		slotwisev1.FailureCause_FAILURE_CAUSE_PERMANENT: func(o *slotwisev1.Order) { o.Job.Spec.OutputCodec = "rot13" },
 		slotwisev1.FailureCause_FAILURE_CAUSE_NODE: func(o *slotwisev1.Order) {
 			if err := os.Symlink("/dev/full", filepath.Join(o.Dir, OutputName)); err != nil {
 				t.Fatal(err)

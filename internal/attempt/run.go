@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -61,14 +62,14 @@ func (r *runner) prepare(build Builder) (err error) {
 	}
 	if text := r.spec.GetOutputRows(); text != "" {
 		if r.program.Rows, err = format.ParseOutput(text); err != nil {
-			return err
+			return retry.Permanent(err)
 		}
 	}
 	if r.codec, err = runfile.ParseCodec(r.spec.GetShuffleCodec()); err != nil {
-		return err
+		return retry.Permanent(err)
 	}
 	if r.outCode, err = output.ParseCodec(r.spec.GetOutputCodec()); err != nil {
-		return err
+		return retry.Permanent(err)
 	}
 	r.scratch = storage.ScratchIn(r.order.GetDir())
 	r.mem = mem.NewPool(r.order.GetMapBuffer() + r.order.GetMergeBuffer() + r.order.GetFetchBuffer())
@@ -218,7 +219,7 @@ func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask
 	if !t.Synthetic {
 		s := r.order.GetSplit()
 		if t.Source = int(s.GetSource()); t.Source < 0 || t.Source >= len(r.program.Sources) {
-			return &counters.Set{}, fmt.Errorf("the split belongs to source %d, but the job has %d sources", t.Source, len(r.program.Sources))
+			return &counters.Set{}, retry.Permanent(fmt.Errorf("the split belongs to source %d, but the job has %d sources", t.Source, len(r.program.Sources)))
 		}
 		t.Split = splitOf(s)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/hashagg"
 	"github.com/slotwise/slotwise/internal/engine/rangebuf"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 // foldSink folds emitted values into a hash table with one entry per distinct key,
@@ -75,7 +76,7 @@ func (s *foldSink) Add(key []byte, n int64) {
 func (s *foldSink) Emit(key, value []byte) {
 	if len(value) != kv.Int64Len {
 		if s.fail == nil {
-			s.fail = errors.New("a job with Aggregate must emit integers, by Emitter.Add; this value is not an encoded integer")
+			s.fail = retry.Permanent(errors.New("a job with Aggregate must emit integers, by Emitter.Add; this value is not an encoded integer"))
 		}
 		return
 	}

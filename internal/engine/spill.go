@@ -6,6 +6,7 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -41,7 +42,7 @@ func (s *spiller) partition(key []byte) int {
 	}
 	p := s.part(key, s.parts)
 	if uint(p) >= uint(s.parts) {
-		s.fail = fmt.Errorf("the job's Partitioner returned %d, but there are only %d reduces (0 to n-1)", p, s.parts)
+		s.fail = retry.Permanent(fmt.Errorf("the job's Partitioner returned %d, but there are only %d reduces (0 to n-1)", p, s.parts))
 		return 0
 	}
 	return p

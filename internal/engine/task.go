@@ -10,6 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/counters"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -71,7 +72,8 @@ func CodeMark(code string) string {
 }
 
 // CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
-// storage: another node can help at once.
+// storage: another node can help at once. Both outweigh the mark of a permanent error: the
+// data were not read as they are, so the code that judged them may be wrong.
 func CauseOf(err error) job.Cause {
 	switch {
 	case errors.Is(err, storage.ErrDisk):
@@ -80,6 +82,8 @@ func CauseOf(err error) job.Cause {
 		return job.CauseStorage
 	case errors.Is(err, storage.ErrDenied):
 		return job.CauseDenied
+	case errors.Is(err, retry.ErrPermanent):
+		return job.CausePermanent
 	}
 	if e, ok := errors.AsType[interface {
 		error

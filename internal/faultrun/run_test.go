@@ -86,7 +86,7 @@ func TestFoundSeeds(t *testing.T) {
 type counts struct {
 	Events, Launches, Copies, Restarts, TornJournals, FullDisks, WorkerKills, Freezes, LateCommits, LostOutputs, PartCommits int
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
-	GaveUp, LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures                                          int
+	GaveUp, LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures, PermanentFailures                       int
 	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
 }
 
@@ -99,7 +99,7 @@ func (c *counts) add(o *counts) {
 func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
-		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures,
+		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures, &c.PermanentFailures,
 		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills}
 }
 

@@ -533,7 +533,7 @@ func (a *attempt) end(state slotwisev1.AttemptState) {
 	text := "x"
 	if state == agent.Failed {
 		causes := []slotwisev1.FailureCause{slotwisev1.FailureCause_FAILURE_CAUSE_TASK, slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE,
-			slotwisev1.FailureCause_FAILURE_CAUSE_NODE, slotwisev1.FailureCause_FAILURE_CAUSE_DENIED}
+			slotwisev1.FailureCause_FAILURE_CAUSE_NODE, slotwisev1.FailureCause_FAILURE_CAUSE_DENIED, slotwisev1.FailureCause_FAILURE_CAUSE_PERMANENT}
 		k, c := a.w.r.rng.IntN(len(causes)), &a.w.r.counts
 		done.Cause = causes[k]
 		switch k {
@@ -543,6 +543,8 @@ func (a *attempt) end(state slotwisev1.AttemptState) {
 			c.NodeFailures++
 		case 3:
 			c.DeniedFailures++
+		case 4:
+			c.PermanentFailures++
 		}
 	}
 	if a.w.r.fault(5) { // more than a master keeps

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 // Output is a format of output files with its options, the value of --output-format.
@@ -278,9 +280,9 @@ func (e *RecordError) Error() string { return fmt.Sprintf("output record %d: %v"
 // Unwrap returns the reason.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// ProgramFailed reports true: the job's program has written the record, and would write it
-// again.
-func (*RecordError) ProgramFailed() bool { return true }
+// Is reports true for retry.ErrPermanent: the job's program has written the record, and would
+// write it again.
+func (*RecordError) Is(target error) bool { return target == retry.ErrPermanent }
 
 // Write writes a record. It keeps no reference to key and value.
 func (w *Writer) Write(key, value []byte) error {

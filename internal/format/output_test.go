@@ -20,6 +20,7 @@ import (
 	"github.com/slotwise/slotwise/internal/compression/klauspost"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/format/parquet"
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 func init() {
@@ -288,7 +289,7 @@ func TestOutputErrors(t *testing.T) {
 	} {
 		_, err := write(output(t, c.format), "none", [][2][]byte{{[]byte(c.key), nil}})
 		var record *format.RecordError
-		if err == nil || !errors.As(err, &record) || !strings.Contains(err.Error(), c.want) || !record.ProgramFailed() {
+		if err == nil || !errors.As(err, &record) || !strings.Contains(err.Error(), c.want) || !errors.Is(err, retry.ErrPermanent) {
 			t.Errorf("%s: got %v, want %s", c.format, err, c.want)
 		}
 	}

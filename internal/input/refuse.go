@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 // ErrUnreadable is wrapped by the error for an input file that is no text and that no
@@ -120,5 +121,5 @@ func (e *refusedError) Error() string { return e.text }
 // Unwrap returns ErrUnreadable.
 func (e *refusedError) Unwrap() error { return ErrUnreadable }
 
-// ProgramFailed reports true: another attempt would fail with the same error.
-func (e *refusedError) ProgramFailed() bool { return true }
+// Is reports true for retry.ErrPermanent: every attempt reads the same first bytes.
+func (e *refusedError) Is(target error) bool { return target == retry.ErrPermanent }

@@ -360,7 +360,7 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 	t, j := a.task, a.task.job
 	j.account.failed(a)
 	p := t.writeSetbacks()
-	p.denied = p.denied || a.cause == CauseDenied
+	p.final = p.final || a.cause.Final()
 	if a.excused {
 		p.excused++
 		if a.cause == CauseNode {

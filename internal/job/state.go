@@ -99,29 +99,32 @@ const (
 )
 
 // Cause is the reason why an attempt failed. The tracker counts a failure against the
-// task and the node unless the storage or the node's disk is to blame. A denied
-// permission fails the job at once, and a program that fails twice in the same way the
-// second time.
+// task and the node unless the storage or the node's disk is to blame. A final cause fails
+// the job at once, and a program that fails twice in the same way the second time.
 //
 // The numbers are written to journals and therefore never change.
 type Cause uint8
 
 // The causes of a failure.
 const (
-	CauseTask    Cause = iota // the task's code or data, or nothing that is known
-	CauseStorage              // the storage of input or output did not answer or was overloaded
-	CauseNode                 // the node's own disk is full or broken
-	CauseDenied               // the storage denies the user permission, as it would on every node
-	CauseProgram              // the job's program cannot be started, or panicked
+	CauseTask      Cause = iota // the task's code or data, or nothing that is known
+	CauseStorage                // the storage of input or output did not answer or was overloaded
+	CauseNode                   // the node's own disk is full or broken
+	CauseDenied                 // the storage denies the user permission, as it would on every node
+	CauseProgram                // the job's program cannot be started, or panicked
+	CausePermanent              // the error says that every retry would repeat it (retry.Permanent)
 )
 
 // String returns the cause as a noun for users, such as "storage error".
 func (c Cause) String() string {
-	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission", "error of the program")
+	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission", "error of the program", "permanent error")
 }
 
 // Valid reports whether c is one of the causes.
-func (c Cause) Valid() bool { return c <= CauseProgram }
+func (c Cause) Valid() bool { return c <= CausePermanent }
+
+// Final reports whether every other attempt would fail for the same cause, on any node.
+func (c Cause) Final() bool { return c == CauseDenied || c == CausePermanent }
 
 // String returns the state in lower case.
 func (s AttemptState) String() string {

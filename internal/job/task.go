@@ -31,7 +31,7 @@ type setbacks struct {
 	outages  int32
 	outageAt time.Duration
 	excused  int32 // failures that do not count, of all time
-	denied   bool  // an attempt failed with CauseDenied
+	final    bool  // an attempt failed for a final cause
 	// retryAt is the time before which the task is not launched; 0 if it may start at once.
 	retryAt time.Duration
 }
@@ -82,8 +82,9 @@ func (t *Task) Failures() int { return int(t.readSetbacks().failures) }
 // storage or a disk was to blame.
 func (t *Task) Excused() int { return int(t.readSetbacks().excused) }
 
-// Denied reports whether an attempt failed with CauseDenied.
-func (t *Task) Denied() bool { return t.readSetbacks().denied }
+// FailedForGood reports whether an attempt failed for a final cause, so that no other
+// attempt can succeed.
+func (t *Task) FailedForGood() bool { return t.readSetbacks().final }
 
 // RepeatsItself reports whether the last two failed attempts failed with CauseProgram and
 // the same text. A panic's text has its stack, so both then failed at the same line.

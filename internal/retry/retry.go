@@ -1,6 +1,7 @@
 // Package retry repeats an operation while the server that it needs, a master or a
 // storage, is away. It bounds the time, spreads the tries of many callers by jitter,
-// and names the server that the caller waits for.
+// and names the server that the caller waits for. Its mark ErrPermanent is for the errors
+// that no retry cures.
 package retry
 
 import (
@@ -29,7 +30,7 @@ type Options struct {
 	// What names the server that is away, as in "waiting for WHAT".
 	What string
 	// Patience returns for how long an operation is retried after the first of a series
-	// of such errors. Below 0 the error is final.
+	// of such errors. Below 0 the error is final, and so is every ErrPermanent.
 	Patience func(error) time.Duration
 	// Limit is the time limit of one try; 0 is none. If a try reaches it and fails
 	// because its context has ended, it counts as one that failed with
@@ -86,6 +87,9 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 			if silent {
 				since = began
 			}
+		}
+		if errors.Is(err, ErrPermanent) {
+			return v, err
 		}
 		patience := o.Patience(err)
 		if silent && patience < 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
@@ -189,3 +193,31 @@ func (n *notices) close() {
 
 // seconds rounds a duration for people. It is never below 1 s.
 func seconds(d time.Duration) time.Duration { return max(time.Second, d.Round(time.Second)) }
+
+// ErrPermanent marks errors that every retry would repeat, on any machine: the input is not
+// of its format, a parameter is out of range, a codec does not exist. Callers test for it
+// with errors.Is. An error type whose errors are all permanent has a method Is that reports
+// true for it.
+//
+// An attempt that fails with such an error fails its job at once, and Do returns the error
+// without another try. So the mark is wrong for an error that a damaged copy of the data, a
+// missing program or a full disk may cause on one machine only.
+var ErrPermanent = errors.New("another try would fail in the same way")
+
+// Permanent marks err as ErrPermanent. It keeps the text, and errors.Is and errors.As find
+// what err wraps. It returns nil for nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanent{err}
+}
+
+// permanent is an error with the mark.
+type permanent struct{ error }
+
+// Unwrap returns the error without the mark.
+func (p *permanent) Unwrap() error { return p.error }
+
+// Is reports whether target is the mark.
+func (p *permanent) Is(target error) bool { return target == ErrPermanent }

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -177,4 +178,28 @@ func TestCancel(t *testing.T) {
 			t.Errorf("a try that was cancelled: %v", err)
 		}
 	})
+}
+
+// A permanent error is returned after one try, whatever Patience says. The mark keeps the
+// text and what is wrapped, on both sides of further wrapping.
+func TestPermanent(t *testing.T) {
+	cause := errors.New("no such codec")
+	for name, err := range map[string]error{
+		"marked":            Permanent(cause),
+		"wrapped":           fmt.Errorf("file x: %w", Permanent(cause)),
+		"marked after that": Permanent(fmt.Errorf("file x: %w", cause)),
+		"joined":            errors.Join(Permanent(cause), errors.New("close")),
+	} {
+		tries := 0
+		_, got := Do(context.Background(), Options{Patience: func(error) time.Duration { return time.Hour }}, func(context.Context) (int, error) {
+			tries++
+			return 0, err
+		})
+		if tries != 1 || got == nil || got.Error() != err.Error() || !errors.Is(got, ErrPermanent) || !errors.Is(got, cause) {
+			t.Errorf("%s: %v after %d tries", name, got, tries)
+		}
+	}
+	if Permanent(cause).Error() != cause.Error() || errors.Is(cause, ErrPermanent) || Permanent(nil) != nil {
+		t.Error("the mark changes the text, the marked error or nil")
+	}
 }

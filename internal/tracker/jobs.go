@@ -121,13 +121,13 @@ func lastKind(j *job.Job) job.Kind {
 	return job.Map
 }
 
-// failIfSpent fails the job of a task that has failed too often, that was denied a
-// permission, or whose program fails in the same way again. It reports whether it did.
+// failIfSpent fails the job of a task that has failed too often, that has failed for a
+// final cause, or whose program fails in the same way again. It reports whether it did.
 func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 	j := task.Job()
 	text := fmt.Sprintf("%v failed %d times, the last time: %s", task.ID(), task.Failures(), why)
 	switch {
-	case task.Denied():
+	case task.FailedForGood():
 		text = fmt.Sprintf("%v failed and is not tried again: %s", task.ID(), why)
 	case task.RepeatsItself():
 		text = fmt.Sprintf("%v failed twice in the same way and is not tried again: %s", task.ID(), why)

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -35,7 +36,7 @@ func runDriver(schemes *storage.Schemes, drive feature.Drive) int {
 			return false, err
 		}
 		err = drive(ctx, t.chain(), t)
-		return errors.As(err, new(*feature.FinalError)), err
+		return errors.As(err, new(*feature.FinalError)) || errors.Is(err, retry.ErrPermanent), err
 	})
 }
 

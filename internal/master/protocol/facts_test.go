@@ -40,6 +40,7 @@ func someFacts() []tracker.Fact {
 		&tracker.FactGranted{Attempt: id},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptLost, Error: "e", LogTail: "l", OutputBytes: 9, At: 4},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptFailed, Error: "e", Cause: job.CauseStorage, Excused: true, RetryAt: 7, At: 4},
+		&tracker.FactEnded{Attempt: id, State: job.AttemptFailed, Error: "e", Cause: job.CausePermanent, At: 4},
 		&tracker.FactEnded{Attempt: id, State: job.AttemptSucceeded, Counters: counted, At: 4},
 		&tracker.FactCounted{Job: 3, Counters: [job.Kinds]counters.Set{{}, counted.Clone()}, LastError: "e", LogTail: "l"},
 		&tracker.FactFetchFailed{Map: id},

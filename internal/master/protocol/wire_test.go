@@ -83,6 +83,7 @@ func TestParseHeartbeat(t *testing.T) {
 			{Attempt: "j1_r_2_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Error: strings.Repeat("€", bounds.Text)},
 			{Attempt: "j1_r_3_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE},
 			{Attempt: "j1_r_3_1", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: 99},
+			{Attempt: "j1_r_4_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_FAILED, Cause: slotwisev1.FailureCause_FAILURE_CAUSE_PERMANENT},
 		},
 	})
 	if err != nil {
@@ -99,8 +100,10 @@ func TestParseHeartbeat(t *testing.T) {
 	if failed.State != job.AttemptFailed || !utf8.ValidString(failed.Error) || len(failed.Error) > bounds.Text+10 {
 		t.Errorf("failed: %d bytes of error, state %v", len(failed.Error), failed.State)
 	}
-	if known, later := m.event.Reports[2], m.event.Reports[3]; known.Cause != job.CauseStorage || later.Cause != job.CauseTask {
-		t.Errorf("causes %v and %v", known.Cause, later.Cause)
+	for i, want := range map[int]job.Cause{2: job.CauseStorage, 3: job.CauseTask, 4: job.CausePermanent} {
+		if got := m.event.Reports[i].Cause; got != want {
+			t.Errorf("report %d has the cause %v, want %v", i, got, want)
+		}
 	}
 	for want, r := range map[string]*slotwisev1.Report{
 		"unknown state": {Attempt: "j1_m_0_0"},

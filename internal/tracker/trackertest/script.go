@@ -41,7 +41,7 @@ type Parse func(spec string, opt sched.Options) (sched.Policy, error)
 //	submit NAME maps= reduces= loc=h1,h2;h3;- slowstart= attempts= timeout=
 //	       priority= user= pool= nospec=1 bytes= profile=CPU,MEM,DISK,NET
 //	finish|fail|killed A…                    the node's next heartbeat reports it
-//	fail cause=storage|node|denied A…        a failure that is not the task's own
+//	fail cause=storage|node|denied|program|permanent A…
 //	progress A 0.5                           the same
 //	load N cpu= avg= mem= disk= net= procs=  the same, from then on
 //	heartbeat N… [nowork] [early]   beat     some nodes' in turn, or all nodes'
@@ -289,7 +289,7 @@ func (s *script) preempt(a *job.Attempt) {
 }
 
 // causes are the names of causes in scripts.
-var causes = map[string]job.Cause{"storage": job.CauseStorage, "node": job.CauseNode, "denied": job.CauseDenied, "program": job.CauseProgram}
+var causes = map[string]job.Cause{"storage": job.CauseStorage, "node": job.CauseNode, "denied": job.CauseDenied, "program": job.CauseProgram, "permanent": job.CausePermanent}
 
 // report queues reports for the next heartbeats of the attempts' nodes.
 func (s *script) report(f []string) {

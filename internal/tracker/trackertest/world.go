@@ -28,6 +28,7 @@ import (
 //   - no assignment of the policy is refused;
 //   - a task succeeds at most once unless its output was lost, and at most one
 //     another attempt has the permission to commit;
+//   - a failure for a final cause fails the job of a running attempt in the same step;
 //   - a job's output is committed or aborted, and aborted only once a commit has
 //     failed; nothing is launched for the job from then on; the job ends once the
 //     shell has answered, as the answer says;
@@ -278,15 +279,23 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.gone(node, id)
 	r := tracker.Report{Attempt: id, State: state, Error: "x"}
 	if state == job.AttemptFailed {
-		r.Cause = rapid.SampledFrom([]job.Cause{job.CauseTask, job.CauseTask, job.CauseStorage, job.CauseNode, job.CauseDenied, job.CauseProgram}).Draw(w.t, "cause")
+		r.Cause = rapid.SampledFrom([]job.Cause{job.CauseTask, job.CauseTask, job.CauseStorage, job.CauseNode, job.CauseDenied, job.CauseProgram, job.CausePermanent}).Draw(w.t, "cause")
 	}
 	if state == job.AttemptSucceeded {
 		r.Counters = &counters.Set{}
 		r.Counters.Add(counters.InputRecords, 1+int64(id.Index))
 		r.Counters.AddUser("tries", int64(id.Try))
 	}
+	before := w.Tracker.Jobs().Attempt(id)
+	tries := -1 // the attempts of the task; -1 if the report changes nothing
+	if before != nil && before.State() == job.AttemptRunning && before.Task().Job().State().Live() {
+		tries = before.Task().Attempts()
+	}
 	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{r}, NoWork: true})
 	a := w.Tracker.Jobs().Attempt(id)
+	if tries >= 0 && r.Cause.Final() && (a == nil || a.Task().Job().Outcome() != job.Failed || a.Task().Attempts() != tries) {
+		w.t.Fatalf("%v failed for the cause %q, and its job goes on", id, r.Cause)
+	}
 	if a == nil || a.State() != job.AttemptSucceeded || state != job.AttemptSucceeded {
 		return
 	}

@@ -1,0 +1,79 @@
+// Package share divides the bounded resources of a server among its users, so that one
+// user who asks for as much as he can never keeps another one waiting.
+//
+// Every resource has a total, and one rule gives the share of each user:
+//
+//	a user holds at most half of what the other users leave
+//
+// With a total of T, a user who is alone may hold T/2. While he holds that much, the next
+// one may hold T/4, and so on. So whoever comes finds as much free as the greediest user
+// holds, and no number of users is configured anywhere. A fixed share would either waste
+// most of a server that one person uses, or be so large that two users take everything.
+// The rule is that of dynamic thresholds in the shared buffers of switches, with factor 1.
+//
+// A user whose use has passed his share, because others came after him, keeps what he
+// holds and gets nothing more until he is below it.
+//
+// Three types apply the rule:
+//
+//   - Pool counts and answers at once. It is for state that lasts: jobs, files, streams.
+//   - Gate lets requests wait for room, in the order of the users' current use. It is for
+//     work that is over soon: questions, memory of messages.
+//   - Line is a queue whose users take turns. It is for work that one goroutine does.
+//
+// The cost of each operation does not depend on the number of users or requests, but for
+// a heap of the users who wait at a Gate.
+//
+// A user is a name that the server has authenticated. If clients may claim any name, the
+// rule protects users from each other's accidents only.
+package share
+
+// Pool counts what users hold of one resource. It is not safe for concurrent use.
+type Pool struct {
+	total, used int64
+	users       map[string]int64 // what each user holds; no entry is 0
+}
+
+// NewPool returns a pool of which nothing is held. A total that is not positive admits
+// nothing.
+func NewPool(total int64) *Pool { return &Pool{total: total, users: map[string]int64{}} }
+
+// Share returns how much of a total a user may hold while others hold some of it: half of
+// the rest, rounded up, so that the last unit of a small total can be used, too.
+func Share(total, others int64) int64 { return (max(0, total-others) + 1) / 2 }
+
+// Share returns how much the user may hold now.
+func (p *Pool) Share(user string) int64 { return Share(p.total, p.used-p.users[user]) }
+
+// Fits reports whether the user may take n more.
+func (p *Pool) Fits(user string, n int64) bool { return p.users[user]+n <= p.Share(user) }
+
+// Full reports whether the total leaves no room for n more, whoever asks.
+func (p *Pool) Full(n int64) bool { return p.used+n > p.total }
+
+// Take takes n more for a user and reports whether they fit. If not, it changes nothing.
+func (p *Pool) Take(user string, n int64) bool {
+	if !p.Fits(user, n) {
+		return false
+	}
+	p.Add(user, n)
+	return true
+}
+
+// Add counts n more for a user even if they do not fit, for state that exists already. A
+// negative n gives back.
+func (p *Pool) Add(user string, n int64) {
+	p.used += n
+	if p.users[user] += n; p.users[user] == 0 {
+		delete(p.users, user)
+	}
+}
+
+// Held returns what the user holds.
+func (p *Pool) Held(user string) int64 { return p.users[user] }
+
+// Used returns what all users hold.
+func (p *Pool) Used() int64 { return p.used }
+
+// Total returns what there is.
+func (p *Pool) Total() int64 { return p.total }

@@ -16,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/share"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the tables of apps and of bounds into their pages")
@@ -87,6 +88,25 @@ func TestBounds(t *testing.T) {
 		fmt.Fprintf(&want, "| %s | %s | %s |\n", r.What, value, r.Then)
 	}
 	replaceTable(t, "limits.md", boundsBegin, boundsEnd, want.String())
+}
+
+const (
+	sharedBegin = "<!-- shared: go test ./docs -rewrite -->\n"
+	sharedEnd   = "<!-- /shared -->"
+)
+
+// limits.md has the totals of what users share, and the share of a user who is alone.
+func TestShared(t *testing.T) {
+	var want strings.Builder
+	want.WriteString("| what | all users | one user alone | beyond it |\n|---|---:|---:|---|\n")
+	for _, r := range bounds.Shared {
+		total, alone := fmt.Sprint(r.Value), fmt.Sprint(share.Share(r.Value, 0))
+		if r.Bytes {
+			total, alone = size(r.Value), size(share.Share(r.Value, 0))
+		}
+		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", r.What, total, alone, r.Then)
+	}
+	replaceTable(t, "limits.md", sharedBegin, sharedEnd, want.String())
 }
 
 // size writes a number of bytes as documents do.

@@ -44,16 +44,19 @@ const (
 // Bounds of the cluster.
 const (
 	Inbox       = 4096      // requests that wait for the master's loop
-	Jobs        = 10_000    // jobs that have not ended
-	UserJobs    = 5000      // of one user
-	Tasks       = 2_000_000 // tasks of all jobs that have not ended
 	Nodes       = 10_000    // workers
 	Slots       = 4096      // slots of one worker, of each kind
-	Waiting     = 10_000    // users' requests that wait for a change
 	ChainInputs = 10_000    // inputs of a chain
 	Steps       = 1000      // jobs of one chain
 	ChainSpec   = 1 << 20   // bytes of the description of a chain
 	Held        = 500_000   // map outputs that one registration lists
+)
+
+// Totals of what users share. Package share says which part of a total one user may hold.
+const (
+	Jobs    = 10_000    // jobs that have not ended, and chains
+	Tasks   = 2_000_000 // tasks of all jobs that have not ended
+	Waiting = 10_000    // users' requests that wait for a change
 )
 
 // Bounds of messages, in bytes.
@@ -74,7 +77,7 @@ const (
 	Files = 20 << 30 // all files
 )
 
-// Row describes a bound.
+// Row describes a bound, or the total of something that users share.
 type Row struct {
 	What  string // is bounded
 	Value int64  // the bound
@@ -82,7 +85,7 @@ type Row struct {
 	Then  string // what happens beyond the bound
 }
 
-// Table has one row for each bound, in the order of the documentation.
+// Table has one row for each bound of single things, in the order of the documentation.
 var Table = []Row{
 	{"a name (job, user, pool, worker, host, rack, app, shipped file, parameter)", Name, true, "the request is refused"},
 	{"a URI of input or output, an address", URI, true, "the request is refused"},
@@ -96,11 +99,6 @@ var Table = []Row{
 	{"the description of a job without its splits", Spec, true, "the job is refused"},
 	{"tries of a task (`max_attempts`)", Attempts, false, "the job is refused"},
 	{"tasks of a job", JobTasks, false, "the job is refused"},
-	{"tasks of all jobs that have not ended", Tasks, false, "the job is refused"},
-	{"jobs that have not ended", Jobs, false, "the job is refused"},
-	{"jobs of one user that have not ended", UserJobs, false, "the job is refused"},
-	{"chains that have not ended", Jobs, false, "the chain is refused"},
-	{"chains of one user that have not ended", UserJobs, false, "the chain is refused"},
 	{"jobs of a chain", Steps, false, "the next job is refused"},
 	{"inputs of a chain", ChainInputs, false, "the chain is refused"},
 	{"the description of a chain", ChainSpec, true, "the chain is refused"},
@@ -121,9 +119,18 @@ var Table = []Row{
 	{"slots of a worker, of each kind", Slots, false, "the worker is refused"},
 	{"workers", Nodes, false, "the worker is refused"},
 	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room"},
-	{"users' requests that wait for a change", Waiting, false, "more are answered at once"},
 	{"an uploaded file (`--max-file`)", File, true, "the upload is refused"},
 	{"all uploaded files (`--max-files`)", Files, true, "the least recently used files go"},
+}
+
+// Shared has one row for each resource that users share: Value is the total. A test of the
+// master lets one user ask for all that he can get of each, and then requires that
+// another user's request is served within a second.
+var Shared = []Row{
+	{"jobs that have not ended", Jobs, false, "the job is refused"},
+	{"tasks of all jobs that have not ended", Tasks, false, "the job is refused"},
+	{"chains that have not ended", Jobs, false, "the chain is refused"},
+	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }
 
 // Cut shortens s to at most n bytes, a mark at its end included. It replaces invalid

@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,7 +31,7 @@ func TestCut(t *testing.T) {
 // Every row says everything, once.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range Table {
+	for _, r := range slices.Concat(Table, Shared) {
 		if r.What == "" || r.Then == "" || r.Value <= 0 || seen[r.What] {
 			t.Errorf("row %+v", r)
 		}

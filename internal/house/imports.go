@@ -36,6 +36,7 @@ const conformance = "sched/schedtest"
 var layers = []layer{
 	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{}, selfContained: true},
 	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{"internal/counters"}, selfContained: true},
+	{name: "share", dirs: []string{"internal/share"}, allow: []string{}, selfContained: true},
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
 	{name: "autoscale", dirs: []string{"internal/machines/autoscale"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
@@ -56,7 +57,7 @@ var layers = []layer{
 	{name: "master", dirs: []string{"internal/master"}, deny: append([]string{"internal/local", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
 	// Policies come in as values, and errors get their RPC codes in the shell.
 	{name: "master's protocol", dirs: []string{"internal/master/protocol"},
-		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/tracker", "internal/machines/autoscale", "sched", "proto"}},
+		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/share", "internal/tracker", "internal/machines/autoscale", "sched", "proto"}},
 	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
 	// The API takes a policy by its name and hands it on.
 	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},

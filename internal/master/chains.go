@@ -216,7 +216,7 @@ func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*sl
 	}
 	wait := waitFor(r.WaitMs)
 	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(call protocol.Call) (protocol.Message, error) {
-		return &protocol.WatchChain{Call: call, Chain: id, After: r.After, Wait: wait > 0, Steps: r.Steps}, nil
+		return &protocol.WatchChain{Call: call, User: identity(ctx).Account(), Chain: id, After: r.After, Wait: wait > 0, Steps: r.Steps}, nil
 	})
 	switch {
 	case connect.CodeOf(err) == connect.CodeNotFound:

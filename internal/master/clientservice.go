@@ -135,7 +135,7 @@ func (c clientService) status(ctx context.Context, r *slotwisev1.JobRequest) (*s
 	}
 	wait := waitFor(r.WaitMs)
 	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.WatchJob{Call: id, Job: name, After: r.After, Wait: wait > 0}, nil
+		return &protocol.WatchJob{Call: id, User: identity(ctx).Account(), Job: name, After: r.After, Wait: wait > 0}, nil
 	})
 	resp, err = orPast(r.Job, resp, err, func() (*slotwisev1.JobResponse, error) {
 		j, err := c.m.past(r.Job)

@@ -93,7 +93,6 @@ type Config struct {
 type Limits struct {
 	Inbox        int   // requests that wait for the loop
 	Jobs         int   // jobs that have not ended
-	UserJobs     int   // jobs of one user that have not ended
 	JobTasks     int   // tasks of one job
 	Tasks        int   // tasks of all jobs that have not ended
 	Nodes        int   // workers
@@ -108,7 +107,6 @@ type Limits struct {
 func (l *Limits) fill() {
 	l.Inbox = cmp.Or(l.Inbox, bounds.Inbox)
 	l.Jobs = cmp.Or(l.Jobs, bounds.Jobs)
-	l.UserJobs = cmp.Or(l.UserJobs, bounds.UserJobs)
 	l.JobTasks = cmp.Or(l.JobTasks, bounds.JobTasks)
 	l.Tasks = cmp.Or(l.Tasks, bounds.Tasks)
 	l.Nodes = cmp.Or(l.Nodes, bounds.Nodes)

@@ -159,7 +159,7 @@ func (m *Master) open() (err error) {
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
 		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
-		Limits: protocol.Limits{Jobs: l.Jobs, UserJobs: l.UserJobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
+		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
 		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
 	}
 	core, out, err := protocol.Restore(m.coreConfig, decoded(m.journal.Replay()))

@@ -317,9 +317,9 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLimits exceeds each limit.
+// TestLimits exceeds each limit. A user who is alone may hold half of what users share.
 func TestLimits(t *testing.T) {
-	r := newRig(t, Config{Limits: Limits{Jobs: 2, JobTasks: 10, Tasks: 12, Nodes: 1, Waiting: 1, SlotsPerNode: 4}})
+	r := newRig(t, Config{Limits: Limits{Jobs: 4, JobTasks: 10, Tasks: 24, Nodes: 1, Waiting: 1, SlotsPerNode: 4}})
 	submit := func(maps int) error {
 		_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: r.spec(maps, 0, "")})
 		return err

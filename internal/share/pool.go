@@ -28,6 +28,8 @@
 // rule protects users from each other's accidents only.
 package share
 
+import "maps"
+
 // Pool counts what users hold of one resource. It is not safe for concurrent use.
 type Pool struct {
 	total, used int64
@@ -67,6 +69,11 @@ func (p *Pool) Add(user string, n int64) {
 	if p.users[user] += n; p.users[user] == 0 {
 		delete(p.users, user)
 	}
+}
+
+// Equal reports whether both pools have the same total, and their users hold the same.
+func (p *Pool) Equal(q *Pool) bool {
+	return p.total == q.total && p.used == q.used && maps.Equal(p.users, q.users)
 }
 
 // Held returns what the user holds.

@@ -191,23 +191,6 @@ func (c *Core) submitChain(m *SubmitChain) {
 	c.assignDrivers()
 }
 
-// hasRoomForChain checks the limits for one more chain of a user. They are those of jobs.
-func (c *Core) hasRoomForChain(user string) error {
-	all, own := len(c.chains.live), 0
-	for _, ch := range c.chains.live {
-		if ch.job().User == user {
-			own++
-		}
-	}
-	switch l := c.cfg.Limits; {
-	case all >= l.Jobs:
-		return errorf(ResourceExhausted, "there are %d chains already, which is the limit: wait until one ends", all)
-	case l.UserJobs > 0 && own >= l.UserJobs:
-		return errorf(ResourceExhausted, "user %s has %d chains already, which is the limit: wait until one ends", user, own)
-	}
-	return nil
-}
-
 // addChain enters a live chain.
 func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	ch := &chainEntry{
@@ -218,8 +201,15 @@ func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	t := &c.chains
 	t.byID[ch.id], t.requests[ch.request] = ch, ch.id
 	t.live = append(t.live, ch)
+	c.room.chains.Add(ch.job().User, 1)
 	t.last = max(t.last, ch.id)
 	return ch
+}
+
+// removeLiveChain takes a chain off the live list.
+func (c *Core) removeLiveChain(ch *chainEntry) {
+	c.chains.live = slices.DeleteFunc(c.chains.live, func(x *chainEntry) bool { return x == ch })
+	c.room.chains.Add(ch.job().User, -1)
 }
 
 // chainOf returns the chain that a job is a step of, or nil.
@@ -447,7 +437,7 @@ func (c *Core) chainInHistory(m *ChainInHistory) {
 	t := &c.chains
 	c.record(chainFinishedRecord(pastChain{ch.id, ch.request}))
 	c.order(&ReleaseFiles{ch.job().Program})
-	t.live = slices.DeleteFunc(t.live, func(x *chainEntry) bool { return x == ch })
+	c.removeLiveChain(ch)
 	t.ended = append(t.ended, ch.id)
 	t.remember(pastChain{ch.id, ch.request})
 	for len(t.ended) > max(0, c.cfg.KeepEnded) {

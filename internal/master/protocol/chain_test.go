@@ -250,14 +250,15 @@ func TestParseChain(t *testing.T) {
 // A user with many chains leaves room for those of others. The limit is that of jobs.
 func TestMaxChainsOfUser(t *testing.T) {
 	c := chainCore(t, "secret")
-	c.cfg.Limits.Jobs, c.cfg.Limits.UserJobs = 4, 2
+	c.cfg.Limits.Jobs = 4
+	c.room = newRoom(c.cfg.Limits)
 	submit := func(request, user string) error {
 		job := &slotwisev1.JobSpec{Name: "n", User: user, Program: &slotwisev1.Program{App: "x"}, Output: "file:///d/" + request}
 		return c.Handle(5, &SubmitChain{Call: 10, Request: request, Spec: &slotwisev1.ChainSpec{Job: job}}).Replies[0].Err
 	}
 	for _, x := range []struct{ request, user, refused string }{
 		{"1", "mallory", ""}, {"2", "mallory", ""}, {"3", "mallory", "user mallory has 2 chains"}, {"2", "mallory", ""},
-		{"4", "ann", ""}, {"5", "bob", "there are 4 chains"},
+		{"4", "ann", ""}, {"5", "ann", "user ann has 1 chains"}, {"5", "bob", ""}, {"6", "eve", "more than 4"},
 	} {
 		if err := submit(x.request, x.user); (err == nil) != (x.refused == "") || err != nil && !strings.Contains(err.Error(), x.refused) {
 			t.Errorf("request %s of %s: %v, want %q", x.request, x.user, err, x.refused)

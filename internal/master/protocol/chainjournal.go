@@ -103,8 +103,10 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 		}
 	case *slotwisev1.JournalRecord_ChainFinished:
 		p := pastChain{ChainID(w.ChainFinished.Chain), w.ChainFinished.Request}
-		delete(c.chains.byID, p.id)
-		c.chains.live = slices.DeleteFunc(c.chains.live, func(ch *chainEntry) bool { return ch.id == p.id })
+		if ch := c.chains.byID[p.id]; ch != nil {
+			delete(c.chains.byID, p.id)
+			c.removeLiveChain(ch)
+		}
 		c.chains.remember(p)
 	default:
 		return false

@@ -211,11 +211,10 @@ func (c *Core) watchChain(m *WatchChain) {
 		c.refuse(m.Call, noChain(m.Chain))
 		return
 	}
-	if m.Wait && ch.revision <= m.After && ch.final == nil && c.watches < c.cfg.Limits.Waiting {
+	if m.Wait && ch.revision <= m.After && ch.final == nil && c.room.watches.Take(m.User, 1) {
 		w := &chainWatcher{m}
 		ch.watchers = append(ch.watchers, w)
 		c.held[m.Call] = w
-		c.watches++
 		return
 	}
 	c.answerWatch(ch, m)
@@ -236,7 +235,7 @@ func (w *chainWatcher) release(c *Core) {
 // unwatch answers a held WatchChain.
 func (c *Core) unwatch(ch *chainEntry, w *chainWatcher) {
 	delete(c.held, w.m.Call)
-	c.watches--
+	c.room.watches.Add(w.m.User, -1)
 	c.answerWatch(ch, w.m)
 }
 

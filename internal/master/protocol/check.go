@@ -27,17 +27,13 @@ func (c *Core) Check() error {
 			held++
 		}
 	}
-	tasks, watches := 0, 0
 	for _, j := range c.live {
-		tasks += j.tasksOf()
-		watches += len(j.watchers)
 		held += len(j.watchers) + len(j.outputs.readers)
 		if err := c.checkJob(j, alive[j.id]); err != nil {
 			return err
 		}
 	}
 	for _, ch := range c.chains.live {
-		watches += len(ch.watchers)
 		held += len(ch.watchers)
 		if err := c.checkChain(ch); err != nil {
 			return err
@@ -59,14 +55,13 @@ func (c *Core) Check() error {
 	switch {
 	case intents != len(c.intents):
 		return fmt.Errorf("%d requests may have staged output without a job, the journal has %d", intents, len(c.intents))
-	case tasks != c.tasks:
-		return fmt.Errorf("%d tasks of live jobs are counted as %d", tasks, c.tasks)
-	case watches != c.watches:
-		return fmt.Errorf("%d watchers are counted as %d", watches, c.watches)
 	case held != len(c.held):
 		return fmt.Errorf("%d calls are held, the table has %d", held, len(c.held))
 	case len(c.live)+len(c.ended) != len(c.jobs):
 		return fmt.Errorf("%d live and %d ended jobs, the table has %d", len(c.live), len(c.ended), len(c.jobs))
+	}
+	if err := c.room.check(c); err != nil {
+		return err
 	}
 	return c.checkRequests()
 }

@@ -27,7 +27,7 @@ func newCore(t *testing.T) *Core {
 			return policies.Builtin().Build(name, sched.Options{Seed: 1})
 		},
 		NodeTimeout: 30 * time.Second, Heartbeat: time.Second, Grace: 10 * time.Second, KeepEnded: 1,
-		Limits: Limits{Jobs: 100, UserJobs: 100, Tasks: 1000, Nodes: 10, Waiting: 10}, ID: "m", Life: "l", Started: time.Unix(1, 0),
+		Limits: Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 10}, ID: "m", Life: "l", Started: time.Unix(1, 0),
 	}, decoded(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +84,10 @@ func TestCheck(t *testing.T) {
 		"listed as live and is not":     func(c *Core) { c.jobs[1].final = &slotwisev1.JobStatus{} },
 		"is another job in the tracker": func(c *Core) { c.jobs[1].core = &job.Job{} },
 		"in the tracker":                func(c *Core) { c.jobs[1].end = &tracker.FactJobEnded{Job: 1} },
-		"tasks of live jobs":            func(c *Core) { c.tasks-- },
-		"watchers are counted":          func(c *Core) { c.watches = 0 },
+		"tasks of users":                func(c *Core) { c.room.tasks.Add("ann", -1) },
+		"jobs of users":                 func(c *Core) { c.room.jobs.Add("bob", 1) },
+		"chains of users":               func(c *Core) { c.room.chains.Add("bob", 1) },
+		"watchers of users":             func(c *Core) { c.room.watches.Add("", -1) },
 		"calls are held":                func(c *Core) { delete(c.held, 6) },
 		"live and":                      func(c *Core) { c.ended = append(c.ended, 9) },
 		"calls wait":                    func(c *Core) { c.requests["r"].calls = []Call{7} },

@@ -39,13 +39,12 @@ type Config struct {
 }
 
 // Limits bound what the core accepts. Requests beyond one are refused with a
-// message that names it.
+// message that names it. Users share all but Nodes by the rule of package share.
 type Limits struct {
 	Jobs     int // jobs that have not ended
-	UserJobs int // the same, of one user; 0 is no limit
 	Tasks    int // tasks of all jobs that have not ended
 	Nodes    int // workers with a session
-	Waiting  int // held WatchJob calls; more are answered at once
+	Waiting  int // held WatchJob and WatchChain calls; more are answered at once
 }
 
 // Intervals of the core.
@@ -79,7 +78,6 @@ type Core struct {
 	jobs     map[job.ID]*jobEntry
 	live     []*jobEntry // entries of jobs without a final status, by id
 	ended    []job.ID    // jobs with one, the first to end first
-	tasks    int         // of live jobs
 	staging  []*jobEntry // of requests whose output is being staged, in the order of their arrival
 	requests map[string]*request
 	// intents are the stagings that may exist without a job, in the order of their records.
@@ -87,6 +85,7 @@ type Core struct {
 	past    []pastRequest // of jobs in the history, oldest first
 
 	chains chainTable
+	room   room
 
 	workers  map[string]*worker  // by name
 	list     []*worker           // the same, in the order of their first arrival
@@ -94,7 +93,6 @@ type Core struct {
 	marked   []*session          // whose held heartbeat EndBatch may have to answer
 
 	held    map[Call]waiter // calls without a reply yet
-	watches int             // held WatchJob calls
 	paced   pacedReaders    // held MapOutputs calls with news
 	idle    []string        // scratch space of offer
 	// entering is the job of the Submit event that step is handing to the tracker.

@@ -36,6 +36,7 @@ type jobEntry struct {
 	// authenticated says that the master has authenticated who submitted the job, so
 	// that attempts may run as its user.
 	authenticated bool
+	counted       bool // in Core.room
 
 	errors    int                   // bytes of attempts' errors and ends of logs in this life
 	alive     int                   // attempts of the job in workers' alive lists
@@ -81,11 +82,13 @@ func (c *Core) addJob(j *jobEntry) {
 	c.jobs[j.id] = j
 	i, _ := slices.BinarySearchFunc(c.live, j.id, func(j *jobEntry, id job.ID) int { return int(j.id - id) })
 	c.live = slices.Insert(c.live, i, j)
+	c.room.count(j)
 }
 
 // removeLive takes a job off the live list.
 func (c *Core) removeLive(j *jobEntry) {
 	c.live = slices.DeleteFunc(c.live, func(x *jobEntry) bool { return x == j })
+	c.room.uncount(j)
 }
 
 // tasksOf returns the number of the job's tasks.
@@ -223,7 +226,6 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 		c.record(finishedRecord(j.id, ""))
 		delete(c.requests, j.request)
 	}
-	c.tasks -= j.tasksOf()
 	c.order(&ReleaseFiles{j.spec.Program})
 	c.removeLive(j)
 	c.ended = append(c.ended, j.id)
@@ -272,11 +274,10 @@ func (c *Core) watchJob(m *WatchJob) {
 		c.refuse(m.Call, noJob(m.Job))
 		return
 	}
-	if m.Wait && j.revision <= m.After && j.final == nil && c.watches < c.cfg.Limits.Waiting {
+	if m.Wait && j.revision <= m.After && j.final == nil && c.room.watches.Take(m.User, 1) {
 		w := &watcher{m}
 		j.watchers = append(j.watchers, w)
 		c.held[m.Call] = w
-		c.watches++
 		return
 	}
 	c.reply(m.Call, &slotwisev1.JobResponse{Job: c.statusNow(j)})
@@ -294,7 +295,7 @@ func (c *Core) statusNow(j *jobEntry) *slotwisev1.JobStatus {
 // release implements waiter.
 func (w *watcher) release(c *Core) {
 	delete(c.held, w.m.Call)
-	c.watches--
+	c.room.watches.Add(w.m.User, -1)
 	j := c.jobs[w.m.Job]
 	j.watchers = slices.DeleteFunc(j.watchers, func(x *watcher) bool { return x == w })
 	c.reply(w.m.Call, &slotwisev1.JobResponse{Job: c.statusNow(j)})
@@ -317,7 +318,7 @@ func (c *Core) revise(j *jobEntry) {
 	}
 	for _, w := range j.watchers {
 		delete(c.held, w.m.Call)
-		c.watches--
+		c.room.watches.Add(w.m.User, -1)
 		c.reply(w.m.Call, &slotwisev1.JobResponse{Job: st})
 	}
 	j.watchers = nil

@@ -96,6 +96,7 @@ type (
 	// job's revision is at most After. Reply: *JobResponse.
 	WatchJob struct {
 		Call  Call
+		User  string // who asks; his held calls count against his share
 		Job   job.ID
 		After int64
 		Wait  bool
@@ -173,6 +174,7 @@ type (
 	// not ended, or with all steps if Steps is set.
 	WatchChain struct {
 		Call  Call
+		User  string // as in WatchJob
 		Chain ChainID
 		After int64
 		Wait  bool

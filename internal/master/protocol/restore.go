@@ -68,7 +68,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 func blank(cfg Config) *Core {
 	return &Core{
 		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
-		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(),
+		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(), room: newRoom(cfg.Limits),
 	}
 }
 
@@ -293,7 +293,6 @@ func (c *Core) resume(j *jobEntry) {
 	}
 	c.requests[j.request] = &request{job: j.id}
 	c.addStep(j)
-	c.tasks += j.tasksOf()
 	c.order(&HoldFiles{j.spec.Program})
 	if j.decided() {
 		j.outputs.ended = true

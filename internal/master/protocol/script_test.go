@@ -41,7 +41,7 @@ type conversation struct {
 // logs, records, replies and orders, in this order. Unless a batch is open, each
 // command is a batch of its own. Calls are numbered from 1.
 //
-//	master [policy=NAME] [jobs=N] [userjobs=N] [nodes=N] [waiting=N]
+//	master [policy=NAME] [jobs=N] [nodes=N] [waiting=N]
 //	                               a master with an empty journal
 //	restart [cut=N] [snapshot] [policy=NAME]
 //	                               another life, from the journal without its last N
@@ -126,7 +126,7 @@ func (c *conversation) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "master":
 		c.journal, c.policy = nil, a.get("policy", "fifo")
-		c.limits = Limits{Jobs: a.number("jobs", 100), UserJobs: a.number("userjobs", 100), Tasks: 1000, Nodes: a.number("nodes", 10), Waiting: a.number("waiting", 10)}
+		c.limits = Limits{Jobs: a.number("jobs", 100), Tasks: 1000, Nodes: a.number("nodes", 10), Waiting: a.number("waiting", 10)}
 		c.restart(c.journal)
 	case "restart":
 		c.policy = a.get("policy", c.policy)

@@ -100,7 +100,7 @@ func (c *Core) Held() (users, heartbeats int) {
 			heartbeats++
 		}
 	}
-	return c.watches, heartbeats
+	return int(c.room.watches.Used()), heartbeats
 }
 
 // JobStates counts the jobs without a final status by state.

@@ -87,6 +87,7 @@ func (c *Core) submit(m *Submit) {
 	j.secret, j.authenticated = m.Secret, m.Authenticated
 	r := &request{calls: []Call{m.Call}, entry: j, core: m.Core}
 	c.requests[m.Request] = r
+	c.room.count(j)
 	c.stepEntering(j, 1)
 	if m.Spec.Output == "" {
 		c.accept(r)
@@ -157,6 +158,7 @@ func (c *Core) staged(m *Staged) {
 		}
 		r.calls, r.removing = nil, true
 		c.doneStaging(r.entry)
+		c.room.uncount(r.entry)
 		c.order(&RemoveStaged{Request: m.Request, URI: r.entry.spec.Output, Token: r.entry.token})
 	default:
 		c.accept(r)
@@ -237,40 +239,12 @@ func outputPlace(uri string) string {
 	return strings.TrimSuffix(place, "/") + "/"
 }
 
-// hasRoom checks the limits for one more job.
-func (c *Core) hasRoom(j *jobEntry) error {
-	own := 0 // jobs of the same user, those whose output is being staged included
-	for _, list := range [][]*jobEntry{c.live, c.staging} {
-		for _, other := range list {
-			if other != j && other.spec.User == j.spec.User {
-				own++
-			}
-		}
-	}
-	all := len(c.live) + len(c.staging)
-	if slices.Contains(c.staging, j) {
-		all--
-	}
-	switch l := c.cfg.Limits; {
-	case all >= l.Jobs:
-		return errorf(ResourceExhausted, "there are %d jobs already, which is the limit: wait until one ends", l.Jobs)
-	case l.UserJobs > 0 && own >= l.UserJobs:
-		return errorf(ResourceExhausted, "user %s has %d jobs already, which is the limit: wait until one ends", j.spec.User, l.UserJobs)
-	case c.tasks+j.tasksOf() > l.Tasks:
-		return errorf(ResourceExhausted, "the tasks of all jobs would be more than %d, which is the limit: wait until a job ends", l.Tasks)
-	}
-	return nil
-}
-
 // accept hands a job to the tracker. The job's own record precedes the tracker's
 // facts: staged output of a job that the journal knows of, but not as accepted, is
 // removed by Restore.
 func (c *Core) accept(r *request) {
 	j := r.entry
-	err := c.hasRoom(j)
-	if err == nil {
-		err = c.stepWanted(j)
-	}
+	err := c.stepWanted(j)
 	if err == nil {
 		err = c.enter(j, r.core)
 	}
@@ -313,7 +287,6 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 	c.dropIntent(j.request) // the job's acceptance ends it
 	c.addJob(j)
 	c.addStep(j)
-	c.tasks += j.tasksOf()
 	c.order(&HoldFiles{j.spec.Program})
 	j.spec.Pool = j.core.Pool()
 	c.record(jobRecord(j))
@@ -328,6 +301,7 @@ func (c *Core) failRequest(name string, r *request, err error) {
 	c.endIntent(name)
 	c.stepEntering(r.entry, -1)
 	c.doneStaging(r.entry)
+	c.room.uncount(r.entry)
 	for _, call := range r.calls {
 		c.refuse(call, err)
 	}

@@ -43,13 +43,13 @@ const (
 
 // Bounds of the cluster.
 const (
-	Inbox       = 4096      // requests that wait for the master's loop
-	Nodes       = 10_000    // workers
-	Slots       = 4096      // slots of one worker, of each kind
-	ChainInputs = 10_000    // inputs of a chain
-	Steps       = 1000      // jobs of one chain
-	ChainSpec   = 1 << 20   // bytes of the description of a chain
-	Held        = 500_000   // map outputs that one registration lists
+	Inbox       = 4096    // requests that wait for the master's loop
+	Nodes       = 10_000  // workers
+	Slots       = 4096    // slots of one worker, of each kind
+	ChainInputs = 10_000  // inputs of a chain
+	Steps       = 1000    // jobs of one chain
+	ChainSpec   = 1 << 20 // bytes of the description of a chain
+	Held        = 500_000 // map outputs that one registration lists
 )
 
 // Totals of what users share. Package share says which part of a total one user may hold.

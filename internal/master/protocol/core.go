@@ -41,10 +41,10 @@ type Config struct {
 // Limits bound what the core accepts. Requests beyond one are refused with a
 // message that names it. Users share all but Nodes by the rule of package share.
 type Limits struct {
-	Jobs     int // jobs that have not ended
-	Tasks    int // tasks of all jobs that have not ended
-	Nodes    int // workers with a session
-	Waiting  int // held WatchJob and WatchChain calls; more are answered at once
+	Jobs    int // jobs that have not ended
+	Tasks   int // tasks of all jobs that have not ended
+	Nodes   int // workers with a session
+	Waiting int // held WatchJob and WatchChain calls; more are answered at once
 }
 
 // Intervals of the core.
@@ -92,9 +92,9 @@ type Core struct {
 	sessions map[string]*session // each worker's current session, by session id
 	marked   []*session          // whose held heartbeat EndBatch may have to answer
 
-	held    map[Call]waiter // calls without a reply yet
-	paced   pacedReaders    // held MapOutputs calls with news
-	idle    []string        // scratch space of offer
+	held  map[Call]waiter // calls without a reply yet
+	paced pacedReaders    // held MapOutputs calls with news
+	idle  []string        // scratch space of offer
 	// entering is the job of the Submit event that step is handing to the tracker.
 	entering *jobEntry
 

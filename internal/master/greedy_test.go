@@ -1,0 +1,246 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/bounds"
+	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/webui"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// servedWithin is the time within which a modest user's request is served while a greedy
+// one holds all that he can get.
+const servedWithin = time.Second
+
+// market is a master with tokens behind its real server, and two users of it.
+type market struct {
+	t              *testing.T
+	m              *Master
+	url            string
+	greedy, modest *marketUser
+	worker         *marketUser
+}
+
+// marketUser is one user with connections of his own.
+type marketUser struct {
+	market *market
+	name   string
+	token  string
+	http   *http.Client
+	rpc    slotwisev1connect.ClientServiceClient
+}
+
+// RoundTrip adds the user's token.
+func (u *marketUser) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+u.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func openMarket(t *testing.T, cfg Config) *market {
+	t.Helper()
+	dir := t.TempDir()
+	cfg.Dir, cfg.Authenticates = filepath.Join(dir, "m"), true
+	m, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &market{t: t, m: m}
+	file := filepath.Join(dir, "tokens")
+	user := func(name string, role secure.Role) *marketUser {
+		u := &marketUser{market: k, name: name}
+		if u.token, err = secure.AddToken(file, secure.Identity{User: name, Role: role}); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	k.greedy, k.modest, k.worker = user("greedy", secure.User), user("modest", secure.User), user("w1", secure.Worker)
+	tokens, err := secure.OpenTokens(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := &secure.Guard{Tokens: tokens, Public: webui.Public, Log: slog.New(slog.DiscardHandler)}
+	srv := secure.NewServer(m.Handler(), guard)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go srv.Serve(l)
+	k.url = "http://" + l.Addr().String()
+	for _, u := range []*marketUser{k.greedy, k.modest, k.worker} {
+		u.http = &http.Client{Transport: u}
+		u.rpc = slotwisev1connect.NewClientServiceClient(u.http, k.url)
+	}
+	t.Cleanup(func() {
+		srv.Close()
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
+// submit submits a job of maps.
+func (u *marketUser) submit(maps int) error {
+	_, err := u.rpc.Submit(u.market.t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: &slotwisev1.JobSpec{
+		Name: "n", Program: &slotwisev1.Program{App: "x"}, Synthetic: int32(maps),
+	}})
+	return err
+}
+
+// submitChain submits a chain.
+func (u *marketUser) submitChain() error {
+	_, err := u.rpc.SubmitChain(u.market.t.Context(), &slotwisev1.SubmitChainRequest{RequestId: newToken(), Spec: &slotwisev1.ChainSpec{
+		Job: &slotwisev1.JobSpec{Name: "n", Program: &slotwisev1.Program{App: "x"}, Output: "file:///none/" + newToken()},
+	}})
+	return err
+}
+
+// get requests a path, reads the answer to its end and returns an error unless the status
+// is 200.
+func (u *marketUser) get(path string) error {
+	req, err := http.NewRequestWithContext(u.market.t.Context(), http.MethodGet, u.market.url+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := u.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return err
+}
+
+// all asks again and again until a request is refused, and returns the number of those that
+// were served.
+func all(t *testing.T, most int, ask func() error) int {
+	t.Helper()
+	for n := range most {
+		switch err := ask(); connect.CodeOf(err) {
+		case connect.CodeResourceExhausted:
+			return n
+		default:
+			if err != nil {
+				t.Fatalf("request %d of the greedy user: %v", n, err)
+			}
+		}
+	}
+	t.Fatalf("the greedy user gets %d, and is never refused", most)
+	return most
+}
+
+// contest is one resource that users share. hold has the greedy user ask for all that he
+// can get, and returns what he asked for; what he holds he keeps until the test ends. ask
+// is one request of the modest user.
+type contest struct {
+	cfg  Config
+	hold func(t *testing.T, k *market) string
+	ask  func(k *market) error
+}
+
+// contests has a contest for each row of bounds.Shared.
+var contests = map[string]contest{
+	"jobs that have not ended": {
+		cfg: Config{Limits: Limits{Jobs: 40}},
+		hold: func(t *testing.T, k *market) string {
+			return fmt.Sprint(all(t, 40, func() error { return k.greedy.submit(1) }), " jobs of 40")
+		},
+		ask: func(k *market) error { return k.modest.submit(1) },
+	},
+	"tasks of all jobs that have not ended": {
+		hold: func(t *testing.T, k *market) string {
+			return fmt.Sprint(all(t, 10, func() error { return k.greedy.submit(bounds.JobTasks) }), " jobs of 200,000 tasks")
+		},
+		ask: func(k *market) error { return k.modest.submit(1) },
+	},
+	"chains that have not ended": {
+		cfg: Config{StorageRoots: []string{"file:///none"}, Limits: Limits{Jobs: 40}},
+		hold: func(t *testing.T, k *market) string {
+			return fmt.Sprint(all(t, 40, func() error { return k.greedy.submitChain() }), " chains of 40")
+		},
+		ask: func(k *market) error { return k.modest.submitChain() },
+	},
+	"requests that wait for a change of a job or chain": {
+		cfg: Config{Limits: Limits{Waiting: 40}},
+		hold: func(t *testing.T, k *market) string {
+			if err := k.greedy.submit(1); err != nil {
+				t.Fatal(err)
+			}
+			for range 40 { // the ones beyond his share are answered at once
+				go k.greedy.rpc.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+			}
+			eventually(t, "half of the requests wait", func() bool { return k.held() == 20 })
+			return "40 requests that wait"
+		},
+		ask: func(k *market) error { // the request has to wait, so it is served when it waits
+			ctx, cancel := context.WithCancel(k.t.Context())
+			defer cancel()
+			go k.modest.rpc.Job(ctx, &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+			eventually(k.t, "the modest user's request waits", func() bool { return k.held() == 21 })
+			return nil
+		},
+	},
+}
+
+// held returns the number of users' calls that wait for a change.
+func (k *market) held() int {
+	n, err := query(k.t.Context(), k.m, func() (int, error) { n, _ := k.m.core.Held(); return n, nil })
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return n
+}
+
+// TestGreedy has one user ask for as much as he can of each resource that users share. It
+// prints what he asked for and how long another user's request takes then.
+func TestGreedy(t *testing.T) {
+	var mu sync.Mutex
+	var rows []string
+	for _, row := range bounds.Shared {
+		c, ok := contests[row.What]
+		if !ok {
+			t.Errorf("no contest about %q", row.What)
+			continue
+		}
+		t.Run(row.What, func(t *testing.T) {
+			k := openMarket(t, c.cfg)
+			asked := c.hold(t, k)
+			began := time.Now()
+			err := c.ask(k)
+			took := time.Since(began)
+			if err != nil {
+				t.Errorf("the modest user is refused: %v", err)
+			}
+			if took > servedWithin {
+				t.Errorf("the modest user waits for %v", took)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			rows = append(rows, fmt.Sprintf("| %s | %s | %v |", row.What, asked, took.Round(time.Millisecond)))
+		})
+	}
+	if len(contests) != len(bounds.Shared) {
+		t.Errorf("%d contests about %d resources", len(contests), len(bounds.Shared))
+	}
+	t.Log("\n| resource | the greedy user asks for | the modest user waits |")
+	for _, r := range rows {
+		t.Log(r)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -60,7 +61,7 @@ func showApps(w io.Writer, program, format string, args []string) error {
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, a := range apps.All() {
-			fmt.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
+			console.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
 		}
 		return t.Flush()
 	}
@@ -77,11 +78,11 @@ func showApps(w io.Writer, program, format string, args []string) error {
 // describeApp prints what a user needs to run an app.
 func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
+	console.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
 	if a.Reads != "" {
-		fmt.Fprintf(t, "reads\t%s\n", a.Reads)
+		console.Fprintf(t, "reads\t%s\n", a.Reads)
 	}
-	fmt.Fprintf(t, "writes\t%s\n", a.Writes)
+	console.Fprintf(t, "writes\t%s\n", a.Writes)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -92,10 +93,10 @@ func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 			if p.Required {
 				value = "(required)"
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
+			console.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
 		}
 	}
-	fmt.Fprintf(t, "\nexample\n  %s\n", exampleCommand(program, a))
+	console.Fprintf(t, "\nexample\n  %s\n", exampleCommand(program, a))
 	return t.Flush()
 }
 

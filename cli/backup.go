@@ -74,6 +74,6 @@ func oneDirectory(c *cobra.Command, args []string) error {
 
 // printBackup prints the number and size of the copied files, and the path of the copy.
 func printBackup(w io.Writer, s backup.Summary, to string) error {
-	_, err := fmt.Fprintf(w, "%d files, %s: %s\n", s.Files, console.Bytes(s.Bytes), to)
+	_, err := console.Fprintf(w, "%d files, %s: %s\n", s.Files, console.Bytes(s.Bytes), to)
 	return err
 }

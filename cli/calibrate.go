@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/calibrate"
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/study"
@@ -133,7 +134,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and history:DIR do", f.workload)
 	}
 	for _, text := range w.Warnings {
-		fmt.Fprintln(stderr, "warning:", text)
+		console.Fprintf(stderr, "warning: %s\n", text)
 	}
 	return trace, nil
 }
@@ -161,17 +162,18 @@ func errorText(e calibrate.Error) string {
 	return fmt.Sprintf("%d jobs: median %.1f %%, %s %.1f %%, bias %+.1f %%", e.Jobs, 100*e.Median, within, 100*e.P90, 100*e.Bias)
 }
 
-// nodesText says whether the trace tells the number of nodes, as a line, unless it was given.
+// nodesText says whether the trace tells the number of nodes. It returns "" if the number
+// was given.
 func (f *calibrateFlags) nodesText(r *calibrate.Result) string {
 	switch list := strings.Join(f.specs(r.Equals), "; "); {
 	case f.nodes > 0:
 		return ""
 	case r.NodesKnown && list == "":
-		return "nodes       the trace tells their number\n"
+		return "the trace tells their number"
 	case r.NodesKnown:
-		return "nodes       the trace tells their number within a quarter; as good: " + list + "\n"
+		return "the trace tells their number within a quarter; as good: " + list
 	default:
-		return "nodes       the trace does not tell their number: state it with --nodes. As good: " + list + "\n"
+		return "the trace does not tell their number: state it with --nodes. As good: " + list
 	}
 }
 
@@ -190,31 +192,37 @@ func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
 		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
 			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs, "nodes_known": f.nodes > 0 || r.NodesKnown, "as_good": f.specs(r.Equals)})
 	}
-	_, err := fmt.Fprintf(w, `cluster     %s
+	_, err := console.Fprintf(w, `cluster     %s
 overheads   set-up %v, clean-up %v
-%serror on the jobs that the fit used      %s
+`, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
+	if text := f.nodesText(r); err == nil && text != "" {
+		_, err = console.Fprintf(w, "nodes       %s\n", text)
+	}
+	if err == nil {
+		_, err = console.Fprintf(w, `error on the jobs that the fit used      %s
 error on the jobs that it did not use    %s
 %d simulations
-`, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup, f.nodesText(r), errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
+`, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
+	}
 	return err
 }
 
 // writeWorld writes a world file.
 func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
 	name := strings.NewReplacer("\n", " ", "\r", " ").Replace(f.workload)
-	_, err := fmt.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
+	_, err := console.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
 # Use it with --cluster %s.
 # Error on the jobs that the fit used: %s.
 # Error on the jobs that it did not use: %s.
 `, name, f.policy, f.clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
 	if text := f.nodesText(r); err == nil && text != "" {
-		_, err = fmt.Fprint(w, "# Nodes: ", strings.TrimSpace(strings.TrimPrefix(text, "nodes")), "\n")
+		_, err = console.Fprintf(w, "# Nodes: %s\n", text)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
+		_, err = console.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "overheads:\n  setup: %v\n  cleanup: %v\n", r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
+		_, err = console.Fprintf(w, "overheads:\n  setup: %v\n  cleanup: %v\n", r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
 	}
 	return err
 }

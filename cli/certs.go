@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/secure"
 )
 
@@ -73,7 +74,7 @@ func (f *certsFlags) run(c *cobra.Command) error {
 		return err
 	}
 	for _, n := range names {
-		fmt.Fprintln(c.OutOrStdout(), filepath.Join(f.dir, n+".pem"))
+		console.Fprintf(c.OutOrStdout(), "%s\n", filepath.Join(f.dir, n+".pem"))
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ the token.`,
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(c.OutOrStdout(), token)
+		console.Fprintf(c.OutOrStdout(), "%s\n", token)
 		return nil
 	}
 	return c

@@ -74,17 +74,23 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
 		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
 	}
-	root, out := newRoot(s), &results{Writer: stdout}
+	// Every command writes through these two, so that no text of other users, jobs and
+	// servers reaches a terminal unescaped. Data goes around them; see raw.
+	out, text := &results{Writer: stdout}, console.NewEscaper(stderr)
+	safe := console.NewEscaper(out)
+	root := newRoot(s)
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(stderr)
+	root.SetOut(safe)
+	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
+	_ = safe.Flush() // a failed write was an error of the command
 	if err != nil && out.unread {
 		return exitBrokenPipe // without a message, like other Unix tools
 	}
-	code := s.report(ctx, err, stderr)
+	code := s.report(ctx, err, text)
+	_ = text.Flush()
 	if code != exitOK && out.n == 0 && wantsJSON(args) && printsJSON(c) {
-		printFailure(stdout, failureOf(ctx, err))
+		printFailure(safe, failureOf(ctx, err))
 	}
 	return code
 }

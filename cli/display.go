@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -29,6 +28,7 @@ func isTerminal(w io.Writer) bool {
 
 // fileOf returns the file to which w writes, nil if there is none.
 func fileOf(w io.Writer) *os.File {
+	w = raw(w)
 	if r, ok := w.(*results); ok {
 		w = r.Writer
 	}
@@ -75,14 +75,14 @@ func (d *byteDisplay) update(n int64) {
 		}
 	case now.Sub(d.last) >= console.LineEvery:
 		d.last = now
-		fmt.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
+		console.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
 			100*float64(n)/float64(max(d.total, 1)), console.Bytes(console.Rate(n, now.Sub(d.start))))
 	}
 }
 
 // open adds the bar to the terminal.
 func (d *byteDisplay) open(n int64) {
-	d.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(64))
+	d.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(64))
 	speed := func(s decor.Statistics) string {
 		return " " + console.Bytes(console.Rate(s.Current, time.Since(d.start))) + "/s"
 	}
@@ -110,8 +110,9 @@ type jobDisplay struct {
 
 	mu struct {
 		sync.Mutex
-		bars *mpb.Progress // nil until the first bar
-		jobs map[string]*jobBars
+		bars  *mpb.Progress    // nil until the first bar
+		lines *console.Escaper // writes lines above the bars
+		jobs  map[string]*jobBars
 	}
 }
 
@@ -141,7 +142,7 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 }
 
 // warn prints a warning.
-func (d *jobDisplay) warn(text string) { fmt.Fprintf(d, "warning: %s\n", text) }
+func (d *jobDisplay) warn(text string) { console.Fprintf(d, "warning: %s\n", text) }
 
 // update shows the new state of a job.
 func (d *jobDisplay) update(p mapreduce.Progress) {
@@ -156,7 +157,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		d.mu.jobs[p.ID] = j
 	}
 	if text := j.pace.Failures((*local.Progress)(&p)); text != "" {
-		fmt.Fprintln(d.lineWriterLocked(), text)
+		io.WriteString(d.lineWriterLocked(), text+"\n")
 	}
 	switch {
 	case console.Over(p.State):
@@ -168,7 +169,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		d.drawLocked(j, &p)
 	default:
 		if text := j.pace.Line((*local.Progress)(&p)); text != "" {
-			fmt.Fprintln(d.out, text)
+			io.WriteString(d.out, text+"\n")
 		}
 	}
 }
@@ -176,7 +177,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 // lineWriterLocked returns a writer whose lines the bars do not overwrite.
 func (d *jobDisplay) lineWriterLocked() io.Writer {
 	if d.mu.bars != nil {
-		return d.mu.bars
+		return d.mu.lines
 	}
 	return d.out
 }
@@ -199,13 +200,14 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 // openLocked adds the bars of a job to the terminal.
 func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
-		d.mu.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithWidth(48))
+		d.mu.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(48))
+		d.mu.lines = console.NewEscaper(d.mu.bars)
 	}
 	add := func(what string, right func(*console.Remarks) string) *mpb.Bar {
 		// A bar with a length completes by itself when it is full and can then
 		// not be removed.
 		b := d.mu.bars.AddBar(0,
-			mpb.PrependDecorators(decor.Name(p.Job+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
+			mpb.PrependDecorators(decor.Name(console.Escape(p.Job)+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.said.Load()) })))
 		b.SetTotal(barSteps, false)
 		return b

@@ -117,10 +117,10 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 		return int(status)
 	}
 	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {
-		fmt.Fprintln(stderr, s.program+": interrupted")
+		console.Fprintf(stderr, "%s: interrupted\n", s.program)
 		return exitInterrupted
 	}
-	fmt.Fprintln(stderr, s.program+":", s.renameMessage(oneLine(err)))
+	console.Fprintf(stderr, "%s: %s\n", s.program, s.renameMessage(oneLine(err)))
 	return statusOf(err)
 }
 
@@ -134,14 +134,23 @@ func statusOf(err error) int {
 
 // notifyOn returns a function that prints on out what the program waits for.
 func notifyOn(out io.Writer, program string) func(text string) {
-	return func(text string) { fmt.Fprintf(out, "%s: %s\n", program, text) }
+	return func(text string) { console.Fprintf(out, "%s: %s\n", program, text) }
 }
 
 // oneLine returns an error's text with line ends replaced by "; ", because
-// scripts expect one line per error.
+// scripts expect one line per error. Tabs become spaces.
 func oneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' })
-	return strings.Join(lines, "; ")
+	return strings.ReplaceAll(strings.Join(lines, "; "), "\t", " ")
+}
+
+// raw returns the writer below an output of a command that escapes. Data is written there,
+// such as the output of a job, and the program's own escape sequences.
+func raw(w io.Writer) io.Writer {
+	if e, ok := w.(*console.Escaper); ok {
+		return e.Raw()
+	}
+	return w
 }
 
 // results is standard output. It notes what became of the bytes that a command printed.

@@ -66,12 +66,12 @@ func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 // end.
 func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
 	for _, x := range resp.Slow {
-		fmt.Fprintf(w, "%s: %s\n", x.Code, x.Words)
+		console.Fprintf(w, "%s: %s\n", x.Code, x.Words)
 	}
 	for _, s := range resp.WouldStart {
-		fmt.Fprintf(w, "would start now: with %s\n", s)
+		console.Fprintf(w, "would start now: with %s\n", s)
 	}
 	for _, l := range forecastLines(resp.Forecast) {
-		fmt.Fprintf(w, "%s: %s\n", l[0], l[1])
+		console.Fprintf(w, "%s: %s\n", l[0], l[1])
 	}
 }

@@ -133,7 +133,7 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 		}{kind.Name, f.seed, f.output, written, took})
 	}
 	if !f.quiet {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
+		console.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
 			f.output, console.Bytes(written), kind.Name, console.Duration(took))
 	}
 	return nil
@@ -146,9 +146,9 @@ func listKinds(w io.Writer, asJSON bool) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, k := range generate.Kinds() {
-		fmt.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
+		console.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
 		for _, p := range k.Params {
-			fmt.Fprintf(t, "\t--param %s=%s: %s\n", p.Name, p.Default, p.Help)
+			console.Fprintf(t, "\t--param %s=%s: %s\n", p.Name, p.Default, p.Help)
 		}
 	}
 	return t.Flush()

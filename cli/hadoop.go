@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
@@ -123,13 +124,13 @@ func (h *hadoopCommand) run(args []string) error {
 		return exit(hadoopFailed)
 	}
 	if err := h.configure(); err != nil {
-		fmt.Fprintln(h.err, "hadoop:", oneLine(err))
+		console.Fprintf(h.err, "hadoop: %s\n", oneLine(err))
 		return exit(hadoopFailed)
 	}
 	name, args := args[0], args[1:]
 	switch name {
 	case "version":
-		_, err := fmt.Fprintf(h.out, "Hadoop %s\nThis is %sFrom a jar that does not exist\n", hadoopVersion, readBuild().String())
+		_, err := console.Fprintf(h.out, "Hadoop %s\nThis is %s\nFrom a jar that does not exist\n", hadoopVersion, strings.TrimSpace(readBuild().String()))
 		return err
 	case "fs", "dfs":
 		return h.fs(args)
@@ -143,10 +144,11 @@ func (h *hadoopCommand) run(args []string) error {
 		_, err := fmt.Fprintln(h.out, "")
 		return err
 	case "envvars":
-		_, err := fmt.Fprintf(h.out, "HADOOP_CONF_DIR='%s'\n", os.Getenv("HADOOP_CONF_DIR"))
+		_, err := console.Fprintf(h.out, "HADOOP_CONF_DIR='%s'\n", os.Getenv("HADOOP_CONF_DIR"))
 		return err
 	}
-	fmt.Fprintf(h.err, "ERROR: %s is not COMMAND nor fully qualified CLASSNAME.\n%s", name, hadoopUsageText)
+	console.Fprintf(h.err, "ERROR: %s is not COMMAND nor fully qualified CLASSNAME.\n", name)
+	io.WriteString(h.err, hadoopUsageText)
 	return exit(hadoopFailed)
 }
 

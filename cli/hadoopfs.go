@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -81,7 +82,7 @@ func (c *fsCall) has(flag string) bool {
 func (h *hadoopCommand) fs(args []string) error {
 	g, args, err := hadoop.ParseGeneric(args)
 	if err != nil {
-		fmt.Fprintln(h.err, err)
+		console.Fprintf(h.err, "%s\n", err)
 		return exit(hadoopUsage)
 	}
 	for _, s := range g.Settings {
@@ -98,20 +99,20 @@ func (h *hadoopCommand) fs(args []string) error {
 	}
 	cmd := fsCommands[name]
 	if !dash || cmd == nil {
-		fmt.Fprintf(h.err, "%s: Unknown command\n", args[0])
+		console.Fprintf(h.err, "%s: Unknown command\n", args[0])
 		if !dash {
-			fmt.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
+			console.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
 		}
 		h.fsUsage(h.err)
 		return exit(hadoopUsage)
 	}
 	c := &fsCall{hadoopCommand: h, name: name, flags: map[string]string{}}
 	if old, ok := fsDeprecated[name]; ok {
-		fmt.Fprintf(h.err, "%s: DEPRECATED: Please use '%s' instead.\n", name, old[1])
+		console.Fprintf(h.err, "%s: DEPRECATED: Please use '%s' instead.\n", name, old[1])
 		c.flags[old[0]] = ""
 	}
 	if text := c.parse(cmd, args[1:]); text != "" {
-		fmt.Fprintf(h.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", name, text, name, cmd.usage)
+		console.Fprintf(h.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", name, text, name, cmd.usage)
 		return exit(hadoopUsage)
 	}
 	if err := cmd.run(c); err != nil {
@@ -132,10 +133,10 @@ func (h *hadoopCommand) fsHelp(names []string) error {
 		name = strings.TrimPrefix(name, "-")
 		cmd := fsCommands[name]
 		if cmd == nil {
-			fmt.Fprintf(h.err, "%s: Unknown command\n", name)
+			console.Fprintf(h.err, "%s: Unknown command\n", name)
 			return exit(hadoopUsage)
 		}
-		fmt.Fprintf(h.out, "Usage: hadoop fs [generic options] -%s %s\n", name, cmd.usage)
+		console.Fprintf(h.out, "Usage: hadoop fs [generic options] -%s %s\n", name, cmd.usage)
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func (h *hadoopCommand) fsUsage(w io.Writer) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fmt.Fprintf(w, "\t[-%s %s]\n", name, fsCommands[name].usage)
+		console.Fprintf(w, "\t[-%s %s]\n", name, fsCommands[name].usage)
 	}
 }
 
@@ -185,7 +186,7 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 // fail prints the error about a path and notes it. The path is spelled as typed.
 func (c *fsCall) fail(typed string, err error) {
 	c.failed = true
-	fmt.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
+	console.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
 }
 
 // Errors of paths for which package fs has no value.
@@ -634,7 +635,7 @@ func (c *fsCall) rm() error {
 		if err := e.fs.Remove(c.ctx, e.location.path); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(c.out, "Deleted %s\n", e.typed)
+		_, err := console.Fprintf(c.out, "Deleted %s\n", e.typed)
 		return err
 	})
 	return nil
@@ -729,7 +730,7 @@ func (c *fsCall) accept() error {
 		return os.Chmod(e.location.path, fs.FileMode(mode)&fs.ModePerm)
 	})
 	if unchanged != "" && !c.failed {
-		fmt.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
+		console.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
 	}
 	return nil
 }

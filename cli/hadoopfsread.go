@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
 )
@@ -31,9 +31,9 @@ func (c *fsCall) print(e entry) error {
 		if _, err := feature.Combine(features()); err != nil { // enables codecs and formats
 			return err
 		}
-		return input.Decoded(c.ctx, e.fs, e.location.path, c.out)
+		return input.Decoded(c.ctx, e.fs, e.location.path, raw(c.out))
 	}
-	return c.copyOut(e, c.out)
+	return c.copyOut(e, raw(c.out))
 }
 
 // endBytes is how much of a file head and tail print, as in Hadoop.
@@ -54,7 +54,7 @@ func (c *fsCall) end() error {
 		if c.name == "tail" {
 			from = f.Size() - size
 		}
-		_, err = io.Copy(c.out, io.NewSectionReader(f, from, size))
+		_, err = io.Copy(raw(c.out), io.NewSectionReader(f, from, size))
 		return err
 	})
 	return nil
@@ -140,7 +140,7 @@ func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
 	return c.inside(dir.location, dir.Link, func(entries []entry) error {
 		c.sortEntries(entries)
 		if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
-			fmt.Fprintf(w, "Found %d items\n", len(entries))
+			console.Fprintf(w, "Found %d items\n", len(entries))
 		}
 		for _, e := range entries {
 			if err := c.lsLine(w, e, cols); err != nil {
@@ -176,7 +176,7 @@ func (c *fsCall) sortEntries(entries []entry) {
 // lsLine prints the line of one entry.
 func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 	if c.has("-C") {
-		_, err := fmt.Fprintln(w, e.typed)
+		_, err := console.Fprintf(w, "%s\n", e.typed)
 		return err
 	}
 	mode, owner, group := fileOwner(e)
@@ -186,7 +186,7 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 	}
 	size := c.size(e.Size)
 	cols.owner, cols.group, cols.size = max(cols.owner, len(owner)), max(cols.group, len(group)), max(cols.size, len(size))
-	_, err := fmt.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
+	_, err := console.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
 		cols.group, group, cols.size, size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
 	return err
 }
@@ -278,7 +278,7 @@ func (c *fsCall) du() error {
 		return err
 	})
 	for _, l := range lines {
-		fmt.Fprintf(c.out, "%-*s  %-*s  %s\n", width[0], l[0], width[1], l[1], l[2])
+		console.Fprintf(c.out, "%-*s  %-*s  %s\n", width[0], l[0], width[1], l[1], l[2])
 	}
 	return nil
 }
@@ -287,12 +287,12 @@ func (c *fsCall) du() error {
 func (c *fsCall) count() error {
 	const columns = "%12s %12s %18s %s\n"
 	if c.has("-v") {
-		fmt.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
+		console.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
 	}
 	c.each(c.args, func(e entry) error {
 		t, err := c.measure(e)
 		if err == nil {
-			_, err = fmt.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
+			_, err = console.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
 		}
 		return err
 	})
@@ -306,7 +306,7 @@ func (c *fsCall) stat() error {
 		format, c.args = c.args[0], c.args[1:]
 	}
 	c.each(c.args, func(e entry) error {
-		_, err := fmt.Fprintln(c.out, statText(format, e))
+		_, err := console.Fprintf(c.out, "%s\n", statText(format, e))
 		return err
 	})
 	return nil
@@ -352,7 +352,7 @@ func (c *fsCall) find() error {
 		}
 	}
 	if text != "" {
-		fmt.Fprintf(c.err, "-find: %s\nUsage: hadoop fs [generic options] -find %s\n", text, fsCommands["find"].usage)
+		console.Fprintf(c.err, "-find: %s\nUsage: hadoop fs [generic options] -find %s\n", text, fsCommands["find"].usage)
 		return exit(hadoopUsage)
 	}
 	if len(paths) == 0 {
@@ -361,7 +361,11 @@ func (c *fsCall) find() error {
 			paths = []string{"."}
 		}
 	}
-	w := bufio.NewWriter(c.out)
+	out := c.out
+	if c.has("-print0") {
+		out = raw(out) // names as they are, for another program
+	}
+	w := bufio.NewWriter(out)
 	defer w.Flush()
 	c.each(paths, func(e entry) error { return c.findBelow(w, e) })
 	return nil
@@ -370,11 +374,13 @@ func (c *fsCall) find() error {
 // findBelow prints the matching paths of an entry and of everything below it.
 func (c *fsCall) findBelow(w io.Writer, e entry) error {
 	if c.findMatches(path.Base(e.location.path)) {
-		end := "\n"
+		var err error
 		if c.has("-print0") {
-			end = "\x00"
+			_, err = io.WriteString(w, e.typed+"\x00")
+		} else {
+			_, err = console.Fprintf(w, "%s\n", e.typed)
 		}
-		if _, err := io.WriteString(w, e.typed+end); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -42,7 +43,7 @@ func (h *hadoopCommand) jar(args []string) error {
 	case examplesJar.MatchString(name):
 		return h.examples(args[1:])
 	}
-	fmt.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
+	console.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
 	return exit(hadoopUsage)
 }
 
@@ -64,7 +65,7 @@ func (h *hadoopCommand) streaming(args []string) error {
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(h.err, "%s\nTry -help for more information\n", err)
+		console.Fprintf(h.err, "%s\nTry -help for more information\n", err)
 		return h.streamingFailed(hadoopFailed)
 	}
 	j := &hadoopStreamingJob{hadoopCommand: h, Streaming: o, log: h.log()}
@@ -117,7 +118,7 @@ func (j *hadoopStreamingJob) run() int {
 	if len(r.Errors) > 0 {
 		return hadoopFailed
 	}
-	fmt.Fprintf(j.out, "packageJobJar: [%s] [] streamjob.jar tmpDir=null\n", strings.Join(j.File, ", "))
+	console.Fprintf(j.out, "packageJobJar: [%s] [] streamjob.jar tmpDir=null\n", strings.Join(j.File, ", "))
 	program, err := mapreduce.Streaming(mapreduce.StreamingOptions{
 		Mapper: j.Mapper, Combiner: j.Combiner, Reducer: j.Reducer, Stderr: j.err, Properties: j.conf,
 	})
@@ -591,7 +592,7 @@ func (t *hadoopRun) attemptFailed(text string) {
 		}
 	}
 	t.log.Info("mapreduce.Job", "Task Id : %s, Status : FAILED", name)
-	fmt.Fprintf(t.err, "Error: java.lang.RuntimeException: %s\n", strings.ReplaceAll(why, " | ", "\n"))
+	io.WriteString(t.err, "Error: java.lang.RuntimeException: "+strings.ReplaceAll(why, " | ", "\n")+"\n")
 }
 
 // report prints the end of a job and its counters, and returns the exit status.

@@ -3,12 +3,14 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/job"
@@ -30,9 +32,9 @@ func (h *hadoopCommand) job(name string, args []string) error {
 	}
 	if err != nil || len(args) == 0 {
 		if err != nil {
-			fmt.Fprintln(h.err, oneLine(err))
+			console.Fprintf(h.err, "%s\n", oneLine(err))
 		}
-		fmt.Fprint(h.err, jobUsage)
+		io.WriteString(h.err, jobUsage)
 		return exit(hadoopUsage)
 	}
 	master := clusterAddress()
@@ -40,7 +42,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 		master = g.JT
 	}
 	if master == "" {
-		fmt.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
+		console.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
 		return exit(hadoopFailed)
 	}
 	files := secure.Files{CA: os.Getenv(envName("tls-ca")), Cert: os.Getenv(envName("tls-cert")), Key: os.Getenv(envName("tls-key"))}
@@ -52,7 +54,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 			return q.run(args)
 		}
 	}
-	fmt.Fprintln(h.err, oneLine(err))
+	console.Fprintf(h.err, "%s\n", oneLine(err))
 	return exit(hadoopFailed)
 }
 
@@ -69,7 +71,8 @@ func (q *hadoopJobs) run(args []string) error {
 	want := map[string]int{"-list": 0, "-status": 1, "-kill": 1, "-history": 1, "-counter": 3, "-set-priority": 2}
 	n, known := want[verb]
 	if !known || len(args) < n {
-		fmt.Fprintf(q.err, "%s: unknown, or arguments are missing\n%s", verb, jobUsage)
+		console.Fprintf(q.err, "%s: unknown, or arguments are missing\n", verb)
+		io.WriteString(q.err, jobUsage)
 		return exit(hadoopUsage)
 	}
 	var err error
@@ -79,7 +82,7 @@ func (q *hadoopJobs) run(args []string) error {
 	case "-kill":
 		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().Kill, &slotwisev1.KillRequest{Job: hadoop.ClusterJob(args[0]), Reason: "killed by hadoop job -kill"})
 		if err == nil {
-			fmt.Fprintf(q.out, "Killed job %s\n", args[0])
+			console.Fprintf(q.out, "Killed job %s\n", args[0])
 		}
 	case "-set-priority":
 		p := strings.ToUpper(strings.ReplaceAll(args[1], "-", "_"))
@@ -88,7 +91,7 @@ func (q *hadoopJobs) run(args []string) error {
 		err = q.show(verb, args)
 	}
 	if err != nil {
-		fmt.Fprintln(q.err, client.Message(err))
+		console.Fprintf(q.err, "%s\n", client.Message(err))
 		return exit(hadoopFailed)
 	}
 	return nil
@@ -124,11 +127,11 @@ func (q *hadoopJobs) list(all bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(q.out, "Total jobs:%d\n", len(jobs))
+	console.Fprintf(q.out, "Total jobs:%d\n", len(jobs))
 	t := table(q.out)
 	fmt.Fprintln(t, "JobId\tJobName\tState\tStartTime\tUserName\tQueue\tPriority")
 	for _, s := range jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.id(s), s.GetName(), hadoopState(s), s.GetSubmittedMs(), s.GetUser(),
+		console.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.id(s), s.GetName(), hadoopState(s), s.GetSubmittedMs(), s.GetUser(),
 			cmp.Or(s.GetPool(), "default"), cmp.Or(s.GetPriority(), "NORMAL"))
 	}
 	return t.Flush()
@@ -150,25 +153,25 @@ func (q *hadoopJobs) show(verb string, args []string) error {
 	}
 	groups := statsOf(s).Groups()
 	if verb == "-counter" {
-		fmt.Fprintln(q.out, counterValue(groups, args[1], args[2]))
+		console.Fprintf(q.out, "%d\n", counterValue(groups, args[1], args[2]))
 		return nil
 	}
 	m, r := s.GetMaps(), s.GetReduces()
-	fmt.Fprintf(q.out, "\nJob: %s\nJob Name: %s\nUser: %s\nQueue: %s\nJob State: %s\n", q.id(s), s.GetName(), s.GetUser(), cmp.Or(s.GetPool(), "default"), hadoopState(s))
-	fmt.Fprintf(q.out, "Number of maps: %d\nNumber of reduces: %d\nmap() completion: %s\nreduce() completion: %s\n",
+	console.Fprintf(q.out, "\nJob: %s\nJob Name: %s\nUser: %s\nQueue: %s\nJob State: %s\n", q.id(s), s.GetName(), s.GetUser(), cmp.Or(s.GetPool(), "default"), hadoopState(s))
+	console.Fprintf(q.out, "Number of maps: %d\nNumber of reduces: %d\nmap() completion: %s\nreduce() completion: %s\n",
 		m.GetTotal(), r.GetTotal(), fraction(m.GetProgress()), fraction(r.GetProgress()))
 	if why := s.GetMessage(); why != "" {
-		fmt.Fprintf(q.out, "reason for failure: %s\n", why)
+		console.Fprintf(q.out, "reason for failure: %s\n", why)
 	}
 	n := 0
 	for _, g := range groups {
 		n += len(g.Counters)
 	}
-	fmt.Fprintf(q.out, "Counters: %d\n", n)
+	console.Fprintf(q.out, "Counters: %d\n", n)
 	for _, g := range groups {
-		fmt.Fprintf(q.out, "\t%s\n", g.Name)
+		console.Fprintf(q.out, "\t%s\n", g.Name)
 		for _, c := range g.Counters {
-			fmt.Fprintf(q.out, "\t\t%s=%d\n", c.Name, c.Value)
+			console.Fprintf(q.out, "\t\t%s=%d\n", c.Name, c.Value)
 		}
 	}
 	return nil

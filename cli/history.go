@@ -15,30 +15,39 @@ import (
 
 // newLogs returns the command that prints the log of an attempt.
 func newLogs() *cobra.Command {
-	r := &slotwisev1.LogRequest{}
+	r, unchanged := &slotwisev1.LogRequest{}, false
 	c := &cobra.Command{
 		Use:   "logs ATTEMPT|CHAIN",
 		Short: "Print the output of an attempt or of a chain's driver",
 		Long: `Prints the standard output and standard error of an attempt, from its worker's
 disk. If the worker is gone, it prints what the master has kept, the last 64 KiB at
 most, and says so on standard error. slotwise tasks lists attempts. With CHAIN it prints
-the output of the chain's current or last driver.`,
+the output of the chain's current or last driver.
+
+The bytes are the job's own. Into a file or a pipe they go unchanged. On a terminal,
+control characters are shown as \x1b, because a terminal would obey them; --raw
+prints them unchanged there as well, such as colours of your own job.`,
 		Example: `  slotwise logs j12_m_3_0
   slotwise logs chain-12
-  slotwise logs j12_r_0_1 --follow`,
+  slotwise logs j12_r_0_1 --follow
+  slotwise logs j12_r_0_1 --raw`,
 		Args: oneArg("attempt"),
 	}
 	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
 		r.Attempt = args[0]
-		return printLog(ctx, u, r)
+		out := u.out()
+		if unchanged || !c.Flags().Changed("raw") && !isTerminal(out) {
+			out = raw(out)
+		}
+		return printLog(ctx, u, r, out)
 	})
 	c.Flags().BoolVarP(&r.Follow, "follow", "f", false, "continue until the attempt ends")
+	c.Flags().BoolVar(&unchanged, "raw", false, "print control characters unchanged (default: only if the output is not a terminal)")
 	return c
 }
 
-// printLog copies the log of an attempt to standard output as the master
-// streams it.
-func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) error {
+// printLog copies the log of an attempt to out as the master streams it.
+func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out io.Writer) error {
 	stream, err := u.cl.RPC().Log(ctx, r)
 	if err != nil {
 		return err
@@ -46,9 +55,9 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest) err
 	defer stream.Close()
 	for stream.Receive() {
 		if note := stream.Msg().Note; note != "" {
-			fmt.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
+			console.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
 		}
-		if _, err := u.out().Write(stream.Msg().Data); err != nil {
+		if _, err := out.Write(stream.Msg().Data); err != nil {
 			return err
 		}
 	}
@@ -126,7 +135,7 @@ func printPast(w io.Writer, jobs []*slotwisev1.HistoryJob) error {
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tSTATE\tENDED\tTOOK\tMAPS\tREDUCES\tMESSAGE")
 	for _, h := range jobs {
 		j := h.Job
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
 			console.Duration(jobAge(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
 	}
 	return t.Flush()

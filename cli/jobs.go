@@ -43,7 +43,7 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 			return printMessages(u.out(), jobs)
 		}
 		if len(jobs) == 0 {
-			fmt.Fprintln(c.ErrOrStderr(), noJobs(r))
+			console.Fprintf(c.ErrOrStderr(), "%s\n", noJobs(r))
 		}
 		return printJobs(u.out(), jobRows(jobs, steps))
 	})
@@ -114,7 +114,7 @@ func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 		if j.Chain != "" {
 			id = "  " + id
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
 			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
 	return t.Flush()
@@ -185,7 +185,7 @@ func printChain(w io.Writer, chain *slotwisev1.JobStatus, steps []*slotwisev1.Jo
 	t := table(w)
 	fmt.Fprintln(t, "STEP\tJOB\tSTATE\tMAPS\tREDUCES\tTIME\tMESSAGE")
 	for _, s := range steps {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
 			console.Duration(jobAge(s, time.Now())), oneLineText(s.Message))
 	}
 	return t.Flush()
@@ -209,7 +209,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	t := table(w)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, value)
+			console.Fprintf(t, "%s\t%s\n", name, value)
 		}
 	}
 	line("job", j.Id)
@@ -356,14 +356,14 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	fmt.Fprintln(t, "TASK\tSTATE\tATTEMPT\tSTATE\tNODE\tLEVEL\tPROGRESS\tTIME\tERROR")
 	for _, task := range tasks {
 		if len(task.Attempts) == 0 {
-			fmt.Fprintf(t, "%s\t%s\n", task.Id, task.State)
+			console.Fprintf(t, "%s\t%s\n", task.Id, task.State)
 		}
 		for _, a := range task.Attempts {
 			state := a.State
 			if a.Speculative {
 				state += " (copy)"
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\n", task.Id, task.State, a.Id, state, a.Node,
+			console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\n", task.Id, task.State, a.Id, state, a.Node,
 				strings.ToLower(a.Level), 100*a.Progress, attemptTime(a), attemptError(a))
 		}
 	}
@@ -502,9 +502,9 @@ func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 		if e.Kind != slotwisev1.Kind_KIND_UNSPECIFIED {
 			kind = enumName(e.Kind.Descriptor(), e.Kind.Number()) + "s"
 		}
-		fmt.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
+		console.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
 		if e.Advice != "" {
-			fmt.Fprintf(w, "  what would help: %s\n", e.Advice)
+			console.Fprintf(w, "  what would help: %s\n", e.Advice)
 		}
 	}
 }

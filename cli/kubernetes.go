@@ -152,7 +152,7 @@ func (f *manifestFlags) run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s---\n%s", secrets, objects)
+	_, err = io.WriteString(out, secrets+"---\n"+string(objects))
 	return err
 }
 

@@ -216,7 +216,7 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 	if alone {
 		head += "\talone\tslowdown"
 	}
-	fmt.Fprintln(t, head)
+	io.WriteString(t, head+"\n")
 	for _, e := range r.Jobs {
 		ids, local, all := []string{}, 0, 0
 		for _, x := range e.Results {
@@ -224,15 +224,15 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 			local += x.Locality.Node
 			all += x.Locality.Node + x.Locality.Rack + x.Locality.Any
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", e.Name, strings.Join(ids, ","), e.State,
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", e.Name, strings.Join(ids, ","), e.State,
 			console.Duration(e.Submit), console.Duration(e.Wait), console.Duration(e.Run), share(local, all))
 		if alone {
-			fmt.Fprintf(t, "\t%s\t%.2f", console.Duration(e.Alone), e.Slowdown)
+			console.Fprintf(t, "\t%s\t%.2f", console.Duration(e.Alone), e.Slowdown)
 		}
 		fmt.Fprintln(t)
 	}
 	t.Flush()
-	fmt.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
+	console.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
 		r.Policy, console.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
 }
 
@@ -254,11 +254,11 @@ func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 
 // printWait prints the three longest wait reasons of a job.
 func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
-	fmt.Fprintf(w, "%s (%s) waited for\n", name, id)
+	console.Fprintf(w, "%s (%s) waited for\n", name, id)
 	if len(waits) == 0 {
 		fmt.Fprintln(w, "  nothing to speak of")
 	}
 	for _, x := range waits[:min(3, len(waits))] {
-		fmt.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
+		console.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
 	}
 }

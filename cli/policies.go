@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -62,7 +63,7 @@ func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range infos {
-		fmt.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
+		console.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
 	}
 	return t.Flush()
 }
@@ -70,15 +71,15 @@ func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 // describePolicy prints the parts of a policy, then their parameters and
 // profiles.
 func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
-	fmt.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
+	console.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
 	if i.Paper != "" {
-		fmt.Fprintf(w, "paper: %s\n", i.Paper)
+		console.Fprintf(w, "paper: %s\n", i.Paper)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\nparts\n")
 	params := 0
 	for _, p := range i.Parts {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
+		console.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
 		params += len(p.Params)
 	}
 	if err := t.Flush(); err != nil {
@@ -96,22 +97,22 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 		fmt.Fprint(w, "\nprofiles (--policy-set profile=name): many settings at once\n")
 	}
 	for _, p := range i.Profiles {
-		fmt.Fprintf(w, "  %s\n", p.Name)
+		console.Fprintf(w, "  %s\n", p.Name)
 		printWrapped(w, p.Summary)
 		for _, name := range slices.Sorted(maps.Keys(p.Set)) {
-			fmt.Fprintf(w, "      %s=%s\n", name, p.Set[name])
+			console.Fprintf(w, "      %s=%s\n", name, p.Set[name])
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
+	_, err := console.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
 	return err
 }
 
 // describeParam prints a parameter: its name, default and aliases, then its
 // description.
 func describeParam(w io.Writer, part string, q sched.Param) {
-	fmt.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
+	console.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
 	if len(q.Aliases) > 0 {
-		fmt.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
+		console.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
 	}
 	fmt.Fprintln(w)
 	printWrapped(w, q.Help)
@@ -124,7 +125,7 @@ func printWrapped(w io.Writer, text string) {
 	for _, word := range strings.Fields(text) {
 		if len(line) > len(indent) {
 			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-				fmt.Fprintln(w, line)
+				console.Fprintf(w, "%s\n", line)
 				line = indent
 			} else {
 				line += " "
@@ -132,7 +133,7 @@ func printWrapped(w io.Writer, text string) {
 		}
 		line += word
 	}
-	fmt.Fprintln(w, line)
+	console.Fprintf(w, "%s\n", line)
 }
 
 // policiesJSON prints policies as a JSON array.

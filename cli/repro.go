@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
 	simreport "github.com/slotwise/slotwise/internal/report"
 	"github.com/slotwise/slotwise/internal/repro"
@@ -108,7 +109,7 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintln(out, repro.Summary(made))
+		io.WriteString(out, repro.Summary(made)+"\n")
 	}
 	if f.out == "" {
 		return nil
@@ -211,7 +212,7 @@ func (f *reproFlags) put(name string, data []byte) error {
 // listExperiments prints a line for each experiment.
 func listExperiments(out io.Writer, experiments []repro.Experiment) error {
 	for _, e := range experiments {
-		if _, err := fmt.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
+		if _, err := console.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
 			return err
 		}
 	}

@@ -387,7 +387,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 		printWaits(c.ErrOrStderr(), o.program.name, o.results)
 	}
 	if o.err == nil && o.output.temp != nil && o.output.merge == "" {
-		return o.output.print(c.OutOrStdout())
+		return o.output.print(raw(c.OutOrStdout()))
 	}
 	return o.err
 }
@@ -445,9 +445,9 @@ func printSummary(w io.Writer, o *outcome) {
 		r.Summary(w)
 	}
 	if len(o.results) > 1 {
-		fmt.Fprintf(w, "%s: %s in %s\n", o.program.name, console.Plural(len(o.results), "job"), console.Duration(o.elapsed))
+		console.Fprintf(w, "%s: %s in %s\n", o.program.name, console.Plural(len(o.results), "job"), console.Duration(o.elapsed))
 	}
 	if name := o.output.name(); o.err == nil && name != "" {
-		fmt.Fprintf(w, "output: %s\n", name)
+		console.Fprintf(w, "output: %s\n", name)
 	}
 }

@@ -465,14 +465,17 @@ const waitsShown = 10
 // longest.
 func printLongestWaits(out io.Writer, w *study.RunWaits) {
 	jobs := slices.SortedStableFunc(slices.Values(w.Jobs), func(a, b study.JobWait) int { return cmp.Compare(b.Total(), a.Total()) })
-	fmt.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
+	console.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
 	for _, j := range jobs[:min(waitsShown, len(jobs))] {
 		printWait(out, j.Name, j.ID, j.Waits)
 	}
 	if more := len(jobs) - waitsShown; more > 0 {
-		fmt.Fprintf(out, "and %s less; --json lists all\n", console.Plural(more, "job"))
+		console.Fprintf(out, "and %s less; --json lists all\n", console.Plural(more, "job"))
 	}
 }
+
+// lineStart moves the cursor of a terminal to the beginning of its line and clears the line.
+const lineStart = "\r\x1b[K"
 
 // simProgress shows the progress of the runs of a study: one line that is
 // overwritten on a terminal, else an occasional line. It implements
@@ -523,7 +526,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 // warn prints a warning, even with --quiet, because it may change the meaning of a result.
 func (p *simProgress) warn(texts ...string) {
 	for _, text := range texts {
-		fmt.Fprintln(p.out, "warning:", text)
+		console.Fprintf(p.out, "warning: %s\n", text)
 	}
 }
 
@@ -558,9 +561,9 @@ func (p *simProgress) line() {
 		text += ", " + rest
 	}
 	if p.terminal {
-		fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+		console.Fprintf(raw(p.out), lineStart+"%s", text)
 	} else {
-		fmt.Fprintln(p.out, text)
+		console.Fprintf(p.out, "%s\n", text)
 	}
 }
 
@@ -570,7 +573,7 @@ func (p *simProgress) close() {
 		close(p.stop)
 		p.stopped.Wait()
 		if p.terminal && !p.quiet {
-			fmt.Fprint(p.out, "\r\x1b[K")
+			io.WriteString(raw(p.out), lineStart)
 		}
 	})
 }

@@ -116,7 +116,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if f.json {
 		err = json.NewEncoder(c.OutOrStdout()).Encode(result)
 	} else if err = result.Print(c.OutOrStdout()); err == nil {
-		fmt.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
+		console.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
 	}
 	return errors.Join(err, failedCells(result))
 }
@@ -127,14 +127,14 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 	defer show.close()
 	show.warn(plan.Warnings...)
 	if done := len(plan.Cells) - len(plan.Missing(store)); done > 0 && !f.quiet {
-		fmt.Fprintf(c.ErrOrStderr(), "%d of %s have results in %s\n", done, console.Plural(len(plan.Cells), "run"), f.out)
+		console.Fprintf(c.ErrOrStderr(), "%d of %s have results in %s\n", done, console.Plural(len(plan.Cells), "run"), f.out)
 	}
 	err := plan.Run(c.Context(), store, sweep.RunOptions{Memory: int64(f.memory), Workers: f.workers, Progress: show,
 		Warn: func(text string) { show.warn(text) }})
 	if err != nil {
 		if c.Context().Err() != nil && !f.quiet {
 			show.close()
-			fmt.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
+			console.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
 				len(plan.Cells)-len(plan.Missing(store)), console.Plural(len(plan.Cells), "run"))
 		}
 		return nil, err
@@ -189,9 +189,9 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 			state = "done"
 			done++
 		}
-		fmt.Fprintf(out, "%-6s  %s\n", state, c.Describe())
+		console.Fprintf(out, "%-6s  %s\n", state, c.Describe())
 	}
-	_, err := fmt.Fprintf(out, "%s, %d done\n", console.Plural(len(cells), "run"), done)
+	_, err := console.Fprintf(out, "%s, %d done\n", console.Plural(len(cells), "run"), done)
 	return err
 }
 

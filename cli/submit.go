@@ -134,7 +134,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 		err = planMisuse(err)
 	}
 	if err == nil && !f.wait && !f.json {
-		_, err = fmt.Fprintln(c.OutOrStdout(), results[0].ID)
+		_, err = console.Fprintf(c.OutOrStdout(), "%s\n", results[0].ID)
 		return err
 	}
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err, pending: !f.wait})
@@ -205,7 +205,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		},
 		Accepted: func(_ int, id string) {
 			if !f.wait && !f.json {
-				fmt.Fprintln(c.OutOrStdout(), id)
+				console.Fprintf(c.OutOrStdout(), "%s\n", id)
 			}
 		},
 	})
@@ -237,7 +237,7 @@ func printSubmitted(w io.Writer, done []jobmix.Submitted) error {
 		if n := len(e.Results); n > 0 {
 			ran = console.Duration(e.Results[n-1].Ended)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, console.Duration(e.Submit), ran, e.Output)
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, console.Duration(e.Submit), ran, e.Output)
 	}
 	return t.Flush()
 }

@@ -102,13 +102,13 @@ func (s *snapshot) print(w io.Writer) error {
 		maps, reduces = maps+n.Maps, reduces+n.Reduces
 	}
 	c := s.cluster
-	fmt.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
+	console.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
 		console.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, console.Plural(int(c.Nodes), "worker"),
 		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobRows(s.jobs, false) {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
 			console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
@@ -191,9 +191,10 @@ func drawPicture(out *os.File, s *snapshot, lastError string) error {
 		return err
 	}
 	width, height := terminalSize(out)
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	// The picture goes around the command's writer, because it has escape sequences.
+	lines := strings.Split(strings.TrimRight(console.EscapeLines(b.String()), "\n"), "\n")
 	if lastError != "" {
-		lines = append([]string{lastError}, lines...)
+		lines = append([]string{console.Escape(lastError)}, lines...)
 	}
 	var picture strings.Builder
 	picture.WriteString(home)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/localview"
@@ -70,7 +71,7 @@ func serveUI(ctx context.Context, source webui.Source, listen string, stderr io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
+	console.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
 	select {
 	case err := <-pages.ended:
 		return err
@@ -136,7 +137,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
 		}
 		damaged := func(aside string, err error) {
-			fmt.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
+			console.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
 		}
 		var err error
 		if lock, err = history.Lock(f.history); err != nil {
@@ -163,7 +164,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			}
 			return nil, err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
+		console.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
 		stop = pages.stop
 	}
 	w.end = func() error {

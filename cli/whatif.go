@@ -195,10 +195,10 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		if row.Now.GetKnown() && row.Then.GetKnown() {
 			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
+		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
 	}
 	err := t.Flush()
-	fmt.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
+	console.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
 		console.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
 	return errors.Join(err, because(w, resp))
 }
@@ -227,7 +227,7 @@ func because(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	for _, row := range resp.Jobs {
 		for _, f := range []*slotwisev1.JobForecast{row.Now, row.Then} {
 			if f != nil && !f.Known {
-				if _, err := fmt.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
+				if _, err := console.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
 					return err
 				}
 				break

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -57,7 +56,8 @@ func writeMessage(b *bytes.Buffer, m protoreflect.Message) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(b, "%q:", f.Name())
+		writeJSON(b, f.Name())
+		b.WriteByte(':')
 		v := m.Get(f)
 		switch {
 		case f.IsList():

@@ -329,7 +329,7 @@ type yarnWait struct {
 func (w *yarnWait) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != w.last {
 		w.last = text
-		fmt.Fprintln(w.u.cmd.ErrOrStderr(), text)
+		console.Fprintf(w.u.cmd.ErrOrStderr(), "%s\n", text)
 	}
 }
 
@@ -632,10 +632,10 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 	if asJSON {
 		return json.NewEncoder(out).Encode(st)
 	}
-	fmt.Fprintf(out, "%s: %s is %s in queue %s with %d containers, %d MiB, %d vcores\n", st.Name, st.Application, st.State, st.Queue, st.Containers, st.MemoryMiB, st.VCores)
+	console.Fprintf(out, "%s: %s is %s in queue %s with %d containers, %d MiB, %d vcores\n", st.Name, st.Application, st.State, st.Queue, st.Containers, st.MemoryMiB, st.VCores)
 	for _, text := range []string{st.Reason, st.Trouble} {
 		if text != "" {
-			fmt.Fprintln(out, text)
+			console.Fprintf(out, "%s\n", text)
 		}
 	}
 	if len(st.Workers) > 0 {
@@ -643,10 +643,10 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		for _, w := range st.Workers {
 			names = append(names, w.Name)
 		}
-		fmt.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
+		console.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
 	}
 	if st.Logs != "" {
-		_, err = fmt.Fprintf(out, "output of a worker: %s\n", st.Logs)
+		_, err = console.Fprintf(out, "output of a worker: %s\n", st.Logs)
 	}
 	return err
 }
@@ -672,7 +672,7 @@ on them are lost: slotwise yarn scale 0 drains the workers first.`,
 		if err := s.Remove(c.Context()); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s is removed\n", f.name)
+		_, err = console.Fprintf(c.OutOrStdout(), "%s is removed\n", f.name)
 		return err
 	})
 	return c

@@ -60,7 +60,7 @@ func Main(j *Job, features ...Feature) {
 func MainApp(a *App, features ...Feature) {
 	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
 	ctx, stop := console.Interruptible(context.Background(), a.Name, os.Stderr)
-	code := runMain(ctx, a, features, os.Args[1:], os.Stderr)
+	code := runMain(ctx, a, features, os.Args[1:], console.NewEscaper(os.Stderr))
 	stop()
 	os.Exit(code)
 }

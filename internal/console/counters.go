@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type Outcome struct {
 
 // Summary prints one line with the job's outcome, and then its counters.
 func Summary(w io.Writer, o *Outcome) {
-	fmt.Fprintf(w, "%s: %s in %s; %s, %s\n", o.Job, o.State, Duration(o.Took), Plural(o.Maps, "map"), Plural(o.Reduces, "reduce"))
+	Fprintf(w, "%s: %s in %s; %s, %s\n", o.Job, o.State, Duration(o.Took), Plural(o.Maps, "map"), Plural(o.Reduces, "reduce"))
 	Counters(w, o)
 }
 
@@ -47,9 +46,9 @@ func Counters(w io.Writer, o *Outcome) {
 	for _, l := range lines {
 		if l.group != group {
 			group = l.group
-			fmt.Fprintf(w, "  %s\n", group)
+			Fprintf(w, "  %s\n", group)
 		}
-		fmt.Fprintf(w, "    %-*s  %*s\n", names, l.name, values, l.value)
+		Fprintf(w, "    %-*s  %*s\n", names, l.name, values, l.value)
 	}
 }
 

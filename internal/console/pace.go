@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/local"
@@ -54,7 +55,9 @@ func (c *Pace) Failures(p *local.Progress) string {
 		return ""
 	}
 	c.failed = p.Failed
-	return fmt.Sprintf("%s: %s failed and will be made again: %s", p.Job, Plural(p.Failed, "attempt"), p.LastError)
+	// An error with the end of a log has several lines, and this is one.
+	last := strings.Join(strings.FieldsFunc(p.LastError, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return fmt.Sprintf("%s: %s failed and will be made again: %s", Escape(p.Job), Plural(p.Failed, "attempt"), Escape(last))
 }
 
 // Line returns a progress line for a log, or "" if LineEvery has not passed.
@@ -126,7 +129,7 @@ func About(d time.Duration) string {
 
 // progressLine formats a job's progress for a log.
 func progressLine(p *local.Progress, r Remarks) string {
-	s := fmt.Sprintf("%s: map %.0f %%", p.Job, 100*p.MapFrac)
+	s := fmt.Sprintf("%s: map %.0f %%", Escape(p.Job), 100*p.MapFrac)
 	if r.Maps != "" {
 		s += " (" + r.Maps + ")"
 	}

@@ -1,5 +1,6 @@
 // Package console is the terminal interface of programs that run jobs: numbers with
-// units, progress lines, a summary of counters, and interrupts. The slotwise command
+// units, progress lines, a summary of counters, interrupts, and the escaping of text that
+// others have chosen. The slotwise command
 // shares it with the programs that call mapreduce.Main.
 package console
 

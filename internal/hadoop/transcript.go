@@ -2,12 +2,13 @@ package hadoop
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 // Log writes lines as Hadoop's client does: a date, a level, the name of the logger and the
@@ -17,9 +18,9 @@ type Log struct {
 	Now func() time.Time
 }
 
-// Line writes one line.
+// Line writes one line. Control characters in args are escaped.
 func (l *Log) Line(level, logger, format string, args ...any) {
-	fmt.Fprintf(l.W, "%s %s %s: %s\n", l.Now().Format("2006-01-02 15:04:05,000"), level, logger, fmt.Sprintf(format, args...))
+	console.Fprintf(l.W, "%s %s %s: "+format+"\n", append([]any{l.Now().Format("2006-01-02 15:04:05,000"), level, logger}, args...)...)
 }
 
 // Info writes a line of level INFO.
@@ -130,12 +131,12 @@ func (l *Log) WriteCounters(groups []Group) {
 	n := 0
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "\t%s\n", g.Name)
+		console.Fprintf(&b, "\t%s\n", g.Name)
 		for _, c := range g.Counters {
 			if n++; c.Value < 0 {
 				continue // mrjob takes a line with a negative number for a group
 			}
-			fmt.Fprintf(&b, "\t\t%s=%d\n", c.Name, c.Value)
+			console.Fprintf(&b, "\t\t%s=%d\n", c.Name, c.Value)
 		}
 	}
 	l.Info("mapreduce.Job", "Counters: %d", n)

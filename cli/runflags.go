@@ -494,14 +494,23 @@ func checkInput(ctx context.Context, what, uri string, w feature.Outages) error 
 	return nil
 }
 
-// checkMemory returns an error for a memory limit that is too small for the
-// tasks.
+// checkMemory returns an error for a memory limit that is too small for the tasks or
+// greater than the machine's memory.
 func (f *runFlags) checkMemory() error {
 	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
 	least := console.Size(local.MinMemory * workers * (maps + reduces))
 	if f.memory != 0 && f.memory < least {
 		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
 			f.memory, console.Plural(workers, "worker"), maps, reduces, least)
+	}
+	return checkKnownMemory(f.memory)
+}
+
+// checkKnownMemory returns an error if the value of --memory is more than this machine has.
+func checkKnownMemory(memory console.Size) error {
+	if total, known := local.KnownMemory(); known && int64(memory) > total {
+		return misuse("--memory %s: this machine (or container) has %s; name less, or leave the flag out for a share of that",
+			memory, console.Bytes(total))
 	}
 	return nil
 }

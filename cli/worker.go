@@ -97,6 +97,9 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if cfg.Memory == 0 {
 		cfg.Memory = local.WorkerMemory()
 	}
+	if err := checkKnownMemory(f.memory); err != nil {
+		return err
+	}
 	cfg.Usable = local.UsableMemory()
 	cfg.Version, cfg.OwnFiles, cfg.Cgroups = version(), []string{f.tokenFile, f.cfg.Tokens}, true
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {

@@ -6,9 +6,14 @@ import (
 
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 )
+
+// MaxMapBuffer is the greatest buffer in bytes of a map. The sort's entries have no bits for
+// positions beyond it.
+const MaxMapBuffer = 1<<radix.PositionBits - 1
 
 // Env is shared by the attempts of one process. Its limits are fixed shares of one
 // memory setting, so attempts never wait for each other's memory:
@@ -19,7 +24,7 @@ type Env struct {
 	Resident    *mem.Pool        // accounts map outputs that stay in memory
 	Schemes     *storage.Schemes // storage of the input
 	Scratch     storage.Scratch  // spills, and map outputs for which Resident has no room
-	MapBuffer   int64            // bytes that one map attempt may sort or aggregate in
+	MapBuffer   int64            // bytes that one map attempt may sort or aggregate in, at most MaxMapBuffer
 	MergeBuffer int64            // bytes that one reduce attempt may read run files through
 	Codec       runfile.Codec    // compresses spills and map outputs on disk
 	// Commit returns nil if the attempt may commit its output. It is called at most

@@ -69,7 +69,7 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	defer a.stop(nil)
 	spec := &a.job.spec
 	env := c.env
-	env.MapBuffer *= int64(a.width)
+	env.MapBuffer = min(env.MapBuffer*int64(a.width), engine.MaxMapBuffer)
 	env.MergeBuffer *= int64(a.width)
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{

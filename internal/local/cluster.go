@@ -220,6 +220,9 @@ func (cfg *Config) fill() error {
 		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",
 			cfg.Memory, cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, least)
 	}
+	if total, known := KnownMemory(); known && cfg.Memory > total {
+		return fmt.Errorf("memory of %d bytes for tasks: this machine (or container) has %d", cfg.Memory, total)
+	}
 	if cfg.Reload == 0 {
 		cfg.Reload = hadoopconf.ReloadEvery
 	}

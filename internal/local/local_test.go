@@ -199,3 +199,19 @@ func TestWaits(t *testing.T) {
 		t.Errorf("the second job waited for %+v", after)
 	}
 }
+
+// TestTooMuchMemory: a cluster in this process refuses more memory than the machine
+// has.
+func TestTooMuchMemory(t *testing.T) {
+	total, known := KnownMemory()
+	if !known {
+		t.Skip("the size of the memory is unknown")
+	}
+	cfg := Config{Workers: 1, Memory: total}
+	if err := cfg.fill(); err != nil {
+		t.Error(err)
+	}
+	if cfg.Memory++; cfg.fill() == nil {
+		t.Errorf("%d of %d bytes are accepted", cfg.Memory, total)
+	}
+}

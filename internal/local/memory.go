@@ -28,9 +28,17 @@ func WorkerMemoryOf(total int64) int64 {
 // UsableMemory returns the bytes that this process may use: the machine's memory or the control
 // group's limit, whichever is less.
 func UsableMemory() int64 {
-	total := int64(fallbackMemory)
+	total, _ := KnownMemory()
+	return total
+}
+
+// KnownMemory returns the bytes that this process may use, as UsableMemory does, and false if
+// the system does not say. A limit above it would not limit: tasks would fill the machine
+// until the kernel ends one of its processes.
+func KnownMemory() (total int64, known bool) {
+	total = fallbackMemory
 	if n, ok := memTotal(); ok {
-		total = n
+		total, known = n, true
 	}
 	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		b, err := os.ReadFile(file)
@@ -38,10 +46,10 @@ func UsableMemory() int64 {
 			continue
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-			total = min(total, n)
+			total, known = min(total, n), true
 		}
 	}
-	return total
+	return total, known
 }
 
 // memTotal reads the size of the machine's memory.

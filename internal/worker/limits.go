@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/engine"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -60,8 +61,9 @@ func (c *Config) mostMemory() int64 {
 // policy may run a reduce in a map slot.
 func (c *Config) slotMemory() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
 
-// bufferOf returns the size of the buffers of a task with that much memory.
-func bufferOf(memory int64) int64 { return max(minShare, memory/4) }
+// bufferOf returns the size of the buffers of a task with that much memory. A map cannot sort
+// in more than engine.MaxMapBuffer, which matters on machines with several TiB.
+func bufferOf(memory int64) int64 { return min(max(minShare, memory/4), engine.MaxMapBuffer) }
 
 // A map sorts in its whole buffer. A reduce keeps fetched map outputs in three quarters
 // of the buffer and merges run files through the last quarter.

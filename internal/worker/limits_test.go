@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/cgroup"
+	"github.com/slotwise/slotwise/internal/engine"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -21,6 +22,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"a slot's share", 24 * gib, 0, 0, 0, 6*gib + memorySlack, 3 * gib / 2, "6.2 GiB of memory, the limit on this worker"},
 		{"a small share", gib, 0, 0, 0, leastLimit, gib / 16, "1.0 GiB of memory, the limit on this worker"},
+		{"more than a map can sort in", 1 << 50, 0, 0, 8 << 40, 8<<40 + memorySlack, engine.MaxMapBuffer, ""},
 		{"a tiny share", 16 << 20, 0, 0, 0, leastLimit, minShare, ""},
 		{"the worker's own limit", gib, 300 << 20, 0, 0, 300 << 20, gib / 16, "300 MiB of memory, the limit on this worker"},
 		{"no limit", gib, -1, 0, 0, 0, gib / 16, ""},

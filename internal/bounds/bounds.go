@@ -54,16 +54,20 @@ const (
 
 // Totals of what users share. Package share says which part of a total one user may hold.
 const (
-	Jobs    = 10_000    // jobs that have not ended, and chains
-	Tasks   = 2_000_000 // tasks of all jobs that have not ended
-	Waiting = 10_000    // users' requests that wait for a change
+	Jobs     = 10_000    // jobs that have not ended, and chains
+	Tasks    = 2_000_000 // tasks of all jobs that have not ended
+	Waiting  = 10_000    // users' requests that wait for a change
+	Arriving = 512 << 20 // bytes of large messages that are being received, as they are sent
+	Memory   = 1 << 30   // bytes of memory of all messages that are being handled, decoded
 )
 
 // Bounds of messages, in bytes.
 const (
-	Message = 64 << 20 // any message to a master, and of an attempt to its worker
-	Batch   = 1 << 20  // reports of ended attempts in one heartbeat; actions in one reply
-	Page    = 8 << 20  // jobs or tasks in one reply to a user
+	Message = 64 << 20  // any message to a master, and of an attempt to its worker
+	Batch   = 1 << 20   // reports of ended attempts in one heartbeat; actions in one reply
+	Page    = 8 << 20   // jobs or tasks in one reply to a user
+	Decoded = 192 << 20 // the memory that one message to a master takes when it is decoded
+	Nested  = 64        // levels of a message's parts in each other, a number
 	// Complaints is the number of failed fetches in one heartbeat.
 	Complaints = 1000
 	// PerReduce is the number of failed fetches that a worker keeps for one reduce
@@ -110,6 +114,8 @@ var Table = []Row{
 	{"the log of an attempt that the master keeps when the attempt has ended", KeptLog, true, "the end is kept"},
 	{"such logs of a job, compressed", JobLogs, true, "logs of failed attempts only are kept, up to twice as many bytes"},
 	{"a message to the master", Message, true, "the message is refused; a worker then sends less at a time, a report that is too large alone fails its attempt"},
+	{"the memory of a message to the master when it is decoded, estimated before", Decoded, true, "the message is refused"},
+	{"levels of a message's parts in each other", Nested, false, "the message is refused"},
 	{"reports of ended attempts in a heartbeat", Batch, true, "the others follow in the next heartbeats"},
 	{"failed fetches in a heartbeat", Complaints, false, "the others follow in the next heartbeats"},
 	{"failed fetches of one reduce that the master has not acknowledged", PerReduce, false, "further ones are dropped; the reduce repeats them"},
@@ -130,6 +136,8 @@ var Shared = []Row{
 	{"jobs that have not ended", Jobs, false, "the job is refused"},
 	{"tasks of all jobs that have not ended", Tasks, false, "the job is refused"},
 	{"chains that have not ended", Jobs, false, "the chain is refused"},
+	{"bytes of messages above 32 KiB that are being received", Arriving, true, "the message waits for room, at most ten seconds"},
+	{"memory of decoded messages that are being handled", Memory, true, "the message waits for room, at most ten seconds"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }
 

@@ -8,14 +8,17 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/share"
 	"github.com/slotwise/slotwise/internal/webui"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -109,6 +112,34 @@ func (u *marketUser) submitChain() error {
 	return err
 }
 
+// padding is an unknown field of n bytes.
+func padding(n int) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, n))
+}
+
+// ask makes a short call whose message has n bytes more than it needs.
+func (u *marketUser) ask(n int) error {
+	r := &slotwisev1.ClusterRequest{}
+	r.ProtoReflect().SetUnknown(padding(n))
+	_, err := u.rpc.Cluster(u.market.t.Context(), r)
+	return err
+}
+
+// stall begins a request with a body of length bytes, and sends only some of them. The
+// connection stays open until the test ends.
+func (u *marketUser) stall(method, path string, length, some int) {
+	t := u.market.t
+	c, err := net.Dial("tcp", strings.TrimPrefix(u.market.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n", method, path, u.token, length)
+	if _, err := c.Write(append([]byte(head), make([]byte, some)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // get requests a path, reads the answer to its end and returns an error unless the status
 // is 200.
 func (u *marketUser) get(path string) error {
@@ -151,6 +182,7 @@ func all(t *testing.T, most int, ask func() error) int {
 // is one request of the modest user.
 type contest struct {
 	cfg  Config
+	size func(m *Master) // makes totals that no Config sets small enough for a test
 	hold func(t *testing.T, k *market) string
 	ask  func(k *market) error
 }
@@ -176,6 +208,33 @@ var contests = map[string]contest{
 			return fmt.Sprint(all(t, 40, func() error { return k.greedy.submitChain() }), " chains of 40")
 		},
 		ask: func(k *market) error { return k.modest.submitChain() },
+	},
+	"bytes of messages above 32 KiB that are being received": {
+		size: func(m *Master) { m.messages[0].arriving = share.NewGate(4 << 20) },
+		hold: func(t *testing.T, k *market) string {
+			for range 40 {
+				k.greedy.stall("POST", slotwisev1connect.ClientServiceSubmitProcedure, 1<<20, 40<<10)
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].arriving.Held("greedy") == 2<<20 })
+			return "40 messages of 1 MiB that stall"
+		},
+		ask: func(k *market) error { return k.modest.ask(600 << 10) },
+	},
+	"memory of decoded messages that are being handled": {
+		size: func(m *Master) { m.messages[0].memory = share.NewGate(24 << 20) },
+		hold: func(t *testing.T, k *market) string {
+			if err := k.greedy.submit(1); err != nil {
+				t.Fatal(err)
+			}
+			for range 40 {
+				r := &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000}
+				r.ProtoReflect().SetUnknown(padding(1 << 20))
+				go k.greedy.rpc.Job(t.Context(), r)
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].memory.Held("greedy") > 9<<20 })
+			return "40 messages of 1 MiB that the master holds"
+		},
+		ask: func(k *market) error { return k.modest.ask(600 << 10) },
 	},
 	"requests that wait for a change of a job or chain": {
 		cfg: Config{Limits: Limits{Waiting: 40}},
@@ -221,6 +280,9 @@ func TestGreedy(t *testing.T) {
 		}
 		t.Run(row.What, func(t *testing.T) {
 			k := openMarket(t, c.cfg)
+			if c.size != nil {
+				c.size(k.m)
+			}
 			asked := c.hold(t, k)
 			began := time.Now()
 			err := c.ask(k)

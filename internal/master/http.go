@@ -28,8 +28,8 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
-		{workersPath, m.only(secure.Serve, workers)},
-		{clientsPath, m.clients(clients)},
+		{workersPath, m.only(secure.Serve, m.withRoom(workers))},
+		{clientsPath, m.clients(m.withRoom(clients))},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(webui.Root, http.StatusSeeOther))},

@@ -72,6 +72,7 @@ type Master struct {
 	workerKey   []byte       // derives the keys of sessions; nil without authentication
 	logStreams  atomic.Int32 // logs that are being streamed
 	rates       submitRates
+	messages    [2]*messages // of users, and of workers
 	drivers     driverTokens
 	lastCall    atomic.Uint64
 	closing     sync.Once
@@ -114,6 +115,7 @@ func Open(cfg Config) (*Master, error) {
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
 		historyTurn: make(chan struct{}, 1),
+		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
 	}
 	if cfg.Authenticates {
 		m.workerKey = make([]byte, 32)

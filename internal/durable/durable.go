@@ -78,6 +78,21 @@ type File interface {
 // ErrLocked is returned by File.Lock if another process holds the lock.
 var ErrLocked = errors.New("it is locked by another process")
 
+// ErrForeign marks errors of Shared about what another user may have put into a path: a
+// symbolic link, a pipe or device, another user's file, a file with a second name.
+var ErrForeign = errors.New("not opened, because another user may have put it there")
+
+// foreignError is an ErrForeign with its reason.
+type foreignError struct{ why string }
+
+func foreign(why string) error { return &foreignError{why} }
+
+// Error implements error.
+func (e *foreignError) Error() string { return e.why + ": " + ErrForeign.Error() }
+
+// Is reports whether target is ErrForeign.
+func (e *foreignError) Is(target error) bool { return target == ErrForeign }
+
 // MkdirAll creates a directory and the missing ones above it, durably. It also syncs
 // the name of the deepest directory that exists, because an earlier process may have
 // died between creating it and syncing its name.
@@ -121,7 +136,7 @@ const TempSuffix = ".new"
 // Publish is WriteFile with the temporary file's name chosen by the caller, who may
 // write one path from several goroutines. temp and path are in one directory.
 func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	file, err := f.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	file, err := CreateNew(f, temp, perm)
 	if err != nil {
 		return err
 	}
@@ -138,6 +153,22 @@ func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) err
 		return err
 	}
 	return f.SyncDir(filepath.Dir(path))
+}
+
+// CreateNew creates a file for writing. It removes what has the name already instead of opening
+// it: that may be a link, or a file that another user has open. A directory that is not empty
+// is an error.
+func CreateNew(f FS, path string, perm fs.FileMode) (File, error) {
+	for range 10 { // another process may create the file again in between
+		file, err := f.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+		if err := f.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 }
 
 // SyncTree makes all names in a directory and in the directories below it durable, and

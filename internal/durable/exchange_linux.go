@@ -2,8 +2,14 @@ package durable
 
 import "golang.org/x/sys/unix"
 
+// passFlags open a directory to go through it, which needs no right to read it.
+const passFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+
 // exchange swaps two directories in one step: both names exist at every moment. It
 // fails on file systems without this operation.
-func exchange(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+func exchange(a, b string) error { return exchangeAt(unix.AT_FDCWD, a, unix.AT_FDCWD, b) }
+
+// exchangeAt is exchange for names relative to open directories.
+func exchangeAt(dir1 int, a string, dir2 int, b string) error {
+	return unix.Renameat2(dir1, a, dir2, b, unix.RENAME_EXCHANGE)
 }

@@ -119,10 +119,7 @@ func refusedFile(err error) error {
 // that the output is none of the daemons' own directories: between the submission and
 // the commit, a user may have replaced a directory above the output by a link.
 func (m *Master) resolveOutput(uri string) (storage.FS, string, error) {
-	if err := m.roots.Check("", false).Output(uri); err != nil {
-		return nil, "", err
-	}
-	return m.cfg.Schemes.Resolve(uri)
+	return m.roots.Check("", false).OpenOutput(uri)
 }
 
 // mayChange returns an error unless who may change a job, or if there is no such job.

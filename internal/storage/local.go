@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // Local is the file system of this machine, including directories that several
@@ -20,6 +22,10 @@ type Local struct {
 	// either way. An output that replaces an old one is always flushed first. It is for
 	// scratch runs: writing 1 GiB to a disk can take longer than a fast job over it.
 	NoSync bool
+	// Resolved says that the caller has resolved the links in the paths of stagings and of
+	// Remove, and has checked where they lead. A link in such a path is then an error: another
+	// user has put it there since.
+	Resolved bool
 
 	// wrapOps, if set, wraps the operations of stagings: a test's faults.
 	// It is a pointer because planning compares file systems with ==.
@@ -157,37 +163,51 @@ func (Local) Readable(_ context.Context, path string) error {
 	return nil
 }
 
-// Remove implements FS. It refuses the directories that CheckErasable names. Between the
-// entries of a directory it checks ctx, because a large one takes long.
-func (Local) Remove(ctx context.Context, path string) error {
-	st, err := os.Lstat(path)
+// Remove implements FS. It refuses the directories that CheckErasable names. It removes a link
+// and not the link's target, and once it has begun it follows no link, whatever other users do
+// meanwhile. Between the entries of a directory it checks ctx, because a large one takes long.
+func (l Local) Remove(ctx context.Context, path string) error {
+	abs, err := filepath.Abs(path)
+	if err == nil && !l.Resolved {
+		var parent string
+		parent, err = resolveExisting(filepath.Dir(abs))
+		abs = filepath.Join(parent, filepath.Base(abs))
+	}
+	disk := durable.Shared()
+	var st fs.FileInfo
+	if err == nil {
+		st, err = disk.Stat(abs)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return namesUser(err)
-	case !st.IsDir(): // removes a link, not its target
-		return namesUser(os.RemoveAll(path))
+	case !st.IsDir():
+		return namesUser(disk.RemoveAll(abs))
 	}
-	if err := CheckErasable(path); err != nil {
+	if err := CheckErasable(abs); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	entries, _ := os.ReadDir(path) // RemoveAll reports why it cannot be read
-	for _, e := range entries {
+	names, _ := disk.ReadDir(abs) // RemoveAll reports why it cannot be read
+	for _, name := range names {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := os.RemoveAll(filepath.Join(path, e.Name())); err != nil {
+		if err := disk.RemoveAll(filepath.Join(abs, name)); err != nil {
 			return namesUser(err)
 		}
 	}
-	return namesUser(os.RemoveAll(path))
+	return namesUser(disk.RemoveAll(abs))
 }
 
 // namesUser adds the user to an error about a denied permission and marks it as ErrDenied:
 // all machines run the attempts of a job as the same user. It returns other errors, and
 // nil, unchanged.
 func namesUser(err error) error {
+	if errors.Is(err, durable.ErrForeign) { // every machine would meet the same file
+		return Denied(err)
+	}
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}

@@ -87,16 +87,38 @@ func (o localOps) Read(_ context.Context, path string) ([]byte, error) {
 	if st, err := o.disk.Stat(path); err == nil && (!st.Mode().IsRegular() || st.Size() > maxSmall) {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 	}
-	b, err := durable.ReadFile(o.disk, path)
-	if errors.Is(err, syscall.ENOTDIR) {
+	b, err := o.readSmall(path)
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, durable.ErrForeign) {
 		err = &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 	}
 	return b, err
 }
 
-// Put implements StageOps. The file and its name are durable afterwards.
+// readSmall returns the content of a file, nothing if it is larger than maxSmall. The size is
+// the open file's: the path may lead to another file since Read has looked.
+func (o localOps) readSmall(path string) ([]byte, error) {
+	f, err := o.disk.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil || size > maxSmall {
+		return nil, cmp.Or(err, error(&fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}))
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// Put implements StageOps. The file and its name are durable afterwards. It is always a new
+// file: one that exists may be another user's, or a link to a file that only this process may
+// write. A directory in its place is an error.
 func (o localOps) Put(_ context.Context, path string, content []byte) error {
-	f, err := o.disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := durable.CreateNew(o.disk, path, 0o666)
 	if err != nil {
 		return err
 	}
@@ -150,7 +172,9 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 		return nil
 	}
 	// New directories show which permissions the process gives. They also get the group of
-	// the root's parent if that hands its group on; Chmod would end this.
+	// the root's parent if that hands its group on; Chmod would end this. Only the owner may
+	// write to the root: the jobs of others write below data/ and tmp/, and must not change
+	// the markers or put another directory in the place of these two.
 	for _, dir := range []string{tmp, filepath.Join(root, dataDir)} {
 		if err := o.mkdir(dir, 0o777); err != nil {
 			return err
@@ -160,7 +184,7 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 	if err != nil {
 		return err
 	}
-	return o.disk.Chmod(root, st.Mode().Perm())
+	return o.disk.Chmod(root, st.Mode().Perm()&^0o022)
 }
 
 // Mkdir implements RenameOps.

@@ -15,7 +15,7 @@ import (
 // Stage implements FS. The staging is beside the target, on the same device, so
 // that publishing needs no copy.
 func (l Local) Stage(ctx context.Context, dir string, overwrite bool) (Staging, error) {
-	target, err := stageTarget(dir)
+	target, err := l.stageTarget(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (l Local) Stage(ctx context.Context, dir string, overwrite bool) (Staging, 
 
 // StageShared implements FS.
 func (l Local) StageShared(ctx context.Context, dir, token string, overwrite bool) (Staging, error) {
-	target, err := sharedTarget(dir, token)
+	target, err := l.sharedTarget(dir, token)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (l Local) StageShared(ctx context.Context, dir, token string, overwrite boo
 
 // Reopen implements FS.
 func (l Local) Reopen(ctx context.Context, dir, token string) (Staging, error) {
-	target, err := sharedTarget(dir, token)
+	target, err := l.sharedTarget(dir, token)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (l Local) Reopen(ctx context.Context, dir, token string) (Staging, error) {
 
 // stager returns the staging protocol for target, which the user calls shown.
 func (l Local) stager(shown, target string) *Stager {
-	ops := LocalOps(durable.OS(), !l.NoSync)
+	ops := LocalOps(durable.Shared(), !l.NoSync)
 	if l.wrapOps != nil {
 		ops = (*l.wrapOps)(ops)
 	}
@@ -73,31 +73,39 @@ func named(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: namesUser(err)}
 }
 
-// stageTarget resolves links: a link to a directory keeps pointing to the
-// directory that is replaced.
-func stageTarget(dir string) (string, error) {
+// stageTarget resolves links, also above a directory that does not exist yet: a link to a
+// directory keeps pointing to the directory that is replaced. The operations of a staging
+// then follow no link, so nobody can lead them elsewhere later.
+func (l Local) stageTarget(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
+	if err != nil || l.Resolved {
+		return abs, err
 	}
-	resolved, err := filepath.EvalSymlinks(abs)
-	if errors.Is(err, fs.ErrNotExist) {
-		return abs, nil
-	}
+	resolved, err := resolveExisting(abs)
 	if err != nil {
 		return "", named("output", dir, err)
 	}
 	return resolved, nil
 }
 
+// resolveExisting resolves the links in the part of an absolute path that exists.
+func resolveExisting(path string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && parent != path {
+		resolved, err = resolveExisting(parent)
+		return filepath.Join(resolved, filepath.Base(path)), err
+	}
+	return resolved, err
+}
+
 // sharedTarget is stageTarget for a staging that may exist: while its old output
 // is aside, a link to the output leads nowhere.
-func sharedTarget(dir, token string) (string, error) {
+func (l Local) sharedTarget(dir, token string) (string, error) {
 	if err := CheckToken(token); err != nil {
 		return "", err
 	}
-	target, err := stageTarget(dir)
-	if err != nil || exists(localRoot(target, token)) {
+	target, err := l.stageTarget(dir)
+	if err != nil || l.Resolved || exists(localRoot(target, token)) {
 		return target, err
 	}
 	to, err := os.Readlink(target)
@@ -107,7 +115,7 @@ func sharedTarget(dir, token string) (string, error) {
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(target), to)
 	}
-	return to, nil
+	return resolveExisting(to)
 }
 
 func localRoot(target, token string) string {
@@ -122,7 +130,7 @@ func exists(path string) bool {
 // checkTarget refuses targets whose replacement would fail at the end of the job,
 // or destroy too much.
 func checkTarget(target string) error {
-	st, err := os.Stat(target)
+	st, err := durable.Shared().Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/slotwise/slotwise/internal/durable"
 )
 
 // A scratch directory is named slotwise-<pid>-<random> and holds a lock file. The
@@ -23,7 +26,7 @@ const (
 // DirScratch implements Scratch with a directory. Several goroutines may use it at once.
 type DirScratch struct {
 	dir  string
-	lock *os.File // held until Close; nil if the directory is the caller's
+	lock durable.File // held until Close; nil if the directory is the caller's
 	mu   struct {
 		sync.Mutex
 		seq    int                       // number of the last file created
@@ -36,19 +39,33 @@ type DirScratch struct {
 // An empty parent means the system's directory for temporary files. Close removes
 // the directory; if the process is killed, SweepStale does. Errors name the file.
 func NewDirScratch(parent string) (*DirScratch, error) {
-	if parent == "" {
-		parent = os.TempDir()
+	s, err := newDirScratch(parent)
+	if err != nil {
+		return nil, fmt.Errorf("making scratch space: %w", Disk(err))
 	}
-	// SweepStale in another process may remove the directory before it is locked.
-	// Then the next name is tried.
+	return s, nil
+}
+
+func newDirScratch(parent string) (*DirScratch, error) {
+	parent, err := scratchParent(parent)
+	if err != nil {
+		return nil, err
+	}
+	disk := durable.Shared()
+	// SweepStale in another process may remove the directory before it is locked, and
+	// another user may have made one of the same name. Then the next name is tried.
 	for range 100 {
-		dir, err := os.MkdirTemp(parent, scratchPrefix+strconv.Itoa(os.Getpid())+"-")
+		dir := filepath.Join(parent, scratchPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.FormatUint(uint64(rand.Uint32()), 10))
+		err := disk.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("making scratch space: %w", Disk(err))
+			return nil, err
 		}
 		locked, err := lockScratch(dir)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making scratch space: %w", Disk(err)), os.RemoveAll(dir))
+			return nil, errors.Join(err, disk.RemoveAll(dir))
 		}
 		if locked != nil {
 			s := &DirScratch{dir: dir, lock: locked}
@@ -56,12 +73,29 @@ func NewDirScratch(parent string) (*DirScratch, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("making scratch space in %s: other processes remove each new directory at once", parent)
+	return nil, fmt.Errorf("%s: other processes take or remove each new directory at once", parent)
+}
+
+// scratchParent returns the directory that holds scratch directories, with its links
+// resolved. Whoever starts the process chooses it. Below it no link is followed, because every
+// user may create files there.
+func scratchParent(parent string) (string, error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	abs, err := filepath.Abs(parent)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 // ScratchIn returns a Scratch in a directory that belongs to the caller, who removes it.
 // Close removes the scratch files alone.
 func ScratchIn(dir string) *DirScratch {
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved // Create reports a directory that does not exist
+	}
 	s := &DirScratch{dir: dir}
 	s.mu.open = map[*scratchFile]struct{}{}
 	return s
@@ -69,54 +103,49 @@ func ScratchIn(dir string) *DirScratch {
 
 // lockScratch creates and locks the lock file of a new directory. It returns nil if
 // a sweep has taken the directory first.
-func lockScratch(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, scratchLock), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+func lockScratch(dir string) (durable.File, error) {
+	path := filepath.Join(dir, scratchLock)
+	f, err := durable.Shared().OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = lock(f, false)
+	err = f.Lock(false)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return f, nil // without locks there are no sweeps either
 	}
-	if err == nil && sameFile(f) {
+	if err == nil && f.IsAt(path) {
 		return f, nil
 	}
 	return nil, f.Close()
-}
-
-// sameFile reports whether the path of f still leads to f.
-func sameFile(f *os.File) bool {
-	a, err1 := f.Stat()
-	b, err2 := os.Stat(f.Name())
-	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
 // SweepStale removes the scratch directories of dead processes below parent and
 // returns their number. An empty parent means the system's directory for
 // temporary files. It skips the directories of other users.
 func SweepStale(parent string) (int, error) {
-	if parent == "" {
-		parent = os.TempDir()
+	parent, err := scratchParent(parent)
+	var names []string
+	if err == nil {
+		names, err = durable.Shared().ReadDir(parent)
 	}
-	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return 0, fmt.Errorf("sweeping scratch space: %w", err)
 	}
 	n := 0
 	var errs []error
-	for _, e := range entries {
-		if !e.IsDir() || !isScratchName(e.Name()) {
+	for _, name := range names {
+		if !isScratchName(name) {
 			continue
 		}
-		removed, err := sweepScratch(filepath.Join(parent, e.Name()))
+		removed, err := sweepScratch(filepath.Join(parent, name))
 		if removed {
 			n++
 		}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("sweeping scratch space: %w", err))
 		}
 	}
 	return n, errors.Join(errs...)
@@ -133,24 +162,31 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// sweepScratch removes dir if its lock is free. It creates a missing lock file: an
-// owner that is about to create the file notices that, and takes another directory.
+// sweepScratch removes dir if it is this user's and its lock is free. It creates a missing
+// lock file: an owner that is about to create the file notices that, and takes another
+// directory. Any user may have put dir there and anything into it: the lock may be a link to a
+// file that this user alone may create, or a pipe. Such a directory stays.
 func sweepScratch(dir string) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(dir, scratchLock), os.O_CREATE|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+	disk, path := durable.Shared(), filepath.Join(dir, scratchLock)
+	st, err := disk.Stat(dir)
+	if err == nil && (!st.IsDir() || !durable.Mine(st)) {
+		return false, nil
+	}
+	var f durable.File
+	if err == nil {
+		f, err = disk.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrForeign) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("sweeping scratch space: %w", err)
+		return false, err
 	}
 	defer f.Close()
-	if lock(f, false) != nil || !sameFile(f) {
+	if f.Lock(false) != nil || !f.IsAt(path) {
 		return false, nil
 	}
-	if err := removeScratch(dir); err != nil {
-		return false, fmt.Errorf("sweeping scratch space: %w", err)
-	}
-	return true, nil
+	return true, removeScratch(dir)
 }
 
 // Create implements Scratch. The name need not be unique; it is for people who look
@@ -166,7 +202,7 @@ func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	}
 	s.mu.seq++
 	path := filepath.Join(s.dir, fmt.Sprintf("%06d-%s", s.mu.seq, name))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := durable.OpenShared(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, Disk(err)
 	}
@@ -194,7 +230,7 @@ func (s *DirScratch) Close() error {
 	for f := range open {
 		_ = f.File.Close() // the content is not wanted any more
 		if s.lock == nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+			err = errors.Join(err, durable.Shared().Remove(f.Name()))
 		}
 	}
 	if s.lock == nil {
@@ -208,7 +244,7 @@ func (s *DirScratch) Close() error {
 // the directory. So it tries again a few times.
 func removeScratch(dir string) (err error) {
 	for range 10 {
-		if err = os.RemoveAll(dir); err == nil {
+		if err = durable.Shared().RemoveAll(dir); err == nil {
 			break
 		}
 	}
@@ -243,7 +279,7 @@ func (f *scratchFile) Close() (err error) {
 		delete(f.s.mu.open, f)
 		f.s.mu.Unlock()
 		if open {
-			err = errors.Join(f.File.Close(), os.Remove(f.Name()))
+			err = errors.Join(f.File.Close(), durable.Shared().Remove(f.Name()))
 		}
 	})
 	return err

@@ -328,6 +328,11 @@ func (s *staging) sweep(ctx context.Context) error {
 	if err == nil && dead {
 		err = s.conclude(ctx)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		// It is another user's, who removes it with a later job. To fail would let anybody
+		// who may create a directory beside the target keep all others from writing to it.
+		err = nil
+	}
 	return errors.Join(err, s.unlock())
 }
 

@@ -211,16 +211,36 @@ func (r *Rules) Check(user string, confined bool) *Check {
 // Output returns an error unless the job may write to the directory that uri names. It
 // must be below a root and not a root itself, which other jobs share.
 func (c *Check) Output(uri string) error {
+	_, err := c.output(uri)
+	return err
+}
+
+// OpenOutput is Output for a caller that writes to the directory. The path that it returns is
+// the one that was checked, with links resolved, and the file system refuses links in it. So
+// nobody can lead the caller elsewhere after the check.
+func (c *Check) OpenOutput(uri string) (storage.FS, string, error) {
+	loc, err := c.output(uri)
+	if err != nil {
+		return nil, "", err
+	}
+	if loc.scheme == "file" {
+		return storage.Local{Resolved: true}, loc.path, nil
+	}
+	return c.rules.schemes.Resolve(uri)
+}
+
+// output returns the location of a job's output, if the job may write to it.
+func (c *Check) output(uri string) (location, error) {
 	loc, err := c.find("output", uri)
 	if err != nil || loc.scheme != "file" {
-		return err
+		return loc, err
 	}
 	for _, own := range c.own {
 		if sameOrBelow(loc.path, own.real) || sameOrBelow(own.real, loc.path) {
-			return isOwn("output", uri, own)
+			return loc, isOwn("output", uri, own)
 		}
 	}
-	return nil
+	return loc, nil
 }
 
 // Input returns an error unless the job may read the file that uri names.

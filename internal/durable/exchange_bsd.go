@@ -1,0 +1,14 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package durable
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// passFlags open a directory to go through it. These systems need the right to read it.
+const passFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+func exchangeAt(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }

@@ -25,6 +25,8 @@ var sleep = &mapreduce.App{
 	Summary: "runs tasks that sleep for stated times",
 	Writes:  "nothing",
 	Small:   true,
+
+	NoOutput: true,
 	Params: []mapreduce.Param{
 		{Name: "maps", Default: "2x1s", Help: "times of the map tasks: 3x20s,5s is three of 20 seconds and one of 5"},
 		{Name: "reduces", Default: "", Help: "times of the reduce tasks"},

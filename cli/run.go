@@ -191,7 +191,7 @@ func (f *runFlags) streaming(stderr io.Writer) (*program, error) {
 	return &program{name: j.Name, job: j}, nil
 }
 
-// appParams returns the values of --param. It reports missing and unknown
+// appParams returns the values of --param. It reports unknown and missing
 // parameters in terms of the flag.
 func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	given, err := parseAssignments("param", f.params)
@@ -201,13 +201,17 @@ func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	var names []string
 	for _, p := range app.Params {
 		names = append(names, p.Name)
-		if _, ok := given[p.Name]; p.Required && !ok {
-			return nil, misuse("--param %s=… is missing: %s", p.Name, p.Help)
-		}
 	}
+	// A misspelt parameter is unknown, and the right one is missing: the spelling is the
+	// cause.
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
 			return nil, unknown(app.Name+" parameter", name, names)
+		}
+	}
+	for _, p := range app.Params {
+		if _, ok := given[p.Name]; p.Required && !ok {
+			return nil, misuse("--param %s=… is missing: %s", p.Name, p.Help)
 		}
 	}
 	return given, nil

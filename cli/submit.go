@@ -104,7 +104,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.output == "" {
+	if f.output == "" && !(p.app != nil && p.app.NoOutput) {
 		return misuse("--output is missing: the directory for what %s writes", p.name)
 	}
 	o, err := f.options(inputs)
@@ -188,7 +188,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
-		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.update, show, o.Overwrite, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
+		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Overwrite, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)

@@ -24,6 +24,8 @@ type App struct {
 	Steps map[string]func(p Params) (*Job, error)
 	Chain func(ctx context.Context, c *Chain) error
 
+	// NoOutput marks an app whose job writes no records. It needs no output directory.
+	NoOutput bool
 	// Small marks an app whose result fits on a screen. The slotwise command
 	// prints it if the user names no output directory.
 	Small bool

@@ -56,6 +56,8 @@ type Job struct {
 	// table of centroids. Every process must see the same content.
 	Prepare func(ctx context.Context, files *Files) error
 
+	// noOutput is App.NoOutput.
+	noOutput bool
 	// combinerUnsorted says that Combiner emits records in any order.
 	combinerUnsorted bool
 	// hadoop, if set, has the rules of Hadoop for the job's input and output files.

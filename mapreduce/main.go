@@ -209,7 +209,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		}
 	}
 	switch {
-	case err == nil && quiet:
+	case err == nil && (quiet || o.Output == ""):
 		return ExitOK
 	case err == nil:
 		fmt.Fprintf(stderr, "output: %s\n", o.Output)
@@ -254,7 +254,7 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 	switch {
 	case len(o.Inputs) == 0 && reads:
 		return errors.New("--input is missing")
-	case o.Output == "":
+	case o.Output == "" && !a.NoOutput:
 		return errors.New("--output is missing")
 	}
 	return nil

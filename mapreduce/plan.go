@@ -43,11 +43,13 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if err := o.setRows(out); err != nil {
 		return nil, err
 	}
-	if o.Output == "" {
+	switch {
+	case o.Output != "":
+		if out.Output, err = p.target.URI(o.Output); err != nil {
+			return nil, err
+		}
+	case !j.noOutput:
 		return nil, errors.New("no output directory is given")
-	}
-	if out.Output, err = p.target.URI(o.Output); err != nil {
-		return nil, err
 	}
 	var bytes int64
 	if j.Synthetic == 0 {
@@ -115,6 +117,9 @@ func parsePriority(name string) (job.Priority, error) {
 // links: replacing the directory would destroy them. A directory that does not
 // exist holds no files, so then the inputs are not looked at.
 func (p *planner) checkApart(ctx context.Context, j *feature.Job) error {
+	if j.Output == "" {
+		return nil
+	}
 	ofs, dir, err := p.canonical(ctx, j.Output)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

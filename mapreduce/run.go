@@ -162,6 +162,24 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 		SlowStart: j.SlowStart, Progress: j.Progress, TaskTimeout: j.TaskTimeout, MaxAttempts: j.MaxAttempts,
 		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs,
 	}
+	staging, err := t.stage(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	spec.Staging = staging
+	handle, err := t.Submit(spec)
+	if err != nil {
+		return nil, err
+	}
+	err = handle.Wait(ctx, t.Cluster)
+	return localOutcome(handle.Summary()), err
+}
+
+// stage begins the output directory of a job.
+func (t localTarget) stage(ctx context.Context, j *feature.Job) (storage.Staging, error) {
+	if j.Output == "" {
+		return storage.Discard{}, nil
+	}
 	files, path, err := t.schemes.Resolve(j.Output)
 	if err != nil {
 		return nil, err
@@ -172,21 +190,13 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 		l.NoSync = true
 		files = l
 	}
-	spec.Staging, err = retry.Do(ctx, j.Outages.ForStorage("the storage of output "+j.Output), func(ctx context.Context) (storage.Staging, error) {
+	staging, err := retry.Do(ctx, j.Outages.ForStorage("the storage of output "+j.Output), func(ctx context.Context) (storage.Staging, error) {
 		return files.Stage(ctx, path, j.Overwrite)
 	})
 	if errors.Is(err, os.ErrExist) {
 		err = fmt.Errorf("output directory %s exists and is not empty: name another, or set Options.Overwrite (--overwrite) to replace it", j.Output)
 	}
-	if err != nil {
-		return nil, err
-	}
-	handle, err := t.Submit(spec)
-	if err != nil {
-		return nil, err
-	}
-	err = handle.Wait(ctx, t.Cluster)
-	return localOutcome(handle.Summary()), err
+	return staging, err
 }
 
 // localOutcome translates the in-process cluster's report.

@@ -5,21 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/suggest"
 )
 
 // Check returns the app's parameters with defaults filled in. Unknown and missing
 // parameters are errors.
 func (a *App) Check(given Params) (Params, error) {
+	if err := a.checkNames(given); err != nil {
+		return nil, err
+	}
 	p := Params{}
-	known := map[string]bool{}
 	for _, d := range a.Params {
-		known[d.Name] = true
 		v, ok := given[d.Name]
 		switch {
 		case ok:
@@ -30,12 +34,26 @@ func (a *App) Check(given Params) (Params, error) {
 			p[d.Name] = d.Default
 		}
 	}
-	for name := range given {
-		if !known[name] {
-			return nil, fmt.Errorf("%s has no parameter %s", a.Name, name)
-		}
-	}
 	return p, nil
+}
+
+// checkNames returns an error for a parameter that the app does not have. It comes before
+// errors for parameters that are missing: a misspelt parameter is both.
+func (a *App) checkNames(given Params) error {
+	var known []string
+	for _, d := range a.Params {
+		known = append(known, d.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if best := suggest.Nearest(name, known); best != "" {
+			return fmt.Errorf("%s has no parameter %s; did you mean %s?", a.Name, name, best)
+		}
+		return fmt.Errorf("%s has no parameter %s", a.Name, name)
+	}
+	return nil
 }
 
 // RunApp runs an app with the given parameters. It returns the results of the
@@ -63,6 +81,7 @@ func (pl *planner) runApp(ctx context.Context, a *App, given Params, o Options) 
 	if err != nil {
 		return nil, err
 	}
+	j.noOutput = a.NoOutput
 	r, err := pl.run(ctx, j, &feature.Recipe{App: a.Name, Params: p}, o)
 	if r == nil {
 		return nil, err

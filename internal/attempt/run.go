@@ -202,6 +202,9 @@ func (r *runner) staging(ctx context.Context) (storage.Staging, error) {
 	if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
 		return nil, nil
 	}
+	if r.spec.GetOutput() == "" {
+		return storage.Discard{}, nil
+	}
 	files, path, err := r.schemes.Resolve(r.spec.GetOutput())
 	if err != nil {
 		return nil, err

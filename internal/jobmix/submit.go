@@ -47,7 +47,7 @@ func CheckSubmit(jobs []mapreduce.MixJob, detach bool) error {
 	for i := range jobs {
 		j := &jobs[i]
 		switch {
-		case j.Options.Output == "":
+		case j.Options.Output == "" && !(j.App != nil && j.App.NoOutput):
 			errs = append(errs, fmt.Errorf("job %q: output is missing; add it to the file, or name a directory for all with --output", j.Name))
 		case detach && len(j.After) > 0:
 			errs = append(errs, fmt.Errorf("job %q: it is submitted after another has ended, so --wait is needed", j.Name))

@@ -132,6 +132,9 @@ type outputWork struct {
 // run does the work and returns the last error if it fails in the end. An abort that
 // finds the output published fails with storage.ErrPublished. If ctx is cancelled the output keeps its state for the next master, and the error means nothing.
 func (w *outputWork) run(ctx context.Context) error {
+	if w.uri == "" {
+		return nil // the job writes nothing, so nothing was staged
+	}
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +58,7 @@ func TestFormatsWithDuckDB(t *testing.T) {
 		got := partLines(t, file+".out")
 		want := make([]string, len(rows))
 		for i, row := range rows {
-			want[i] = line(row, map[string]string{"a.csv": "", "b.csv": "NONE"}, file)
+			want[i] = line(row, map[string]string{"b.csv": "NONE"}, file)
 		}
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
@@ -131,4 +132,35 @@ func partLines(t *testing.T, dir string) (lines []string) {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// TestAlignedOnCluster: on a cluster, attempts on different workers align their files with the
+// input's first file, which none of them needs to open. A file with another column fails the
+// job at once and is named beside the first file.
+func TestAlignedOnCluster(t *testing.T) {
+	c := newTestCluster(t)
+	c.worker("w1")
+	c.worker("w2")
+	var ab, ba strings.Builder
+	var want []string
+	ab.WriteString("a,b\xff\n")
+	ba.WriteString("b\xff,a\n")
+	for i := range 300 {
+		fmt.Fprintf(&ab, "a%d,b%d\n", i, i)
+		fmt.Fprintf(&ba, "b%d,a%d\n", i, i)
+		want = append(want, fmt.Sprintf("a%d\tb%d", i, i), fmt.Sprintf("a%d\tb%d", i, i))
+	}
+	c.write("in/1.csv", ab.String())
+	c.write("in/2.csv", ba.String())
+	in, out := filepath.Join(c.dir, "in"), filepath.Join(c.dir, "out")
+	args := []string{"--mapper", "cat", "--input", in, "--format", "csv,lines=single", "--split-size", "2KiB", "--output", out, "--overwrite"}
+	c.must(args...)
+	if got := partLines(t, out); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("%d lines, first %.200q", len(got), got)
+	}
+	other := c.write("in/3.csv", "a,c\n1,2\n")
+	status, text := c.submit(args...)
+	if status != 1 || !strings.Contains(text, other) || !strings.Contains(text, filepath.Join(in, "1.csv")) || !strings.Contains(text, "it also has c") || !strings.Contains(text, "failed and is not tried again") {
+		t.Errorf("exit status %d: %s", status, text)
+	}
 }

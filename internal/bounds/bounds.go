@@ -32,6 +32,8 @@ const (
 	Pieces     = 10_000   // ranges of files in one split
 	Hosts      = 100      // hosts that one split names
 	Split      = 1 << 20  // bytes of one split's description
+	Layouts    = 1000     // inputs whose first file's columns the job states
+	Columns    = 10_000   // columns of such a file, if no columns are chosen
 	Spec       = 24 << 20 // bytes of the description without splits
 	Attempts   = 1000     // tries of one task
 	JobTasks   = 200_000  // maps and reduces
@@ -100,6 +102,9 @@ var Table = []Row{
 	{"pieces of files in a split", Pieces, false, "the job is refused"},
 	{"hosts of a split", Hosts, false, "the job is refused"},
 	{"the description of a split", Split, true, "the job is refused"},
+	{"inputs of a job for which it states the columns of their first file", Layouts, false, "the job is refused"},
+	{"columns of the first of several input files, unless `--columns` chooses some", Columns, false, "the job is refused"},
+	{"the name of such a column", URI, true, "the job is refused"},
 	{"the description of a job without its splits", Spec, true, "the job is refused"},
 	{"tries of a task (`max_attempts`)", Attempts, false, "the job is refused"},
 	{"tasks of a job", JobTasks, false, "the job is refused"},

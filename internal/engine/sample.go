@@ -57,7 +57,7 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 				q := p
 				q.Offset += next
 				q.Length = min(sampleBytes, p.Length-next)
-				out = append(out, SourceSplit{s.Source, input.Split{Pieces: []input.Piece{q}, Bytes: q.Length, Rows: s.Split.Rows, Sample: true}})
+				out = append(out, SourceSplit{s.Source, input.Split{Pieces: []input.Piece{q}, Bytes: q.Length, Rows: s.Split.Rows, First: s.Split.First, Sample: true}})
 			}
 			next -= p.Length
 		}

@@ -3,88 +3,112 @@ package format
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-)
 
-// maxRecord is the largest record of a CSV file in bytes. Without a bound one quote that
-// is never closed would read the rest of the file into memory.
-const maxRecord = 64 << 20
+	"github.com/slotwise/slotwise/internal/retry"
+)
 
 // utf8Mark is the byte order mark that some programs write first.
 var utf8Mark = []byte("\xef\xbb\xbf")
 
 // csvRecords reads the records of a CSV file, as RFC 4180 describes them.
 type csvRecords struct {
-	text *boundedReader
-	csv  *csv.Reader
-	line *Line
-	at   []int // the wanted columns
-	held []string
+	csv   *csvReader
+	part  bool // the source begins within the file
+	names []string
+	line  *Line
+	at    []int      // the wanted columns
+	held  []csvField // the first record of a file without a header; nil after Next has returned it
+	nulls int        // empty lines before held, each of them a record
 }
 
 // openCSV implements Format.Open.
 func openCSV(src *Source, s *Spec) (Records, error) {
-	r := &csvRecords{text: &boundedReader{left: maxRecord}}
 	b := bufio.NewReaderSize(src.Text, fillTo)
-	if head, _ := b.Peek(len(utf8Mark)); src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
+	head, err := b.Peek(len(utf8Mark))
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
 		b.Discard(len(utf8Mark))
 	}
-	r.text.r = b
-	r.csv = newCSV(r.text, s)
-	var names []string
-	var err error
-	if src.FirstLine != nil {
-		names, err = firstRecord(src, s)
+	r := &csvRecords{csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
+	var first []csvField
+	if r.part {
+		first, err = firstRecord(src, s)
 	} else {
-		names, err = r.csv.Read()
+		first, err = r.first()
 	}
 	if err == io.EOF {
-		return r, nil // an empty file
+		return r.openEmpty(s)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the first line: %w", csvError(err))
+		return nil, fmt.Errorf("the first line: %w", err)
 	}
-	names = slices.Clone(names)
-	r.csv.FieldsPerRecord = len(names)
-	if s.NoHeader {
-		if src.FirstLine == nil {
-			r.held = slices.Clone(names)
-		}
-		for i := range names {
+	names := make([]string, len(first))
+	for i := range names {
+		if names[i] = string(first[i].text); s.NoHeader {
 			names[i] = strconv.Itoa(i + 1)
 		}
 	}
-	if r.at, err = s.Choose(names); err != nil {
-		return nil, err
+	if s.NoHeader && !r.part {
+		r.held = first
 	}
+	if !s.NoHeader || len(names) > 1 {
+		r.nulls = 0 // empty lines before the first record of several fields are no records
+	}
+	return r, r.choose(s, names)
+}
+
+// first returns the fields of the first line that is not empty, and counts the lines before
+// it in r.nulls.
+func (r *csvRecords) first() ([]csvField, error) {
+	for {
+		fields, err := r.csv.read()
+		if err != nil || len(fields) > 1 || !fields[0].isNull() {
+			return fields, err
+		}
+		r.nulls++
+	}
+}
+
+// openEmpty opens a file without a first record. If the other files of the input have one
+// column and no header, its empty lines are nulls.
+func (r *csvRecords) openEmpty(s *Spec) (Records, error) {
+	if !s.NoHeader || r.nulls == 0 || s.First != nil && len(s.First.Columns) != 1 {
+		r.nulls = 0
+		return r, nil
+	}
+	err := r.choose(s, []string{"1"})
+	r.names = nil // another file decides how many columns the input has
+	return r, err
+}
+
+// choose chooses the columns.
+func (r *csvRecords) choose(s *Spec, names []string) (err error) {
+	if r.at, err = s.Choose(names); err != nil {
+		return err
+	}
+	r.names = names
 	chosen := make([]string, len(r.at))
 	for i, at := range r.at {
 		chosen[i] = names[at]
 	}
 	r.line = NewLine(s, chosen)
-	r.csv.ReuseRecord = true
-	return r, nil
-}
-
-func newCSV(r io.Reader, s *Spec) *csv.Reader {
-	c := csv.NewReader(r)
-	c.Comma = s.Separator
-	return c
+	return nil
 }
 
 // firstRecord returns the fields of the file's first line.
-func firstRecord(src *Source, s *Spec) ([]string, error) {
+func firstRecord(src *Source, s *Spec) ([]csvField, error) {
 	line, err := src.FirstLine()
 	if err != nil {
 		return nil, err
 	}
-	fields, err := newCSV(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s).Read()
-	if err == io.EOF {
+	fields, err := newCSVReader(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s.Separator).read()
+	if err == io.EOF || err == nil && len(fields) == 1 && fields[0].isNull() {
 		err = errors.New("it is empty, and parts of the file need its names: remove it, or leave out lines=single")
 	}
 	return fields, err
@@ -92,48 +116,65 @@ func firstRecord(src *Source, s *Spec) ([]string, error) {
 
 // Next implements Records.
 func (r *csvRecords) Next(buf []byte) ([]byte, error) {
+	if r.nulls > 0 {
+		r.nulls--
+		return r.append(buf, []csvField{{}}), nil
+	}
 	fields := r.held
-	if fields == nil {
-		r.text.left = maxRecord
+	if r.held = nil; fields == nil {
 		var err error
-		if fields, err = r.csv.Read(); err == io.EOF {
+		if fields, err = r.read(); err != nil {
 			return buf, err
-		} else if err != nil {
-			return buf, csvError(err)
 		}
 	}
-	r.held = nil
-	r.line.Begin(buf)
-	for _, at := range r.at {
-		r.line.String([]byte(fields[at]))
-	}
-	return r.line.End(), nil
+	return r.append(buf, fields), nil
 }
 
-// csvError returns an error with the line of the record.
-func csvError(err error) error {
-	var parse *csv.ParseError
-	if !errors.As(err, &parse) {
+// append appends the line of a record.
+func (r *csvRecords) append(buf []byte, fields []csvField) []byte {
+	r.line.Begin(buf)
+	for _, at := range r.at {
+		if f := fields[at]; f.isNull() {
+			r.line.Null()
+		} else {
+			r.line.String(f.text)
+		}
+	}
+	return r.line.End()
+}
+
+// read returns the fields of the next record. It skips empty lines in a file of several
+// columns, as other readers do: no record of such a file is an empty line.
+func (r *csvRecords) read() ([]csvField, error) {
+	for {
+		fields, err := r.csv.read()
+		switch {
+		case err != nil:
+			return nil, r.explain(err)
+		case len(fields) == len(r.names):
+			return fields, nil
+		case len(fields) > 1 || !fields[0].isNull():
+			return nil, r.explain(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
+				count(len(fields), "field"), len(r.names))})
+		}
+	}
+}
+
+// explain says that line numbers count from the start of the part, where that is not the
+// start of the file, and marks errors of a record's form as permanent.
+func (r *csvRecords) explain(err error) error {
+	var form *csvError
+	if !errors.As(err, &form) {
 		return err
 	}
-	return fmt.Errorf("record on line %d (of the part that this task reads): %w", parse.StartLine, parse.Err)
+	if r.part {
+		err = fmt.Errorf("in the part of the file that this task reads, %w", err)
+	}
+	return retry.Permanent(err)
 }
+
+// Columns implements Records.
+func (r *csvRecords) Columns() []string { return r.names }
 
 // Close implements Records.
 func (r *csvRecords) Close() error { return nil }
-
-// boundedReader fails when a record is too long.
-type boundedReader struct {
-	r    io.Reader
-	left int // bytes that the record may still have
-}
-
-// Read implements io.Reader.
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, fmt.Errorf("a record is longer than %d MiB; is a quote missing?", maxRecord>>20)
-	}
-	n, err := b.r.Read(p)
-	b.left -= n
-	return n, err
-}

@@ -10,7 +10,6 @@
 package format
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -54,6 +53,9 @@ type Records interface {
 	// Next appends the line of the next record to buf, with its LF. After the last record
 	// the error is io.EOF. Errors say where in the file they are.
 	Next(buf []byte) ([]byte, error)
+	// Columns returns the names of all columns of the file. It is nil if the file has none,
+	// such as an empty CSV file, and for JSON lines, whose records name their fields.
+	Columns() []string
 	Close() error
 }
 
@@ -207,17 +209,20 @@ func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := f.Open(src, s)
+	w := watch(src)
+	records, err := f.Open(&w.Source, s)
 	if err != nil {
-		return nil, explain(err)
+		return nil, w.explain(err)
 	}
 	return NewReader(records), nil
 }
 
-// explain replaces the bare error for an early end.
-func explain(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("the file ends in its header: it is truncated")
+// Columns returns the names of a file's columns, in its order, or nil if the file has
+// none; see Records.Columns. Its errors are Open's.
+func Columns(src *Source, s *Spec) (names []string, err error) {
+	r, err := Open(src, s)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return r.(*reader).records.Columns(), r.Close()
 }

@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 // jsonRecords reads lines with a JSON object each.
 type jsonRecords struct {
 	r    *bufio.Reader
+	part bool // the source begins within the file
 	spec *Spec
 	line *Line
 	long []byte // a line that is longer than r's buffer
@@ -20,7 +24,7 @@ type jsonRecords struct {
 
 // openJSON implements Format.Open.
 func openJSON(src *Source, s *Spec) (Records, error) {
-	return &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), spec: s, line: NewLine(s, s.Columns)}, nil
+	return &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), part: src.FirstLine != nil, spec: s, line: NewLine(s, s.Columns)}, nil
 }
 
 // Next implements Records. Without columns a record's line is the line of the file.
@@ -33,10 +37,14 @@ func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		if buf, err = r.convert(buf, line); err != nil {
-			err = fmt.Errorf("line %d (of the part that this task reads): %w", r.n, err)
+		if buf, err = r.convert(buf, line); err == nil {
+			return buf, nil
 		}
-		return buf, err
+		err = fmt.Errorf("line %d: %w", r.n, err)
+		if r.part {
+			err = fmt.Errorf("in the part of the file that this task reads, %w", err)
+		}
+		return buf, retry.Permanent(err)
 	}
 }
 
@@ -78,7 +86,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	r.line.Begin(buf)
 	for _, c := range r.spec.Columns {
 		if err := r.field(object[c]); err != nil {
-			return buf, err
+			return buf, fmt.Errorf("column %s: %w", c, err)
 		}
 	}
 	return r.line.End(), nil
@@ -90,6 +98,10 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 	case len(v) == 0 || string(v) == "null":
 		r.line.Null()
 	case v[0] == '"':
+		// The library would replace other bytes, without an error.
+		if !utf8.Valid(v) {
+			return errors.New("its text is not UTF-8, as JSON must be")
+		}
 		var s string
 		if err := json.Unmarshal(v, &s); err != nil {
 			return err
@@ -106,6 +118,10 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 	}
 	return nil
 }
+
+// Columns implements Records. Each record names its fields, so that records with other
+// fields, or with fields in another order, are not mixed up.
+func (r *jsonRecords) Columns() []string { return nil }
 
 // Close implements Records.
 func (r *jsonRecords) Close() error { return nil }

@@ -477,9 +477,7 @@ func createCSV(w io.Writer, o *Output, _ string) (Rows, error) {
 				buf = append(buf, between...)
 			}
 			switch v, t := &row[i], o.Columns[i].Type; {
-			case v.Null && len(row) == 1:
-				buf = append(buf, '"', '"') // readers skip an empty line
-			case v.Null:
+			case v.Null: // in a file of one column an empty line, as DuckDB writes it
 			case t == Int:
 				buf = strconv.AppendInt(buf, v.Int, 10)
 			case t == Float:

@@ -120,12 +120,8 @@ func TestOutputRoundTrip(t *testing.T) {
 				var want strings.Builder
 				for range rapid.IntRange(0, 12).Draw(t, "records") {
 					var line []byte
-					for i := range 3 {
-						f := format.AppendEscaped(nil, []byte(field.Draw(t, "field")))
-						if c.read == "csv" && i == 0 && len(f) == 0 {
-							f = []byte("x") // no matter
-						}
-						line = append(append(line, f...), '\t')
+					for range 3 {
+						line = append(format.AppendEscaped(line, []byte(field.Draw(t, "field"))), '\t')
 					}
 					line = line[:len(line)-1]
 					if c.format == "sequence" {
@@ -143,14 +139,6 @@ func TestOutputRoundTrip(t *testing.T) {
 				}
 				at := int64(rapid.IntRange(1, max(1, len(file))).Draw(t, "at"))
 				got := lines(t, file, c.read, at)
-				if c.read[:3] == "csv" {
-					// Package encoding/csv drops a CR before an LF in a field.
-					got, want := strings.ReplaceAll(got, `\r`, ""), strings.ReplaceAll(want.String(), `\r`, "")
-					if got != want {
-						t.Fatalf("got %.300q, want %.300q", got, want)
-					}
-					return
-				}
 				if got != want.String() {
 					t.Fatalf("got %.300q, want %.300q", got, want.String())
 				}

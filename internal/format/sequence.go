@@ -60,13 +60,16 @@ type sequence struct {
 	parts                              []io.Closer
 }
 
+// sequenceColumns are the columns of every SequenceFile.
+var sequenceColumns = []string{"key", "value"}
+
 // openSequence implements Format.Open.
 func openSequence(src *Source, s *Spec) (Records, error) {
 	r := &sequence{src: src, in: newOffsetReader(src.File, 0, src.Size)}
 	if err := r.header(); err != nil {
 		return nil, r.in.at(err)
 	}
-	names := []string{"key", "value"}
+	names := sequenceColumns
 	chosen, err := s.Choose(names)
 	if err != nil {
 		return nil, err
@@ -400,6 +403,9 @@ func item(lens, content *bufio.Reader, buf []byte) ([]byte, error) {
 	}
 	return compression.ReadBounded(content, buf, int(n))
 }
+
+// Columns implements Records.
+func (r *sequence) Columns() []string { return sequenceColumns }
 
 // Close implements Records. It closes the decompressors of the current block.
 func (r *sequence) Close() error {

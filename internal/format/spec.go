@@ -23,6 +23,16 @@ type Spec struct {
 	SingleLines bool
 	// Columns are the columns to read, in the order of the fields. Empty means all.
 	Columns []string
+	// First, if not nil, is the layout of the input's first file. Without Columns all other
+	// files are read in its order. It is no part of the text that Parse parses.
+	First *Layout
+}
+
+// Layout is the columns of the first file of an input. Planning finds it, and it travels
+// with the splits: each task aligns its files with the first file without opening it.
+type Layout struct {
+	File    string   `json:"file"`              // URI
+	Columns []string `json:"columns,omitempty"` // nil for a file of lines of text
 }
 
 // usage explains the grammar in error messages.
@@ -123,9 +133,12 @@ func (s *Spec) As(name string) *Spec {
 	return &c
 }
 
-// Choose returns the positions of the wanted columns among the names of a file's columns,
-// or of all columns.
+// Choose returns the positions of the wanted columns among the names of a file's columns. If
+// no columns are wanted, it returns all, in the order of the input's first file.
 func (s *Spec) Choose(names []string) ([]int, error) {
+	if len(s.Columns) == 0 && s.First != nil {
+		return s.First.align(names)
+	}
 	var at []int
 	if len(s.Columns) == 0 {
 		for i := range names {
@@ -144,6 +157,79 @@ func (s *Spec) Choose(names []string) ([]int, error) {
 		at = append(at, i)
 	}
 	return at, nil
+}
+
+// align returns the position of each column of the layout among the names of another file's
+// columns. A column that only one of the files has is an error: its fields would be taken for
+// those of another column.
+func (l *Layout) align(names []string) ([]int, error) {
+	at := make([]int, len(l.Columns))
+	if slices.Equal(l.Columns, names) {
+		for i := range at {
+			at[i] = i
+		}
+		return at, nil
+	}
+	if len(l.Columns) == 0 {
+		return nil, &LayoutError{fmt.Sprintf("it has the columns %s, and %s, the first file of the input, is text: read them by different jobs, or exclude one of them", list(names), l.File)}
+	}
+	position, twice := positions(names)
+	wanted, twiceFirst := positions(l.Columns)
+	var missing, extra []string
+	for i, name := range l.Columns {
+		var ok bool
+		if at[i], ok = position[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	for _, name := range names {
+		if _, ok := wanted[name]; !ok {
+			extra = append(extra, name)
+		}
+	}
+	var differences []string
+	for _, d := range []struct {
+		what  string
+		names []string
+	}{{"it lacks", missing}, {"it also has", extra}, {"a name stands for several columns:", append(twice, twiceFirst...)}} {
+		if len(d.names) > 0 {
+			differences = append(differences, d.what+" "+list(d.names))
+		}
+	}
+	if len(differences) == 0 {
+		return at, nil
+	}
+	return nil, &LayoutError{fmt.Sprintf("its columns are not the columns of %s, the first file of the input: %s; choose columns that all files have (--columns), or read the files by different jobs",
+		l.File, strings.Join(differences, ", "))}
+}
+
+// LayoutError is the error for a file that cannot be aligned with the input's first file. Its
+// text names the first file; the caller adds the name of the other one.
+type LayoutError struct{ text string }
+
+// Error returns the text of the error.
+func (e *LayoutError) Error() string { return e.text }
+
+// positions returns the position of each name, and the names that occur more than once.
+func positions(names []string) (at map[string]int, twice []string) {
+	at = make(map[string]int, len(names))
+	for i, name := range names {
+		if _, ok := at[name]; ok {
+			twice = append(twice, name)
+		}
+		at[name] = i
+	}
+	return at, twice
+}
+
+// CheckText returns an error if a file of lines cannot be read beside the input's first file,
+// because that file has columns.
+func (s *Spec) CheckText() error {
+	if s.First == nil || len(s.First.Columns) == 0 {
+		return nil
+	}
+	return &LayoutError{fmt.Sprintf("it is text without columns, and %s, the first file of the input, has the columns %s: read them by different jobs, or exclude one of them",
+		s.First.File, list(s.First.Columns))}
 }
 
 // list joins names for a message. It leaves out names after the 30th.

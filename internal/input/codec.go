@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/compression"
 	bzip2blocks "github.com/slotwise/slotwise/internal/compression/bzip2"
 	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -41,7 +42,7 @@ var codecs = []*codec{
 	{
 		name: "gzip", suffixes: []string{".gz"},
 		magic: func(h []byte) bool { return bytes.HasPrefix(h, []byte{0x1f, 0x8b, 8}) },
-		open:  func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+		open:  openGzip,
 	},
 	{
 		name: "bzip2", suffixes: []string{".bz2"},
@@ -86,6 +87,83 @@ func enabled(id compression.ID) func(io.Reader) (io.ReadCloser, error) {
 		return c.NewReader(r)
 	}
 }
+
+// gzipMembers reads the members of a gzip file. The library's own way to read several members
+// calls short trailing bytes a truncated file.
+type gzipMembers struct {
+	*gzip.Reader
+	src interface {
+		io.Reader
+		io.ByteScanner
+	}
+}
+
+var errTrailing = errors.New("bytes that are no gzip follow the end of the gzip data: the file is damaged, or something was appended to it")
+
+// openGzip reads gzip files of one or more members. Zeros may follow the last member, as tapes
+// and block devices add them and gzip allows them.
+func openGzip(r io.Reader) (io.ReadCloser, error) {
+	g := &gzipMembers{}
+	var ok bool
+	if g.src, ok = r.(interface {
+		io.Reader
+		io.ByteScanner
+	}); !ok {
+		g.src = bufio.NewReader(r)
+	}
+	var err error
+	if g.Reader, err = gzip.NewReader(g.src); err != nil {
+		return nil, err
+	}
+	g.Multistream(false)
+	return g, nil
+}
+
+// Read implements io.Reader.
+func (g *gzipMembers) Read(p []byte) (int, error) {
+	for {
+		n, err := g.Reader.Read(p)
+		if err != io.EOF {
+			return n, err
+		}
+		if err := g.next(); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// next begins the next member. After the last one it returns io.EOF.
+func (g *gzipMembers) next() error {
+	b, err := g.src.ReadByte()
+	for padding := false; err == nil && (b == 0 || padding); padding = true {
+		if b != 0 {
+			return retry.Permanent(errTrailing) // nothing may follow the zeros
+		}
+		b, err = g.src.ReadByte()
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.src.UnreadByte(); err != nil {
+		return err
+	}
+	if b != gzipMagic {
+		return retry.Permanent(errTrailing)
+	}
+	switch err := g.Reset(g.src); {
+	case err == io.EOF:
+		return io.ErrUnexpectedEOF
+	case errors.Is(err, gzip.ErrHeader):
+		return retry.Permanent(errTrailing)
+	case err != nil:
+		return err
+	}
+	g.Multistream(false)
+	return nil
+}
+
+// gzipMagic is the first byte of a member.
+const gzipMagic = 0x1f
 
 // openLZ4 reads lz4 frames, or else the blocks that Hadoop's Lz4Codec writes.
 func openLZ4(r io.Reader) (io.ReadCloser, error) {
@@ -157,7 +235,10 @@ func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c con
 		err = c.identify(f, rows)
 	}
 	if err == nil && c.rows == nil && len(rows.Columns) > 0 {
-		err = fmt.Errorf("columns are wanted (%s), and the file is text: name its format, csv or json", strings.Join(rows.Columns, ", "))
+		err = retry.Permanent(fmt.Errorf("columns are wanted (%s), and the file is text: name its format, csv or json", strings.Join(rows.Columns, ", ")))
+	}
+	if err == nil && c.rows == nil && f.Size() > 0 {
+		err = retry.Permanent(rows.CheckText())
 	}
 	return c, err
 }
@@ -202,38 +283,61 @@ const decodeBuffer = 128 << 10
 // "unexpected EOF" alone does not help a user. Bytes in memory, such as one record of a
 // SequenceFile, need no buffer.
 func (c *codec) decode(r io.Reader) (io.ReadCloser, error) {
-	if _, inMemory := r.(*bytes.Reader); !inMemory {
+	d := &decoder{codec: c, src: noting{Reader: r}}
+	r = &d.src
+	if _, inMemory := d.src.Reader.(*bytes.Reader); !inMemory {
 		r = bufio.NewReaderSize(r, decodeBuffer)
 	}
-	d, err := c.open(r)
-	if err != nil {
-		return nil, c.explain(err)
+	var err error
+	if d.ReadCloser, err = c.open(r); err != nil {
+		return nil, d.explain(err)
 	}
-	return &decoder{ReadCloser: d, codec: c}, nil
-}
-
-// explain adds the codec's name to an error of the decompressor.
-func (c *codec) explain(err error) error {
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("truncated %s data: %w", c.name, err)
-	}
-	return fmt.Errorf("reading %s data: %w", c.name, err)
+	return d, nil
 }
 
 // decoder explains the errors of a decompressor.
 type decoder struct {
 	io.ReadCloser
-	codec *codec
+	codec   *codec
+	src     noting
+	started bool // a byte has been decompressed
 }
 
 func (d *decoder) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
+	d.started = d.started || n > 0
 	if err != nil && err != io.EOF {
-		err = d.codec.explain(err)
+		err = d.explain(err)
 	}
+	return n, err
+}
+
+// explain adds the codec's name to an error of the decompressor. A file that was read without
+// an error and whose first bytes are of another kind is so for every attempt.
+func (d *decoder) explain(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("truncated %s data: %w", d.codec.name, err)
+	}
+	err = fmt.Errorf("reading %s data: %w", d.codec.name, err)
+	if !d.started && !d.src.failed {
+		err = retry.Permanent(err)
+	}
+	return err
+}
+
+// noting notes whether a reader has failed.
+type noting struct {
+	io.Reader
+	failed bool
+}
+
+// Read implements io.Reader.
+func (r *noting) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.failed = r.failed || err != nil && err != io.EOF
 	return n, err
 }
 

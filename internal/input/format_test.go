@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
@@ -164,25 +165,35 @@ func TestDamaged(t *testing.T) {
 	flipped := bytes.Clone(g)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
 	for name, c := range map[string]struct {
-		stored []byte
-		text   string
+		stored    []byte
+		text      string
+		permanent bool
 	}{
-		"half.gz":    {g[:len(g)/2], "truncated gzip data"},
-		"head.gz":    {g[:5], "truncated gzip data"},
-		"tail.gz":    {g[:len(g)-1], "truncated gzip data"},
-		"half.zst":   {z[:len(z)/2], "truncated zstd data"},
-		"half.bz2":   {[]byte(bz2[:len(bz2)/2]), "truncated bzip2 data"},
-		"flipped.gz": {flipped, "gzip: invalid checksum"},
-		"plain.gz":   {data, "gzip: invalid header"},
-		"plain.zst":  {data, "reading zstd data"},
-		"plain.bz2":  {data, "reading bzip2 data"},
+		"half.gz":    {g[:len(g)/2], "truncated gzip data", false},
+		"head.gz":    {g[:5], "truncated gzip data", false},
+		"tail.gz":    {g[:len(g)-1], "truncated gzip data", false},
+		"second.gz":  {append(bytes.Clone(g), g[:1]...), "truncated gzip data", false},
+		"half.zst":   {z[:len(z)/2], "truncated zstd data", false},
+		"half.bz2":   {[]byte(bz2[:len(bz2)/2]), "truncated bzip2 data", false},
+		"flipped.gz": {flipped, "gzip: invalid checksum", false},
+		"plain.gz":   {data, "gzip: invalid header", true},
+		"plain.zst":  {data, "reading zstd data", true},
+		"plain.bz2":  {data, "reading bzip2 data", false}, // bzip2 is divided, where errors are not told apart
+		"one.gz":     {append(bytes.Clone(g), 'x'), "bytes that are no gzip follow the end of the gzip data", true},
+		"eight.gz":   {append(bytes.Clone(g), "trailing"...), "bytes that are no gzip follow", true},
+		"begins.gz":  {append(bytes.Clone(g), "\x1fmore than a header"...), "bytes that are no gzip follow", true},
+		"zeros.gz":   {append(append(bytes.Clone(g), make([]byte, 700)...), 'x'), "bytes that are no gzip follow", true},
 	} {
 		p := write(t, t.TempDir(), name, c.stored)
 		_, err := readAll(t, Options{Inputs: []string{p}}, 0)
-		if err == nil || !strings.Contains(err.Error(), p) || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: got %v, want %q", name, err, c.text)
+		if err == nil || !strings.Contains(err.Error(), p) || !strings.Contains(err.Error(), c.text) || errors.Is(err, retry.ErrPermanent) != c.permanent {
+			t.Errorf("%s: got %v (permanent: %v), want %q", name, err, errors.Is(err, retry.ErrPermanent), c.text)
 		}
 	}
+	p := write(t, t.TempDir(), "padded.gz", append(append(bytes.Clone(g), g...), make([]byte, 512)...))
+	recs, err := readAll(t, Options{Inputs: []string{p}}, 0)
+	must(t, err)
+	same(t, dumbLines(p, append(bytes.Clone(data), data...)), recs)
 }
 
 func TestFixed(t *testing.T) {

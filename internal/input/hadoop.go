@@ -43,6 +43,9 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.findFirst(files); err != nil {
+		return nil, err
+	}
 	total := int64(0)
 	for i := range files {
 		total += files[i].size
@@ -194,7 +197,7 @@ func (p *planner) cutHadoop(f *found, size int64) error {
 
 // piece adds a split of one piece.
 func (p *planner) piece(f *found, off, n int64, rows string) {
-	p.splits = append(p.splits, Split{Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows})
+	p.splits = append(p.splits, Split{Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows, First: p.first})
 }
 
 // cutLines divides a file into splits of n lines. It reads the file.

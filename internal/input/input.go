@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/slotwise/slotwise/internal/format"
 )
 
 // Kind is the rule that divides a file's bytes into records.
@@ -98,6 +100,9 @@ type Split struct {
 	// "" means that each file's first bytes choose between parquet, avro, sequence and text;
 	// pieces of a divided file are then text without compression.
 	Rows string `json:"rows,omitempty"`
+	// First is the layout of the input's first file, with which all files are aligned. nil if
+	// the input has one file, or if each record names its fields.
+	First *format.Layout `json:"first,omitempty"`
 	// Sample says that a piece may be a part of a file that cannot be divided. Its records
 	// are then read from the start of the file, or not at all if the piece starts later.
 	Sample bool `json:"-"`

@@ -142,6 +142,9 @@ func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
 		opts.SplitSize = DefaultSplitSize
 	}
 	p := &planner{ctx: ctx, opts: &opts}
+	if err := p.findFirst(l.files); err != nil {
+		return nil, err
+	}
 	for i := range l.files {
 		if err := p.add(&l.files[i]); err != nil {
 			return nil, err
@@ -186,8 +189,15 @@ type planner struct {
 	largest     found // the largest file of small, whose hosts small should run on
 	largestSize int64
 
-	probed   int  // files that probe has opened
-	verified bool // verify has been called
+	probed int            // files that probe has opened
+	first  *format.Layout // see Split.First; nil before findFirst
+	known  *knownFile     // the last file that findFirst has opened; nil before
+}
+
+// knownFile is a file whose content is known.
+type knownFile struct {
+	uri     string
+	content content
 }
 
 // maxProbes is the number of undivided files whose first bytes planning looks at. A
@@ -249,12 +259,17 @@ func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
 	return c.codec == nil, "", nil
 }
 
-// spec returns the user's choice of Rows.
+// spec returns the user's choice of Rows, with the layout of the first file.
 func (p *planner) spec() *format.Spec {
+	spec := autoSpec
 	if p.opts.Rows != nil {
-		return p.opts.Rows
+		spec = p.opts.Rows
 	}
-	return autoSpec
+	if p.first != nil {
+		spec = spec.As(spec.Name)
+		spec.First = p.first
+	}
+	return spec
 }
 
 // autoSpec identifies formats by a file's first bytes.
@@ -275,12 +290,20 @@ func (p *planner) probe(f *found) error {
 }
 
 // content opens a file and identifies its content.
-func (p *planner) content(f *found) (c content, err error) {
+func (p *planner) content(f *found) (content, error) {
+	if p.known != nil && p.known.uri == f.uri {
+		return p.known.content, nil
+	}
+	return p.open(f, func(storage.File, *content) error { return nil })
+}
+
+// open identifies the content of a file, and calls look with the open file.
+func (p *planner) open(f *found, look func(storage.File, *content) error) (c content, err error) {
 	if err = refuseName(f.uri, p.opts.Format, p.spec()); err == nil {
 		var file storage.File
 		if file, err = f.fs.Open(p.ctx, f.path); err == nil {
 			if c, err = contentOf(file, f.uri, p.opts.Format, p.spec()); err == nil {
-				err = p.verify(file, f, &c)
+				err = look(file, &c)
 			}
 			err = errors.Join(err, file.Close())
 		}
@@ -291,19 +314,52 @@ func (p *planner) content(f *found) (c content, err error) {
 	return c, nil
 }
 
-// verify opens the first file whose records become lines, without reading records. So a
-// wrong column or a damaged header is an error before the job starts.
-func (p *planner) verify(file storage.File, f *found, c *content) error {
-	if c.rows == nil || c.codec != nil || p.verified {
+// findFirst sets p.first to the layout of the first file that has one. It opens this file
+// without reading records, so a wrong column or a damaged header is an error before the job
+// starts, also in an input of one file.
+func (p *planner) findFirst(files []found) error {
+	if !p.opts.Format.lines() || p.spec().Name == format.Text {
 		return nil
 	}
-	p.verified = true
-	src := &format.Source{File: file, Size: f.size, Decompress: decompress, Text: io.NewSectionReader(file, 0, f.size)}
-	r, err := format.Open(src, p.spec().As(c.rows.Name))
-	if err != nil {
-		return err
+	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
+	for i := range files {
+		var columns []string
+		c, err := p.open(&files[i], func(file storage.File, c *content) (err error) {
+			columns, err = p.columns(file, c)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		p.known = &knownFile{files[i].uri, c}
+		if len(files) == 1 || len(p.spec().Columns) > 0 || c.rows != nil && c.rows.Name == format.JSON {
+			return nil
+		}
+		if c.rows == nil || len(columns) > 0 {
+			p.first = &format.Layout{File: files[i].uri, Columns: columns}
+			return nil
+		}
+		// A CSV file without a header has no records either: the next file decides.
 	}
-	return r.Close()
+	return nil
+}
+
+// columns returns the names of a file's columns, nil for a file of lines.
+func (p *planner) columns(file storage.File, c *content) (names []string, err error) {
+	if c.rows == nil {
+		return nil, nil
+	}
+	src := &format.Source{File: file, Size: file.Size(), Decompress: decompress}
+	if !c.rows.Binary() {
+		src.Text = io.NewSectionReader(file, 0, file.Size())
+		if c.codec != nil {
+			if src.Text, err = c.codec.decode(src.Text); err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, closeText(src)) }()
+		}
+	}
+	return format.Columns(src, p.spec().As(c.rows.Name))
 }
 
 // cut divides a large file into splits with the given Rows.
@@ -319,7 +375,7 @@ func (p *planner) cut(f *found, rows string) error {
 			n += rest
 		}
 		p.splits = append(p.splits, Split{
-			Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows,
+			Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows, First: p.first,
 		})
 		off += n
 	}
@@ -329,7 +385,7 @@ func (p *planner) cut(f *found, rows string) error {
 // flush adds p.small to the splits and begins another one.
 func (p *planner) flush() {
 	if len(p.small.Pieces) > 0 {
-		p.small.Hosts, p.small.Rows = p.hosts(&p.largest, 0, p.largest.size), p.spec().String()
+		p.small.Hosts, p.small.Rows, p.small.First = p.hosts(&p.largest, 0, p.largest.size), p.spec().String(), p.first
 		p.splits = append(p.splits, p.small)
 	}
 	p.small, p.weight, p.largestSize = Split{}, 0, 0

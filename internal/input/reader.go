@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -44,8 +45,9 @@ func Open(ctx context.Context, schemes *storage.Schemes, split Split, in Format,
 	}
 	rows, err := format.Parse(split.Rows)
 	if err != nil {
-		return nil, fmt.Errorf("the format of a split: %w", err)
+		return nil, retry.Permanent(fmt.Errorf("the format of a split: %w", err))
 	}
+	rows.First = split.First
 	r := &Reader{ctx: ctx, schemes: schemes, split: split, format: in, rows: rows}
 	r.win.size = size
 	return r, nil
@@ -175,7 +177,7 @@ func (r *Reader) beginPlain(w *window) error {
 	case Fixed:
 		rec := int64(r.format.RecordLen)
 		if p.FileSize%rec != 0 {
-			return fmt.Errorf("its %d bytes are not a multiple of the record length %d", p.FileSize, rec)
+			return retry.Permanent(fmt.Errorf("its %d bytes are not a multiple of the record length %d", p.FileSize, rec))
 		}
 		base, end = (base+rec-1)/rec*rec, (end+rec-1)/rec*rec
 	case Text, KeyValue:
@@ -194,7 +196,8 @@ func (r *Reader) beginPlain(w *window) error {
 func (r *Reader) beginBlocks(w *window, c *codec) io.ReadCloser {
 	p := r.piece
 	from, to := p.Offset, p.Offset+p.Length
-	d := &decoder{io.NopCloser(c.blocks(&counted{r: r}, p.FileSize, from, to, func(n int64) { w.end = n + 1 })), c}
+	d := &decoder{ReadCloser: io.NopCloser(c.blocks(&counted{r: r}, p.FileSize, from, to, func(n int64) { w.end = n + 1 })), codec: c}
+	d.src.failed = true // nothing notes the errors of the file, so none of the decoder's is permanent
 	w.reset(d, 0, unbounded)
 	w.start = from > 0
 	return d
@@ -317,9 +320,11 @@ func (r *Reader) section(off int64) *section {
 	return &section{f: r.file, off: off, end: r.piece.FileSize, read: &r.read}
 }
 
-// named adds the file's URI to an error without it.
+// named adds the file's URI to an error without it. The URI of the input's first file, which a
+// LayoutError has, may begin with the URI of this file.
 func (r *Reader) named(err error) error {
-	if r.piece == nil || strings.Contains(err.Error(), r.piece.URI) {
+	_, layout := errors.AsType[*format.LayoutError](err)
+	if r.piece == nil || !layout && strings.Contains(err.Error(), r.piece.URI) {
 		return err
 	}
 	return fmt.Errorf("input %s: %w", r.piece.URI, err)

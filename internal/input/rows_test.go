@@ -3,6 +3,7 @@ package input
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,11 +11,15 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/format/avro"
 	"github.com/slotwise/slotwise/internal/format/parquet"
+	"github.com/slotwise/slotwise/internal/retry"
+	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/storage/faultfs"
 )
 
 // The tests use all formats. A program enables its formats in the same way.
@@ -150,10 +155,10 @@ func TestColumns(t *testing.T) {
 	csv := write(t, dir, "a.csv", []byte("\xef\xbb\xbfid,name,\"no\"\"te\"\r\n1,\"a\tb\nc\",x\r\n2,,\\N\n"))
 	jsonl := write(t, dir, "a.jsonl", []byte(`{"id":1,"name":"a\tb","sub":{"x": [1, 2]},"f":1.50}`+"\n\n"+`{"id":12345678901234567890,"name":null}`))
 	for _, c := range []struct{ path, rows, want string }{ // ^ compares the first record only
-		{csv, "csv", `1	a\tb\nc	x|2		\\N`},
+		{csv, "csv", `1	a\tb\nc	x|2	\N	\\N`},
 		{csv, `csv,columns=no"te,id`, `x	1|\\N	2`},
-		{csv, "csv,as=json,columns=id,name", `{"id":"1","name":"a\tb\nc"}|{"id":"2","name":""}`},
-		{csv, "csv,header=no,columns=2", `name|a\tb\nc|`},
+		{csv, "csv,as=json,columns=id,name", `{"id":"1","name":"a\tb\nc"}|{"id":"2","name":null}`},
+		{csv, "csv,header=no,columns=2", `name|a\tb\nc|\N`},
 		{csv, "", "\xef\xbb\xbfid,name,\"no\"\"te\"\r|1,\"a\tb|c\",x\r|2,,\\N"},
 		{jsonl, "json", `{"id":1,"name":"a\tb","sub":{"x": [1, 2]},"f":1.50}|{"id":12345678901234567890,"name":null}`},
 		{jsonl, "json,columns=name,id,f,sub", `a\tb	1	1.50	{"x":[1,2]}|\N	12345678901234567890	\N	\N`},
@@ -236,9 +241,9 @@ func TestRowErrors(t *testing.T) {
 	}{
 		{packed, "parquet,columns=idd", `no column "idd"; the file has id, name`, true},
 		{text, "csv,columns=c", `no column "c"; the file has a, b`, true},
-		{text, "csv", "wrong number of fields", false},
+		{text, "csv", "record on line 3: it has 1 field, and the first record of the file has 2", false},
 		{quote, "csv", "record on line 2", false},
-		{array, "json", "line 1 (of the part that this task reads): it is no JSON object", false},
+		{array, "json", "line 1: it is no JSON object", false},
 		{text, "parquet", "it is no Parquet file", true},
 		{text, "avro", "it is no Avro file", true},
 		{text, "sequence", "it is no SequenceFile", true},
@@ -256,9 +261,49 @@ func TestRowErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.path) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s as %s: got %v, want %q", c.path, c.rows, err, c.want)
 		}
+		if !errors.Is(err, retry.ErrPermanent) {
+			t.Errorf("%s as %s: the error is not permanent: %v", c.path, c.rows, err)
+		}
 	}
 	if _, err := Plan(ctx, Options{Inputs: []string{text}, Format: Format{Kind: Whole}, Rows: spec(t, "csv")}); err == nil {
 		t.Error("csv as whole files")
+	}
+}
+
+// TestPassingErrors: an error of the storage is not permanent, wherever in a file it strikes,
+// also if the format's reader takes it for damage.
+func TestPassingErrors(t *testing.T) {
+	faulty := faultfs.New(storage.Local{})
+	schemes, err := (*storage.Schemes)(nil).With("passingfaults", faulty.Driver())
+	must(t, err)
+	dir := t.TempDir()
+	csv := []byte("a,b\n1,2\n3,4\n")
+	files := map[string][]byte{"a.csv": csv, "b.csv.gz": gz(t, csv), "c.csv.bz2": compressedBy(t, "bzip2", csv), "d.json": []byte("{\"a\":1}\n"), "e.gz": gz(t, csv)}
+	for _, name := range []string{"parquet/testdata/gzip.parquet", "avro/testdata/deflate.avro", "testdata/block.seq", "testdata/record.seq"} {
+		data, err := os.ReadFile(filepath.Join(formatData, name))
+		must(t, err)
+		files[filepath.Base(name)] = data
+	}
+	for name, data := range files {
+		p := write(t, dir, name, data)
+		rows := ""
+		if s := strings.Split(name, "."); s[1] == "csv" || s[1] == "json" {
+			rows = s[1]
+		}
+		opts := Options{Schemes: schemes, Inputs: []string{"passingfaults://" + p}, Rows: spec(t, rows)}
+		fired := 0
+		for nth := 1; nth == fired+1 && nth < 100; nth++ {
+			faulty.Reset()
+			faulty.Inject(faultfs.Rule{Op: faultfs.Read, Nth: nth, Err: syscall.EIO})
+			if _, err = readAll(t, opts, 0); faulty.Fired() > 0 {
+				if fired++; err == nil || errors.Is(err, retry.ErrPermanent) {
+					t.Errorf("%s, read %d fails: %v", name, nth, err)
+				}
+			}
+		}
+		if must(t, err); fired == 0 {
+			t.Errorf("%s: no read failed", name)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/slotwise/slotwise/internal/retry"
 )
 
 // unbounded is the end of a stream of unknown length. Adding a length to it does not
@@ -171,7 +173,7 @@ func (w *window) fixed(rec int) ([]byte, error) {
 		return nil, err
 	}
 	if odd := w.n % rec; odd != 0 {
-		return nil, fmt.Errorf("its %d bytes are not a multiple of the record length %d", w.base+int64(w.n), rec)
+		return nil, retry.Permanent(fmt.Errorf("its %d bytes are not a multiple of the record length %d", w.base+int64(w.n), rec))
 	}
 	if w.n == 0 {
 		return nil, io.EOF

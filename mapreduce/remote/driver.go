@@ -116,7 +116,8 @@ func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 	s := proto.CloneOf(t.order.GetSpec().GetJob())
 	s.Name, s.Chain, s.Output, s.Overwrite = j.Name, t.order.GetDriver().GetChain(), j.Output, j.Overwrite
 	s.Program.Step, s.Program.Params, s.Program.Cuts = j.Recipe.Step, j.Recipe.Params, j.Recipe.Cuts
-	s.Splits, s.Synthetic, s.Reduces = wireSplits(j.Splits), int32(j.Synthetic), int32(j.Reduces)
+	s.Splits, s.Layouts = wireSplits(j.Splits)
+	s.Synthetic, s.Reduces = int32(j.Synthetic), int32(j.Reduces)
 	s.OutputCodec, s.OutputRows, s.SlowStart = j.OutCode.String(), j.OutputRows, j.SlowStart
 	s.Digest = digest(j)
 	return s

@@ -19,6 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/counterspb"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
@@ -252,8 +253,9 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 	if err != nil {
 		return nil, err
 	}
+	splits, layouts := wireSplits(j.Splits)
 	return &slotwisev1.JobSpec{
-		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: wireSplits(j.Splits),
+		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: splits, Layouts: layouts,
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
 		OutputCodec: j.OutCode.String(), OutputRows: j.OutputRows, ShuffleCodec: j.ShuffleCodec,
 		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
@@ -262,16 +264,26 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 	}, nil
 }
 
-// wireSplits returns the messages of splits.
-func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split) {
+// wireSplits returns the messages of splits, and of the layouts to which they refer.
+func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split, layouts []*slotwisev1.Layout) {
+	numbers := map[*format.Layout]int32{nil: 0} // of the layouts, from 1
 	for _, s := range splits {
-		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes, Rows: s.Split.Rows}
+		first := s.Split.First
+		if _, ok := numbers[first]; !ok {
+			l := &slotwisev1.Layout{File: first.File}
+			for _, name := range first.Columns {
+				l.Columns = append(l.Columns, []byte(name))
+			}
+			layouts = append(layouts, l)
+			numbers[first] = int32(len(layouts))
+		}
+		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes, Rows: s.Split.Rows, Layout: numbers[first]}
 		for _, x := range s.Split.Pieces {
 			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize})
 		}
 		list = append(list, out)
 	}
-	return list
+	return list, layouts
 }
 
 // hints returns the message of resource hints.

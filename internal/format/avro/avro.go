@@ -51,6 +51,7 @@ type records struct {
 	ocf    *ocf.Reader
 	node   avro.SchemaNode
 	line   *format.Line
+	names  []string
 	chosen []int
 	from   int64 // offset of the first block
 	n      int64 // records so far
@@ -86,19 +87,19 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 // columns chooses the columns: the fields of the record, or one column value.
 func (r *records) columns(s *format.Spec) (err error) {
 	r.node = *r.ocf.Schema().Root()
-	names := []string{"value"}
+	r.names = []string{"value"}
 	if r.node.Type == "record" {
-		names = names[:0]
+		r.names = r.names[:0]
 		for _, f := range r.node.Fields {
-			names = append(names, f.Name)
+			r.names = append(r.names, f.Name)
 		}
 	}
-	if r.chosen, err = s.Choose(names); err != nil {
+	if r.chosen, err = s.Choose(r.names); err != nil {
 		return err
 	}
 	fields := make([]string, len(r.chosen))
 	for i, at := range r.chosen {
-		fields[i] = names[at]
+		fields[i] = r.names[at]
 	}
 	r.line = format.NewLine(s, fields)
 	return nil
@@ -340,6 +341,9 @@ func scale(n *avro.SchemaNode) int {
 	}
 	return min(n.Scale, 10_000)
 }
+
+// Columns implements format.Records.
+func (r *records) Columns() []string { return r.names }
 
 // Close implements format.Records.
 func (r *records) Close() error { return r.ocf.Close() }

@@ -58,9 +58,10 @@ func checkEnd(src *format.Source) error {
 // rows reads the rows of the row groups that belong to a source.
 type rows struct {
 	file   *parquet.File
-	groups []int // indexes of the row groups that are left
-	group  int   // the current one
-	left   int64 // rows of the current group
+	names  []string // of the file's columns
+	groups []int    // indexes of the row groups that are left
+	group  int      // the current one
+	left   int64    // rows of the current group
 	line   *format.Line
 	cols   []*column
 }
@@ -79,17 +80,17 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		return nil, err
 	}
 	top := f.Root().Columns()
-	names := make([]string, len(top))
+	r.names = make([]string, len(top))
 	for i, c := range top {
-		names[i] = c.Name()
+		r.names[i] = c.Name()
 	}
-	chosen, err := s.Choose(names)
+	chosen, err := s.Choose(r.names)
 	if err != nil {
 		return nil, err
 	}
 	fields := make([]string, len(chosen))
 	for i, at := range chosen {
-		fields[i] = names[at]
+		fields[i] = r.names[at]
 		r.cols = append(r.cols, newColumn(top[at]))
 	}
 	r.line = format.NewLine(s, fields)
@@ -156,6 +157,9 @@ func (r *rows) nextGroup() error {
 	}
 	return nil
 }
+
+// Columns implements format.Records.
+func (r *rows) Columns() []string { return r.names }
 
 // Close implements format.Records.
 func (r *rows) Close() error {

@@ -76,7 +76,26 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		err = CheckName("pool", s.Pool)
 	}
 	if err == nil {
+		err = checkLayouts(s.Layouts)
+	}
+	if err == nil {
 		err = checkSizes(s)
+	}
+	return err
+}
+
+// checkLayouts checks the columns of the first files of a job's inputs.
+func checkLayouts(all []*slotwisev1.Layout) error {
+	err := checkCount("the job's inputs with columns", len(all), bounds.Layouts)
+	for _, l := range all {
+		err = first(err,
+			checkLength("the URI of an input file", l.GetFile(), bounds.URI),
+			checkCount("the columns of "+l.GetFile()+" (choose some with --columns)", len(l.GetColumns()), bounds.Columns))
+		for i, name := range l.GetColumns() {
+			if err == nil && len(name) > bounds.URI {
+				err = errorf(InvalidArgument, "the name of column %d of %s has %d bytes, more than the limit of %d", i+1, l.GetFile(), len(name), bounds.URI)
+			}
+		}
 	}
 	return err
 }
@@ -95,7 +114,11 @@ func checkSizes(s *slotwisev1.JobSpec) error {
 	for i, p := range s.Splits {
 		size := proto.Size(p)
 		rest -= protowire.SizeTag(6) + protowire.SizeBytes(size)
-		if err := checkSplit(p, size); err != nil {
+		err := checkSplit(p, size)
+		if err == nil && (p.GetLayout() < 0 || int(p.GetLayout()) > len(s.Layouts)) {
+			err = errorf(InvalidArgument, "it refers to layout %d of columns, and the job has %d layouts", p.GetLayout(), len(s.Layouts))
+		}
+		if err != nil {
 			return errorf(InvalidArgument, "split %d: %v", i, err)
 		}
 	}

@@ -205,12 +205,15 @@ func (x *Piece) GetFileSize() int64 {
 
 // Split is the input of one map task.
 type Split struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        int32                  `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"` // index of the program's source that reads the split
-	Pieces        []*Piece               `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
-	Hosts         []string               `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"` // hosts with most of the data, best first
-	Bytes         int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Rows          string                 `protobuf:"bytes,5,opt,name=rows,proto3" json:"rows,omitempty"` // format of files whose records become lines; see input.Split
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Source int32                  `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"` // index of the program's source that reads the split
+	Pieces []*Piece               `protobuf:"bytes,2,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	Hosts  []string               `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"` // hosts with most of the data, best first
+	Bytes  int64                  `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Rows   string                 `protobuf:"bytes,5,opt,name=rows,proto3" json:"rows,omitempty"` // format of files whose records become lines; see input.Split
+	// The layout of the first file of the split's input: its number in JobSpec.layouts, from 1;
+	// 0 is none.
+	Layout        int32 `protobuf:"varint,6,opt,name=layout,proto3" json:"layout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -280,6 +283,67 @@ func (x *Split) GetRows() string {
 	return ""
 }
 
+func (x *Split) GetLayout() int32 {
+	if x != nil {
+		return x.Layout
+	}
+	return 0
+}
+
+// Layout is the columns of the first file of an input; see format.Layout. Attempts align the
+// columns of the input's other files with it.
+type Layout struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`       // URI
+	Columns       [][]byte               `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"` // names, not always UTF-8; none for a file of lines of text
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Layout) Reset() {
+	*x = Layout{}
+	mi := &file_slotwise_v1_common_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Layout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Layout) ProtoMessage() {}
+
+func (x *Layout) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_common_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Layout.ProtoReflect.Descriptor instead.
+func (*Layout) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Layout) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Layout) GetColumns() [][]byte {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
 // Program identifies the functions of a job. A worker needs nothing else to run them in
 // a child process.
 type Program struct {
@@ -305,7 +369,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[2]
+	mi := &file_slotwise_v1_common_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -317,7 +381,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[2]
+	mi := &file_slotwise_v1_common_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -330,7 +394,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Program) GetExecutable() string {
@@ -396,7 +460,7 @@ type Streaming struct {
 
 func (x *Streaming) Reset() {
 	*x = Streaming{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[3]
+	mi := &file_slotwise_v1_common_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -408,7 +472,7 @@ func (x *Streaming) String() string {
 func (*Streaming) ProtoMessage() {}
 
 func (x *Streaming) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[3]
+	mi := &file_slotwise_v1_common_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -421,7 +485,7 @@ func (x *Streaming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Streaming.ProtoReflect.Descriptor instead.
 func (*Streaming) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Streaming) GetMapper() string {
@@ -464,7 +528,7 @@ type ShippedFile struct {
 
 func (x *ShippedFile) Reset() {
 	*x = ShippedFile{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[4]
+	mi := &file_slotwise_v1_common_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +540,7 @@ func (x *ShippedFile) String() string {
 func (*ShippedFile) ProtoMessage() {}
 
 func (x *ShippedFile) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[4]
+	mi := &file_slotwise_v1_common_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +553,7 @@ func (x *ShippedFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShippedFile.ProtoReflect.Descriptor instead.
 func (*ShippedFile) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShippedFile) GetName() string {
@@ -539,15 +603,18 @@ type JobSpec struct {
 	TaskMemory    int64                  `protobuf:"varint,60,opt,name=task_memory,json=taskMemory,proto3" json:"task_memory,omitempty"` // bytes of memory that one task needs; 0 is the share of one slot
 	// Format of the output files that the user has chosen, as --output-format spells it. "" is
 	// the program's own.
-	OutputRows    string `protobuf:"bytes,62,opt,name=output_rows,json=outputRows,proto3" json:"output_rows,omitempty"`
-	TaskCpus      int32  `protobuf:"varint,61,opt,name=task_cpus,json=taskCpus,proto3" json:"task_cpus,omitempty"` // processors that one task needs; 0 is the share of one slot
+	OutputRows string `protobuf:"bytes,62,opt,name=output_rows,json=outputRows,proto3" json:"output_rows,omitempty"`
+	// What splits refer to by Split.layout, usually one for each of the job's inputs. They are
+	// here, because thousands of splits share the names of thousands of columns.
+	Layouts       []*Layout `protobuf:"bytes,63,rep,name=layouts,proto3" json:"layouts,omitempty"`
+	TaskCpus      int32     `protobuf:"varint,61,opt,name=task_cpus,json=taskCpus,proto3" json:"task_cpus,omitempty"` // processors that one task needs; 0 is the share of one slot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[5]
+	mi := &file_slotwise_v1_common_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +626,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[5]
+	mi := &file_slotwise_v1_common_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +639,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JobSpec) GetName() string {
@@ -729,6 +796,13 @@ func (x *JobSpec) GetOutputRows() string {
 	return ""
 }
 
+func (x *JobSpec) GetLayouts() []*Layout {
+	if x != nil {
+		return x.Layouts
+	}
+	return nil
+}
+
 func (x *JobSpec) GetTaskCpus() int32 {
 	if x != nil {
 		return x.TaskCpus
@@ -754,7 +828,7 @@ type ChainSpec struct {
 
 func (x *ChainSpec) Reset() {
 	*x = ChainSpec{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	mi := &file_slotwise_v1_common_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +840,7 @@ func (x *ChainSpec) String() string {
 func (*ChainSpec) ProtoMessage() {}
 
 func (x *ChainSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[6]
+	mi := &file_slotwise_v1_common_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +853,7 @@ func (x *ChainSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainSpec.ProtoReflect.Descriptor instead.
 func (*ChainSpec) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChainSpec) GetJob() *JobSpec {
@@ -837,7 +911,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[7]
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +923,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[7]
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +936,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Profile) GetCpu() int32 {
@@ -914,7 +988,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	mi := &file_slotwise_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1000,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	mi := &file_slotwise_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1013,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Counters) GetInputRecords() int64 {
@@ -1035,13 +1109,17 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1b\n" +
-	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\"\x8b\x01\n" +
+	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\"\xa3\x01\n" +
 	"\x05Split\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x05R\x06source\x12*\n" +
 	"\x06pieces\x18\x02 \x03(\v2\x12.slotwise.v1.PieceR\x06pieces\x12\x14\n" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\tR\x04rows\"\xbe\x02\n" +
+	"\x04rows\x18\x05 \x01(\tR\x04rows\x12\x16\n" +
+	"\x06layout\x18\x06 \x01(\x05R\x06layout\"6\n" +
+	"\x06Layout\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\tR\x04file\x12\x18\n" +
+	"\acolumns\x18\x02 \x03(\fR\acolumns\"\xbe\x02\n" +
 	"\aProgram\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x01 \x01(\tR\n" +
@@ -1070,7 +1148,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\x99\x06\n" +
+	"executable\"\xc8\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -1098,7 +1176,8 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\vtask_memory\x18< \x01(\x03R\n" +
 	"taskMemory\x12\x1f\n" +
 	"\voutput_rows\x18> \x01(\tR\n" +
-	"outputRows\x12\x1b\n" +
+	"outputRows\x12-\n" +
+	"\alayouts\x18? \x03(\v2\x13.slotwise.v1.LayoutR\alayouts\x12\x1b\n" +
 	"\ttask_cpus\x18= \x01(\x05R\btaskCpusB\r\n" +
 	"\v_slow_start\"\xb2\x01\n" +
 	"\tChainSpec\x12&\n" +
@@ -1159,40 +1238,42 @@ func file_slotwise_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_slotwise_v1_common_proto_goTypes = []any{
 	(Kind)(0),           // 0: slotwise.v1.Kind
 	(FailureCause)(0),   // 1: slotwise.v1.FailureCause
 	(*Piece)(nil),       // 2: slotwise.v1.Piece
 	(*Split)(nil),       // 3: slotwise.v1.Split
-	(*Program)(nil),     // 4: slotwise.v1.Program
-	(*Streaming)(nil),   // 5: slotwise.v1.Streaming
-	(*ShippedFile)(nil), // 6: slotwise.v1.ShippedFile
-	(*JobSpec)(nil),     // 7: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),   // 8: slotwise.v1.ChainSpec
-	(*Profile)(nil),     // 9: slotwise.v1.Profile
-	(*Counters)(nil),    // 10: slotwise.v1.Counters
-	nil,                 // 11: slotwise.v1.Program.ParamsEntry
-	nil,                 // 12: slotwise.v1.Streaming.PropertiesEntry
-	nil,                 // 13: slotwise.v1.Counters.UserEntry
+	(*Layout)(nil),      // 4: slotwise.v1.Layout
+	(*Program)(nil),     // 5: slotwise.v1.Program
+	(*Streaming)(nil),   // 6: slotwise.v1.Streaming
+	(*ShippedFile)(nil), // 7: slotwise.v1.ShippedFile
+	(*JobSpec)(nil),     // 8: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),   // 9: slotwise.v1.ChainSpec
+	(*Profile)(nil),     // 10: slotwise.v1.Profile
+	(*Counters)(nil),    // 11: slotwise.v1.Counters
+	nil,                 // 12: slotwise.v1.Program.ParamsEntry
+	nil,                 // 13: slotwise.v1.Streaming.PropertiesEntry
+	nil,                 // 14: slotwise.v1.Counters.UserEntry
 }
 var file_slotwise_v1_common_proto_depIdxs = []int32{
 	2,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
-	11, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
-	5,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
-	6,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
-	12, // 4: slotwise.v1.Streaming.properties:type_name -> slotwise.v1.Streaming.PropertiesEntry
-	4,  // 5: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
+	12, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
+	6,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
+	7,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
+	13, // 4: slotwise.v1.Streaming.properties:type_name -> slotwise.v1.Streaming.PropertiesEntry
+	5,  // 5: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
 	3,  // 6: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
-	9,  // 7: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
-	9,  // 8: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
-	7,  // 9: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
-	13, // 10: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	10, // 7: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
+	10, // 8: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
+	4,  // 9: slotwise.v1.JobSpec.layouts:type_name -> slotwise.v1.Layout
+	8,  // 10: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
+	14, // 11: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_common_proto_init() }
@@ -1200,14 +1281,14 @@ func file_slotwise_v1_common_proto_init() {
 	if File_slotwise_v1_common_proto != nil {
 		return
 	}
-	file_slotwise_v1_common_proto_msgTypes[5].OneofWrappers = []any{}
+	file_slotwise_v1_common_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_common_proto_rawDesc), len(file_slotwise_v1_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

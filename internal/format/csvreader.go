@@ -1,0 +1,231 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxRecord is the largest record of a CSV file in bytes. Without a bound one quote that
+// is never closed would read the rest of the file into memory.
+const maxRecord = 64 << 20
+
+var (
+	errOpenQuote  = errors.New("a quoted field has no closing quote")
+	errLongRecord = fmt.Errorf("a record is longer than %d MiB; is a quote missing?", maxRecord>>20)
+)
+
+// csvField is a field of a CSV record. An empty field without quotes is null; "" is the
+// empty string.
+type csvField struct {
+	text   []byte
+	quoted bool
+}
+
+// isNull reports whether the field is null.
+func (f csvField) isNull() bool { return !f.quoted && len(f.text) == 0 }
+
+// csvReader divides a stream into the records and fields of RFC 4180. It differs from
+// encoding/csv in two ways: it keeps a CR before an LF within quotes, and it knows whether
+// an empty field has quotes.
+//
+// A record ends at the first LF, or CR LF, that is outside quotes. A quote is outside quotes
+// if an even number of quotes precedes it in the record, also where quotes are doubled. So
+// the end of a record is found by counting quotes, and only records with quotes are parsed
+// byte by byte.
+//
+// Invariant: buf[at:n] has been read from src and does not belong to a returned record.
+type csvReader struct {
+	src       io.Reader
+	separator []byte
+	buf       []byte
+	at, n     int
+	eof       bool
+	line      int64      // number of the first line of the last record, from 1
+	lines     int64      // lines that read has consumed
+	fields    []csvField // of the last record; slices of buf and of unescaped
+	unescaped []byte     // the fields with doubled quotes
+}
+
+func newCSVReader(src io.Reader, separator rune) *csvReader {
+	return &csvReader{src: src, separator: []byte(string(separator)), buf: make([]byte, fillTo)}
+}
+
+// read returns the fields of the next record, which are valid until the next call. An empty
+// line is a record with one null. After the last record the error is io.EOF. Errors of the
+// record's form are of type *csvError; all others are errors of the source.
+func (c *csvReader) read() ([]csvField, error) {
+	record, quotes, err := c.next()
+	if err != nil {
+		return nil, err
+	}
+	c.line = c.lines + 1
+	c.fields = c.fields[:0]
+	if quotes == 0 {
+		c.lines++
+		c.split(trimLineEnd(record))
+		return c.fields, nil
+	}
+	c.lines += int64(bytes.Count(record, []byte{'\n'}))
+	if err := c.parse(trimLineEnd(record)); err != nil {
+		return nil, &csvError{c.line, err}
+	}
+	return c.fields, nil
+}
+
+// next returns the bytes of the next record with its line end, and the number of its quotes.
+func (c *csvReader) next() (record []byte, quotes int, err error) {
+	size := 0 // of the complete lines of the record
+	for {
+		end, err := c.lineEnd(size)
+		if err != nil {
+			return nil, 0, err
+		}
+		if end == 0 {
+			return nil, 0, io.EOF
+		}
+		quotes += bytes.Count(c.buf[c.at+size:c.at+end], []byte{'"'})
+		// At the end of the file an open quote ends the record, too: parse finds the error.
+		if quotes%2 == 0 || end == size {
+			record = c.buf[c.at : c.at+end]
+			c.at += end
+			return record, quotes, nil
+		}
+		size = end
+	}
+}
+
+// lineEnd returns the offset behind the LF of the line that starts at an offset from c.at,
+// or behind the last byte of the file.
+func (c *csvReader) lineEnd(from int) (int, error) {
+	for scanned := from; ; {
+		if i := bytes.IndexByte(c.buf[c.at+scanned:c.n], '\n'); i >= 0 {
+			return scanned + i + 1, nil
+		}
+		scanned = c.n - c.at
+		if c.eof {
+			return scanned, nil
+		}
+		if scanned > maxRecord {
+			return 0, &csvError{c.lines + 1, errLongRecord}
+		}
+		if err := c.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// fill reads more of the source. It moves the bytes of the current record to the front of
+// the buffer, and doubles a buffer that the record fills.
+func (c *csvReader) fill() error {
+	if c.n == len(c.buf) {
+		buf := c.buf
+		if c.at < len(buf)/2 {
+			buf = make([]byte, 2*len(buf))
+		}
+		c.n = copy(buf, c.buf[c.at:c.n])
+		c.at, c.buf = 0, buf
+	}
+	for range maxEmptyReads {
+		n, err := c.src.Read(c.buf[c.n:])
+		c.n += n
+		if err == io.EOF {
+			c.eof = true
+			return nil
+		}
+		if n > 0 || err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// maxEmptyReads bounds the calls of a Read that returns neither bytes nor an error.
+const maxEmptyReads = 100
+
+// trimLineEnd returns a record without its LF or CR LF. The last line of a file may end with
+// a CR alone.
+func trimLineEnd(record []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(record, []byte{'\n'}), []byte{'\r'})
+}
+
+// split divides a record without quotes.
+func (c *csvReader) split(record []byte) {
+	for {
+		i := bytes.Index(record, c.separator)
+		if i < 0 {
+			c.fields = append(c.fields, csvField{text: record})
+			return
+		}
+		c.fields = append(c.fields, csvField{text: record[:i]})
+		record = record[i+len(c.separator):]
+	}
+}
+
+// parse divides a record with quotes.
+func (c *csvReader) parse(record []byte) error {
+	c.unescaped = c.unescaped[:0]
+	for {
+		var f csvField
+		if len(record) > 0 && record[0] == '"' {
+			text, rest, err := c.quoted(record[1:])
+			if err != nil {
+				return err
+			}
+			f, record = csvField{text, true}, rest
+			if len(rest) > 0 && !bytes.HasPrefix(rest, c.separator) {
+				return fmt.Errorf("field %d goes on after its closing quote, with %.20q", len(c.fields)+1, rest)
+			}
+		} else {
+			end := bytes.Index(record, c.separator)
+			if end < 0 {
+				end = len(record)
+			}
+			if f.text, record = record[:end], record[end:]; bytes.IndexByte(f.text, '"') >= 0 {
+				return fmt.Errorf("field %d has a quote and does not begin with one: %.40q; such a field needs quotes, and two of them for each of its own", len(c.fields)+1, f.text)
+			}
+		}
+		c.fields = append(c.fields, f)
+		if len(record) == 0 {
+			return nil
+		}
+		record = record[len(c.separator):] // a record that ends here has one more field, an empty one
+	}
+}
+
+// quoted returns the content of a quoted field and the bytes behind its closing quote. s
+// begins behind the opening quote.
+func (c *csvReader) quoted(s []byte) (text, rest []byte, err error) {
+	start := len(c.unescaped)
+	for {
+		i := bytes.IndexByte(s, '"')
+		if i < 0 {
+			return nil, nil, errOpenQuote
+		}
+		if i+1 == len(s) || s[i+1] != '"' {
+			text, rest = s[:i], s[i+1:]
+			break
+		}
+		c.unescaped = append(c.unescaped, s[:i+1]...)
+		s = s[i+2:]
+	}
+	if len(c.unescaped) > start {
+		// If append moves the bytes, the fields before keep the old array, which nobody changes.
+		c.unescaped = append(c.unescaped, text...)
+		text = c.unescaped[start:]
+	}
+	return text, rest, nil
+}
+
+// csvError is an error of a record's form. Reading the record again does not help.
+type csvError struct {
+	line int64 // of the record's start, in the part of the file that is read
+	err  error
+}
+
+// Error returns the text of the error.
+func (e *csvError) Error() string { return fmt.Sprintf("record on line %d: %v", e.line, e.err) }
+
+// Unwrap returns the reason.
+func (e *csvError) Unwrap() error { return e.err }

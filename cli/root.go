@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/compression"
@@ -145,6 +146,9 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
 			return nil, misuse("--%s %q: want name=value", flag, v)
+		}
+		if err := bounds.CheckName("a name", name); err != nil {
+			return nil, misuse("--%s: %w", flag, err)
 		}
 		if _, twice := m[name]; twice {
 			return nil, misuse("--%s %s: given twice", flag, name)

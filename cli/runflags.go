@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
@@ -302,6 +303,9 @@ func (f *runFlags) checkGlobs() error {
 
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
+	if err := cmp.Or(bounds.CheckName("--user", f.user), bounds.CheckName("--pool", f.pool)); err != nil {
+		return misuseError{err}
+	}
 	if err := f.checkFormat(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/sched"
@@ -110,7 +111,10 @@ func (o *Options) check() error {
 	if o.SlowStart != nil && !(*o.SlowStart >= 0 && *o.SlowStart <= 1) {
 		return fmt.Errorf("the field Options.SlowStart is %g; want a fraction from 0 to 1", *o.SlowStart)
 	}
-	return nil
+	if err := bounds.CheckName("the field Options.User", o.User); err != nil {
+		return err
+	}
+	return bounds.CheckName("the field Options.Pool", o.Pool)
 }
 
 // outages returns the bounds of waits for servers.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
@@ -29,6 +30,9 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	}
 	var err error
 	if out.Program, err = j.compile(ctx, &Files{p.schemes, o.outages()}); err != nil {
+		return nil, err
+	}
+	if err := bounds.CheckName("the field Job.Name", j.Name); err != nil {
 		return nil, err
 	}
 	if out.Priority, err = parsePriority(o.Priority); err != nil {

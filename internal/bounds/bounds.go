@@ -11,13 +11,11 @@ package bounds
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/slotwise/slotwise/internal/counters"
 )
 
 // Bounds of single values, in bytes.
 const (
-	Name    = 255      // of a job, user, pool, worker, host, rack, app, file, parameter
+	Name    = 255      // of a job, user, group, pool, worker, host, rack, app, file, parameter
 	URI     = 4 << 10  // of an input or output, or another address
 	Text    = 4 << 10  // of an error, or of the end of a log in a report
 	Setting = 64 << 10 // a parameter's value or a streaming command
@@ -39,9 +37,18 @@ const (
 	JobTasks   = 200_000  // maps and reduces
 	JobErrors  = 4 << 20  // bytes of attempts' errors kept in full; then each is cut to Short
 	TimeoutMs  = 3.2e10   // of a task: about a year
-	KeptLog    = 64 << 10 // bytes of one attempt's log that the master keeps
-	JobLogs    = 16 << 20 // compressed bytes of the kept logs of one job; logs of failed attempts may use twice as many
+	// Counters is the number of user counters of an attempt or a job, for each kind of task.
+	// A job that names counters after its data would otherwise fill the master's memory.
+	Counters     = 1000
+	CounterName  = 200      // bytes of the name of a user counter
+	CounterNames = 64 << 10 // bytes of the names of all user counters: a report fits into a heartbeat with others
+	KeptLog      = 64 << 10 // bytes of one attempt's log that the master keeps
+	JobLogs      = 16 << 20 // compressed bytes of the kept logs of one job; logs of failed attempts may use twice as many
 )
+
+// OtherCounters is the user counter that collects increments under new names beyond Counters
+// or CounterNames.
+const OtherCounters = "(other counters)"
 
 // Bounds of the cluster.
 const (
@@ -93,7 +100,7 @@ type Row struct {
 
 // Table has one row for each bound of single things, in the order of the documentation.
 var Table = []Row{
-	{"a name (job, user, pool, worker, host, rack, app, shipped file, parameter)", Name, true, "the request is refused"},
+	{"a name (job, user, group, pool, worker, host, rack, app, shipped file, parameter)", Name, true, "the request is refused"},
 	{"a URI of input or output, an address", URI, true, "the request is refused"},
 	{"the value of a parameter or property, a streaming command", Setting, true, "the job is refused"},
 	{"parameters of a job or policy, Hadoop properties of a streaming job", Parameters, false, "the request is refused"},
@@ -111,9 +118,9 @@ var Table = []Row{
 	{"jobs of a chain", Steps, false, "the next job is refused"},
 	{"inputs of a chain", ChainInputs, false, "the chain is refused"},
 	{"the description of a chain", ChainSpec, true, "the chain is refused"},
-	{"user counters of an attempt or a job, for each kind of task", counters.MaxUser, false, "further ones are added up in `" + counters.OtherUser + "`"},
-	{"the name of a user counter", counters.MaxName, true, "the name is cut, with `…` at its end"},
-	{"the names of all user counters of an attempt or a job", counters.MaxNames, true, "further ones are added up in `" + counters.OtherUser + "`"},
+	{"user counters of an attempt or a job, for each kind of task", Counters, false, "further ones are added up in `" + OtherCounters + "`"},
+	{"the name of a user counter", CounterName, true, "the name is cut, with `…` at its end"},
+	{"the names of all user counters of an attempt or a job", CounterNames, true, "further ones are added up in `" + OtherCounters + "`"},
 	{"an attempt's error, a reason, the end of a log in a report", Text, true, "the text is cut, with `…` at its end"},
 	{"errors of all attempts of a job", JobErrors, true, "further errors are cut to 512 bytes"},
 	{"the log of an attempt that the master keeps when the attempt has ended", KeptLog, true, "the end is kept"},

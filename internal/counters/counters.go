@@ -22,6 +22,8 @@ import (
 	"maps"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/bounds"
 )
 
 // ID identifies a built-in counter. It is an index into [Table]. IDs are not
@@ -123,28 +125,16 @@ func (c *Counter) JSONValue(n int64) int64 {
 	return n
 }
 
-// MaxUser is the largest number of user counters in a Set. A job that names
-// counters after its data would otherwise fill the master's memory.
-const MaxUser = 1000
-
-// MaxName is the largest number of bytes in the name of a user counter. Longer names are
-// cut, with a mark at their end, so names that begin alike become one counter.
-const MaxName = 200
-
-// MaxNames is the largest number of bytes in the names of all user counters of a Set. An
-// attempt's report has to fit into a heartbeat together with others.
-const MaxNames = 64 << 10
-
 // OtherUser is the user counter that collects increments under new names once a Set has
-// [MaxUser] user counters or their names take [MaxNames] bytes.
-const OtherUser = "(other counters)"
+// [bounds.Counters] user counters or their names take [bounds.CounterNames] bytes.
+const OtherUser = bounds.OtherCounters
 
 // Set holds the numbers of all counters. The zero value has counted nothing.
 // Copy a Set with [Set.Clone]: an assignment would share the user counters. A
 // Set must not be used by several goroutines at a time.
 type Set struct {
 	n    [NumIDs]int64
-	user map[string]int64 // nil if there are none; at most MaxUser names and OtherUser
+	user map[string]int64 // nil if there are none; at most bounds.Counters names and OtherUser
 	size int              // bytes of the names in user, OtherUser excepted
 }
 
@@ -155,14 +145,20 @@ func (s *Set) Add(id ID, n int64) { s.n[id] += n }
 func (s *Set) Get(id ID) int64 { return s.n[id] }
 
 // AddUser adds n to a user counter. Adding 0 makes the counter appear in the
-// results. If the Set has no room for another name, n goes to [OtherUser].
+// results. If the Set has no room for another name, n goes to [OtherUser]. A name comes from
+// the job's code: its control characters and invalid bytes become U+FFFD, and a long name is
+// cut, so names that differ in these only are one counter.
 func (s *Set) AddUser(name string, n int64) {
 	if s.user == nil {
 		s.user = make(map[string]int64)
 	}
-	name = cutName(name)
+	if _, known := s.user[name]; known { // so it is clean
+		s.user[name] += n
+		return
+	}
+	name = cutName(bounds.CleanName(name))
 	if _, known := s.user[name]; !known && name != OtherUser {
-		if len(s.user) >= MaxUser || s.size+len(name) > MaxNames {
+		if len(s.user) >= bounds.Counters || s.size+len(name) > bounds.CounterNames {
 			name = OtherUser
 		} else {
 			s.size += len(name)
@@ -171,13 +167,13 @@ func (s *Set) AddUser(name string, n int64) {
 	s.user[name] += n
 }
 
-// cutName returns a name of at most MaxName bytes. It does not cut a letter in half.
+// cutName returns a name of at most bounds.CounterName bytes. It does not cut a letter in half.
 func cutName(name string) string {
-	if len(name) <= MaxName {
+	if len(name) <= bounds.CounterName {
 		return name
 	}
 	const mark = "…"
-	end := MaxName - len(mark)
+	end := bounds.CounterName - len(mark)
 	for end > 0 && !utf8.RuneStart(name[end]) {
 		end--
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/bounds"
 )
 
 // Each ID has its own row, and no two rows share a name.
@@ -99,7 +101,7 @@ func TestOrder(t *testing.T) {
 // Names beyond the limit are added up in one counter, so that the sum over all
 // counters is right and memory stays bounded.
 func TestMaxUser(t *testing.T) {
-	const names = 3 * MaxUser
+	const names = 3 * bounds.Counters
 	var s Set
 	for i := range names {
 		s.AddUser(fmt.Sprint(i), 1)
@@ -110,7 +112,7 @@ func TestMaxUser(t *testing.T) {
 	for _, n := range got {
 		sum += n
 	}
-	if len(got) != MaxUser+1 || sum != names+1 || got["0"] != 2 || got[OtherUser] != names-MaxUser {
+	if len(got) != bounds.Counters+1 || sum != names+1 || got["0"] != 2 || got[OtherUser] != names-bounds.Counters {
 		t.Errorf("%d names with the sum %d; %d in %s", len(got), sum, got[OtherUser], OtherUser)
 	}
 }
@@ -130,17 +132,17 @@ func TestLongNames(t *testing.T) {
 		if name != OtherUser {
 			size += len(name)
 		}
-		if len(name) > MaxName || !utf8.ValidString(name) {
+		if len(name) > bounds.CounterName || !utf8.ValidString(name) {
 			t.Errorf("name of %d bytes: %q", len(name), name)
 		}
 	}
-	if size > MaxNames || sum != names+1 {
+	if size > bounds.CounterNames || sum != names+1 {
 		t.Errorf("%d bytes of names, sum %d", size, sum)
 	}
 	var cut Set
-	cut.AddUser(strings.Repeat("x", MaxName+1), 1)
-	cut.AddUser(strings.Repeat("x", MaxName+9), 2)
-	if got := maps.Collect(cut.User()); got[strings.Repeat("x", MaxName-3)+"…"] != 3 {
+	cut.AddUser(strings.Repeat("x", bounds.CounterName+1), 1)
+	cut.AddUser(strings.Repeat("x", bounds.CounterName+9), 2)
+	if got := maps.Collect(cut.User()); got[strings.Repeat("x", bounds.CounterName-3)+"…"] != 3 {
 		t.Errorf("cut names: %v", got)
 	}
 }

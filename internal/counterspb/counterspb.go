@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -33,9 +32,8 @@ func bindFields(d protoreflect.MessageDescriptor) (out [counters.NumIDs]protoref
 	return out
 }
 
-// Encode returns the message for a Set. Names of user counters come from the
-// job's code and may hold any bytes; a message holds UTF-8 only, so invalid
-// bytes are replaced. The message shares nothing with s.
+// Encode returns the message for a Set. The names of user counters in a Set are UTF-8,
+// which a message needs. The message shares nothing with s.
 func Encode(s *counters.Set) *slotwisev1.Counters {
 	m := &slotwisev1.Counters{}
 	r := m.ProtoReflect()
@@ -48,7 +46,7 @@ func Encode(s *counters.Set) *slotwisev1.Counters {
 		if m.User == nil {
 			m.User = make(map[string]int64)
 		}
-		m.User[strings.ToValidUTF8(name, "\uFFFD")] += n
+		m.User[name] = n
 	}
 	return m
 }

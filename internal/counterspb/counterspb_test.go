@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/counters"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -65,7 +66,7 @@ func TestEncode(t *testing.T) {
 // Decode must not depend on the order in which Go walks the message's map.
 func TestDecodeIsDeterministic(t *testing.T) {
 	user := map[string]int64{}
-	for i := range 2 * counters.MaxUser {
+	for i := range 2 * bounds.Counters {
 		user[string(rune('a'+i%26))+string(rune(0x4e00+i))] = int64(i)
 	}
 	want := Decode(&slotwisev1.Counters{User: user})

@@ -34,8 +34,8 @@ const conformance = "sched/schedtest"
 
 // layers is the picture in docs/architecture.md, from the bottom up.
 var layers = []layer{
-	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{}, selfContained: true},
-	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{"internal/counters"}, selfContained: true},
+	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{}, selfContained: true},
+	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{"internal/bounds"}, selfContained: true},
 	{name: "share", dirs: []string{"internal/share"}, allow: []string{}, selfContained: true},
 	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
 	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},

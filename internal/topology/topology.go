@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/bounds"
 )
 
 // Topology maps hosts to racks with a file. If the file is executable, Topology calls it
@@ -33,9 +35,6 @@ type Topology struct {
 
 // scriptTimeout is the time limit of the script.
 const scriptTimeout = 10 * time.Second
-
-// maxRack bounds the length of a rack's name in bytes.
-const maxRack = 255
 
 // Open returns the Topology of a file. It returns an error if a table cannot be read.
 func Open(path string) (*Topology, error) {
@@ -93,10 +92,10 @@ func (t *Topology) runScript(host string) (string, error) {
 }
 
 func checkRack(rack string) error {
-	if rack == "" || len(rack) > maxRack || strings.ContainsAny(rack, " \t\r\n\x00") {
-		return fmt.Errorf("%q is not a valid name of a rack", rack)
+	if rack == "" || len(strings.Fields(rack)) != 1 {
+		return fmt.Errorf("%+.300q is not a valid name of a rack", rack)
 	}
-	return nil
+	return bounds.CheckName("the name of a rack", rack)
 }
 
 // readLocked reads the table if it has changed. An invalid table changes nothing.
@@ -131,8 +130,8 @@ func parse(b []byte) (map[string]string, error) {
 		f := strings.Fields(text)
 		switch {
 		case len(f) == 0:
-		case len(f) != 2 || len(f[1]) > maxRack:
-			errs = append(errs, fmt.Errorf("line %d: each line must hold a host and a rack", n))
+		case len(f) != 2 || checkRack(f[1]) != nil:
+			errs = append(errs, fmt.Errorf("line %d: each line must hold a host and a rack of at most %d bytes, without control characters", n, bounds.Name))
 		default:
 			racks[f[0]] = f[1]
 		}

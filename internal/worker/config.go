@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -137,6 +138,11 @@ func (c *Config) fill() error {
 	}
 	if c.Name != "" && !goodName.MatchString(c.Name) {
 		return fmt.Errorf("worker name %q (--name): use at most 100 letters, digits, dots, hyphens and underscores", c.Name)
+	}
+	for flag, name := range map[string]string{"--host": c.Host, "--rack": c.Rack} {
+		if err := bounds.CheckName("the name of the worker's "+flag[2:]+" ("+flag+")", name); err != nil {
+			return err
+		}
 	}
 	cores := runtime.GOMAXPROCS(0) // a container may have fewer processors than its machine
 	c.MapSlots = max(0, cmp.Or(c.MapSlots, cores))

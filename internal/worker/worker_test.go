@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/worker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -413,7 +413,7 @@ func TestManyCounters(t *testing.T) {
 	for _, n := range r.Counters.User {
 		sum += n
 	}
-	if size := proto.Size(r); size > 100<<10 || len(r.Counters.User) > counters.MaxUser+1 || sum < names {
+	if size := proto.Size(r); size > 100<<10 || len(r.Counters.User) > bounds.Counters+1 || sum < names {
 		t.Errorf("a report of %d bytes with %d counters and the sum %d", size, len(r.Counters.User), sum)
 	}
 }

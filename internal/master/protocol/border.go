@@ -28,6 +28,36 @@ func checkLength(what, text string, most int) error {
 	return nil
 }
 
+// checkName refuses text that is no name; see bounds.CheckName. A name may be empty.
+func checkName(what, name string) error {
+	if err := bounds.CheckName(what, name); err != nil {
+		return errorf(InvalidArgument, "%v", err)
+	}
+	return nil
+}
+
+// checkVisible refuses text that is too long for most bytes or has characters that no name may
+// have.
+func checkVisible(what, text string, most int) error {
+	if err := checkLength(what, text, most); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(text, bounds.Hidden) {
+		return errorf(InvalidArgument, "%s %+q must not contain control characters or invisible characters", what, text)
+	}
+	return nil
+}
+
+// CheckName refuses names of users, pools and workers that a list could not show or that are
+// not safe as a word of a file; see bounds.CheckWord. what names the kind of thing in the
+// error.
+func CheckName(what, name string) error {
+	if err := bounds.CheckWord("the name of a "+what, name); err != nil {
+		return errorf(InvalidArgument, "%v", err)
+	}
+	return nil
+}
+
 // checkCount refuses a number of things beyond a bound.
 func checkCount(what string, n, most int) error {
 	if n > most {
@@ -59,15 +89,15 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		return errorf(InvalidArgument, "the job's numbers of maps and reduces must not be negative")
 	}
 	err := first(
-		checkLength("the job's name", s.Name, bounds.Name),
+		checkName("the job's name", s.Name),
 		CheckName("user", s.User),
 		checkLength("the job's output", s.Output, bounds.URI),
-		checkLength("the job's priority", s.Priority, bounds.Name),
-		checkLength("the id of the job's chain", s.Chain, bounds.Name),
-		checkLength("the digest of a chain's step", s.Digest, bounds.Name),
-		checkLength("the codec of the job's output", s.OutputCodec, bounds.Name),
+		checkName("the job's priority", s.Priority),
+		checkName("the id of the job's chain", s.Chain),
+		checkName("the digest of a chain's step", s.Digest),
+		checkName("the codec of the job's output", s.OutputCodec),
 		checkLength("the format of the job's output", s.OutputRows, bounds.URI),
-		checkLength("the codec of the job's intermediate data", s.ShuffleCodec, bounds.Name),
+		checkName("the codec of the job's intermediate data", s.ShuffleCodec),
 		checkCount("the job's tries of a task", int(s.MaxAttempts), bounds.Attempts),
 		checkTimeout(s.TaskTimeoutMs),
 		checkProgram(s.Program),
@@ -140,7 +170,7 @@ func checkSplit(p *slotwisev1.Split, size int) error {
 		err = first(err, checkLength("the URI of an input file", piece.GetUri(), bounds.URI))
 	}
 	for _, host := range p.GetHosts() {
-		err = first(err, checkLength("the name of a host", host, bounds.Name))
+		err = first(err, checkName("the name of a host", host))
 	}
 	if err == nil && p.GetBytes() < 0 {
 		err = errorf(InvalidArgument, "its size is negative")
@@ -151,9 +181,9 @@ func checkSplit(p *slotwisev1.Split, size int) error {
 // checkProgram checks the description of a job's functions.
 func checkProgram(p *slotwisev1.Program) error {
 	err := first(
-		checkLength("the SHA-256 of the job's program", p.Executable, bounds.Name),
-		checkLength("the app's name", p.App, bounds.Name),
-		checkLength("the step's name", p.Step, bounds.Name),
+		checkName("the SHA-256 of the job's program", p.Executable),
+		checkName("the app's name", p.App),
+		checkName("the step's name", p.Step),
 		checkSettings("parameter", "parameters", "job", p.Params),
 		checkSettings("property", "properties", "streaming job", p.GetStreaming().GetProperties()),
 		checkCount("the job's shipped files", len(p.Files), bounds.Shipped),
@@ -162,8 +192,8 @@ func checkProgram(p *slotwisev1.Program) error {
 		err = first(err, checkCount("the bytes of a streaming command", len(command), bounds.Setting)) // it may have several lines
 	}
 	for _, f := range p.Files {
-		err = first(err, checkLength("the name of a shipped file", f.GetName(), bounds.Name),
-			checkLength("the SHA-256 of a shipped file", f.GetSha256(), bounds.Name))
+		err = first(err, checkName("the name of a shipped file", f.GetName()),
+			checkName("the SHA-256 of a shipped file", f.GetSha256()))
 	}
 	cuts := 0
 	for _, cut := range p.Cuts {
@@ -177,7 +207,7 @@ func checkSettings(what, plural, whose string, set map[string]string) error {
 	err := checkCount("the "+plural+" of the "+whose, len(set), bounds.Parameters)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		err = first(err,
-			checkLength("the name of a "+what+" of the "+whose, name, bounds.Name),
+			checkName("the name of a "+what+" of the "+whose, name),
 			checkCount("the bytes of "+what+" "+bounds.Cut(name, bounds.Name)+" of the "+whose, len(set[name]), bounds.Setting))
 	}
 	return err
@@ -185,21 +215,21 @@ func checkSettings(what, plural, whose string, set map[string]string) error {
 
 // CheckPolicy refuses the name and parameters of a policy beyond a bound.
 func CheckPolicy(name string, set map[string]string) error {
-	return first(checkLength("the policy", name, bounds.URI), checkSettings("parameter", "parameters", "policy", set))
+	return first(checkVisible("the policy", name, bounds.URI), checkSettings("parameter", "parameters", "policy", set))
 }
 
 // checkRegister checks the texts and lists of a registration.
 func checkRegister(r *slotwisev1.RegisterRequest) error {
 	err := first(
 		CheckName("worker", r.Worker),
-		checkLength("the worker's address", r.Address, bounds.URI),
-		checkLength("the worker's host", r.Host, bounds.Name),
-		checkLength("the worker's rack", r.Rack, bounds.Name),
-		checkLength("the worker's version", r.Version, bounds.Name),
-		checkLength("the SHA-256 of the worker's program", r.Executable, bounds.Name),
-		checkLength("the worker's incarnation", r.Incarnation, bounds.Name),
+		checkVisible("the worker's address", r.Address, bounds.URI),
+		checkName("the worker's host", r.Host),
+		checkName("the worker's rack", r.Rack),
+		checkName("the worker's version", r.Version),
+		checkName("the SHA-256 of the worker's program", r.Executable),
+		checkName("the worker's incarnation", r.Incarnation),
 		checkLength("the worker's directory", r.Dir, bounds.URI),
-		checkLength("how the worker limits attempts", r.Limits, bounds.Name),
+		checkName("how the worker limits attempts", r.Limits),
 		checkCount("the map outputs of the worker", len(r.Outputs), 2*bounds.Held),
 		checkCount("the attempts of the worker", len(r.Running), bounds.Held),
 		checkCount("the jobs of the worker", len(r.Jobs), bounds.Held),
@@ -209,13 +239,13 @@ func checkRegister(r *slotwisev1.RegisterRequest) error {
 		return err
 	}
 	for _, o := range r.Outputs {
-		err = first(err, checkLength("the attempt of a map output", o.GetAttempt(), bounds.Name))
+		err = first(err, checkName("the attempt of a map output", o.GetAttempt()))
 	}
 	for _, id := range slices.Concat(r.Running, r.Jobs) {
-		err = first(err, checkLength("the id of an attempt or job", id, bounds.Name))
+		err = first(err, checkName("the id of an attempt or job", id))
 	}
 	for _, d := range r.Drivers {
-		err = first(err, checkLength("the chain of a driver", d.GetChain(), bounds.Name))
+		err = first(err, checkName("the chain of a driver", d.GetChain()))
 	}
 	return err
 }

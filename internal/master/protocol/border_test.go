@@ -232,6 +232,80 @@ func TestEveryTextIsBounded(t *testing.T) {
 	}
 }
 
+// TestEveryNameIsVisible puts characters that a terminal obeys or hides into every text of the
+// messages that users and workers send, one at a time, and into the keys of maps. The message
+// must be refused, so a name that is added without the check fails here. Texts that are no
+// names are listed; commands escape them when they print them.
+func TestEveryNameIsVisible(t *testing.T) {
+	noName := map[string]string{
+		"JobSpec.output": "a path", "JobSpec.program.streaming.mapper": "a command", "JobSpec.program.streaming.reducer": "a command",
+		"JobSpec.program.streaming.combiner": "a command", "JobSpec.program.streaming.properties": "values", "JobSpec.program.params": "values",
+		"JobSpec.program.cuts": "keys", "JobSpec.splits.pieces.uri": "a path", "JobSpec.splits.rows": "a format, which may name a tab as separator",
+		"JobSpec.output_rows": "a format, which may name a tab as separator", "RegisterRequest.dir": "a path",
+	}
+	for _, c := range []struct {
+		valid func() proto.Message
+		check func(proto.Message) error
+	}{
+		{
+			func() proto.Message {
+				return &slotwisev1.JobSpec{Name: "n", User: "u", Program: &slotwisev1.Program{App: "a"}}
+			},
+			func(m proto.Message) error { return CheckSpec(m.(*slotwisev1.JobSpec)) },
+		},
+		{
+			func() proto.Message { return &slotwisev1.RegisterRequest{Worker: "w", Address: "w:1"} },
+			func(m proto.Message) error { return checkRegister(m.(*slotwisev1.RegisterRequest)) },
+		},
+	} {
+		for _, path := range fieldPaths(c.valid().ProtoReflect().Descriptor(), nil) {
+			f := path[len(path)-1]
+			name := string(c.valid().ProtoReflect().Descriptor().Name())
+			for _, f := range path {
+				name += "." + string(f.Name())
+			}
+			for _, hidden := range []string{"\x1b[31m", "\a", "\u009b2J", "\u2028", "\u202e"} {
+				text := "a" + hidden + "b"
+				if isText(f) && noName[name] == "" {
+					m := c.valid()
+					fillPath(m.ProtoReflect(), path, text, 1)
+					if c.check(m) == nil {
+						t.Errorf("%s may be %+q", name, text)
+					}
+				}
+				if f.IsMap() {
+					m := c.valid()
+					mutable(m.ProtoReflect(), path).Map().Set(protoreflect.ValueOfString(text).MapKey(), protoreflect.ValueOfString("v"))
+					if c.check(m) == nil {
+						t.Errorf("a key of %s may be %+q", name, text)
+					}
+				}
+			}
+			if noName[name] != "" {
+				noName[name] = "seen"
+			}
+		}
+	}
+	for name, seen := range noName {
+		if seen != "seen" {
+			t.Errorf("%s is no field", name)
+		}
+	}
+	for _, name := range []string{"a\x1bb", "a\u2028b"} {
+		if CheckPolicy(name, nil) == nil || CheckPolicy("fair", map[string]string{name: ""}) == nil {
+			t.Errorf("a policy or its parameter may be %+q", name)
+		}
+	}
+}
+
+// mutable returns the last field of a path, which is a map or list.
+func mutable(m protoreflect.Message, path []protoreflect.FieldDescriptor) protoreflect.Value {
+	for _, f := range path[:len(path)-1] {
+		m = m.Mutable(f).Message()
+	}
+	return m.Mutable(path[len(path)-1])
+}
+
 // fieldPaths lists the paths from a message to all of its texts, lists and maps, through its
 // messages and lists of messages.
 func fieldPaths(d protoreflect.MessageDescriptor, above []protoreflect.FieldDescriptor) (all [][]protoreflect.FieldDescriptor) {

@@ -95,20 +95,6 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 	return m, nil
 }
 
-// CheckName refuses names that a list could not show or that are not safe as a file
-// name. what names the kind of thing in the error.
-func CheckName(what, name string) error {
-	if name == "" || len(name) > bounds.Name {
-		return errorf(InvalidArgument, "the name of a %s must have 1 to %d bytes", what, bounds.Name)
-	}
-	for _, c := range name {
-		if c <= ' ' || c == '/' || c == '\\' || c == 0x7f || c == '\ufffd' {
-			return errorf(InvalidArgument, "%s %q: a name has no spaces, slashes or control characters", what, name)
-		}
-	}
-	return nil
-}
-
 // attemptStates are the states that workers may report.
 var attemptStates = map[slotwisev1.AttemptState]job.AttemptState{
 	slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING:   job.AttemptRunning,

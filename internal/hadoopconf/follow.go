@@ -2,6 +2,7 @@ package hadoopconf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -39,7 +40,9 @@ type Files struct {
 type file struct {
 	path  string
 	apply func(content []byte) ([]Warning, error)
-	seen  fs.FileInfo // when it was last read
+	seen  fs.FileInfo // of the version that was last read
+	valid []byte      // the content of the last version that was applied
+	renew bool        // the policy was replaced since, so valid is not in force
 }
 
 // NewFiles returns a watcher for a file of pools and a file of queues, "" for none.
@@ -90,25 +93,26 @@ func (f *Files) applyQueues(b []byte) ([]Warning, error) {
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }
 
-// Load applies the files that have changed. It returns the error of the first invalid
-// file, which leaves the policy unchanged.
+// Load applies the files that have changed. It returns the errors of invalid files, which
+// leave the policy unchanged.
 func (f *Files) Load() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	var errs []error
 	for _, x := range f.mu.list {
-		if err := x.load(f.warn); err != nil {
-			return err
-		}
+		errs = append(errs, x.load(f.warn))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// Again makes the next check apply all files, because the policy was replaced.
+// Again makes the next check apply all files, because the policy was replaced. A file that is
+// invalid by then is applied in its last valid version: a new policy must not lose the pools
+// of the former one to a mistake in the file.
 func (f *Files) Again() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.mu.list {
-		x.seen = nil
+		x.seen, x.renew = nil, true
 	}
 }
 
@@ -138,8 +142,22 @@ func (f *Files) look() {
 	}
 }
 
-// load applies the file if it has changed.
+// load applies the file if it has changed, or its last valid version if the policy was
+// replaced and the file is invalid.
 func (x *file) load(warn func(string)) error {
+	err := x.loadChanged(warn)
+	if err == nil || !x.renew || x.valid == nil {
+		return err
+	}
+	if _, old := x.apply(x.valid); old != nil {
+		return err // the new policy does not take the file at all
+	}
+	x.renew = false
+	return fmt.Errorf("%w; its last valid version is in force", err)
+}
+
+// loadChanged applies the file if it has changed.
+func (x *file) loadChanged(warn func(string)) error {
 	info, err := os.Stat(x.path)
 	if err != nil {
 		return err
@@ -149,11 +167,11 @@ func (x *file) load(warn func(string)) error {
 	if x.seen != nil && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() && os.SameFile(info, x.seen) {
 		return nil
 	}
-	x.seen = info
 	b, err := os.ReadFile(x.path)
 	if err != nil {
-		return err
+		return err // seen stays, so that the next check tries again
 	}
+	x.seen = info
 	warnings, err := x.apply(b)
 	for _, w := range warnings {
 		warn(fmt.Sprintf("%s: %v", x.path, w))
@@ -161,5 +179,6 @@ func (x *file) load(warn func(string)) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", x.path, err)
 	}
+	x.valid, x.renew = b, false
 	return nil
 }

@@ -32,7 +32,11 @@ with a single user, because the key of the authority lies in the same directory.
 
 With --user and --role the authority in DIR signs one more certificate, such as
 user-NAME.pem or worker-NAME.pem. Only the owner can read the files (mode 0600).
-Existing files are not overwritten.`,
+Existing files are not overwritten.
+
+Only the master's certificate is valid for localhost and the names that --host gives. With
+--role worker, --host gives names of that worker, for programs that check them, such as
+Prometheus. Never give a worker a name of the master.`,
 		Example: `  slotwise certs --dir certs --host master.example.org --host 10.0.0.1
   slotwise certs --dir certs --user ana --role user --group data
   slotwise master --dir m --listen 10.0.0.1:7077 --tls-ca certs/ca.pem --tls-cert certs/server.pem --tls-key certs/server-key.pem
@@ -42,7 +46,7 @@ Existing files are not overwritten.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.dir, "dir", "", "`directory` of the authority (required)")
-	s.StringArrayVar(&f.hosts, "host", nil, "`name` or address of the master, beside localhost (repeatable)")
+	s.StringArrayVar(&f.hosts, "host", nil, "`name` or address of the master, beside localhost, or of one worker (repeatable)")
 	s.StringVar(&f.user, "user", "", "`name` that the certificate is for (default: you)")
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
@@ -62,13 +66,12 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	if f.user == "" {
 		f.user = currentUser()
 	}
-	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	var names []string
 	var err error
 	if f.role == "" {
-		names, err = f.begin(hosts)
+		names, err = f.begin()
 	} else {
-		names, err = f.issue(hosts)
+		names, err = f.issue()
 	}
 	if err != nil {
 		return err
@@ -79,8 +82,15 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	return nil
 }
 
-// begin makes an authority, and one certificate for each role.
-func (f *certsFlags) begin(hosts []string) ([]string, error) {
+// masterHosts returns the names and addresses for which a master's certificate is valid.
+func (f *certsFlags) masterHosts() []string {
+	return append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+}
+
+// begin makes an authority, and one certificate for each role. Only the master's is valid
+// for any name: the key of the worker's lies on every worker, and a browser takes a server
+// with the right name for the master.
+func (f *certsFlags) begin() ([]string, error) {
 	a, err := secure.NewAuthority(f.dir)
 	if err != nil {
 		return nil, err
@@ -89,13 +99,14 @@ func (f *certsFlags) begin(hosts []string) ([]string, error) {
 	for _, x := range []struct {
 		name string
 		id   secure.Identity
+		host []string
 	}{
-		{"server", secure.Identity{User: "master", Role: secure.Master}},
-		{"worker", secure.Identity{User: "worker", Role: secure.Worker}},
-		{"admin", secure.Identity{User: "admin", Role: secure.Admin}},
-		{"user", secure.Identity{User: f.user, Role: secure.User, Groups: f.groups}},
+		{"server", secure.Identity{User: "master", Role: secure.Master}, f.masterHosts()},
+		{"worker", secure.Identity{User: "worker", Role: secure.Worker}, nil},
+		{"admin", secure.Identity{User: "admin", Role: secure.Admin}, nil},
+		{"user", secure.Identity{User: f.user, Role: secure.User, Groups: f.groups}, nil},
 	} {
-		if err := a.Issue(x.name, x.id, hosts, f.valid); err != nil {
+		if err := a.Issue(x.name, x.id, x.host, f.valid); err != nil {
 			return nil, err
 		}
 		names = append(names, x.name)
@@ -104,7 +115,7 @@ func (f *certsFlags) begin(hosts []string) ([]string, error) {
 }
 
 // issue makes one certificate with an existing authority.
-func (f *certsFlags) issue(hosts []string) ([]string, error) {
+func (f *certsFlags) issue() ([]string, error) {
 	role, err := secure.ParseRole(f.role)
 	if err != nil {
 		return nil, misuse("--role: %w", err)
@@ -113,7 +124,10 @@ func (f *certsFlags) issue(hosts []string) ([]string, error) {
 	if err != nil {
 		return nil, misuse("--dir: %w", err)
 	}
-	name := f.role + "-" + f.user
+	name, hosts := f.role+"-"+f.user, f.hosts
+	if role == secure.Master {
+		hosts = f.masterHosts()
+	}
 	return []string{name}, a.Issue(name, secure.Identity{User: f.user, Role: role, Groups: f.groups}, hosts, f.valid)
 }
 

@@ -131,13 +131,13 @@ func (f *serverFlags) serve(address string, log *slog.Logger) (net.Listener, *se
 	var config *tls.Config
 	var err error
 	if f.files != (secure.Files{}) {
-		if config, err = secure.ServerTLS(f.files); err != nil {
+		if config, err = secure.ServerTLS(f.files, secure.Master); err != nil {
 			return nil, nil, misuseError{err}
 		}
 		g.Certificates = f.files.CA != ""
 	}
 	if f.tokens != "" {
-		if g.Tokens, err = secure.OpenTokens(f.tokens); err != nil {
+		if g.Tokens, err = secure.OpenTokens(f.tokens, log); err != nil {
 			return nil, nil, misuse("--tokens: %w", err)
 		}
 	}

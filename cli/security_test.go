@@ -82,13 +82,20 @@ func (c *secureCluster) private(name, text string) string {
 	return path
 }
 
-// http returns a client with a certificate, or an anonymous one without.
-func (c *secureCluster) http(cert string) *http.Client {
+// http returns a client of the master with a certificate, or an anonymous one without.
+func (c *secureCluster) http(cert string) *http.Client { return c.client(cert, secure.ClientTLS) }
+
+// workerHTTP is http for a client of workers.
+func (c *secureCluster) workerHTTP(cert string) *http.Client {
+	return c.client(cert, secure.WorkerTLS)
+}
+
+func (c *secureCluster) client(cert string, tlsOf func(secure.Files) (*tls.Config, error)) *http.Client {
 	f := secure.FilesIn(c.certs, cert)
 	if cert == "" {
 		f = secure.Files{CA: f.CA}
 	}
-	config, err := secure.ClientTLS(f)
+	config, err := tlsOf(f)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -116,7 +123,7 @@ func (c *secureCluster) works(output string) {
 	}
 }
 
-// ports returns the addresses of all processes.
+// ports returns the addresses of all processes, the master first.
 func (c *secureCluster) ports() []string {
 	all := []string{strings.TrimPrefix(c.url, "https://")}
 	for _, w := range c.workers {
@@ -213,12 +220,22 @@ func strangeWorkers(t *testing.T, c *secureCluster) {
 		t.Errorf("nobody registers: %v", err)
 	}
 	asWorker := func(user string) []string { return append(c.flags("worker"), c.token(user)[2:]...) }
-	for name, flags := range map[string][]string{"ana": c.flags("ana"), "eve": asWorker("eve")} {
-		p := c.start(name, append([]string{"worker", "--master", c.url, "--dir", filepath.Join(c.dir, name), "--name", name}, flags...)...)
+	for name, x := range map[string]struct {
+		flags []string
+		says  string
+	}{
+		"ana": {c.flags("ana"), "--tls-cert "},
+		"eve": {asWorker("eve"), "worker is up"}, // it gets as far as asking
+	} {
+		p := c.start(name, append([]string{"worker", "--master", c.url, "--dir", filepath.Join(c.dir, name), "--name", name}, x.flags...)...)
 		p.ends()
-		if log := p.log.String(); strings.Contains(log, "registered") || !strings.Contains(log, "worker is up") {
-			t.Errorf("%s is a worker, or did not get as far as asking: %s", name, log)
+		if log := p.log.String(); strings.Contains(log, "registered") || !strings.Contains(log, x.says) {
+			t.Errorf("%s is a worker, or failed for another reason: %s", name, log)
 		}
+	}
+	_, err = slotwisev1connect.NewWorkerServiceClient(c.http("ana"), c.url).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("ana registers: %v", err)
 	}
 	c.worker("joined", asWorker("join")...) // one that may, by a token
 	resp, err := c.ask("admin").RPC().Nodes(t.Context(), &slotwisev1.NodesRequest{})
@@ -239,7 +256,7 @@ func workersPages(t *testing.T, c *secureCluster) {
 		{"", "/v1/outputs/j1/j1_m_0_0/0", 403}, {"admin", "/v1/outputs/j1/j1_m_0_0/0", 403},
 		{"", "/v1/outputs/..%2f..%2fname/x/0", 400}, {"", "/v1/outputs/../logs/j1_m_0_0", 401}, {"", "/", 401},
 	} {
-		resp, err := c.http(tt.cert).Get("https://" + c.workers[0].address() + tt.path)
+		resp, err := c.workerHTTP(tt.cert).Get("https://" + c.workers[0].address() + tt.path)
 		if err != nil {
 			t.Errorf("%s as %q: %v", tt.path, tt.cert, err)
 			continue
@@ -258,13 +275,17 @@ func oversized(t *testing.T, c *secureCluster) {
 	if _, err := cl.RPC().Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "x", Spec: huge}); connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("a message of 100 MiB: %.200v", err)
 	}
-	for _, addr := range c.ports() {
+	for i, addr := range c.ports() {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/healthz", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("X-Long", strings.Repeat("x", 1<<20))
-		if resp, err := c.http("ana").Do(r); err == nil {
+		h := c.http("ana")
+		if i > 0 {
+			h = c.workerHTTP("ana")
+		}
+		if resp, err := h.Do(r); err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 				t.Errorf("%s: a head of 1 MiB: %s", addr, resp.Status)
@@ -277,12 +298,20 @@ func oversized(t *testing.T, c *secureCluster) {
 // half open meanwhile.
 func garbage(t *testing.T, c *secureCluster) {
 	random := rand.New(rand.NewPCG(1, 2))
-	config, err := secure.ClientTLS(secure.FilesIn(c.certs, "ana"))
+	toMaster, err := secure.ClientTLS(secure.FilesIn(c.certs, "ana"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.ServerName = "127.0.0.1"
-	for _, addr := range c.ports() {
+	toMaster.ServerName = "127.0.0.1"
+	toWorkers, err := secure.WorkerTLS(secure.FilesIn(c.certs, "ana"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, addr := range c.ports() {
+		config, h := toMaster, c.http("")
+		if n > 0 {
+			config, h = toWorkers, c.workerHTTP("")
+		}
 		for i := range 60 {
 			conn, err := net.Dial("tcp", addr)
 			if err != nil {
@@ -297,7 +326,7 @@ func garbage(t *testing.T, c *secureCluster) {
 				_ = conn.Close()
 			}
 		}
-		resp, err := c.http("").Get("https://" + addr + "/healthz")
+		resp, err := h.Get("https://" + addr + "/healthz")
 		if err != nil {
 			t.Errorf("%s does not answer any more: %v", addr, err)
 			continue

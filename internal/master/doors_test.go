@@ -101,7 +101,7 @@ func openDoors(t *testing.T) (*Master, *doorCase) {
 			t.Fatal(err)
 		}
 	}
-	tokens, err := secure.OpenTokens(file)
+	tokens, err := secure.OpenTokens(file, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

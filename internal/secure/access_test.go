@@ -77,18 +77,18 @@ func newSite(t testing.TB) *site {
 	if s.token, err = AddToken(tokens, Identity{User: "bob", Role: User}); err != nil {
 		t.Fatal(err)
 	}
-	file, err := OpenTokens(tokens)
+	file, err := OpenTokens(tokens, slog.New(slog.NewTextHandler(s.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.guard = &Guard{Tokens: file, Certificates: true, Public: []string{"/healthz"}, Log: slog.New(slog.NewTextHandler(s.log, nil))}
-	s.addr = s.serve(t, FilesIn(s.dir, "server"))
+	s.addr = s.serve(t, FilesIn(s.dir, "server"), Master)
 	return s
 }
 
 // serve starts a server of a service and a health page.
-func (s *site) serve(t testing.TB, f Files) (addr string) {
-	config, err := ServerTLS(f)
+func (s *site) serve(t testing.TB, f Files, role Role) (addr string) {
+	config, err := ServerTLS(f, role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func FuzzGarbage(f *testing.F) {
 
 func TestListenRefusesTheWorld(t *testing.T) {
 	s := newSite(t)
-	config, err := ServerTLS(FilesIn(s.dir, "server"))
+	config, err := ServerTLS(FilesIn(s.dir, "server"), Master)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestListenRefusesTheWorld(t *testing.T) {
 func TestWorkerTLS(t *testing.T) {
 	s := newSite(t)
 	worker := FilesIn(s.dir, "worker")
-	byWorker, byMaster := s.serve(t, worker), s.addr
+	byWorker, byMaster := s.serve(t, worker, Worker), s.addr
 	toWorkers, err := WorkerTLS(FilesIn(s.dir, "server"))
 	if err != nil {
 		t.Fatal(err)
@@ -364,7 +364,7 @@ func TestWorkerTLS(t *testing.T) {
 		}
 	}
 	other := newSite(t)
-	stranger := other.serve(t, FilesIn(other.dir, "worker"))
+	stranger := other.serve(t, FilesIn(other.dir, "worker"), Worker)
 	if conn, err := tls.Dial("tcp", stranger, child); err == nil {
 		_ = conn.Close()
 		t.Error("a worker of another authority is believed")
@@ -375,7 +375,7 @@ func TestWorkerTLS(t *testing.T) {
 func TestCertificatesAreReloaded(t *testing.T) {
 	s := newSite(t)
 	f := FilesIn(s.dir, "server")
-	addr := s.serve(t, f)
+	addr := s.serve(t, f, Master)
 	serial := func() string {
 		conn, err := tls.Dial("tcp", addr, s.client(t, FilesIn(s.dir, "ana")))
 		if err != nil {

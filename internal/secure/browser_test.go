@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,7 +34,7 @@ func TestSessionsOfOneToken(t *testing.T) {
 		}
 		tokens = append(tokens, token)
 	}
-	known, err := OpenTokens(file)
+	known, err := OpenTokens(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestBrowserSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := OpenTokens(file)
+	tokens, err := OpenTokens(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
 )
 
@@ -82,7 +83,9 @@ func OpenAuthority(dir string) (*Authority, error) {
 
 // Issue writes a new certificate and its key to NAME.pem and NAME-key.pem. It returns
 // an error if one of the files exists. hosts lists the DNS names and IP addresses of
-// a master or worker and is ignored for other roles. valid is the validity, 0 for a
+// a master or worker and is ignored for other roles. Clients of workers check the role and
+// no name. So a worker's certificate needs a host only for others, such as Prometheus, and
+// must never have the master's: browsers check the name and no role. valid is the validity, 0 for a
 // year; the certificate never outlives the authority.
 func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.Duration) error {
 	if name == "" || strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
@@ -93,6 +96,11 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	}
 	if id.User == "" {
 		return errors.New("a certificate needs the name of its user, worker or master")
+	}
+	for _, name := range append([]string{id.User}, id.Groups...) {
+		if err := bounds.CheckName("the name of a certificate's user or group", name); err != nil {
+			return err
+		}
 	}
 	if valid == 0 {
 		valid = certificateFor

@@ -73,7 +73,7 @@ func TestKeyMustBePrivate(t *testing.T) {
 	if err := os.Chmod(f.Key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ServerTLS(f); err == nil || !strings.Contains(err.Error(), "other users can read or change it") {
+	if _, err := ServerTLS(f, Master); err == nil || !strings.Contains(err.Error(), "other users can read or change it") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := ClientTLS(Files{Cert: f.Cert}); err == nil {

@@ -183,7 +183,7 @@ func local(host string) bool {
 func IsPermanent(err error) bool {
 	var alert *net.OpError
 	return errors.Is(err, errSpeaksTLS) || errors.Is(err, errPlainToken) ||
-		errors.As(err, new(*tls.CertificateVerificationError)) ||
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(*RoleError)) ||
 		errors.As(err, &alert) && alert.Op == "remote error"
 }
 

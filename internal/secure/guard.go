@@ -53,7 +53,6 @@ func (g *Guard) Authenticates() bool { return g.Tokens != nil || g.Certificates 
 var (
 	errNoCredentials = errors.New("authentication required: send a token (--token-file) or a client certificate (--tls-cert, --tls-key)")
 	errToken         = errors.New("the server does not know this token")
-	errTokensFile    = errors.New("the server cannot read its tokens file and refuses every token; its log has the reason")
 	errHost          = errors.New("this server runs without authentication, so it only accepts requests addressed to localhost or to an IP address, not to a host name")
 	errExpired       = errors.New("the client certificate has expired")
 )
@@ -182,13 +181,7 @@ func (g *Guard) byHash(hash [sha256.Size]byte) (Identity, error) {
 	if g.Tokens == nil {
 		return Identity{}, errToken
 	}
-	id, ok, err := g.Tokens.find(hash)
-	if err != nil {
-		if n, pass := g.refusals.Allow(time.Now()); pass {
-			g.log().Error("cannot read the tokens file: every token is refused until it is valid again", "err", err, "unlogged", n)
-		}
-		return Identity{}, errTokensFile
-	}
+	id, ok := g.Tokens.find(hash)
 	if !ok {
 		return Identity{}, errToken
 	}

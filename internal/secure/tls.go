@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -34,28 +35,83 @@ func (f Files) check() error {
 // identityPrefix precedes the role in a certificate's organisation.
 const identityPrefix = "slotwise "
 
+// errNoRole reports a certificate without an organisation "slotwise ROLE".
+var errNoRole = errors.New("the certificate's organisation names no role")
+
 // certIdentity returns the identity in a verified certificate: its organisation gives
-// the role, its common name the user, its organisational units the groups.
+// the role, its common name the user, its organisational units the groups. A certificate
+// that names two roles is an error: it would pass as either.
 func certIdentity(c *x509.Certificate) (Identity, error) {
+	var id Identity
 	for _, org := range c.Subject.Organization {
-		if len(org) > len(identityPrefix) && org[:len(identityPrefix)] == identityPrefix {
-			role, err := ParseRole(org[len(identityPrefix):])
-			if err != nil {
-				return Identity{}, err
-			}
-			if c.Subject.CommonName == "" {
-				return Identity{}, errors.New("the certificate has no common name")
-			}
-			return Identity{User: c.Subject.CommonName, Groups: c.Subject.OrganizationalUnit, Role: role}, nil
+		name, ok := strings.CutPrefix(org, identityPrefix)
+		if !ok {
+			continue
+		}
+		if id.Role != "" {
+			return Identity{}, errors.New("the certificate's organisations name more than one role")
+		}
+		role, err := ParseRole(name)
+		if err != nil {
+			return Identity{}, err
+		}
+		id = Identity{User: c.Subject.CommonName, Groups: c.Subject.OrganizationalUnit, Role: role}
+	}
+	switch {
+	case id.Role == "":
+		return Identity{}, errNoRole
+	case id.User == "":
+		return Identity{}, errors.New("the certificate has no common name")
+	}
+	for _, name := range append([]string{id.User}, id.Groups...) {
+		if err := bounds.CheckName("the certificate's user or group", name); err != nil {
+			return Identity{}, err
 		}
 	}
-	return Identity{}, errors.New("the certificate's organisation names no role")
+	return id, nil
 }
 
-// ServerTLS returns the configuration of a server. Clients may send a certificate. The
-// handshake fails if it has expired or was not signed by the authority. Without an
-// authority the server requests none.
-func ServerTLS(f Files) (*tls.Config, error) {
+// RoleError reports a server whose certificate is valid but belongs to another role, or to
+// none. A retry meets the same certificate.
+type RoleError struct {
+	Want Role
+	Why  error // the reason why the certificate does not have the role
+}
+
+// Error states the reason and how to get a certificate that clients accept.
+func (e *RoleError) Error() string {
+	host := ""
+	if e.Want == Master {
+		host = " --host HOST"
+	}
+	return fmt.Sprintf("the server's certificate is not a %[1]s's: %[2]v; renew it with \"slotwise certs --dir DIR --role %[1]s --user NAME%[3]s\", "+
+		"or sign one for the organisation \"%[4]s%[1]s\"", e.Want, e.Why, host, identityPrefix)
+}
+
+// Unwrap returns the reason.
+func (e *RoleError) Unwrap() error { return e.Why }
+
+// checkRole returns a *RoleError unless the certificate's organisation names the role. If
+// unnamed is set, it accepts a certificate that names no role at all.
+func checkRole(c *x509.Certificate, want Role, unnamed bool) error {
+	id, err := certIdentity(c)
+	if errors.Is(err, errNoRole) && unnamed {
+		return nil
+	}
+	if err == nil && id.Role != want {
+		err = fmt.Errorf("it belongs to the %s %s", id.Role, id.User)
+	}
+	if err != nil {
+		return &RoleError{want, err}
+	}
+	return nil
+}
+
+// ServerTLS returns the configuration of a server with a role, Master or Worker. Clients may
+// send a certificate. The handshake fails if it has expired or was not signed by the
+// authority. Without an authority the server requests none. ServerTLS returns an error if
+// the server's own certificate has another role, because clients would refuse it.
+func ServerTLS(f Files, role Role) (*tls.Config, error) {
 	if !f.Given() {
 		return nil, errors.New("a TLS server needs a certificate: set --tls-cert and --tls-key")
 	}
@@ -66,6 +122,11 @@ func ServerTLS(f Files) (*tls.Config, error) {
 		cert, err := loadPair(f)
 		if err != nil {
 			return nil, err
+		}
+		// Users whose system trusts the authority accept a master's certificate without a
+		// role (masterOnly). Clients of workers accept none.
+		if err := checkRole(cert.Leaf, role, role == Master); err != nil {
+			return nil, fmt.Errorf("--tls-cert %s: %w", f.Cert, err)
 		}
 		c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 		if f.CA != "" {
@@ -119,8 +180,9 @@ func loadPool(path string) (*x509.CertPool, error) {
 }
 
 // ClientTLS returns the configuration of a client of a master. The master's
-// certificate must be valid for the name or address in its URL and signed by the
-// authority, or by one of the system's authorities if Files names none.
+// certificate must be valid for the name or address in its URL, have the role master, and
+// be signed by the authority. If Files names no authority, one of the system's must have
+// signed it, and it may name no role.
 func ClientTLS(f Files) (*tls.Config, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -133,6 +195,7 @@ func ClientTLS(f Files) (*tls.Config, error) {
 		}
 		c.RootCAs = pool
 	}
+	masterOnly(c)
 	if !f.Given() {
 		return c, nil
 	}
@@ -153,6 +216,17 @@ func ClientTLS(f Files) (*tls.Config, error) {
 		return pair, nil
 	}
 	return c, nil
+}
+
+// masterOnly adds a check of the server's role to the verification of its name and chain. An
+// authority of the cluster also signs certificates of workers, whose keys lie on every
+// worker's machine, and they may be valid for the master's name. An authority of the system
+// signs certificates without roles, so they are accepted from it.
+func masterOnly(c *tls.Config) {
+	unnamed := c.RootCAs == nil
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		return checkRole(s.PeerCertificates[0], Master, unnamed)
+	}
 }
 
 // WorkerTLS returns the configuration of a client of workers. Workers come and go
@@ -187,13 +261,16 @@ func onlyWorkers(c *tls.Config) *tls.Config {
 		if err != nil {
 			return err
 		}
-		id, err := certIdentity(s.PeerCertificates[0])
-		if err == nil && id.Role != Worker {
-			err = fmt.Errorf("the certificate belongs to a %s, not to a worker", id.Role)
-		}
-		return err
+		return checkRole(s.PeerCertificates[0], Worker, false)
 	}
 	return c
+}
+
+// ValidFor reports whether the certificate of a process is valid for a host's name or
+// address. A worker's should not be valid for its master's: browsers check the name only.
+func (f Files) ValidFor(host string) bool {
+	pair, err := loadPair(f)
+	return err == nil && pair.Leaf.VerifyHostname(host) == nil
 }
 
 // ChildCredentials returns what an attempt needs to fetch map outputs from other
@@ -248,5 +325,6 @@ func MasterTLS(url string, pem []byte) (*tls.Config, error) {
 			return nil, errors.New("the authority of the master holds no certificate")
 		}
 	}
+	masterOnly(config)
 	return config, nil
 }

@@ -1,7 +1,6 @@
 package secure
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
 )
 
@@ -55,23 +56,25 @@ func (t *Tokens) find(hash [sha256.Size]byte) (Identity, bool) {
 
 // ParseTokens parses a tokens file. Each line holds a role, a name, groups separated
 // by commas (or - for none), and the SHA-256 of the token in hexadecimal. Empty
-// lines and lines that begin with # are ignored. Errors give the line's number and
-// never its content.
-func ParseTokens(data []byte) (*Tokens, error) {
-	t := &Tokens{}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
+// lines and lines that begin with # are ignored. A bad line disables only its own token:
+// bad has an error for each, with the line's number and never its content.
+func ParseTokens(data []byte) (t *Tokens, bad []error) {
+	t = &Tokens{}
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		fields := strings.Fields(string(line))
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
 		e, err := parseToken(fields)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			bad = append(bad, fmt.Errorf("line %d: %w", n, err))
+			continue
 		}
 		t.list = append(t.list, e)
 	}
-	return t, lines.Err()
+	return t, bad
 }
 
 // parseToken parses the words of one line.
@@ -86,6 +89,11 @@ func parseToken(fields []string) (e tokenEntry, err error) {
 	if fields[2] != "-" {
 		e.id.Groups = strings.Split(fields[2], ",")
 	}
+	for _, name := range append([]string{e.id.User}, e.id.Groups...) {
+		if bounds.CheckWord("", name) != nil {
+			return e, errors.New("the name of the user or of a group is empty or contains slashes, control characters or invisible characters")
+		}
+	}
 	hash, err := hex.DecodeString(fields[3])
 	if err != nil || len(hash) != len(e.hash) {
 		return e, errors.New("the last word is not a SHA-256 in hexadecimal")
@@ -97,8 +105,11 @@ func parseToken(fields []string) (e tokenEntry, err error) {
 // TokenLine returns the line of a tokens file for a token.
 func TokenLine(id Identity, token string) (string, error) {
 	for _, word := range append([]string{id.User}, id.Groups...) {
-		if word == "" || word == "-" || strings.ContainsAny(word, " \t\r\n,#") {
-			return "", fmt.Errorf("%q is not a valid name of a user or group: it must not be empty or contain spaces, commas or #", word)
+		if err := bounds.CheckWord("the name of a user or group", word); err != nil {
+			return "", err
+		}
+		if word == "-" || strings.ContainsAny(word, ",#") {
+			return "", fmt.Errorf("%q is not a valid name of a user or group: it must not be - or contain commas or #", word)
 		}
 	}
 	if _, err := ParseRole(string(id.Role)); err != nil {
@@ -169,40 +180,74 @@ func endsInNewline(f durable.File) error {
 // concurrent use.
 type TokenFile struct {
 	path string
+	log  *slog.Logger
 	file watchedFile[*Tokens]
+	// opened is set when OpenTokens has read a valid version. The caller reports the error of
+	// the first version.
+	opened bool
+	said   string // the last logged problem of the file, guarded by file.mu
 }
 
-// OpenTokens reads a tokens file. It refuses a file that other users can read or write.
-func OpenTokens(path string) (*TokenFile, error) {
-	t := &TokenFile{path: path}
-	t.file.load = func() (*Tokens, error) {
-		data, err := readPrivate(path)
-		if err != nil {
-			return nil, err
-		}
-		tokens, err := ParseTokens(data)
-		if err != nil {
-			return nil, fmt.Errorf("tokens file %s: %w", path, err)
-		}
-		return tokens, nil
-	}
-	t.file.paths = []string{path}
+// OpenTokens reads a tokens file. It refuses a file that other users can read or write, and
+// one that has bad lines only. It logs bad lines of this version and of later ones.
+func OpenTokens(path string, log *slog.Logger) (*TokenFile, error) {
+	t := &TokenFile{path: path, log: log}
+	t.file.load, t.file.paths = t.load, []string{path}
 	_, err := t.file.get()
+	t.opened = err == nil
 	return t, err
 }
 
-// Find returns the owner of a token. If the file can no longer be read or parsed, no
-// token is valid and err gives the reason: somebody may have tried to revoke one.
-func (t *TokenFile) Find(token string) (Identity, bool, error) { return t.find(hashToken(token)) }
+// load reads the file. After an error the tokens of the last valid version stay valid: a
+// mistake in the file must not lock out everybody.
+func (t *TokenFile) load() (*Tokens, error) {
+	tokens, bad, err := readTokens(t.path)
+	problem := err
+	if err == nil {
+		problem = errors.Join(bad...)
+	}
+	switch {
+	case problem == nil:
+		t.said = ""
+	case err != nil && !t.opened:
+	case problem.Error() != t.said: // a file that cannot be read is tried again each second
+		t.said = problem.Error()
+		if err != nil {
+			t.log.Error("cannot read the tokens file: the tokens of its last valid version stay valid, and no change takes effect", "file", t.path, "err", err)
+		} else {
+			t.log.Error("the tokens file has bad lines: their tokens are refused, the others are valid", "file", t.path, "err", strings.Join(strings.Split(t.said, "\n"), "; "))
+		}
+	}
+	return tokens, err
+}
+
+// readTokens reads and parses a tokens file. A file whose lines are all bad is an error: it
+// is another kind of file, or damaged.
+func readTokens(path string) (*Tokens, []error, error) {
+	data, err := readPrivate(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	tokens, bad := ParseTokens(data)
+	if len(bad) > maxBadLines {
+		bad = append(bad[:maxBadLines:maxBadLines], fmt.Errorf("and %d more", len(bad)-maxBadLines))
+	}
+	if len(tokens.list) == 0 && len(bad) > 0 {
+		return nil, nil, fmt.Errorf("tokens file %s has no valid line: %w", path, errors.Join(bad...))
+	}
+	return tokens, bad, nil
+}
+
+// maxBadLines bounds the bad lines that an error lists.
+const maxBadLines = 20
+
+// Find returns the owner of a token in the last valid version of the file.
+func (t *TokenFile) Find(token string) (Identity, bool) { return t.find(hashToken(token)) }
 
 // find returns the owner of the token with a hash, as Find.
-func (t *TokenFile) find(hash [sha256.Size]byte) (Identity, bool, error) {
-	tokens, err := t.file.get()
-	if err != nil {
-		return Identity{}, false, err
-	}
-	id, ok := tokens.find(hash)
-	return id, ok, nil
+func (t *TokenFile) find(hash [sha256.Size]byte) (Identity, bool) {
+	tokens, _ := t.file.get() // load has logged the error
+	return tokens.find(hash)
 }
 
 // readPrivate reads a file that holds secrets. It refuses a file that other users can

@@ -28,16 +28,17 @@ func (w *Worker) listen() (err error) {
 	}
 	guard := &secure.Guard{Public: []string{"/healthz", "/readyz", "/v1/outputs/"}, Session: &w.sessionKey, Log: w.log}
 	if w.cfg.Tokens != "" {
-		if guard.Tokens, err = secure.OpenTokens(w.cfg.Tokens); err != nil {
+		if guard.Tokens, err = secure.OpenTokens(w.cfg.Tokens, w.log); err != nil {
 			return fmt.Errorf("--tokens: %w", err)
 		}
 	}
 	var config *tls.Config
 	if w.cfg.TLS.Given() {
-		if config, err = secure.ServerTLS(w.cfg.TLS); err != nil {
+		if config, err = secure.ServerTLS(w.cfg.TLS, secure.Worker); err != nil {
 			return err
 		}
 		guard.Certificates = w.cfg.TLS.CA != ""
+		w.warnOfMasterName()
 	}
 	if w.fetch, err = secure.ChildCredentials(w.cfg.TLS); err != nil {
 		return err
@@ -50,6 +51,16 @@ func (w *Worker) listen() (err error) {
 	}
 	w.server = secure.NewServer(w.handler(), guard)
 	return nil
+}
+
+// warnOfMasterName logs a warning if the worker's certificate is valid for the master's name.
+// Commands and workers check the role in a certificate, but a browser takes whoever has the
+// worker's key for the master.
+func (w *Worker) warnOfMasterName() {
+	if u, err := url.Parse(w.cfg.Master); err == nil && u.Hostname() != "" && w.cfg.TLS.ValidFor(u.Hostname()) {
+		w.log.Warn("the worker's certificate is valid for the master's name, so browsers would accept its key as the master's: "+
+			"make a new one with \"slotwise certs --dir DIR --role worker --user NAME\"", "certificate", w.cfg.TLS.Cert, "name", u.Hostname())
+	}
 }
 
 // advertised returns the address to register: Config.Advertise, or the address that

@@ -38,7 +38,7 @@ func serveAsWorkers(t testing.TB, dir string) (addr string, fetcher *tls.Config)
 	if err := a.Issue("worker", secure.Identity{User: "w", Role: secure.Worker}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	config, err := secure.ServerTLS(a.Files("worker"))
+	config, err := secure.ServerTLS(a.Files("worker"), secure.Worker)
 	if err != nil {
 		t.Fatal(err)
 	}

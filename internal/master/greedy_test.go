@@ -71,7 +71,7 @@ func openMarket(t *testing.T, cfg Config) *market {
 		return u
 	}
 	k.greedy, k.modest, k.worker = user("greedy", secure.User), user("modest", secure.User), user("w1", secure.Worker)
-	tokens, err := secure.OpenTokens(file)
+	tokens, err := secure.OpenTokens(file, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

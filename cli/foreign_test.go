@@ -224,7 +224,8 @@ func foreignCases() map[string][]foreignCase {
 		"worker":         {shows("--dir", "w", "--listen", hostile)},
 		"run": {
 			shows("--mapper", `printf 'reporter:counter:g,\033[31mred\233,1\n\033]0;owned\007evil\033\n' >&2; cat`, "--input", "in", "--output", hostileFile+"-1"),
-			shows("--mapper", `printf 'reporter:counter:g,evil\033[31mred,1\n' >&2; cat`, "--input", "in", "--output", "o-2", "--json"),
+			// The counter's name is cleaned before any command prints it.
+			runs("--mapper", `printf 'reporter:counter:g,evil\033[31mred,1\n' >&2; cat`, "--input", "in", "--output", "o-2", "--json"),
 			shows("--mapper", "echo 'evil\x1b[2J' >&2; exit 3", "--max-attempts", "1", "--input", "in", "--output", "o-3"),
 			shows("--mapper", "echo 'evil\x1b[2J' >&2; exit 3", "--max-attempts", "1", "--input", "in", "--output", "o-4", "--json"),
 			shows("--jobs", "mix.yaml", "--explain"), shows("--jobs", "mix.yaml", "--json"), shows("--jobs", "bad.yaml"),

@@ -36,8 +36,9 @@ type Guard struct {
 	// token has the driver's rights even if the guard accepts every client.
 	Driver func(ctx context.Context, token string) (Identity, bool, error)
 	// Account identifies a service account of Kubernetes by its token; nil if the server
-	// accepts none. It returns false for a token of another kind.
-	Account func(ctx context.Context, token string) (Identity, bool, error)
+	// accepts none. It returns false for a token of another kind. peer is the address of the
+	// sender, without the port.
+	Account func(ctx context.Context, peer, token string) (Identity, bool, error)
 	// Browser lets people sign in to pages; nil if the server has none.
 	Browser *Browser
 	// Log receives refused requests; nil means slog.Default.
@@ -141,7 +142,7 @@ func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error
 	}
 	if hasToken {
 		if g.Account != nil {
-			if id, known, err := g.Account(r.Context(), token); known || err != nil {
+			if id, known, err := g.Account(r.Context(), hostOf(r.RemoteAddr), token); known || err != nil {
 				return id, err
 			}
 		}

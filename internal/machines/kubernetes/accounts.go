@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,10 +21,13 @@ import (
 
 	"github.com/slotwise/slotwise/internal/loglimit"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/share"
 )
 
-// Accounts identifies clients by the tokens of their service accounts. Kubernetes verifies each
-// token (TokenReview). The token must be valid for secure.PodAudience, so that a token that a
+// Accounts identifies clients by the tokens of their service accounts. The published keys of
+// Kubernetes verify a token's signature here, and then Kubernetes reviews the token
+// (TokenReview): it knows whether the token's pod and account still exist, and which issuers
+// it accepts. The token must be valid for secure.PodAudience, so that a token that a
 // pod sends to another server is of no use here, and ours is of no use to others.
 //
 // The user of an account is system:serviceaccount:NAMESPACE:NAME, with the role user and
@@ -34,8 +38,12 @@ type Accounts struct {
 	allowed []Account
 	log     *slog.Logger
 	now     func() time.Time
-	reviews chan struct{} // has room for the reviews that may run at once
-	failed  loglimit.Limit
+	keys    *keys
+	// verifying has room for the tokens that are verified at once, and reviewing for the reviews
+	// that run at once. Addresses share verifying. The accounts that signed tokens name share
+	// reviewing. If the keys are unknown, anyone may name any account, and addresses share it.
+	verifying, reviewing *share.Gate
+	failed               loglimit.Limit
 
 	mu struct {
 		sync.Mutex
@@ -57,13 +65,16 @@ const (
 	acceptedFor = time.Minute      // how long a token that was revoked is still accepted
 	refusedFor  = 10 * time.Second // how long a refusal is repeated without a review
 	mostKnown   = 10_000           // results that are kept
-	mostReviews = 16               // at the same time
+	mostReviews = 32               // at the same time; one account or address has half, see package share
 	maxToken    = 16 << 10         // bytes of a token
 	reviewTime  = 10 * time.Second // for one review
 
 	clockSkew      = time.Minute // between the master and Kubernetes
 	leastSignature = 32          // bytes of a token's signature
 )
+
+// errBusy is the error for a token that has waited too long.
+var errBusy = connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait to be verified: try again later"))
 
 const accountPrefix = "system:serviceaccount:"
 
@@ -91,38 +102,46 @@ func OpenAccounts(allowed []Account, log *slog.Logger) (*Accounts, error) {
 func newAccounts(a *api, allowed []Account, log *slog.Logger) *Accounts {
 	const rights = "apply the ClusterRole and ClusterRoleBinding of slotwise kubernetes manifest --service-account"
 	a.remedies = map[int]string{http.StatusForbidden: rights, http.StatusUnauthorized: rights}
-	v := &Accounts{api: a, allowed: allowed, log: log, now: time.Now, reviews: make(chan struct{}, mostReviews)}
+	v := &Accounts{api: a, allowed: allowed, log: log, now: time.Now}
+	v.keys = newKeys(a, log, func() time.Time { return v.now() })
+	v.verifying, v.reviewing = share.NewGate(int64(2*runtime.GOMAXPROCS(0))), share.NewGate(mostReviews)
 	v.mu.known = map[[sha256.Size]byte]verified{}
 	return v
 }
 
 // Identify returns the identity of a token's service account, and false for a token of
-// another kind. An error with the code unavailable means that Kubernetes cannot tell now.
-func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity, bool, error) {
-	claimed, ok := claims(token)
-	if !ok {
+// another kind. peer is the address that the token came from. An error with the code
+// unavailable means that Kubernetes cannot tell now.
+func (v *Accounts) Identify(ctx context.Context, peer, token string) (secure.Identity, bool, error) {
+	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return secure.Identity{}, false, nil
 	}
-	// The claims are not verified yet, but a token that cannot be valid needs no review. So a
-	// flood of garbage never takes a place that a review of a good token needs.
-	if err := cmp.Or(v.check(claimed.Subject, claimed.Audience), v.checkTimes(claimed)); err != nil {
-		return secure.Identity{}, true, err
-	}
 	key := sha256.Sum256([]byte(token))
-	if r, known := v.recall(key); known {
-		return r.id, true, r.err
+	before, seen := v.recall(key)
+	if seen && v.now().Before(before.until) {
+		return before.id, true, before.err
 	}
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
-	select {
-	case v.reviews <- struct{}{}:
-		defer func() { <-v.reviews }()
-	case <-ctx.Done():
-		return secure.Identity{}, true, connect.NewError(connect.CodeUnavailable, errors.New("too many tokens of service accounts wait for Kubernetes to verify them: try again later"))
+	// Forged tokens end in verify: they never take a place that a review of a good token needs.
+	// The signature of a token that was accepted before is right, so its client does not queue
+	// behind them.
+	claimed, t, err := v.verify(ctx, peer, token, seen && before.err == nil)
+	if err != nil || t == otherKind {
+		return secure.Identity{}, t != otherKind, err
 	}
+	// The prefixes keep accounts apart from addresses.
+	user := "account " + claimed.Subject
+	if t == unknownSignature {
+		user = "address " + peer
+	}
+	if v.reviewing.Take(ctx, user, 1) != nil {
+		return secure.Identity{}, true, errBusy
+	}
+	defer v.reviewing.Give(user, 1)
 	// A request that waited may find the result of another one with the same token.
-	if r, known := v.recall(key); known {
+	if r, known := v.recall(key); known && v.now().Before(r.until) {
 		return r.id, true, r.err
 	}
 	id, err := v.review(ctx, caller, token)
@@ -139,12 +158,52 @@ func (v *Accounts) Identify(ctx context.Context, token string) (secure.Identity,
 	return id, true, err
 }
 
-// recall returns the result of a review that has not expired.
+// trust is the result of verify.
+type trust uint8
+
+const (
+	otherKind        trust = iota // not a token of a service account
+	unknownSignature              // the claims are right, and the keys of Kubernetes cannot be read
+	rightSignature                // Kubernetes has signed these claims
+)
+
+// verify checks a token's claims and its signature, without Kubernetes. An error refuses the
+// token, or has the code unavailable. isSigned says that the signature was verified before.
+//
+// Clients share the processors by their addresses, because anyone may send a token. One address
+// has a place for each processor. Its other requests wait here, not for a processor, so a flood
+// does not delay the requests of others.
+func (v *Accounts) verify(ctx context.Context, peer, token string, isSigned bool) (c claim, t trust, err error) {
+	if !isSigned {
+		if v.verifying.Take(ctx, peer, 1) != nil {
+			return c, rightSignature, errBusy
+		}
+		defer v.verifying.Give(peer, 1)
+	}
+	c, ok := claims(token)
+	if !ok {
+		return c, otherKind, nil
+	}
+	// The claims are not verified yet, but a token that cannot be valid costs nothing more.
+	if err := cmp.Or(v.check(c.Subject, c.Audience), v.checkTimes(c)); err != nil {
+		return c, rightSignature, err
+	}
+	if isSigned {
+		return c, rightSignature, nil
+	}
+	known, err := v.keys.signed(ctx, token, c.Subject)
+	if !known && err == nil {
+		return c, unknownSignature, nil
+	}
+	return c, rightSignature, err
+}
+
+// recall returns the result of the last review of a token, which may have expired.
 func (v *Accounts) recall(key [sha256.Size]byte) (verified, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	r, known := v.mu.known[key]
-	return r, known && v.now().Before(r.until)
+	return r, known
 }
 
 // remember keeps a result. Without room it first drops refusals and expired results.
@@ -198,9 +257,6 @@ func (a *audiences) UnmarshalJSON(b []byte) error {
 // another kind. Kubernetes signs its tokens, so a token without algorithm or signature is of
 // another kind. claims does not verify the signature.
 func claims(token string) (c claim, ok bool) {
-	if len(token) > maxToken {
-		return c, false
-	}
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return c, false

@@ -20,7 +20,7 @@ import (
 // accountDir is where Kubernetes puts the credentials of a pod's service account.
 const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// maxAnswer bounds the answer to one call, in bytes.
+// maxAnswer bounds the answer to one call, in bytes, for lists of pods.
 const maxAnswer = 64 << 20
 
 // api is the API of Kubernetes, with the credentials of this pod's service account.
@@ -28,6 +28,7 @@ type api struct {
 	server, namespace string
 	tokenFile         string
 	http              *http.Client
+	maxAnswer         int64          // bytes of the answer to one call
 	remedies          map[int]string // for the user, by the status of a refusal
 }
 
@@ -56,7 +57,7 @@ func open(server, dir string) (*api, error) {
 		return nil, fmt.Errorf("%s holds no certificate", filepath.Join(dir, "ca.crt"))
 	}
 	return &api{
-		server: server, namespace: strings.TrimSpace(string(namespace)), tokenFile: filepath.Join(dir, "token"),
+		server: server, namespace: strings.TrimSpace(string(namespace)), tokenFile: filepath.Join(dir, "token"), maxAnswer: maxAnswer,
 		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		}},
@@ -122,7 +123,7 @@ func (a *api) call(ctx context.Context, method, path, contentType string, conten
 		return fmt.Errorf("the API of Kubernetes: %w", err)
 	}
 	defer resp.Body.Close()
-	limited := io.LimitReader(resp.Body, maxAnswer)
+	limited := io.LimitReader(resp.Body, a.maxAnswer)
 	if resp.StatusCode/100 != 2 {
 		return a.refused(method, path, resp.StatusCode, limited)
 	}

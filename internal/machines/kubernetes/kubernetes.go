@@ -1,13 +1,14 @@
 // Package kubernetes is a master's side of Kubernetes. It scales the workers of a cluster,
 // the pods of a Deployment, and verifies the tokens of service accounts.
 //
-// It makes four calls to the API: read the Deployment and its pods, change the number of
+// It makes five calls to the API: read the Deployment and its pods, change the number of
 // replicas, annotate a pod with controller.kubernetes.io/pod-deletion-cost, by which
-// Kubernetes chooses the pods that it removes, and review a token. They need net/http only;
-// docs/architecture.md says why k8s.io/client-go is not used.
+// Kubernetes chooses the pods that it removes, read the keys that verify tokens, and review a
+// token. They need net/http only; docs/architecture.md says why k8s.io/client-go is not used.
 //
 //	kubernetes.go  the Deployment of the workers
 //	accounts.go    the tokens of service accounts
+//	keys.go        the signatures of these tokens
 //	api.go         calls
 package kubernetes
 

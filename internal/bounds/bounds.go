@@ -63,11 +63,14 @@ const (
 
 // Totals of what users share. Package share says which part of a total one user may hold.
 const (
-	Jobs     = 10_000    // jobs that have not ended, and chains
-	Tasks    = 2_000_000 // tasks of all jobs that have not ended
-	Waiting  = 10_000    // users' requests that wait for a change
-	Arriving = 512 << 20 // bytes of large messages that are being received, as they are sent
-	Memory   = 1 << 30   // bytes of memory of all messages that are being handled, decoded
+	Jobs      = 10_000    // jobs that have not ended, and chains
+	Tasks     = 2_000_000 // tasks of all jobs that have not ended
+	Waiting   = 10_000    // users' requests that wait for a change
+	Followers = 1024      // logs that are being sent
+	Viewers   = 1024      // pages of the console that wait for events
+	Uploads   = 64        // uploads under way
+	Arriving  = 512 << 20 // bytes of large messages that are being received, as they are sent
+	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
 )
 
 // Bounds of messages, in bytes.
@@ -84,10 +87,10 @@ const (
 	PerReduce = 100
 )
 
-// Bounds of uploaded files, in bytes. Flags of the master change them.
+// Bounds of uploaded files, in bytes. Flags of the master change them. Users share Files.
 const (
 	File  = 1 << 30  // one file
-	Files = 20 << 30 // all files
+	Files = 20 << 30 // all files, unfinished uploads included
 )
 
 // Row describes a bound, or the total of something that users share.
@@ -138,7 +141,6 @@ var Table = []Row{
 	{"workers", Nodes, false, "the worker is refused"},
 	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room"},
 	{"an uploaded file (`--max-file`)", File, true, "the upload is refused"},
-	{"all uploaded files (`--max-files`)", Files, true, "the least recently used files go"},
 }
 
 // Shared has one row for each resource that users share: Value is the total. A test of the
@@ -150,6 +152,10 @@ var Shared = []Row{
 	{"chains that have not ended", Jobs, false, "the chain is refused"},
 	{"bytes of messages above 32 KiB that are being received", Arriving, true, "the message waits for room, at most ten seconds"},
 	{"memory of decoded messages that are being handled", Memory, true, "the message waits for room, at most ten seconds"},
+	{"uploads under way", Uploads, false, "the upload waits, at most ten seconds"},
+	{"bytes of uploaded files and of unfinished uploads (`--max-files`)", Files, true, "the least recently used files go that no job needs and nobody has used within an hour; then the upload is refused"},
+	{"logs that are being sent, most of them to followers", Followers, false, "the request is refused"},
+	{"open pages of the console that wait for events", Viewers, false, "the page is not updated by itself"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }
 

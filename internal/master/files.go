@@ -1,25 +1,23 @@
 package master
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
+	"github.com/slotwise/slotwise/internal/share"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -27,50 +25,27 @@ import (
 // of its content. An upload goes to a temporary file, which is verified, synced and
 // renamed, so every file with such a name is complete. When require has found the
 // files of a program, they survive a power cut. When the store is full, the
-// files that no job needs go, the least recently used first. It is safe for concurrent
-// use.
+// files that no job needs go, the least recently used first (filespace.go). It is safe for
+// concurrent use.
 type fileStore struct {
 	disk   durable.FS
 	dir    string
 	limits Limits
+	places *share.Gate // of uploads under way
 
 	mu struct {
 		sync.Mutex
-		size   int64          // bytes of all files, counted too high after two uploads of one file
-		writes int            // uploads under way
-		users  map[string]int // number of jobs that need a file, by SHA-256
+		room  *share.Pool           // bytes, by uploader
+		files map[string]storedFile // by SHA-256
+		users map[string]int        // number of jobs that need a file, by SHA-256
 	}
 }
-
-// hold adds by, 1 or -1, to the number of jobs that need the files of a program.
-// Files that a job needs are not removed.
-func (s *fileStore) hold(p *slotwisev1.Program, by int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	add := func(sha string) {
-		if s.mu.users[sha] += by; s.mu.users[sha] <= 0 {
-			delete(s.mu.users, sha)
-		}
-	}
-	add(p.GetExecutable())
-	for _, f := range p.GetFiles() {
-		add(f.Sha256)
-	}
-}
-
-// freshFor is the time during which a file is not removed after its last use. A client
-// that skips an upload because the master has the file must still find it there when it
-// submits the job.
-const freshFor = time.Hour
-
-// maxUploads limits concurrent uploads.
-const maxUploads = 32
 
 // openFiles opens the store in a master's directory and removes temporary files of
 // uploads that a crash has interrupted.
 func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
-	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits}
-	s.mu.users = map[string]int{}
+	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits, places: share.NewGate(bounds.Uploads)}
+	s.mu.room, s.mu.files, s.mu.users = share.NewPool(limits.Files), map[string]storedFile{}, map[string]int{}
 	if err := durable.MkdirAll(disk, s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -86,7 +61,8 @@ func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
 			continue
 		}
 		if info, err := disk.Stat(s.path(name)); err == nil {
-			s.mu.size += info.Size()
+			s.mu.files[name] = storedFile{earlierOwner, info.Size()}
+			s.mu.room.Add(earlierOwner, info.Size())
 		}
 	}
 	return s, nil
@@ -176,48 +152,22 @@ func (s *fileStore) put(w http.ResponseWriter, r *http.Request, sha string) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if !s.begin() {
-		http.Error(w, "the master handles its maximum of uploads at once: try again later", http.StatusServiceUnavailable)
-		return
+	u, err := s.begin(r.Context(), r.Body, identity(r.Context()).Account(), r.ContentLength)
+	if err == nil {
+		err = s.write(u, sha)
+		u.end(sha)
 	}
-	defer s.end()
-	err := s.write(http.MaxBytesReader(w, r.Body, s.limits.File), sha)
-	var large *http.MaxBytesError
-	switch {
+	switch code := uploadStatus(err); {
 	case err == nil:
 		w.WriteHeader(http.StatusCreated)
-	case errors.As(err, &large):
-		http.Error(w, fmt.Sprintf("the file is too large: the limit is %d bytes", s.limits.File), http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errMismatch):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	case errors.Is(err, errFull):
-		http.Error(w, err.Error(), http.StatusInsufficientStorage)
+	case code == http.StatusRequestEntityTooLarge:
+		http.Error(w, fmt.Sprintf("%v: the limit is %d bytes (--max-file)", err, s.limits.File), code)
+	case code == http.StatusInternalServerError:
+		http.Error(w, "the file could not be stored: "+err.Error(), code)
 	default:
-		http.Error(w, "the file could not be stored: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, err.Error(), code)
 	}
 }
-
-// begin counts an upload and reports whether there is room for it. end undoes it.
-func (s *fileStore) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.writes >= maxUploads {
-		return false
-	}
-	s.mu.writes++
-	return true
-}
-
-func (s *fileStore) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.writes--
-}
-
-var (
-	errMismatch = errors.New("the content does not have the SHA-256 that the name says: it was damaged on the way")
-	errFull     = errors.New("the master's room for files (--max-files) is taken by files that jobs need")
-)
 
 // write stores what r yields, durably, if its SHA-256 is sha, and returns errMismatch
 // otherwise. After any error nothing is left.
@@ -225,61 +175,12 @@ func (s *fileStore) write(r io.Reader, sha string) error {
 	temp := s.path("upload-" + strings.ToLower(rand.Text()))
 	return durable.Publish(s.disk, temp, s.path(sha), 0o600, func(w io.Writer) error {
 		h := sha256.New()
-		n, err := io.Copy(io.MultiWriter(w, h), r)
-		if err != nil {
+		if _, err := io.Copy(io.MultiWriter(w, h), r); err != nil {
 			return err
 		}
 		if hex.EncodeToString(h.Sum(nil)) != sha {
 			return errMismatch
 		}
-		return s.makeRoom(n)
+		return nil
 	})
-}
-
-// makeRoom reserves n bytes. If they exceed the limit it removes the least recently
-// used files that no job needs, and returns errFull if that is not enough.
-func (s *fileStore) makeRoom(n int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.size+n > s.limits.Files {
-		if err := s.sweepLocked(n); err != nil {
-			return err
-		}
-	}
-	s.mu.size += n
-	return nil
-}
-
-// sweepLocked removes files until n more bytes fit. It recounts the size, because two
-// concurrent uploads of one file were counted twice.
-func (s *fileStore) sweepLocked(n int64) error {
-	names, err := s.disk.ReadDir(s.dir)
-	if err != nil {
-		return err
-	}
-	var infos []fs.FileInfo
-	s.mu.size = 0
-	for _, name := range names {
-		if info, err := s.disk.Stat(s.path(name)); err == nil && isSHA(name) {
-			infos = append(infos, info)
-			s.mu.size += info.Size()
-		}
-	}
-	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
-	for _, info := range infos {
-		if s.mu.size+n <= s.limits.Files {
-			return nil
-		}
-		if time.Since(info.ModTime()) < freshFor || s.mu.users[info.Name()] > 0 {
-			continue
-		}
-		if err := s.disk.Remove(s.path(info.Name())); err != nil {
-			return err
-		}
-		s.mu.size -= info.Size()
-	}
-	if s.mu.size+n > s.limits.Files {
-		return errFull
-	}
-	return nil
 }

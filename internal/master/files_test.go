@@ -2,16 +2,21 @@ package master
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -124,4 +129,83 @@ func TestDirectoryReplaced(t *testing.T) {
 		!strings.Contains(err.Error(), "removed or replaced") {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+// trickle yields a byte after each pause.
+type trickle struct{ pause time.Duration }
+
+// Read implements io.Reader.
+func (r trickle) Read(p []byte) (int, error) {
+	time.Sleep(r.pause)
+	return copy(p, "x"), nil
+}
+
+// An upload that brings a byte now and then ends, and gives its place and its room back.
+func TestUploadSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := filesOn(t, faultfs.NewDisk())
+		for _, length := range []int64{-1, 1 << 19} {
+			began := time.Now()
+			u, err := s.begin(t.Context(), trickle{20 * time.Second}, "ann", length)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.write(u, shaOf("content"))
+			u.end(shaOf("content"))
+			if took := time.Since(began); !errors.Is(err, errTooSlow) || took > time.Minute {
+				t.Errorf("an upload of %d bytes ends after %v: %v", length, took, err)
+			}
+			if s.places.Used() != 0 || s.mu.room.Used() != 0 {
+				t.Errorf("%d places and %d bytes are held", s.places.Used(), s.mu.room.Used())
+			}
+		}
+	})
+}
+
+// Whatever users upload, how it ends, and in which order: the bytes that count are the
+// bytes on the disk, and no user has more than his share.
+func TestFileRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		disk := faultfs.NewDisk()
+		s, err := openFiles(disk, "m", Limits{File: 40, Files: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := map[string]*upload{}
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			content := strings.Repeat(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "letter"), rapid.IntRange(0, 50).Draw(t, "length"))
+			user := rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user")
+			key := user + shaOf(content)
+			if u := open[key]; u != nil { // it ends
+				name := content
+				if rapid.Bool().Draw(t, "damaged") {
+					name += "?"
+				}
+				err := s.write(u, shaOf(name))
+				u.end(shaOf(name))
+				delete(open, key)
+				if err != nil && uploadStatus(err) == http.StatusInternalServerError {
+					t.Fatalf("an upload of %d bytes: %v", len(content), err)
+				}
+				continue
+			}
+			length := int64(len(content))
+			if rapid.Bool().Draw(t, "unknown length") {
+				length = -1
+			}
+			if u, err := s.begin(context.Background(), strings.NewReader(content), user, length); err == nil {
+				open[key] = u
+			}
+		}
+		sum := int64(0)
+		for _, name := range disk.Names() {
+			sum += int64(len(disk.Bytes(name)))
+		}
+		for _, u := range open {
+			sum += u.reserved
+		}
+		if s.mu.room.Used() != sum || sum > 100 || s.mu.room.Held("ann") > 50 {
+			t.Fatalf("%d bytes are there, counted as %d; ann has %d", sum, s.mu.room.Used(), s.mu.room.Held("ann"))
+		}
+	})
 }

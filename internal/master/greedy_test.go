@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -112,6 +113,28 @@ func (u *marketUser) submitChain() error {
 	return err
 }
 
+// upload uploads a new file of n bytes.
+func (u *marketUser) upload(n int) error {
+	content := newToken() + strings.Repeat("x", n)
+	req, err := http.NewRequestWithContext(u.market.t.Context(), http.MethodPut, u.market.url+"/files/"+shaOf(content), strings.NewReader(content))
+	if err != nil {
+		return err
+	}
+	resp, err := u.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	switch resp.StatusCode {
+	case http.StatusCreated:
+		return nil
+	case http.StatusInsufficientStorage, http.StatusServiceUnavailable:
+		return fault(connect.CodeResourceExhausted, "%s", text)
+	}
+	return fmt.Errorf("%s: %s", resp.Status, text)
+}
+
 // padding is an unknown field of n bytes.
 func padding(n int) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), make([]byte, n))
@@ -137,6 +160,61 @@ func (u *marketUser) stall(method, path string, length, some int) {
 	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/proto\r\nContent-Length: %d\r\n\r\n", method, path, u.token, length)
 	if _, err := c.Write(append([]byte(head), make([]byte, some)...)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// first requests a path and waits for the first bytes of the answer. It returns an error
+// unless the status is 200.
+func (u *marketUser) first(path string) error {
+	ctx, cancel := context.WithCancel(u.market.t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.market.url+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := u.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := resp.Body.Read(make([]byte, 1)); err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %v", resp.Status, err)
+	}
+	return nil
+}
+
+// runAttempts submits a job of one map for each user and has a worker start the maps. The
+// worker's logs never end if they are followed.
+func (k *market) runAttempts(users ...*marketUser) {
+	k.t.Helper()
+	var key secure.SessionKey
+	guard := &secure.Guard{Session: &key, Log: slog.New(slog.DiscardHandler)}
+	srv := httptest.NewServer(guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "printed by the attempt\n")
+		if _, follow := r.URL.Query()["follow"]; follow {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	})))
+	k.t.Cleanup(srv.Close)
+	s := workerService{k.m}
+	ctx := secure.With(k.t.Context(), secure.Identity{User: "w1", Role: secure.Worker})
+	resp, err := s.Register(ctx, &slotwisev1.RegisterRequest{Worker: "w1", Address: strings.TrimPrefix(srv.URL, "http://"), MapSlots: 8, Incarnation: "1"})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	key.Set(resp.Key)
+	for _, u := range users {
+		if err := u.submit(1); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	for seq, started := int64(1), 0; started < len(users); seq++ {
+		beat, err := s.Heartbeat(ctx, &slotwisev1.HeartbeatRequest{Session: resp.Session, Seq: seq, Acked: 0, WaitMs: 100})
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		started = len(beat.Actions)
 	}
 }
 
@@ -235,6 +313,47 @@ var contests = map[string]contest{
 			return "40 messages of 1 MiB that the master holds"
 		},
 		ask: func(k *market) error { return k.modest.ask(600 << 10) },
+	},
+	"uploads under way": {
+		hold: func(t *testing.T, k *market) string {
+			for range 2 * bounds.Uploads {
+				k.greedy.stall("PUT", "/files/"+shaOf(newToken()), 100, 1)
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.files.places.Held("greedy") == bounds.Uploads/2 })
+			return fmt.Sprint(2*bounds.Uploads, " uploads that stall")
+		},
+		ask: func(k *market) error { return k.modest.upload(1000) },
+	},
+	"bytes of uploaded files and of unfinished uploads (`--max-files`)": {
+		cfg: Config{Limits: Limits{File: 4 << 20, Files: 4 << 20}},
+		hold: func(t *testing.T, k *market) string {
+			n := all(t, 8, func() error { return k.greedy.upload(900 << 10) })
+			k.greedy.stall("PUT", "/files/"+shaOf(newToken()), 1<<20, 1000)
+			return fmt.Sprint(n, " files of 900 KiB of 4 MiB, and one that stalls")
+		},
+		ask: func(k *market) error { return k.modest.upload(900 << 10) },
+	},
+	"logs that are being sent, most of them to followers": {
+		size: func(m *Master) { m.followers = share.NewGate(20) },
+		hold: func(t *testing.T, k *market) string {
+			k.runAttempts(k.greedy, k.modest)
+			for range 20 {
+				go k.greedy.get("/ui/attempts/j1_m_0_0/log?follow")
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.followers.Held("greedy") == 10 })
+			return "to follow 20 logs of 20"
+		},
+		ask: func(k *market) error { return k.modest.get("/ui/attempts/j2_m_0_0/log") },
+	},
+	"open pages of the console that wait for events": {
+		hold: func(t *testing.T, k *market) string {
+			for range bounds.Viewers {
+				k.greedy.stall("GET", "/ui/events", 0, 0)
+			}
+			time.Sleep(time.Second) // until the master has read the requests
+			return fmt.Sprint(bounds.Viewers, " pages")
+		},
+		ask: func(k *market) error { return k.modest.first("/ui/events") },
 	},
 	"requests that wait for a change of a job or chain": {
 		cfg: Config{Limits: Limits{Waiting: 40}},

@@ -23,7 +23,6 @@ const logChunk = 32 << 10
 
 // Limits on the streaming of logs, whose content and pace come from a worker.
 const (
-	maxLogStreams = 256              // at the same time
 	maxLogBytes   = 1 << 30          // of one log
 	logAnswerTime = 15 * time.Second // until the worker begins to answer
 	logTime       = 10 * time.Minute // of a log that is not followed
@@ -46,11 +45,11 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 	if err != nil {
 		return err
 	}
-	if m.logStreams.Add(1) > maxLogStreams {
-		m.logStreams.Add(-1)
-		return fault(connect.CodeResourceExhausted, "the master streams %d logs already, which is the limit: try again later", maxLogStreams)
+	user := identity(ctx).Account()
+	if !m.followers.Try(user, 1) {
+		return fault(connect.CodeResourceExhausted, "%d logs are being sent to you, and no more may be now, or %d to all users: try again later", m.followers.Held(user), bounds.Followers)
 	}
-	defer m.logStreams.Add(-1)
+	defer m.followers.Give(user, 1)
 	caller := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

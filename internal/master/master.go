@@ -30,6 +30,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
@@ -37,6 +38,7 @@ import (
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/loglimit"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/share"
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/webui"
 	"github.com/slotwise/slotwise/sched"
@@ -69,8 +71,8 @@ type Master struct {
 	hadoop      *hadoopconf.Files
 	roots       *roots.Rules // which files jobs may name
 	coreConfig  protocol.Config
-	workerKey   []byte       // derives the keys of sessions; nil without authentication
-	logStreams  atomic.Int32 // logs that are being streamed
+	workerKey   []byte      // derives the keys of sessions; nil without authentication
+	followers   *share.Gate // of logs that are being sent
 	rates       submitRates
 	messages    [2]*messages // of users, and of workers
 	drivers     driverTokens
@@ -115,6 +117,7 @@ func Open(cfg Config) (*Master, error) {
 		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
 		historyTurn: make(chan struct{}, 1),
+		followers:   share.NewGate(bounds.Followers),
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
 	}
 	if cfg.Authenticates {

@@ -460,9 +460,9 @@ func TestMetrics(t *testing.T) {
 }
 
 // TestFilesSwept fills the store: files that no job needs make room, the least recently
-// used first; files that a job needs stay.
+// used first; files that a job needs stay. The one user has half of the room.
 func TestFilesSwept(t *testing.T) {
-	r := newRig(t, Config{Limits: Limits{Files: 30}})
+	r := newRig(t, Config{Limits: Limits{Files: 60}})
 	id := r.submit(r.spec(1, 0, "")) // needs "program", 7 bytes
 	program, old, older := r.put("program"), r.put(strings.Repeat("b", 10)), r.put(strings.Repeat("c", 10))
 	for i, sha := range []string{older, old, program} {

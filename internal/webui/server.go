@@ -15,12 +15,13 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/share"
 )
 
 // Root is the path below which all pages are. A browser sends its cookie only there.
@@ -79,7 +80,7 @@ type Server struct {
 	insights insights
 	loads    nodeLoads
 	cache    attemptCache
-	streams  atomic.Int32
+	streams  *share.Gate // of events
 	mux      *http.ServeMux
 	check    *http.CrossOriginProtection
 	ctx      context.Context
@@ -89,7 +90,7 @@ type Server struct {
 // nil. Until Follow runs, the console has no course of the slots in use and reports no
 // change.
 func New(ctx context.Context, source Source, actor Actor, version string) *Server {
-	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), check: http.NewCrossOriginProtection(), ctx: ctx}
+	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
 	switch x := source.(type) {
 	case *Archive:
@@ -323,19 +324,18 @@ func (s *Server) act(do func(*http.Request) (string, error)) http.Handler {
 
 // Limits of the streams of events.
 const (
-	maxStreams = 256
 	streamTime = 10 * time.Minute // after which a browser connects and authenticates again
 	quietTime  = 15 * time.Second // after which an idle stream sends a comment
 )
 
 // events sends an event whenever the cluster has changed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if s.streams.Add(1) > maxStreams {
-		s.streams.Add(-1)
+	user := secure.From(r.Context()).Account()
+	if !s.streams.Try(user, 1) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.streams.Add(-1)
+	defer s.streams.Give(user, 1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	end := time.NewTimer(streamTime)

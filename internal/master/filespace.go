@@ -1,0 +1,225 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// The bytes of the store are divided among the users who upload, by the rule of package
+// share. A byte counts for its uploader from the moment in which he announces it until the
+// file is removed: unfinished uploads are on the disk, too. Files that an earlier master has
+// left count for nobody in particular, as if one more user held them.
+//
+// A user without room first gets what files leave that nobody has used for a while and that
+// no job needs, the least recently used ones first, whoever has uploaded them.
+
+// storedFile is a complete file of the store.
+type storedFile struct {
+	owner string // who has uploaded it
+	size  int64
+}
+
+// earlierOwner is the owner of files that are there when the store is opened.
+const earlierOwner = "\x00earlier"
+
+// freshFor is the time during which a file is not removed after its last use. A client
+// that skips an upload because the master has the file must still find it there when it
+// submits the job.
+const freshFor = time.Hour
+
+// An upload must bring slowestUpload bytes for each second that it takes, from
+// uploadGrace on. A slower one would hold its place and its bytes for days.
+const (
+	slowestUpload = 8 << 10
+	uploadGrace   = 30 * time.Second
+)
+
+var (
+	errMismatch = errors.New("the content does not have the SHA-256 that the name says: it was damaged on the way")
+	errFull     = errors.New("the master's room for files (--max-files) is taken by files that jobs need or that were used within the last hour: try again later, or ask the administrator for more room")
+	errTooSlow  = fmt.Errorf("the upload is slower than %d bytes a second, which is the limit: try again when the connection is better", slowestUpload)
+	errTooLarge = errors.New("the file is too large")
+	errUploads  = errors.New("the master handles as many uploads as it may at once, or as you may: try again later")
+)
+
+// fullShareError refuses an upload of a user whose share is used up.
+type fullShareError struct {
+	user               string
+	held, share, total int64
+}
+
+// Error implements error.
+func (e *fullShareError) Error() string {
+	return fmt.Sprintf("files of user %s that jobs need, that were used within the last hour or that are being uploaded have %d bytes, and his share is %d now, half of what other users leave of %d (--max-files): try again later",
+		e.user, e.held, e.share, e.total)
+}
+
+// hold adds by, 1 or -1, to the number of jobs that need the files of a program.
+// Files that a job needs are not removed.
+func (s *fileStore) hold(p *slotwisev1.Program, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(sha string) {
+		if s.mu.users[sha] += by; s.mu.users[sha] <= 0 {
+			delete(s.mu.users, sha)
+		}
+	}
+	add(p.GetExecutable())
+	for _, f := range p.GetFiles() {
+		add(f.Sha256)
+	}
+}
+
+// upload is one upload under way. It implements io.Reader over the content.
+type upload struct {
+	s        *fileStore
+	from     io.Reader
+	user     string
+	began    time.Time
+	read     int64
+	reserved int64 // bytes of the user's share that this upload holds
+}
+
+// begin starts an upload of a user whose length is announced, or -1. It waits for a place,
+// and reserves the room. The caller must call end.
+func (s *fileStore) begin(ctx context.Context, from io.Reader, user string, length int64) (*upload, error) {
+	if length > s.limits.File {
+		return nil, errTooLarge
+	}
+	if !s.places.Try(user, 1) {
+		ctx, cancel := context.WithTimeoutCause(ctx, roomPatience, errUploads)
+		defer cancel()
+		if err := s.places.Take(ctx, user, 1); err != nil {
+			return nil, err
+		}
+	}
+	u := &upload{s: s, from: from, user: user, began: time.Now()}
+	if err := u.reserve(max(length, 0)); err != nil {
+		s.places.Give(user, 1)
+		return nil, err
+	}
+	return u, nil
+}
+
+// end gives the place back, and the room unless the file is stored. stored says that it may
+// be: after an error of the disk the name may be there all the same.
+func (u *upload) end(sha string) {
+	s := u.s
+	s.places.Give(u.user, 1)
+	info, err := s.disk.Stat(s.path(sha))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.room.Add(u.user, -u.reserved)
+	if _, known := s.mu.files[sha]; err == nil && !known { // else of another upload of the same content
+		s.mu.files[sha] = storedFile{u.user, info.Size()}
+		s.mu.room.Add(u.user, info.Size())
+	}
+}
+
+// Read implements io.Reader. It returns an error if the upload is too large or too slow, or
+// if its room is used up.
+func (u *upload) Read(p []byte) (int, error) {
+	if u.read == u.s.limits.File && len(p) > 0 {
+		p = p[:1] // one byte more shows that the file is too large
+	} else {
+		p = p[:min(int64(len(p)), u.s.limits.File-u.read)]
+	}
+	n, err := u.from.Read(p)
+	u.read += int64(n)
+	took := time.Since(u.began)
+	switch {
+	case u.read > u.s.limits.File:
+		return 0, errTooLarge
+	case err != io.EOF && took > uploadGrace && float64(u.read) < slowestUpload*took.Seconds():
+		return 0, errTooSlow
+	case u.read > u.reserved: // its length was not announced
+		if full := u.reserve(u.read - u.reserved); full != nil {
+			return 0, full
+		}
+	}
+	return n, err
+}
+
+// reserve takes n more bytes of the user's share. If they do not fit, it removes files that
+// nobody needs, and then returns an error if that is not enough.
+func (u *upload) reserve(n int64) error {
+	s := u.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.room.Fits(u.user, n) {
+		if err := s.sweepLocked(u.user, n); err != nil {
+			return err
+		}
+	}
+	if !s.mu.room.Take(u.user, n) {
+		if s.mu.room.Full(n) {
+			return errFull
+		}
+		return &fullShareError{u.user, s.mu.room.Held(u.user), s.mu.room.Share(u.user), s.mu.room.Total()}
+	}
+	u.reserved += n
+	return nil
+}
+
+// sweepLocked removes files until the user may take n more bytes, or none is left that may go.
+func (s *fileStore) sweepLocked(user string, n int64) error {
+	var infos []fs.FileInfo
+	for sha := range s.mu.files {
+		info, err := s.disk.Stat(s.path(sha))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.forgetLocked(sha)
+		case err != nil:
+			return err
+		default:
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
+	for _, info := range infos {
+		if s.mu.room.Fits(user, n) {
+			return nil
+		}
+		if time.Since(info.ModTime()) < freshFor || s.mu.users[info.Name()] > 0 {
+			continue
+		}
+		if err := s.disk.Remove(s.path(info.Name())); err != nil {
+			return err
+		}
+		s.forgetLocked(info.Name())
+	}
+	return nil
+}
+
+// forgetLocked ends the count of a file that is removed.
+func (s *fileStore) forgetLocked(sha string) {
+	f := s.mu.files[sha]
+	s.mu.room.Add(f.owner, -f.size)
+	delete(s.mu.files, sha)
+}
+
+// uploadStatus returns the status of HTTP for an error of an upload.
+func uploadStatus(err error) int {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, errMismatch):
+		return http.StatusBadRequest
+	case errors.Is(err, errTooSlow):
+		return http.StatusRequestTimeout
+	case errors.Is(err, errUploads):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, errFull), errors.As(err, new(*fullShareError)):
+		return http.StatusInsufficientStorage
+	}
+	return http.StatusInternalServerError
+}

@@ -68,6 +68,7 @@ const (
 	Waiting   = 10_000    // users' requests that wait for a change
 	Followers = 1024      // logs that are being sent
 	Viewers   = 1024      // pages of the console that wait for events
+	Questions = 4         // what-if questions and explanations that are being answered
 	Uploads   = 64        // uploads under way
 	Arriving  = 512 << 20 // bytes of large messages that are being received, as they are sent
 	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
@@ -156,6 +157,7 @@ var Shared = []Row{
 	{"bytes of uploaded files and of unfinished uploads (`--max-files`)", Files, true, "the least recently used files go that no job needs and nobody has used within an hour; then the upload is refused"},
 	{"logs that are being sent, most of them to followers", Followers, false, "the request is refused"},
 	{"open pages of the console that wait for events", Viewers, false, "the page is not updated by itself"},
+	{"what-if questions and explanations that are being answered", Questions, false, "the question waits; simulations take turns every 50 ms"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }
 

@@ -8,9 +8,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/forecast"
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/share"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -40,9 +42,13 @@ const (
 // forecaster holds the latest forecast.
 type forecaster struct {
 	kick chan struct{} // capacity 1; asks for a forecast
-	busy chan struct{} // capacity 1; full while a state is copied or a question answered
-	// past corrects answers by the errors of earlier ones. Who has filled busy may use it.
-	past forecast.Calibration
+	// questions are the what-if questions and explanations that are being answered, and turns
+	// has one turn, for the one that is being simulated. copies has one, for a copy of the
+	// state that is being made.
+	questions, turns, copies *share.Gate
+
+	pastUse sync.Mutex
+	past    forecast.Calibration // corrects answers by the errors of earlier ones
 
 	mu     sync.Mutex
 	latest *forecast.Forecast
@@ -55,7 +61,7 @@ type forecaster struct {
 }
 
 func newForecaster() *forecaster {
-	return &forecaster{kick: make(chan struct{}, 1), busy: make(chan struct{}, 1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
+	return &forecaster{kick: make(chan struct{}, 1), questions: share.NewGate(bounds.Questions), turns: share.NewGate(1), copies: share.NewGate(1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
 }
 
 // Forecast returns the latest forecast and its age, and asks for a newer one. It never
@@ -123,11 +129,7 @@ func restAfter(took time.Duration) time.Duration { return max(leastRest, restFac
 // refreshForecast makes a forecast of the current state.
 func (m *Master) refreshForecast() error {
 	fc := m.forecasts
-	if err := fc.begin(m.ctx); err != nil {
-		return err
-	}
-	defer fc.end()
-	state, basis, err := m.copyState()
+	state, basis, err := m.copyState(m.ctx, ownAccount)
 	if err != nil {
 		return err
 	}
@@ -142,9 +144,11 @@ func (m *Master) refreshForecast() error {
 		}
 	}
 	f := run.Result()
+	fc.pastUse.Lock()
 	fc.past.Observe(state)
 	fc.past.Note(f)
 	fc.past.Apply(f)
+	fc.pastUse.Unlock()
 	f.Took = time.Since(began)
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
@@ -184,9 +188,17 @@ func (m *Master) freshPolicy(name string, set map[string]string, learned []byte)
 	return p, nil
 }
 
+// ownAccount is the account of the master's own work among those of users.
+const ownAccount = "\x00master"
+
 // copyState copies the tracker's state in portions, between which the loop does other work.
-func (m *Master) copyState() (*forecast.State, protocol.Basis, error) {
+// Copies are made one after the other, in the order of the users' use.
+func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, protocol.Basis, error) {
 	var basis protocol.Basis
+	if err := m.forecasts.copies.Take(ctx, user, 1); err != nil {
+		return nil, basis, err
+	}
+	defer m.forecasts.copies.Give(user, 1)
 	copier := forecast.Copier{Known: m.forecasts.known}
 	longest := time.Duration(0)
 	for portion := 0; ; portion++ {
@@ -208,6 +220,10 @@ func (m *Master) copyState() (*forecast.State, protocol.Basis, error) {
 				m.forecasts.copied = longest
 				m.forecasts.mu.Unlock()
 				return state, basis, nil
+			}
+			// Only here: a portion that waits in the loop uses the copier.
+			if ctx.Err() != nil {
+				return nil, basis, context.Cause(ctx)
 			}
 		case <-m.stopped:
 			return nil, basis, errClosed

@@ -355,6 +355,29 @@ var contests = map[string]contest{
 		},
 		ask: func(k *market) error { return k.modest.first("/ui/events") },
 	},
+	"what-if questions and explanations that are being answered": {
+		hold: func(t *testing.T, k *market) string {
+			k.runAttempts(k.greedy, k.modest)
+			for range 20 {
+				if err := k.modest.submit(5); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 12 {
+				go func() {
+					for t.Context().Err() == nil {
+						_, _ = k.greedy.rpc.WhatIf(t.Context(), &slotwisev1.WhatIfRequest{Nodes: 50, Submit: []*slotwisev1.WhatIfJob{{Name: "n", Maps: 100_000, MapSeconds: 10}}})
+					}
+				}()
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.forecasts.questions.Held("greedy") == bounds.Questions/2 })
+			return "12 what-if questions at a time of 100,000 maps each"
+		},
+		ask: func(k *market) error {
+			_, err := k.modest.rpc.WhatIf(k.t.Context(), &slotwisev1.WhatIfRequest{Nodes: 1})
+			return err
+		},
+	},
 	"requests that wait for a change of a job or chain": {
 		cfg: Config{Limits: Limits{Waiting: 40}},
 		hold: func(t *testing.T, k *market) string {

@@ -137,7 +137,7 @@ func TestLoopPauses(t *testing.T) {
 		{"nothing else", func() { time.Sleep(phase / 10) }, func(portion) bool { return true }},
 		{"snapshots", r.snapshotNow, func(b portion) bool { return b.snap }},
 		{"copies", func() {
-			if _, _, err := r.m.copyState(); err != nil {
+			if _, _, err := r.m.copyState(t.Context(), "ann"); err != nil {
 				t.Error(err)
 			}
 		}, func(portion) bool { return true }},

@@ -49,16 +49,20 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
 		"the simulation of the running jobs took more than %v", whatIfTime))
 	defer cancel()
-	if err := m.forecasts.begin(ctx); err != nil {
-		return nil, rpcError(err)
-	}
-	defer m.forecasts.end()
 	v, err := m.variant(r, identity(ctx).User)
 	if err != nil {
 		return nil, err
 	}
-	state, basis, err := m.copyState()
+	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
 	if err != nil {
+		return nil, rpcError(err)
+	}
+	defer q.end()
+	state, basis, err := m.copyState(ctx, q.user)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	if err := q.start(); err != nil {
 		return nil, rpcError(err)
 	}
 	changed, err := state.With(v)
@@ -66,7 +70,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 		return nil, fault(connect.CodeInvalidArgument, "%v", err)
 	}
 	cfg := m.forecastConfig(basis)
-	cfg.Stop = func() error { return context.Cause(ctx) }
+	cfg.Stop = q.pause
 	asIs := forecast.NewRun(cfg, state)
 	if r.Policy != "" {
 		if err := protocol.CheckPolicy(r.Policy, r.Set); err != nil {
@@ -82,8 +86,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	m.forecasts.past.Apply(now)
-	m.forecasts.past.Apply(then)
+	m.forecasts.apply(now, then)
 	resp := m.compare(state, changed, now, then, basis.Epoch)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil
@@ -192,25 +195,26 @@ func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob
 }
 
 // wouldStart says with which changes a waiting job would start at once. It returns nothing
-// if the answer would cost too much, or another question is being answered.
+// if the answer would cost too much, or if it takes too long because others ask, too.
 func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
 	if f, _ := m.Forecast(); f.Job(id) == nil || f.Job(id).Position == 0 && f.Job(id).WaitsFor == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if m.forecasts.begin(ctx) != nil {
+	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
+	if err != nil {
 		return nil
 	}
-	defer m.forecasts.end()
-	state, basis, err := m.copyState()
-	if err != nil || state.Left() > explainTasks {
+	defer q.end()
+	state, basis, err := m.copyState(ctx, q.user)
+	if err != nil || state.Left() > explainTasks || q.start() != nil {
 		return nil
 	}
 	cfg := m.forecastConfig(basis)
-	cfg.Stop = ctx.Err
+	cfg.Stop = q.pause
 	found, err := forecast.WouldStart(cfg, state, id)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		m.log.Warn("what would start a job cannot be worked out", "job", id, "error", err)
 	}
 	for _, c := range found {
@@ -249,14 +253,64 @@ func (m *Master) undecided(ctx context.Context, id job.ID) bool {
 	return live && err == nil
 }
 
-// begin waits until no other question is being answered. The caller must call end.
-func (fc *forecaster) begin(ctx context.Context) error {
-	select {
-	case fc.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// sliceTime is how long one question is simulated before another one has its turn.
+const sliceTime = 50 * time.Millisecond
+
+// question is one that is being answered. Each holds copies of the state in memory, so
+// their number is bounded. One at a time is simulated, for sliceTime: a short question is
+// answered while a long one pauses, and all of them use one core.
+type question struct {
+	fc      *forecaster
+	ctx     context.Context
+	user    string
+	hasTurn bool
+	since   time.Time // when the turn began
 }
 
-func (fc *forecaster) end() { <-fc.busy }
+// begin waits until the user may have one more question answered. The caller must call
+// end.
+func (fc *forecaster) begin(ctx context.Context, user string) (*question, error) {
+	if err := fc.questions.Take(ctx, user, 1); err != nil {
+		return nil, err
+	}
+	return &question{fc: fc, ctx: ctx, user: user}, nil
+}
+
+// start waits for the first turn.
+func (q *question) start() error {
+	if err := q.fc.turns.Take(q.ctx, q.user, 1); err != nil {
+		return err
+	}
+	q.hasTurn, q.since = true, time.Now()
+	return nil
+}
+
+// pause is the forecast.Config.Stop of a question. It lets others have a turn when this one
+// has lasted for sliceTime.
+func (q *question) pause() error {
+	switch {
+	case q.ctx.Err() != nil:
+		return context.Cause(q.ctx)
+	case time.Since(q.since) < sliceTime:
+		return nil
+	}
+	err := q.fc.turns.Yield(q.ctx, q.user, 1)
+	q.hasTurn, q.since = err == nil, time.Now()
+	return err
+}
+
+func (q *question) end() {
+	if q.hasTurn {
+		q.fc.turns.Give(q.user, 1)
+	}
+	q.fc.questions.Give(q.user, 1)
+}
+
+// apply corrects forecasts by the errors of earlier ones.
+func (fc *forecaster) apply(list ...*forecast.Forecast) {
+	fc.pastUse.Lock()
+	defer fc.pastUse.Unlock()
+	for _, f := range list {
+		fc.past.Apply(f)
+	}
+}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,6 +55,10 @@ func (s *Schemes) Resolve(uri string) (FS, string, error) {
 	if name == "" {
 		return Local{}, rest, nil
 	}
+	// The root of file:// has no parent, and its drivers need not check this.
+	if _, p, _ := strings.Cut(rest, "/"); !strings.EqualFold(name, "file") && LeavesRoot(p) {
+		return nil, "", fmt.Errorf("%s: %w", uri, ErrOutside)
+	}
 	driver := s.driver(strings.ToLower(name))
 	if driver == nil {
 		todo := "supported: " + strings.Join(s.Names(), ", ")
@@ -67,6 +72,28 @@ func (s *Schemes) Resolve(uri string) (FS, string, error) {
 		return nil, "", fmt.Errorf("%s: %w", uri, err)
 	}
 	return fs, path, nil
+}
+
+// ErrOutside reports a path that would leave its storage.
+var ErrOutside = errors.New("the path leads out of the storage by \"..\"")
+
+// LeavesRoot reports whether a path, taken from the root, leads above the root by "..", as
+// a/../../b does. To clean such a path would give the path of something else: of b, or in
+// S3 of another bucket.
+func LeavesRoot(p string) bool {
+	depth := 0
+	for _, element := range strings.Split(p, "/") {
+		switch element {
+		case "", ".":
+		case "..":
+			if depth--; depth < 0 {
+				return true
+			}
+		default:
+			depth++
+		}
+	}
+	return false
 }
 
 func (s *Schemes) driver(scheme string) Driver {

@@ -214,7 +214,7 @@ var properties = map[string]string{
 // write writes a file with permissions. Nobody else can read it in the meantime, because
 // of its directory.
 func (c *Cluster) write(ctx context.Context, to string, mode fs.FileMode, content io.Reader) error {
-	w, err := c.files.CreateFile(ctx, to)
+	w, err := c.files.CreateFile(ctx, to, true)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func isRetriable(err error) bool {
 func isUnavailable(err error) bool {
 	var remote hdfs.Error
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, fs.ErrClosed), errors.Is(err, errRoot):
+	case errors.Is(err, context.Canceled), errors.Is(err, fs.ErrClosed), errors.Is(err, errRoot), errors.Is(err, errRemoveRoot):
 		return false
 	case errors.As(err, &remote):
 		// The NameNode reports with an IOException that too few DataNodes are left.

@@ -2,14 +2,28 @@ package hdfs
 
 import (
 	"context"
+	"errors"
 	"io/fs"
+	"path"
 
 	"github.com/colinmarc/hdfs/v2"
 
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-var _ storage.Editor = (*FS)(nil)
+var (
+	_ storage.Editor  = (*FS)(nil)
+	_ storage.Toucher = (*FS)(nil)
+)
+
+// Touch implements storage.Toucher.
+func (f *FS) Touch(ctx context.Context, p string) error {
+	p = f.inner(p)
+	if err := (stageOps{f}).Touch(ctx, p); err != nil {
+		return f.failed("touch", p, err)
+	}
+	return nil
+}
 
 // HasDirs implements storage.Editor.
 func (f *FS) HasDirs() bool { return true }
@@ -42,45 +56,67 @@ func (f *FS) SetMode(ctx context.Context, p string, mode fs.FileMode) error {
 // Move implements storage.Editor.
 func (f *FS) Move(ctx context.Context, from, to string) error {
 	from, to = f.inner(from), f.inner(to)
-	there, err := f.exists(ctx, to)
-	if err == nil && there {
-		err = fs.ErrExist
-	}
-	if err == nil {
-		err = stageOps{f}.Rename(ctx, from, to)
-	}
-	if err != nil {
+	err := f.renameNew(ctx, from, to)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f.failed("move", from, err)
+	case err != nil:
 		return f.failed("move", to, err)
 	}
 	return nil
 }
 
-// CreateFile implements storage.Editor.
-func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
+// RemoveOne implements storage.Editor. The NameNode checks that a directory is empty. It
+// removes files and empty directories by the same call, so dir has no effect.
+func (f *FS) RemoveOne(ctx context.Context, p string, _ bool) error {
 	p = f.inner(p)
-	tmp := p + "._COPYING_"
-	w, err := f.createEdit(ctx, tmp)
+	if p == "/" {
+		return f.failed("remove", p, errRemoveRoot)
+	}
+	answer, err := f.callOnce(ctx, "delete", message{}.text(1, p).number(2, 0)) // 0: not its content
+	if err == nil && answer.number(1) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return f.failed("remove", p, err)
+	}
+	return nil
+}
+
+// renameNew renames a file or directory and fails with fs.ErrExist if to exists. The
+// NameNode checks it in the same step. The client's rename would replace a file.
+func (f *FS) renameNew(ctx context.Context, from, to string) error {
+	_, err := f.callOnce(ctx, "rename2", message{}.text(1, from).text(2, to).number(3, 0)) // 0: do not replace
+	return err
+}
+
+// callOnce runs one method of ClientProtocol on a connection of its own. When the answer
+// is lost, the call is repeated with its number, and the NameNode returns the answer of the
+// first time instead of failing because the change was made already.
+func (f *FS) callOnce(ctx context.Context, method string, request message) (fields, error) {
+	n := newNamenode(f)
+	defer n.close()
+	return n.call(ctx, method, request)
+}
+
+// CreateFile implements storage.Editor.
+func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Writer, error) {
+	p = f.inner(p)
+	w, err := stageOps{f}.CreateFile(ctx, path.Join(path.Dir(p), storage.CopyingName(path.Base(p))))
 	if err != nil {
 		return nil, f.failed("create", p, err)
 	}
-	return &edit{w, ctx, f, p, false}, nil
-}
-
-// createEdit begins a temporary file in place of one that an interrupted command has left.
-func (f *FS) createEdit(ctx context.Context, tmp string) (storage.TempFile, error) {
-	if err := f.remove(ctx, tmp); err != nil {
-		return nil, err
-	}
-	return stageOps{f}.CreateFile(ctx, tmp)
+	return &edit{TempFile: w, ctx: ctx, fs: f, path: p, replace: replace}, nil
 }
 
 // edit implements storage.Writer.
 type edit struct {
 	storage.TempFile
-	ctx  context.Context
-	fs   *FS
-	path string
-	done bool
+	ctx     context.Context
+	fs      *FS
+	path    string
+	replace bool
+	done    bool
 }
 
 // Commit implements storage.Writer.
@@ -88,9 +124,15 @@ func (w *edit) Commit() error {
 	w.done = true
 	err := w.Close(w.ctx)
 	if err == nil {
-		err = stageOps{w.fs}.Rename(w.ctx, w.TempFile.Path(), w.path)
+		rename := w.fs.renameNew
+		if w.replace {
+			rename = stageOps{w.fs}.Rename
+		}
+		err = rename(w.ctx, w.TempFile.Path(), w.path)
 	}
 	if err != nil {
+		// The first error matters. A temporary file that cannot be removed is hidden.
+		_ = w.Remove(context.WithoutCancel(w.ctx))
 		return w.fs.failed("create", w.path, err)
 	}
 	return nil

@@ -260,13 +260,16 @@ func (f *FS) readDir(ctx context.Context, dir string) (entries []os.FileInfo, er
 func (f *FS) Remove(ctx context.Context, p string) error {
 	p = f.inner(p)
 	if p == "/" {
-		return f.failed("remove", p, fs.ErrInvalid)
+		return f.failed("remove", p, errRemoveRoot)
 	}
 	if err := f.remove(ctx, p); err != nil {
 		return f.failed("remove", p, err)
 	}
 	return nil
 }
+
+// errRemoveRoot refuses to remove all files of an HDFS.
+var errRemoveRoot = errors.New("is the root, which is never removed; name a file or directory in it")
 
 // remove removes a file or a directory tree in one step. A path that does not exist
 // is no error.

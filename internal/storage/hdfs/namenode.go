@@ -225,6 +225,8 @@ func (e *remoteError) Unwrap() error {
 		return fs.ErrExist
 	case "org.apache.hadoop.fs.ParentNotDirectoryException":
 		return syscall.ENOTDIR
+	case "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException":
+		return syscall.ENOTEMPTY
 	}
 	return nil
 }

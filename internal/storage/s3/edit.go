@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -44,10 +45,7 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	case fromBucket == toBucket && (toKey == fromKey || strings.HasPrefix(toKey, fromKey+"/")):
 		return errors.New("cannot be moved into itself")
 	}
-	switch _, err := f.Stat(ctx, to); {
-	case err == nil:
-		return fs.ErrExist
-	case !errors.Is(err, fs.ErrNotExist):
+	if err := f.vacant(ctx, to); err != nil {
 		return err
 	}
 	var keys []string
@@ -102,14 +100,22 @@ func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64) er
 }
 
 // CreateFile implements storage.Editor. The object becomes visible when the upload is
-// complete.
-func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
+// complete. S3 keeps the bytes of uploads apart, so there is no temporary file.
+func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Writer, error) {
 	bucket, key := split(p)
 	if key == "" {
 		return nil, f.failed("create", p, errors.New("the URI names a bucket and no object"))
 	}
 	r, w := io.Pipe()
 	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
+	if !replace {
+		e.check = func() error {
+			if err := f.vacant(ctx, p); err != nil {
+				return f.failed("create", p, err)
+			}
+			return nil
+		}
+	}
 	go func() {
 		err := f.upload(ctx, bucket, key, bufio.NewReaderSize(r, smallObject))
 		if err != nil {
@@ -119,6 +125,56 @@ func (f *FS) CreateFile(ctx context.Context, p string) (storage.Writer, error) {
 		e.ended <- err
 	}()
 	return e, nil
+}
+
+// vacant returns fs.ErrExist if there is an object or a directory at p.
+func (f *FS) vacant(ctx context.Context, p string) error {
+	switch _, err := f.Stat(ctx, p); {
+	case err == nil:
+		return fs.ErrExist
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+// RemoveOne implements storage.Editor. A directory that has no object below it may still have
+// one of its own, which some servers and tools make.
+func (f *FS) RemoveOne(ctx context.Context, p string, dir bool) error {
+	if err := f.removeOne(ctx, p, dir); err != nil {
+		return f.failed("remove", p, err)
+	}
+	return nil
+}
+
+func (f *FS) removeOne(ctx context.Context, p string, dir bool) error {
+	name, key := split(p)
+	if key == "" {
+		return errRemoveBucket
+	}
+	info, err := f.Stat(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case info.Dir != dir && dir:
+		return syscall.ENOTDIR
+	case info.Dir != dir:
+		return syscall.EISDIR
+	case !dir:
+		return deleteAll(ctx, bucket{f, name}, []string{key})
+	}
+	entries := false
+	err = f.each(ctx, p, true, func(minio.ObjectInfo) bool {
+		entries = true
+		return false
+	})
+	if err == nil && entries {
+		err = syscall.ENOTEMPTY
+	}
+	if err != nil {
+		return err
+	}
+	return deleteAll(ctx, bucket{f, name}, []string{key + "/"})
 }
 
 // upload makes an object of the bytes of r, whose buffer has room for smallObject, and waits
@@ -156,12 +212,19 @@ var errDiscarded = errors.New("discarded")
 // edit implements storage.Writer.
 type edit struct {
 	*io.PipeWriter
-	ended chan error // receives the result of the upload
+	ended chan error   // receives the result of the upload
+	check func() error // runs before the object becomes visible; nil if it may replace another
 	done  bool
 }
 
-// Commit implements storage.Writer.
+// Commit implements storage.Writer. Not all servers of S3 can make an object on the condition
+// that there is none. So two writers that commit at the same moment may both succeed.
 func (e *edit) Commit() error {
+	if e.check != nil {
+		if err := e.check(); err != nil {
+			return errors.Join(err, e.Discard())
+		}
+	}
 	e.done = true
 	e.Close()
 	return <-e.ended

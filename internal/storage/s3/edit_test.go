@@ -34,7 +34,7 @@ func TestMove(t *testing.T) {
 	put := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			w, err := f.CreateFile(t.Context(), path.Join(dir, name))
+			w, err := f.CreateFile(t.Context(), path.Join(dir, name), false)
 			if err == nil {
 				_, err = w.Write([]byte(name))
 			}
@@ -96,7 +96,7 @@ func TestUnmadeFile(t *testing.T) {
 		}
 		return none
 	})
-	w, err := f.CreateFile(t.Context(), out)
+	w, err := f.CreateFile(t.Context(), out, false)
 	must(t, err)
 	_, err = w.Write(make([]byte, editPart+1))
 	must(t, err)
@@ -118,7 +118,7 @@ func TestEmptyFiles(t *testing.T) {
 	})
 	for i, content := range []string{"", "", "", "", "x"} {
 		name := path.Join(dir, string(rune('a'+i)))
-		w, err := f.CreateFile(t.Context(), name)
+		w, err := f.CreateFile(t.Context(), name, false)
 		must(t, err)
 		_, err = io.WriteString(w, content)
 		must(t, err)
@@ -146,7 +146,7 @@ func TestSizes(t *testing.T) {
 	for _, size := range []int{1, smallObject - 1, smallObject, smallObject + 1, editPart, 2*editParts*editPart + 7} {
 		name, content := path.Join(dir, strconv.Itoa(size)), make([]byte, size)
 		_, _ = random.Read(content) // never fails
-		w, err := f.CreateFile(t.Context(), name)
+		w, err := f.CreateFile(t.Context(), name, false)
 		must(t, err)
 		_, err = w.Write(content)
 		must(t, err)
@@ -159,7 +159,7 @@ func TestSizes(t *testing.T) {
 		}
 		must(t, r.Close())
 
-		w, err = f.CreateFile(t.Context(), name+"-discarded")
+		w, err = f.CreateFile(t.Context(), name+"-discarded", false)
 		must(t, err)
 		_, err = w.Write(content)
 		must(t, err)

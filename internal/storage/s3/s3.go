@@ -325,7 +325,7 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 func (f *FS) Remove(ctx context.Context, p string) error {
 	name, key := split(p)
 	if key == "" {
-		return f.failed("remove", p, fs.ErrInvalid)
+		return f.failed("remove", p, errRemoveBucket)
 	}
 	keys := []string{key}
 	err := f.each(ctx, p, true, func(o minio.ObjectInfo) bool {
@@ -341,6 +341,9 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 	}
 	return nil
 }
+
+// errRemoveBucket refuses to remove all objects of a bucket.
+var errRemoveBucket = errors.New("is a bucket, which is never removed; name an object in it")
 
 // width is the number of requests that parallel keeps under way.
 const width = 8

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,6 +114,12 @@ const hadoopUsageText = `Usage: hadoop [--config confdir] COMMAND [ARG]...
 func (h *hadoopCommand) run(args []string) error {
 	for len(args) > 0 {
 		if args[0] == "--config" && len(args) > 1 {
+			// An empty variable would mean no configuration, and paths of an HDFS would
+			// lead to files of this machine.
+			if args[1] == "" {
+				fmt.Fprintln(h.err, "hadoop: --config: the value is empty; name a directory")
+				return exit(hadoopFailed)
+			}
 			os.Setenv("HADOOP_CONF_DIR", args[1]) // also for the storage
 			args = args[2:]
 			continue
@@ -188,6 +195,9 @@ func (h *hadoopCommand) configure() error {
 		return err
 	}
 	h.ns = hadoop.Namespace{Root: root, User: cmp.Or(os.Getenv("HADOOP_USER_NAME"), feature.LoginName())}
+	if uri, ok := h.conf["fs.defaultFS"]; ok && strings.TrimSpace(uri) == "" {
+		return fmt.Errorf("HADOOP_CONF_DIR (--config) %s: fs.defaultFS is empty; name a file system, such as hdfs://host:port", os.Getenv("HADOOP_CONF_DIR"))
+	}
 	h.setDefault(h.conf.Get("fs.defaultFS", ""))
 	return nil
 }
@@ -220,9 +230,9 @@ func readHadoopFile(name string) ([]hadoop.Setting, error) {
 	return settings, nil
 }
 
-// uri returns the storage URI of a path as the user has typed it. It creates the directory
-// for hdfs:/// on its first use.
-func (h *hadoopCommand) uri(typed string) string {
+// uri returns the storage URI of a path as the user has typed it, or an error of
+// hadoop.Namespace.URI. It creates the directory for hdfs:/// on its first use.
+func (h *hadoopCommand) uri(typed string) (string, error) {
 	if h.ns.Local() && strings.HasPrefix(typed, "hdfs:") {
 		for _, dir := range []string{"tmp", filepath.Join("user", h.ns.User)} {
 			_ = os.MkdirAll(filepath.Join(h.ns.Root, dir), 0o777) // the operation on the path reports errors
@@ -237,23 +247,30 @@ type location struct {
 	fs            storage.FS
 	path          string // within fs
 	strip, prefix string // for display
+	within        string // the root that no path of a pattern may leave, "" for local files
 }
 
 // locate resolves a typed path.
 func (h *hadoopCommand) locate(typed string) (*location, error) {
-	uri := h.uri(typed)
-	fsys, path, err := schemes.All().Resolve(uri)
+	uri, err := h.uri(typed)
 	if err != nil {
 		return nil, err
 	}
-	l := &location{typed: typed, fs: fsys, path: path}
+	fsys, p, err := schemes.All().Resolve(uri)
+	if err != nil {
+		return nil, err
+	}
+	l := &location{typed: typed, fs: fsys, path: p}
 	scheme, _ := storage.SplitURI(uri)
-	authority, _, _ := strings.Cut(path, "/")
+	authority, _, _ := strings.Cut(p, "/")
+	if scheme != "" && scheme != "file" {
+		l.within = authority
+	}
 	switch typedScheme, rest, _ := strings.Cut(typed, ":"); {
 	case typedScheme == "file" && rest != "":
 		l.prefix = "file://"
-	case typedScheme == "hdfs" && h.ns.Local() && strings.HasPrefix(path, h.ns.Root):
-		l.prefix, l.strip = "hdfs://", h.ns.Root
+	case typedScheme == "hdfs" && h.ns.Local() && strings.HasPrefix(p, h.ns.Root):
+		l.prefix, l.strip, l.within = "hdfs://", h.ns.Root, h.ns.Root
 	case typedScheme == "hdfs" && (strings.HasPrefix(rest, "///") || !strings.HasPrefix(rest, "//")):
 		l.prefix, l.strip = "hdfs://", authority
 	case rest != "" && strings.HasPrefix(rest, "//"):
@@ -267,18 +284,37 @@ func (h *hadoopCommand) locate(typed string) (*location, error) {
 	return l, nil
 }
 
+// holds reports whether a path is in the location's file system: not outside the directory
+// behind hdfs:///, and not in another bucket.
+func (l *location) holds(p string) bool {
+	return l.within == "" || p == l.within || strings.HasPrefix(p, strings.TrimSuffix(l.within, "/")+"/")
+}
+
+// base returns the name that a copy of the location gets in a directory. Of a relative local
+// path it is the name of the directory that "." or ".." means: in the path of the copy, ".."
+// would lead out of the destination.
+func (l *location) base() string {
+	p := l.path
+	if _, local := l.fs.(storage.Local); local {
+		if abs, err := filepath.Abs(p); err == nil {
+			p = abs
+		}
+	}
+	return path.Base(p)
+}
+
 // show returns a path of the location's storage in the style of the typed path.
-func (l *location) show(path string) string {
-	if path == l.path && l.typed != "" {
+func (l *location) show(p string) string {
+	if p == l.path && l.typed != "" {
 		return strings.TrimSuffix(l.typed, "/") + map[bool]string{true: "/"}[strings.Trim(l.typed, "/") == ""]
 	}
-	return l.prefix + strings.TrimPrefix(path, l.strip)
+	return l.prefix + strings.TrimPrefix(p, l.strip)
 }
 
 // at returns the location of another path on the same storage.
-func (l *location) at(path string) *location {
+func (l *location) at(p string) *location {
 	o := *l
-	o.typed, o.path = l.show(path), path
+	o.typed, o.path = l.show(p), p
 	return &o
 }
 

@@ -109,14 +109,13 @@ func (x *hadoopExample) configure(g hadoop.Generic) error {
 	return nil
 }
 
-// start runs a job and returns its exit status. out is the output as typed, "" for a job
-// whose output is printed.
+// start runs a job and returns its exit status. in and out are paths as typed.
 func (x *hadoopExample) start(in []string, out string, reduces int, run func(context.Context, mapreduce.Options) ([]*mapreduce.Result, error)) int {
-	var uris []string
-	for _, p := range in {
-		uris = append(uris, absolute(x.uri(p)))
+	uris, err := x.absolute(append(in[:len(in):len(in)], out))
+	var o mapreduce.Options
+	if err == nil {
+		o, err = x.job.options(uris[:len(in)], uris[len(in)], nil)
 	}
-	o, err := x.job.options(uris, absolute(x.uri(out)), nil)
 	if err == nil {
 		err = x.job.checkOutput(out)
 	}

@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,10 +20,12 @@ import (
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
-// fsCommand describes a command of hadoop fs.
+// fsCommand describes a command of hadoop fs. A flag that is not listed is refused: a flag
+// that is accepted has its effect.
 type fsCommand struct {
 	flags    []string // flags without a value, each with its dash
 	values   []string // flags with a value
+	refused  []string // flags that Hadoop has and slotwise has not
 	min, max int      // number of arguments; max 0 for any number
 	usage    string
 	run      func(*fsCall) error
@@ -33,29 +35,30 @@ type fsCommand struct {
 var fsCommands map[string]*fsCommand
 
 func init() {
-	put := &fsCommand{flags: []string{"-f", "-p", "-l", "-d"}, values: []string{"-t", "-q"}, min: 1, usage: "[-f] LOCAL... DST", run: (*fsCall).put}
-	get := &fsCommand{flags: []string{"-f", "-p", "-crc", "-ignoreCrc", "-ignorecrc"}, values: []string{"-t", "-q"}, min: 1, usage: "[-f] SRC... LOCAL", run: (*fsCall).get}
-	cat := &fsCommand{flags: []string{"-ignoreCrc"}, min: 1, usage: "SRC...", run: (*fsCall).cat}
-	ls := &fsCommand{flags: []string{"-C", "-d", "-h", "-q", "-R", "-t", "-S", "-r", "-u", "-e"}, usage: "[-C] [-d] [-h] [-R] [-t] [-S] [-r] [PATH...]", run: (*fsCall).ls}
-	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] SRC...", run: (*fsCall).rm}
-	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] PATH...", run: (*fsCall).du}
-	accept := &fsCommand{flags: []string{"-R", "-w", "-f"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
+	put := &fsCommand{flags: []string{"-f"}, refused: []string{"-p", "-l", "-d", "-t", "-q"}, min: 1, usage: "[-f] LOCAL... DST", run: (*fsCall).put}
+	get := &fsCommand{flags: []string{"-f"}, refused: []string{"-p", "-crc", "-ignoreCrc", "-t", "-q"}, min: 1, usage: "[-f] SRC... LOCAL", run: (*fsCall).get}
+	cat := &fsCommand{refused: []string{"-ignoreCrc"}, min: 1, usage: "SRC...", run: (*fsCall).cat}
+	ls := &fsCommand{flags: []string{"-C", "-d", "-h", "-q", "-R", "-t", "-S", "-r"}, refused: []string{"-u", "-e"}, usage: "[-C] [-d] [-h] [-q] [-R] [-t] [-S] [-r] [PATH...]", run: (*fsCall).ls}
+	rm := &fsCommand{flags: []string{"-f", "-r", "-R", "-skipTrash", "-safely"}, min: 1, usage: "[-f] [-r|-R] [-skipTrash] [-safely] SRC...", run: (*fsCall).rm}
+	du := &fsCommand{flags: []string{"-s", "-h", "-v", "-x"}, usage: "[-s] [-h] [-v] [-x] PATH...", run: (*fsCall).du}
+	accept := &fsCommand{flags: []string{"-R"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
+	setrep := &fsCommand{flags: []string{"-R"}, refused: []string{"-w"}, min: 2, usage: "[-R] VALUE PATH...", run: (*fsCall).accept}
 	fsCommands = map[string]*fsCommand{
 		"ls": ls, "lsr": ls, "put": put, "copyFromLocal": put, "get": get, "copyToLocal": get, "cat": cat, "text": cat,
 		"mkdir": {flags: []string{"-p"}, min: 1, usage: "[-p] PATH...", run: (*fsCall).mkdir},
 		"rm":    rm, "rmr": rm, "du": du, "dus": du,
-		"rmdir":    {flags: []string{"--ignore-fail-on-non-empty"}, min: 1, usage: "DIR...", run: (*fsCall).rmdir},
+		"rmdir":    {flags: []string{"--ignore-fail-on-non-empty"}, min: 1, usage: "[--ignore-fail-on-non-empty] DIR...", run: (*fsCall).rmdir},
 		"mv":       {min: 2, usage: "SRC... DST", run: (*fsCall).mv},
-		"cp":       {flags: []string{"-f", "-p", "-d"}, min: 2, usage: "[-f] SRC... DST", run: (*fsCall).cp},
+		"cp":       {flags: []string{"-f"}, refused: []string{"-p", "-d", "-t", "-q"}, min: 2, usage: "[-f] SRC... DST", run: (*fsCall).cp},
 		"head":     {min: 1, max: 1, usage: "FILE", run: (*fsCall).end},
-		"tail":     {min: 1, max: 1, usage: "FILE", run: (*fsCall).end},
+		"tail":     {refused: []string{"-f", "-s"}, min: 1, max: 1, usage: "FILE", run: (*fsCall).end},
 		"touchz":   {min: 1, usage: "PATH...", run: (*fsCall).touchz},
-		"test":     {flags: []string{"-d", "-e", "-f", "-s", "-z", "-w", "-r"}, min: 1, max: 1, usage: "-[defszwr] PATH", run: (*fsCall).test},
-		"getmerge": {flags: []string{"-nl", "-skip-empty-file"}, min: 2, usage: "[-nl] SRC... LOCAL", run: (*fsCall).getmerge},
-		"stat":     {flags: []string{"-R"}, min: 1, usage: "[FORMAT] PATH...", run: (*fsCall).stat},
+		"test":     {flags: []string{"-d", "-e", "-f", "-s", "-z"}, refused: []string{"-w", "-r"}, min: 1, max: 1, usage: "-[defsz] PATH", run: (*fsCall).test},
+		"getmerge": {flags: []string{"-nl", "-skip-empty-file"}, min: 2, usage: "[-nl] [-skip-empty-file] SRC... LOCAL", run: (*fsCall).getmerge},
+		"stat":     {refused: []string{"-R"}, min: 1, usage: "[FORMAT] PATH...", run: (*fsCall).stat},
 		"find":     {flags: findFlags, values: findValues, usage: "[PATH...] [-name GLOB] [-iname GLOB] [-print] [-print0]", run: (*fsCall).find},
-		"count":    {flags: []string{"-h", "-v", "-x"}, min: 1, usage: "[-h] [-v] PATH...", run: (*fsCall).count},
-		"chmod":    accept, "chown": accept, "chgrp": accept, "setrep": accept,
+		"count":    {flags: []string{"-h", "-v", "-x"}, refused: []string{"-q", "-u", "-t", "-e", "-s"}, min: 1, usage: "[-h] [-v] [-x] PATH...", run: (*fsCall).count},
+		"chmod":    accept, "chown": accept, "chgrp": accept, "setrep": setrep,
 	}
 }
 
@@ -70,6 +73,8 @@ type fsCall struct {
 	args   []string
 	failed bool     // on some path
 	above  []string // the directories of a walk, from its root, without links
+
+	answers *bufio.Reader // of standard input, nil before the first question
 }
 
 // has reports whether a flag was given.
@@ -84,6 +89,14 @@ func (h *hadoopCommand) fs(args []string) error {
 	if err != nil {
 		console.Fprintf(h.err, "%s\n", err)
 		return exit(hadoopUsage)
+	}
+	for _, file := range g.ConfFile {
+		settings, err := readHadoopFile(file)
+		if err != nil {
+			console.Fprintf(h.err, "%s\n", oneLine(err))
+			return exit(hadoopFailed)
+		}
+		g.Settings = append(settings, g.Settings...)
 	}
 	for _, s := range g.Settings {
 		h.conf.Set(s.Name, s.Value)
@@ -112,8 +125,7 @@ func (h *hadoopCommand) fs(args []string) error {
 		c.flags[old[0]] = ""
 	}
 	if text := c.parse(cmd, args[1:]); text != "" {
-		console.Fprintf(h.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", name, text, name, cmd.usage)
-		return exit(hadoopUsage)
+		return c.misused(text)
 	}
 	if err := cmd.run(c); err != nil {
 		return err
@@ -122,6 +134,12 @@ func (h *hadoopCommand) fs(args []string) error {
 		return exit(hadoopFailed)
 	}
 	return nil
+}
+
+// misused prints the message for a wrong usage and the command's usage.
+func (c *fsCall) misused(text string) error {
+	console.Fprintf(c.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", c.name, text, c.name, fsCommands[c.name].usage)
+	return exit(hadoopUsage)
 }
 
 // fsHelp prints the usage of the named commands, or of all.
@@ -155,7 +173,9 @@ func (h *hadoopCommand) fsUsage(w io.Writer) {
 }
 
 // parse takes the flags and the arguments of a command. It returns the message for a wrong
-// usage, or "".
+// usage, or "". An argument that CheckPath refuses is a wrong usage of every command, as in
+// Hadoop, and comes before the command does anything: a script that passes an empty path has
+// forgotten to set a variable, and the path would name the home or the working directory.
 func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
 		f := args[0]
@@ -168,10 +188,17 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 		case slices.Contains(cmd.values, f) && len(args) > 0:
 			c.flags[f], args = args[0], args[1:]
 			continue
+		case slices.Contains(cmd.refused, f):
+			return "Illegal option " + f + ": slotwise does not have this option of Hadoop's"
 		default:
 			return "Illegal option " + f
 		}
 		break
+	}
+	for _, arg := range args {
+		if err := hadoop.CheckPath(arg); err != nil {
+			return err.Error()
+		}
 	}
 	if len(args) < cmd.min {
 		return fmt.Sprintf("Not enough arguments: expected %d but got %d", cmd.min, len(args))
@@ -203,6 +230,8 @@ var (
 // fsReason returns an error in Hadoop's words.
 func fsReason(err error) string {
 	switch {
+	case errors.Is(err, syscall.ENOTEMPTY): // is an fs.ErrExist, too
+		return errNotEmpty.Error()
 	case errors.Is(err, syscall.EISDIR):
 		return errIsDir.Error()
 	case errors.Is(err, syscall.ENOTDIR):
@@ -244,6 +273,10 @@ func (c *fsCall) expand(typed string) ([]entry, error) {
 			at = l.at(m.Path)
 		}
 		at.path = m.Path
+		// The alternatives of a pattern may have "..", which locate has not seen.
+		if !l.holds(m.Path) {
+			return nil, storage.ErrOutside
+		}
 		entries = append(entries, entry{at, m})
 	}
 	return entries, nil
@@ -460,7 +493,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 		return c.write(to, c.in, c.has("-f"))
 	}
 	local := &location{typed: source, fs: storage.Local{}, path: localPath(source)}
-	to, err := c.destination(dst, filepath.Base(local.path), many)
+	to, err := c.destination(dst, local.base(), many)
 	if err != nil {
 		return &pathError{dst.typed, err}
 	}
@@ -540,7 +573,7 @@ func (c *fsCall) write(to *location, r io.Reader, force bool) error {
 	case exists && !force:
 		return &pathError{to.typed, fs.ErrExist}
 	}
-	w, err := e.CreateFile(c.ctx, to.path)
+	w, err := e.CreateFile(c.ctx, to.path, force)
 	if err != nil {
 		return &pathError{to.typed, err}
 	}
@@ -548,7 +581,10 @@ func (c *fsCall) write(to *location, r io.Reader, force bool) error {
 	if _, err := io.Copy(w, r); err != nil {
 		return err
 	}
-	return w.Commit()
+	if err := w.Commit(); err != nil {
+		return &pathError{to.typed, err}
+	}
+	return nil
 }
 
 // get copies files to the local disk.
@@ -563,7 +599,7 @@ func (c *fsCall) get() error {
 	}
 	dst := &location{typed: typed, fs: storage.Local{}, path: localPath(typed)}
 	c.each(sources, func(e entry) error {
-		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		to, err := c.destination(dst, e.base(), len(sources) > 1)
 		if err != nil {
 			c.fail(typed, err)
 			return nil
@@ -585,7 +621,7 @@ func (c *fsCall) cp() error {
 		return nil
 	}
 	c.each(sources, func(e entry) error {
-		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		to, err := c.destination(dst, e.base(), len(sources) > 1)
 		if err == nil {
 			err = c.copyTree(e.location, false, to, c.has("-f"))
 		}
@@ -613,7 +649,10 @@ func (c *fsCall) mv() error {
 		if e.location.fs != dst.fs {
 			return errTwoSources
 		}
-		to, err := c.destination(dst, path.Base(e.location.path), len(sources) > 1)
+		to, err := c.destination(dst, e.base(), len(sources) > 1)
+		if err == nil {
+			err = c.keepsRoot(e.location)
+		}
 		if err == nil {
 			err = ed.Move(c.ctx, e.location.path, to.path)
 		}
@@ -621,42 +660,6 @@ func (c *fsCall) mv() error {
 			c.fail(typed, err)
 		}
 		return nil
-	})
-	return nil
-}
-
-// rm removes files and, with -r, directories.
-func (c *fsCall) rm() error {
-	recursive := c.has("-r") || c.has("-R")
-	c.each(c.args, func(e entry) error {
-		if e.Dir && !recursive {
-			return errIsDir
-		}
-		if err := e.fs.Remove(c.ctx, e.location.path); err != nil {
-			return err
-		}
-		_, err := console.Fprintf(c.out, "Deleted %s\n", e.typed)
-		return err
-	})
-	return nil
-}
-
-// rmdir removes empty directories.
-func (c *fsCall) rmdir() error {
-	c.each(c.args, func(e entry) error {
-		if !e.Dir {
-			return errNotDir
-		}
-		entries, err := c.list(e.location)
-		switch {
-		case err != nil:
-			return err
-		case len(entries) > 0 && c.has("--ignore-fail-on-non-empty"):
-			return nil
-		case len(entries) > 0:
-			return errNotEmpty
-		}
-		return e.fs.Remove(c.ctx, e.location.path)
 	})
 	return nil
 }
@@ -675,6 +678,8 @@ func (c *fsCall) touchz() error {
 	return nil
 }
 
+// touchOne creates an empty file, or gives an empty one the present time. It never replaces
+// a file: another process may write to an empty one at this moment.
 func (c *fsCall) touchOne(l *location) error {
 	info, err := l.fs.Stat(c.ctx, l.path)
 	switch {
@@ -685,11 +690,21 @@ func (c *fsCall) touchOne(l *location) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return c.write(l, bytes.NewReader(nil), true)
+	if t, ok := l.fs.(storage.Toucher); ok && err == nil {
+		return t.Touch(c.ctx, l.path)
+	}
+	return c.write(l, bytes.NewReader(nil), err == nil)
 }
 
 // test answers by its exit status.
 func (c *fsCall) test() error {
+	if len(c.flags) != 1 {
+		text := "Only one test flag is allowed"
+		if len(c.flags) == 0 {
+			text = "No test flag given"
+		}
+		return c.misused(text)
+	}
 	l, err := c.locate(c.args[0])
 	if err != nil {
 		return exit(hadoopFailed)
@@ -708,29 +723,6 @@ func (c *fsCall) test() error {
 	}
 	if !ok {
 		return exit(hadoopFailed)
-	}
-	return nil
-}
-
-// accept accepts a change of permissions, owner or replication. It changes only the mode of
-// local files, by a numeric mode, and says so when it changes nothing.
-func (c *fsCall) accept() error {
-	unchanged := ""
-	c.each(c.args[1:], func(e entry) error {
-		var mode uint32
-		_, local := e.fs.(storage.Local)
-		if !local || c.name != "chmod" {
-			unchanged = e.typed
-			return nil
-		}
-		if _, err := fmt.Sscanf(c.args[0], "%o", &mode); err != nil {
-			unchanged = e.typed
-			return nil
-		}
-		return os.Chmod(e.location.path, fs.FileMode(mode)&fs.ModePerm)
-	})
-	if unchanged != "" && !c.failed {
-		console.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
 	}
 	return nil
 }

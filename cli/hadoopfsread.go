@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -10,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/input"
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 // cat prints files. text decompresses them.
@@ -72,7 +75,7 @@ func (c *fsCall) copyOut(e entry, w io.Writer) error {
 }
 
 // getmerge writes the files of directories into one local file. The file is not touched if a
-// source cannot be listed.
+// source cannot be listed or read.
 func (c *fsCall) getmerge() error {
 	sources, to := c.args[:len(c.args)-1], localPath(c.args[len(c.args)-1])
 	var files []entry
@@ -88,26 +91,55 @@ func (c *fsCall) getmerge() error {
 	if c.failed {
 		return nil
 	}
-	f, err := os.Create(to)
+	w, err := c.mergeTo(to)
 	if err != nil {
 		c.fail(to, err)
 		return nil
 	}
-	w := bufio.NewWriter(f)
+	defer w.Discard()
+	buffer := bufio.NewWriter(w)
 	for _, x := range files {
 		if x.Dir || c.has("-skip-empty-file") && x.Size == 0 {
 			continue
 		}
-		if err := c.copyOut(x, w); err != nil {
+		if err := c.copyOut(x, buffer); err != nil {
 			c.fail(x.typed, err)
-			break
+			return nil
 		}
 		if c.has("-nl") {
-			w.WriteByte('\n')
+			buffer.WriteByte('\n')
 		}
 	}
-	if err := cmp.Or(w.Flush(), f.Close()); err != nil {
+	if err := cmp.Or(buffer.Flush(), w.Commit()); err != nil {
 		c.fail(to, err)
+	}
+	return nil
+}
+
+// mergeTo begins the file of getmerge. A file appears whole at the end, because it may be
+// one of the sources. A device or a pipe, such as /dev/stdout, is written directly.
+func (c *fsCall) mergeTo(to string) (storage.Writer, error) {
+	info, err := os.Stat(to)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, errIsDir
+	case err != nil || info.Mode().IsRegular():
+		return storage.Local{}.CreateFile(c.ctx, to, true)
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY, 0)
+	return device{f}, err
+}
+
+// device implements storage.Writer for a device or a pipe.
+type device struct{ *os.File }
+
+// Commit implements storage.Writer.
+func (d device) Commit() error { return d.Close() }
+
+// Discard implements storage.Writer. What was written stays written.
+func (d device) Discard() error {
+	if err := d.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
 	}
 	return nil
 }
@@ -118,10 +150,7 @@ type lsColumns struct{ replication, owner, group, size int }
 // ls lists files.
 func (c *fsCall) ls() error {
 	if len(c.args) == 0 {
-		c.args = []string{""}
-		if c.ns.Local() {
-			c.args = []string{"."}
-		}
+		c.args = []string{"."}
 	}
 	w := bufio.NewWriter(c.out)
 	defer w.Flush()
@@ -175,6 +204,16 @@ func (c *fsCall) sortEntries(entries []entry) {
 
 // lsLine prints the line of one entry.
 func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
+	if c.has("-q") {
+		l := *e.location
+		l.typed = strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return '?'
+		}, l.typed)
+		e.location = &l
+	}
 	if c.has("-C") {
 		_, err := console.Fprintf(w, "%s\n", e.typed)
 		return err
@@ -258,6 +297,10 @@ func (c *fsCall) du() error {
 	}
 	var lines [][3]string
 	var width [2]int
+	if c.has("-v") {
+		lines = append(lines, [3]string{"SIZE", "DISK_SPACE_CONSUMED_WITH_ALL_REPLICAS", "FULL_PATH_NAME"})
+		width = [2]int{len(lines[0][0]), len(lines[0][1])}
+	}
 	add := func(e entry) error {
 		t, err := c.measure(e)
 		if err == nil {
@@ -352,14 +395,10 @@ func (c *fsCall) find() error {
 		}
 	}
 	if text != "" {
-		console.Fprintf(c.err, "-find: %s\nUsage: hadoop fs [generic options] -find %s\n", text, fsCommands["find"].usage)
-		return exit(hadoopUsage)
+		return c.misused(text)
 	}
 	if len(paths) == 0 {
-		paths = []string{""}
-		if c.ns.Local() {
-			paths = []string{"."}
-		}
+		paths = []string{"."}
 	}
 	out := c.out
 	if c.has("-print0") {

@@ -127,7 +127,15 @@ func (j *hadoopStreamingJob) run() int {
 		return hadoopFailed
 	}
 	t := &hadoopRun{hadoopCommand: j.hadoopCommand, log: j.log, conf: j.conf, background: j.Background}
-	o, err := t.options(j.inputs(), j.uri(j.Output), j.ship)
+	output, err := j.uri(j.Output)
+	var inputs []string
+	if err == nil {
+		inputs, err = j.absolute(j.Inputs)
+	}
+	var o mapreduce.Options
+	if err == nil {
+		o, err = t.options(inputs, output, j.ship)
+	}
 	if err == nil {
 		err = t.checkOutput(j.Output)
 	}
@@ -198,11 +206,12 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	if len(j.Inputs) == 0 {
 		j.Inputs = hadoop.SplitList(j.conf.Get("mapreduce.input.fileinputformat.inputdir", ""))
 	}
-	j.conf.Set("mapreduce.output.fileoutputformat.outputdir", j.display(j.Output))
-	var inputs []string
-	for _, in := range j.Inputs {
-		inputs = append(inputs, j.display(in))
+	shown, err := j.display(append(j.Inputs[:len(j.Inputs):len(j.Inputs)], j.Output))
+	if err != nil {
+		return hadoopFailed, err
 	}
+	inputs, output := shown[:len(j.Inputs)], shown[len(j.Inputs)]
+	j.conf.Set("mapreduce.output.fileoutputformat.outputdir", output)
 	j.conf.Set("mapreduce.input.fileinputformat.inputdir", strings.Join(inputs, ","))
 	j.conf.Set("mapreduce.job.user.name", j.ns.User)
 	j.conf.Set(hadoop.PropStamp, strconv.FormatInt(stampOfRun(j.conf), 10))
@@ -216,9 +225,26 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	return j.shipFiles()
 }
 
-// display returns the URI of a path in the words of Hadoop's tools.
-func (j *hadoopStreamingJob) display(typed string) string {
-	return hadoop.DisplayURI(absolute(j.uri(typed)), j.ns.RootURI())
+// display returns the URIs of paths in the words of Hadoop's tools.
+func (h *hadoopCommand) display(typed []string) ([]string, error) {
+	uris, err := h.absolute(typed)
+	for i, uri := range uris {
+		uris[i] = hadoop.DisplayURI(uri, h.ns.RootURI())
+	}
+	return uris, err
+}
+
+// absolute returns the storage URIs of paths as the user has typed them.
+func (h *hadoopCommand) absolute(typed []string) ([]string, error) {
+	uris := make([]string, len(typed))
+	for i, t := range typed {
+		uri, err := h.uri(t)
+		if err != nil {
+			return nil, err
+		}
+		uris[i] = absolute(uri)
+	}
+	return uris, nil
 }
 
 // absolute makes a local path absolute, because tasks have other working directories.
@@ -247,14 +273,6 @@ func (j *hadoopStreamingJob) commands() error {
 		}
 	}
 	return nil
-}
-
-// inputs returns the URIs of the inputs.
-func (j *hadoopStreamingJob) inputs() (uris []string) {
-	for _, in := range j.Inputs {
-		uris = append(uris, absolute(j.uri(in)))
-	}
-	return uris
 }
 
 // shipFiles copies the files and archives that the options name, from any storage, to a
@@ -317,7 +335,9 @@ func (j *hadoopStreamingJob) copyIn(path string, archive bool, name string) (str
 	// Files without a scheme are local, whatever the default file system is.
 	uri := path
 	if strings.Contains(path, ":") {
-		uri = j.uri(path)
+		if uri, err = j.uri(path); err != nil {
+			return "", err
+		}
 	}
 	l, err := j.locateURI(uri)
 	if err != nil {

@@ -2,11 +2,14 @@ package hadoop
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/storage"
 )
 
 func TestSplitCommand(t *testing.T) {
@@ -30,7 +33,7 @@ func TestSplitCommand(t *testing.T) {
 }
 
 func TestSplitList(t *testing.T) {
-	if got := strings.Join(SplitList("a,{b,c}/d,,e"), " "); got != "a {b,c}/d e" {
+	if got := strings.Join(SplitList("a,{b,c}/d,,e"), " "); got != "a {b,c}/d  e" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -229,14 +232,28 @@ func TestNamespace(t *testing.T) {
 		{"hdfs://x:1/a", "hdfs://x:1/a", "hdfs://x:1/a"},
 		{"file:///a", "/a", "/a"},
 		{"file:/a", "/a", "/a"},
+		{"hdfs:///", "/r", "hdfs://nn:8020/"},
+		{"hdfs:///a/../b/./c", "/r/b/c", "hdfs://nn:8020/a/../b/./c"},
+		{"file:///../a", "/../a", "/../a"},
 		{"s3a://b/a", "s3://b/a", "s3://b/a"},
 		{"a:b", "a:b", "hdfs://nn:8020/user/ann/a:b"},
 	} {
-		if got := local.URI(c.typed); got != c.local {
-			t.Errorf("%s: %s, want %s", c.typed, got, c.local)
+		if got, err := local.URI(c.typed); got != c.local || err != nil {
+			t.Errorf("%s: %s, %v, want %s", c.typed, got, err, c.local)
 		}
-		if got := remote.URI(c.typed); got != c.remote {
-			t.Errorf("%s: %s, want %s", c.typed, got, c.remote)
+		if got, err := remote.URI(c.typed); got != c.remote || err != nil {
+			t.Errorf("%s: %s, %v, want %s", c.typed, got, err, c.remote)
+		}
+	}
+	for typed, want := range map[string]error{
+		"": ErrEmptyPath, "hdfs:": nil, "file:": nil, "s3a:": nil,
+		"hdfs:///../x": storage.ErrOutside, "hdfs:/../x": storage.ErrOutside, "hdfs:///a/../../x": storage.ErrOutside, "hdfs:///..": storage.ErrOutside,
+		"hdfs://nn/../x": storage.ErrOutside, "s3a://b/../other/x": storage.ErrOutside, "s3://b/a/../../other": storage.ErrOutside,
+	} {
+		for _, n := range []Namespace{local, remote} {
+			if got, err := n.URI(typed); err == nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%q under %q: %s, %v, want %v", typed, n.Default, got, err, want)
+			}
 		}
 	}
 	for uri, want := range map[string]string{"/r/a": "hdfs:///a", "file:///r/a": "hdfs:///a", "/rr/a": "file:///rr/a", "s3://b/c": "s3://b/c"} {

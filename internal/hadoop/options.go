@@ -44,7 +44,9 @@ func ParseGeneric(args []string) (g Generic, rest []string, err error) {
 	for len(args) > 0 {
 		name := args[0]
 		if def, ok := strings.CutPrefix(name, "-D"); ok && def != "" {
-			g.define(def)
+			if err := g.define(def); err != nil {
+				return g, nil, err
+			}
 			args = args[1:]
 			continue
 		}
@@ -56,21 +58,34 @@ func ParseGeneric(args []string) (g Generic, rest []string, err error) {
 		if len(args) == 1 {
 			return g, nil, usage("Missing argument for option: %s", name[1:])
 		}
-		g.set(name, args[1])
+		if err := g.set(name, args[1]); err != nil {
+			return g, nil, err
+		}
 		args = args[2:]
 	}
 	return g, nil, nil
 }
 
-// define adds a -D. Hadoop ignores one without "=".
-func (g *Generic) define(def string) {
-	if name, value, ok := strings.Cut(def, "="); ok {
-		g.Settings = append(g.Settings, Setting{name, value})
+// define adds a -D. Hadoop ignores one without "=". An empty default file system is an
+// error: paths that were meant for an HDFS would lead to files of this machine.
+func (g *Generic) define(def string) error {
+	name, value, ok := strings.Cut(def, "=")
+	if !ok {
+		return nil
 	}
+	if value == "" && (name == "fs.defaultFS" || name == "fs.default.name") {
+		return usage("-D %s=: the value is empty; name a file system, such as hdfs://host:port", name)
+	}
+	g.Settings = append(g.Settings, Setting{name, value})
+	return nil
 }
 
-// set sets one option. Of the lists only the first occurrence counts, as in Hadoop.
-func (g *Generic) set(name, value string) {
+// set sets one option. Of the lists only the first occurrence counts, as in Hadoop. An empty
+// value is an error, because a script that passes one has forgotten to set a variable.
+func (g *Generic) set(name, value string) error {
+	if value == "" && name != "-D" {
+		return usage("%s: the value is empty", name)
+	}
 	first := func(list *[]string) {
 		if *list == nil {
 			*list = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
@@ -78,7 +93,7 @@ func (g *Generic) set(name, value string) {
 	}
 	switch name {
 	case "-D":
-		g.define(value)
+		return g.define(value)
 	case "-conf":
 		g.ConfFile = append(g.ConfFile, value)
 	case "-fs":
@@ -92,6 +107,7 @@ func (g *Generic) set(name, value string) {
 	case "-libjars":
 		first(&g.Jars)
 	}
+	return nil
 }
 
 // Streaming is the command line of a streaming job.
@@ -136,6 +152,7 @@ func ParseStreaming(args []string) (*Streaming, error) {
 		return nil, err
 	}
 	given := map[string]string{}
+	paths := []string{"output", "dfs", "additionalconfspec"} // options whose value must not be empty
 	var stray []string
 	for len(args) > 0 {
 		word := args[0]
@@ -152,6 +169,9 @@ func ParseStreaming(args []string) (*Streaming, error) {
 			}
 			if slices.Contains(streamingValues, name) {
 				given[name], args = unquote(args[0]), args[1:]
+				if given[name] == "" && slices.Contains(paths, name) {
+					return nil, usage("-%s: %v", name, ErrEmptyPath)
+				}
 				continue
 			}
 			if args, err = s.list(name, args); err != nil {
@@ -202,6 +222,9 @@ func (s *Streaming) list(name string, args []string) (rest []string, err error) 
 	}
 	for _, word := range args[:n] {
 		word = unquote(word)
+		if word == "" && name != "jobconf" && name != "cmdenv" {
+			return nil, usage("-%s: %v", name, ErrEmptyPath)
+		}
 		switch name {
 		case "input":
 			s.Inputs = append(s.Inputs, SplitList(word)...)

@@ -38,9 +38,13 @@ func SplitCommand(s string) []string {
 	return words
 }
 
-// SplitList divides a comma list of paths. A comma within braces is part of a glob and
-// does not separate.
+// SplitList divides a comma list of paths, nil for "". A comma within braces is part of a
+// glob and does not separate. An empty element stays in the list, so that Namespace.URI
+// refuses it, as Hadoop does.
 func SplitList(s string) []string {
+	if s == "" {
+		return nil
+	}
 	var list []string
 	depth, from := 0, 0
 	for i := 0; i < len(s); i++ {
@@ -56,14 +60,7 @@ func SplitList(s string) []string {
 			}
 		}
 	}
-	list = append(list, s[from:])
-	var paths []string
-	for _, p := range list {
-		if p != "" {
-			paths = append(paths, p)
-		}
-	}
-	return paths
+	return append(list, s[from:])
 }
 
 // SimpleName returns the last element of a Java class name.

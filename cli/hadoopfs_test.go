@@ -1,0 +1,608 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/storage/serverstest"
+)
+
+// runFS runs one command of hadoop fs in this process and returns its status and what it has
+// printed.
+func runFS(t *testing.T, stdin string, args ...string) (status int, out string) {
+	t.Helper()
+	var text bytes.Buffer
+	h := &hadoopCommand{ctx: t.Context(), in: strings.NewReader(stdin), out: &text, err: &text}
+	err := h.run(append([]string{"fs"}, args...))
+	var s statusError
+	if err != nil && !errors.As(err, &s) {
+		t.Fatalf("hadoop fs %q: %v", args, err)
+	}
+	return int(s), text.String()
+}
+
+// mustFS runs a command that must succeed.
+func mustFS(t *testing.T, args ...string) {
+	t.Helper()
+	if status, out := runFS(t, "typed\n", args...); status != 0 {
+		t.Fatalf("hadoop fs %q: status %d, %s", args, status, out)
+	}
+}
+
+// fsDir makes a directory for one test, with the directory behind hdfs:/// in it, and makes it
+// the working directory. In it are a file, a directory with a file, and the same in hdfs:///.
+func fsDir(t *testing.T) string {
+	dir := t.TempDir()
+	t.Setenv("SLOTWISE_HDFS_DIR", filepath.Join(dir, "root"))
+	t.Setenv("HADOOP_CONF_DIR", "")
+	t.Setenv("HADOOP_USER_NAME", "ann")
+	t.Setenv("HOME", filepath.Join(dir, "home"))
+	t.Chdir(dir)
+	for _, base := range []string{".", "root", "root/user/ann"} {
+		writeFiles(t, filepath.Join(dir, base), "f", "d/g")
+	}
+	return dir
+}
+
+// writeFiles writes files whose content is their name.
+func writeFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(name), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// filesBelow returns the names below a directory with the modes, link targets and contents.
+func filesBelow(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := info.Mode().String()
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			text += " to " + to
+		case info.Mode().IsRegular():
+			content, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			text += " " + string(content)
+		}
+		found[strings.TrimPrefix(p, dir)] = text
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// unchanged checks that a directory is as it was.
+func unchanged(t *testing.T, dir string, before map[string]string) {
+	t.Helper()
+	if after := filesBelow(t, dir); !maps.Equal(before, after) {
+		t.Fatalf("the files have changed from\n%v\nto\n%v", before, after)
+	}
+}
+
+// valid returns arguments with which a command does something to the files f and d, without
+// the flags.
+func valid(name string) []string {
+	switch name {
+	case "mv", "cp", "put", "copyFromLocal", "get", "copyToLocal", "getmerge":
+		return []string{"f", "new"}
+	case "chmod":
+		return []string{"600", "f"}
+	case "chown", "chgrp":
+		return []string{"ann", "f"}
+	case "setrep":
+		return []string{"1", "f"}
+	case "mkdir", "touchz":
+		return []string{"new"}
+	case "rmdir":
+		return []string{"d"}
+	}
+	return []string{"f"}
+}
+
+// needed returns the flags without which a command does nothing.
+func needed(name string) []string {
+	switch name {
+	case "test":
+		return []string{"-e"}
+	case "rm":
+		return []string{"-r"}
+	case "mkdir":
+		return []string{"-p"}
+	}
+	return nil
+}
+
+// TestHadoopFSRefuses calls each command with an empty path, or one that leaves hdfs:///, in
+// the place of each argument and between the arguments, and with flags that it does not have.
+// The command must refuse all of these before it changes anything. A new command joins the
+// test by its row in fsCommands.
+func TestHadoopFSRefuses(t *testing.T) {
+	dir := fsDir(t)
+	before := filesBelow(t, dir)
+	refuses := func(want string, args ...string) {
+		t.Helper()
+		status, out := runFS(t, "typed\n", args...)
+		if status != hadoopUsage || !strings.Contains(out, want) {
+			t.Errorf("hadoop fs %q: status %d, want %d with %q:\n%s", args, status, hadoopUsage, want, out)
+		}
+		unchanged(t, dir, before)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fsCommands)) {
+		cmd := fsCommands[name]
+		call := append([]string{"-" + name}, needed(name)...)
+		args := valid(name)
+		for bad, want := range map[string]string{
+			"": "Can not create a Path from an empty string", "hdfs:": "Expected scheme-specific part", "hdfs:///../d": "leads out of the storage",
+		} {
+			for i := range args {
+				refuses(want, slices.Concat(call, args[:i], []string{bad}, args[i+1:])...)
+				if cmd.max == 0 {
+					refuses(want, slices.Concat(call, args[:i], []string{bad}, args[i:])...)
+				}
+			}
+			if cmd.max == 0 {
+				refuses(want, slices.Concat(call, args, []string{bad})...)
+			}
+			if cmd.min < 2 {
+				refuses(want, append(call[:len(call):len(call)], bad)...)
+			}
+		}
+		for _, flag := range append([]string{"-unknown", "--unknown", "-rR"}, cmd.refused...) {
+			refuses("Illegal option "+flag, slices.Concat([]string{"-" + name, flag}, needed(name), args)...)
+			refuses("Illegal option "+flag, slices.Concat(call, []string{flag}, args)...)
+		}
+		for _, flag := range cmd.refused {
+			if slices.Contains(cmd.flags, flag) || slices.Contains(cmd.values, flag) {
+				t.Errorf("-%s: %s is accepted and refused", name, flag)
+			}
+		}
+	}
+	for _, args := range [][]string{
+		{"-fs", "", "-ls", "f"},
+		{"-D", "fs.defaultFS=", "-ls", "f"},
+		{"-Dfs.default.name=", "-ls", "f"},
+		{"-conf", "", "-ls", "f"},
+	} {
+		refuses("", args...)
+	}
+}
+
+// TestHadoopFSFlags checks that each accepted flag has its effect.
+func TestHadoopFSFlags(t *testing.T) {
+	dir := fsDir(t)
+	out := func(args ...string) string {
+		t.Helper()
+		status, out := runFS(t, "", args...)
+		if status != 0 {
+			t.Errorf("hadoop fs %q: status %d, %s", args, status, out)
+		}
+		return out
+	}
+	if got := out("-du", "-v", "d"); !strings.HasPrefix(got, "SIZE  DISK_SPACE_CONSUMED_WITH_ALL_REPLICAS  FULL_PATH_NAME\n3     3 ") {
+		t.Errorf("du -v: %q", got)
+	}
+	writeFiles(t, dir, "odd/a\x1bb")
+	if got := out("-ls", "-q", "-C", "odd"); got != "odd/a?b\n" {
+		t.Errorf("ls -q: %q", got)
+	}
+	if err := os.Symlink(filepath.Join(dir, "f"), filepath.Join(dir, "d", "link")); err != nil {
+		t.Fatal(err)
+	}
+	out("-chmod", "-R", "700", "d")
+	mode := func(name string) fs.FileMode {
+		t.Helper()
+		st, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Mode()
+	}
+	if mode("d").Perm() != 0o700 || mode("d/g").Perm() != 0o700 || mode("f").Perm() == 0o700 {
+		t.Errorf("chmod -R: d %v, d/g %v, a file behind a link %v", mode("d"), mode("d/g"), mode("f"))
+	}
+	if out("-chmod", "1777", "d"); mode("d") != fs.ModeDir|fs.ModeSticky|0o777 {
+		t.Errorf("chmod 1777: %v", mode("d"))
+	}
+	if got := out("-chmod", "700x", "f"); !strings.Contains(got, "nothing was changed") || mode("f").Perm() == 0o700 {
+		t.Errorf("chmod 700x: %q, %v", got, mode("f"))
+	}
+	for want, args := range map[string][]string{
+		"No test flag given":            {"-test", "f"},
+		"Only one test flag is allowed": {"-test", "-e", "-d", "f"},
+	} {
+		if status, out := runFS(t, "", args...); status != hadoopUsage || !strings.Contains(out, want) {
+			t.Errorf("%q: status %d, %s", args, status, out)
+		}
+	}
+	writeConfiguration(t, filepath.Join(dir, "conf.xml"), map[string]string{"fs.defaultFS": "hdfs://127.0.0.1:1/"})
+	if status, out := runFS(t, "", "-conf", filepath.Join(dir, "none.xml"), "-ls", "f"); status != hadoopFailed || !strings.Contains(out, "none.xml") {
+		t.Errorf("a file of -conf that does not exist: status %d, %s", status, out)
+	}
+	h := &hadoopCommand{ctx: t.Context(), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	if _ = h.run([]string{"fs", "-conf", filepath.Join(dir, "conf.xml"), "-help"}); h.ns.Local() {
+		t.Error("-conf has no effect on the default file system")
+	}
+	if err := h.run([]string{"--config", "", "fs", "-ls", "f"}); err == nil {
+		t.Error("--config with an empty value was accepted")
+	}
+}
+
+// TestHadoopFSSafely: rm -safely asks before it removes many files, and removes nothing
+// without a yes.
+func TestHadoopFSSafely(t *testing.T) {
+	dir := fsDir(t)
+	for i := range 4 {
+		writeFiles(t, dir, fmt.Sprintf("many/%d", i))
+	}
+	limit := "-Dhadoop.shell.safely.delete.limit.num.files=3"
+	for _, c := range []struct {
+		answers string
+		status  int
+		removed bool
+	}{{"", 1, false}, {"perhaps\n", 1, false}, {"n\n", 0, false}, {"perhaps\nno\n", 0, false}, {"Y\n", 0, true}} {
+		status, out := runFS(t, c.answers, limit, "-rm", "-r", "-safely", "many")
+		_, err := os.Stat(filepath.Join(dir, "many", "0"))
+		if status != c.status || errors.Is(err, fs.ErrNotExist) != c.removed || !strings.Contains(out, "Proceed deleting 4 files? (Y or N) ") {
+			t.Errorf("answers %q: status %d, removed: %v\n%s", c.answers, status, err != nil, out)
+		}
+	}
+	if status, out := runFS(t, "", limit, "-rm", "-r", "-safely", "d"); status != 0 || strings.Contains(out, "Proceed") {
+		t.Errorf("a small directory: status %d, %s", status, out)
+	}
+}
+
+// TestHadoopFSStaysInside: nothing leaves the directory behind hdfs:///, and nothing removes
+// or moves that directory, by any spelling.
+func TestHadoopFSStaysInside(t *testing.T) {
+	dir := fsDir(t)
+	writeFiles(t, dir, "sibling/precious", "elsewhere/x")
+	if err := os.Symlink(filepath.Join(dir, "root"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	mustFS(t, "-ls", "hdfs:///")
+	before := filesBelow(t, dir)
+	for _, args := range [][]string{
+		{"-rm", "-r", "hdfs:///"}, {"-rm", "-r", "hdfs:/"}, {"-rm", "-r", "hdfs://"}, {"-rm", "-r", "hdfs:///user/.."}, {"-rm", "-r", "-skipTrash", "-f", "hdfs:///."},
+		{"-rm", "-r", "root"}, {"-rm", "-r", dir + "/root"}, {"-rm", "-r", "file://" + dir + "/root"}, {"-rm", "-r", "elsewhere/../root"},
+		{"-rmdir", "hdfs:///"}, {"-mv", "hdfs:///", "elsewhere"}, {"-mv", "root", "elsewhere"},
+		{"-rm", "-r", "hdfs:///{..,user}/sibling"}, {"-cat", "hdfs:///{..,user}/sibling/*"}, {"-rm", "-r", "hdfs:///user/{../..,x}/sib*"},
+		{"-mv", "hdfs:///{..,user}/sibling", "elsewhere"},
+	} {
+		if status, out := runFS(t, "", args...); status == 0 || strings.Contains(out, "Deleted") || strings.Contains(out, "precious\n") {
+			t.Errorf("hadoop fs %q: status %d, %s", args, status, out)
+		}
+		unchanged(t, dir, before)
+	}
+	// The name of a copy never is "..", which would lead out of the destination.
+	t.Chdir(filepath.Join(dir, "elsewhere"))
+	if err := os.Mkdir(filepath.Join(dir, "root", "to"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mustFS(t, "-put", ".", "hdfs:///to")
+	mustFS(t, "-cp", ".", "hdfs:///to/elsewhere")
+	if got := filesBelow(t, filepath.Join(dir, "root", "to")); got["/elsewhere/x"] == "" || got["/elsewhere/elsewhere/x"] == "" {
+		t.Errorf("the copies are %v", got)
+	}
+	for _, command := range []string{"-put", "-cp", "-mv"} {
+		_, _ = runFS(t, "", command, "..", "hdfs:///to") // the copy would have itself in it, or is a source above the root
+		after := filesBelow(t, dir)
+		maps.DeleteFunc(after, func(p, _ string) bool { return strings.HasPrefix(p, "/root/to") })
+		if !maps.Equal(before, after) {
+			t.Fatalf("%s ..: files outside of the destination have changed: %v", command, after)
+		}
+	}
+}
+
+// writing are the commands that write a file to a local path, given the source and the path.
+var writing = map[string][]string{
+	"put": {"-put", "src", "to"}, "put -f": {"-put", "-f", "src", "to"}, "copyFromLocal": {"-copyFromLocal", "-f", "src", "to"},
+	"standard input": {"-put", "-f", "-", "to"}, "get": {"-get", "src", "to"}, "get -f": {"-get", "-f", "src", "to"},
+	"copyToLocal": {"-copyToLocal", "-f", "src", "to"}, "cp": {"-cp", "src", "to"}, "cp -f": {"-cp", "-f", "src", "to"},
+	"touchz": {"-touchz", "to"}, "getmerge": {"-getmerge", "src", "to"}, "mv": {"-mv", "src", "to"},
+}
+
+// TestHadoopFSLinks: a command that writes a file never writes through a symbolic link that
+// stands at the destination, or at the name of a temporary file.
+func TestHadoopFSLinks(t *testing.T) {
+	for name, args := range writing {
+		for _, target := range []string{"precious", "missing"} {
+			dir := fsDir(t)
+			writeFiles(t, dir, "src", "victim/precious")
+			for _, link := range []string{"to", "to._COPYING_"} {
+				if err := os.Symlink(filepath.Join(dir, "victim", target), filepath.Join(dir, link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := filesBelow(t, filepath.Join(dir, "victim"))
+			status, out := runFS(t, "typed\n", args...)
+			if after := filesBelow(t, filepath.Join(dir, "victim")); !maps.Equal(before, after) {
+				t.Errorf("%s through a link to a %s file: status %d, %s\nthe target's directory is %v", name, target, status, out, after)
+			}
+		}
+	}
+}
+
+// TestHadoopFSLeavesNoTemporaries: neither success nor failure leaves a temporary file.
+func TestHadoopFSLeavesNoTemporaries(t *testing.T) {
+	for name, args := range writing {
+		dir := fsDir(t)
+		writeFiles(t, dir, "src")
+		for range 2 {
+			_, _ = runFS(t, "typed\n", args...) // the second time some fail
+		}
+		for p := range filesBelow(t, dir) {
+			if strings.Contains(p, "_COPYING_") {
+				t.Errorf("%s leaves %s", name, p)
+			}
+		}
+	}
+}
+
+// TestHadoopFSMerge: getmerge replaces its file at the end, so the file may be a source, and
+// stays when a source cannot be read.
+func TestHadoopFSMerge(t *testing.T) {
+	dir := fsDir(t)
+	writeFiles(t, dir, "m/a", "m/b")
+	mustFS(t, "-getmerge", "m", "m/a")
+	if got, err := os.ReadFile("m/a"); err != nil || string(got) != "m/am/b" {
+		t.Errorf("merged into a source: %q, %v", got, err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "m", "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	before := filesBelow(t, dir)
+	if status, out := runFS(t, "", "-getmerge", "m", "f"); status != hadoopFailed {
+		t.Errorf("with a source that cannot be read: status %d, %s", status, out)
+	}
+	unchanged(t, dir, before)
+	if status, out := runFS(t, "", "-getmerge", "f", "d"); status != hadoopFailed || !strings.Contains(out, "Is a directory") {
+		t.Errorf("into a directory: status %d, %s", status, out)
+	}
+}
+
+// TestHadoopFSTouch: touchz on an empty file changes its time and keeps the file itself, to
+// which another process may be writing.
+func TestHadoopFSTouch(t *testing.T) {
+	dir := fsDir(t)
+	name := filepath.Join(dir, "empty")
+	mustFS(t, "-touchz", name)
+	old, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(name, past, past); err != nil {
+		t.Fatal(err)
+	}
+	mustFS(t, "-touchz", name)
+	if now, err := os.Stat(name); err != nil || !os.SameFile(old, now) || time.Since(now.ModTime()) > time.Minute {
+		t.Errorf("the same file: %v, its time: %v, %v", os.SameFile(old, now), now.ModTime(), err)
+	}
+}
+
+// TestHadoopFSAtOnce runs commands on one path at the same time, on local files and on a real
+// HDFS: puts, moves, and the removal of a directory in which a file appears.
+func TestHadoopFSAtOnce(t *testing.T) {
+	t.Run("local", func(t *testing.T) { atOnce(t, filepath.Join(fsDir(t), "shared"), 100) })
+	t.Run("hdfs", func(t *testing.T) {
+		server := serverstest.NewHDFS(t, 1, map[string]string{"dfs.replication": "1"})
+		fsDir(t)
+		serverstest.Setenv(t, server.Env())
+		atOnce(t, server.URI("/shared"), 10)
+	})
+}
+
+func atOnce(t *testing.T, base string, rounds int) {
+	mustFS(t, "-mkdir", base)
+	content := func(name string) string { return strings.Repeat(name, 300_000) }
+	var names []string
+	for i := range 4 {
+		names = append(names, string(rune('A'+i)))
+	}
+	// together runs a command for each name at once and returns the names whose commands
+	// have succeeded.
+	together := func(command func(name string) []string) (succeeded []string) {
+		t.Helper()
+		var wg sync.WaitGroup
+		statuses := make([]int, len(names))
+		for i, name := range names {
+			wg.Go(func() { statuses[i], _ = runFS(t, content(name), command(name)...) })
+		}
+		wg.Wait()
+		for i, name := range names {
+			if statuses[i] == 0 {
+				succeeded = append(succeeded, name)
+			}
+		}
+		return succeeded
+	}
+	holds := func(p string, candidates []string) {
+		t.Helper()
+		status, got := runFS(t, "", "-cat", p)
+		if status != 0 || !slices.ContainsFunc(candidates, func(name string) bool { return got == content(name) }) {
+			t.Errorf("%s does not hold the bytes of one of %q: status %d, %d bytes", p, candidates, status, len(got))
+		}
+	}
+	lists := func(want ...string) {
+		t.Helper()
+		_, out := runFS(t, "", "-ls", "-C", base)
+		var got []string
+		for line := range strings.Lines(out) {
+			got = append(got, strings.TrimPrefix(strings.TrimSpace(line), base+"/"))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the directory has %q, want %q", got, want)
+		}
+	}
+	file := base + "/file"
+	for range rounds {
+		// Without -f exactly one succeeds, and the file has its bytes.
+		succeeded := together(func(string) []string { return []string{"-put", "-", file} })
+		if len(succeeded) != 1 {
+			t.Errorf("the puts of %q have all succeeded", succeeded)
+		}
+		holds(file, succeeded)
+		// With -f all succeed, and the file has the bytes of one of them.
+		if succeeded = together(func(string) []string { return []string{"-put", "-f", "-", file} }); len(succeeded) != len(names) {
+			t.Errorf("only the puts of %q have succeeded with -f", succeeded)
+		}
+		holds(file, names)
+		lists("file")
+		mustFS(t, "-rm", file)
+
+		for _, name := range names {
+			if status, out := runFS(t, content(name), "-put", "-", base+"/"+name); status != 0 {
+				t.Fatal(out)
+			}
+		}
+		succeeded = together(func(name string) []string { return []string{"-mv", base + "/" + name, file} })
+		if len(succeeded) != 1 {
+			t.Errorf("the moves of %q have all succeeded", succeeded)
+		}
+		holds(file, succeeded)
+		for _, name := range names {
+			if !slices.Contains(succeeded, name) {
+				holds(base+"/"+name, []string{name})
+			}
+		}
+		mustFS(t, "-rm", base+"/*")
+	}
+	for range 5 * rounds {
+		// rmdir and a new file in the directory: if the put succeeds, the file is there.
+		mustFS(t, "-mkdir", base+"/dir")
+		var wg sync.WaitGroup
+		var put, rmdir int
+		wg.Go(func() { put, _ = runFS(t, "A", "-put", "-", base+"/dir/precious") })
+		wg.Go(func() { rmdir, _ = runFS(t, "", "-rmdir", base+"/dir") })
+		wg.Wait()
+		status, got := runFS(t, "", "-cat", base+"/dir/precious")
+		if put == 0 && (status != 0 || got != "A") {
+			t.Fatalf("a file was put (status %d) and is lost: rmdir had the status %d", put, rmdir)
+		}
+		mustFS(t, "-rm", "-r", "-f", base+"/dir")
+	}
+}
+
+// TestHadoopFSRealClient runs wrong calls by slotwise and by Hadoop's own client on one real
+// HDFS of its own. Statuses and messages are the same, and the home directory, which an empty
+// path would mean, keeps its file.
+func TestHadoopFSRealClient(t *testing.T) {
+	server := serverstest.NewHDFS(t, 1, map[string]string{"dfs.replication": "1"})
+	source, err := serverstest.SourceDir("cli", "testdata", "FsShells.java")
+	if err != nil {
+		t.Fatal(err)
+	}
+	realFsShell := func(calls [][]string) []string { return realFsShell(t, server, source, calls) }
+	fsDir(t)
+	serverstest.Setenv(t, server.Env())
+	t.Setenv("HADOOP_USER_NAME", "ann")
+	// Below are calls about the root. They must never mean this machine.
+	if h := (&hadoopCommand{}); h.configure() != nil || h.ns.Default != strings.TrimSuffix(server.URI("/"), "/") {
+		t.Fatalf("paths without a scheme lead to %q", h.ns.Default)
+	}
+	mustFS(t, "-mkdir", "-p", "/user/ann/d")
+	mustFS(t, "-put", "-", "/user/ann/f")
+	mustFS(t, "-put", "-", "/user/ann/d/g")
+	_, before := runFS(t, "", "-ls", "-R", "-C", "/")
+
+	var calls [][]string
+	for _, name := range slices.Sorted(maps.Keys(fsCommands)) {
+		call, args := append([]string{"-" + name}, needed(name)...), valid(name)
+		for i := range args {
+			if i == 0 && slices.Contains([]string{"chmod", "chown", "chgrp", "setrep"}, name) {
+				continue // no path: Hadoop's messages name the wrong mode, owner or number
+			}
+			calls = append(calls, slices.Concat(call, args[:i], []string{""}, args[i+1:]))
+		}
+		// "-x" may begin a mode, and find reports an unknown word of an expression.
+		if !slices.Contains([]string{"chmod", "chown", "chgrp", "find"}, name) {
+			calls = append(calls, slices.Concat([]string{"-" + name, "-unknown"}, args))
+		}
+	}
+	calls = append(calls, [][]string{
+		{"-rm", "-r", "f", ""}, {"-rm", "-f", "-r", "-skipTrash", ""}, {"-test", "f"}, {"-test", "-e", "-d", "f"},
+		{"-rmdir", "d"}, {"-rmdir", "--ignore-fail-on-non-empty", "d"}, {"-rm", "d"}, {"-rmdir", "f"}, {"-touchz", "f"}, {"-put", "f", "f"},
+	}...)
+	theirs := realFsShell(calls)
+	for i, args := range calls {
+		status, out := runFS(t, "typed\n", args...)
+		lines := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return strings.Contains(line, "DEPRECATED") })
+		if ours := fmt.Sprintf("%d\t%s", status, lines[0]); ours != theirs[i] {
+			t.Errorf("hadoop fs %q:\n%q, and Hadoop's own:\n%q", args, ours, theirs[i])
+		}
+		if _, after := runFS(t, "", "-ls", "-R", "-C", "/"); after != before {
+			t.Fatalf("hadoop fs %q has changed the files from\n%s\nto\n%s", args, before, after)
+		}
+	}
+	// Hadoop's words differ here, and both clients refuse.
+	wrong := [][]string{
+		{"-rm", "-r", "hdfs:///"}, {"-rm", "-r", "/"}, {"-rm", "-r", "/user/.."}, {"-rm", "-r", server.URI("/")}, {"-rmdir", "/"}, {"-mv", "/", "/new"},
+		{"-rm", "-r", "hdfs:///../user"}, {"-rm", "-r", "/../user"}, {"-rm", "-r", "../../../user"}, {"-rm", "-r", server.URI("/../user")}, {"-rm", "-r", "hdfs:"},
+	}
+	theirs = realFsShell(wrong)
+	for i, args := range wrong {
+		status, out := runFS(t, "", args...)
+		if status == 0 || strings.HasPrefix(theirs[i], "0\t") {
+			t.Errorf("hadoop fs %q: status %d, %s\nand Hadoop's own: %s", args, status, out, theirs[i])
+		}
+		if _, after := runFS(t, "", "-ls", "-R", "-C", "/"); after != before {
+			t.Fatalf("hadoop fs %q has changed the files from\n%s\nto\n%s", args, before, after)
+		}
+	}
+}
+
+// realFsShell runs calls by Hadoop's own client and returns the status and the first line of
+// each one's errors.
+func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls [][]string) []string {
+	t.Helper()
+	var lines []string
+	for _, args := range calls {
+		lines = append(lines, strings.Join(args, "\t"))
+	}
+	var stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), "java", "-Xmx256m", "-cp", c.ConfDir+":"+c.JarsDir+"/*", source)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(strings.Join(lines, "\n")+"\n"), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	results := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(results) != len(calls) {
+		t.Fatalf("%d results for %d calls:\n%s", len(results), len(calls), out)
+	}
+	return results
+}

@@ -16,7 +16,7 @@ import (
 
 // newApps returns the command that describes the built-in apps.
 func newApps() *cobra.Command {
-	var format string
+	asJSON := false
 	c := &cobra.Command{
 		Use:   "apps [NAME]",
 		Short: "List the built-in apps, or describe one",
@@ -33,30 +33,18 @@ writes, its parameters with their defaults, and an example.`,
 			return appNames(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("format", format, listFormats); err != nil {
-				return err
-			}
-			return showApps(c.OutOrStdout(), c.Root().Name(), format, args)
+			return showApps(c.OutOrStdout(), c.Root().Name(), asJSON, args)
 		},
 	}
-	addFormat(c, &format)
+	addListingPrint(c, &asJSON)
 	return c
-}
-
-// listFormats are the values of -o.
-var listFormats = []string{"text", "json"}
-
-// addFormat adds the flag -o to a command that lists things.
-func addFormat(c *cobra.Command, format *string) {
-	c.Flags().StringVarP(format, "format", "o", "text", "`format` of the listing: text or json")
-	completeWords(c, "format", listFormats)
 }
 
 // showApps prints all apps, or the one that args names. The example command
 // lines start with program.
-func showApps(w io.Writer, program, format string, args []string) error {
+func showApps(w io.Writer, program string, asJSON bool, args []string) error {
 	if len(args) == 0 {
-		if format == "json" {
+		if asJSON {
 			return appsJSON(w, apps.All())
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -69,7 +57,7 @@ func showApps(w io.Writer, program, format string, args []string) error {
 	if err != nil {
 		return misuseError{err}
 	}
-	if format == "json" {
+	if asJSON {
 		return appsJSON(w, []*mapreduce.App{a})
 	}
 	return describeApp(w, program, a)

@@ -13,7 +13,7 @@ import (
 
 // newBackup returns the command that copies a master's directory.
 func newBackup() *cobra.Command {
-	var to string
+	to, asJSON := "", false
 	c := &cobra.Command{
 		Use:   "backup DIR --to FILE",
 		Short: "Copy a master's directory to a file",
@@ -30,16 +30,17 @@ like the directory: it holds the programs and the parameters of all users' jobs.
 			if err != nil {
 				return fmt.Errorf("backup of %s: %w", args[0], err)
 			}
-			return printBackup(c.OutOrStdout(), sum, to)
+			return printBackup(c.OutOrStdout(), sum, to, asJSON)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "`file` to write; it must not exist (required)")
+	addPrint(c, &asJSON)
 	return c
 }
 
 // newRestore returns the command that makes a master's directory of a backup.
 func newRestore() *cobra.Command {
-	var from string
+	from, asJSON := "", false
 	c := &cobra.Command{
 		Use:   "restore DIR --from FILE",
 		Short: "Make a master's directory from a backup",
@@ -57,10 +58,11 @@ End the former master before you start one on the restored directory.`,
 			if err != nil {
 				return fmt.Errorf("restoring %s: %w", args[0], err)
 			}
-			return printBackup(c.OutOrStdout(), sum, args[0])
+			return printBackup(c.OutOrStdout(), sum, args[0], asJSON)
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "`file` of slotwise master backup (required)")
+	addPrint(c, &asJSON)
 	return c
 }
 
@@ -73,7 +75,14 @@ func oneDirectory(c *cobra.Command, args []string) error {
 }
 
 // printBackup prints the number and size of the copied files, and the path of the copy.
-func printBackup(w io.Writer, s backup.Summary, to string) error {
+func printBackup(w io.Writer, s backup.Summary, to string, asJSON bool) error {
+	if asJSON {
+		return encode(w, struct {
+			Path  string `json:"path"`
+			Files int    `json:"files"`
+			Bytes int64  `json:"bytes"`
+		}{to, s.Files, s.Bytes})
+	}
 	_, err := console.Fprintf(w, "%d files, %s: %s\n", s.Files, console.Bytes(s.Bytes), to)
 	return err
 }

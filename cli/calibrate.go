@@ -36,7 +36,7 @@ type calibrateFlags struct {
 func newCalibrate(setup *setup) *cobra.Command {
 	f := &calibrateFlags{setup: setup}
 	c := &cobra.Command{
-		Use:   "calibrate --workload TRACE [-o world.yaml]",
+		Use:   "calibrate --workload TRACE [--output world.yaml]",
 		Short: "Fit slots and overheads to a trace that states when its jobs ended",
 		Long: `Finds the number of nodes, their slots, and the times of set-up and clean-up for which
 a simulation of the trace comes closest to the recorded response times. rumen:FILE,
@@ -48,10 +48,10 @@ trace equally well: without --nodes the result lists other numbers of nodes that
 whether the trace tells the number. State what you know. A fit takes several hundred
 simulations, so take a part of a large trace with --limit.
 
--o writes a world for slotwise sim --world, with the cluster and the errors in comments.`,
-		Example: `  slotwise calibrate --workload rumen:jobs.json --nodes 20 -o world.yaml
+--output writes a world for slotwise sim --world, with the cluster and the errors in comments.`,
+		Example: `  slotwise calibrate --workload rumen:jobs.json --nodes 20 --output world.yaml
   slotwise calibrate --workload hadoop:history --policy fair --heartbeat hadoop-1.2
-  slotwise calibrate --workload history:/var/lib/slotwise --limit 500 --json`,
+  slotwise calibrate --workload history:/var/lib/slotwise --limit 500 -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -62,9 +62,9 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for history:DIR, else hadoop-0.20.2)")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
-	s.StringVarP(&f.output, "output", "o", "", "`file` of the world to write; it is replaced")
+	s.StringVar(&f.output, "output", "", "`file` of the world to write; it is replaced")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
-	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	addPrint(c, &f.json)
 	completeWith(c, "policy", setup.completePolicies)
 	completeWords(c, "heartbeat", sim.Profiles())
 	return c

@@ -18,6 +18,7 @@ type certsFlags struct {
 	dir, user, role string
 	groups, hosts   []string
 	valid           time.Duration
+	json            bool
 }
 
 // newCerts returns the command that makes certificates.
@@ -51,6 +52,7 @@ Prometheus. Never give a worker a name of the master.`,
 	s.StringVar(&f.role, "role", "", "make one certificate for this `role`: user, admin, worker or master")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
 	s.DurationVar(&f.valid, "valid", 365*24*time.Hour, "for how `long` certificates are valid; at most as long as the authority, 5 years")
+	addPrint(c, &f.json)
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	return c
 }
@@ -76,8 +78,15 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		console.Fprintf(c.OutOrStdout(), "%s\n", filepath.Join(f.dir, n+".pem"))
+	files := make([]string, len(names))
+	for i, n := range names {
+		files[i] = filepath.Join(f.dir, n+".pem")
+	}
+	if f.json {
+		return encode(c.OutOrStdout(), map[string][]string{"files": files})
+	}
+	for _, name := range files {
+		console.Fprintf(c.OutOrStdout(), "%s\n", name)
 	}
 	return nil
 }
@@ -143,6 +152,7 @@ func currentUser() string {
 type tokenFlags struct {
 	file, user, role string
 	groups           []string
+	json             bool
 }
 
 // newToken returns the command that makes a token.
@@ -168,6 +178,7 @@ the token.`,
 	s.StringVar(&f.user, "user", "", "`name` that the token is for (default: you)")
 	s.StringVar(&f.role, "role", "user", "`role`: user, admin or worker")
 	s.StringArrayVar(&f.groups, "group", nil, "`group` that the user is in (repeatable)")
+	addPrint(c, &f.json)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.file == "" {
 			return misuse("--tokens is missing: the tokens file")
@@ -183,8 +194,11 @@ the token.`,
 		if err != nil {
 			return err
 		}
-		console.Fprintf(c.OutOrStdout(), "%s\n", token)
-		return nil
+		if f.json {
+			return encode(c.OutOrStdout(), map[string]string{"token": token, "user": f.user, "role": f.role})
+		}
+		_, err = console.Fprintf(c.OutOrStdout(), "%s\n", token)
+		return err
 	}
 	return c
 }

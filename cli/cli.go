@@ -89,7 +89,7 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	}
 	code := s.report(ctx, err, text)
 	_ = text.Flush()
-	if code != exitOK && out.n == 0 && wantsJSON(args) && printsJSON(c) {
+	if code != exitOK && out.n == 0 && wantsJSON(c, args) {
 		printFailure(safe, failureOf(ctx, err))
 	}
 	return code

@@ -49,7 +49,7 @@ func (f *clusterFlags) client(notify func(text string)) (*client.Client, error) 
 // userCommand is a command that makes requests to a master.
 type userCommand struct {
 	clusterFlags
-	format string
+	asJSON bool
 	cmd    *cobra.Command
 	cl     *client.Client
 }
@@ -60,15 +60,10 @@ func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context
 	u := &userCommand{cmd: c}
 	u.register(c)
 	if listing {
-		addFormat(c, &u.format)
+		addListingPrint(c, &u.asJSON)
 	}
 	c.Long += masterNote
 	addSettings(c, func(c *cobra.Command, args []string) error {
-		if listing {
-			if err := oneOf("format", u.format, listFormats); err != nil {
-				return err
-			}
-		}
 		var err error
 		if u.cl, err = u.client(notifyOn(c.ErrOrStderr(), c.Root().Name())); err != nil {
 			return err
@@ -92,7 +87,7 @@ func userError(err error) error {
 }
 
 // json reports whether -o asks for JSON.
-func (u *userCommand) json() bool { return u.format == "json" }
+func (u *userCommand) json() bool { return u.asJSON }
 
 // out returns the writer of results.
 func (u *userCommand) out() io.Writer { return u.cmd.OutOrStdout() }

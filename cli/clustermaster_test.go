@@ -170,11 +170,11 @@ func TestClusterCommands(t *testing.T) {
 		State string
 		Jobs  []struct{ ID, State string }
 	}
-	if err := json.Unmarshal([]byte(c.asks("submit", "wordcount", in, "--output", "out4", "--json")), &accepted); err != nil {
+	if err := json.Unmarshal([]byte(c.asks("submit", "wordcount", in, "--output", "out4", "-o", "json")), &accepted); err != nil {
 		t.Fatal(err)
 	}
 	if accepted.State != "accepted" || len(accepted.Jobs) != 1 || accepted.Jobs[0].ID != "j3" || accepted.Jobs[0].State != "waiting" {
-		t.Errorf("submit --json: %+v", accepted)
+		t.Errorf("submit -o json: %+v", accepted)
 	}
 	var times struct {
 		Submitted int64 `json:"submitted_ms"`

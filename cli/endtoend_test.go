@@ -344,7 +344,7 @@ func (s *endToEndStorage) job(what string, args ...string) {
 	split := max(s.in.size/inputFiles, 1) // a file, or a block of one
 	start := time.Now()
 	// Without --quiet, words about a busy server would be among the lines of JSON.
-	status, out := s.c.submit(append(args, "--json", "--quiet", "--split-size", fmt.Sprint(min(split+1, 8<<20)))...)
+	status, out := s.c.submit(append(args, "-o", "json", "--quiet", "--split-size", fmt.Sprint(min(split+1, 8<<20)))...)
 	took := time.Since(start)
 	if status != 0 {
 		t.Fatalf("%s: exit status %d\n%s", what, status, out)

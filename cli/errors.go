@@ -60,6 +60,9 @@ func unknown(what, name string, known []string) error {
 func flagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
+		if isPrintForm(invalid.GetFlag()) {
+			return notAForm(c, invalid.GetValue())
+		}
 		return misuse("--%s %w", invalid.GetFlag().Name, invalidValue(invalid))
 	}
 	var missing *pflag.NotExistError
@@ -91,7 +94,7 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // initials are the flags that users of other tools mean by one letter.
-var initials = map[string]string{"i": "--input", "o": "--output", "m": "--mapper", "r": "--reducer"}
+var initials = map[string]string{"i": "--input", "m": "--mapper", "r": "--reducer"}
 
 // elsewhere begins the keys of a command's annotations about flags that users expect but the
 // command lacks. The flag's name follows in the key; the value names what to use instead.
@@ -166,30 +169,6 @@ func (r *results) Write(p []byte) (int, error) {
 	r.n += int64(n)
 	r.unread = r.unread || errors.Is(err, syscall.EPIPE)
 	return n, err
-}
-
-// wantsJSON reports whether a command line, which may be invalid, asks for JSON: by --json,
-// or by --format json or -o json.
-func wantsJSON(args []string) bool {
-	if i := slices.Index(args, "--"); i >= 0 {
-		args = args[:i]
-	}
-	for i, a := range args {
-		switch a {
-		case "--json", "--json=true", "--format=json", "-o=json", "-ojson":
-			return true
-		case "--format", "-o":
-			if i+1 < len(args) && args[i+1] == "json" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// printsJSON reports whether a command has a flag that asks for JSON.
-func printsJSON(c *cobra.Command) bool {
-	return c.Flags().Lookup("json") != nil || c.Flags().Lookup("format") != nil
 }
 
 // failure is the object that a command prints instead of a result if its user asks for

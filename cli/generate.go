@@ -54,7 +54,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace the directory if it exists")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
-	c.Flags().BoolVar(&f.json, "json", false, "print the summary, or the list of kinds, as JSON on standard output")
+	addPrint(c, &f.json)
 	return c
 }
 

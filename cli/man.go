@@ -74,7 +74,11 @@ func manFlags(b *strings.Builder, c *cobra.Command) {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(b, "%s.TP\n\\fB\\-\\-%s\\fR", heading, roff(f.Name))
+		fmt.Fprintf(b, "%s.TP\n", heading)
+		if f.Shorthand != "" {
+			fmt.Fprintf(b, "\\fB\\-%s\\fR, ", roff(f.Shorthand))
+		}
+		fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(f.Name))
 		if value != "" {
 			fmt.Fprintf(b, " \\fI%s\\fR", roff(value))
 		}

@@ -50,7 +50,7 @@ itself (Eq. 8-17), for the remaining maps and reduces of one moment, up to 3 nod
 tasks of a kind.`,
 		Example: `  slotwise optimum --workload mix.yaml --cluster nodes=4,maps=2,reduces=2
   slotwise optimum --workload swim:trace.tsv --limit 100 --cluster nodes=60,maps=4,reduces=2 --by slot
-  slotwise optimum --workload mix.yaml --cluster cluster.yaml --json`,
+  slotwise optimum --workload mix.yaml --cluster cluster.yaml -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -64,7 +64,7 @@ tasks of a kind.`,
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of a trace")
 	s.Float64Var(&f.dataScale, "data-scale", 1, "multiply all bytes of a SWIM trace by this `factor`")
 	s.StringArrayVar(&f.traceSet, "trace-set", nil, "one rule by which a trace becomes tasks, `name=value` (repeatable)")
-	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	addPrint(c, &f.json)
 	completeWords(c, "by", []string{optimum.ByNode, optimum.BySlot, byEach})
 	return c
 }
@@ -269,7 +269,7 @@ func (o *optimumResult) print(out io.Writer) error {
 	}
 	console.Fprintf(w, "\nJohnson's order: %s", strings.Join(names, ", "))
 	if more := len(o.Order) - len(names); more > 0 {
-		console.Fprintf(w, " and %d more (--json lists all)", more)
+		console.Fprintf(w, " and %d more (-o json lists all)", more)
 	}
 	fmt.Fprintln(w)
 	return w.Flush()

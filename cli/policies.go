@@ -18,7 +18,7 @@ import (
 
 // newPolicies returns the command that describes the scheduling policies.
 func newPolicies(s *setup) *cobra.Command {
-	var format string
+	asJSON := false
 	c := &cobra.Command{
 		Use:   "policies [NAME]",
 		Short: "List the scheduling policies, or describe one",
@@ -32,18 +32,15 @@ parameters with defaults.`,
 		Args:              atMostOne("policy"),
 		ValidArgsFunction: s.completePolicies,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("format", format, listFormats); err != nil {
-				return err
-			}
-			return s.showPolicies(c.OutOrStdout(), format, args)
+			return s.showPolicies(c.OutOrStdout(), asJSON, args)
 		},
 	}
-	addFormat(c, &format)
+	addListingPrint(c, &asJSON)
 	return c
 }
 
 // showPolicies prints all policies, or the one that args names.
-func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
+func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	names := args
 	if len(args) == 0 {
 		names = s.policies.Names()
@@ -56,7 +53,7 @@ func (s *setup) showPolicies(w io.Writer, format string, args []string) error {
 		}
 	}
 	switch {
-	case format == "json":
+	case asJSON:
 		return policiesJSON(w, infos)
 	case len(args) > 0:
 		return s.describePolicy(w, infos[0])

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/durable"
@@ -73,6 +75,7 @@ The effect of a fold or a combiner depends on the size of a map: choose the
 	s.StringVar(&r.tempDir, "temp-dir", "", "`directory` for spills and results (default: the system's)")
 	s.IntVar(&r.workers, "workers", 0, "`number` of workers (default: one for each core)")
 	s.BoolVarP(&r.quiet, "quiet", "q", false, "print nothing but errors")
+	addPrint(c, &r.json)
 	completeWords(c, "compress", codecs)
 	return c
 }
@@ -119,7 +122,10 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if err := f.write(list); err != nil {
 		return fmt.Errorf("--output %s: %w", f.run.output, reason(err))
 	}
-	if !f.run.quiet {
+	switch {
+	case f.run.json:
+		return encodeProfiles(c.OutOrStdout(), list)
+	case !f.run.quiet:
 		return printProfiles(c.OutOrStdout(), list)
 	}
 	return nil
@@ -156,6 +162,19 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 // write replaces the output file atomically.
 func (f *profileFlags) write(list []workload.Profile) error {
 	return durable.WriteFile(durable.OS(), f.run.output, 0o644, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
+}
+
+// encodeProfiles prints the profiles as JSON, with the keys of the file.
+func encodeProfiles(w io.Writer, list []workload.Profile) error {
+	var text bytes.Buffer
+	if err := workload.WriteProfiles(&text, list); err != nil {
+		return err
+	}
+	var v any
+	if err := yaml.Unmarshal(text.Bytes(), &v); err != nil {
+		return err
+	}
+	return encode(w, v)
 }
 
 // printProfiles prints the costs of each job in a table.

@@ -58,7 +58,7 @@ tumm/fig7; --list shows them.`,
 	s.BoolVar(&f.list, "list", false, "list the experiments without making them")
 	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures (SVG, PNG) in repro, and repro.json to")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
-	s.BoolVar(&f.json, "json", false, "print the results as JSON on standard output")
+	addPrint(c, &f.json)
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	return c
 }
@@ -90,7 +90,7 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 	case f.quiet:
 		out = io.Discard
 	case f.list:
-		return listExperiments(out, experiments)
+		return f.listExperiments(out, experiments)
 	}
 	if err := f.checkOut(); err != nil {
 		return err
@@ -210,7 +210,19 @@ func (f *reproFlags) put(name string, data []byte) error {
 }
 
 // listExperiments prints a line for each experiment.
-func listExperiments(out io.Writer, experiments []repro.Experiment) error {
+func (f *reproFlags) listExperiments(out io.Writer, experiments []repro.Experiment) error {
+	if f.json {
+		type experiment struct {
+			ID    string `json:"id"`
+			Paper string `json:"paper"`
+			Title string `json:"title"`
+		}
+		list := make([]experiment, len(experiments))
+		for i, e := range experiments {
+			list[i] = experiment{e.ID, e.Paper, e.Title}
+		}
+		return encode(out, list)
+	}
 	for _, e := range experiments {
 		if _, err := console.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
 			return err

@@ -30,9 +30,10 @@ func newRoot(s *setup) *cobra.Command {
 		Long: `slotwise runs MapReduce jobs over files of any size: built-in apps, programs of
 your own, or any two commands that read and write lines.
 
-Results go to standard output, everything else to standard error. The exit
-status is 0 for success, 1 for a failed job, 2 for misuse, 130 after an interrupt,
-141 if the reader of the output has exited.`,
+Results go to standard output, everything else to standard error. With -o json
+results are JSON, and so is the error of a command that fails. The exit status is 0
+for success, 1 for a failed job, 2 for misuse, 130 after an interrupt, 141 if the
+reader of the output has exited.`,
 		Example: `  slotwise run wordcount --input /usr/share/dict --output counts
   slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
   slotwise apps

@@ -299,7 +299,7 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, err
 		return nil, misuse("--output is missing: the directory for what %s writes, or - for standard output", p.name)
 	}
 	if f.output == standard && f.json {
-		return nil, misuse("--output -: --json prints on standard output, too; use --merge FILE")
+		return nil, misuse("--output -: -o json prints on standard output, too; use --merge FILE")
 	}
 	if !anySize && f.outputCompress != "none" {
 		return nil, misuse("--output-compress %s: needs --output", f.outputCompress)
@@ -396,7 +396,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	return o.err
 }
 
-// summary is the object that --json prints.
+// summary is the object that -o json prints.
 type summary struct {
 	Program string              `json:"program"`
 	State   string              `json:"state"` // succeeded, failed or killed; accepted if the end is not awaited

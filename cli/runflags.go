@@ -98,7 +98,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.ui, "ui", "", "show the run in a browser while it runs, at this `address` of this machine (--ui alone chooses a port)")
 	s.Lookup("ui").NoOptDefVal = "127.0.0.1:0"
 	s.StringVar(&f.history, "history", "", "keep a record of the ended jobs in this `directory`, for slotwise ui history:DIR and sim --workload history:DIR")
-	f.registerShow(s)
+	f.registerShow(c)
 	completeJob(c)
 }
 
@@ -142,8 +142,9 @@ func (f *runFlags) registerJob(s *pflag.FlagSet) {
 }
 
 // registerShow declares the flags about the output of the command.
-func (f *runFlags) registerShow(s *pflag.FlagSet) {
-	s.BoolVar(&f.json, "json", false, "print the summary as one JSON object on standard output")
+func (f *runFlags) registerShow(c *cobra.Command) {
+	s := c.Flags()
+	addPrint(c, &f.json)
 	s.BoolVar(&f.noProgress, "no-progress", false, "do not show progress")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but results and errors")
 }

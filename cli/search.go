@@ -27,7 +27,7 @@ func (f *searchFlags) register(c *cobra.Command) {
 	s.StringVar(&f.policy, "policy", "", "`policy`: a name or composition")
 	f.registerInputs(c)
 	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter of the policy, `name=value`, that is fixed (repeatable)")
-	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	addPrint(c, &f.json)
 	completeWith(c, "policy", f.setup.completePolicies)
 }
 

@@ -57,13 +57,19 @@ func readSettings(c *cobra.Command) error {
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if value, set := os.LookupEnv(envName(f.Name)); set && !f.Changed {
+		if value, set := os.LookupEnv(envName(f.Name)); set && !f.Changed && !onCommandLineOnly(f) {
 			if err := setFlag(c, f, splitList(f, value)); err != nil {
 				errs = append(errs, misuse("%s: %w", envName(f.Name), err))
 			}
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// onCommandLineOnly reports whether settings do not set a flag.
+func onCommandLineOnly(f *pflag.Flag) bool {
+	_, only := f.Annotations[commandLineOnly]
+	return only
 }
 
 // splitList splits the variable of a repeatable flag at commas.
@@ -91,7 +97,7 @@ func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 		case f == nil && !known[name]:
 			errs = append(errs, misuse("--config %s: line %d: %w", file, node.Line, unknown("setting", name, flagNames(c))))
 			continue
-		case f == nil || f.Changed || name == "config":
+		case f == nil || f.Changed || name == "config" || onCommandLineOnly(f):
 			continue
 		}
 		values, err := yamlValues(&node)
@@ -105,9 +111,13 @@ func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 	return errors.Join(errs...)
 }
 
-// flagNames returns the names of a command's flags.
+// flagNames returns the names of a command's flags without hidden ones.
 func flagNames(c *cobra.Command) (names []string) {
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
 	return names
 }
 

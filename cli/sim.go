@@ -123,7 +123,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet")
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
-	s.BoolVar(&f.json, "json", false, "print the comparison as one JSON object on standard output")
+	addPrint(c, &f.json)
 	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "references", append(study.References(), study.RefNone))
 }
@@ -470,7 +470,7 @@ func printLongestWaits(out io.Writer, w *study.RunWaits) {
 		printWait(out, j.Name, j.ID, j.Waits)
 	}
 	if more := len(jobs) - waitsShown; more > 0 {
-		console.Fprintf(out, "and %s less; --json lists all\n", console.Plural(more, "job"))
+		console.Fprintf(out, "and %s less; -o json lists all\n", console.Plural(more, "job"))
 	}
 }
 

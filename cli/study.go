@@ -53,7 +53,7 @@ needs no other file. Results of runs are kept there as they end: after an interr
 the same command goes on, and a changed study runs only what is new.`,
 		Example: `  slotwise study study.yaml
   slotwise study study.yaml --dry-run
-  slotwise study study.yaml --out result --memory 8GiB --json`,
+  slotwise study study.yaml --out result --memory 8GiB -o json`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return misuse("%s takes one argument, the file of a study", c.Name())
@@ -68,7 +68,7 @@ the same command goes on, and a changed study runs only what is new.`,
 	s.Var(&f.memory, "memory", "memory for all runs at the same time, by estimate (default: no limit)")
 	s.IntVar(&f.workers, "workers", 0, "`number` of runs at the same time (default: one for each processor)")
 	s.BoolVar(&f.dryRun, "dry-run", false, "print the runs, and which of them have results, and run nothing")
-	s.BoolVar(&f.json, "json", false, "print the result as one JSON object on standard output")
+	addPrint(c, &f.json)
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	return c
 }

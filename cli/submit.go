@@ -83,7 +83,7 @@ with --wait it kills those that run.` + masterNote,
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
 	f.registerJob(s)
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
-	f.registerShow(s)
+	f.registerShow(c)
 	completeJob(c)
 	addSettings(c, func(c *cobra.Command, args []string) error {
 		if f.jobs != "" {

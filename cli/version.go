@@ -14,7 +14,7 @@ import (
 // option -X. Programs that are built in another way have the version that Go recorded.
 var release string
 
-// buildFacts is the output of slotwise version --json. Revision, Time and Modified are empty
+// buildFacts is the output of slotwise version -o json. Revision, Time and Modified are empty
 // if the program was not built from a checkout of its repository.
 type buildFacts struct {
 	Version  string `json:"version"`
@@ -74,7 +74,7 @@ func newVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version, and what the program was built from",
 		Example: `  slotwise version
-  slotwise version --json`,
+  slotwise version -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
@@ -84,6 +84,6 @@ func newVersion() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the version as one JSON object")
+	addPrint(c, &asJSON)
 	return c
 }

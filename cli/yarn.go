@@ -558,7 +558,7 @@ func (w *yarnWait) jobs(ctx context.Context) (ids []string, err error) {
 // newYarnStatus returns the command that shows a service.
 func newYarnStatus() *cobra.Command {
 	f := &yarnFlags{}
-	format := ""
+	asJSON := false
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the workers on YARN",
@@ -570,16 +570,13 @@ what the workers do.`,
 		Args: noArgs,
 	}
 	f.register(c)
-	addFormat(c, &format)
+	addListingPrint(c, &asJSON)
 	addSettings(c, func(c *cobra.Command, _ []string) error {
-		if err := oneOf("format", format, listFormats); err != nil {
-			return err
-		}
 		s, err := f.service()
 		if err != nil {
 			return err
 		}
-		return printYarnStatus(c.Context(), c.OutOrStdout(), format == "json", s)
+		return printYarnStatus(c.Context(), c.OutOrStdout(), asJSON, s)
 	})
 	return c
 }
@@ -653,7 +650,7 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 
 // newYarnDown returns the command that removes a service.
 func newYarnDown() *cobra.Command {
-	f := &yarnFlags{}
+	f, asJSON := &yarnFlags{}, false
 	c := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the workers from YARN",
@@ -664,6 +661,7 @@ on them are lost: slotwise yarn scale 0 drains the workers first.`,
 		Args: noArgs,
 	}
 	f.register(c)
+	addPrint(c, &asJSON)
 	addSettings(c, func(c *cobra.Command, _ []string) error {
 		s, err := f.service()
 		if err != nil {
@@ -671,6 +669,9 @@ on them are lost: slotwise yarn scale 0 drains the workers first.`,
 		}
 		if err := s.Remove(c.Context()); err != nil {
 			return err
+		}
+		if asJSON {
+			return encode(c.OutOrStdout(), map[string]string{"name": f.name, "state": "removed"})
 		}
 		_, err = console.Fprintf(c.OutOrStdout(), "%s is removed\n", f.name)
 		return err

@@ -163,7 +163,7 @@ type submitted struct {
 
 // submit runs a job mix on a cluster and returns its jobs, which must succeed.
 func (s *settings) submit(ctx context.Context, c *harness.Cluster, file, out string, seed int) ([]submitted, error) {
-	text, err := s.command(ctx, "submit", "--jobs", file, "--output", out, "--master", c.URL, "--seed", strconv.Itoa(seed), "--wait", "--json", "--no-progress")
+	text, err := s.command(ctx, "submit", "--jobs", file, "--output", out, "--master", c.URL, "--seed", strconv.Itoa(seed), "--wait", "-o", "json", "--no-progress")
 	if err != nil {
 		return nil, err
 	}

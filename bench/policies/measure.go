@@ -78,7 +78,7 @@ func measure(ctx context.Context, s *settings, m mix) (*result, error) {
 		if t.Failed != "" {
 			return nil
 		}
-		args := slices.Concat([]string{"run", "--jobs", file, "--json", "--no-progress", "--temp-dir", dir,
+		args := slices.Concat([]string{"run", "--jobs", file, "-o", "json", "--no-progress", "--temp-dir", dir,
 			"--learned", filepath.Join(dir, fmt.Sprint("learned", i))}, m.flags, m.contestants[i].flags)
 		out, err := once(ctx, s, args)
 		if err != nil {

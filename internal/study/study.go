@@ -303,7 +303,7 @@ func (s *Study) Failed() []report.Fault {
 	return list
 }
 
-// Comparison is the result of a study. It is the object that "sim --json" prints
+// Comparison is the result of a study. It is the object that "sim -o json" prints
 // and report.json holds.
 type Comparison struct {
 	*report.Study

@@ -107,7 +107,7 @@ type Comparison struct {
 	collect.Pair
 }
 
-// Result is a study after its runs. It is the object that "study --json" prints and
+// Result is a study after its runs. It is the object that "study -o json" prints and
 // study.json holds.
 type Result struct {
 	Workload string       `json:"workload"`

@@ -195,7 +195,7 @@ type (
 	//	Forgotten() bool                    it left so long ago that only its index is kept
 	//	Joined() time.Duration              when it last joined
 	//	LastSeen() time.Duration            when it last joined or sent a heartbeat
-	//	Faults() []time.Duration            when tasks succeeded elsewhere that had failed here
+	//	Faults() []Fault                    jobs whose tasks failed here and succeeded elsewhere
 	//
 	// Its slots and what runs in them:
 	//

@@ -225,7 +225,7 @@ func (b *Book) SetCondition(n *Node, c Condition, why string, now time.Duration)
 }
 
 // SetFaults replaces the faults of a node. The slice is the book's from then on.
-func (b *Book) SetFaults(n *Node, at []time.Duration) { n.faults = at }
+func (b *Book) SetFaults(n *Node, faults []Fault) { n.faults = faults }
 
 // change does something to a node that may close or open it.
 func (b *Book) change(n *Node, do func()) {

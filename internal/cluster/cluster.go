@@ -155,7 +155,7 @@ type Node struct {
 	absent   bool
 	draining bool
 	gray     bool
-	faults   []time.Duration
+	faults   []Fault
 
 	// condition and conditionWhy repeat the worker's last report. Each time says when its
 	// state last changed; leftAt and leftWhy belong to lost and absent nodes.
@@ -217,9 +217,16 @@ func (n *Node) Draining() bool { return n.draining }
 // tasks failed there that succeeded elsewhere.
 func (n *Node) Graylisted() bool { return n.gray }
 
-// Faults returns the latest times at which a task that had failed on the node succeeded
-// elsewhere, oldest first. The slice must not be changed.
-func (n *Node) Faults() []time.Duration { return n.faults }
+// Fault is a job's accusation of a node: a task of the job that had failed there succeeded
+// elsewhere.
+type Fault struct {
+	At   time.Duration // when the task succeeded
+	Job  job.ID
+	User string // the job's owner
+}
+
+// Faults returns the latest faults of the node, oldest first. The slice must not be changed.
+func (n *Node) Faults() []Fault { return n.faults }
 
 // Condition returns what the worker last reported about its ability to take work.
 func (n *Node) Condition() Condition { return n.condition }

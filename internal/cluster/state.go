@@ -112,7 +112,7 @@ func (n *Node) closings() (all []Status) {
 		all = append(all, Status{StateDiskFull, n.conditionAt, reason})
 	}
 	if n.gray {
-		all = append(all, Status{StateGraylisted, n.grayAt, fmt.Sprintf("tasks that failed here succeeded elsewhere, %d in all", len(n.faults))})
+		all = append(all, Status{StateGraylisted, n.grayAt, fmt.Sprintf("tasks of %d jobs failed here and succeeded elsewhere", len(n.faults))})
 	}
 	return all
 }

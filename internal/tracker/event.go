@@ -259,8 +259,9 @@ type Config struct {
 	// KeepEnded is the number of ended jobs that stay readable, with their tasks. Default
 	// 100; a negative value means none.
 	KeepEnded int
-	// GraylistFaults is the number of tasks that must have failed on a node and succeeded
-	// elsewhere, within GraylistWindow, before the node gets no new work.
+	// GraylistFaults is the number of jobs of which a task must have failed on a node and
+	// succeeded elsewhere, within GraylistWindow, before the node gets no new work. Jobs of
+	// one user are enough only while no other user has live jobs.
 	// DefaultGraylistFaults is Hadoop's number; 0 means never.
 	GraylistFaults int
 	// GraylistWindow is the time after which a fault is forgotten. Default 3 hours.

@@ -131,8 +131,8 @@ type FactDrained struct {
 
 // FactFaults replaces a node's faults.
 type FactFaults struct {
-	Node string
-	At   []time.Duration
+	Node   string
+	Faults []cluster.Fault
 }
 
 // FactGraylisted puts a node on the graylist, or with Undo takes it off.

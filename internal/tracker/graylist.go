@@ -2,7 +2,6 @@ package tracker
 
 import (
 	"slices"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/job"
@@ -17,18 +16,36 @@ const (
 	maxFaults = 32
 )
 
+// The graylist keeps work off a node that fails tasks which succeed elsewhere. A fault is
+// what a job says about a node, and jobs run the code of users, which may fail where it
+// likes. So the graylist asks for several witnesses:
+//
+//   - A job is one witness, however many of its tasks fail. The job's own bar
+//     (Config.MaxNodeFailures) protects it from the node meanwhile.
+//   - The witnesses must not all be jobs of one user while another one has live jobs: he
+//     must not take nodes away from the others. As soon as another user submits a job, the
+//     nodes that only one user accuses get work again. If there are several accusers, one of
+//     them counts for half of the witnesses at most, so an honest fault of another user's job
+//     does not let him complete the number.
+//   - While one user is alone, his jobs are enough: a broken node is found on a cluster that
+//     one person uses, and nobody else loses it.
+//
+// Hadoop counts jobs, too, and only such as have barred the node and succeeded all the same.
+// It does not look at their users.
+
 // faults records a fault for each node on which a task had failed that has now succeeded
-// elsewhere, because then the node was to blame. Hadoop counts jobs that succeeded
-// although they had barred a node, which takes far longer to find a broken node.
+// elsewhere, because then the node was to blame.
 func (t *Tracker) faults(done *job.Attempt) {
 	if t.cfg.GraylistFaults <= 0 || done.Task().Failures() == 0 {
 		return
 	}
+	j := done.Job()
 	for _, i := range done.Task().FailedNodes() {
-		if n := t.Nodes().Node(i); i != done.Node() && failedOwn(done.Task(), i) {
-			at := slices.Concat(n.Faults()[max(0, len(n.Faults())+1-maxFaults):], []time.Duration{t.now})
-			t.setFaults(n, at)
+		n := t.Nodes().Node(i)
+		if i == done.Node() || !failedOwn(done.Task(), i) || slices.ContainsFunc(t.recent(n), func(f cluster.Fault) bool { return f.Job == j.ID() }) {
+			continue
 		}
+		t.setFaults(n, slices.Concat(n.Faults()[max(0, len(n.Faults())+1-maxFaults):], []cluster.Fault{{At: t.now, Job: j.ID(), User: j.User()}}))
 	}
 	t.graylist()
 }
@@ -45,10 +62,10 @@ func failedOwn(task *job.Task, node int32) bool {
 	return false
 }
 
-func (t *Tracker) setFaults(n *cluster.Node, at []time.Duration) {
-	t.nodes.SetFaults(n, at)
+func (t *Tracker) setFaults(n *cluster.Node, faults []cluster.Fault) {
+	t.nodes.SetFaults(n, faults)
 	if t.cfg.Record {
-		t.note(&FactFaults{n.Name(), slices.Clone(at)})
+		t.note(&FactFaults{n.Name(), slices.Clone(faults)})
 	}
 }
 
@@ -71,8 +88,8 @@ func (t *Tracker) gray(n *cluster.Node, on bool) {
 	t.notifyCapacity()
 }
 
-// graylist decides again which nodes are graylisted: nodes with many faults, and with
-// many more than the mean, until enough of their faults are older than the window. At most
+// graylist decides again which nodes are graylisted: nodes with enough witnesses, and with
+// many more than the mean, until enough of the faults are older than the window. At most
 // half of the members, absent ones included, are graylisted; if more would be, the faults
 // are not the nodes' and all nodes get work.
 func (t *Tracker) graylist() {
@@ -81,35 +98,61 @@ func (t *Tracker) graylist() {
 	}
 	usable, listed, sum := 0, 0, 0
 	for _, n := range t.Nodes().All() {
-		if n.Graylisted() && t.recent(n) < t.cfg.GraylistFaults {
+		recent := t.recent(n)
+		if n.Graylisted() && !t.convincing(recent) {
 			t.gray(n, false)
 		}
 		if (n.Alive() || n.Absent()) && !n.Draining() {
 			usable++
-			sum += t.recent(n)
+			sum += len(recent)
 			if n.Graylisted() {
 				listed++
 			}
 		}
 	}
 	for _, n := range t.Nodes().All() {
-		count := t.recent(n)
+		recent := t.recent(n)
 		switch {
 		case 2*listed > usable:
 			t.gray(n, false)
-		case !n.Alive() || n.Closed() || count < t.cfg.GraylistFaults || 2*(listed+1) > usable:
-		case float64(count)*float64(usable) > fairFaults*float64(sum):
+		case !n.Alive() || n.Closed() || !t.convincing(recent) || 2*(listed+1) > usable:
+		case float64(len(recent))*float64(usable) > fairFaults*float64(sum):
 			t.gray(n, true)
 			listed++
 		}
 	}
 }
 
-// recent counts the faults of a node within the window.
-func (t *Tracker) recent(n *cluster.Node) int {
-	at := n.Faults()
-	for len(at) > 0 && t.now-at[0] >= t.cfg.GraylistWindow {
-		at = at[1:]
+// recent returns the faults of a node within the window.
+func (t *Tracker) recent(n *cluster.Node) []cluster.Fault {
+	faults := n.Faults()
+	for len(faults) > 0 && t.now-faults[0].At >= t.cfg.GraylistWindow {
+		faults = faults[1:]
 	}
-	return len(at)
+	return faults
+}
+
+// convincing reports whether the faults are enough witnesses against a node. If they are
+// jobs of one user, it costs a walk through the live jobs up to the first one of another.
+func (t *Tracker) convincing(faults []cluster.Fault) bool {
+	if len(faults) < t.cfg.GraylistFaults {
+		return false
+	}
+	user := faults[0].User
+	if !slices.ContainsFunc(faults, func(f cluster.Fault) bool { return f.User != user }) {
+		return !slices.ContainsFunc(t.Jobs().Live(), func(j *job.Job) bool { return j.User() != user })
+	}
+	count := 0
+	for i, f := range faults {
+		before := 0
+		for _, earlier := range faults[:i] {
+			if earlier.User == f.User {
+				before++
+			}
+		}
+		if 2*before < t.cfg.GraylistFaults { // else the user has given his half
+			count++
+		}
+	}
+	return count >= t.cfg.GraylistFaults
 }

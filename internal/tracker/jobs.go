@@ -29,6 +29,7 @@ func (t *Tracker) submit(ev *Submit) {
 	for _, h := range t.hooks.Jobs {
 		h.JobAdded(j)
 	}
+	t.graylist() // the user may be a second one
 	t.commitIfDone(j)
 }
 
@@ -157,6 +158,7 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 	for _, h := range t.hooks.Jobs {
 		h.JobRemoved(j)
 	}
+	t.graylist() // another user may be alone now
 	if t.cfg.CommitOutput {
 		t.ends = append(t.ends, outputEffect(j))
 	} else {

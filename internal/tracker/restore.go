@@ -160,7 +160,7 @@ func (t *Tracker) redoNode(f Fact) error {
 	case *FactDrained:
 		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Drain(n, !f.Undo, f.At) })
 	case *FactFaults:
-		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.SetFaults(n, slices.Clone(f.At)) })
+		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.SetFaults(n, slices.Clone(f.Faults)) })
 	case *FactGraylisted:
 		return t.withNode(f.Node, func(n *cluster.Node) { t.nodes.Gray(n, !f.Undo, f.At) })
 	default:

@@ -100,8 +100,9 @@ func (t *Tracker) NextDeadline() time.Duration {
 		if n.Alive() {
 			at = min(at, t.due[n.Index()])
 		}
-		if decisive := len(n.Faults()) - t.cfg.GraylistFaults; n.Graylisted() && decisive >= 0 {
-			at = min(at, n.Faults()[decisive]+t.cfg.GraylistWindow)
+		// The end of any fault may leave too few, or witnesses of one user only.
+		if recent := t.recent(n); n.Graylisted() && len(recent) > 0 {
+			at = min(at, recent[0].At+t.cfg.GraylistWindow)
 		}
 	}
 	for _, due := range t.next {

@@ -109,8 +109,8 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Graylisted{Graylisted: &slotwisev1.FactGraylisted{Node: f.Node, Undo: f.Undo, At: int64(f.At)}}
 	case *tracker.FactFaults:
 		w := &slotwisev1.FactFaults{Node: f.Node}
-		for _, at := range f.At {
-			w.At = append(w.At, int64(at))
+		for _, x := range f.Faults {
+			w.At, w.Jobs, w.Users = append(w.At, int64(x.At)), append(w.Jobs, int32(x.Job)), append(w.Users, x.User)
 		}
 		r.What = &slotwisev1.JournalRecord_Faults{Faults: w}
 	case *tracker.FactCounts:
@@ -233,8 +233,12 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 		return &tracker.FactGraylisted{Node: w.Graylisted.Node, Undo: w.Graylisted.Undo, At: time.Duration(w.Graylisted.At)}
 	case *slotwisev1.JournalRecord_Faults:
 		f := &tracker.FactFaults{Node: w.Faults.Node}
-		for _, at := range w.Faults.At {
-			f.At = append(f.At, time.Duration(at))
+		for i, at := range w.Faults.At {
+			x := cluster.Fault{At: time.Duration(at)}
+			if i < len(w.Faults.Jobs) && i < len(w.Faults.Users) {
+				x.Job, x.User = job.ID(w.Faults.Jobs[i]), w.Faults.Users[i]
+			}
+			f.Faults = append(f.Faults, x)
 		}
 		return f
 	case *slotwisev1.JournalRecord_Counts:

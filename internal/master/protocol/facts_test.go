@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -49,7 +48,7 @@ func someFacts() []tracker.Fact {
 		&tracker.FactLeft{Node: "w", Why: "silent", At: 7},
 		&tracker.FactDrained{Node: "w", Undo: true, At: 8},
 		&tracker.FactGraylisted{Node: "w", Undo: true, At: 9},
-		&tracker.FactFaults{Node: "w", At: []time.Duration{1, 2}},
+		&tracker.FactFaults{Node: "w", Faults: []cluster.Fault{{At: 1, Job: 2, User: "ann"}, {At: 3, Job: 4, User: "bob"}}},
 		&tracker.FactCounts{Jobs: 8, Launches: 9},
 		&tracker.FactTask{Task: id.TaskID, Nodes: []string{"w", "x"}, Past: job.Past{
 			FetchFailures: 1, PendingSince: 2, DoneAt: 3, LastFailure: 4, Outages: 5, OutageSince: 6, RetryAt: 7, Attempts: []job.PastAttempt{

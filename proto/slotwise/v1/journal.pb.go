@@ -2906,10 +2906,13 @@ func (x *FactGraylisted) GetAt() int64 {
 	return 0
 }
 
+// FactFaults replaces the faults of a node. The lists have one entry for each fault.
 type FactFaults struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	At            []int64                `protobuf:"varint,2,rep,packed,name=at,proto3" json:"at,omitempty"`
+	Jobs          []int32                `protobuf:"varint,3,rep,packed,name=jobs,proto3" json:"jobs,omitempty"`
+	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2954,6 +2957,20 @@ func (x *FactFaults) GetNode() string {
 func (x *FactFaults) GetAt() []int64 {
 	if x != nil {
 		return x.At
+	}
+	return nil
+}
+
+func (x *FactFaults) GetJobs() []int32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *FactFaults) GetUsers() []string {
+	if x != nil {
+		return x.Users
 	}
 	return nil
 }
@@ -3508,11 +3525,13 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x0eFactGraylisted\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04undo\x18\x02 \x01(\bR\x04undo\x12\x0e\n" +
-	"\x02at\x18\x03 \x01(\x03R\x02at\"0\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"Z\n" +
 	"\n" +
 	"FactFaults\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
-	"\x02at\x18\x02 \x03(\x03R\x02at\"<\n" +
+	"\x02at\x18\x02 \x03(\x03R\x02at\x12\x12\n" +
+	"\x04jobs\x18\x03 \x03(\x05R\x04jobs\x12\x14\n" +
+	"\x05users\x18\x04 \x03(\tR\x05users\"<\n" +
 	"\n" +
 	"FactCounts\x12\x12\n" +
 	"\x04jobs\x18\x01 \x01(\x05R\x04jobs\x12\x1a\n" +

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/storage"
 )
 
@@ -321,6 +322,11 @@ func (p *planner) findFirst(files []found) error {
 	if !p.opts.Format.lines() || p.spec().Name == format.Text {
 		return nil
 	}
+	for i := range files {
+		if err := p.refuseEmpty(&files[i]); err != nil {
+			return err
+		}
+	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
 	for i := range files {
 		var columns []string
@@ -342,6 +348,24 @@ func (p *planner) findFirst(files []found) error {
 		// A CSV file without a header has no records either: the next file decides.
 	}
 	return nil
+}
+
+// refuseEmpty returns an error for an empty file of a binary format. Every writer of such a
+// format writes at least a header, so the file is what a crash has left.
+func (p *planner) refuseEmpty(f *found) error {
+	if f.size > 0 {
+		return nil
+	}
+	var kind *format.Format
+	if name := p.spec().Name; name != format.Auto {
+		kind, _ = format.Get(name)
+	} else {
+		kind = format.BySuffix(path.Ext(f.uri))
+	}
+	if kind == nil || !kind.Binary() {
+		return nil
+	}
+	return retry.Permanent(fmt.Errorf("input %s: it is empty, and so no file of format %s, which has a header even without records: remove it, or exclude it from the input", f.uri, kind.Name))
 }
 
 // columns returns the names of a file's columns, nil for a file of lines.

@@ -198,3 +198,26 @@ func TestTextThatLooksBinary(t *testing.T) {
 		same(t, dumbLines(p, []byte(s)), recs)
 	}
 }
+
+// TestEmptyFiles: an empty file of a binary format is an error, because all its writers write a
+// header. Empty files of lines have no records.
+func TestEmptyFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, rows string
+		refused    bool
+	}{
+		{"a.parquet", "", true}, {"a.avro", "", true}, {"part", "parquet", true}, {"part", "avro", true}, {"part", "sequence", true},
+		{"a.parquet", "csv", false}, {"part", "", false}, {"a.csv", "csv", false}, {"a.json", "json", false}, {"a.gz", "", false},
+	} {
+		dir := t.TempDir()
+		p := write(t, dir, c.name, nil)
+		_, err := Plan(ctx, Options{Inputs: []string{dir}, Rows: spec(t, c.rows)})
+		if refused := err != nil && strings.Contains(err.Error(), p+": it is empty, and so no file of format"); refused != c.refused || err != nil && !refused {
+			t.Errorf("%s as %q: %v", c.name, c.rows, err)
+		}
+		_, err = PlanHadoop(ctx, &HadoopOptions{Inputs: []string{dir}, Rows: spec(t, c.rows), Maps: 1})
+		if refused := err != nil && strings.Contains(err.Error(), "it is empty"); refused != c.refused || err != nil && !refused {
+			t.Errorf("hadoop, %s as %q: %v", c.name, c.rows, err)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package parquet
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"math/big"
 	"time"
 
@@ -19,6 +21,7 @@ type kind struct {
 	text     bool // bytes are text
 	unsigned bool
 	uuid     bool
+	half     bool // a floating-point number of 16 bits
 	decimal  bool
 	scale    int
 	layout   string        // of a date or a time; "" for a number
@@ -60,6 +63,23 @@ func (k *kind) logical(l *types.LogicalType) {
 			k.layout = format.UTCTime
 		}
 	}
+}
+
+// halves returns the indexes of the leaves that are 16-bit floating-point numbers. The library
+// does not pass this logical type on.
+func halves(schema []types.SchemaElement) map[int]bool {
+	all := map[int]bool{}
+	index := 0
+	for i := range schema {
+		if !schema[i].Type.Valid {
+			continue // a group
+		}
+		if _, ok := schema[i].LogicalType.Value.(*types.Float16Type); ok {
+			all[index] = true
+		}
+		index++
+	}
+	return all
 }
 
 // unitOf returns the unit of a time.
@@ -120,6 +140,8 @@ func (k *kind) append(l *format.Line, v *parquet.Value) error {
 		l.Float(float64(v.Float()), 32)
 	case k.physical == parquet.Double:
 		l.Float(v.Double(), 64)
+	case k.half:
+		l.Float(half(v.ByteArray()), 32)
 	case k.text:
 		l.String(v.ByteArray())
 	default:
@@ -155,6 +177,8 @@ func (k *kind) value(v *parquet.Value) (any, error) {
 		return format.JSONFloat(float64(v.Float()), 32), nil
 	case k.physical == parquet.Double:
 		return format.JSONFloat(v.Double(), 64), nil
+	case k.half:
+		return format.JSONFloat(half(v.ByteArray()), 32), nil
 	case k.text:
 		return string(v.ByteArray()), nil
 	}
@@ -191,6 +215,30 @@ func (k *kind) unscaled(v *parquet.Value) *big.Int {
 		return big.NewInt(v.Int64())
 	}
 	return twosComplement(v.ByteArray())
+}
+
+// half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.
+func half(b []byte) float64 {
+	if len(b) != 2 {
+		return math.NaN()
+	}
+	bits := binary.LittleEndian.Uint16(b)
+	exponent, fraction := int(bits>>10&0x1f), float64(bits&0x3ff)
+	var f float64
+	switch exponent {
+	case 0: // no implied one before the point
+		f = math.Ldexp(fraction, -24)
+	case 0x1f:
+		if f = math.Inf(1); fraction != 0 {
+			f = math.NaN()
+		}
+	default:
+		f = math.Ldexp(fraction+0x400, exponent-25)
+	}
+	if bits>>15 != 0 {
+		f = math.Copysign(f, -1)
+	}
+	return f
 }
 
 // formatUUID returns the usual notation of 16 bytes.

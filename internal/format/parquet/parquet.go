@@ -71,7 +71,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	if err := checkEnd(src); err != nil {
 		return nil, err
 	}
-	f, err := parquet.OpenFile(src.File, src.Size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	f, err := openFile(src.File, src.Size)
 	if err != nil {
 		return nil, fmt.Errorf("the footer: %w", err)
 	}
@@ -93,8 +93,36 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		fields[i] = r.names[at]
 		r.cols = append(r.cols, newColumn(top[at]))
 	}
+	half := halves(f.Metadata().Schema)
+	for _, c := range r.cols {
+		for _, l := range c.leaves {
+			l.kind.half = half[l.index]
+		}
+	}
 	r.line = format.NewLine(s, fields)
-	return r, nil
+	return r, r.transcode(src)
+}
+
+// transcode checks the chunks of the wanted columns, and replaces the file if the library
+// cannot decompress one of them.
+func (r *rows) transcode(src *format.Source) error {
+	needed, err := checkChunks(r.file.Metadata(), r.cols)
+	if err != nil || !needed {
+		return err
+	}
+	t, size, err := transcode(src, r.file.Metadata())
+	if err != nil {
+		return err
+	}
+	if r.file, err = openFile(t, size); err != nil {
+		return fmt.Errorf("the footer: %w", err)
+	}
+	return nil
+}
+
+// openFile opens a file without its indexes, which are not used.
+func openFile(f io.ReaderAt, size int64) (*parquet.File, error) {
+	return parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 }
 
 // groups returns the indexes of the row groups that start in the source. A group that starts

@@ -38,8 +38,9 @@ def plain(v, name):
         return float(v)
     return v
 
-for codec, version in (("snappy", "1.0"), ("zstd", "2.0"), ("gzip", "1.0"), ("none", "2.0")):
-    pq.write_table(table, f"{codec}.parquet", row_group_size=100, compression=codec, data_page_version=version, data_page_size=1000)
+for name, codec, version in (("snappy", "snappy", "1.0"), ("zstd", "zstd", "2.0"), ("gzip", "gzip", "1.0"), ("none", "none", "2.0"),
+                             ("lz4", "lz4", "1.0"), ("lz4-2", "lz4", "2.0"), ("brotli", "brotli", "2.0")):
+    pq.write_table(table, f"{name}.parquet", row_group_size=100, compression=codec, data_page_version=version, data_page_size=1000)
 with open("rows.jsonl", "w") as out:
     for row in pq.read_table("snappy.parquet").to_pylist():
         out.write(json.dumps({k: plain(v, k) for k, v in row.items()}, ensure_ascii=False) + "\n")

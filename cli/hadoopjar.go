@@ -636,6 +636,9 @@ func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 		MapMillis: r.SlotTime.Map.Milliseconds(), ReduceMillis: r.SlotTime.Reduce.Milliseconds(), Counters: r.Counters, User: r.User,
 	}
 	t.log.WriteCounters(s.Groups())
+	for _, text := range console.Warnings(r.ID, r.User) {
+		t.log.Line("WARN", "mapreduce.Job", "%s", text)
+	}
 	return 0
 }
 

@@ -288,7 +288,7 @@ func clock(ms int64) string {
 // printCounters prints the counters of a job's maps and reduces, then the
 // counters of the job's own code.
 func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
-	o := &console.Outcome{Counters: map[string]int64{}, User: map[string]int64{}}
+	o := &console.Outcome{Job: j.GetName(), Counters: map[string]int64{}, User: map[string]int64{}}
 	for _, of := range []struct {
 		kind string
 		m    *slotwisev1.Counters

@@ -234,6 +234,18 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 	t.Flush()
 	console.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
 		r.Policy, console.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
+	for _, e := range r.Jobs {
+		printWarnings(w, e.Name, e.Results)
+	}
+}
+
+// printWarnings prints what the counters of a job warn of.
+func printWarnings(w io.Writer, name string, results []*mapreduce.Result) {
+	for _, r := range results {
+		for _, text := range console.Warnings(name, r.User) {
+			console.Fprintf(w, "warning: %s\n", text)
+		}
+	}
 }
 
 // share formats a fraction in per cent, or a dash if all is 0: maps over local

@@ -384,7 +384,9 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.json {
 		return errors.Join(o.err, printJSON(c.OutOrStdout(), &o))
 	}
-	if !f.quiet {
+	if f.quiet { // a warning may change the meaning of a result
+		printWarnings(c.ErrOrStderr(), o.program.name, o.results)
+	} else {
 		printSummary(c.ErrOrStderr(), &o)
 	}
 	if f.explain {

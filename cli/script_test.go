@@ -52,7 +52,9 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			// A race-instrumented process would sleep for a second as it ends.
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
-			return nil
+			root, err := filepath.Abs("..")
+			e.Setenv("REPOSITORY", root)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      exits,

@@ -239,5 +239,9 @@ func printSubmitted(w io.Writer, done []jobmix.Submitted) error {
 		}
 		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, console.Duration(e.Submit), ran, e.Output)
 	}
-	return t.Flush()
+	err := t.Flush()
+	for i := range done {
+		printWarnings(w, done[i].Name, done[i].Results)
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/feature"
@@ -21,7 +22,7 @@ import (
 // line reaches the reducer exactly as the mapper printed it.
 //
 // On standard error, a line reporter:counter:GROUP,NAME,N adds N to a counter.
-// All other lines go to Stderr. An exit status other than 0 fails the attempt.
+// All other lines go to Stderr, after the attempt's id if the job runs in this process. An exit status other than 0 fails the attempt.
 type StreamingOptions struct {
 	Name     string    // of the job; "streaming" if empty
 	Mapper   string    // runs by sh -c; if empty, lines pass unchanged
@@ -42,6 +43,9 @@ func (o *StreamingOptions) recipe() *feature.Recipe {
 
 // Streaming returns a job that runs commands.
 func Streaming(o StreamingOptions) (*Job, error) {
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
 	if o.Properties != nil {
 		return hadoopStreaming(o)
 	}
@@ -87,8 +91,12 @@ const commandBuffer = 256 << 10
 // Start starts the child process.
 func (c *command) Start(t *Task) (err error) {
 	c.line = func(b []byte) error { c.emit(c.out, b); return nil }
+	name := ""
+	if t.t.SharesProcess { // else the lines are in the attempt's own log
+		name = t.t.Attempt.String()
+	}
 	c.child, err = stream.Start(t.t.Ctx, stream.Config{
-		Command: c.cmd, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add, Alive: t.KeepAlive,
+		Command: c.cmd, Role: c.role, Stderr: c.stderr, Name: name, Count: t.t.Counters.Add, Alive: t.KeepAlive,
 		Env: []string{
 			"SLOTWISE_JOB=" + t.JobName(),
 			"SLOTWISE_ATTEMPT=" + t.t.Attempt.String(),

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -50,6 +51,19 @@ func Counters(w io.Writer, o *Outcome) {
 		}
 		Fprintf(w, "    %-*s  %*s\n", names, l.name, values, l.value)
 	}
+	for _, text := range Warnings(o.Job, o.User) {
+		Fprintf(w, "warning: %s\n", text)
+	}
+}
+
+// Warnings returns a sentence for each of a job's own counters that says that its results are
+// not what its author expects, although it has succeeded.
+func Warnings(job string, user map[string]int64) (texts []string) {
+	if n := user[counters.BinaryMatches]; n > 0 {
+		texts = append(texts, fmt.Sprintf("job %s: in %s a command such as grep met binary data and left out lines that match; "+
+			"choose its input files (--include, include: in a jobs file), or let the command read binary data as text (grep -a)", job, Plural(int(n), "task")))
+	}
+	return texts
 }
 
 // counterLines returns the engine's counters by group, map before reduce, then

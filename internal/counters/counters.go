@@ -129,6 +129,10 @@ func (c *Counter) JSONValue(n int64) int64 {
 // [bounds.Counters] user counters or their names take [bounds.CounterNames] bytes.
 const OtherUser = bounds.OtherCounters
 
+// BinaryMatches is the user counter of the commands of streaming jobs that have met binary data
+// and left out lines that match, as GNU grep does. The job's results are then incomplete.
+const BinaryMatches = "commands that left out lines of binary data"
+
 // Set holds the numbers of all counters. The zero value has counted nothing.
 // Copy a Set with [Set.Clone]: an assignment would share the user counters. A
 // Set must not be used by several goroutines at a time.

@@ -23,6 +23,9 @@ type Task struct {
 	Reduces  int // number of reduce tasks of the job
 	Counters *UserCounters
 	Meter    *Meter
+	// SharesProcess says that other attempts run in this process, so text that the job's code
+	// prints for the user needs the attempt's id.
+	SharesProcess bool
 	// Children is the processor time of child processes in nanoseconds. Streaming
 	// jobs add to it; it counts as the attempt's.
 	Children atomic.Int64

@@ -73,7 +73,7 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	env.MergeBuffer *= int64(a.width)
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{
-		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: &engine.UserCounters{}, Meter: &a.meter,
+		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: &engine.UserCounters{}, Meter: &a.meter, SharesProcess: true,
 	}
 	if a.id.Kind == job.Reduce {
 		in := c.store.NewFetch(ctx, int32(a.id.Job), a.job.maps, int(a.id.Index))

@@ -28,6 +28,8 @@ type Config struct {
 	Role    string   // mapper, reducer or combiner, for messages
 	Env     []string // added to the environment
 	Stderr  io.Writer
+	// Name, if not empty, begins each line on Stderr, which several commands share.
+	Name string
 	// Prefix begins the lines on stderr that are reports and not log; "" for "reporter:".
 	Prefix string
 	// GroupEnd separates group and name in the names of counters; "" for a dot.
@@ -39,7 +41,8 @@ type Config struct {
 	ReadsAll bool
 	// AnyExit says that every exit status is a success.
 	AnyExit bool
-	// Count is called for each reporter:counter:group,name,n line on stderr.
+	// Count is called for each reporter:counter:group,name,n line on stderr, and once with
+	// counters.BinaryMatches.
 	Count func(name string, n int64)
 	// Alive is called whenever the child has printed something, also on stderr. It
 	// is called from other goroutines.
@@ -96,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if cfg.Alive == nil {
 		cfg.Alive = func() {}
 	}
-	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, status: cfg.Status, alive: cfg.Alive, prefix: cmp.Or(cfg.Prefix, "reporter:"), groupEnd: cmp.Or(cfg.GroupEnd, ".")}
+	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, status: cfg.Status, alive: cfg.Alive, name: cfg.Name, prefix: cmp.Or(cfg.Prefix, "reporter:"), groupEnd: cmp.Or(cfg.GroupEnd, ".")}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	// Wait must return even if a grandchild keeps stderr open.
 	cmd.WaitDelay = time.Second
@@ -202,7 +205,7 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 		}
 		c.rest = append(c.rest, b[:i]...)
 		b = b[i+1:]
-		err := line(c.rest)
+		err := c.pass(c.rest, line)
 		if c.rest = c.rest[:0]; err != nil {
 			return err
 		}
@@ -212,7 +215,7 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 		if i < 0 {
 			break
 		}
-		if err := line(b[:i]); err != nil {
+		if err := c.pass(b[:i], line); err != nil {
 			return err
 		}
 		b = b[i+1:]
@@ -220,6 +223,18 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 	c.rest = append(c.rest, b...)
 	c.free <- chunk
 	return nil
+}
+
+// binaryOnStdout is the line that GNU grep before version 3.5 prints among its results instead
+// of the lines that match in binary data. Later versions print it on standard error.
+var binaryOnStdout = []byte("Binary file (standard input) matches")
+
+// pass calls line for a line that the child has printed.
+func (c *Child) pass(text []byte, line func([]byte) error) error {
+	if bytes.Equal(text, binaryOnStdout) {
+		c.stderr.binaryMatches()
+	}
+	return line(text)
 }
 
 // Finish closes the child's input, calls line for the rest of its output, and waits
@@ -241,7 +256,7 @@ func (c *Child) Finish(line func([]byte) error) error {
 				continue
 			}
 			if len(c.rest) > 0 {
-				if err := line(c.rest); err != nil {
+				if err := c.pass(c.rest, line); err != nil {
 					return err
 				}
 				c.rest = nil

@@ -5,6 +5,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
+
+	"github.com/slotwise/slotwise/internal/counters"
 )
 
 // keptStderr is the number of bytes from the end of a child's standard error that
@@ -28,8 +31,10 @@ type stderrLog struct {
 	count    func(name string, n int64)
 	status   func(text string)
 	alive    func()
+	name     string // Config.Name
 	line     []byte
 	last     []byte
+	binary   atomic.Bool // binaryMatches was called; both outputs are read at a time
 }
 
 // Write implements io.Writer for the child's standard error.
@@ -73,8 +78,27 @@ func (l *stderrLog) flush() {
 	if len(l.last) > keptStderr {
 		l.last = append(l.last[:0], l.last[len(l.last)-keptStderr:]...)
 	}
-	if l.to != nil {
-		l.to.Write(line)
+	if bytes.HasSuffix(bytes.TrimSpace(line), binaryOnStderr) {
+		l.binaryMatches()
+	}
+	if l.to == nil {
+		return
+	}
+	if l.name != "" { // in one call, so that the lines of several commands stay whole
+		line = append([]byte(l.name+": "), line...)
+	}
+	l.to.Write(line)
+}
+
+// binaryOnStderr ends the line that GNU grep prints from version 3.5 on instead of the lines that
+// match in binary data, such as "grep: (standard input): binary file matches".
+var binaryOnStderr = []byte(": binary file matches")
+
+// binaryMatches counts, once for each command, that the command has left out lines. Its exit
+// status is 0, so without the counter nobody would know that the result is incomplete.
+func (l *stderrLog) binaryMatches() {
+	if l.count != nil && l.binary.CompareAndSwap(false, true) {
+		l.count(counters.BinaryMatches, 1)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/counters"
 )
 
 // filter runs a command over input, fed in pieces of n bytes.
@@ -213,4 +215,40 @@ func waitFor(t *testing.T, ok func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Error("waited in vain")
+}
+
+// TestBinaryMatches: a command that says, in either way of grep, that it has left out lines of
+// binary data is counted once, and its output and log stay as they are.
+func TestBinaryMatches(t *testing.T) {
+	const old = "Binary file (standard input) matches"
+	for _, c := range []struct {
+		command string
+		want    int64 // the counter
+	}{
+		{"cat >/dev/null; echo '" + old + "'", 1},
+		{"cat >/dev/null; printf '%s' '" + old + "'", 1}, // without an end of line
+		{"cat >/dev/null; echo 'grep: (standard input): binary file matches' >&2", 1},
+		{"cat >/dev/null; for i in 1 2 3; do echo '" + old + "'; echo 'grep: x: binary file matches' >&2; done", 1},
+		{"grep x", 1}, // whichever version is installed
+		{"grep -a x", 0},
+		{"grep -v x", 1},
+		{"cat >/dev/null; echo 'it says: " + old + "'", 0},
+		{"cat >/dev/null; echo 'no binary file matches here' >&2", 0},
+	} {
+		var n int64
+		var log strings.Builder
+		out, err := filter(context.Background(), Config{Command: c.command, Stderr: &log, Name: "j1_m_0_0", Count: func(name string, by int64) {
+			if name == counters.BinaryMatches {
+				n += by
+			}
+		}}, "x\x00y\nz\x00\n", 3)
+		if err != nil || n != c.want {
+			t.Errorf("%s: counted %d times, want %d; output %q, error %v", c.command, n, c.want, out, err)
+		}
+		for l := range strings.Lines(log.String()) {
+			if !strings.HasPrefix(l, "j1_m_0_0: ") {
+				t.Errorf("%s: the line %q does not name the attempt", c.command, l)
+			}
+		}
+	}
 }

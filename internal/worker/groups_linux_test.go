@@ -57,8 +57,9 @@ func TestControlGroups(t *testing.T) {
 		}
 	})
 	notes := t.TempDir()
+	// A note appears with its content, by mv: the test reads it as soon as it exists.
 	detached := fmt.Sprintf("setsid sh -c 'trap \"\" TERM INT; echo $$ >%[1]s/$SLOTWISE_ATTEMPT.new; mv %[1]s/$SLOTWISE_ATTEMPT.new %[1]s/$SLOTWISE_ATTEMPT; "+
-		"while :; do sleep 1; done' >/dev/null 2>&1 & while [ ! -e %[1]s/$SLOTWISE_ATTEMPT ]; do sleep 0.01; done; grep ^0:: /proc/self/cgroup >%[1]s/$SLOTWISE_ATTEMPT.group", notes)
+		"while :; do sleep 1; done' >/dev/null 2>&1 & while [ ! -e %[1]s/$SLOTWISE_ATTEMPT ]; do sleep 0.01; done; grep ^0:: /proc/self/cgroup >%[1]s/$SLOTWISE_ATTEMPT.new; mv %[1]s/$SLOTWISE_ATTEMPT.new %[1]s/$SLOTWISE_ATTEMPT.group", notes)
 	note := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(notes, name))
 		if err != nil {

@@ -22,6 +22,7 @@ type generateFlags struct {
 	seed      uint64
 	output    string
 	overwrite bool
+	force     bool
 	params    []string
 	quiet     bool
 	json      bool
@@ -51,7 +52,8 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
 	c.Flags().Var(&f.size, "size", "how many bytes, in all files together")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`number` that picks one of many data sets of a kind")
 	c.Flags().StringVar(&f.output, "output", "", "`directory` to make")
-	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace the directory if it exists")
+	c.Flags().BoolVar(&f.overwrite, "overwrite", false, "replace an earlier data set in the directory")
+	c.Flags().BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "parameter of the kind, `name=value` (repeatable)")
 	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
 	addPrint(c, &f.json)
@@ -95,6 +97,7 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 		Seed:      f.seed,
 		Dir:       f.output,
 		Overwrite: f.overwrite,
+		Force:     f.force,
 		Params:    params,
 		Progress:  func(n int64) { written = n; show.update(n) },
 	})
@@ -106,6 +109,7 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 func (f *generateFlags) explain(err error) error {
 	var param *generate.UnknownParamError
 	var file *fs.PathError
+	var foreign *generate.ForeignFileError
 	switch {
 	case errors.As(err, &param):
 		var names []string
@@ -113,8 +117,10 @@ func (f *generateFlags) explain(err error) error {
 			names = append(names, p.Name)
 		}
 		return unknown(param.Kind.Name+" parameter", param.Name, names)
+	case errors.As(err, &foreign):
+		return misuse("--output %s: %w", f.output, foreign)
 	case errors.Is(err, fs.ErrExist):
-		return misuse("--output %s: exists and is not empty; --overwrite replaces it", f.output)
+		return misuse("--output %s: exists and is not empty; --overwrite replaces an earlier data set", f.output)
 	case errors.As(err, &file):
 		return fmt.Errorf("--output %s: %w", f.output, file.Err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/generate"
 	"github.com/slotwise/slotwise/internal/hadoop"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -324,7 +325,7 @@ func (x *hadoopExample) writeRows(rows int64, files int, typed string) error {
 	if err != nil {
 		return err
 	}
-	st, err := l.fs.Stage(x.ctx, l.path, false)
+	st, err := l.fs.Stage(x.ctx, l.path, storage.ReplaceNothing)
 	if err != nil {
 		return err
 	}

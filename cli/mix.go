@@ -119,7 +119,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	}
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
-		p.Progress, p.Overwrite, p.Stderr = show.named(&mix.jobs[i]), f.overwrite, show
+		p.Progress, p.Overwrite, p.Force, p.Stderr = show.named(&mix.jobs[i]), f.overwrite, f.force, show
 		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, cmp.Or(p.OutputCompress, f.outputCompress)
 		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)

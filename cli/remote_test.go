@@ -100,7 +100,7 @@ func upload(t *testing.T, dir, uri string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := files.Stage(t.Context(), p, false)
+	s, err := files.Stage(t.Context(), p, storage.ReplaceNothing)
 	if err != nil {
 		t.Fatal(err)
 	}

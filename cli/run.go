@@ -250,7 +250,7 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 	if f.output == "" || f.output == standard {
 		return nil
 	}
-	return checkOutput(ctx, f.output, f.overwrite, w)
+	return checkOutput(ctx, f.output, storage.ReplaceOf(f.overwrite, f.force), w)
 }
 
 // reads describes the program's input.
@@ -379,7 +379,7 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 		return o.err // execute prints the failure
 	}
 	if o.err == nil && o.output.merge != "" {
-		o.err = o.output.writeMerged(f.overwrite)
+		o.err = o.output.writeMerged(f.overwrite || f.force)
 	}
 	if f.json {
 		return errors.Join(o.err, printJSON(c.OutOrStdout(), &o))

@@ -48,7 +48,7 @@ type runFlags struct {
 	format, outputFormat           string
 	columns, outputColumns         []string
 	output, merge                  string
-	overwrite, sync                bool
+	overwrite, force, sync         bool
 	mapper, combiner, reducer      string
 	params                         []string
 	reduces                        int
@@ -111,7 +111,8 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (docs/formats/input.md)")
 	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
-	s.BoolVar(&f.overwrite, "overwrite", false, "replace the output directory, once the job has succeeded")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier job's output in the output directory, once the job has succeeded")
+	s.BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
 	s.StringVar(&f.outputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (docs/formats/output.md)")
 	s.StringSliceVar(&f.outputColumns, "output-columns", nil, "`names` of the output's columns, as word,count:int; types are string (default), bytes, int, float, bool (default: key,value)")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
@@ -182,6 +183,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		Columns:        f.columns,
 		Output:         f.output,
 		Overwrite:      f.overwrite,
+		Force:          f.force,
 		Reduces:        f.reduces,
 		SplitSize:      int64(f.splitSize),
 		Compress:       f.compress,
@@ -522,7 +524,7 @@ func checkKnownMemory(memory console.Size) error {
 
 // checkOutput returns an error if replacing the output directory would lose
 // data. A chain of jobs would otherwise fail after hours.
-func checkOutput(ctx context.Context, uri string, overwrite bool, w feature.Outages) error {
+func checkOutput(ctx context.Context, uri string, replace storage.Replace, w feature.Outages) error {
 	files, path, err := schemes.All().Resolve(uri)
 	if err != nil {
 		return misuse("--output: %w", err)
@@ -536,15 +538,15 @@ func checkOutput(ctx context.Context, uri string, overwrite bool, w feature.Outa
 		return misuse("--output %s: %w", uri, reason(err))
 	case !info.Dir:
 		return misuse("--output %s: is a file, not a directory", uri)
-	case overwrite:
-		return nil
 	}
-	entries, err := retry.Do(ctx, wait, func(ctx context.Context) ([]storage.Info, error) { return files.List(ctx, path) })
-	if err != nil {
+	_, err = retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, storage.CheckOutput(ctx, files, path, replace)
+	})
+	switch {
+	case errors.Is(err, fs.ErrExist) && replace == storage.ReplaceNothing:
+		return misuse("--output %s: exists and is not empty; --overwrite replaces an earlier job's output", uri)
+	case err != nil:
 		return misuse("--output %s: %w", uri, reason(err))
-	}
-	if len(entries) > 0 {
-		return misuse("--output %s: exists and is not empty; --overwrite replaces it", uri)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (f *runFlags) checkMerge() error {
 		return misuse("--merge %s: is a directory, and a file is needed", f.merge)
 	case err == nil && !info.Mode().IsRegular():
 		return misuse("--merge %s: is no regular file, and would be replaced by one; write it with --output - and a redirection", f.merge)
-	case err == nil && !f.overwrite:
+	case err == nil && !f.overwrite && !f.force:
 		return misuse("--merge %s: exists; --overwrite replaces it", f.merge)
 	}
 	if _, err := os.Stat(filepath.Dir(f.merge)); err != nil {

@@ -188,7 +188,8 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
-		p.Progress, p.Stderr, p.Overwrite, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Overwrite, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
+		p.Overwrite, p.Force = o.Overwrite, o.Force
+		p.Progress, p.Stderr, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)

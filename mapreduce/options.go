@@ -29,9 +29,11 @@ type Options struct {
 	NamedInputs map[string][]string
 
 	// Output is the directory to write. It must not exist or must be empty. With
-	// Overwrite the job replaces it, once it has succeeded.
-	Output    string
-	Overwrite bool
+	// Overwrite the job replaces the output of an earlier job, once it has succeeded: a
+	// directory with _SUCCESS and part files, and no others. With Force it replaces the
+	// directory whatever files it contains; Force implies Overwrite.
+	Output           string
+	Overwrite, Force bool
 
 	Reduces   int    // number of reduce tasks; 0 for the job's own choice, else one per reduce slot
 	SplitSize int64  // bytes of input for one map task; 0 to choose by input size and slots

@@ -23,7 +23,7 @@ import (
 // plan compiles the job, cuts its input into splits and checks the options.
 func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, error) {
 	out := &feature.Job{
-		Name: j.Name, Synthetic: j.Synthetic, Overwrite: o.Overwrite, ShuffleCodec: o.Compress,
+		Name: j.Name, Synthetic: j.Synthetic, Replace: storage.ReplaceOf(o.Overwrite, o.Force), ShuffleCodec: o.Compress,
 		User: o.User, Pool: o.Pool, Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
 		Inputs: o.Inputs, SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.progress(),
 		TaskMemory: o.TaskMemory, TaskCPUs: o.TaskCPUs, Outages: o.outages(),

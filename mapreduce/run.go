@@ -191,9 +191,9 @@ func (t localTarget) stage(ctx context.Context, j *feature.Job) (storage.Staging
 		files = l
 	}
 	staging, err := retry.Do(ctx, j.Outages.ForStorage("the storage of output "+j.Output), func(ctx context.Context) (storage.Staging, error) {
-		return files.Stage(ctx, path, j.Overwrite)
+		return files.Stage(ctx, path, j.Replace)
 	})
-	if errors.Is(err, os.ErrExist) {
+	if errors.Is(err, os.ErrExist) && j.Replace == storage.ReplaceNothing {
 		err = fmt.Errorf("output directory %s exists and is not empty: name another, or set Options.Overwrite (--overwrite) to replace it", j.Output)
 	}
 	return staging, err

@@ -116,7 +116,8 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		return nil, errors.New("no output directory is given")
 	}
 	c := &feature.Chain{
-		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output, Overwrite: o.Overwrite,
+		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
+		Replace: storage.ReplaceOf(o.Overwrite, o.Force),
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,
 		MaxAttempts: o.MaxAttempts, SlowStart: o.SlowStart, User: o.User, Pool: o.Pool, Priority: priority,
 		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.progress(),
@@ -148,7 +149,8 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 		return fmt.Errorf("app %s is no chain of jobs", c.App)
 	}
 	o := Options{
-		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output, Overwrite: c.Overwrite, Reduces: c.Reduces,
+		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output,
+		Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, Reduces: c.Reduces,
 		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, TaskTimeout: c.TaskTimeout, MaxAttempts: c.MaxAttempts,
 		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool, Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
 	}
@@ -192,7 +194,7 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 	o := s.options
 	o.Inputs, o.Output = in, out
 	if out != s.options.Output {
-		o.OutputCompress, o.OutputFormat, o.OutputColumns, o.Overwrite = "", "", nil, false
+		o.OutputCompress, o.OutputFormat, o.OutputColumns, o.Overwrite, o.Force = "", "", nil, false, false
 	}
 	r, err := s.planner.run(ctx, j, &feature.Recipe{App: s.app.Name, Step: step, Params: p}, o)
 	if r != nil {

@@ -260,7 +260,7 @@ func TestCommit(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
 			o.Job.Spec.Reduces, o.Job.Spec.Output, o.Job.Staging = 0, out, storage.NewToken()
 			o.Job.Spec.Program.Step = "map-only"
-			staging, err := storage.Local{}.StageShared(t.Context(), out, o.Job.Staging, false)
+			staging, err := storage.Local{}.StageShared(t.Context(), out, o.Job.Staging, storage.ReplaceNothing)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -107,9 +107,9 @@ type Job struct {
 	Synthetic    int                  // number of map tasks without input, instead of Splits
 	Inputs       []string             // as the caller named them, of a step; Splits are their content
 	Reduces      int
-	Cuts         [][]byte // the keys between the reduces of a total order
-	Output       string   // a name that the target knows
-	Overwrite    bool
+	Cuts         [][]byte        // the keys between the reduces of a total order
+	Output       string          // a name that the target knows
+	Replace      storage.Replace // what the output may replace
 	OutCode      output.Codec
 	OutputRows   string // format of output files that the user has chosen; "" for the program's
 	ShuffleCodec string // codec of intermediate data, by name
@@ -134,7 +134,7 @@ type Chain struct {
 	Params                   map[string]string
 	Inputs, Include, Exclude []string
 	Output                   string
-	Overwrite                bool
+	Replace                  storage.Replace // what the output may replace
 	Reduces                  int
 	SplitSize                int64
 	Rows                     string // format of the input files whose records become lines

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/storage"
 )
@@ -18,7 +19,7 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkTarget(target, o.Overwrite); err != nil {
+	if err := checkTarget(target, o); err != nil {
 		return err
 	}
 	parent := filepath.Dir(target)
@@ -39,24 +40,83 @@ func inDir(o Options, fill func(dir string) error) (err error) {
 	if err := fill(dir); err != nil {
 		return err
 	}
+	// To make the data may have taken hours, in which files can have come.
+	if err := checkTarget(target, o); err != nil {
+		return err
+	}
 	return swap(dir, target, temp+"-old")
 }
 
 // checkTarget returns an error if replacing the target would lose data.
-func checkTarget(target string, overwrite bool) error {
+func checkTarget(target string, o Options) error {
 	entries, err := os.ReadDir(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case len(entries) > 0 && !overwrite:
+	case len(entries) > 0 && !o.Overwrite && !o.Force:
 		return fmt.Errorf("%s: %w", target, fs.ErrExist)
+	}
+	for _, e := range entries {
+		if !o.Force && (!e.Type().IsRegular() || !isDataFile(e.Name())) {
+			return fmt.Errorf("%s: %w", target, &ForeignFileError{firstFile(target, e)})
+		}
 	}
 	if err := storage.CheckErasable(target); err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}
 	return nil
+}
+
+// ForeignFileError means that Overwrite must not replace a directory, because it contains a
+// file that no kind makes.
+type ForeignFileError struct {
+	File string // relative to the directory
+}
+
+// Error implements error. The text follows the name of the directory.
+func (e *ForeignFileError) Error() string {
+	return fmt.Sprintf("it contains %s, which no kind of data has; --force replaces the directory and removes all files in it", e.File)
+}
+
+// firstFile returns the first file in an entry of a directory, relative to the directory, or
+// the entry itself if it has none.
+func firstFile(dir string, e fs.DirEntry) string {
+	found := e.Name()
+	_ = filepath.WalkDir(filepath.Join(dir, found), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // the name is for a message only
+		}
+		if rel, err := filepath.Rel(dir, path); err == nil {
+			found = rel
+		}
+		return fs.SkipAll
+	})
+	return found
+}
+
+// isDataFile reports whether a kind makes files of this name.
+func isDataFile(name string) bool {
+	if name == trackersFile {
+		return true
+	}
+	for _, t := range tpchTables {
+		if name == t.name+".tbl" {
+			return true
+		}
+	}
+	for _, pattern := range partPatterns {
+		// A number has at least as many digits as the pattern says.
+		prefix, rest, _ := strings.Cut(pattern, "%0")
+		digits, suffix, _ := strings.Cut(rest, "d")
+		number, ok := strings.CutPrefix(name, prefix)
+		number, ok2 := strings.CutSuffix(number, suffix)
+		if ok && ok2 && len(number) >= int(digits[0]-'0') && strings.Trim(number, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // swap renames dir to target. An earlier target is moved to old and removed, or

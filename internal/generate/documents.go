@@ -10,5 +10,5 @@ func documents(ctx context.Context, o Options) error {
 		return err
 	}
 	size := max(1, (o.Size+files-1)/files)
-	return inParts("document-%06d.txt", size, zipfText)(ctx, o)
+	return inParts(documentParts, size, zipfText)(ctx, o)
 }

@@ -27,8 +27,10 @@ type Options struct {
 	// Dir is the directory to make. It must not exist, or must be empty, unless
 	// Overwrite is set.
 	Dir string
-	// Overwrite replaces Dir, once the new data set is complete.
-	Overwrite bool
+	// Overwrite replaces an earlier data set in Dir, once the new one is complete: a
+	// directory with files that kinds make, and no others. Force replaces Dir whatever
+	// files it contains; it implies Overwrite.
+	Overwrite, Force bool
 	// Params are the parameters of the kind; missing ones have their defaults.
 	Params Params
 	// Progress, if set, is called with the number of bytes written so far.

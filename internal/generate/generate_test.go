@@ -328,34 +328,94 @@ func endless(w io.Writer, _ int64, _ uint64, _ Params) error {
 func TestFailureKeepsTheOldData(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "out")
-	old := oneFile("old", func(w io.Writer, _ int64, _ uint64, _ Params) error {
+	old := oneFile("text-00000.txt", func(w io.Writer, _ int64, _ uint64, _ Params) error {
 		_, err := io.WriteString(w, "old")
 		return err
 	})
 	if err := old(t.Context(), Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"out/old": "old"}
+	want := map[string]string{"out/text-00000.txt": "old"}
 	if err := old(t.Context(), Options{Dir: dir}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("second run: error %v, want one that the directory exists", err)
 	}
 	broken := errors.New("broken")
-	failing := oneFile("new", func(io.Writer, int64, uint64, Params) error { return broken })
+	failing := oneFile("movies-00000.txt", func(io.Writer, int64, uint64, Params) error { return broken })
 	if err := failing(t.Context(), Options{Dir: dir, Overwrite: true}); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	if diff := cmp.Diff(want, readDir(t, parent)); diff != "" {
 		t.Errorf("after a failure:\n%s", diff)
 	}
-	fresh := oneFile("new", func(w io.Writer, size int64, _ uint64, _ Params) error {
+	fresh := oneFile("movies-00000.txt", func(w io.Writer, size int64, _ uint64, _ Params) error {
 		_, err := io.WriteString(w, "new")
 		return err
 	})
 	if err := fresh(t.Context(), Options{Dir: dir, Overwrite: true}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"out/new": "new"}, readDir(t, parent)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"out/movies-00000.txt": "new"}, readDir(t, parent)); diff != "" {
 		t.Errorf("after overwriting:\n%s", diff)
+	}
+}
+
+// TestOverwriteItsOwn: each kind replaces what it has made, so no kind makes a file whose name
+// Overwrite does not know.
+func TestOverwriteItsOwn(t *testing.T) {
+	for _, k := range Kinds() {
+		dir := filepath.Join(t.TempDir(), "out")
+		for range 2 {
+			if err := k.Run(t.Context(), Options{Size: 10_000, Dir: dir, Overwrite: true}); err != nil {
+				t.Errorf("%s: %v", k.Name, err)
+			}
+		}
+	}
+}
+
+// TestOverwriteKeepsForeignFiles: a directory with anything that no kind makes is replaced
+// with Force only. The error names the first such file.
+func TestOverwriteKeepsForeignFiles(t *testing.T) {
+	text, _ := Lookup("text")
+	for _, foreign := range []string{"thesis.tex", "sub/deep/thesis.tex", "text-1.txt", "text-00000.txt.orig", "atext-00000.txt", "text-0000x.txt", "part-r-00000", "lineitem.tbl/x", "notes.tbl"} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "out")
+		path := filepath.Join(dir, foreign)
+		err := text.Run(t.Context(), Options{Size: 10, Dir: dir})
+		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("mine"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		err = text.Run(t.Context(), Options{Size: 10, Seed: 2, Dir: dir, Overwrite: true})
+		if named := (*ForeignFileError)(nil); !errors.As(err, &named) || named.File != foreign {
+			t.Errorf("%s: %v", foreign, err)
+		}
+		if b, err := os.ReadFile(path); string(b) != "mine" {
+			t.Errorf("%s: it has %q, %v", foreign, b, err)
+		}
+		if err := text.Run(t.Context(), Options{Size: 10, Seed: 2, Dir: dir, Force: true}); err != nil {
+			t.Errorf("%s with Force: %v", foreign, err)
+		}
+		if left := readDir(t, parent); len(left) != 1 {
+			t.Errorf("%s: left after Force: %v", foreign, left)
+		}
+	}
+}
+
+// TestFileThatComesMeanwhile: a file that somebody puts into the directory while the data are
+// being made stays.
+func TestFileThatComesMeanwhile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	path := filepath.Join(dir, "thesis.tex")
+	slow := oneFile("text-00000.txt", func(w io.Writer, _ int64, _ uint64, _ Params) error {
+		return os.WriteFile(path, []byte("mine"), 0o600)
+	})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow(t.Context(), Options{Dir: dir, Overwrite: true}); !errors.As(err, new(*ForeignFileError)) {
+		t.Errorf("%v", err)
+	}
+	if b, err := os.ReadFile(path); string(b) != "mine" {
+		t.Errorf("it has %q, %v", b, err)
 	}
 }
 

@@ -7,12 +7,12 @@ func Kinds() []Kind {
 		{
 			Name:    "text",
 			Summary: "lines of 5 to 15 words; word frequencies follow Zipf's law (s = 1) over 200,000 words",
-			Func:    inParts("text-%05d.txt", partSize, zipfText),
+			Func:    inParts(textParts, partSize, zipfText),
 		},
 		{
 			Name:    "records",
 			Summary: "100-byte records with 10-byte random keys, as the sort benchmarks use",
-			Func:    inParts("records-%05d.dat", partSize/recordLen*recordLen, records),
+			Func:    inParts(recordParts, partSize/recordLen*recordLen, records),
 		},
 		{
 			Name:    "tpch",
@@ -33,7 +33,7 @@ func Kinds() []Kind {
 		{
 			Name:    "movies",
 			Summary: "movies with the ratings that users gave them, as the PUMA suite has them",
-			Func:    inParts("movies-%05d.txt", partSize, movies),
+			Func:    inParts(movieParts, partSize, movies),
 		},
 		{
 			Name:    "points",
@@ -48,7 +48,7 @@ func Kinds() []Kind {
 			Name:    "graph",
 			Summary: "edges of a directed graph whose out-degrees follow a power law",
 			Params:  []Param{{Name: "nodes", Default: "1000000", Help: "how many nodes there are"}},
-			Func:    inParts("edges-%05d.txt", partSize, graph),
+			Func:    inParts(edgeParts, partSize, graph),
 		},
 		{
 			Name:    "documents",

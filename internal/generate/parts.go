@@ -45,6 +45,21 @@ func oneFile(name string, f fileFunc) func(context.Context, Options) error {
 	}
 }
 
+// The names of the files of all kinds, but those of tpch, which are called after its tables.
+// Those with a verb are formats for the file's number. Overwrite takes a directory with other
+// names for one that the user wants to keep.
+const (
+	textParts     = "text-%05d.txt"
+	recordParts   = "records-%05d.dat"
+	movieParts    = "movies-%05d.txt"
+	edgeParts     = "edges-%05d.txt"
+	pointParts    = "points-%05d.txt"
+	documentParts = "document-%06d.txt"
+	trackersFile  = "trackers.log"
+)
+
+var partPatterns = []string{textParts, recordParts, movieParts, edgeParts, pointParts, documentParts}
+
 // inParts makes a data set of files of at most max bytes, with one goroutine
 // per core. pattern is the format of a file's name with its number. An empty
 // data set has one empty file, so that a job can read it.

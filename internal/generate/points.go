@@ -37,7 +37,7 @@ func points(ctx context.Context, o Options) error {
 			centres[i][d] = int64(r.below(2*pointRange+1)) - pointRange
 		}
 	}
-	return inParts("points-%05d.txt", partSize, func(w io.Writer, p part, _ Params) error {
+	return inParts(pointParts, partSize, func(w io.Writer, p part, _ Params) error {
 		return writePoints(w, p, centres)
 	})(ctx, o)
 }

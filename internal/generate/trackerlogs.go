@@ -43,7 +43,7 @@ func trackerLogs(ctx context.Context, o Options) error {
 	world := newTrackerWorld(int(trackers), int(swarms), o.Seed)
 	return inDir(o, func(dir string) error {
 		m := &meter{ctx: ctx, progress: o.Progress}
-		return writeFile(m, dir, "trackers.log", func(w io.Writer) error {
+		return writeFile(m, dir, trackersFile, func(w io.Writer) error {
 			return world.write(ctx, w, hours, limit)
 		})
 	})

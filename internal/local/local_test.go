@@ -39,7 +39,7 @@ func gated(t *testing.T, name, pool string, n int, open <-chan struct{}) JobSpec
 	if err != nil {
 		t.Fatal(err)
 	}
-	staging, err := fs.Stage(t.Context(), path, false)
+	staging, err := fs.Stage(t.Context(), path, storage.ReplaceNothing)
 	if err != nil {
 		t.Fatal(err)
 	}

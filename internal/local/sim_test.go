@@ -129,7 +129,7 @@ func sleepy(t *testing.T, j *workload.Job) JobSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	staging, err := fs.Stage(t.Context(), path, false)
+	staging, err := fs.Stage(t.Context(), path, storage.ReplaceNothing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 		return nil, err
 	}
 	if !known { // else the chain itself may have written the output meanwhile
-		if err := outputFree(ctx, c.m.resolveOutput, spec.Job.Output, spec.Job.Overwrite); err != nil {
+		if err := outputFree(ctx, c.m.resolveOutput, spec.Job.Output, storage.ReplaceOf(spec.Job.Overwrite, spec.Job.Force)); err != nil {
 			return nil, rpcError(err)
 		}
 	}
@@ -81,7 +81,7 @@ func (m *Master) admitChain(who secure.Identity, spec *slotwisev1.ChainSpec) err
 
 // outputFree returns an error unless a job may write to a directory. A chain would else
 // learn that only from its last step.
-func outputFree(ctx context.Context, resolve resolver, uri string, overwrite bool) error {
+func outputFree(ctx context.Context, resolve resolver, uri string, replace storage.Replace) error {
 	files, dir, err := resolve(uri)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
@@ -94,15 +94,15 @@ func outputFree(ctx context.Context, resolve resolver, uri string, overwrite boo
 		return fmt.Errorf("output %s: %w", uri, err)
 	case !info.Dir:
 		return fault(connect.CodeAlreadyExists, "output %s is a file, not a directory", uri)
-	case overwrite:
-		return nil
 	}
-	entries, err := files.List(ctx, dir)
-	if err != nil {
-		return fmt.Errorf("output %s: %w", uri, err)
-	}
-	if len(entries) > 0 {
+	err = storage.CheckOutput(ctx, files, dir, replace)
+	switch {
+	case errors.As(err, new(*storage.NotOutputError)):
+		return fault(connect.CodeAlreadyExists, "output %s: %v", uri, err)
+	case errors.Is(err, fs.ErrExist):
 		return fault(connect.CodeAlreadyExists, "output %s exists and is not empty", uri)
+	case err != nil:
+		return fmt.Errorf("output %s: %w", uri, err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (m *Master) carryOut() {
 		switch o := o.(type) {
 		case *protocol.StageOutput:
 			m.background.Go(func() {
-				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, o.Overwrite)
+				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
 				m.report(&protocol.Staged{Request: o.Request, Err: err})
 			})
 		case *protocol.RemoveStaged:
@@ -96,12 +96,12 @@ type resolver func(uri string) (storage.FS, string, error)
 
 // stage begins a job's output directory under a token. The error says why the
 // directory cannot be used.
-func stage(ctx context.Context, resolve resolver, uri, token string, overwrite bool) error {
+func stage(ctx context.Context, resolve resolver, uri, token string, replace storage.Replace) error {
 	files, path, err := resolve(uri)
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
-	if _, err := files.StageShared(ctx, path, token, overwrite); err != nil {
+	if _, err := files.StageShared(ctx, path, token, replace); err != nil {
 		return fmt.Errorf("output %s: %w", uri, err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -309,7 +310,7 @@ func TestRestartInSubmit(t *testing.T) {
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: r.spec(1, 0, filepath.Join(dir, "out"))}
-	if err := stage(t.Context(), r.m.resolveOutput, req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), false); err != nil {
+	if err := stage(t.Context(), r.m.resolveOutput, req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), storage.ReplaceNothing); err != nil {
 		t.Fatal(err)
 	}
 	r.restart()

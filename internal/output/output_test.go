@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
@@ -36,7 +37,7 @@ func write(t fataler, dir, name string, f Format, c Codec, recs []kvPair) string
 	dir, err := os.MkdirTemp(dir, "")
 	must(t, err)
 	out := filepath.Join(dir, "out")
-	st, err := storage.Local{}.Stage(ctx, out, false)
+	st, err := storage.Local{}.Stage(ctx, out, storage.ReplaceNothing)
 	must(t, err)
 	defer st.Abort(ctx)
 	w, err := Open(st, name, Options{Format: f, Codec: c})
@@ -146,7 +147,7 @@ func TestRuns(t *testing.T) {
 }
 
 func TestWriteRaw(t *testing.T) {
-	st, err := storage.Local{}.Stage(ctx, filepath.Join(t.TempDir(), "out"), false)
+	st, err := storage.Local{}.Stage(ctx, filepath.Join(t.TempDir(), "out"), storage.ReplaceNothing)
 	must(t, err)
 	defer st.Abort(ctx)
 	w, err := Open(st, "x", Options{})
@@ -184,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 				dir := t.TempDir()
 				faulty := faultfs.New(storage.Local{})
 				faulty.Inject(faultfs.Rule{Op: op, Path: "part-r-00000", Nth: 1, Err: syscall.ENOSPC})
-				st, err := faulty.Stage(ctx, filepath.Join(dir, "out"), false)
+				st, err := faulty.Stage(ctx, filepath.Join(dir, "out"), storage.ReplaceNothing)
 				must(t, err)
 				err = part(st, f, c)
 				if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "part-r-00000") || faulty.Fired() != 1 {
@@ -252,5 +253,41 @@ func BenchmarkWriteText(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		must(b, w.Write(key, value))
+	}
+}
+
+// TestNamesOfOutputFiles: storage knows every name that a task may give its file, in each
+// format with each codec. A name that it does not know would make the output one that only
+// --force replaces.
+func TestNamesOfOutputFiles(t *testing.T) {
+	var all []Options
+	for f := range formatNames {
+		for c := range CodecNames {
+			all = append(all, Options{Format: Format(f), Codec: Codec(c)})
+		}
+	}
+	for _, rows := range format.OutputNames {
+		for c := range CodecNames {
+			parsed, err := format.ParseOutput(rows)
+			must(t, err)
+			all = append(all, Options{Rows: parsed, Codec: Codec(c)})
+		}
+	}
+	for _, n := range []int{0, 99_999, 100_000, 12_345_678} {
+		for _, o := range all {
+			for _, part := range []string{MapPart(n), ReducePart(n), OldPart(n)} {
+				if name := part + o.extension(); !storage.IsOutputFile(name) || !storage.IsOutputFile("."+name+".crc") {
+					t.Errorf("%s: storage takes it for a foreign file", name)
+				}
+			}
+		}
+	}
+	for _, foreign := range []string{
+		"", "part", "part-", "part-r-", "part-r-0000", "part-x-00000", "part-r-0000a", "part-r-00000.tex", "part-r-00000.csv.bak", "part-r-00000.gz.csv",
+		"part-r-00000.", "part-r-00000~", "apart-r-00000", "PART-r-00000", "_SUCCESS.gz", "._SUCCESS", ".part-r-00000", ".crc", "..crc", "_logs", "_temporary", "README",
+	} {
+		if storage.IsOutputFile(foreign) {
+			t.Errorf("%q: storage takes it for a file of an output", foreign)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -145,7 +146,7 @@ func runMaps(ctx context.Context, spec local.JobSpec, o mapreduce.Options) (coun
 	if err != nil {
 		return count, err
 	}
-	if spec.Staging, err = fs.Stage(ctx, path, true); err != nil {
+	if spec.Staging, err = fs.Stage(ctx, path, storage.ReplaceOutput); err != nil {
 		return count, err
 	}
 	h, err := c.Submit(spec)

@@ -88,7 +88,7 @@ func TestDelayedWriter(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	ops := &faultfs.Ops{}
 	slow := storage.WithOps(storage.Local{}, ops.Wrap)
-	a, err := slow.StageShared(ctx, out, "t", false)
+	a, err := slow.StageShared(ctx, out, "t", storage.ReplaceNothing)
 	must(t, err)
 	b, err := storage.Local{}.Reopen(ctx, out, "t")
 	must(t, err)
@@ -122,7 +122,7 @@ func TestSharedThroughALink(t *testing.T) {
 	link := filepath.Join(dir, "out")
 	must(t, os.Symlink(filepath.Join("disk", "real"), link))
 	ops := &faultfs.Ops{NoExchange: true}
-	s, err := storage.WithOps(storage.Local{}, ops.Wrap).StageShared(ctx, link, "t", true)
+	s, err := storage.WithOps(storage.Local{}, ops.Wrap).StageShared(ctx, link, "t", storage.ReplaceAll)
 	must(t, err)
 	ops.Inject(faultfs.Rule{Op: faultfs.Rename, Nth: 1, Call: func() { ops.StopAfter(0) }})
 	if err := s.Commit(ctx); err == nil || !strings.Contains(err.Error(), link) {

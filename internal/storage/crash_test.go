@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // stageAndHang begins a staging, writes half a part, and waits to be killed.
 func stageAndHang(out string) {
-	s, err := Local{}.Stage(ctx, out, true)
+	s, err := Local{}.Stage(ctx, out, ReplaceAll)
 	if err == nil {
 		var w Writer
 		if w, err = s.Create(ctx, "part"); err == nil {
@@ -41,7 +41,7 @@ func stageAndHang(out string) {
 func TestKilledJob(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	old := stage(t, out, false)
+	old := stage(t, out, ReplaceNothing)
 	put(t, old, "part", "old")
 	must(t, old.Commit(ctx))
 
@@ -54,7 +54,7 @@ func TestKilledJob(t *testing.T) {
 	if err != nil || line != "ready <nil>\n" {
 		t.Errorf("the other process printed %q, %v", line, err)
 	}
-	must(t, stage(t, out, true).Abort(ctx))
+	must(t, stage(t, out, ReplaceAll).Abort(ctx))
 	if n := len(tree(t, dir)); n != 5 {
 		t.Errorf("%d files while the other job lives, want its own with two markers and the old two", n)
 	}
@@ -62,7 +62,7 @@ func TestKilledJob(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the other process ended before it was killed")
 	}
-	must(t, stage(t, out, true).Abort(ctx))
+	must(t, stage(t, out, ReplaceAll).Abort(ctx))
 	wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/part": "old"})
 }
 
@@ -71,7 +71,7 @@ func TestKilledJob(t *testing.T) {
 func TestConcurrentReplacement(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	first := stage(t, out, false)
+	first := stage(t, out, ReplaceNothing)
 	put(t, first, "part", "0")
 	must(t, first.Commit(ctx))
 	if probe := filepath.Join(dir, "probe"); os.Mkdir(probe, 0o777) != nil || durable.OS().Exchange(probe, out) != nil {
@@ -84,7 +84,7 @@ func TestConcurrentReplacement(t *testing.T) {
 	for job := range 4 {
 		wg.Go(func() {
 			for range 10 {
-				s, err := Local{}.Stage(ctx, out, true)
+				s, err := Local{}.Stage(ctx, out, ReplaceAll)
 				if err != nil {
 					t.Error(err)
 					return

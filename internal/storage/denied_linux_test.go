@@ -51,8 +51,8 @@ func TestDenied(t *testing.T) {
 			}
 			return l.Readable(ctx, file)
 		},
-		"stage":        func() error { _, err := l.Stage(ctx, filepath.Join(dir, "out"), false); return err },
-		"stage shared": func() error { _, err := l.StageShared(ctx, filepath.Join(dir, "out"), "t", false); return err },
+		"stage":        func() error { _, err := l.Stage(ctx, filepath.Join(dir, "out"), ReplaceNothing); return err },
+		"stage shared": func() error { _, err := l.StageShared(ctx, filepath.Join(dir, "out"), "t", ReplaceNothing); return err },
 	} {
 		err := do()
 		if !errors.Is(err, fs.ErrPermission) || !errors.Is(err, ErrDenied) ||

@@ -59,13 +59,25 @@ func (o localOps) List(_ context.Context, dir, prefix string) ([]string, error) 
 	return names, nil
 }
 
-// Vacant implements StageOps.
-func (o localOps) Vacant(_ context.Context, dir string) (bool, error) {
+// Entries implements StageOps.
+func (o localOps) Entries(_ context.Context, dir string, each func(string, fs.FileMode) bool) error {
 	names, err := o.disk.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return nil
 	}
-	return err == nil && len(names) == 0, err
+	for _, name := range names {
+		st, err := o.disk.Stat(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if !each(name, st.Mode().Type()) {
+			break
+		}
+	}
+	return err
 }
 
 // Exists implements StageOps. It does not follow links.

@@ -14,21 +14,21 @@ import (
 
 // Stage implements FS. The staging is beside the target, on the same device, so
 // that publishing needs no copy.
-func (l Local) Stage(ctx context.Context, dir string, overwrite bool) (Staging, error) {
+func (l Local) Stage(ctx context.Context, dir string, replace Replace) (Staging, error) {
 	target, err := l.stageTarget(dir)
 	if err != nil {
 		return nil, err
 	}
-	return l.stager(dir, target).Stage(ctx, target, overwrite)
+	return l.stager(dir, target).Stage(ctx, target, replace)
 }
 
 // StageShared implements FS.
-func (l Local) StageShared(ctx context.Context, dir, token string, overwrite bool) (Staging, error) {
+func (l Local) StageShared(ctx context.Context, dir, token string, replace Replace) (Staging, error) {
 	target, err := l.sharedTarget(dir, token)
 	if err != nil {
 		return nil, err
 	}
-	return l.stager(dir, target).StageShared(ctx, target, token, overwrite)
+	return l.stager(dir, target).StageShared(ctx, target, token, replace)
 }
 
 // Reopen implements FS.

@@ -51,9 +51,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func stage(t *testing.T, dir string, overwrite bool) *staging {
+func stage(t *testing.T, dir string, replace Replace) *staging {
 	t.Helper()
-	s, err := Local{}.Stage(ctx, dir, overwrite)
+	s, err := Local{}.Stage(ctx, dir, replace)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Abort(ctx); !errors.Is(err, ErrPublished) {
@@ -76,7 +76,7 @@ func put(t *testing.T, s Staging, name, content string) {
 func TestStageIsInvisibleUntilCommit(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "new", "out")
-	s := stage(t, out, false)
+	s := stage(t, out, ReplaceNothing)
 	put(t, s, "part-r-00000", "a\n")
 	put(t, s, "sub/part-r-00001", "b\n")
 	left, err := s.Create(ctx, "part-r-00002")
@@ -102,7 +102,7 @@ func TestStageIsInvisibleUntilCommit(t *testing.T) {
 
 func TestTwoAttemptsOfOnePart(t *testing.T) {
 	dir := t.TempDir()
-	s := stage(t, filepath.Join(dir, "out"), false)
+	s := stage(t, filepath.Join(dir, "out"), ReplaceNothing)
 	a, err := s.Create(ctx, "part-m-00000")
 	must(t, err)
 	b, err := s.Create(ctx, "part-m-00000")
@@ -132,7 +132,7 @@ func TestAbortLeavesTheOldOutput(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	must(t, os.MkdirAll(out, 0o777))
 	must(t, os.WriteFile(filepath.Join(out, "old"), []byte("old"), 0o666))
-	s := stage(t, out, true)
+	s := stage(t, out, ReplaceAll)
 	put(t, s, "new", "new")
 	must(t, s.Abort(ctx))
 	wantTree(t, dir, map[string]string{"out/old": "old"})
@@ -148,20 +148,20 @@ func TestStageRefuses(t *testing.T) {
 	must(t, err)
 	for _, c := range []struct {
 		name, dir string
-		overwrite bool
+		replace   Replace
 		want      error
 		text      string
 	}{
-		{"full directory", full, false, fs.ErrExist, full},
-		{"a file", file, true, syscall.ENOTDIR, file},
-		{"below a file", file + "/x", false, syscall.ENOTDIR, file},
-		{"working directory", wd, true, nil, "holds the working directory"},
-		{"its parent", filepath.Dir(wd), true, nil, "holds the working directory"},
-		{"root", "/", true, nil, "mount point"},
-		{"mount point", "/proc", true, nil, "mount point"},
-		{"system directory", "/usr", true, nil, "directory of the operating system"},
+		{"full directory", full, ReplaceNothing, fs.ErrExist, full},
+		{"a file", file, ReplaceAll, syscall.ENOTDIR, file},
+		{"below a file", file + "/x", ReplaceNothing, syscall.ENOTDIR, file},
+		{"working directory", wd, ReplaceAll, nil, "holds the working directory"},
+		{"its parent", filepath.Dir(wd), ReplaceAll, nil, "holds the working directory"},
+		{"root", "/", ReplaceAll, nil, "mount point"},
+		{"mount point", "/proc", ReplaceAll, nil, "mount point"},
+		{"system directory", "/usr", ReplaceAll, nil, "directory of the operating system"},
 	} {
-		_, err := Local{}.Stage(ctx, c.dir, c.overwrite)
+		_, err := Local{}.Stage(ctx, c.dir, c.replace)
 		if err == nil || (c.want != nil && !errors.Is(err, c.want)) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: got %v, want %v with %q", c.name, err, c.want, c.text)
 		}
@@ -195,6 +195,24 @@ func TestErasable(t *testing.T) {
 	}
 	if err := CheckErasable(inner); err != nil {
 		t.Errorf("a directory of a user: %v", err)
+	}
+	// The home and the working directory are known by names that lead through a link.
+	other := filepath.Join(dir, "other")
+	must(t, os.Symlink("a", other))
+	t.Setenv("HOME", other)
+	if err := CheckErasable("a"); err == nil || !strings.Contains(err.Error(), "home directory") {
+		t.Errorf("the home behind a link: %v", err)
+	}
+	t.Setenv("HOME", inner)
+	t.Chdir(filepath.Join(other, "b"))
+	if err := CheckErasable(inner); err == nil || !strings.Contains(err.Error(), "working directory") {
+		t.Errorf("the working directory behind a link: %v", err)
+	}
+	// A home that does not exist protects nothing.
+	t.Setenv("HOME", filepath.Join(dir, "missing"))
+	t.Chdir(other)
+	if err := CheckErasable(inner); err != nil {
+		t.Errorf("a directory of a user without a home: %v", err)
 	}
 }
 
@@ -231,7 +249,7 @@ func TestEmptyTargetAndRaceForIt(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	must(t, os.Mkdir(out, 0o777))
-	a, b := stage(t, out, false), stage(t, out, false)
+	a, b := stage(t, out, ReplaceNothing), stage(t, out, ReplaceNothing)
 	put(t, a, "x", "a")
 	put(t, b, "x", "b")
 	must(t, a.Commit(ctx))
@@ -248,7 +266,7 @@ func TestOverwriteThroughALink(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "disk", "real", "old"), nil, 0o666))
 	link := filepath.Join(dir, "out")
 	must(t, os.Symlink(filepath.Join("disk", "real"), link))
-	s := stage(t, link, true)
+	s := stage(t, link, ReplaceAll)
 	put(t, s, "x", "new")
 	must(t, s.Commit(ctx))
 	wantTree(t, filepath.Join(dir, "disk"), map[string]string{"real/_SUCCESS": "", "real/x": "new"})
@@ -262,13 +280,13 @@ func TestOverwriteThroughALink(t *testing.T) {
 func TestSweepKeepsLiving(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	alive := stage(t, out, true)
+	alive := stage(t, out, ReplaceAll)
 	put(t, alive, "x", "alive")
 	other := filepath.Join(dir, ".out.slotwise-b.slotwise-own-123")
 	must(t, os.Mkdir(other, 0o777))
 	leftover := filepath.Join(dir, ".out.slotwise-own-456")
 	must(t, os.Mkdir(leftover, 0o777))
-	stage(t, out, true)
+	stage(t, out, ReplaceAll)
 	if !exists(alive.area.Root) || !exists(other) {
 		t.Error("a living job's staging or another target's leftover was swept")
 	}
@@ -280,7 +298,7 @@ func TestSweepKeepsLiving(t *testing.T) {
 }
 
 func TestCreateRefusesNamesThatEscape(t *testing.T) {
-	s := stage(t, filepath.Join(t.TempDir(), "out"), false)
+	s := stage(t, filepath.Join(t.TempDir(), "out"), ReplaceNothing)
 	for _, name := range []string{"", ".", "..", "../x", "a/../../x", "/x"} {
 		if _, err := s.Create(ctx, name); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("Create(%q): %v", name, err)
@@ -353,7 +371,7 @@ func TestStageSharedOverStrangeSuccess(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := Local{}.StageShared(ctx, target, "abc", true)
+			s, err := Local{}.StageShared(ctx, target, "abc", ReplaceAll)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -372,7 +390,7 @@ func TestStageSharedOverStrangeSuccess(t *testing.T) {
 func TestStagingRootIsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target, victim := filepath.Join(dir, "out"), t.TempDir()
-	s, err := Local{}.StageShared(ctx, target, "abc", false)
+	s, err := Local{}.StageShared(ctx, target, "abc", ReplaceNothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +405,7 @@ func TestStagingRootIsNoLink(t *testing.T) {
 	if err := errors.Join(os.Chmod(victim, 0o700), os.Symlink(victim, root)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Local{}).StageShared(ctx, target, "abc", false); err == nil {
+	if _, err := (Local{}).StageShared(ctx, target, "abc", ReplaceNothing); err == nil {
 		if st, err := os.Lstat(root); err != nil || !st.IsDir() {
 			t.Errorf("the link was taken for the staging directory: %v", err)
 		}

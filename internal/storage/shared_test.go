@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-func stageShared(t *testing.T, dir, token string, overwrite bool) *staging {
+func stageShared(t *testing.T, dir, token string, replace Replace) *staging {
 	t.Helper()
-	s, err := Local{}.StageShared(ctx, dir, token, overwrite)
+	s, err := Local{}.StageShared(ctx, dir, token, replace)
 	must(t, err)
 	return s.(*staging)
 }
@@ -40,7 +40,7 @@ func TestSharedDirectory(t *testing.T) {
 	mask := syscall.Umask(0o002)
 	defer syscall.Umask(mask)
 	out, token := filepath.Join(dir, "out"), NewToken()
-	stageShared(t, out, token, false)
+	stageShared(t, out, token, ReplaceNothing)
 	put(t, reopen(t, out, token), "sub/part-0", "a")
 	must(t, filepath.WalkDir(filepath.Join(localRoot(out, token), dataDir), func(path string, e fs.DirEntry, err error) error {
 		must(t, err)
@@ -62,15 +62,15 @@ func TestSharedStaging(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	token := NewToken()
-	stageShared(t, out, token, false)
+	stageShared(t, out, token, ReplaceNothing)
 	a, b := reopen(t, out, token), reopen(t, out, token)
 	put(t, a, "part-0", "a")
 	put(t, b, "part-0", "b")
 	put(t, b, "sub/deep/part-1", "b")
 	late, err := a.Create(ctx, "sub/part-2")
 	must(t, err)
-	must(t, stage(t, out, true).Abort(ctx)) // does not sweep it
-	again := stageShared(t, out, token, false)
+	must(t, stage(t, out, ReplaceAll).Abort(ctx)) // does not sweep it
+	again := stageShared(t, out, token, ReplaceNothing)
 	must(t, again.Commit(ctx))
 	must(t, again.Commit(ctx))
 	if err := again.Abort(ctx); !errors.Is(err, ErrPublished) {
@@ -102,7 +102,7 @@ func TestSharedAbort(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	token := NewToken()
-	s := stageShared(t, out, token, true)
+	s := stageShared(t, out, token, ReplaceAll)
 	w, err := reopen(t, out, token).Create(ctx, "sub/x")
 	must(t, err)
 	_, err = io.WriteString(w, "x")
@@ -129,8 +129,8 @@ func TestSharedAbort(t *testing.T) {
 func TestSharedWithoutOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	stageShared(t, out, "a", false)
-	put(t, stageShared(t, out, "b", false), "x", "b")
+	stageShared(t, out, "a", ReplaceNothing)
+	put(t, stageShared(t, out, "b", ReplaceNothing), "x", "b")
 	must(t, reopen(t, out, "b").Commit(ctx))
 	a := reopen(t, out, "a")
 	put(t, a, "x", "a")
@@ -140,7 +140,7 @@ func TestSharedWithoutOverwrite(t *testing.T) {
 		}
 	}
 	must(t, a.Abort(ctx))
-	if _, err := (Local{}).StageShared(ctx, out, "c", false); !errors.Is(err, fs.ErrExist) {
+	if _, err := (Local{}).StageShared(ctx, out, "c", ReplaceNothing); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("staged over an output: %v", err)
 	}
 	wantTree(t, dir, map[string]string{"out/_SUCCESS": "b\n", "out/x": "b"})
@@ -159,7 +159,7 @@ func TestAbandonedShared(t *testing.T) {
 		}
 	}
 	for _, token := range []string{"dead", "reopened", "written"} {
-		put(t, stageShared(t, out, token, true), "x", token)
+		put(t, stageShared(t, out, token, ReplaceAll), "x", token)
 	}
 	w, err := reopen(t, out, "written").Create(ctx, "y")
 	must(t, err)
@@ -168,7 +168,7 @@ func TestAbandonedShared(t *testing.T) {
 	}
 	reopen(t, out, "reopened")
 	must(t, w.Commit())
-	must(t, stage(t, out, true).Abort(ctx))
+	must(t, stage(t, out, ReplaceAll).Abort(ctx))
 	for token, want := range map[string]bool{"dead": false, "reopened": true, "written": true} {
 		if got := exists(localRoot(out, token)); got != want {
 			t.Errorf("%s: it exists: %v", token, got)

@@ -24,7 +24,8 @@ import (
 // one process. The root holds
 //
 //	owner      marker: the staging exists; put last, removed first
-//	overwrite  marker: Commit may replace an output that is there
+//	overwrite  marker: Commit may replace an earlier output that is there
+//	force      marker: Commit may replace whatever is there
 //	commit     marker: the commit is decided (S3: the manifest of the uploads)
 //
 // and whatever the Publisher keeps there: the staged files, the files still being
@@ -69,6 +70,7 @@ const (
 	ownMark       = "own-"
 	ownerFile     = "owner"
 	overwriteFile = "overwrite"
+	forceFile     = "force"
 	commitFile    = "commit"
 )
 
@@ -93,9 +95,10 @@ type StageOps interface {
 	// List returns the sorted names in dir that begin with prefix. It fails with
 	// fs.ErrNotExist if dir does not exist.
 	List(ctx context.Context, dir, prefix string) ([]string, error)
-	// Vacant reports whether dir does not exist or is empty. It fails if dir is a
-	// file.
-	Vacant(ctx context.Context, dir string) (bool, error)
+	// Entries calls each with the names in dir, sorted, and the type bits of each entry,
+	// 0 for a regular file, until each returns false. A dir that does not exist has none.
+	// Where there are no directories the names are paths. Entries fails if dir is a file.
+	Entries(ctx context.Context, dir string, each func(name string, kind fs.FileMode) bool) error
 	// Exists reports whether there is a file or directory at path.
 	Exists(ctx context.Context, path string) (bool, error)
 	// Read returns the content of a small file, or fs.ErrNotExist.
@@ -133,10 +136,10 @@ const (
 
 // StageArea says where one staging is.
 type StageArea struct {
-	Target    string // the output directory
-	Root      string // the staging's hidden directory beside Target
-	Token     string // names a shared staging; empty if it belongs to one process
-	Overwrite bool   // whether Publish may replace an output
+	Target  string  // the output directory
+	Root    string  // the staging's hidden directory beside Target
+	Token   string  // names a shared staging; empty if it belongs to one process
+	Replace Replace // what Publish may replace
 }
 
 // SuccessContent returns the content of the output's _SUCCESS file.
@@ -162,7 +165,7 @@ type Publisher interface {
 	// Published reports whether a decided commit has taken place.
 	Published(ctx context.Context, a StageArea) (bool, error)
 	// Publish makes the staged files the output. It fails with fs.ErrExist if
-	// there is an output that must not be replaced.
+	// there is a target that must not be replaced.
 	Publish(ctx context.Context, a StageArea) error
 	// Interrupted reports whether a decided commit has begun to change the target
 	// and has not finished.
@@ -198,9 +201,9 @@ type Stager struct {
 }
 
 // Stage implements FS.Stage.
-func (x *Stager) Stage(ctx context.Context, target string, overwrite bool) (Staging, error) {
+func (x *Stager) Stage(ctx context.Context, target string, replace Replace) (Staging, error) {
 	s := x.staging(target, ownMark+NewToken(), "")
-	s.area.Overwrite = overwrite
+	s.area.Replace = replace
 	if err := s.begin(ctx); err != nil {
 		return nil, x.Failed("output", target, err)
 	}
@@ -212,12 +215,12 @@ func (x *Stager) Stage(ctx context.Context, target string, overwrite bool) (Stag
 }
 
 // StageShared implements FS.StageShared.
-func (x *Stager) StageShared(ctx context.Context, target, token string, overwrite bool) (Staging, error) {
+func (x *Stager) StageShared(ctx context.Context, target, token string, replace Replace) (Staging, error) {
 	if s, err := x.Reopen(ctx, target, token); !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
 	s := x.staging(target, sharedMark+token, token)
-	s.area.Overwrite = overwrite
+	s.area.Replace = replace
 	err := s.begin(ctx)
 	if err == nil {
 		err = s.unlock() // any process may commit it

@@ -58,7 +58,7 @@ func (s *staging) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := CheckVacant(ctx, s.Ops, s.area); err != nil {
+	if _, err := CheckTarget(ctx, s.Ops, s.area); err != nil {
 		return err
 	}
 	err := s.create(ctx)
@@ -69,13 +69,11 @@ func (s *staging) begin(ctx context.Context) error {
 	return err
 }
 
-// CheckVacant refuses a target that holds files which must not be replaced.
-func CheckVacant(ctx context.Context, ops StageOps, a StageArea) error {
-	vacant, err := ops.Vacant(ctx, a.Target)
-	if err == nil && !vacant && !a.Overwrite {
-		return fs.ErrExist
-	}
-	return err
+// CheckTarget refuses a target that holds files which must not be replaced. It reports
+// whether the target is empty or missing. Every Publisher calls it before its first change of
+// the target: files may have come since the staging began.
+func CheckTarget(ctx context.Context, ops StageOps, a StageArea) (vacant bool, err error) {
+	return checkReplace(ctx, ops.Entries, a.Target, a.Replace)
 }
 
 // create makes the root and puts the owner marker, which completes it. The root is
@@ -102,8 +100,9 @@ func (s *staging) create(ctx context.Context) error {
 	if err := s.Publisher.MakeRoot(ctx, s.area); err != nil {
 		return err
 	}
-	if s.area.Overwrite {
-		if err := s.Ops.Put(ctx, s.marker(overwriteFile), nil); err != nil {
+	marker := map[Replace]string{ReplaceOutput: overwriteFile, ReplaceAll: forceFile}[s.area.Replace]
+	if marker != "" {
+		if err := s.Ops.Put(ctx, s.marker(marker), nil); err != nil {
 			return err
 		}
 	}
@@ -119,8 +118,7 @@ func (s *staging) load(ctx context.Context) error {
 	if owned {
 		// The root may belong to another user; then the times of its files count.
 		_ = s.Ops.Touch(ctx, s.area.Root)
-		s.area.Overwrite, err = s.marked(ctx, overwriteFile)
-		return err
+		return s.loadReplace(ctx)
 	}
 	published, err := s.isOutput(ctx)
 	if err != nil {
@@ -136,6 +134,17 @@ func (s *staging) load(ctx context.Context) error {
 		_ = s.retire(ctx)
 	}
 	return nil
+}
+
+// loadReplace reads from the markers what the Commit may replace.
+func (s *staging) loadReplace(ctx context.Context) error {
+	overwrite, err := s.marked(ctx, overwriteFile)
+	force := false
+	if err == nil && !overwrite {
+		force, err = s.marked(ctx, forceFile)
+	}
+	s.area.Replace = ReplaceOf(overwrite, force)
+	return err
 }
 
 // isOutput reports whether the target is the output that was staged here.
@@ -367,7 +376,7 @@ func (s *staging) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.area.Overwrite, err = s.marked(ctx, overwriteFile); err != nil {
+	if err := s.loadReplace(ctx); err != nil {
 		return err
 	}
 	interrupted := false

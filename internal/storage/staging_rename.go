@@ -102,12 +102,9 @@ func (p renamePublisher) flushNames(ctx context.Context, dir string, replaces bo
 // A power cut could leave the commit marker without _SUCCESS otherwise, and the next
 // process would take the staged files for the old output of a swap.
 func (p renamePublisher) Prepare(ctx context.Context, a StageArea) ([]byte, error) {
-	vacant, err := p.ops.Vacant(ctx, a.Target)
+	vacant, err := CheckTarget(ctx, p.ops, a)
 	if err != nil {
 		return nil, err
-	}
-	if !vacant && !a.Overwrite {
-		return nil, fs.ErrExist
 	}
 	if err := p.ops.Put(ctx, path.Join(p.data(a), SuccessFile), a.SuccessContent()); err != nil {
 		return nil, err
@@ -133,19 +130,16 @@ func (p renamePublisher) Published(ctx context.Context, a StageArea) (bool, erro
 		return false, err
 	}
 	// The process that changed the target may have died before it flushed the change.
-	return true, p.flushNames(ctx, path.Dir(a.Target), a.Overwrite)
+	return true, p.flushNames(ctx, path.Dir(a.Target), a.Replace != ReplaceNothing)
 }
 
 // Publish implements Publisher.
 func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
-	vacant, err := p.ops.Vacant(ctx, a.Target)
+	vacant, err := CheckTarget(ctx, p.ops, a)
 	if err != nil {
 		return err
 	}
 	replaces := !vacant
-	if replaces && !a.Overwrite {
-		return fs.ErrExist
-	}
 	// The steps below change the target. If this process dies between them, recovery
 	// needs the markers and the root's name to finish or undo the change, so both are
 	// flushed first.

@@ -70,15 +70,15 @@ type FS interface {
 	// name.
 	List(ctx context.Context, dir string) ([]Info, error)
 	// Stage begins an output directory that this process alone writes. It fails
-	// with fs.ErrExist if dir holds anything and overwrite is false.
-	Stage(ctx context.Context, dir string, overwrite bool) (Staging, error)
+	// with fs.ErrExist if dir holds files that replace does not permit to remove.
+	Stage(ctx context.Context, dir string, replace Replace) (Staging, error)
 	// StageShared begins an output directory that several processes write. Each
 	// process opens it by Reopen with dir and token. The staging survives the
 	// process that began it: only a Commit or an Abort ends it, or neglect for
 	// SharedTTL. If the token is in use, StageShared reopens that staging, so a
 	// caller that does not know whether its first call succeeded may repeat it.
 	// NewToken returns tokens.
-	StageShared(ctx context.Context, dir, token string, overwrite bool) (Staging, error)
+	StageShared(ctx context.Context, dir, token string, replace Replace) (Staging, error)
 	// Reopen opens a shared staging, even if its Commit was interrupted. If the
 	// staging has been committed, Reopen returns one whose Commit returns nil and
 	// whose Create fails with fs.ErrClosed. Reopen fails with fs.ErrNotExist if the
@@ -102,7 +102,8 @@ type Staging interface {
 	// cannot replace its successor's file, even if it was granted the commit.
 	Create(ctx context.Context, name string) (Writer, error)
 	// Commit publishes the directory under its final name, with a _SUCCESS file in
-	// it, and replaces an old output only now. _SUCCESS is empty, or holds the
+	// it, and replaces an old output only now. It fails with fs.ErrExist if the target
+	// has files by now that the Replace of the staging does not permit to remove. _SUCCESS is empty, or holds the
 	// token if the staging is shared. The Commit of a shared staging may be
 	// repeated, in this process or another, until one returns nil. A Commit that
 	// fails with fs.ErrExist fails with it every time.

@@ -321,7 +321,7 @@ func (m *fakeMaster) job(id, mapper string, reduces int, text string, files ...*
 		m.t.Fatal(err)
 	}
 	out, token := filepath.Join(m.dir, id+".out"), storage.NewToken()
-	s, err := storage.Local{}.StageShared(m.t.Context(), out, token, false)
+	s, err := storage.Local{}.StageShared(m.t.Context(), out, token, storage.ReplaceNothing)
 	if err != nil {
 		m.t.Fatal(err)
 	}

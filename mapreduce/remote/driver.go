@@ -71,7 +71,7 @@ func (t *driverTarget) chain() *feature.Chain {
 	j := s.GetJob()
 	c := &feature.Chain{
 		Name: j.GetName(), App: j.GetProgram().GetApp(), Params: j.GetProgram().GetParams(), Inputs: s.GetInputs(), Include: s.GetInclude(), Exclude: s.GetExclude(),
-		Output: j.GetOutput(), Overwrite: j.GetOverwrite(), Reduces: int(j.GetReduces()), SplitSize: s.GetSplitSize(),
+		Output: j.GetOutput(), Replace: storage.ReplaceOf(j.GetOverwrite(), j.GetForce()), Reduces: int(j.GetReduces()), SplitSize: s.GetSplitSize(),
 		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), Rows: s.GetRows(), OutputRows: j.GetOutputRows(), TaskTimeout: time.Duration(j.GetTaskTimeoutMs()) * time.Millisecond,
 		MaxAttempts: int(j.GetMaxAttempts()), SlowStart: j.SlowStart, User: j.GetUser(), Pool: j.GetPool(),
 	}
@@ -114,7 +114,8 @@ func (t *driverTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcom
 // the plan says.
 func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 	s := proto.CloneOf(t.order.GetSpec().GetJob())
-	s.Name, s.Chain, s.Output, s.Overwrite = j.Name, t.order.GetDriver().GetChain(), j.Output, j.Overwrite
+	s.Name, s.Chain, s.Output = j.Name, t.order.GetDriver().GetChain(), j.Output
+	s.Overwrite, s.Force = j.Replace != storage.ReplaceNothing, j.Replace == storage.ReplaceAll
 	s.Program.Step, s.Program.Params, s.Program.Cuts = j.Recipe.Step, j.Recipe.Params, j.Recipe.Cuts
 	s.Splits, s.Layouts = wireSplits(j.Splits)
 	s.Synthetic, s.Reduces = int32(j.Synthetic), int32(j.Reduces)
@@ -240,7 +241,7 @@ func (t *target) chainSpec(ctx context.Context, c *feature.Chain) (*slotwisev1.C
 	}
 	spec := &slotwisev1.ChainSpec{Include: c.Include, Exclude: c.Exclude, SplitSize: c.SplitSize, Rows: c.Rows, Job: &slotwisev1.JobSpec{
 		Name: c.Name, User: t.user(c.User), Pool: c.Pool, Priority: c.Priority.String(), Program: program,
-		Reduces: int32(c.Reduces), Overwrite: c.Overwrite, OutputCodec: c.OutputCompress, OutputRows: c.OutputRows, ShuffleCodec: c.Compress,
+		Reduces: int32(c.Reduces), Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, OutputCodec: c.OutputCompress, OutputRows: c.OutputRows, ShuffleCodec: c.Compress,
 		TaskTimeoutMs: c.TaskTimeout.Milliseconds(), MaxAttempts: int32(c.MaxAttempts), SlowStart: c.SlowStart,
 		MapProfile: hints(c.Hints[job.Map]), ReduceProfile: hints(c.Hints[job.Reduce]),
 	}}

@@ -256,7 +256,7 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 	splits, layouts := wireSplits(j.Splits)
 	return &slotwisev1.JobSpec{
 		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: splits, Layouts: layouts,
-		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Overwrite,
+		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Replace != storage.ReplaceNothing, Force: j.Replace == storage.ReplaceAll,
 		OutputCodec: j.OutCode.String(), OutputRows: j.OutputRows, ShuffleCodec: j.ShuffleCodec,
 		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
 		TaskMemory: j.TaskMemory, TaskCpus: int32(j.TaskCPUs),

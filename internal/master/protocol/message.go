@@ -331,10 +331,11 @@ type (
 	// StageOutput begins a job's output directory. Doing it again with the same
 	// token empties what the first time has left. Result: Staged.
 	StageOutput struct {
-		Request   string
-		URI       string
-		Token     string
-		Overwrite bool
+		Request string
+		URI     string
+		Token   string
+		// Overwrite and Force are those of the job's description.
+		Overwrite, Force bool
 	}
 
 	// RemoveStaged removes the staging directory of a job that was not accepted.

@@ -96,7 +96,7 @@ func (c *Core) submit(m *Submit) {
 	c.staging = append(c.staging, j)
 	j.token = StagingToken(c.id, m.Request)
 	c.recordIntent(&slotwisev1.JournalStaging{Request: m.Request, Output: m.Spec.Output, Token: j.token, Chain: m.Spec.Chain})
-	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite})
+	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite, Force: m.Spec.Force})
 }
 
 // checkQueue returns an error if the policy has no pool or queue of this name and creates none.

@@ -59,20 +59,20 @@ func (f *FS) Remove(ctx context.Context, path string) error {
 }
 
 // Stage implements storage.FS.
-func (f *FS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
+func (f *FS) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
 	if err := f.Changing(Stage, dir); err != nil {
 		return nil, err
 	}
-	s, err := f.under.Stage(ctx, dir, overwrite)
+	s, err := f.under.Stage(ctx, dir, replace)
 	return f.staged(s, dir, err)
 }
 
 // StageShared implements storage.FS.
-func (f *FS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
+func (f *FS) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
 	if err := f.Changing(Stage, dir); err != nil {
 		return nil, err
 	}
-	s, err := f.under.StageShared(ctx, dir, token, overwrite)
+	s, err := f.under.StageShared(ctx, dir, token, replace)
 	return f.staged(s, dir, err)
 }
 

@@ -63,7 +63,7 @@ func TestEveryOperation(t *testing.T) {
 }
 
 func output(ctx context.Context, f *FS, dir string) (err error) {
-	s, err := f.Stage(ctx, dir, false)
+	s, err := f.Stage(ctx, dir, storage.ReplaceNothing)
 	if err != nil {
 		return err
 	}

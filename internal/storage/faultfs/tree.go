@@ -154,16 +154,16 @@ func (t *Tree) Remove(ctx context.Context, name string) error {
 }
 
 // Stage implements storage.FS.
-func (t *Tree) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
+func (t *Tree) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, pathError("output", dir, err)
 	}
-	return t.stager().Stage(ctx, path.Clean(dir), overwrite)
+	return t.stager().Stage(ctx, path.Clean(dir), replace)
 }
 
 // StageShared implements storage.FS.
-func (t *Tree) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
-	return t.stager().StageShared(ctx, path.Clean(dir), token, overwrite)
+func (t *Tree) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
+	return t.stager().StageShared(ctx, path.Clean(dir), token, replace)
 }
 
 // Reopen implements storage.FS.
@@ -195,13 +195,22 @@ func (o treeOps) List(ctx context.Context, dir, prefix string) ([]string, error)
 	return names, err
 }
 
-// Vacant implements storage.StageOps.
-func (o treeOps) Vacant(ctx context.Context, dir string) (bool, error) {
+// Entries implements storage.StageOps.
+func (o treeOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
 	infos, err := o.t.List(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return nil
 	}
-	return err == nil && len(infos) == 0, err
+	for _, i := range infos {
+		kind := fs.FileMode(0)
+		if i.Dir {
+			kind = fs.ModeDir
+		}
+		if !each(path.Base(i.Path), kind) {
+			break
+		}
+	}
+	return err
 }
 
 // Exists implements storage.StageOps.

@@ -106,7 +106,7 @@ func TestPowerCutNoSync(t *testing.T) {
 				}
 				stopped = tree.Stopped()
 				tree = tree.PowerCut(rand.New(rand.NewPCG(seed, uint64(after))))
-				next, err := tree.Stage(t.Context(), "dir/out", true)
+				next, err := tree.Stage(t.Context(), "dir/out", storage.ReplaceAll)
 				must(t, err)
 				must(t, next.Abort(t.Context()))
 				if got := files(tree); !maps.Equal(got, newer) && !maps.Equal(got, older) {
@@ -127,7 +127,7 @@ func TestFailedSteps(t *testing.T) {
 		for nth := 1; fired; nth++ {
 			tree := faultfs.NewTree(flavour)
 			tree.Put("dir/out/old", []byte("old"))
-			s, err := tree.StageShared(ctx, "dir/out", "t", true)
+			s, err := tree.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
 			must(t, err)
 			slow, err := s.Create(ctx, "part") // of an attempt that was given up
 			must(t, err)
@@ -191,7 +191,7 @@ func TestPowerCutAfterRestore(t *testing.T) {
 
 func staged(t *testing.T, tree *faultfs.Tree, content map[string]string) storage.Staging {
 	t.Helper()
-	s, err := tree.Stage(t.Context(), "dir/out", true)
+	s, err := tree.Stage(t.Context(), "dir/out", storage.ReplaceAll)
 	must(t, err)
 	for name, text := range content {
 		if name == "_SUCCESS" {

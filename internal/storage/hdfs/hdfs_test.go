@@ -32,7 +32,7 @@ func write(t *testing.T, f *FS, dir, name string, size int) []byte {
 	src := rand.NewChaCha8([32]byte{2})
 	_, _ = src.Read(data) // never fails
 	f.settings.blockSize = 1 << 20
-	s, err := f.Stage(t.Context(), dir, false)
+	s, err := f.Stage(t.Context(), dir, storage.ReplaceNothing)
 	must(t, err)
 	w, err := s.Create(t.Context(), name)
 	must(t, err)
@@ -94,7 +94,7 @@ func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 	t.Helper()
 	f, dir := openOn(t, c, c.URI("/y/out"))
 	f.settings.timeout = 2 * time.Second
-	s, err := f.Stage(t.Context(), dir, false)
+	s, err := f.Stage(t.Context(), dir, storage.ReplaceNothing)
 	must(t, err)
 	w, err := s.Create(t.Context(), "f")
 	must(t, err)
@@ -237,10 +237,10 @@ func TestSweep(t *testing.T) {
 		must(t, client.Chtimes(root, old, old))
 	}
 	for _, token := range []string{"dead", "used"} {
-		_, err := f.StageShared(ctx, dir, token, true)
+		_, err := f.StageShared(ctx, dir, token, storage.ReplaceAll)
 		must(t, err)
 	}
-	_, err := f.Stage(ctx, dir, true)
+	_, err := f.Stage(ctx, dir, storage.ReplaceAll)
 	must(t, err)
 	all := roots() // sorted: own, shared-dead, shared-used
 	if len(all) != 3 {
@@ -249,7 +249,7 @@ func TestSweep(t *testing.T) {
 	age(all[0], storage.OwnTTL+time.Minute)
 	age(all[1], storage.SharedTTL+time.Hour)
 	age(all[2], storage.SharedTTL-time.Hour)
-	next, err := f.Stage(ctx, dir, true)
+	next, err := f.Stage(ctx, dir, storage.ReplaceAll)
 	must(t, err)
 	must(t, next.Abort(ctx))
 	if got := roots(); !slices.Equal(got, all[2:]) {

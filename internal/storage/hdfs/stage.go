@@ -1,10 +1,12 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,13 +17,13 @@ import (
 )
 
 // Stage implements storage.FS.
-func (f *FS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
-	return f.stager().Stage(ctx, f.inner(dir), overwrite)
+func (f *FS) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
+	return f.stager().Stage(ctx, f.inner(dir), replace)
 }
 
 // StageShared implements storage.FS.
-func (f *FS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
-	return f.stager().StageShared(ctx, f.inner(dir), token, overwrite)
+func (f *FS) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
+	return f.stager().StageShared(ctx, f.inner(dir), token, replace)
 }
 
 // Reopen implements storage.FS.
@@ -65,14 +67,19 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 	return names, err
 }
 
-// Vacant implements storage.StageOps. It lists the directory, because a file must be an
-// error.
-func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
+// Entries implements storage.StageOps.
+func (o stageOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
 	entries, err := o.readDir(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return nil
 	}
-	return err == nil && len(entries) == 0, err
+	slices.SortFunc(entries, func(a, b os.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
+	for _, e := range entries {
+		if !each(e.Name(), e.Mode().Type()) {
+			break
+		}
+	}
+	return err
 }
 
 // Exists implements storage.StageOps for files and directories.

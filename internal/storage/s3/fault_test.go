@@ -48,7 +48,7 @@ func job(ctx context.Context, f *FS, out string, size int) (data []byte, err err
 	data = make([]byte, size)
 	src := rand.NewChaCha8([32]byte{3})
 	_, _ = src.Read(data) // never fails
-	s, err := f.Stage(ctx, out, true)
+	s, err := f.Stage(ctx, out, storage.ReplaceAll)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func TestInterruptedCommit(t *testing.T) {
 	p, f, out := behindProxy(t)
 	_, err := job(t.Context(), f, out, 1000)
 	must(t, err)
-	s, err := f.StageShared(t.Context(), out, "t", true)
+	s, err := f.StageShared(t.Context(), out, "t", storage.ReplaceAll)
 	must(t, err)
 	w, err := s.Create(t.Context(), "g")
 	must(t, err)
@@ -198,7 +198,7 @@ func TestInterruptedCommit(t *testing.T) {
 	if _, err := f.List(t.Context(), out); !errors.Is(err, ErrPublishing) {
 		t.Errorf("list: %v", err)
 	}
-	other, err := f.Stage(t.Context(), out, true)
+	other, err := f.Stage(t.Context(), out, storage.ReplaceAll)
 	must(t, err)
 	if err := other.Commit(t.Context()); !errors.Is(err, errBusy) {
 		t.Errorf("another job's commit: %v", err)
@@ -239,7 +239,7 @@ func TestKilledServer(t *testing.T) {
 	must(t, json.NewDecoder(answers).Decode(&server))
 	serverstest.Setenv(t, server.Env)
 	f, target := open(t, server.Server.URI("dir/out"))
-	s, err := f.StageShared(t.Context(), target, "t", false)
+	s, err := f.StageShared(t.Context(), target, "t", storage.ReplaceNothing)
 	must(t, err)
 	content := []byte("new")
 	w, err := s.Create(t.Context(), "part")
@@ -267,7 +267,7 @@ func TestOneClaim(t *testing.T) {
 	errs := make([]error, jobs)
 	stagings := make([]storage.Staging, jobs)
 	for i := range jobs {
-		s, err := f.Stage(t.Context(), out, false)
+		s, err := f.Stage(t.Context(), out, storage.ReplaceNothing)
 		must(t, err)
 		w, err := s.Create(t.Context(), "f")
 		must(t, err)
@@ -419,11 +419,11 @@ func TestSweep(t *testing.T) {
 	sweep := func(at time.Time) {
 		t.Helper()
 		f.now = func() time.Time { return at }
-		s, err := f.Stage(ctx, out, true)
+		s, err := f.Stage(ctx, out, storage.ReplaceAll)
 		must(t, err)
 		must(t, s.Abort(ctx))
 	}
-	dead, err := f.StageShared(ctx, out, "decided", true)
+	dead, err := f.StageShared(ctx, out, "decided", storage.ReplaceAll)
 	must(t, err)
 	w, err := dead.Create(ctx, "f")
 	must(t, err)
@@ -438,7 +438,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.spoil(nil)
-	undecided, err := f.StageShared(ctx, out, "undecided", true)
+	undecided, err := f.StageShared(ctx, out, "undecided", storage.ReplaceAll)
 	must(t, err)
 	_, err = undecided.Create(ctx, "g")
 	must(t, err)
@@ -473,7 +473,7 @@ func TestAmbiguousAnswers(t *testing.T) {
 			cut[r.URL.Path] = true
 			return resetAfter
 		})
-		s, err := f.StageShared(t.Context(), out, storage.NewToken(), true)
+		s, err := f.StageShared(t.Context(), out, storage.NewToken(), storage.ReplaceAll)
 		must(t, err)
 		w, err := s.Create(t.Context(), "f")
 		must(t, err)

@@ -292,7 +292,7 @@ func (x *interleaving) master(a *actor) {
 // newInterleaving starts the actors.
 func newInterleaving(t *testing.T, speculative bool, faults int) *interleaving {
 	x := &interleaving{m: newMemory(), events: make(chan *actor), speculative: speculative, faults: faults}
-	_, err := memoryFS{x.m}.StageShared(t.Context(), stepTarget, stepToken, false)
+	_, err := memoryFS{x.m}.StageShared(t.Context(), stepTarget, stepToken, storage.ReplaceNothing)
 	must(t, err)
 	first := &actor{name: "first", events: x.events, resume: make(chan outcome)}
 	master := &actor{name: "master", events: x.events, resume: make(chan outcome), other: first}
@@ -412,7 +412,7 @@ func (x *interleaving) check() error {
 // job behind.
 func (x *interleaving) checkNext(t *testing.T) error {
 	m := x.m.restart(storage.SharedTTL)
-	s, err := memoryFS{m}.Stage(t.Context(), stepTarget, true)
+	s, err := memoryFS{m}.Stage(t.Context(), stepTarget, storage.ReplaceAll)
 	must(t, err)
 	must(t, publishPart(t, s, "next").Commit())
 	if err := s.Commit(t.Context()); err != nil {

@@ -251,12 +251,12 @@ func impatient(x *storage.Stager) *storage.Stager {
 	return x
 }
 
-func (f memoryFS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
-	return f.stager().Stage(ctx, dir, overwrite)
+func (f memoryFS) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
+	return f.stager().Stage(ctx, dir, replace)
 }
 
-func (f memoryFS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
-	return f.stager().StageShared(ctx, dir, token, overwrite)
+func (f memoryFS) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
+	return f.stager().StageShared(ctx, dir, token, replace)
 }
 
 func (f memoryFS) Reopen(ctx context.Context, dir, token string) (storage.Staging, error) {
@@ -468,11 +468,11 @@ func replacing(t *testing.T) (*memory, memoryFS, storage.Staging) {
 			must(t, w.Commit())
 		}
 	}
-	old, err := f.Stage(ctx, "dir/out", false)
+	old, err := f.Stage(ctx, "dir/out", storage.ReplaceNothing)
 	must(t, err)
 	put(old, "old")
 	must(t, old.Commit(ctx))
-	s, err := f.StageShared(ctx, "dir/out", "t", true)
+	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
 	must(t, err)
 	put(s, "new")
 	return m, f, s
@@ -495,7 +495,7 @@ func TestDelayedWriter(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
 	ctx := t.Context()
-	a, err := f.StageShared(ctx, "dir/out", "t", false)
+	a, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	b, err := f.Reopen(ctx, "dir/out", "t")
 	must(t, err)
@@ -523,7 +523,7 @@ func TestStalledAttempt(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
 	ctx := t.Context()
-	a, err := f.StageShared(ctx, "dir/out", "t", false)
+	a, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	b, err := f.Reopen(ctx, "dir/out", "t")
 	must(t, err)
@@ -552,7 +552,7 @@ func TestLateTouch(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
 	ctx := t.Context()
-	s, err := f.StageShared(ctx, "dir/out", "t", false)
+	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	m.Inject(faultfs.Rule{Op: faultfs.Put, Path: touchedFile, Nth: 1, Call: func() { must(t, s.Commit(ctx)) }})
 	_, err = f.Reopen(ctx, "dir/out", "t")
@@ -571,7 +571,7 @@ func TestClaims(t *testing.T) {
 		f := memoryFS{m}
 		var jobs [2]storage.Staging
 		for i, token := range tokens {
-			s, err := f.StageShared(ctx, "dir/out", token, true)
+			s, err := f.StageShared(ctx, "dir/out", token, storage.ReplaceAll)
 			must(t, err)
 			must(t, publishPart(t, s, token).Commit())
 			jobs[i] = s
@@ -604,7 +604,7 @@ func TestEarlierVersion(t *testing.T) {
 	for _, decided := range []bool{false, true} {
 		m := newMemory()
 		f := memoryFS{m}
-		s, err := f.StageShared(ctx, "dir/out", "t", true)
+		s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
 		must(t, err)
 		must(t, publishPart(t, s, "x").Commit())
 		for key, o := range m.mu.objects {
@@ -648,7 +648,7 @@ func TestTree(t *testing.T) {
 			for _, key := range old {
 				must(t, m.Put(ctx, "dir/out/"+key, []byte("dir/.gone")))
 			}
-			s, err := f.StageShared(ctx, "dir/out", "t", true)
+			s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
 			must(t, err)
 			w, err := s.Create(ctx, "a/b")
 			must(t, err)
@@ -684,11 +684,11 @@ func TestEarlierClaim(t *testing.T) {
 	ctx := t.Context()
 	m := newMemory()
 	f := memoryFS{m}
-	other, err := f.StageShared(ctx, "dir/out", "other", true)
+	other, err := f.StageShared(ctx, "dir/out", "other", storage.ReplaceAll)
 	must(t, err)
 	const claim = "dir/out/" + publishingDir
 	must(t, m.Put(ctx, claim, []byte("dir/.out.slotwise-shared-other")))
-	s, err := f.StageShared(ctx, "dir/out", "t", true)
+	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
 	must(t, err)
 	must(t, publishPart(t, s, "x").Commit())
 	if err := s.Commit(ctx); !errors.Is(err, errBusyEarlier) || !errors.Is(err, errBusy) {
@@ -709,7 +709,7 @@ func TestEarlierClaim(t *testing.T) {
 func TestMixedVersions(t *testing.T) {
 	ctx := t.Context()
 	m := newMemory()
-	s, err := memoryFS{m}.StageShared(ctx, "dir/out", "t", false)
+	s, err := memoryFS{m}.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	must(t, publishPart(t, s, "x").Commit())
 	for key := range maps.Clone(m.mu.objects) {
@@ -736,7 +736,7 @@ func TestUnremovedRoot(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
 	ctx := t.Context()
-	s, err := f.StageShared(ctx, "dir/out", "t", false)
+	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	must(t, publishPart(t, s, "x").Commit())
 	m.Inject(faultfs.Rule{Op: faultfs.Remove, Path: filesDir})
@@ -764,11 +764,11 @@ func TestUsedToken(t *testing.T) {
 	f := memoryFS{m}
 	ctx := t.Context()
 	must(t, putJSON(ctx, m, "dir/.out.slotwise-shared-t"+filesDir+"gone/id", pending{Name: "gone", Key: "dir/out/gone"}))
-	s, err := f.StageShared(ctx, "dir/out", "t", false)
+	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	failure := errors.New("no")
 	m.Inject(faultfs.Rule{Op: faultfs.List, Path: "slotwise-shared-t/", Nth: 2, Err: failure}) // the first one looks for the owner
-	if _, err := f.Stage(ctx, "dir/out", false); !errors.Is(err, failure) {
+	if _, err := f.Stage(ctx, "dir/out", storage.ReplaceNothing); !errors.Is(err, failure) {
 		t.Errorf("sweeping: %v", err)
 	}
 	m.Reset()

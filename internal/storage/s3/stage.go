@@ -18,15 +18,15 @@ import (
 )
 
 // Stage implements storage.FS.
-func (f *FS) Stage(ctx context.Context, dir string, overwrite bool) (storage.Staging, error) {
+func (f *FS) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
 	x, key := f.stager(dir)
-	return x.Stage(ctx, key, overwrite)
+	return x.Stage(ctx, key, replace)
 }
 
 // StageShared implements storage.FS.
-func (f *FS) StageShared(ctx context.Context, dir, token string, overwrite bool) (storage.Staging, error) {
+func (f *FS) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
 	x, key := f.stager(dir)
-	return x.StageShared(ctx, key, token, overwrite)
+	return x.StageShared(ctx, key, token, replace)
 }
 
 // Reopen implements storage.FS.
@@ -91,14 +91,12 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 	return slices.Compact(names), err
 }
 
-// Vacant implements storage.StageOps. A claim is not output.
-func (o stageOps) Vacant(ctx context.Context, dir string) (bool, error) {
-	vacant := true
-	err := o.s.Each(ctx, dir+"/", func(entry object) bool {
-		vacant = entry.Key == dir+"/" || isClaim(dir, entry.Key)
-		return vacant
+// Entries implements storage.StageOps. The name of an object in a directory below dir is a
+// path. Claims are no entries, nor is the empty object that some tools put for dir itself.
+func (o stageOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
+	return o.s.Each(ctx, dir+"/", func(entry object) bool {
+		return entry.Key == dir+"/" || isClaim(dir, entry.Key) || each(strings.TrimPrefix(entry.Key, dir+"/"), 0)
 	})
-	return vacant, err
 }
 
 // Exists implements storage.StageOps. It lists instead of asking for the object, because
@@ -267,8 +265,7 @@ func (p *publisher) Prepare(ctx context.Context, a storage.StageArea) ([]byte, e
 	if err := p.claim(ctx, a); err != nil {
 		return nil, err
 	}
-	err := storage.CheckVacant(ctx, stageOps{p.server}, a)
-	if err != nil {
+	if _, err := storage.CheckTarget(ctx, stageOps{p.server}, a); err != nil {
 		return nil, errors.Join(err, p.release(context.WithoutCancel(ctx), a))
 	}
 	return p.gather(ctx, a)
@@ -540,6 +537,11 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
 	done, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
 	if err != nil || done {
+		return err
+	}
+	// The commit may have been decided long ago, by a process that was killed. Files that came
+	// since would be removed.
+	if _, err := storage.CheckTarget(ctx, stageOps{p.server}, a); err != nil {
 		return err
 	}
 	// Copies of a commit that was undone may be of another output.

@@ -189,7 +189,7 @@ func (r crashRun) must(err error) {
 // publish replaces the output by files.
 func (r crashRun) publish(m Machine, files map[string]string) {
 	r.Helper()
-	s, err := m.Stage(context.Background(), m.out(), true)
+	s, err := m.Stage(context.Background(), m.out(), storage.ReplaceAll)
 	r.must(err)
 	r.must(fill(s, files))
 	r.must(s.Commit(context.Background()))
@@ -224,9 +224,9 @@ func (r crashRun) killJob(after int) (m Machine, killed bool) {
 	var s storage.Staging
 	var err error
 	if r.scenario.shared {
-		s, err = m.StageShared(ctx, m.out(), crashToken, true)
+		s, err = m.StageShared(ctx, m.out(), crashToken, storage.ReplaceAll)
 	} else {
-		s, err = m.Stage(ctx, m.out(), true)
+		s, err = m.Stage(ctx, m.out(), storage.ReplaceAll)
 	}
 	r.must(err)
 	r.must(fill(s, newFiles))
@@ -283,7 +283,7 @@ var otherFiles = map[string]string{"part": "other"}
 // committing.
 func publishOther(m Machine) error {
 	ctx := context.Background()
-	s, err := m.Stage(ctx, m.out(), true)
+	s, err := m.Stage(ctx, m.out(), storage.ReplaceAll)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func publishOther(m Machine) error {
 
 // sweepNext begins and gives up another job with the same output.
 func sweepNext(m Machine) error {
-	s, err := m.Stage(context.Background(), m.out(), true)
+	s, err := m.Stage(context.Background(), m.out(), storage.ReplaceAll)
 	if err != nil {
 		return err
 	}

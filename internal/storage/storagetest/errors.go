@@ -79,11 +79,11 @@ func (r crashRun) run(m Machine) (ending bool, err error) {
 	ctx := context.Background()
 	var s storage.Staging
 	if r.scenario.shared {
-		if _, err = m.StageShared(ctx, m.out(), crashToken, true); err == nil {
+		if _, err = m.StageShared(ctx, m.out(), crashToken, storage.ReplaceAll); err == nil {
 			s, err = m.Reopen(ctx, m.out(), crashToken)
 		}
 	} else {
-		s, err = m.Stage(ctx, m.out(), true)
+		s, err = m.Stage(ctx, m.out(), storage.ReplaceAll)
 	}
 	if err == nil {
 		err = fill(s, newFiles)

@@ -141,9 +141,9 @@ func (r *powerRun) job() error {
 
 func (r *powerRun) stage(ctx context.Context) (storage.Staging, error) {
 	if !r.scenario.shared {
-		return r.tree.Stage(ctx, powerOut, true)
+		return r.tree.Stage(ctx, powerOut, storage.ReplaceAll)
 	}
-	return r.tree.StageShared(ctx, powerOut, crashToken, true)
+	return r.tree.StageShared(ctx, powerOut, crashToken, storage.ReplaceAll)
 }
 
 // check continues after the power cut, as the next process of the job does or as the

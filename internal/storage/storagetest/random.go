@@ -65,7 +65,7 @@ func (r *randomRun) step(n int) {
 	case kind == 0 || len(r.jobs) == 0:
 		j := &randomJob{token: fmt.Sprintf("job-%d", n)}
 		r.log += "\nbegin " + j.token
-		s, err := r.m.StageShared(ctx, r.m.out(), j.token, true)
+		s, err := r.m.StageShared(ctx, r.m.out(), j.token, storage.ReplaceAll)
 		if err == nil {
 			err = fill(s, map[string]string{"part": j.token, "sub/x": j.token})
 		}

@@ -80,7 +80,7 @@ func (r *run) ranges() {
 	data := make([]byte, bigSize)
 	src := rand.NewChaCha8([32]byte{1})
 	_, _ = src.Read(data) // never fails
-	s := r.stage(false)
+	s := r.stage(storage.ReplaceNothing)
 	w, err := s.Create(r.ctx, "big")
 	r.must(err)
 	for off := 0; off < len(data); {
@@ -141,7 +141,7 @@ func (r *run) remove() {
 	r.must(r.fs.Remove(r.ctx, r.out))
 	_, err := r.fs.Stat(r.ctx, r.out)
 	r.wants(err, fs.ErrNotExist, "Stat after Remove")
-	s := r.stage(false)
+	s := r.stage(storage.ReplaceNothing)
 	r.must(s.Commit(r.ctx))
 	r.want(map[string]string{storage.SuccessFile: ""})
 	r.clean()
@@ -164,6 +164,6 @@ func (r *run) cancel() {
 	r.wants(err, context.Canceled, "Open")
 	_, err = r.fs.List(ctx, r.out)
 	r.wants(err, context.Canceled, "List")
-	_, err = r.fs.Stage(ctx, path.Join(r.dir, "new"), false)
+	_, err = r.fs.Stage(ctx, path.Join(r.dir, "new"), storage.ReplaceNothing)
 	r.wants(err, context.Canceled, "Stage")
 }

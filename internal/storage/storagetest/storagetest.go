@@ -45,7 +45,7 @@ func Run(t *testing.T, target Target) {
 	for name, test := range map[string]func(*run){
 		"Staging": (*run).staging, "Attempts": (*run).attempts, "Replace": (*run).replace, "Abort": (*run).abort,
 		"Refuse": (*run).refuse, "Race": (*run).race, "Shared": (*run).shared, "SharedAbort": (*run).sharedAbort,
-		"Fence": (*run).fence,
+		"Fence": (*run).fence, "Overwrite": (*run).overwrite,
 		"Names": (*run).names, "List": (*run).list, "Ranges": (*run).ranges, "Remove": (*run).remove,
 		"Cancel": (*run).cancel, "Edit": (*run).edit,
 	} {
@@ -79,17 +79,17 @@ func (r *run) wants(err, want error, what string) {
 	}
 }
 
-func (r *run) stage(overwrite bool) storage.Staging {
+func (r *run) stage(replace storage.Replace) storage.Staging {
 	r.Helper()
-	s, err := r.fs.Stage(r.ctx, r.out, overwrite)
+	s, err := r.fs.Stage(r.ctx, r.out, replace)
 	r.must(err)
 	r.Cleanup(func() { r.must(abortUnlessPublished(s)) })
 	return s
 }
 
-func (r *run) stageShared(token string, overwrite bool) storage.Staging {
+func (r *run) stageShared(token string, replace storage.Replace) storage.Staging {
 	r.Helper()
-	s, err := r.target.New().StageShared(r.ctx, r.out, token, overwrite)
+	s, err := r.target.New().StageShared(r.ctx, r.out, token, replace)
 	r.must(err)
 	return s
 }
@@ -121,7 +121,7 @@ func (r *run) put(s storage.Staging, name, content string) {
 // output publishes files as the output and replaces an old output.
 func (r *run) output(files map[string]string) {
 	r.Helper()
-	s := r.stage(true)
+	s := r.stage(storage.ReplaceAll)
 	for name, content := range files {
 		r.put(s, name, content)
 	}
@@ -201,7 +201,7 @@ var oddNames = []string{
 
 func (r *run) names() {
 	want := map[string]string{storage.SuccessFile: ""}
-	s := r.stage(false)
+	s := r.stage(storage.ReplaceNothing)
 next:
 	for i, name := range oddNames {
 		for _, bad := range r.target.Forbidden {

@@ -588,8 +588,9 @@ type JobSpec struct {
 	Splits        []*Split               `protobuf:"bytes,6,rep,name=splits,proto3" json:"splits,omitempty"`        // one map task for each
 	Synthetic     int32                  `protobuf:"varint,7,opt,name=synthetic,proto3" json:"synthetic,omitempty"` // number of map tasks without input, instead of splits
 	Reduces       int32                  `protobuf:"varint,8,opt,name=reduces,proto3" json:"reduces,omitempty"`
-	Output        string                 `protobuf:"bytes,9,opt,name=output,proto3" json:"output,omitempty"` // URI of the output directory
-	Overwrite     bool                   `protobuf:"varint,10,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
+	Output        string                 `protobuf:"bytes,9,opt,name=output,proto3" json:"output,omitempty"`                                        // URI of the output directory
+	Overwrite     bool                   `protobuf:"varint,10,opt,name=overwrite,proto3" json:"overwrite,omitempty"`                                // the output may replace an earlier job's output
+	Force         bool                   `protobuf:"varint,66,opt,name=force,proto3" json:"force,omitempty"`                                        // the output may replace whatever files are in its place
 	OutputCodec   string                 `protobuf:"bytes,11,opt,name=output_codec,json=outputCodec,proto3" json:"output_codec,omitempty"`          // none, gzip, zstd or deflate
 	ShuffleCodec  string                 `protobuf:"bytes,12,opt,name=shuffle_codec,json=shuffleCodec,proto3" json:"shuffle_codec,omitempty"`       // none, lz4, s2 or zstd
 	TaskTimeoutMs int64                  `protobuf:"varint,13,opt,name=task_timeout_ms,json=taskTimeoutMs,proto3" json:"task_timeout_ms,omitempty"` // 0 is the default; a negative value means never
@@ -708,6 +709,13 @@ func (x *JobSpec) GetOutput() string {
 func (x *JobSpec) GetOverwrite() bool {
 	if x != nil {
 		return x.Overwrite
+	}
+	return false
+}
+
+func (x *JobSpec) GetForce() bool {
+	if x != nil {
+		return x.Force
 	}
 	return false
 }
@@ -1148,7 +1156,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\xc8\x06\n" +
+	"executable\"\xde\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -1160,7 +1168,8 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\areduces\x18\b \x01(\x05R\areduces\x12\x16\n" +
 	"\x06output\x18\t \x01(\tR\x06output\x12\x1c\n" +
 	"\toverwrite\x18\n" +
-	" \x01(\bR\toverwrite\x12!\n" +
+	" \x01(\bR\toverwrite\x12\x14\n" +
+	"\x05force\x18B \x01(\bR\x05force\x12!\n" +
 	"\foutput_codec\x18\v \x01(\tR\voutputCodec\x12#\n" +
 	"\rshuffle_codec\x18\f \x01(\tR\fshuffleCodec\x12&\n" +
 	"\x0ftask_timeout_ms\x18\r \x01(\x03R\rtaskTimeoutMs\x12!\n" +

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,9 @@ like the directory: it holds the programs and the parameters of all users' jobs.
 				return misuse("--to is missing: the file to write")
 			}
 			sum, err := backup.Write(durable.OS(), args[0], to)
+			if _, missing := os.Stat(args[0]); err != nil && missing != nil {
+				return misuse("backup of %s: %w; name the directory of a master", args[0], reason(missing))
+			}
 			if err != nil {
 				return fmt.Errorf("backup of %s: %w", args[0], err)
 			}

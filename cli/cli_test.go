@@ -153,3 +153,23 @@ func TestJobDisplayNamesJobsOfAFile(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// An interrupt decides the status of a command that fails with a status of its own, such as
+// hadoop fs.
+func TestInterruptDecidesStatus(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(console.ErrInterrupted)
+	for _, tt := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+	}{
+		{t.Context(), statusError(hadoopUsage), hadoopUsage},
+		{interrupted, statusError(hadoopUsage), exitInterrupted},
+		{interrupted, statusError(0), 0}, // it had ended before
+	} {
+		if code := builtinOnly.report(tt.ctx, tt.err, io.Discard); code != tt.code {
+			t.Errorf("%v: status %d, want %d", tt.err, code, tt.code)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func unknown(what, name string, known []string) error {
 	if len(known) > 0 && len(known) <= listAtMost {
 		return misuse("unknown %s %q; known: %s", what, name, strings.Join(known, ", "))
 	}
+	if len(known) == 0 {
+		return misuse("unknown %s %q; there is none", what, name)
+	}
 	return misuse("unknown %s %q", what, name)
 }
 
@@ -117,6 +120,9 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	}
 	var status statusError
 	if errors.As(err, &status) {
+		if status != exitOK && errors.Is(context.Cause(ctx), console.ErrInterrupted) {
+			return exitInterrupted // whatever status Hadoop's program has for its failure
+		}
 		return int(status)
 	}
 	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {

@@ -427,8 +427,8 @@ continue. Of a chain it changes the steps that have not ended and the later ones
 		Args:    twoArgs("job", "level"),
 	}
 	return newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
-		if err := oneOf("priority", args[1], priorities); err != nil {
-			return err
+		if !slices.Contains(priorities, args[1]) {
+			return unknown("priority", args[1], priorities)
 		}
 		_, err := client.Call(ctx, u.cl, u.cl.RPC().SetPriority, &slotwisev1.SetPriorityRequest{Job: args[0], Priority: wirePriority(args[1])})
 		return err

@@ -88,10 +88,39 @@ reader of the output has exited.`,
 		newMan(),
 	)
 	addProfiling(root)
+	checkTopics(root)
 	if s.program != product {
 		s.renameHelp(root)
 	}
 	return root
+}
+
+// checkTopics makes help and completion, which the library adds, refuse names that they do
+// not know. They would print the general help and succeed.
+func checkTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
+				of, rest, err := root.Find(args)
+				switch {
+				case err != nil:
+					return misuseError{err}
+				case len(rest) > 0 && of == root:
+					return knownCommand(root, rest)
+				case len(rest) > 0:
+					return noArgs(of, rest)
+				}
+				of.InitDefaultHelpFlag()
+				of.InitDefaultVersionFlag()
+				return of.Help()
+			}
+		case "completion":
+			c.Args, c.RunE = noArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 }
 
 // knownCommand returns an error for an unknown command, with a suggestion.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/merge"
 	"github.com/slotwise/slotwise/internal/secure"
@@ -72,7 +73,7 @@ func (in *inputs) update(m *slotwisev1.MapOutputsResponse) {
 func (in *inputs) reportFailure(f netshuffle.Failure) {
 	// If the pipe is broken, the host finds that out and ends the process.
 	_ = in.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_FetchFailure{FetchFailure: &slotwisev1.FetchFailure{
-		Map: f.Attempt, Worker: f.Worker, Error: validText(f.Err.Error()), Corrupt: f.Certain,
+		Map: f.Attempt, Worker: f.Worker, Error: bounds.Cut(f.Err.Error(), bounds.Short), Corrupt: f.Certain,
 	}}})
 }
 

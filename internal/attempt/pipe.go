@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/proctree"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -90,13 +90,10 @@ func (o *outlet) write(m *slotwisev1.FromAttempt, last bool) error {
 	return err
 }
 
-// validText replaces invalid UTF-8, which a message cannot hold. Errors may quote
-// the data or the code of a job.
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
 // finish sends the last message of the attempt and returns the process's exit status.
 func (o *outlet) finish(d *slotwisev1.Done) int {
-	d.Error, d.LogTail = validText(d.Error), validText(d.LogTail)
+	// Errors may quote the data or the code of a job: any bytes, and any number of them.
+	d.Error, d.LogTail = bounds.Cut(d.Error, bounds.Text), bounds.Cut(d.LogTail, bounds.Text)
 	if err := o.write(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}, true); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: the outcome could not be sent to the worker:", err)
 		return 1

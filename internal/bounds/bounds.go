@@ -76,7 +76,8 @@ const (
 
 // Bounds of messages, in bytes.
 const (
-	Message = 64 << 20  // any message to a master, and of an attempt to its worker
+	Message = 64 << 20  // any message to a master
+	Report  = 512 << 10 // any message of an attempt to its worker
 	Batch   = 1 << 20   // reports of ended attempts in one heartbeat; actions in one reply
 	Page    = 8 << 20   // jobs or tasks in one reply to a user
 	Decoded = 192 << 20 // the memory that one message to a master takes when it is decoded
@@ -132,6 +133,7 @@ var Table = []Row{
 	{"a message to the master", Message, true, "the message is refused; a worker then sends less at a time, a report that is too large alone fails its attempt"},
 	{"the memory of a message to the master when it is decoded, estimated before", Decoded, true, "the message is refused"},
 	{"levels of a message's parts in each other", Nested, false, "the message is refused"},
+	{"a message of an attempt to its worker", Report, true, "the attempt fails; counters and texts of an attempt fit"},
 	{"reports of ended attempts in a heartbeat", Batch, true, "the others follow in the next heartbeats"},
 	{"failed fetches in a heartbeat", Complaints, false, "the others follow in the next heartbeats"},
 	{"failed fetches of one reduce that the master has not acknowledged", PerReduce, false, "further ones are dropped; the reduce repeats them"},

@@ -1,8 +1,10 @@
 package proctree
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -153,16 +155,35 @@ func Marked(variable string) []Process {
 	}
 	var out []Process
 	for pid, p := range t {
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil {
 			continue
 		}
-		for v := range bytes.SplitSeq(env, []byte{0}) {
-			if string(v) == variable {
-				out = append(out, p)
-				break
-			}
+		if hasVariable(f, variable) {
+			out = append(out, p)
 		}
+		f.Close()
 	}
 	return out
+}
+
+// mostEnvironment is the number of bytes of an environment that are searched, more than the
+// kernel passes to a new process.
+const mostEnvironment = 8 << 20
+
+// hasVariable reports whether an environment of strings that end in a zero byte contains one. A
+// process can make any part of its memory its environment, so hasVariable reads it in pieces
+// and to a limit.
+func hasVariable(r io.Reader, variable string) bool {
+	in := bufio.NewReader(io.LimitReader(r, mostEnvironment))
+	whole := true // the piece begins a string
+	for {
+		piece, err := in.ReadSlice(0)
+		if whole && string(bytes.TrimSuffix(piece, []byte{0})) == variable {
+			return true
+		}
+		if whole = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return false
+		}
+	}
 }

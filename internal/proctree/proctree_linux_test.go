@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,5 +114,47 @@ func TestMarked(t *testing.T) {
 	}
 	if End(found[0]) {
 		t.Error("ended twice")
+	}
+}
+
+// endless is an environment without an end. It counts what is read of it.
+type endless struct{ read int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	e.read += int64(len(b))
+	return len(b), nil
+}
+
+// TestHasVariable searches environments that processes have made up: with strings longer than
+// a piece, or without an end.
+func TestHasVariable(t *testing.T) {
+	const mark = "MARK=1"
+	long := strings.Repeat("x", 10_000)
+	for env, want := range map[string]bool{
+		"":                                   false,
+		mark + "\x00":                        true,
+		mark:                                 true,
+		"A=b\x00" + mark + "\x00C=d\x00":     true,
+		long + "\x00" + mark + "\x00":        true,
+		"\x00\x00" + mark + "\x00":           true,
+		"X" + mark + "\x00":                  false,
+		mark + "2\x00":                       false,
+		long[:4096] + mark + "\x00":          false, // the mark begins a piece and no string
+		long[:4096] + "\x00" + mark + "\x00": true,
+	} {
+		if got := hasVariable(strings.NewReader(env), mark); got != want {
+			t.Errorf("%.20q of %d bytes: %v", env, len(env), got)
+		}
+	}
+	e := &endless{}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found := hasVariable(e, mark)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; found || e.read > mostEnvironment+1<<16 || used > 64<<10 {
+		t.Errorf("found: %v; %d bytes were read into %d bytes of memory", found, e.read, used)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	protocol "github.com/slotwise/slotwise/internal/attempt"
+	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cgroup"
 	"github.com/slotwise/slotwise/internal/proctree"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -355,11 +356,12 @@ func (w *Worker) waitChild(c *child, stopCopying func()) error {
 
 // receive calls handle for each message of the child until the child says how it
 // ended, and returns that message. It returns nil if the child ends or sends
-// garbage before that.
+// garbage before that. A process of the job writes the messages: the length that one announces
+// is allocated before it arrives, and a decoded message takes several times its length.
 func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 	for {
 		m := &slotwisev1.FromAttempt{}
-		if err := (protodelim.UnmarshalOptions{MaxSize: maxReport}).UnmarshalFrom(c.reader, m); err != nil {
+		if err := (protodelim.UnmarshalOptions{MaxSize: bounds.Report}).UnmarshalFrom(c.reader, m); err != nil {
 			return nil
 		}
 		if d := m.GetDone(); d != nil {
@@ -368,9 +370,6 @@ func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 		handle(m)
 	}
 }
-
-// maxReport bounds one message of a child, in bytes.
-const maxReport = 64 << 20
 
 // stopChildOnCancel ends the child when ctx is cancelled. It first asks the child to
 // stop and kills it after Config.KillGrace. A child that used too much memory is

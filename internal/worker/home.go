@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -232,7 +234,7 @@ func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 			id, err := job.ParseAttempt(name)
 			var bytes int64
 			if err == nil && f.Type().IsRegular() { // to open a pipe could block
-				bytes, err = runBytes(path)
+				bytes, err = runBytes(path, 0) // the job is not known yet; netshuffle.Handler checks the number
 			}
 			if err != nil || !f.Type().IsRegular() || h.output(id) != path {
 				if err := os.RemoveAll(path); err != nil {
@@ -247,40 +249,43 @@ func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 	return out, nil
 }
 
-// runBytes verifies the index of a run file and returns the total size of its keys
-// and values in bytes.
-func runBytes(path string) (n int64, err error) {
-	f, err := os.Open(path)
+// runBytes verifies that path is a run file and returns the total size of its keys and values in
+// bytes. partitions is the number of partitions that it must have; 0 accepts any. A process of
+// a job has written the file, so its index is read in pieces. A link, or a pipe that would
+// block, is an error.
+func runBytes(path string, partitions int) (n int64, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, err
 	}
+	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", path)
+	}
 	if err != nil {
-		return 0, errors.Join(err, f.Close())
+		return 0, err
 	}
-	r, err := runfile.Open(f, info.Size(), path)
-	if err != nil {
-		return 0, errors.Join(err, f.Close())
-	}
-	defer r.Release()
-	for p := range r.Partitions() {
-		_, b := r.Size(p)
-		n += b
-	}
-	return n, nil
+	err = runfile.Scan(f, info.Size(), path, partitions, func(_ int, s runfile.Section) {
+		if n += s.Bytes; n < 0 { // the sum of a file that lies
+			n = math.MaxInt64
+		}
+	})
+	return n, err
 }
 
-// keepOutput moves a finished map's output to the directory from which it is served. If
-// owner is not nil, the attempt has run as that user, and the file is verified.
-func (h *home) keepOutput(id job.AttemptID, from string, owner *account) (err error) {
+// keepOutput moves a finished map's output to the directory from which it is served. It fails
+// if the file is not a run file with so many partitions: the attempt's process has written it.
+// If owner is not nil, the attempt has run as that user.
+func (h *home) keepOutput(id job.AttemptID, from string, owner *account, partitions int) (err error) {
 	to := h.output(id)
 	for range 3 { // discardOutput may remove the job's directory in between
 		if err = os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
 		if owner != nil {
-			err = h.keepOutputOf(owner, from, to)
-		} else {
+			err = h.keepOutputOf(owner, from, to, partitions)
+		} else if err = checkRun(from, partitions); err == nil {
 			err = os.Rename(from, to)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -288,6 +293,14 @@ func (h *home) keepOutput(id job.AttemptID, from string, owner *account) (err er
 		}
 	}
 	return err
+}
+
+// checkRun returns an error unless path is a run file with so many partitions.
+func checkRun(path string, partitions int) error {
+	if _, err := runBytes(path, partitions); err != nil {
+		return fmt.Errorf("the map output that the attempt's process has written cannot be used: %w", err)
+	}
+	return nil
 }
 
 // discardOutput removes a finished map's output, and the job's directory with the

@@ -106,7 +106,7 @@ type route struct {
 // routes returns all paths. A test requires a row about access for each.
 func (w *Worker) routes() []route {
 	return []route{
-		{netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Secret: w.jobSecret, Log: w.log}},
+		{netshuffle.Pattern, &netshuffle.Handler{Dir: w.home.outputs(), Job: w.outputsOf, Log: w.log}},
 		{"GET /v1/logs/{attempt}", only(secure.ReadLogs, http.HandlerFunc(w.serveLog))},
 		{"GET /metrics", only(secure.Scrape, w.metrics.handler())},
 		{"GET /healthz", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.Write([]byte("ok\n")) })},

@@ -60,30 +60,30 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 	}
 }
 
-// jobSecret returns the secret with which reduces sign requests for a job's map
-// outputs, or nil if it is not known. name comes from the request. It asks the
-// master only if outputs of the job lie here, so that requests with invented
-// names cause no calls. That is the case after a restart of the worker.
-func (w *Worker) jobSecret(name string) []byte {
+// outputsOf returns the secret with which reduces sign requests for a job's map outputs,
+// or nil if it is not known, and the number of partitions of each output. name comes from
+// the request. It asks the master only if outputs of the job lie here, so that requests with
+// invented names cause no calls. That is the case after a restart of the worker.
+func (w *Worker) outputsOf(name string) (secret []byte, partitions int) {
 	id, err := job.ParseID(name)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	w.mu.Lock()
 	known := w.mu.jobs[id]
 	w.mu.Unlock()
 	if known != nil {
-		return known.info.GetSecret()
+		return known.info.GetSecret(), int(known.info.GetSpec().GetReduces())
 	}
 	if _, err := os.Stat(filepath.Join(w.home.outputs(), id.String())); err != nil {
-		return nil
+		return nil, 0
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if info, err := w.jobInfo(ctx, id); err == nil {
-		return info.GetSecret()
+		return info.GetSecret(), int(info.GetSpec().GetReduces())
 	}
-	return nil
+	return nil, 0
 }
 
 // reader passes the locations of map outputs to one running reduce. Its goroutine

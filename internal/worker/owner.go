@@ -284,13 +284,16 @@ func takeOver(path string, from *account) error {
 
 // keepOutputOf is keepOutput for an attempt of another user. A worker that starts after a
 // crash between the two renames removes the file, since its name is no attempt's.
-func (h *home) keepOutputOf(owner *account, from, to string) error {
+func (h *home) keepOutputOf(owner *account, from, to string, partitions int) error {
 	unverified := to + ".unverified"
 	err := os.Rename(from, unverified)
 	if err != nil {
 		return err
 	}
 	if err = takeOver(unverified, owner); err == nil {
+		err = checkRun(unverified, partitions)
+	}
+	if err == nil {
 		err = os.Rename(unverified, to)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

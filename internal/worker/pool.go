@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,8 +193,9 @@ func isFresh(dir string, entries ...string) bool {
 		return false
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	return err == nil && slices.Equal(names, entries)
+	// The attempt may have left a million files there. One more than expected decides, too.
+	names, err := f.Readdirnames(len(entries) + 1)
+	return (err == nil || err == io.EOF) && slices.Equal(names, entries)
 }
 
 // takeDir moves the kept directory to an attempt's path. It returns false if there is none

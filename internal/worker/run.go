@@ -234,10 +234,11 @@ func outOfMemory(c *child) bool { return c.group != nil && c.group.OutOfMemory()
 
 // keepMapOutput stores the output of a map that has succeeded.
 func (w *Worker) keepMapOutput(p *process, order *slotwisev1.Order, done *slotwisev1.Done) error {
-	if p.id.Kind != job.Map || done.GetOutput() == "" {
+	partitions := int(order.GetJob().GetSpec().GetReduces())
+	if p.id.Kind != job.Map || done.GetOutput() == "" || partitions == 0 {
 		return nil
 	}
-	return w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName), p.owner)
+	return w.home.keepOutput(p.id, filepath.Join(order.GetDir(), protocol.OutputName), p.owner, partitions)
 }
 
 // beginning is the time between an order and the child's answer that it has begun. Only

@@ -156,12 +156,11 @@ func (p *passes) reduce(at, n int) error {
 		return errors.Join(err, f.Close())
 	}
 	merged, err := file.Partition(0)
-	if err != nil {
-		file.Release()
-		return err
+	if err == nil {
+		err = p.close(window)
 	}
-	if err := p.close(window); err != nil {
-		file.Release()
+	if err != nil {
+		file.Release() // removes the run, which no stream of p owns yet
 		return err
 	}
 	r := newRun(merged, -1)

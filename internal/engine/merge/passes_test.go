@@ -258,6 +258,40 @@ func TestMultiPassFaults(t *testing.T) {
 	}
 }
 
+// failingClose is a stream that cannot be closed.
+type failingClose struct{ *bufferedStream }
+
+func (s failingClose) Close() error {
+	return errors.Join(s.bufferedStream.Close(), syscall.EIO)
+}
+
+// TestMultiPassCloseError lets one stream fail to close after it has been merged into an
+// intermediate run. The error comes out, every stream is closed, and the run is removed.
+func TestMultiPassCloseError(t *testing.T) {
+	for bad := range 5 {
+		work := newWorkspace(t)
+		streams := bufferedInputs(5, 10)
+		plain := slices.Clone(streams)
+		streams[bad] = failingClose{streams[bad].(*bufferedStream)}
+		m, err := MultiPass(t.Context(), streams, Config{FanIn: 2, Scratch: work.scratch, Name: "job"})
+		if err == nil {
+			_, err = collect(m)
+			err = errors.Join(err, m.Close())
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("stream %d: %v", bad, err)
+		}
+		if left := work.files(t); len(left) != 0 {
+			t.Errorf("stream %d: left %v", bad, left)
+		}
+		for i, s := range plain {
+			if s.(*bufferedStream).closed == 0 {
+				t.Errorf("stream %d cannot be closed, and stream %d is open", bad, i)
+			}
+		}
+	}
+}
+
 // TestEveryFault lets each read and write in turn fail or lie: the result is
 // an error or the right records.
 func TestEveryFault(t *testing.T) {

@@ -1,12 +1,9 @@
 package runfile
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/slotwise/slotwise/internal/kv"
 )
@@ -80,41 +77,9 @@ func (f *File) readEnds(size int64) error {
 	return nil
 }
 
-// readIndex reads the partitions. Each takes at least three bytes, which bounds the
-// allocation for a damaged count.
+// readIndex reads the index into memory.
 func (f *File) readIndex(size int64) error {
-	off := f.foot.indexOff
-	if off < int64(headerLen) || off+int64(f.foot.indexLen)+int64(footerLen) != size ||
-		f.foot.partitions < 1 || f.foot.partitions > f.foot.indexLen/3 {
-		return f.errorAt(size-int64(footerLen), fmt.Errorf("%w: footer does not fit a file of %d bytes", ErrCorrupt, size))
-	}
-	index := make([]byte, f.foot.indexLen)
-	if err := f.readAt(index, off); err != nil {
-		return err
-	}
-	if xxhash.Sum64(index) != f.foot.indexSum {
-		return f.errorAt(off, fmt.Errorf("index: %w", ErrChecksum))
-	}
-	f.parts = make([]partStat, f.foot.partitions)
-	at := int64(headerLen)
-	for i := range f.parts {
-		p := &f.parts[i]
-		p.offset = at
-		for _, field := range []*int64{&p.length, &p.records, &p.raw} {
-			v, n := binary.Uvarint(index)
-			if n <= 0 || int64(v) < 0 {
-				return f.errorAt(off, fmt.Errorf("%w: index entry %d", ErrCorrupt, i))
-			}
-			*field, index = int64(v), index[n:]
-		}
-		if at += p.length; at > off || at < p.offset {
-			return f.errorAt(off, fmt.Errorf("%w: partition %d ends past the index", ErrCorrupt, i))
-		}
-	}
-	if at != off || len(index) != 0 {
-		return f.errorAt(off, fmt.Errorf("%w: index does not cover the file", ErrCorrupt))
-	}
-	return nil
+	return f.scanIndex(size, 0, func(p *partStat) { f.parts = append(f.parts, *p) })
 }
 
 // Partitions returns the number of partitions.

@@ -31,11 +31,15 @@ func (f *File) Section(p int) (Section, bool) {
 	if p < 0 || p >= len(f.parts) {
 		return Section{}, false
 	}
-	at := &f.parts[p]
+	return f.section(&f.parts[p]), true
+}
+
+// section describes a partition of the file.
+func (f *File) section(p *partStat) Section {
 	return Section{
-		Offset: at.offset, Length: at.length, Records: at.records, Bytes: at.raw,
+		Offset: p.offset, Length: p.length, Records: p.records, Bytes: p.raw,
 		MaxRaw: f.foot.maxRaw, MaxStored: f.foot.maxStored,
-	}, true
+	}
 }
 
 // MarshalText encodes a section in hexadecimal digits, with a checksum.
@@ -65,9 +69,8 @@ func (s *Section) UnmarshalText(text []byte) error {
 		Offset: at(0), Length: at(1), Records: at(2), Bytes: at(3),
 		MaxRaw: int(at(4)), MaxStored: int(at(5)),
 	}
-	const most = 1<<32 - 1
 	if got.Offset < int64(headerLen) || got.Length < 0 || got.Offset+got.Length < got.Offset ||
-		got.Records < 0 || got.Bytes < 0 || at(4) < 0 || at(4) > most || at(5) < 0 || at(5) > most {
+		got.Records < 0 || got.Bytes < 0 || at(4) < 0 || at(4) > maxBlock || at(5) < 0 || at(5) > at(4) {
 		return fmt.Errorf("section of a run: %w: %+v", ErrCorrupt, got)
 	}
 	*s = got

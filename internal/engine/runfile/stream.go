@@ -36,7 +36,7 @@ var _ kv.Stream = (*stream)(nil)
 func newStream(f *File, p *partStat) *stream {
 	// A job of many maps and reduces has partitions much smaller than a block.
 	window := min(int64(f.window()), p.length)
-	decoded := min(int64(f.foot.maxRaw), p.raw+p.records*2*binary.MaxVarintLen32)
+	decoded := min(int64(f.foot.maxRaw), saturated(p.raw, product(p.records, 2*binary.MaxVarintLen32)))
 	return &stream{
 		f: f, next: p.offset, end: p.offset + p.length,
 		records: p.records, bytes: p.raw, memory: bufferCap(int(window)) + bufferCap(int(decoded)),

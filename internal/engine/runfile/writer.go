@@ -66,8 +66,8 @@ func NewWriter(w io.Writer, opts Options) *Writer {
 	opts.BlockSize = min(max(opts.BlockSize, minBlockSize), maxBlockSize)
 	wr := &Writer{w: w, opts: opts}
 	switch {
-	case opts.Partitions < 1:
-		wr.err = fmt.Errorf("run file writer: %d partitions; at least 1 is needed", opts.Partitions)
+	case opts.Partitions < 1 || opts.Partitions > MaxPartitions:
+		wr.err = fmt.Errorf("run file writer: %d partitions; must be from 1 to %d", opts.Partitions, MaxPartitions)
 	case !opts.Codec.valid():
 		wr.err = fmt.Errorf("run file writer: unknown %v", opts.Codec)
 	default:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -24,8 +25,9 @@ import (
 type Handler struct {
 	// Dir is the directory of map outputs.
 	Dir string
-	// Secret returns a job's secret, or nil if the job is unknown.
-	Secret func(job string) []byte
+	// Job returns a job's secret, or nil if the job is unknown, and the number of partitions
+	// of its map outputs.
+	Job func(job string) (secret []byte, partitions int)
 	// Log receives refused requests, at a limited rate, and damaged files; nil means
 	// slog.Default.
 	Log *slog.Logger
@@ -41,7 +43,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such output", http.StatusBadRequest)
 		return
 	}
-	if !Signed(h.Secret(job), Path(job, attempt, part), r.Header.Get(ProofHeader)) {
+	secret, partitions := h.Job(job)
+	if !Signed(secret, Path(job, attempt, part), r.Header.Get(ProofHeader)) {
 		if n, ok := h.refusals.Allow(time.Now()); ok {
 			h.log().Warn("request for a map output refused: wrong proof", "job", job, "attempt", attempt, "peer", r.RemoteAddr, "unlogged", n)
 		}
@@ -57,7 +60,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the output cannot be opened", http.StatusInternalServerError)
 	default:
 		defer f.Close()
-		h.serve(w, r, f, part)
+		h.serve(w, r, f, part, partitions)
 	}
 }
 
@@ -68,18 +71,26 @@ func openBelow(dir, job, attempt string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return root.Open(job + "/" + attempt + ".run")
+	f, err := root.OpenFile(job+"/"+attempt+".run", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	// A process of the job may have put a pipe in its place, which would block the request.
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, f.Close(), errors.New("the map output is not a file"))
+	}
+	return f, nil
 }
 
-// serve sends a partition of an opened output.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part int) {
-	run, err := openRun(f)
+// serve sends a partition of an opened output, which a process of the job has written. A
+// request needs the same memory whatever the file says.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part, partitions int) {
+	s, ok, err := findSection(f, part, partitions)
 	if err != nil {
 		h.log().Error("map output is damaged", "err", err)
 		http.Error(w, "the output is damaged", http.StatusGone)
 		return
 	}
-	s, ok := run.Section(part)
 	if !ok {
 		http.Error(w, "no such partition", http.StatusNotFound)
 		return
@@ -111,7 +122,22 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part
 	_, _ = io.CopyN(w, f, s.Length-from)
 }
 
-// openRun reads the index of a run file.
+// findSection reads the index of a run file, which must have so many partitions, and returns one
+// of them. It returns false if there is no such partition.
+func findSection(f *os.File, part, partitions int) (found runfile.Section, ok bool, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return found, false, err
+	}
+	err = runfile.Scan(f, st.Size(), f.Name(), partitions, func(p int, s runfile.Section) {
+		if p == part {
+			found, ok = s, true
+		}
+	})
+	return found, ok, err
+}
+
+// openRun opens a run file of the local worker for a reduce.
 func openRun(f *os.File) (*runfile.File, error) {
 	st, err := f.Stat()
 	if err != nil {

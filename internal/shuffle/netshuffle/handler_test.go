@@ -2,14 +2,17 @@ package netshuffle
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
@@ -26,7 +29,7 @@ func FuzzHandler(f *testing.F) {
 		}
 	}
 	h := newHandler(dir)
-	h.Secret = func(string) []byte { return testSecret }
+	h.Job = func(string) ([]byte, int) { return testSecret, 0 }
 	mux := http.NewServeMux()
 	mux.Handle(Pattern, h)
 	f.Add(testJob, attempt(0, 0), "0")
@@ -112,7 +115,7 @@ func TestRefusalsAreLoggedAtALimitedRate(t *testing.T) {
 	var log bytes.Buffer
 	mux := http.NewServeMux()
 	mux.Handle(Pattern, &Handler{
-		Dir: t.TempDir(), Secret: func(string) []byte { return []byte("secret") }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Dir: t.TempDir(), Job: func(string) ([]byte, int) { return []byte("secret"), 1 }, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	const requests = 1000
 	for range requests {
@@ -124,5 +127,44 @@ func TestRefusalsAreLoggedAtALimitedRate(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "wrong proof"); n == 0 || n > requests/2 {
 		t.Errorf("%d of %d refusals logged", n, requests)
+	}
+}
+
+// TestHandlerBombs requests partitions of files that a process of the job has made up. The
+// handler refuses them, and a request takes the same memory for each of them.
+func TestHandlerBombs(t *testing.T) {
+	dir := t.TempDir()
+	const partitions = 2
+	if err := writeRun(dir, attempt(0, 0), [][]record{recordsOf(0, 0, 9, 9), nil}, runfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeRun(dir, attempt(1, 0), make([][]record, 500_000), runfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	bomb := File(dir, testJob, attempt(2, 0))
+	if err := errors.Join(os.WriteFile(bomb, []byte("slotrun\x01"), 0o600), os.Truncate(bomb, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(File(dir, testJob, attempt(3, 0)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHandler(dir)
+	h.Job = func(string) ([]byte, int) { return testSecret, partitions }
+	mux := http.NewServeMux()
+	mux.Handle(Pattern, h)
+	for name, want := range map[string]int{
+		attempt(0, 0): http.StatusOK, attempt(1, 0): http.StatusGone, attempt(2, 0): http.StatusGone, attempt(3, 0): http.StatusInternalServerError,
+	} {
+		path := Path(testJob, name, 0)
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set(ProofHeader, Sign(testSecret, path))
+		w := httptest.NewRecorder()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		mux.ServeHTTP(w, r)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; w.Code != want || used > 256<<10 {
+			t.Errorf("%s: status %d, want %d; %d bytes of memory", name, w.Code, want, used)
+		}
 	}
 }

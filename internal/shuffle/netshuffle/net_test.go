@@ -169,11 +169,11 @@ func (b *faultyBody) Close() error { return b.r.Close() }
 
 // newHandler returns a handler for dir.
 func newHandler(dir string) *Handler {
-	return &Handler{Dir: dir, Log: slog.New(slog.DiscardHandler), Secret: func(job string) []byte {
+	return &Handler{Dir: dir, Log: slog.New(slog.DiscardHandler), Job: func(job string) ([]byte, int) {
 		if job == testJob {
-			return testSecret
+			return testSecret, 0
 		}
-		return nil
+		return nil, 0
 	}}
 }
 

@@ -1,9 +1,12 @@
 package hdfs
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"net"
 	"path"
 	"testing"
 	"time"
@@ -129,4 +132,40 @@ func TestSecondNamenode(t *testing.T) {
 	must(t, err)
 	must(t, w.Close(t.Context()))
 	must(t, f.Remove(context.Background(), p))
+}
+
+// failingConn is a connection of which one operation fails.
+type failingConn struct {
+	net.Conn
+	fails string
+}
+
+var errConn = errors.New("the connection fails")
+
+func (c *failingConn) do(op string) error {
+	if op == c.fails {
+		return errConn
+	}
+	return nil
+}
+
+func (c *failingConn) SetWriteDeadline(time.Time) error { return c.do("write deadline") }
+
+func (c *failingConn) SetReadDeadline(time.Time) error { return c.do("read deadline") }
+
+func (c *failingConn) Write(b []byte) (int, error) { return len(b), c.do("write") }
+
+func (c *failingConn) Read([]byte) (int, error) { return 0, c.do("read") }
+
+// TestHandshakeErrors lets each operation of a handshake with a DataNode fail. A pipeline
+// whose handshake has failed must not be used.
+func TestHandshakeErrors(t *testing.T) {
+	for _, op := range []string{"write deadline", "write", "read deadline", "read"} {
+		nodes := []datanode{{addr: "127.0.0.1:1"}}
+		conn := &failingConn{fails: op}
+		p := &pipeline{fs: &FS{settings: settings{timeout: time.Second}}, nodes: nodes, conn: conn, r: bufio.NewReader(conn)}
+		if err := p.handshake(setup{client: "c", nodes: nodes}); !errors.Is(err, errConn) {
+			t.Errorf("the %s fails: %v", op, err)
+		}
+	}
 }

@@ -261,12 +261,12 @@ func runBytes(path string, partitions int) (n int64, err error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
+		err = fmt.Errorf("%s is not a file", filepath.Base(path))
 	}
 	if err != nil {
 		return 0, err
 	}
-	err = runfile.Scan(f, info.Size(), path, partitions, func(_ int, s runfile.Section) {
+	err = runfile.Scan(f, info.Size(), filepath.Base(path), partitions, func(_ int, s runfile.Section) {
 		if n += s.Bytes; n < 0 { // the sum of a file that lies
 			n = math.MaxInt64
 		}

@@ -241,6 +241,7 @@ func TestEveryNameIsVisible(t *testing.T) {
 		"JobSpec.output": "a path", "JobSpec.program.streaming.mapper": "a command", "JobSpec.program.streaming.reducer": "a command",
 		"JobSpec.program.streaming.combiner": "a command", "JobSpec.program.streaming.properties": "values", "JobSpec.program.params": "values",
 		"JobSpec.program.cuts": "keys", "JobSpec.splits.pieces.uri": "a path", "JobSpec.splits.rows": "a format, which may name a tab as separator",
+		"JobSpec.layouts.file": "a path", "JobSpec.layouts.columns": "names of columns, which are data",
 		"JobSpec.output_rows": "a format, which may name a tab as separator", "RegisterRequest.dir": "a path",
 	}
 	for _, c := range []struct {

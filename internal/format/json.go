@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/slotwise/slotwise/internal/retry"
@@ -92,6 +93,9 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	return r.line.End(), nil
 }
 
+// replacement is what the library makes of half a surrogate pair.
+const replacement = "\ufffd"
+
 // field adds one value. A column that the object lacks is null.
 func (r *jsonRecords) field(v json.RawMessage) error {
 	switch {
@@ -105,6 +109,9 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		var s string
 		if err := json.Unmarshal(v, &s); err != nil {
 			return err
+		}
+		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
+			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
 		}
 		r.line.String([]byte(s))
 	case v[0] == '{' || v[0] == '[':

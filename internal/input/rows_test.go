@@ -234,6 +234,8 @@ func TestRowErrors(t *testing.T) {
 	text := write(t, dir, "text", []byte("a,b\n1,2\n3\n"))
 	quote := write(t, dir, "quote", []byte("a,b\n1,\"2\n3,4\n"))
 	array := write(t, dir, "array", []byte("[\n {\"a\": 1}\n]\n"))
+	latin := write(t, dir, "latin", []byte("{\"a\":\"\xef\xbf\xbd \\uFFFD\"}\n{\"a\":\"\xe9\"}\n"))
+	half := write(t, dir, "half", []byte("{\"a\":\"\\ud83d\\ude00\"}\n{\"a\":\"\\ufffd\\ud800\"}\n"))
 	packed := filepath.Join(formatData, "parquet/testdata/zstd.parquet")
 	for _, c := range []struct {
 		path, rows, want string
@@ -244,6 +246,8 @@ func TestRowErrors(t *testing.T) {
 		{text, "csv", "record on line 3: it has 1 field, and the first record of the file has 2", false},
 		{quote, "csv", "record on line 2", false},
 		{array, "json", "line 1: it is no JSON object", false},
+		{latin, "json,columns=a", "line 2: column a: its text is not UTF-8", false},
+		{half, "json,columns=a", "line 2: column a: its text has half of a surrogate pair", false},
 		{text, "parquet", "it is no Parquet file", true},
 		{text, "avro", "it is no Avro file", true},
 		{text, "sequence", "it is no SequenceFile", true},

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -170,6 +173,64 @@ func TestInterruptDecidesStatus(t *testing.T) {
 	} {
 		if code := builtinOnly.report(tt.ctx, tt.err, io.Discard); code != tt.code {
 			t.Errorf("%v: status %d, want %d", tt.err, code, tt.code)
+		}
+	}
+}
+
+// TestGivenAndEmpty asks the check before each command for each of its flags with an empty
+// value, and for an empty argument. No command accepts them. A new flag joins the test by
+// its existence.
+func TestGivenAndEmpty(t *testing.T) {
+	checked := 0
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		if c.DisableFlagParsing {
+			return // hadoop; TestHadoopFSRefuses
+		}
+		if err := checkGiven(c, []string{"a", "b"}); err != nil {
+			t.Errorf("%s without an empty value: %v", c.CommandPath(), err)
+		}
+		if err := checkGiven(c, []string{"a", ""}); err == nil || !strings.Contains(err.Error(), "argument 2 of "+c.CommandPath()+" is empty") {
+			t.Errorf("%s with an empty argument: %v", c.CommandPath(), err)
+		}
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		for _, name := range names {
+			fresh, _, err := newRoot(builtinOnly).Find(strings.Fields(c.CommandPath())[1:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fresh.ParseFlags([]string{"--" + name + "="}) != nil {
+				continue // a number, a size or the like
+			}
+			checked++
+			err = checkGiven(fresh, nil)
+			if mayBeEmpty[name] {
+				if err != nil {
+					t.Errorf("%s --%s=: %v", c.CommandPath(), name, err)
+				}
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), "--"+name+": the value is empty") {
+				t.Errorf("%s --%s=: %v", c.CommandPath(), name, err)
+			}
+		}
+	}
+	walk(newRoot(builtinOnly))
+	if checked < 100 {
+		t.Errorf("only %d flags can be given with an empty value", checked)
+	}
+	// The check comes first in a whole command line.
+	for _, args := range [][]string{
+		{"run", "wordcount", "--input", "none", "--output", ""}, {"run", "wordcount", "", "--output", "o"}, {"generate", "text", "--output", ""},
+		{"submit", "wordcount", "--input", "none", "--output", ""}, {"sim", "--out", ""},
+	} {
+		var stderr bytes.Buffer
+		if code := execute(t.Context(), args, io.Discard, &stderr); code != exitMisuse || !strings.Contains(stderr.String(), "is empty") {
+			t.Errorf("%q: status %d, %s", args, code, stderr.String())
 		}
 	}
 }

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/bounds"
@@ -188,8 +191,38 @@ func parseAssignments(flag string, values []string) (map[string]string, error) {
 	return m, nil
 }
 
-// addProfiling adds hidden flags that write profiles of slotwise itself to
-// every command.
+// mayBeEmpty are the flags for which an empty value is no mistake: the manifests for Kubernetes
+// pass the zone of the node as the rack, and a node may have none.
+var mayBeEmpty = map[string]bool{"rack": true}
+
+// checkGiven refuses arguments, and values of flags, that are given and empty. A script that
+// passes one has forgotten to set a variable, and to most commands it would mean that the flag
+// was left out: no tokens, or output into the working directory. Settings in the environment
+// are not checked, because an empty variable is a common way to unset it.
+func checkGiven(c *cobra.Command, args []string) error {
+	if c.DisableFlagParsing {
+		return nil // such a command checks its own arguments
+	}
+	var errs []error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
+		}
+		if empty && !mayBeEmpty[f.Name] {
+			errs = append(errs, misuse("--%s: the value is empty; give a value, or leave the flag out", f.Name))
+		}
+	})
+	for i, arg := range args {
+		if arg == "" {
+			errs = append(errs, misuse("argument %d of %s is empty", i+1, c.CommandPath()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// addProfiling adds to every command hidden flags that write profiles of slotwise itself, and
+// the check of given values, which runs first.
 func addProfiling(root *cobra.Command) {
 	var cpu, mem string
 	flags := root.PersistentFlags()
@@ -199,7 +232,10 @@ func addProfiling(root *cobra.Command) {
 		flags.Lookup(name).Hidden = true
 	}
 	var cpuFile *os.File
-	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) (err error) {
+		if err := checkGiven(c, args); err != nil {
+			return err
+		}
 		if cpu == "" {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -190,7 +191,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		}
 		return ExitMisuse
 	}
-	if err := checkMain(a, given, &o, f.Args()); err != nil {
+	if err := cmp.Or(checkGiven(f, given), checkMain(a, given, &o, f.Args())); err != nil {
 		return misuse(fmt.Errorf("%w (--help lists the flags)", err))
 	}
 	if !quiet {
@@ -230,6 +231,22 @@ type named struct{ remote feature.Remote }
 
 // Connector implements Remote.
 func (n named) Connector() any { return n.remote }
+
+// checkGiven refuses flags that are given with an empty value, as from an unset variable of a
+// script: to the program it would mean that the flag was left out. A parameter of the app may
+// be empty; the app decides.
+func checkGiven(f *flag.FlagSet, params Params) (err error) {
+	f.Visit(func(f *flag.Flag) {
+		empty := f.Value.String() == ""
+		if l, ok := f.Value.(*list); ok {
+			empty = slices.Contains(*l, "")
+		}
+		if _, param := params[f.Name]; empty && !param {
+			err = cmp.Or(err, fmt.Errorf("--%s: the value is empty; give a value, or leave the flag out", f.Name))
+		}
+	})
+	return err
+}
 
 // checkMain returns an error for a command line that lacks a flag or has arguments. It
 // moves inputs with the name of a source from o.Inputs to o.NamedInputs.

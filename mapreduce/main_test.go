@@ -93,3 +93,29 @@ func TestMainApp(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 }
+
+// Every flag of a program refuses an empty value, and only a parameter of the app may be
+// empty.
+func TestMainEmptyValues(t *testing.T) {
+	app := &App{Name: "j", Params: []Param{{Name: "word"}}, Job: func(Params) (*Job, error) { return &Job{Name: "j", Mapper: IdentityMapper}, nil }}
+	var o Options
+	checked := 0
+	mainFlags("j", &o, new(bool)).VisitAll(func(f *flag.Flag) {
+		if mainFlags("j", &Options{}, new(bool)).Set(f.Name, "") != nil {
+			return // a number or a size
+		}
+		checked++
+		var said strings.Builder
+		args := []string{"--input", "none", "--output", t.TempDir() + "/out", "--" + f.Name, ""}
+		if code := runMain(t.Context(), app, nil, args, &said); code != ExitMisuse || !strings.Contains(said.String(), "--"+f.Name+": the value is empty") {
+			t.Errorf("--%s: exit code %d: %s", f.Name, code, &said)
+		}
+	})
+	if checked < 5 {
+		t.Errorf("only %d flags can be given with an empty value", checked)
+	}
+	var said strings.Builder
+	if runMain(t.Context(), app, nil, []string{"--input", "none", "--output", t.TempDir() + "/out", "--word", ""}, &said); strings.Contains(said.String(), "is empty") {
+		t.Error(said.String())
+	}
+}

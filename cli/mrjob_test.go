@@ -80,8 +80,8 @@ func TestMrjobOnCluster(t *testing.T) {
 	}
 }
 
-// mrjobRig is a Python with mrjob, and a Hadoop that is this program.
-type mrjobRig struct{ python, examples, hadoop, dir string }
+// mrjobRig is a Python with mrjob, and a HADOOP_HOME whose program is this one.
+type mrjobRig struct{ python, examples, home, dir string }
 
 // newMrjob returns a rig, or skips the test if there is no mrjob.
 func newMrjob(t *testing.T) *mrjobRig {
@@ -99,26 +99,51 @@ func newMrjob(t *testing.T) *mrjobRig {
 		t.Skipf("%s cannot import mrjob; set %s to a Python that can", m.python, mrjobVariable)
 	}
 	m.examples = strings.TrimSpace(string(out))
-	m.hadoop = buildHadoop(t, m.dir)
+	m.home = buildHadoop(t, m.dir)
 	return m
 }
 
-// buildHadoop builds this program under the name of hadoop, in a tree like Hadoop's below
-// dir, and returns its path.
+// buildHadoop builds this program, makes a HADOOP_HOME for it with the command of
+// docs/coming-from-hadoop.md, and returns that directory, which is below dir.
 func buildHadoop(t *testing.T, dir string) string {
 	t.Helper()
-	hadoop := filepath.Join(dir, "hadoop", "bin", "hadoop")
-	jars := filepath.Join(dir, "hadoop", "share", "hadoop", "tools", "lib")
-	if err := os.MkdirAll(jars, 0o777); err != nil {
+	page, err := os.ReadFile("../docs/coming-from-hadoop.md")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(jars, "hadoop-streaming-3.4.2.jar"), nil, 0o666); err != nil {
-		t.Fatal(err)
+	_, rest, ok := strings.Cut(string(page), "\nhome=")
+	command, _, _ := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("the page has no command that makes a HADOOP_HOME")
 	}
-	if out, err := exec.Command("go", "build", "-o", hadoop, "../cmd/slotwise").CombinedOutput(); err != nil {
+	bin := filepath.Join(dir, "bin")
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "slotwise"), "../cmd/slotwise").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
-	return hadoop
+	c := exec.Command("/bin/sh", "-ec", "home="+command)
+	c.Env = append(os.Environ(), "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return filepath.Join(dir, "slotwise-hadoop")
+}
+
+// TestMrjobFromPackage runs an example with the variables that docs/coming-from-hadoop.md names for
+// packages: the program in the PATH as hadoop, and the empty jar in a package's directory.
+func TestMrjobFromPackage(t *testing.T) {
+	t.Parallel()
+	m := newMrjob(t)
+	share := filepath.Join(m.dir, "usr", "share", "hadoop")
+	if err := os.MkdirAll(filepath.Join(share, "tools"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	// The jar moves there, so that mrjob cannot find it beside the program.
+	if err := os.Rename(filepath.Join(m.home, "share", "hadoop", "tools", "lib"), filepath.Join(share, "tools", "lib")); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"HADOOP_MAPRED_HOME=" + share, "PATH=" + filepath.Join(m.home, "bin") + ":" + filepath.Dir(m.python) + ":" + os.Getenv("PATH")}
+	m.home = ""
+	m.compare(t, mrjobExamples[2], env)
 }
 
 // run runs an example and returns its output and its standard error.
@@ -127,7 +152,7 @@ func (m *mrjobRig) run(t *testing.T, e mrjobExample, dir string, env []string, a
 	c := exec.Command(m.python, append([]string{filepath.Join(m.examples, e.name+".py")}, args...)...)
 	var stderr bytes.Buffer
 	c.Dir, c.Stderr = dir, &stderr
-	c.Env = append(os.Environ(), "SLOTWISE_HDFS_DIR="+filepath.Join(m.dir, "hdfs"), "SLOTWISE_MASTER=", "HADOOP_CONF_DIR=", "HADOOP_HOME=",
+	c.Env = append(os.Environ(), "SLOTWISE_HDFS_DIR="+filepath.Join(m.dir, "hdfs"), "SLOTWISE_MASTER=", "HADOOP_CONF_DIR=", "HADOOP_HOME="+m.home,
 		"PATH="+filepath.Dir(m.python)+":"+os.Getenv("PATH"), "PYTHONIOENCODING=utf-8", "MRJOB_CONF=/dev/null")
 	c.Env = append(c.Env, env...)
 	out, err := c.Output()
@@ -154,7 +179,7 @@ func (m *mrjobRig) compare(t *testing.T, e mrjobExample, env []string) {
 	}
 	args := append(slices.Clone(e.args), "input.txt")
 	want, _ := m.run(t, e, dir, nil, append([]string{"-r", reference}, args...)...)
-	got, log := m.run(t, e, dir, env, append([]string{"-r", "hadoop", "--hadoop-bin", m.hadoop, "--python-bin", m.python}, args...)...)
+	got, log := m.run(t, e, dir, env, append([]string{"-r", "hadoop", "--python-bin", m.python}, args...)...)
 	if w, g := e.normal(want), e.normal(got); w != g || g == "" {
 		t.Errorf("%s by the runner hadoop:\n%s\nby the runner %s:\n%s\n%s", e.name, g, reference, w, log)
 	}

@@ -140,6 +140,7 @@ func (b *builder) sharedFiles(program string) (files []file, err error) {
 		}
 		files = append(files, file{"share/doc/slotwise/" + name, text, 0o644})
 	}
+	files = append(files, file{streamingJar, nil, 0o644})
 	for shell, path := range map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion} {
 		text, err := exec.Command(program, "completion", shell).Output()
 		if err != nil {
@@ -164,6 +165,10 @@ func (b *builder) sharedFiles(program string) (files []file, err error) {
 	}
 	return files, nil
 }
+
+// streamingJar is an empty file. Tools that run Hadoop Streaming, such as mrjob, search for it
+// and pass its path to the command hadoop; slotwise only looks at the name.
+const streamingJar = "share/hadoop/tools/lib/hadoop-streaming-3.4.2.jar"
 
 // Where shells look for completions below the prefix. Debian's zsh has a directory of its
 // own; see pack.

@@ -94,7 +94,7 @@ func checkArchive(t *testing.T, name string) {
 	}
 	top := strings.TrimSuffix(filepath.Base(name), ".tar.gz") + "/"
 	for _, want := range []string{"bin/slotwise", "share/man/man1/slotwise-run.1", bashCompletion, zshCompletion, fishCompletion,
-		"share/doc/slotwise/LICENSE", "share/doc/slotwise/slotwise.cdx.json", "share/doc/slotwise/master.yaml", "lib/systemd/system/slotwise-worker.service"} {
+		"share/doc/slotwise/LICENSE", "share/doc/slotwise/slotwise.cdx.json", "share/doc/slotwise/master.yaml", streamingJar, "lib/systemd/system/slotwise-worker.service"} {
 		if !slices.Contains(names, top+want) {
 			t.Errorf("no file %s in %v", top+want, names)
 		}
@@ -160,7 +160,7 @@ func checkRPM(t *testing.T, name string) {
 		flags[f.Name()] = f.Flags()
 	}
 	for path, want := range map[string]int{"/usr/bin/slotwise": 0, "/etc/slotwise/master.yaml": config, "/etc/slotwise/worker.yaml": config,
-		"/usr/lib/systemd/system/slotwise-master.service": 0, "/usr/share/zsh/site-functions/_slotwise": 0, "/usr/share/man/man1/slotwise.1": 0} {
+		"/usr/lib/systemd/system/slotwise-master.service": 0, "/usr/share/zsh/site-functions/_slotwise": 0, "/usr/share/man/man1/slotwise.1": 0, "/usr/" + streamingJar: 0} {
 		if got, ok := flags[path]; !ok || got != want {
 			t.Errorf("%s: there %v, flags %d, want %d", path, ok, got, want)
 		}

@@ -15,7 +15,7 @@ import (
 
 // Result describes a run after its end. Times of jobs are since the start of the run.
 type Result struct {
-	Policy string
+	Policy string // the label, by Policy.String
 	Seed   uint64
 
 	// Jobs are the jobs in the order of the workload.
@@ -89,7 +89,7 @@ func (l Locality) NodeShare() float64 { return collect.Locality(l).NodeShare() }
 func (r *run) result(raw *sim.Result) *Result {
 	m := r.collector.Report(raw, r.bounds)
 	out := &Result{
-		Policy: r.config.Policy.Name, Seed: r.config.Seed,
+		Policy: r.config.Policy.String(), Seed: r.config.Seed,
 		Succeeded: raw.Succeeded, Failed: raw.Failed, Killed: raw.Killed, Unfinished: raw.Unfinished,
 		Makespan: raw.Makespan, LowerBound: seconds(r.bounds.Best()),
 		Response: Summary{m.Response.N, seconds(m.Response.Mean), seconds(m.Response.Median), seconds(m.Response.Max),
@@ -132,7 +132,7 @@ type Comparison struct {
 // PolicySummary describes the runs of one policy over all seeds. Times are in
 // seconds.
 type PolicySummary struct {
-	Policy                                    string
+	Policy                                    string // the label, by Policy.String
 	Makespan                                  Estimate
 	MeanResponse, MedianResponse, P95Response Estimate
 	MeanWaiting                               Estimate

@@ -18,6 +18,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +63,20 @@ type Policy struct {
 	Set map[string]string
 }
 
+// String returns the policy's label in results: its name, and the parameters that are set,
+// sorted, such as "fair[speculative-gap=0.1 speculative-lag=5s]". So two variants of one policy have
+// different labels, whatever the order in which their parameters were set.
+func (p Policy) String() string {
+	if len(p.Set) == 0 {
+		return p.Name
+	}
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(p.Set)) {
+		set = append(set, name+"="+p.Set[name])
+	}
+	return p.Name + "[" + strings.Join(set, " ") + "]"
+}
+
 // Model configures the failures of a run. In the zero value nothing fails.
 type Model struct {
 	// FailureRate is the probability that an attempt fails, from 0 to below 1.
@@ -89,7 +106,7 @@ type Crash struct {
 
 // Progress describes a run that is not over yet.
 type Progress struct {
-	Policy string
+	Policy string // the label, by Policy.String
 	Seed   uint64
 	Now    time.Duration // the virtual time
 	Jobs   int           // jobs of the run
@@ -148,7 +165,7 @@ func runAll(ctx context.Context, configs []Config) ([]*Result, error) {
 	results := make([]*Result, len(configs))
 	for i, r := range runs {
 		if errs[i] != nil {
-			errs[i] = fmt.Errorf("sim: policy %s, seed %d: %w", r.config.Policy.Name, r.config.Seed, errs[i])
+			errs[i] = fmt.Errorf("sim: policy %s, seed %d: %w", r.config.Policy, r.config.Seed, errs[i])
 			continue
 		}
 		results[i] = r.result(raw[i])
@@ -190,7 +207,7 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 	observers := sim.Observers{r.collector}
 	if c.Progress != nil {
 		observers = append(observers, &progress{mu: mu, call: c.Progress,
-			p: Progress{Policy: c.Policy.Name, Seed: c.Seed, Jobs: len(jobs)}})
+			p: Progress{Policy: c.Policy.String(), Seed: c.Seed, Jobs: len(jobs)}})
 	}
 	r.sim = sim.Config{Cluster: cluster, Policy: policy, Jobs: jobs, Seed: c.Seed, Model: model, Until: c.Until,
 		Details: true, Explain: c.Explain, Stop: func() error { return context.Cause(ctx) }, Observer: observers}

@@ -46,6 +46,30 @@ func TestResultOfARun(t *testing.T) {
 	}
 }
 
+// Variants of one policy have different labels in everything that Compare returns and in
+// the messages of progress, and the same variant has the same label.
+func TestVariantsHaveLabels(t *testing.T) {
+	variants := []sim.Policy{
+		{Name: "fair"},
+		{Name: "fair", Set: map[string]string{"speculative-gap": "0.1"}},
+		{Name: "fair", Set: map[string]string{"speculative-gap": "0.4"}},
+		{Name: "fair", Set: map[string]string{"speculative-lag": "5s", "speculative-gap": "0.4"}},
+	}
+	want := []string{"fair", "fair[speculative-gap=0.1]", "fair[speculative-gap=0.4]", "fair[speculative-gap=0.4 speculative-lag=5s]"}
+	c := config()
+	seen := map[string]bool{}
+	c.Progress = func(p sim.Progress) { seen[p.Policy] = true }
+	all, err := sim.Compare(t.Context(), c, variants, []uint64{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, label := range want {
+		if all.Policies[i].Policy != label || all.Runs[2*i].Policy != label || all.Runs[2*i+1].Policy != label || !seen[label] || !strings.Contains(all.String(), " "+label+" ") {
+			t.Errorf("variant %d: labels %q and %q, want %q; progress of %v", i, all.Policies[i].Policy, all.Runs[2*i].Policy, label, seen)
+		}
+	}
+}
+
 // The same configuration gives the same result, alone and beside other runs.
 func TestRunsAreDeterministic(t *testing.T) {
 	c := config()

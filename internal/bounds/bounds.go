@@ -52,7 +52,6 @@ const OtherCounters = "(other counters)"
 
 // Bounds of the cluster.
 const (
-	Inbox       = 4096    // requests that wait for the master's loop
 	Nodes       = 10_000  // workers
 	Slots       = 4096    // slots of one worker, of each kind
 	ChainInputs = 10_000  // inputs of a chain
@@ -69,6 +68,9 @@ const (
 	Followers = 1024      // logs that are being sent
 	Viewers   = 1024      // pages of the console that wait for events
 	Questions = 4         // what-if questions and explanations that are being answered
+	Inbox     = 4096      // requests that wait for the master's loop
+	Requests  = 16_384    // users' requests under way
+	Worked    = 32        // of these, the ones that are worked on
 	Uploads   = 64        // uploads under way
 	Arriving  = 512 << 20 // bytes of large messages that are being received, as they are sent
 	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
@@ -142,7 +144,6 @@ var Table = []Row{
 	{"map outputs that a worker lists when it registers", Held, false, "the others run again if they are needed"},
 	{"slots of a worker, of each kind", Slots, false, "the worker is refused"},
 	{"workers", Nodes, false, "the worker is refused"},
-	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room"},
 	{"an uploaded file (`--max-file`)", File, true, "the upload is refused"},
 }
 
@@ -160,6 +161,9 @@ var Shared = []Row{
 	{"logs that are being sent, most of them to followers", Followers, false, "the request is refused"},
 	{"open pages of the console that wait for events", Viewers, false, "the page is not updated by itself"},
 	{"what-if questions and explanations that are being answered", Questions, false, "the question waits; simulations take turns every 50 ms"},
+	{"requests of users under way", Requests, false, "the request is refused"},
+	{"requests of users that are worked on: they wait for nothing", Worked, false, "the request waits"},
+	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room; the loop serves the senders in turn"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }
 

@@ -41,7 +41,7 @@ func TestFloodOfDriverTokens(t *testing.T) {
 	r := newRig(t, Config{})
 	_, token := r.driverOf("file://" + t.TempDir() + "/out")
 	busy, resume := make(chan struct{}), make(chan struct{})
-	r.m.postBlocking(func() { close(busy); <-resume })
+	r.m.postOwn(func() { close(busy); <-resume })
 	<-busy
 	release := sync.OnceFunc(func() { close(resume) })
 	defer release()
@@ -52,7 +52,7 @@ func TestFloodOfDriverTokens(t *testing.T) {
 			t.Fatalf("an invented token: %v, %v", known, err)
 		}
 	}
-	if n := len(r.m.inbox); n > 0 {
+	if n := r.m.inbox.Len(); n > 0 {
 		t.Errorf("%d requests wait for the loop", n)
 	}
 	t.Log("10,000 tokens took", time.Since(began))
@@ -64,7 +64,7 @@ func TestFloodOfDriverTokens(t *testing.T) {
 		}
 		got <- err
 	}()
-	for deadline := time.Now().Add(30 * time.Second); len(r.m.inbox) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); r.m.inbox.Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the right token does not reach the loop")
 		}

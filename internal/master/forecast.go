@@ -203,7 +203,7 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 	longest := time.Duration(0)
 	for portion := 0; ; portion++ {
 		complete := make(chan bool, 1)
-		m.postBlocking(func() {
+		m.postOwn(func() {
 			began := time.Now()
 			if portion == 0 {
 				basis = m.core.ForecastBasis()

@@ -378,6 +378,56 @@ var contests = map[string]contest{
 			return err
 		},
 	},
+	"requests of users under way": {
+		size: func(m *Master) { m.requests.underWay = share.NewGate(40) },
+		hold: func(t *testing.T, k *market) string {
+			if err := k.greedy.submit(1); err != nil {
+				t.Fatal(err)
+			}
+			for range 40 {
+				go k.greedy.rpc.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.underWay.Held("greedy") == 20 })
+			return "40 requests at a time of 40"
+		},
+		ask: func(k *market) error { return k.modest.ask(0) },
+	},
+	"requests of users that are worked on: they wait for nothing": {
+		hold: func(t *testing.T, k *market) string {
+			var submitted sync.WaitGroup
+			for range 8 {
+				submitted.Go(func() {
+					for range 100 {
+						if err := k.greedy.submit(1); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			submitted.Wait()
+			for range 200 { // each answer lists 800 jobs, in HTML
+				go func() {
+					for t.Context().Err() == nil {
+						_ = k.greedy.get("/ui/jobs?format=json")
+					}
+				}()
+			}
+			eventually(t, "the greedy user has many", func() bool { return k.m.requests.worked.Held("greedy") > bounds.Worked/4 })
+			return "200 lists of 800 jobs at a time"
+		},
+		ask: func(k *market) error { return k.modest.get("/ui/nodes") },
+	},
+	"requests that wait for the master's loop": {
+		hold: func(t *testing.T, k *market) string {
+			greedy := secure.With(t.Context(), secure.Identity{User: "greedy", Role: secure.User})
+			for range bounds.Inbox {
+				go query(greedy, k.m, func() (int, error) { time.Sleep(5 * time.Millisecond); return 0, nil })
+			}
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.inbox.Len() > bounds.Inbox/4 })
+			return fmt.Sprint(bounds.Inbox, " questions of 5 ms each")
+		},
+		ask: func(k *market) error { return k.modest.ask(0) },
+	},
 	"requests that wait for a change of a job or chain": {
 		cfg: Config{Limits: Limits{Waiting: 40}},
 		hold: func(t *testing.T, k *market) string {

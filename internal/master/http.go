@@ -2,6 +2,7 @@ package master
 
 import (
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -29,12 +30,12 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
 		{workersPath, m.only(secure.Serve, m.withRoom(workers))},
-		{clientsPath, m.clients(m.withRoom(clients))},
+		{clientsPath, m.clients(m.withRoom(m.requests.work(clients)))},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(webui.Root, http.StatusSeeOther))},
-		{"GET " + webui.Root, m.only(secure.View, m.ui)},
-		{"POST " + webui.Root, m.only(secure.View, m.ui)}, // the actor checks the right to act
+		{"GET " + webui.Root, m.only(secure.View, m.requests.work(m.ui))},
+		{"POST " + webui.Root, m.only(secure.View, m.requests.work(m.ui))}, // the actor checks the right to act
 		{"GET " + webui.SignIn, m.ui},
 		{"GET " + webui.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
@@ -49,7 +50,13 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range m.routes(opts...) {
-		mux.Handle(r.pattern, r.handler)
+		// Health checks need no credentials, so they would share the part of all clients
+		// without any.
+		if strings.HasSuffix(r.pattern, "z") {
+			mux.Handle(r.pattern, r.handler)
+		} else {
+			mux.Handle(r.pattern, m.requests.limit(r.handler))
+		}
 	}
 	return mux
 }

@@ -99,7 +99,7 @@ func (m *Master) maybeSnapshot() {
 	at, paused := m.core.Position(), time.Since(start)
 	m.background.Go(func() {
 		size, err := c.Write(m.encoded(protocol.Compact(m.coreConfig, at, decoded(m.gently(c.Records())))))
-		m.postBlocking(func() { m.snapshotWritten(c, size, paused, time.Since(start), err) })
+		m.postOwn(func() { m.snapshotWritten(c, size, paused, time.Since(start), err) })
 	})
 }
 

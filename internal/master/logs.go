@@ -50,6 +50,7 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 		return fault(connect.CodeResourceExhausted, "%d logs are being sent to you, and no more may be now, or %d to all users: try again later", m.followers.Held(user), bounds.Followers)
 	}
 	defer m.followers.Give(user, 1)
+	placeOf(ctx).leave() // followers have places of their own
 	caller := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

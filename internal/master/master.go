@@ -49,9 +49,11 @@ type Master struct {
 	cfg     Config
 	log     *slog.Logger
 	files   *fileStore
-	inbox   chan func()
-	stop    chan struct{} // closed to end the loop
-	stopped chan struct{} // closed when the loop has ended
+	inbox   *share.Line[func()] // requests; their senders take turns
+	own     *share.Line[func()] // the master's own work, which has every second turn
+	room    *share.Gate         // of requests that wait in the inbox
+	stop    chan struct{}       // closed to end the loop
+	stopped chan struct{}       // closed when the loop has ended
 	ctx     context.Context
 	cancel  context.CancelFunc // ends the goroutines of background
 	// background are the goroutines that carry out orders and follow files.
@@ -74,7 +76,8 @@ type Master struct {
 	workerKey   []byte      // derives the keys of sessions; nil without authentication
 	followers   *share.Gate // of logs that are being sent
 	rates       submitRates
-	messages    [2]*messages // of users, and of workers
+	messages    [2]*messages   // of users, and of workers
+	requests    *requestLimits // of users
 	drivers     driverTokens
 	lastCall    atomic.Uint64
 	closing     sync.Once
@@ -114,11 +117,12 @@ func Open(cfg Config) (*Master, error) {
 	}
 	m := &Master{
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
-		inbox: make(chan func(), cfg.Limits.Inbox), stop: make(chan struct{}), stopped: make(chan struct{}),
+		inbox: share.NewLine[func()](), own: share.NewLine[func()](), room: share.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
 		historyTurn: make(chan struct{}, 1),
 		followers:   share.NewGate(bounds.Followers),
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
+		requests:    newRequestLimits(),
 	}
 	if cfg.Authenticates {
 		m.workerKey = make([]byte, 32)
@@ -205,8 +209,13 @@ func (m *Master) Close() error {
 	return m.closed
 }
 
-// maxBatch is the largest number of functions that share one fsync.
-const maxBatch = 256
+// A batch of functions shares one fsync. It has at most maxBatch of them, and begins none
+// after batchTime: all replies of a batch leave at its end, so costly questions of one user
+// must not hold back the replies to others.
+const (
+	maxBatch  = 256
+	batchTime = 20 * time.Millisecond
+)
 
 // loop runs batches until the master is closed.
 func (m *Master) loop() {
@@ -217,8 +226,10 @@ func (m *Master) loop() {
 	defer m.wake.Stop()
 	for m.failed == nil {
 		select {
-		case f := <-m.inbox:
-			m.batch(f)
+		case <-m.inbox.Ready():
+			m.batch(func() {})
+		case <-m.own.Ready():
+			m.batch(func() {})
 		case <-tick.C:
 			m.checkDirectory()
 			m.batch(func() { m.handle(&protocol.Tick{}) })
@@ -232,20 +243,21 @@ func (m *Master) loop() {
 	}
 }
 
-// batch runs f and the functions that wait in the inbox, makes their changes durable,
+// batch runs f and functions that wait in the inbox, makes their changes durable,
 // and then delivers replies and starts orders.
 func (m *Master) batch(f func()) {
 	start := time.Now()
 	f()
-	for range maxBatch - 1 {
-		select {
-		case f := <-m.inbox:
-			f()
-			continue
-		default:
+	for n := 0; n < maxBatch && time.Since(start) < batchTime; n++ {
+		next := m.next(n%2 == 0)
+		if next == nil {
+			break
 		}
-		break
+		next()
 	}
+	// The values of Ready that woke the loop do not say how many functions there were.
+	m.inbox.Again()
+	m.own.Again()
 	m.absorb(m.core.EndBatch(m.now()))
 	m.maybeSnapshot()
 	if !m.sync() {
@@ -266,6 +278,21 @@ func (m *Master) batch(f func()) {
 		m.wake.Reset(at - m.now())
 	}
 	m.stats.batch(time.Since(start))
+}
+
+// next takes the next function from the lines, nil if there is none. ownFirst says which line
+// comes first: with many senders in the inbox the master's own work would get one turn of
+// thousands.
+func (m *Master) next(ownFirst bool) func() {
+	first, second := m.inbox, m.own
+	if ownFirst {
+		first, second = second, first
+	}
+	f, _, ok := first.Pop()
+	if !ok {
+		f, _, _ = second.Pop()
+	}
+	return f
 }
 
 // handle gives the core a message. It is called in the loop.
@@ -313,40 +340,32 @@ var errBusy = fault(connect.CodeUnavailable, "the master is overloaded: try agai
 // inboxPatience limits the time for which a request waits for room in the inbox.
 const inboxPatience = 10 * time.Second
 
-// post queues f for the loop. If the inbox is full it waits for inboxPatience.
+// post queues f for the loop, in the line of who sent the request. If he has his share of the
+// inbox, or it is full, it waits for inboxPatience.
 func (m *Master) post(ctx context.Context, f func()) error {
-	select {
-	case m.inbox <- f:
-		return nil
-	default:
+	user := identity(ctx).Account()
+	if !m.room.Try(user, 1) {
+		ctx, cancel := context.WithTimeoutCause(ctx, inboxPatience, errBusy)
+		defer cancel()
+		defer context.AfterFunc(m.ctx, cancel)()
+		if err := m.room.Take(ctx, user, 1); err != nil {
+			return err
+		}
 	}
-	timer := time.NewTimer(inboxPatience)
-	defer timer.Stop()
-	select {
-	case m.inbox <- f:
-		return nil
-	case <-timer.C:
-		return errBusy
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-m.stopped:
-		return errClosed
-	}
+	m.inbox.Push(user, func() {
+		m.room.Give(user, 1)
+		f()
+	})
+	return nil
 }
 
-// postBlocking queues f for the loop and waits as long as the inbox is full, for work
-// that must not be dropped. It does nothing once the master ends.
-func (m *Master) postBlocking(f func()) {
-	select {
-	case m.inbox <- f:
-	case <-m.ctx.Done():
-	case <-m.stopped:
-	}
-}
+// postOwn queues the master's own work for the loop. It needs no room: each request and each
+// order has at most one such function.
+func (m *Master) postOwn(f func()) { m.own.Push(ownAccount, f) }
 
 // report gives the core a message that must not be dropped. It is called outside the
 // loop.
-func (m *Master) report(msg protocol.Message) { m.postBlocking(func() { m.handle(msg) }) }
+func (m *Master) report(msg protocol.Message) { m.postOwn(func() { m.handle(msg) }) }
 
 // query has the loop run f, which reads from the core, and returns its result once
 // all changes that f may have seen are durable.
@@ -364,6 +383,9 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 	if err != nil {
 		return none, rpcError(err)
 	}
+	place := placeOf(ctx)
+	place.leave()
+	defer place.enter(ctx)
 	select {
 	case r := <-done:
 		return r.value, rpcError(r.err)
@@ -394,6 +416,14 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 	if err != nil {
 		return none, rpcError(err)
 	}
+	place := placeOf(ctx)
+	place.leave()
+	defer place.enter(ctx)
+	// In the sender's line, behind the call itself: in another one it could come before it,
+	// and the call would be held for ever.
+	release := func() {
+		m.inbox.Push(identity(ctx).Account(), func() { m.handle(&protocol.Release{Call: id}) })
+	}
 	var expired <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -406,10 +436,10 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 			v, _ := r.Message.(T)
 			return v, rpcError(r.Err)
 		case <-expired:
-			m.report(&protocol.Release{Call: id})
+			release()
 			expired = nil
 		case <-ctx.Done():
-			m.report(&protocol.Release{Call: id})
+			release()
 			return none, rpcError(context.Cause(ctx))
 		case <-m.stopped:
 			return none, rpcError(errClosed)

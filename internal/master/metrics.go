@@ -128,7 +128,7 @@ func (m *Master) readings() []reading {
 	unsavedJobs, unsavedChains := m.core.Unsaved()
 	list := []reading{
 		gauge(descInfo, 1, m.cfg.Version, policy),
-		gauge(descInbox, float64(len(m.inbox))),
+		gauge(descInbox, float64(m.inbox.Len())),
 		gauge(descJournal, float64(m.journal.SinceSnapshot())),
 		gauge(descUnsaved, float64(unsavedJobs+unsavedChains)),
 		gauge(descHeld, float64(users), "users"),

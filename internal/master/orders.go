@@ -69,7 +69,7 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 			result.Published, result.Err = true, nil
 		}
 		if m.ctx.Err() == nil {
-			m.postBlocking(func() {
+			m.postOwn(func() {
 				delete(m.outputs, result.Job)
 				m.handle(&result)
 			})

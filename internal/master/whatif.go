@@ -53,6 +53,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if err != nil {
 		return nil, err
 	}
+	placeOf(ctx).leave() // questions have places of their own
 	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
 	if err != nil {
 		return nil, rpcError(err)

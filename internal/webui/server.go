@@ -30,6 +30,9 @@ const Root = "/ui/"
 // SignIn is the path of the page on which people sign in with a token.
 const SignIn = Root + "login"
 
+// Events is the path of the streams that tell pages of changes.
+const Events = Root + "events"
+
 // Public are the paths that need no authentication.
 var Public = []string{SignIn, Root + "assets/"}
 
@@ -106,7 +109,7 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	} {
 		s.mux.Handle(pattern, s.show(show))
 	}
-	s.mux.HandleFunc("GET /ui/events", s.events)
+	s.mux.HandleFunc("GET "+Events, s.events)
 	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
 	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
 	if actor != nil {

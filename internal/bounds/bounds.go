@@ -71,6 +71,8 @@ const (
 	Inbox     = 4096      // requests that wait for the master's loop
 	Requests  = 16_384    // users' requests under way
 	Worked    = 32        // of these, the ones that are worked on
+	Reads     = 4         // lists and whole jobs that are read from the history
+	Scrapes   = 8         // requests for metrics under way
 	Uploads   = 64        // uploads under way
 	Arriving  = 512 << 20 // bytes of large messages that are being received, as they are sent
 	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
@@ -163,6 +165,8 @@ var Shared = []Row{
 	{"what-if questions and explanations that are being answered", Questions, false, "the question waits; simulations take turns every 50 ms"},
 	{"requests of users under way", Requests, false, "the request is refused"},
 	{"requests of users that are worked on: they wait for nothing", Worked, false, "the request waits"},
+	{"lists and whole jobs that are read from the history", Reads, false, "the request waits"},
+	{"requests for metrics under way", Scrapes, false, "the request waits, at most ten seconds"},
 	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room; the loop serves the senders in turn"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }

@@ -165,7 +165,7 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 		if err != nil {
 			return nil, err
 		}
-		resp, err := c.m.pastTasks(r)
+		resp, err := c.m.pastTasks(ctx, r)
 		if err == nil && !c.m.mayReadLogs(who, j.Job.GetUser(), j.Job.GetPool()) {
 			hideLogText(resp.ProtoReflect())
 		}
@@ -193,7 +193,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 		c.m.explainForecast(ctx, name, resp)
 	}
 	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
-		j, err := c.m.pastWhole(r.Job)
+		j, err := c.m.pastWhole(ctx, r.Job)
 		if err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ func (s consoleSource) Attempts(ctx context.Context, name string) ([]webui.Attem
 	}
 	out, err := s.executions(ctx, id)
 	if connect.CodeOf(err) == connect.CodeNotFound {
-		return s.pastAttempts(name)
+		return s.pastAttempts(ctx, name)
 	}
 	if err != nil || len(out) > findingsUpTo {
 		return out, nil, err
@@ -129,8 +129,8 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []webui.A
 }
 
 // pastAttempts returns the attempts of a job of the history.
-func (s consoleSource) pastAttempts(name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
-	past, err := s.m.pastWhole(name)
+func (s consoleSource) pastAttempts(ctx context.Context, name string) ([]webui.Attempt, []*slotwisev1.Finding, error) {
+	past, err := s.m.pastWhole(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,6 +180,11 @@ func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, erro
 
 // History implements webui.Source.
 func (s consoleSource) History(ctx context.Context, q webui.Query) (webui.Jobs, error) {
+	done, err := s.m.readHistory(ctx)
+	if err != nil {
+		return webui.Jobs{}, err
+	}
+	defer done()
 	out, err := webui.ListPast(ctx, s.m.history, q)
 	if err != nil {
 		s.m.historyUnread(err)

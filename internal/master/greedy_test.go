@@ -183,6 +183,17 @@ func (u *marketUser) first(path string) error {
 	return nil
 }
 
+// flood has the greedy user request a path n times at a time until the test ends.
+func (k *market) flood(n int, path string) {
+	for range n {
+		go func() {
+			for k.t.Context().Err() == nil {
+				_ = k.greedy.get(path)
+			}
+		}()
+	}
+}
+
 // runAttempts submits a job of one map for each user and has a worker start the maps. The
 // worker's logs never end if they are followed.
 func (k *market) runAttempts(users ...*marketUser) {
@@ -405,13 +416,7 @@ var contests = map[string]contest{
 				})
 			}
 			submitted.Wait()
-			for range 200 { // each answer lists 800 jobs, in HTML
-				go func() {
-					for t.Context().Err() == nil {
-						_ = k.greedy.get("/ui/jobs?format=json")
-					}
-				}()
-			}
+			k.flood(200, "/ui/jobs?format=json") // each answer lists 800 jobs
 			eventually(t, "the greedy user has many", func() bool { return k.m.requests.worked.Held("greedy") > bounds.Worked/4 })
 			return "200 lists of 800 jobs at a time"
 		},
@@ -427,6 +432,28 @@ var contests = map[string]contest{
 			return fmt.Sprint(bounds.Inbox, " questions of 5 ms each")
 		},
 		ask: func(k *market) error { return k.modest.ask(0) },
+	},
+	"lists and whole jobs that are read from the history": {
+		hold: func(t *testing.T, k *market) string {
+			for i := range 2000 {
+				entry := &slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: fmt.Sprint("j", i+1), User: "greedy", EndedMs: time.Now().UnixMilli()}}
+				if err := k.m.history.Put(entry); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k.flood(200, "/ui/history?format=json&limit=2000")
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.reads.Held("greedy") == bounds.Reads/2 })
+			return "200 lists of 2,000 jobs at a time"
+		},
+		ask: func(k *market) error { return k.modest.get("/ui/history?format=json") },
+	},
+	"requests for metrics under way": {
+		hold: func(t *testing.T, k *market) string {
+			k.flood(200, "/metrics")
+			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.scrapes.Held("greedy") >= bounds.Scrapes/2 })
+			return "metrics, 200 times at a time"
+		},
+		ask: func(k *market) error { return k.modest.get("/metrics") },
 	},
 	"requests that wait for a change of a job or chain": {
 		cfg: Config{Limits: Limits{Waiting: 40}},

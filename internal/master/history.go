@@ -38,7 +38,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		if err != nil {
 			return nil, err
 		}
-		tasks, err := c.m.pastTasks(&slotwisev1.TasksRequest{Job: r.Job})
+		tasks, err := c.m.pastTasks(ctx, &slotwisev1.TasksRequest{Job: r.Job})
 		if err != nil {
 			return nil, err
 		}
@@ -55,6 +55,11 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 			return nil, err
 		}
 	}
+	done, err := c.m.readHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	jobs, err := c.m.history.List(ctx, q)
 	if err != nil {
 		c.m.historyUnread(err)
@@ -176,6 +181,11 @@ func (m *Master) trimHistory() {
 // page begins behind the position after. Jobs that ended before the master was restarted
 // are only in the history.
 func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after int64, live *slotwisev1.JobsResponse) *slotwisev1.JobsResponse {
+	done, err := m.readHistory(ctx)
+	if err != nil {
+		return live // the caller has gone
+	}
+	defer done()
 	list := map[int64]*slotwisev1.JobStatus{}
 	until := int64(math.MaxInt64)
 	if live.Next != "" {
@@ -209,7 +219,12 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 
 // pastTasks returns the page of a job's tasks that a request asks for, from the history. It
 // decodes the tasks up to the end of the page.
-func (m *Master) pastTasks(r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
+func (m *Master) pastTasks(ctx context.Context, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
+	done, err := m.readHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	resp := &slotwisev1.TasksResponse{}
 	page, began := protocol.Page{}, r.After == ""
 	for j, err := range m.history.Pieces(r.Job) {
@@ -234,6 +249,17 @@ func (m *Master) pastTasks(r *slotwisev1.TasksRequest) (*slotwisev1.TasksRespons
 	return resp, nil
 }
 
+// readHistory waits until the user may have one more costly read of the history: a list, or
+// a job with its tasks. The database has few connections, and who waits for one does so in
+// the order of arrival. The caller must call done.
+func (m *Master) readHistory(ctx context.Context) (done func(), err error) {
+	user := identity(ctx).Account()
+	if err := m.requests.reads.Take(ctx, user, 1); err != nil {
+		return nil, rpcError(err)
+	}
+	return func() { m.requests.reads.Give(user, 1) }, nil
+}
+
 // past reads a job without its tasks, or a chain, from the history.
 func (m *Master) past(name string) (*slotwisev1.HistoryJob, error) {
 	j, err := m.history.Head(name)
@@ -241,7 +267,12 @@ func (m *Master) past(name string) (*slotwisev1.HistoryJob, error) {
 }
 
 // pastWhole reads a job with its tasks from the history.
-func (m *Master) pastWhole(name string) (*slotwisev1.HistoryJob, error) {
+func (m *Master) pastWhole(ctx context.Context, name string) (*slotwisev1.HistoryJob, error) {
+	done, err := m.readHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	j, err := m.history.Get(name)
 	return j, pastError(name, err)
 }

@@ -159,7 +159,16 @@ func (m *Master) readings() []reading {
 
 // serveMetrics answers Prometheus.
 func (m *Master) serveMetrics() http.Handler {
-	return promhttp.HandlerFor(m.stats.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	next := promhttp.HandlerFor(m.stats.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := identity(r.Context()).Account()
+		if err := take(r.Context(), m.requests.scrapes, user, 1); err != nil {
+			http.Error(w, "too many scrapes at once: try again later", http.StatusServiceUnavailable)
+			return
+		}
+		defer m.requests.scrapes.Give(user, 1)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // serveHealth answers 200 if the loop does.

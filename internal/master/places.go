@@ -22,10 +22,14 @@ import (
 // A request that waits, for the loop or for a change, is not worked on.
 
 // requestLimits are the bounds on users' requests.
-type requestLimits struct{ underWay, worked *share.Gate }
+type requestLimits struct {
+	underWay, worked *share.Gate
+	reads            *share.Gate // of the history
+	scrapes          *share.Gate // of metrics
+}
 
 func newRequestLimits() *requestLimits {
-	return &requestLimits{share.NewGate(bounds.Requests), share.NewGate(bounds.Worked)}
+	return &requestLimits{share.NewGate(bounds.Requests), share.NewGate(bounds.Worked), share.NewGate(bounds.Reads), share.NewGate(bounds.Scrapes)}
 }
 
 // place is the place of one request that is worked on. Only the request's goroutine uses it.

@@ -34,6 +34,7 @@ type Browser struct {
 
 // browserSession is one sign-in.
 type browserSession struct {
+	user       string
 	token      [sha256.Size]byte // hash
 	began, was time.Time         // when it began and when it was last used
 }
@@ -43,9 +44,9 @@ const (
 	sessionIdle = time.Hour
 	sessionTime = 12 * time.Hour
 	maxSessions = 10_000
-	// tokenSessions is the number of sessions of one token. A further one ends the session
-	// of the token that was used least recently, so no user can keep others out.
-	tokenSessions = 20
+	// userSessions is the number of sessions of one user, whatever tokens he has. A further
+	// one ends his session that was used least recently, so no user can keep others out.
+	userSessions = 20
 )
 
 // NewBrowser returns the sessions of the pages below path. It has its own paths for
@@ -122,38 +123,38 @@ func (b *Browser) setCookie(w http.ResponseWriter, r *http.Request, value string
 
 // begin starts a session and returns the value of its cookie.
 func (b *Browser) begin(g *Guard, token string) (string, error) {
-	if _, err := g.byToken(token); err != nil {
+	id, err := g.byToken(token)
+	if err != nil {
 		return "", err
 	}
 	name, now := rand.Text(), time.Now()
-	hash := hashToken(token)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.makeRoomLocked(hash)
+	b.makeRoomLocked(id.Account())
 	if len(b.mu.sessions) >= maxSessions {
 		b.expireLocked(now)
 	}
 	if len(b.mu.sessions) >= maxSessions {
 		return "", errors.New("too many people have signed in")
 	}
-	b.mu.sessions[sha256.Sum256([]byte(name))] = &browserSession{token: hash, began: now, was: now}
+	b.mu.sessions[sha256.Sum256([]byte(name))] = &browserSession{user: id.Account(), token: hashToken(token), began: now, was: now}
 	return name, nil
 }
 
-// makeRoomLocked ends the session of a token that was used least recently, if the token has
-// as many sessions as it may.
-func (b *Browser) makeRoomLocked(token [sha256.Size]byte) {
+// makeRoomLocked ends the session of a user that was used least recently, if he has as many
+// sessions as he may.
+func (b *Browser) makeRoomLocked(user string) {
 	var oldest [sha256.Size]byte
 	count := 0
 	for name, s := range b.mu.sessions {
-		if s.token != token {
+		if s.user != user {
 			continue
 		}
 		if count++; count == 1 || s.was.Before(b.mu.sessions[oldest].was) {
 			oldest = name
 		}
 	}
-	if count >= tokenSessions {
+	if count >= userSessions {
 		delete(b.mu.sessions, oldest)
 	}
 }

@@ -22,12 +22,12 @@ func TestLocalPath(t *testing.T) {
 	}
 }
 
-// TestSessionsOfOneToken signs in with one token again and again. The sessions of others
-// stay, and so do the token's own latest ones.
-func TestSessionsOfOneToken(t *testing.T) {
+// TestSessionsOfOneUser signs in again and again as one user, with two tokens by turns. The
+// sessions of others stay, and so do the user's own latest ones.
+func TestSessionsOfOneUser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	var tokens []string
-	for _, user := range []string{"ann", "bob"} {
+	for _, user := range []string{"ann", "bob", "bob"} {
 		token, err := AddToken(file, Identity{User: user, Role: User})
 		if err != nil {
 			t.Fatal(err)
@@ -44,12 +44,12 @@ func TestSessionsOfOneToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := ""
-	for range 3 * tokenSessions {
-		if last, err = b.begin(g, tokens[1]); err != nil {
+	for i := range 3 * userSessions {
+		if last, err = b.begin(g, tokens[1+i%2]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(b.mu.sessions); n != tokenSessions+1 {
+	if n := len(b.mu.sessions); n != userSessions+1 {
 		t.Errorf("%d sessions", n)
 	}
 	for _, name := range []string{first, last} {

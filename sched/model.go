@@ -113,7 +113,7 @@ type (
 	//	Excused() int                       failed attempts that do not count: the storage or a disk failed
 	//	Outage() (int, time.Duration)       such failures since the last success, and when the first was
 	//	RetryAt() time.Duration             when a delayed task becomes pending; 0 if no retry time is set
-	//	Denied() bool                       the storage denied an attempt permission
+	//	FailedForGood() bool                an attempt failed for a cause that every retry would meet
 	//	RepeatsItself() bool                the program failed twice in the same way
 	//	FailedOn(node int32) bool           an attempt failed on the node with that index
 	//	FailedNodes() []int32               indexes of the nodes where attempts failed

@@ -81,7 +81,8 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 	defer tx.Rollback()       // no effect after Commit
 	held := map[int64]int64{} // bytes of a run's logs
 	isFull := map[string]bool{}
-	total, now := s.write.logs, time.Now().UnixMilli()
+	now := time.Now().UnixMilli()
+	more := map[string]int64{} // bytes by user
 	for i := range logs {
 		l := &logs[i]
 		run, err := l.run()
@@ -103,7 +104,8 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 		size := int64(len(packed)+len(l.Name)) + logRowBytes
 		if held[run]+size <= room {
 			var old int64
-			err := tx.QueryRow("SELECT bytes FROM logs WHERE run = ? AND name = ?", run, l.Name).Scan(&old)
+			var oldUser string
+			err := tx.QueryRow("SELECT bytes, user FROM logs WHERE run = ? AND name = ?", run, l.Name).Scan(&old, &oldUser)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return nil, s.named(err)
 			}
@@ -115,7 +117,8 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 				return nil, fmt.Errorf("log of %s: %w", l.Name, s.named(err))
 			}
 			held[run] += size - old
-			total += size - old
+			more[l.User] += size
+			more[oldUser] -= old
 		} else if !l.Failed {
 			isFull[RunOf(l.Name)] = true
 		}
@@ -123,54 +126,108 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 	if err := tx.Commit(); err != nil {
 		return nil, s.named(err)
 	}
-	s.write.logs = total
+	for user, n := range more { //house:sorted sums do not depend on the order
+		s.countLogsLocked(user, n)
+	}
 	for run := range isFull { //house:sorted the order has no meaning
 		full = append(full, run)
 	}
 	return full, nil
 }
 
-// trimLogsLocked removes the oldest logs beyond the limits.
-func (s *Store) trimLogsLocked() error {
-	var before int64
-	if s.limits.Age > 0 {
-		before = time.Now().Add(-s.limits.Age).UnixMilli()
+// countAllLogsLocked reads how many bytes of logs each user has.
+func (s *Store) countAllLogsLocked() error {
+	s.write.logs, s.write.logsOf = 0, map[string]int64{}
+	rows, err := s.db.Query("SELECT user, sum(bytes) FROM logs GROUP BY user")
+	if err != nil {
+		return err
 	}
-	for removed := trimBatch; removed == trimBatch; {
-		if s.write.logs <= s.limits.Logs && before == 0 {
-			return nil
+	for rows.Next() {
+		var user string
+		var n int64
+		if err := rows.Scan(&user, &n); err != nil {
+			return errors.Join(err, rows.Close())
 		}
-		rows, err := s.db.Query("SELECT id, ended, bytes FROM logs ORDER BY id LIMIT ?", trimBatch)
-		if err != nil {
-			return s.named(err)
-		}
-		var last int64
-		left := s.write.logs
-		removed = 0
-		for rows.Next() {
-			var id, ended, size int64
-			if err := rows.Scan(&id, &ended, &size); err != nil {
-				return errors.Join(s.named(err), rows.Close())
+		s.countLogsLocked(user, n)
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+// countLogsLocked adds n bytes to the logs of a user.
+func (s *Store) countLogsLocked(user string, n int64) {
+	s.write.logs += n
+	if s.write.logsOf[user] += n; s.write.logsOf[user] == 0 {
+		delete(s.write.logsOf, user)
+	}
+}
+
+// trimLogsLocked removes the logs that are too old. While the others have too many bytes, it
+// removes the oldest logs of the user who has the most, so that one user who prints much
+// does not remove the logs of all others.
+func (s *Store) trimLogsLocked() error {
+	if s.limits.Age > 0 {
+		before := time.Now().Add(-s.limits.Age).UnixMilli()
+		for removed := trimBatch; removed == trimBatch; {
+			var err error
+			if removed, err = s.removeLogsLocked("SELECT id, user, bytes FROM (SELECT id, user, bytes, ended FROM logs ORDER BY id LIMIT ?) WHERE ended < ? ORDER BY id", 1<<62, trimBatch, before); err != nil {
+				return err
 			}
-			if left <= s.limits.Logs && ended >= before {
-				break
+		}
+	}
+	for s.write.logs > s.limits.Logs {
+		greediest := ""
+		for user, n := range s.write.logsOf { //house:sorted the name decides between equal ones
+			if most := s.write.logsOf[greediest]; n > most || n == most && user < greediest {
+				greediest = user
 			}
-			last = id
-			left -= size
-			removed++
 		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return s.named(err)
+		removed, err := s.removeLogsLocked("SELECT id, user, bytes FROM logs WHERE user = ? ORDER BY id LIMIT ?", s.write.logs-s.limits.Logs, greediest, trimBatch)
+		if err != nil || removed == 0 {
+			return err
 		}
-		if removed == 0 {
-			return nil
-		}
-		if _, err := s.db.Exec("DELETE FROM logs WHERE id <= ?", last); err != nil {
-			return s.named(err)
-		}
-		s.write.logs = left
 	}
 	return nil
+}
+
+// removeLogsLocked removes the logs that a query finds, in its order, until they have enough
+// bytes. It returns their number.
+func (s *Store) removeLogsLocked(query string, enough int64, args ...any) (removed int, err error) {
+	rows, err := s.db.Query(query, args...)
+	if err != nil {
+		return 0, s.named(err)
+	}
+	var gone []int64
+	less := map[string]int64{} // bytes by user
+	for enough > 0 && rows.Next() {
+		var id, size int64
+		var user string
+		if err := rows.Scan(&id, &user, &size); err != nil {
+			return 0, errors.Join(s.named(err), rows.Close())
+		}
+		gone = append(gone, id)
+		less[user] += size
+		enough -= size
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(gone) == 0 {
+		return 0, s.named(err)
+	}
+	tx, err := s.db.Begin()
+	if err != nil {
+		return 0, s.named(err)
+	}
+	defer tx.Rollback() // no effect after Commit
+	for _, id := range gone {
+		if _, err := tx.Exec("DELETE FROM logs WHERE id = ?", id); err != nil {
+			return 0, s.named(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return 0, s.named(err)
+	}
+	for user, n := range less { //house:sorted sums do not depend on the order
+		s.countLogsLocked(user, -n)
+	}
+	return len(gone), nil
 }
 
 // Log returns the log of an attempt or a driver. For a chain it returns that of the driver

@@ -135,3 +135,39 @@ func TestLogLimits(t *testing.T) {
 	}
 	wantLog(t, s, "j1_m_0_0", "")
 }
+
+// One user who prints much removes his own oldest logs, and not the logs of others. The counts
+// are right when the history is opened again.
+func TestLogsOfGreedyUser(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Limits{Logs: 64 << 10})
+	put := func(name, user string) {
+		t.Helper()
+		end := noise(8 << 10)
+		if _, err := s.PutLogs([]Log{{Name: name, End: end, Size: int64(len(end)), User: user}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(name string) bool {
+		_, err := s.Log(name)
+		return err == nil
+	}
+	put("j1_m_0_0", "modest")
+	put("j2_m_0_0", "modest")
+	for i := range 40 {
+		put(fmt.Sprintf("j%d_m_0_0", i+3), "greedy")
+		if i == 20 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, Limits{Logs: 64 << 10})
+		}
+	}
+	if !kept("j1_m_0_0") || !kept("j2_m_0_0") || kept("j3_m_0_0") || !kept("j42_m_0_0") {
+		t.Error("the greedy user's logs have removed others' logs, or his latest one")
+	}
+	var sum int64
+	if err := s.db.QueryRow("SELECT sum(bytes) FROM logs").Scan(&sum); err != nil || sum != s.write.logs || sum > 64<<10 {
+		t.Errorf("%d bytes are counted as %d: %v", sum, s.write.logs, err)
+	}
+}

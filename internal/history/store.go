@@ -77,8 +77,9 @@ type Store struct {
 		sync.Mutex
 		entries int
 		bytes   int64
-		logs    int64       // bytes of the logs
-		file    fs.FileInfo // of the open database; nil if it must be opened again
+		logs    int64            // bytes of the logs
+		logsOf  map[string]int64 // the same, by user
+		file    fs.FileInfo      // of the open database; nil if it must be opened again
 	}
 }
 
@@ -205,7 +206,7 @@ func (s *Store) openFile() error {
 	if _, err := s.db.Exec(logsSchema); err != nil {
 		return s.named(err)
 	}
-	if err := s.db.QueryRow("SELECT coalesce(sum(bytes), 0) FROM logs").Scan(&s.write.logs); err != nil {
+	if err := s.countAllLogsLocked(); err != nil {
 		return s.named(err)
 	}
 	file, err := os.Lstat(s.path)

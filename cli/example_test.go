@@ -5,6 +5,7 @@ import (
 
 	"github.com/slotwise/slotwise/cli"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // A program whose only statement is cli.Main is the whole command line with a
@@ -15,8 +16,8 @@ func ExampleMain() {
 			Name:    "fewest-maps",
 			Summary: "the job with the fewest maps first",
 			New: func(*sched.Kit) (sched.Order, error) {
-				return sched.NewSortedOrder(func(a, b *sched.Job) int {
-					return cmp.Compare(a.Total(sched.Map), b.Total(sched.Map))
+				return sched.NewSortedOrder(func(a, b *job.Job) int {
+					return cmp.Compare(a.Total(job.Map), b.Total(job.Map))
 				}), nil
 			},
 		}},

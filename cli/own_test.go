@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // ownTable has an order, newest, and a policy that uses it.
@@ -18,7 +19,7 @@ func ownTable() sched.Table {
 	return sched.Table{
 		Order: []sched.Part[sched.Order]{{Name: "newest", Summary: "the job that came last first",
 			New: func(*sched.Kit) (sched.Order, error) {
-				return sched.NewSortedOrder(func(a, b *sched.Job) int { return int(b.ID() - a.ID()) }), nil
+				return sched.NewSortedOrder(func(a, b *job.Job) int { return int(b.ID() - a.ID()) }), nil
 			}}},
 		Policies: []sched.Row{{Name: "newest", Summary: "last come, first served", Slots: "static", Order: "newest", Place: "greedy", Speculate: "none"}},
 	}

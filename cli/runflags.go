@@ -22,7 +22,6 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/retry"
@@ -32,6 +31,7 @@ import (
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The values of flags with a fixed set of words.

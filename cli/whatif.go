@@ -14,10 +14,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // whatIfFlags are the changes that whatif asks about.

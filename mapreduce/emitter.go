@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Emitter takes the records that a mapper or reducer emits, and copies them. It

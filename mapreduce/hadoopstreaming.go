@@ -16,9 +16,9 @@ import (
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/hadoop"
 	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/stream"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // hadoopJob has the rules of a streaming job with Hadoop's properties.

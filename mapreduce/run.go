@@ -11,11 +11,11 @@ import (
 
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Run runs a job and returns when it has ended. The job runs in this process,

@@ -11,9 +11,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Check returns the app's parameters with defaults filled in. Unknown and missing

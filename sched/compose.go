@@ -1,6 +1,10 @@
 package sched
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/slotwise/slotwise/sched/job"
+)
 
 // maxRefusals ends a round whose slots part never stops making offers. Real parts make
 // a few offers per pool.
@@ -119,7 +123,7 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 
 // mayServe reports whether any task of the kind is pending, or may get a copy under the
 // offer. In an idle cluster neither is so, and a round ends without a walk.
-func (r *Round) mayServe(o Offer, k Kind) bool {
+func (r *Round) mayServe(o Offer, k job.Kind) bool {
 	return r.Jobs().Pending(k) > 0 || !o.NoCopies && r.CopiesOf(k)
 }
 
@@ -136,8 +140,8 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
 	}
-	if o.MapsDone && k == Reduce && !j.MapsDone() {
-		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(Map)})
+	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
+		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
 		return true
 	}
 	if slot := c.slot(j, k); !r.ordinary(j) && !r.Fits(j, slot) {
@@ -162,13 +166,13 @@ func (c *Composition) consider(cand Candidate) bool {
 }
 
 // copy gives the offer to a copy of a running task.
-func (c *Composition) copy(t *Task, label int32) {
+func (c *Composition) copy(t *job.Task, label int32) {
 	c.found = Assignment{Task: t, Slot: c.slot(t.Job(), t.Kind()), Speculative: true, Label: label,
 		Level: c.round.Nodes().LevelOf(t, c.round.node)}
 }
 
 // slot returns the kind of slot that a task of the job occupies under the current offer.
-func (c *Composition) slot(j *Job, k Kind) Kind {
+func (c *Composition) slot(j *job.Job, k job.Kind) job.Kind {
 	switch {
 	case !c.offer.Either:
 		return c.offer.Slot

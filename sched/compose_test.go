@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // fixed implements all four parts. It makes a configured offer and takes the first task.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sim"
 )
 
@@ -15,7 +16,7 @@ var lastFirst = sched.Table{
 	Order: []sched.Part[sched.Order]{{
 		Name: "last-first", Summary: "the job that came last first",
 		New: func(*sched.Kit) (sched.Order, error) {
-			return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(b.Submitted(), a.Submitted()) }), nil
+			return sched.NewSortedOrder(func(a, b *job.Job) int { return cmp.Compare(b.Submitted(), a.Submitted()) }), nil
 		},
 	}},
 	Policies: []sched.Row{{
@@ -99,7 +100,7 @@ func ExampleBind() {
 				return nil, err
 			}
 			fmt.Println("old after", c.after)
-			return sched.NewSortedOrder(func(a, b *sched.Job) int { return 0 }), nil
+			return sched.NewSortedOrder(func(a, b *job.Job) int { return 0 }), nil
 		},
 	}
 	run(sched.Table{Order: []sched.Part[sched.Order]{aging}}, "order=aging", map[string]string{"after": "30s"})
@@ -120,7 +121,7 @@ func ExampleBind() {
 func ExampleReason_Words() {
 	why := sched.Reason{Code: sched.PoolFull, Pool: "ads", Have: 12, Need: 12}
 	fmt.Println(why.Code.Name())
-	fmt.Println(why.Words(sched.Map))
+	fmt.Println(why.Words(job.Map))
 	// Output:
 	// pool-full
 	// pool "ads" runs 12 maps already and may run at most 12
@@ -143,12 +144,12 @@ type simple struct{}
 func (simple) Begin(*sched.Round) {}
 
 func (simple) Next(r *sched.Round) (sched.Assignment, bool) {
-	if r.Free(sched.Map) == 0 {
+	if r.Free(job.Map) == 0 {
 		return sched.Assignment{}, false
 	}
 	for _, j := range r.Jobs().Live() {
-		if t := j.Fresh(sched.Map); t != nil && !r.Barred(j, r.Node(), sched.Map) {
-			return sched.Assignment{Task: t, Slot: sched.Map, Level: r.Nodes().LevelOf(t, r.Node())}, true
+		if t := j.Fresh(job.Map); t != nil && !r.Barred(j, r.Node(), job.Map) {
+			return sched.Assignment{Task: t, Slot: job.Map, Level: r.Nodes().LevelOf(t, r.Node())}, true
 		}
 	}
 	return sched.Assignment{}, false
@@ -166,10 +167,10 @@ func newFirst(*sched.Kit) (sched.Place, error)     { return first{}, nil }
 func newNever(*sched.Kit) (sched.Speculate, error) { return never{}, nil }
 
 func (twoMaps) Next(r *sched.Round) (sched.Offer, bool) {
-	return sched.Offer{Kind: sched.Map, Slot: sched.Map}, len(r.Launched()) < 2 && len(r.Refused()) == 0
+	return sched.Offer{Kind: job.Map, Slot: job.Map}, len(r.Launched()) < 2 && len(r.Refused()) == 0
 }
 
-func (first) Pick(r *sched.Round, _ sched.Offer, c sched.Candidate) (*sched.Task, sched.Level, sched.Reason) {
+func (first) Pick(r *sched.Round, _ sched.Offer, c sched.Candidate) (*job.Task, job.Level, sched.Reason) {
 	t := c.Job.Fresh(c.Kind)
 	if t == nil {
 		return nil, 0, sched.Reason{Code: sched.NoPending}
@@ -177,4 +178,4 @@ func (first) Pick(r *sched.Round, _ sched.Offer, c sched.Candidate) (*sched.Task
 	return t, r.Nodes().LevelOf(t, r.Node()), sched.Reason{}
 }
 
-func (never) Copy(*sched.Round, sched.Offer, sched.Candidate) *sched.Task { return nil }
+func (never) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }

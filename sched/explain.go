@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // recent is the age up to which a round's note outweighs the job's position in the order.
@@ -29,18 +29,18 @@ const recent = 15 * time.Second
 //	jobs come first                → how many
 //	an old note of a round         → the note
 //	otherwise                      → the job's turn comes with the next heartbeats
-func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason {
-	switch slots := v.nodes.Slots(Map) + v.nodes.Slots(Reduce); {
+func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration) Reason {
+	switch slots := v.nodes.Slots(job.Map) + v.nodes.Slots(job.Reduce); {
 	case !j.State().Live():
 		return Reason{Code: Ended}
 	case j.Pending(k) == 0 && j.Delayed(k) > 0:
 		return delayedReason(j, k, now)
 	case j.Pending(k) == 0:
 		return Reason{Code: NoPending, Have: j.Active(k)}
-	case k == Reduce && j.MapsFirst():
-		return Reason{Code: MapsFirst, Have: j.Unfinished(Map)}
+	case k == job.Reduce && j.MapsFirst():
+		return Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)}
 	case !j.Open(k):
-		return Reason{Code: SlowStart, Have: j.Done(Map), Need: j.Gate()}
+		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.Gate()}
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
 		return Reason{Code: AllClosed, Have: v.nodes.Alive(), Pool: closedStates(v)}
 	case slots == 0:
@@ -77,11 +77,11 @@ func Why(v *View, p Policy, l *Ledger, j *Job, k Kind, now time.Duration) Reason
 // tooWide returns the reason TooWide if the slots of no open node suffice for a task of
 // the job, with the node that comes closest. A task that occupies one slot is never too
 // wide, because slots can be lent.
-func tooWide(v *View, j *Job, k Kind) Reason {
+func tooWide(v *View, j *job.Job, k job.Kind) Reason {
 	if !j.Asks() {
 		return Reason{}
 	}
-	fits, best := v.nodes.Fitting(j.TaskMemory(), j.TaskCPUs(), k, func(n *Node) bool { return n.Alive() && !n.Closed() })
+	fits, best := v.nodes.Fitting(j.TaskMemory(), j.TaskCPUs(), k, func(n *cluster.Node) bool { return n.Alive() && !n.Closed() })
 	if fits || best == nil {
 		return Reason{}
 	}
@@ -90,7 +90,7 @@ func tooWide(v *View, j *Job, k Kind) Reason {
 
 // keptFor returns the reason KeptFor if the free slots of the kind are reserved for other
 // jobs on all open nodes that have any, and NotYet otherwise.
-func keptFor(v *View, j *Job, k Kind) Reason {
+func keptFor(v *View, j *job.Job, k job.Kind) Reason {
 	kept := Reason{Code: NotYet}
 	for _, n := range v.nodes.All() {
 		if !n.Alive() || n.Closed() || n.Free(k) == 0 {
@@ -110,7 +110,7 @@ const maxError = 300
 
 // delayedReason returns the reason of a job whose only waiting tasks of a kind are
 // delayed. It names the cause of the task that is released first.
-func delayedReason(j *Job, k Kind, now time.Duration) Reason {
+func delayedReason(j *job.Job, k job.Kind, now time.Duration) Reason {
 	t := j.FirstDelayedOf(k)
 	wait := max(t.RetryAt()-now, 0)
 	r := Reason{Code: Delayed, Have: j.Delayed(k), Limit: (wait + time.Second - 1).Truncate(time.Second)}
@@ -128,7 +128,7 @@ func delayedReason(j *Job, k Kind, now time.Duration) Reason {
 }
 
 // limitReached returns the limit that the order of a composition reports.
-func limitReached(p Policy, j *Job, k Kind) Reason {
+func limitReached(p Policy, j *job.Job, k job.Kind) Reason {
 	if c, ok := p.(*Composition); ok {
 		if l, ok := c.Order.(LimitExplainer); ok {
 			return l.LimitReached(j, k)
@@ -163,19 +163,19 @@ func absent(v *View) (count int) {
 }
 
 // slotsOf counts all slots of a kind in the cluster, and the occupied ones.
-func slotsOf(v *View, p Policy, k Kind) (all, used int) {
+func slotsOf(v *View, p Policy, k job.Kind) (all, used int) {
 	if c, ok := p.(*Composition); ok {
 		if s, ok := c.Slots.(Sizer); ok {
 			return s.Size(k), v.jobs.Occupied(k)
 		}
 	}
-	return v.nodes.Slots(k), v.jobs.OccupiedOn(Map, k) + v.jobs.OccupiedOn(Reduce, k)
+	return v.nodes.Slots(k), v.jobs.OccupiedOn(job.Map, k) + v.jobs.OccupiedOn(job.Reduce, k)
 }
 
 // position returns how many jobs that can launch a task of the kind come before the
 // job, as the order would serve them on the first node that takes work. It returns
 // the zero Reason for the first job, and for a policy that is no Composition.
-func position(v *View, p Policy, j *Job, k Kind) Reason {
+func position(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 	c, ok := p.(*Composition)
 	if !ok {
 		return Reason{}
@@ -190,7 +190,7 @@ func position(v *View, p Policy, j *Job, k Kind) Reason {
 	if r.node == nil {
 		return Reason{}
 	}
-	ahead, all, seen, last := 0, 0, false, JobID(0)
+	ahead, all, seen, last := 0, 0, false, job.ID(0)
 	c.Order.Each(r, Offer{Kind: k, Slot: k, NoCopies: true}, func(cand Candidate) bool {
 		if cand.Kind != k || !cand.Job.Launchable(k) {
 			return true

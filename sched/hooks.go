@@ -1,6 +1,11 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
 
 // The optional interfaces of a policy and its parts. The tracker looks for them once,
 // when the policy is installed. It calls every part that implements one, in the order
@@ -18,25 +23,25 @@ type (
 	// An added job may have run for long if one policy replaces another. After
 	// JobRemoved returns, the job's seat may be given to another job.
 	JobWatcher interface {
-		JobAdded(j *Job)
-		JobRemoved(j *Job)
+		JobAdded(j *job.Job)
+		JobRemoved(j *job.Job)
 	}
 
 	// ChangeWatcher is called when something changes by which orders sort or filter
 	// jobs.
-	ChangeWatcher interface{ JobChanged(j *Job, c Change) }
+	ChangeWatcher interface{ JobChanged(j *job.Job, c Change) }
 
 	// TaskWatcher is called for every attempt that is launched and that ends.
 	// Attempt.State says how it ended.
 	TaskWatcher interface {
-		TaskStarted(a *Attempt, now time.Duration)
-		TaskEnded(a *Attempt, now time.Duration)
+		TaskStarted(a *job.Attempt, now time.Duration)
+		TaskEnded(a *job.Attempt, now time.Duration)
 	}
 
 	// NodeWatcher is called when nodes join and when they are lost.
 	NodeWatcher interface {
-		NodeJoined(n *Node)
-		NodeLost(n *Node)
+		NodeJoined(n *cluster.Node)
+		NodeLost(n *cluster.Node)
 	}
 
 	// CapacityWatcher is called when the number of slots that take work has changed
@@ -46,7 +51,7 @@ type (
 	// Observer is called for every heartbeat of a known node, also if the node wants
 	// no work. The heartbeat's reports have been processed; the round has not begun.
 	Observer interface {
-		Heartbeat(n *Node, now time.Duration)
+		Heartbeat(n *cluster.Node, now time.Duration)
 	}
 
 	// Periodic is called at each multiple of its interval that time reaches or
@@ -61,14 +66,14 @@ type (
 	// each Update and each tick of the tracker. Preempted attempts do not count as
 	// failed.
 	Preempter interface {
-		Preempt(now time.Duration) []*Attempt
+		Preempt(now time.Duration) []*job.Attempt
 	}
 
 	// Limiter decides how many slots of each kind a node has, in place of what the
 	// node says. Without one the tracker never launches more tasks on a kind of slot
 	// than the node has.
 	Limiter interface {
-		Limits(n *Node) [Kinds]int
+		Limits(n *cluster.Node) [job.Kinds]int
 	}
 
 	// SizeReader uses the sizes of jobs, which only a simulation knows in advance. A
@@ -76,7 +81,7 @@ type (
 	// with the time that all tasks of each kind take on a node of speed 1. A policy with a
 	// SizeReader is a reference for comparisons: with Options.Live, Build refuses it.
 	SizeReader interface {
-		Know(j *Job, work [Kinds]time.Duration)
+		Know(j *job.Job, work [job.Kinds]time.Duration)
 	}
 
 	// Restarter wants jobs to be killed and started again from the beginning, which only a
@@ -87,15 +92,15 @@ type (
 	// comparisons: with Options.Live, Build refuses it.
 	Restarter interface {
 		// Restarts returns live jobs, and forgets that it wanted them to start again.
-		Restarts() []*Job
+		Restarts() []*job.Job
 		// Restarted says how many times j has been started again, at least once.
-		Restarted(j *Job, times int)
+		Restarted(j *job.Job, times int)
 	}
 
 	// Explainer adds a sentence to the answer why a job waits, with what only the
 	// policy knows. "" adds nothing.
 	Explainer interface {
-		Explain(j *Job, k Kind, now time.Duration) string
+		Explain(j *job.Job, k job.Kind, now time.Duration) string
 	}
 
 	// Reconfigurable accepts a new configuration while jobs run. It receives a value
@@ -135,7 +140,7 @@ const (
 )
 
 // DemandOf returns the change of demand for a kind of task.
-func DemandOf(k Kind) Change { return MapDemandChanged + Change(k) }
+func DemandOf(k job.Kind) Change { return MapDemandChanged + Change(k) }
 
 // Hooks lists the optional interfaces that a policy and its parts implement. Each
 // list is in the order of the calls.

@@ -3,8 +3,8 @@ package sched
 import (
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // holding is an order that keeps one job back and yields the other.

@@ -1,7 +1,10 @@
 // Package sched is the contract between the job tracker and scheduling policies. It
-// has all that the author of a policy needs: the interfaces of a policy and its four
-// parts, read-only views of jobs and nodes, parameters, and tables that make a policy
-// known by name. docs/write-a-policy.md is a tutorial.
+// has the interfaces of a policy and its four parts, parameters, and tables that make a
+// policy known by name. Jobs and their tasks are read through package sched/job, nodes
+// through package sched/cluster: policies hold no Book, so they can only read. Package
+// sched/portable has mathematics whose results are equal on every processor. The policies
+// of package policies import these packages and nothing else of the module.
+// docs/write-a-policy.md is a tutorial.
 //
 // On each heartbeat of a node the tracker opens a Round and takes assignments from
 // the Policy, one at a time. It carries each out before it takes the next, so every
@@ -29,6 +32,10 @@
 // interfaces beside each part.
 package sched
 
+import (
+	"github.com/slotwise/slotwise/sched/job"
+)
+
 // Policy decides what a node gets on a heartbeat. The package comment describes the
 // protocol.
 type Policy interface {
@@ -42,12 +49,12 @@ type Policy interface {
 
 // Assignment is one task for the round's node.
 type Assignment struct {
-	Task *Task
+	Task *job.Task
 	// Slot is the kind of slot to occupy: the task's own kind unless the slot is
 	// lent.
-	Slot Kind
+	Slot job.Kind
 	// Level is the distance of the task from its input; 0 for a reduce.
-	Level Level
+	Level job.Level
 	// Speculative makes the assignment a second attempt of a running task. Otherwise
 	// it is an attempt of a pending task.
 	Speculative bool
@@ -60,18 +67,18 @@ type Assignment struct {
 type Offer struct {
 	// Kind is the kind of task wanted. With Either set, tasks of both kinds are
 	// welcome, and Kind is the one to try first.
-	Kind   Kind
+	Kind   job.Kind
 	Either bool
 	// Slot is the kind of slot to occupy. It is ignored with Either: then a task takes a
 	// slot of the task's kind, or a slot of the other kind if none is free.
-	Slot Kind
+	Slot job.Kind
 	// Borrowed marks a slot that is lent to a kind of task that does not own it.
 	Borrowed bool
 	// Pool restricts the offer to the jobs of one pool or size partition, as the
 	// order understands the name; "" is no restriction.
 	Pool string
 	// Within is the worst level at which a map may start; 0 is no restriction.
-	Within Level
+	Within job.Level
 	// NoWait forbids the place to hold a task back for a better level.
 	NoWait bool
 	// NoCopies keeps the slot from speculative copies.
@@ -88,8 +95,8 @@ type Offer struct {
 
 // Candidate is a job whose turn it is, and the kind of task that it may launch.
 type Candidate struct {
-	Job  *Job
-	Kind Kind
+	Job  *job.Job
+	Kind job.Kind
 	// Label replaces the offer's label on the attempt unless it is 0.
 	Label int32
 }
@@ -107,7 +114,7 @@ type Slots interface {
 
 // Sizer is a Slots that changes how many slots of each kind there are. Size returns
 // how many tasks of a kind the whole cluster can run now, in slots of either kind.
-type Sizer interface{ Size(k Kind) int }
+type Sizer interface{ Size(k job.Kind) int }
 
 // Order decides whose turn it is. SortedOrder implements it for a comparison of jobs.
 type Order interface {
@@ -130,7 +137,7 @@ type Order interface {
 type LimitExplainer interface {
 	// LimitReached returns the limit that keeps the job out of Each, or the zero
 	// Reason if there is none. It costs O(1).
-	LimitReached(j *Job, k Kind) Reason
+	LimitReached(j *job.Job, k job.Kind) Reason
 }
 
 // Advancer is an Order that knows which changes by a user bring a job forward. Under an
@@ -138,7 +145,7 @@ type LimitExplainer interface {
 type Advancer interface {
 	// Advances reports whether j, which Each visits after before, would come before it
 	// if j had the highest priority, and if j were in another pool or queue.
-	Advances(j, before *Job, k Kind) (byPriority, byPool bool)
+	Advances(j, before *job.Job, k job.Kind) (byPriority, byPool bool)
 }
 
 // Place chooses a task of a job for a node.
@@ -146,7 +153,7 @@ type Place interface {
 	// Pick returns a pending task of the candidate for the round's node and the
 	// task's level, or nil and the reason why the job waits. It is called only for
 	// candidates that can launch a task and are not barred from the node.
-	Pick(r *Round, o Offer, c Candidate) (*Task, Level, Reason)
+	Pick(r *Round, o Offer, c Candidate) (*job.Task, job.Level, Reason)
 }
 
 // Speculate chooses running tasks to copy.
@@ -154,7 +161,7 @@ type Speculate interface {
 	// Copy returns a running task of the candidate that deserves a copy on the
 	// round's node, or nil. It is called for each candidate that has no pending task
 	// for the offer. Round.Copyable reports whether the tracker would accept a copy.
-	Copy(r *Round, o Offer, c Candidate) *Task
+	Copy(r *Round, o Offer, c Candidate) *job.Task
 }
 
 // Preceder is a Speculate that can prefer a copy to pending tasks.
@@ -162,7 +169,7 @@ type Preceder interface {
 	// Before is called once per offer, before any candidate is visited. The task
 	// that it returns is copied at once; nil lets the offer go to the candidates.
 	// Before may call order.Each.
-	Before(r *Round, o Offer, order Order) *Task
+	Before(r *Round, o Offer, order Order) *job.Task
 }
 
 // NoCopies marks a Speculate that never copies. Orders then leave out jobs without
@@ -184,9 +191,9 @@ type AlwaysWalked interface{ WalksAlways() }
 type Selective interface {
 	Sparse
 	// MayCopyKind reports whether a running task of the kind may get a copy, of any job.
-	MayCopyKind(k Kind) bool
+	MayCopyKind(k job.Kind) bool
 	// MayCopyJob reports whether a running task of the job and kind may get a copy.
-	MayCopyJob(j *Job, k Kind) bool
+	MayCopyJob(j *job.Job, k job.Kind) bool
 }
 
 // CopyLister is a Selective that lists those jobs, so that an order need not ask about each.
@@ -194,7 +201,7 @@ type CopyLister interface {
 	Selective
 	// CopyJobs returns the jobs for which MayCopyJob is true, in no particular order. The list
 	// is valid until the next event. If listed is false, only MayCopyJob knows them.
-	CopyJobs(k Kind) (jobs []*Job, listed bool)
+	CopyJobs(k job.Kind) (jobs []*job.Job, listed bool)
 }
 
 // Consulter is a part that uses other parts of its composition. Consult receives all

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Code is the kind of a Reason. It determines which fields of the Reason are set.
@@ -64,8 +66,8 @@ func (c Code) Name() string {
 // write one on each refusal, so it must be cheap to copy and must not allocate.
 type Reason struct {
 	Code   Code
-	Level  Level
-	Job    JobID
+	Level  job.Level
+	Job    job.ID
 	Have   int
 	Need   int
 	Waited time.Duration
@@ -76,7 +78,7 @@ type Reason struct {
 
 // Words returns the reason as a sentence for users, for a job that gets no task of
 // the kind.
-func (r Reason) Words(k Kind) string {
+func (r Reason) Words(k job.Kind) string {
 	switch r.Code {
 	case Ended:
 		return "the job has ended"
@@ -100,7 +102,7 @@ func (r Reason) Words(k Kind) string {
 }
 
 // moreWords is the second half of Words.
-func (r Reason) moreWords(k Kind) string {
+func (r Reason) moreWords(k job.Kind) string {
 	switch r.Code {
 	case NodeBarred:
 		return fmt.Sprintf("the machine that asked for work is avoided: the job failed there %d times", r.Have)
@@ -153,11 +155,11 @@ func (r Reason) moreWords(k Kind) string {
 }
 
 // near returns where a slot at that level is, seen from the data.
-func near(l Level) string {
+func near(l job.Level) string {
 	switch l {
-	case NODE:
+	case job.LevelNode:
 		return "on a machine that holds its data"
-	case RACK:
+	case job.LevelRack:
 		return "in the same rack as its data"
 	}
 	return "anywhere"

@@ -1,17 +1,22 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
 
 // Round is the assignment of tasks to one node on one heartbeat, as a policy sees it.
 // It is valid until the tracker begins the next round.
 type Round struct {
 	*View
 	now      time.Duration
-	node     *Node
-	limits   [Kinds]int
+	node     *cluster.Node
+	limits   [job.Kinds]int
 	launched []Assignment
 	refused  []Offer
-	passed   [Kinds]*Job // by kind of slot, the first job whose task needs more than are free
+	passed   [job.Kinds]*job.Job // by kind of slot, the first job whose task needs more than are free
 	copies   bool
 	chooser  Selective // which jobs copies may be of; nil if the speculate part cannot say
 	strict   bool      // widths and reservations matter: not every task fits into a free slot
@@ -22,12 +27,12 @@ type Round struct {
 func (r *Round) Now() time.Duration { return r.now }
 
 // Node returns the node that wants work.
-func (r *Round) Node() *Node { return r.node }
+func (r *Round) Node() *cluster.Node { return r.node }
 
 // Free returns how many slots of a kind can still be filled on the node. It follows
 // the Limiter if the policy has one. It returns 0 while the slots are reserved for a
 // task that needs more slots than are free.
-func (r *Round) Free(slot Kind) int {
+func (r *Round) Free(slot job.Kind) int {
 	free := max(0, r.limits[slot]-r.node.Used(slot))
 	if r.strict && free < r.node.Reserved(slot).Width {
 		return 0
@@ -38,7 +43,7 @@ func (r *Round) Free(slot Kind) int {
 // Fits reports whether a task of the job may take free slots of a kind on the node: as
 // many are free as it occupies there, and they are not reserved for another job. A
 // Composition and the tracker call it, so the parts of a composition need not.
-func (r *Round) Fits(j *Job, slot Kind) bool {
+func (r *Round) Fits(j *job.Job, slot job.Kind) bool {
 	if r.ordinary(j) {
 		return r.Free(slot) > 0
 	}
@@ -47,11 +52,11 @@ func (r *Round) Fits(j *Job, slot Kind) bool {
 }
 
 // ordinary reports whether tasks of the job fit into every free slot of the node.
-func (r *Round) ordinary(j *Job) bool { return !r.strict && !j.Asks() }
+func (r *Round) ordinary(j *job.Job) bool { return !r.strict && !j.Asks() }
 
 // passOver notes why a task of the job does not take the offer that it has its turn for. If
 // only the free slots are too few, the tracker may reserve them.
-func (r *Round) passOver(j *Job, o Offer, k, slot Kind) {
+func (r *Round) passOver(j *job.Job, o Offer, k, slot job.Kind) {
 	switch res, width := r.node.Reserved(slot), r.node.Width(j); {
 	case res.Job != nil && res.Job != j:
 		r.Note(j, k, Reason{Code: KeptFor, Job: res.Job.ID(), Need: res.Width, Pool: r.node.Name()})
@@ -75,7 +80,7 @@ func (r *Round) Refused() []Offer { return r.refused }
 
 // RefusedKind reports whether an offer for that kind of task and slot has been
 // refused since the last launch.
-func (r *Round) RefusedKind(task, slot Kind) bool {
+func (r *Round) RefusedKind(task, slot job.Kind) bool {
 	for i := range r.refused {
 		if o := &r.refused[i]; o.Slot == slot && (o.Either || o.Kind == task) {
 			return true
@@ -90,13 +95,13 @@ func (r *Round) Copies() bool { return r.copies }
 
 // CopiesOf is Copies for one kind of task. Orders ask it before they visit jobs that have
 // running tasks of the kind, but no pending ones.
-func (r *Round) CopiesOf(k Kind) bool {
+func (r *Round) CopiesOf(k job.Kind) bool {
 	return r.copies && (r.chooser == nil || r.chooser.MayCopyKind(k))
 }
 
 // CopyJobs returns the jobs with running tasks of the kind that may get a copy in this round, in
 // no particular order. If listed is false, every job with running tasks may get one.
-func (r *Round) CopyJobs(k Kind) (jobs []*Job, listed bool) {
+func (r *Round) CopyJobs(k job.Kind) (jobs []*job.Job, listed bool) {
 	if !r.CopiesOf(k) {
 		return nil, true
 	}
@@ -108,7 +113,7 @@ func (r *Round) CopyJobs(k Kind) (jobs []*Job, listed bool) {
 
 // Note records why a job gets no task of a kind now. Why and the tracker's wait
 // reasons show the last note of each job and kind.
-func (r *Round) Note(j *Job, k Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
+func (r *Round) Note(j *job.Job, k job.Kind, why Reason) { r.ledger.note(j, k, why, r.now) }
 
 // RoundWriter opens rounds and records their launches. The tracker has one for
 // each policy that it installs. Tests of a part can make one of their own.
@@ -126,11 +131,11 @@ func NewRoundWriter(v *View) *RoundWriter {
 
 // Open begins a round for a node with the given numbers of slots. It ends the round
 // before, whose memory it uses again.
-func (w *RoundWriter) Open(now time.Duration, n *Node, limits [Kinds]int) *Round {
+func (w *RoundWriter) Open(now time.Duration, n *cluster.Node, limits [job.Kinds]int) *Round {
 	r := &w.round
-	r.now, r.node, r.limits, r.copies, r.chooser, r.passed = now, n, limits, false, nil, [Kinds]*Job{}
+	r.now, r.node, r.limits, r.copies, r.chooser, r.passed = now, n, limits, false, nil, [job.Kinds]*job.Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
-	r.strict = n != nil && (n.Reserved(Map).Job != nil || n.Reserved(Reduce).Job != nil)
+	r.strict = n != nil && (n.Reserved(job.Map).Job != nil || n.Reserved(job.Reduce).Job != nil)
 	return r
 }
 
@@ -144,24 +149,24 @@ func (w *RoundWriter) Launched(a Assignment) {
 
 // PassedOver returns the first job of the open round whose task did not take slots of its
 // own kind, because it occupies more of them than were free; nil if there is none.
-func (w *RoundWriter) PassedOver(slot Kind) *Job { return w.round.passed[slot] }
+func (w *RoundWriter) PassedOver(slot job.Kind) *job.Job { return w.round.passed[slot] }
 
 // Ledger returns the notes of all rounds.
 func (w *RoundWriter) Ledger() *Ledger { return &w.ledger }
 
 // Ledger holds the last note of each job and kind in a table indexed by the job's
 // seat. Writing a note therefore allocates nothing and costs no lookup.
-type Ledger struct{ rows [][Kinds]note }
+type Ledger struct{ rows [][job.Kinds]note }
 
 type note struct {
-	job    JobID // to notice that the seat has been given to another job
+	job    job.ID // to notice that the seat has been given to another job
 	at     time.Duration
 	reason Reason
 }
 
 // Last returns the last note of the job and kind, and when it was written. The zero
 // Reason means that no round has refused the job since its last launch.
-func (l *Ledger) Last(j *Job, k Kind) (Reason, time.Duration) {
+func (l *Ledger) Last(j *job.Job, k job.Kind) (Reason, time.Duration) {
 	if j.Seat() >= len(l.rows) || l.rows[j.Seat()][k].job != j.ID() {
 		return Reason{}, 0
 	}
@@ -169,14 +174,14 @@ func (l *Ledger) Last(j *Job, k Kind) (Reason, time.Duration) {
 	return n.reason, n.at
 }
 
-func (l *Ledger) note(j *Job, k Kind, why Reason, now time.Duration) {
+func (l *Ledger) note(j *job.Job, k job.Kind, why Reason, now time.Duration) {
 	for j.Seat() >= len(l.rows) {
-		l.rows = append(l.rows, [Kinds]note{})
+		l.rows = append(l.rows, [job.Kinds]note{})
 	}
 	l.rows[j.Seat()][k] = note{j.ID(), now, why}
 }
 
-func (l *Ledger) clear(j *Job, k Kind) {
+func (l *Ledger) clear(j *job.Job, k job.Kind) {
 	if j.Seat() < len(l.rows) {
 		l.rows[j.Seat()][k] = note{}
 	}

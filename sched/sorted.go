@@ -3,13 +3,15 @@ package sched
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // SortedOrder is an Order that serves jobs by a comparison. Most orders that rank
 // jobs by one number need nothing else:
 //
-//	sched.NewSortedOrder(func(a, b *sched.Job) int {
-//		return cmp.Compare(a.Total(sched.Map), b.Total(sched.Map))
+//	sched.NewSortedOrder(func(a, b *job.Job) int {
+//		return cmp.Compare(a.Total(job.Map), b.Total(job.Map))
 //	})
 //
 // It keeps the jobs that can launch a task of a kind in lists of their own. A
@@ -17,7 +19,7 @@ import (
 // however many they are.
 type SortedOrder struct {
 	all   *SortedJobs
-	ready [Kinds]*SortedJobs // the jobs for which Job.Launchable holds
+	ready [job.Kinds]*SortedJobs // the jobs for which Job.Launchable holds
 	// byPriority says that priority precedes everything else that is compared.
 	byPriority bool
 }
@@ -33,8 +35,8 @@ var (
 // compare as equal are served in order of submission. What compare reads of a job
 // must stay the same while the job is live, except for its priority. An order
 // whose keys change calls Resort afterwards.
-func NewSortedOrder(compare func(a, b *Job) int) *SortedOrder {
-	total := func(a, b *Job) int {
+func NewSortedOrder(compare func(a, b *job.Job) int) *SortedOrder {
+	total := func(a, b *job.Job) int {
 		return cmp.Or(compare(a, b), cmp.Compare(a.Submitted(), b.Submitted()), cmp.Compare(a.ID(), b.ID()))
 	}
 	s := &SortedOrder{all: NewSortedJobs(total)}
@@ -52,13 +54,13 @@ func (s *SortedOrder) PriorityFirst() *SortedOrder {
 }
 
 // Advances implements Advancer.
-func (s *SortedOrder) Advances(_, before *Job, _ Kind) (byPriority, byPool bool) {
-	return s.byPriority && before.Priority() < VeryHigh, false
+func (s *SortedOrder) Advances(_, before *job.Job, _ job.Kind) (byPriority, byPool bool) {
+	return s.byPriority && before.Priority() < job.VeryHigh, false
 }
 
 // Jobs returns all live jobs in order. The caller must not change the slice,
 // which is valid until the next job is added or removed.
-func (s *SortedOrder) Jobs() []*Job { return s.all.Jobs() }
+func (s *SortedOrder) Jobs() []*job.Job { return s.all.Jobs() }
 
 // Resort restores the order after the keys of any number of jobs have changed. It
 // sorts all jobs, so it should not be called on every heartbeat.
@@ -71,8 +73,8 @@ func (s *SortedOrder) Resort() {
 
 // Misplaced returns two jobs in the wrong order, or nil if there are none. There are some
 // if keys have changed without a call of Resort.
-func (s *SortedOrder) Misplaced() (first, second *Job) {
-	for _, list := range []*SortedJobs{s.all, s.ready[Map], s.ready[Reduce]} {
+func (s *SortedOrder) Misplaced() (first, second *job.Job) {
+	for _, list := range []*SortedJobs{s.all, s.ready[job.Map], s.ready[job.Reduce]} {
 		for i := 1; i < len(list.jobs); i++ {
 			if a, b := list.jobs[i-1], list.jobs[i]; list.compare(a, b) > 0 {
 				return a, b
@@ -89,7 +91,7 @@ func (s *SortedOrder) Each(r *Round, o Offer, visit func(Candidate) bool) {
 	}
 }
 
-func (s *SortedOrder) each(r *Round, o Offer, k Kind, visit func(Candidate) bool) bool {
+func (s *SortedOrder) each(r *Round, o Offer, k job.Kind, visit func(Candidate) bool) bool {
 	if o.HeadOnly {
 		return s.head(o, k, visit)
 	}
@@ -107,7 +109,7 @@ func (s *SortedOrder) each(r *Round, o Offer, k Kind, visit func(Candidate) bool
 
 // head visits only the first job that has tasks of the kind. It walks past the
 // jobs that have none.
-func (s *SortedOrder) head(o Offer, k Kind, visit func(Candidate) bool) bool {
+func (s *SortedOrder) head(o Offer, k job.Kind, visit func(Candidate) bool) bool {
 	for _, j := range s.all.jobs {
 		if j.Total(k) > 0 && (o.Pool == "" || o.Pool == j.Pool()) {
 			return visit(Candidate{Job: j, Kind: k})
@@ -117,13 +119,13 @@ func (s *SortedOrder) head(o Offer, k Kind, visit func(Candidate) bool) bool {
 }
 
 // JobAdded implements JobWatcher.
-func (s *SortedOrder) JobAdded(j *Job) {
+func (s *SortedOrder) JobAdded(j *job.Job) {
 	s.all.Add(j)
 	s.updateReady(j)
 }
 
 // JobRemoved implements JobWatcher.
-func (s *SortedOrder) JobRemoved(j *Job) {
+func (s *SortedOrder) JobRemoved(j *job.Job) {
 	s.all.Remove(j)
 	for _, list := range s.ready {
 		list.Remove(j)
@@ -131,7 +133,7 @@ func (s *SortedOrder) JobRemoved(j *Job) {
 }
 
 // JobChanged implements ChangeWatcher.
-func (s *SortedOrder) JobChanged(j *Job, c Change) {
+func (s *SortedOrder) JobChanged(j *job.Job, c Change) {
 	if c != PriorityChanged {
 		s.updateReady(j)
 		return
@@ -144,9 +146,9 @@ func (s *SortedOrder) JobChanged(j *Job, c Change) {
 
 // updateReady puts the job into the lists of jobs that can launch a task, or
 // removes it from them.
-func (s *SortedOrder) updateReady(j *Job) {
+func (s *SortedOrder) updateReady(j *job.Job) {
 	for k, list := range s.ready {
-		if j.Launchable(Kind(k)) {
+		if j.Launchable(job.Kind(k)) {
 			list.Add(j)
 		} else {
 			list.Remove(j)
@@ -156,21 +158,21 @@ func (s *SortedOrder) updateReady(j *Job) {
 
 // SortedJobs is a list of jobs that stays sorted while jobs are added and removed.
 type SortedJobs struct {
-	jobs    []*Job
-	compare func(a, b *Job) int
+	jobs    []*job.Job
+	compare func(a, b *job.Job) int
 }
 
 // NewSortedJobs returns an empty list. compare must be a total order: it returns 0
 // only for a job and itself. If something that compare reads of a listed job has
 // changed, Reposition or Resort must be called before the next Add or Remove.
-func NewSortedJobs(compare func(a, b *Job) int) *SortedJobs { return &SortedJobs{compare: compare} }
+func NewSortedJobs(compare func(a, b *job.Job) int) *SortedJobs { return &SortedJobs{compare: compare} }
 
 // Jobs returns the jobs in order. The caller must not change the slice, which is
 // valid until the list changes.
-func (q *SortedJobs) Jobs() []*Job { return q.jobs }
+func (q *SortedJobs) Jobs() []*job.Job { return q.jobs }
 
 // Add inserts a job. It does nothing if the list has the job already.
-func (q *SortedJobs) Add(j *Job) {
+func (q *SortedJobs) Add(j *job.Job) {
 	at, found := slices.BinarySearchFunc(q.jobs, j, q.compare)
 	if !found {
 		q.jobs = slices.Insert(q.jobs, at, j)
@@ -178,7 +180,7 @@ func (q *SortedJobs) Add(j *Job) {
 }
 
 // Remove removes a job. It does nothing if the list does not have the job.
-func (q *SortedJobs) Remove(j *Job) {
+func (q *SortedJobs) Remove(j *job.Job) {
 	if at, found := slices.BinarySearchFunc(q.jobs, j, q.compare); found {
 		q.jobs = slices.Delete(q.jobs, at, at+1)
 	}
@@ -186,7 +188,7 @@ func (q *SortedJobs) Remove(j *Job) {
 
 // Reposition moves a job to where it belongs now that its key has changed. It does
 // nothing if the list does not have the job, and costs the length of the list.
-func (q *SortedJobs) Reposition(j *Job) {
+func (q *SortedJobs) Reposition(j *job.Job) {
 	if at := slices.Index(q.jobs, j); at >= 0 {
 		q.jobs = slices.Delete(q.jobs, at, at+1)
 		q.Add(j)

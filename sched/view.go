@@ -1,6 +1,11 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
 
 // AvoidFor is the time for which a task that failed on a node avoids it while there are
 // other nodes. It is bounded because the other nodes may stay full for good, or
@@ -9,23 +14,23 @@ const AvoidFor = time.Minute
 
 // View is the read-only state of the cluster. It is valid as long as the tracker.
 type View struct {
-	jobs     *JobList
-	nodes    *NodeList
+	jobs     *job.List
+	nodes    *cluster.List
 	maxFails int
 }
 
 // NewView returns a view of jobs and nodes. A node is barred from a job after
 // nodeFailures failed attempts of the job there, or never if nodeFailures is not
 // positive.
-func NewView(jobs *JobList, nodes *NodeList, nodeFailures int) *View {
+func NewView(jobs *job.List, nodes *cluster.List, nodeFailures int) *View {
 	return &View{jobs, nodes, nodeFailures}
 }
 
 // Jobs returns all jobs.
-func (v *View) Jobs() *JobList { return v.jobs }
+func (v *View) Jobs() *job.List { return v.jobs }
 
 // Nodes returns all nodes.
-func (v *View) Nodes() *NodeList { return v.nodes }
+func (v *View) Nodes() *cluster.List { return v.nodes }
 
 // Barred reports whether tasks of a kind of the job must not start on the node: the
 // node is closed, or too many of the job's attempts failed there.
@@ -34,7 +39,7 @@ func (v *View) Nodes() *NodeList { return v.nodes }
 // none is barred for its failures, because then the job is at fault and not the nodes
 // (Hadoop's rule). So three quarters of the nodes always remain, and with fewer than
 // five nodes none is ever barred for failures.
-func (v *View) Barred(j *Job, n *Node, k Kind) bool {
+func (v *View) Barred(j *job.Job, n *cluster.Node, k job.Kind) bool {
 	if n.Closed() {
 		return true
 	}
@@ -46,7 +51,7 @@ func (v *View) Barred(j *Job, n *Node, k Kind) bool {
 
 // countFlaky counts the live, open nodes with slots of a kind where too many attempts
 // of the job failed.
-func (v *View) countFlaky(j *Job, k Kind) int {
+func (v *View) countFlaky(j *job.Job, k job.Kind) int {
 	count := 0
 	for _, i := range j.Flaky() {
 		if n := v.nodes.Node(i); n.Alive() && !n.Closed() && n.Slots(k) > 0 {
@@ -58,7 +63,7 @@ func (v *View) countFlaky(j *Job, k Kind) int {
 
 // Avoid reports whether a task should not run on a node: an attempt failed there
 // within AvoidFor, and there are nodes where none has failed yet.
-func (v *View) Avoid(t *Task, n *Node, now time.Duration) bool {
+func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
 	if len(t.FailedNodes()) == 0 || !t.FailedOn(n.Index()) || now-t.LastFailure() >= AvoidFor {
 		return false
 	}
@@ -77,8 +82,8 @@ func (v *View) Avoid(t *Task, n *Node, now time.Duration) bool {
 
 // Copyable reports whether the tracker would launch a copy of the task on the node:
 // exactly one attempt runs, on another node, and it is not committing.
-func (v *View) Copyable(t *Task, n *Node) bool {
-	if t == nil || t.State() != TaskRunning || t.Running() != 1 || t.Granted() != nil {
+func (v *View) Copyable(t *job.Task, n *cluster.Node) bool {
+	if t == nil || t.State() != job.TaskRunning || t.Running() != 1 || t.Granted() != nil {
 		return false
 	}
 	return !t.Job().NoSpeculation() && t.Oldest().Node() != n.Index()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sim"
 )
 
@@ -38,7 +39,7 @@ func ExampleConfig_tables() {
 	newest := sched.Table{Order: []sched.Part[sched.Order]{{
 		Name: "newest", Summary: "the job that came last first",
 		New: func(*sched.Kit) (sched.Order, error) {
-			return sched.NewSortedOrder(func(a, b *sched.Job) int { return int(b.ID() - a.ID()) }), nil
+			return sched.NewSortedOrder(func(a, b *job.Job) int { return int(b.ID() - a.ID()) }), nil
 		},
 	}}}
 	result, err := sim.Run(context.Background(), sim.Config{Cluster: cluster, Workload: jobs,

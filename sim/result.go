@@ -6,11 +6,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Result describes a run after its end. Times of jobs are since the start of the run.
@@ -49,7 +49,7 @@ type Result struct {
 // JobResult describes a job after a run.
 type JobResult struct {
 	Name  string
-	State sched.JobState
+	State job.State
 	// Submitted, Started and Ended are when the job was submitted, when its first
 	// attempt was launched and when it ended; negative if that never happened.
 	Submitted, Started, Ended time.Duration
@@ -64,7 +64,7 @@ type JobResult struct {
 
 // Wait is a reason why tasks of a kind waited, and for how long it was the answer.
 type Wait struct {
-	Kind   sched.Kind
+	Kind   job.Kind
 	Reason string // short and stable, such as "slow-start"
 	For    time.Duration
 	Text   string // a sentence

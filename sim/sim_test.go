@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sim"
 )
 
@@ -33,7 +34,7 @@ func TestResultOfARun(t *testing.T) {
 	}
 	last := time.Duration(0)
 	for _, j := range r.Jobs {
-		if j.State != sched.JobSucceeded || !(j.Submitted <= j.Started && j.Started < j.Ended) || j.Response != j.Ended-j.Submitted || len(j.Waits) == 0 {
+		if j.State != job.Succeeded || !(j.Submitted <= j.Started && j.Started < j.Ended) || j.Response != j.Ended-j.Submitted || len(j.Waits) == 0 {
 			t.Errorf("job %+v", j)
 		}
 		last = max(last, j.Ended)

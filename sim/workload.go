@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/workload"
-	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Job is a job to simulate.
@@ -14,7 +14,7 @@ type Job struct {
 	Name string
 	// Policies may use User and Pool. Class groups jobs in reports.
 	User, Pool, Class string
-	Priority          sched.Priority // default sched.Normal
+	Priority          job.Priority // default job.Normal
 	// Submit is when the job is submitted, since the start of the run.
 	Submit time.Duration
 	// Maps and Reduces are the job's tasks.
@@ -28,7 +28,7 @@ type Job struct {
 	TaskMemory int64
 	TaskCPUs   int
 	// Hints rate the tasks' use of resources, for policies that read hints.
-	Hints [sched.Kinds]sched.ResourceHints
+	Hints [job.Kinds]job.Profile
 	// After lists jobs, by their index in the workload, that must have ended before
 	// this one is submitted. They must come earlier in the list.
 	After []int

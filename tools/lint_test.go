@@ -25,8 +25,8 @@ var snippets = []snippet{
 	{"internal/tracker/clock_test.go", "package tracker\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestClock(t *testing.T) { t.Log(time.Now()) }\n", nil},
 	{"bench/sim/good.go", "// Package sim is not the pure package of that name.\npackage sim\n\nimport \"os\"\n\n// Args are the arguments.\nvar Args = os.Args\n", nil},
 
-	{"internal/job/clock.go", "// Package job reads the clock under another name.\npackage job\n\nimport clock \"time\"\n\n// Start is when the program began.\nvar Start = clock.Now()\n", []string{"forbidigo"}},
-	{"internal/cluster/deadline.go", "// Package cluster has a time limit.\npackage cluster\n\nimport (\n\t\"context\"\n\t\"time\"\n)\n\n// Limit limits ctx.\nfunc Limit(ctx context.Context) (context.Context, context.CancelFunc) {\n\treturn context.WithTimeout(ctx, time.Second)\n}\n", []string{"forbidigo"}},
+	{"sched/job/clock.go", "// Package job reads the clock under another name.\npackage job\n\nimport clock \"time\"\n\n// Start is when the program began.\nvar Start = clock.Now()\n", []string{"forbidigo"}},
+	{"sched/cluster/deadline.go", "// Package cluster has a time limit.\npackage cluster\n\nimport (\n\t\"context\"\n\t\"time\"\n)\n\n// Limit limits ctx.\nfunc Limit(ctx context.Context) (context.Context, context.CancelFunc) {\n\treturn context.WithTimeout(ctx, time.Second)\n}\n", []string{"forbidigo"}},
 	{"sched/random.go", "// Package sched draws from the global generator.\npackage sched\n\nimport \"math/rand/v2\"\n\n// Draw draws a number.\nfunc Draw() int { return rand.IntN(3) }\n", []string{"forbidigo"}},
 	{"sched/schedtest/clock.go", "// Package schedtest reads the clock.\npackage schedtest\n\nimport \"time\"\n\n// Start is when the program began.\nvar Start = time.Now()\n", []string{"forbidigo"}},
 	{"internal/workload/file.go", "// Package workload opens a file.\npackage workload\n\nimport \"os\"\n\n// Open opens a file.\nfunc Open() (*os.File, error) { return os.Open(\"x\") }\n", []string{"depguard"}},

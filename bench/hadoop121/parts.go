@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // moments are the points of a job's course in seconds after its submission, in the order of

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // batch is a set of jobs of a paper, the contestants that run it, and what the paper says of

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // policies lists what this program adds to slotwise: an order, and a policy that
@@ -35,8 +36,8 @@ func newOrder(k *sched.Kit) (sched.Order, error) {
 	if err := k.Read(c.bind()); err != nil {
 		return nil, err
 	}
-	work := func(j *sched.Job) float64 {
-		return float64(j.Total(sched.Map)) + c.reduceWeight*float64(j.Total(sched.Reduce))
+	work := func(j *job.Job) float64 {
+		return float64(j.Total(job.Map)) + c.reduceWeight*float64(j.Total(job.Reduce))
 	}
-	return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(work(a), work(b)) }), nil
+	return sched.NewSortedOrder(func(a, b *job.Job) int { return cmp.Compare(work(a), work(b)) }), nil
 }

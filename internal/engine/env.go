@@ -7,8 +7,8 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/engine/sortbuf/radix"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // MaxMapBuffer is the greatest buffer in bytes of a map. The sort's entries have no bits for

@@ -20,8 +20,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Program is a compiled job: the functions that attempts call. All attempts share

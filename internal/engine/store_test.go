@@ -13,9 +13,9 @@ import (
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
 	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/kv"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // lineMapper emits each line's first byte with the line.

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/sched/policies"
@@ -20,6 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // master is one life of the master: the real protocol core in a shell with a virtual
@@ -72,13 +72,13 @@ func (p *preempter) Interval() time.Duration { return 3 * time.Second }
 func (p *preempter) Update(time.Duration) { p.due = true }
 
 // Preempt implements sched.Preempter.
-func (p *preempter) Preempt(time.Duration) []*sched.Attempt {
+func (p *preempter) Preempt(time.Duration) []*job.Attempt {
 	due := p.due
 	p.due = false
 	for _, j := range p.view.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {
 			if a := j.Oldest(k); due && a != nil {
-				return []*sched.Attempt{a}
+				return []*job.Attempt{a}
 			}
 		}
 	}

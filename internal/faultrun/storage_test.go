@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // storage is the shared storage: a staging directory per token, which is published

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/sched/job"
 	"google.golang.org/protobuf/proto"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"

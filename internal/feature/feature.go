@@ -15,12 +15,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/compression"
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/format"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // Feature is one optional part of a program. Only the fields of that part are

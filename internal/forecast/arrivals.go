@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // arrivals describes the jobs that futures submit: at random moments, at the mean rate of the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // TestCalibration checks that corrected intervals contain about 80 % of the true ends, for

@@ -19,7 +19,7 @@ package forecast
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Forecast is the answer for all jobs that had not ended at one moment.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // history holds the jobs whose task times predict the times of other jobs, and the measured

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // nodeFactors holds, by cluster.Node.Index, by how much longer a node takes for a task than

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // A model holds where the times of each job's tasks come from.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/order/fair"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // ReadAllocations reads a fair-scheduler.xml. It warns of elements that Hadoop does not

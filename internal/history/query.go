@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Kind selects jobs, chains or both.

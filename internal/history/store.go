@@ -37,8 +37,8 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Limits bound a store. Put and Trim remove the entries that ended first beyond them, but

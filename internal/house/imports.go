@@ -23,7 +23,7 @@ type layer struct {
 }
 
 var (
-	scheduling = []string{"sched", "internal/sched", "internal/tracker", "internal/cluster"}
+	scheduling = []string{"sched", "internal/sched", "internal/tracker", "sched/cluster"}
 	shells     = []string{"internal/local", "internal/master", "internal/worker", "internal/sim", "internal/workload", "internal/repro", "internal/history"}
 	surface    = []string{"mapreduce", "apps", "cli", "sim", "cmd", "examples", "bench"}
 )
@@ -37,33 +37,33 @@ var layers = []layer{
 	{name: "bounds", dirs: []string{"internal/bounds"}, allow: []string{}, selfContained: true},
 	{name: "counters", dirs: []string{"internal/counters"}, allow: []string{"internal/bounds"}, selfContained: true},
 	{name: "share", dirs: []string{"internal/share"}, allow: []string{}, selfContained: true},
-	{name: "job", dirs: []string{"internal/job"}, allow: []string{"internal/counters"}, selfContained: true},
-	{name: "cluster", dirs: []string{"internal/cluster"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
-	{name: "autoscale", dirs: []string{"internal/machines/autoscale"}, allow: []string{"internal/job", "internal/counters"}, selfContained: true},
-	{name: "portable", dirs: []string{"internal/portable"}, allow: []string{}, selfContained: true},
-	{name: "sched", dirs: []string{"sched", "internal/sched"}, except: []string{conformance}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/suggest", "internal/portable"}},
-	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "sched"}},
-	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"internal/job", "internal/counters", "internal/cluster", "internal/portable"}},
-	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/portable", "internal/machines/autoscale"}, scheduling...)},
-	{name: "forecast", dirs: []string{"internal/forecast"}, allow: append([]string{"internal/job", "internal/counters", "internal/portable"}, scheduling...)},
-	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"internal/job", "internal/counters", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
+	{name: "job", dirs: []string{"sched/job"}, allow: []string{"internal/counters"}, selfContained: true},
+	{name: "cluster", dirs: []string{"sched/cluster"}, allow: []string{"sched/job", "internal/counters"}, selfContained: true},
+	{name: "autoscale", dirs: []string{"internal/machines/autoscale"}, allow: []string{"sched/job", "internal/counters"}, selfContained: true},
+	{name: "portable", dirs: []string{"sched/portable"}, allow: []string{}, selfContained: true},
+	{name: "sched", dirs: []string{"sched", "internal/sched"}, except: []string{conformance}, allow: []string{"sched/job", "internal/counters", "sched/cluster", "internal/suggest", "sched/portable"}},
+	{name: "tracker", dirs: []string{"internal/tracker"}, allow: []string{"sched/job", "internal/counters", "sched/cluster", "sched"}},
+	{name: "workload", dirs: []string{"internal/workload"}, allow: []string{"sched/job", "internal/counters", "sched/cluster", "sched/portable"}},
+	{name: "sim", dirs: []string{"internal/sim"}, allow: append([]string{"sched/job", "internal/counters", "internal/workload", "sched/portable", "internal/machines/autoscale"}, scheduling...)},
+	{name: "forecast", dirs: []string{"internal/forecast"}, allow: append([]string{"sched/job", "internal/counters", "sched/portable"}, scheduling...)},
+	{name: "repro", dirs: []string{"internal/repro"}, allow: append([]string{"sched/job", "internal/counters", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...)},
 
 	{name: "kv", dirs: []string{"internal/kv"}, allow: []string{}, selfContained: true},
 	{name: "data plane", dirs: []string{"internal/storage", "internal/shuffle", "internal/input", "internal/output"},
-		deny: concat([]string{"internal/job"}, scheduling, shells, surface)},
+		deny: concat([]string{"sched/job"}, scheduling, shells, surface)},
 	{name: "engine", dirs: []string{"internal/engine"}, deny: concat(scheduling, shells, surface)},
 
 	{name: "local", dirs: []string{"internal/local"}, deny: append([]string{"internal/master", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
 	{name: "master", dirs: []string{"internal/master"}, deny: append([]string{"internal/local", "internal/worker", "internal/sim", "internal/repro"}, surface...)},
 	// Policies come in as values, and errors get their RPC codes in the shell.
 	{name: "master's protocol", dirs: []string{"internal/master/protocol"},
-		allow: []string{"internal/job", "internal/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/share", "internal/tracker", "internal/machines/autoscale", "sched", "proto"}},
+		allow: []string{"sched/job", "sched/cluster", "internal/counters", "internal/counterspb", "internal/bounds", "internal/share", "internal/tracker", "internal/machines/autoscale", "sched", "proto"}},
 	{name: "worker", dirs: []string{"internal/worker"}, deny: append([]string{"internal/local", "internal/master", "internal/sim", "internal/repro"}, surface...)},
 	// The API takes a policy by its name and hands it on.
-	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "internal/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},
+	{name: "api", dirs: []string{"mapreduce"}, deny: []string{"internal/tracker", "sched/cluster", "apps", "cmd", "examples", "bench", "internal/sim", "internal/repro"}},
 	{name: "apps", dirs: []string{"apps"}, allow: []string{"mapreduce", "internal/linematch", "internal/suggest"}, selfContained: true},
 	// Simulations are values in, values out: the caller opens the files.
-	{name: "simulations", dirs: []string{"sim"}, allow: append([]string{"internal/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...), selfContained: true},
+	{name: "simulations", dirs: []string{"sim"}, allow: append([]string{"sched/job", "internal/workload", "internal/sim", "internal/metrics"}, scheduling...), selfContained: true},
 	// Examples import public packages only.
 	{name: "examples", dirs: []string{"examples"}, allow: []string{"mapreduce", "cli", "sched", "sim"}, selfContained: true},
 }

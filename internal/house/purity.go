@@ -12,8 +12,8 @@ import (
 // has the same list for its bans of clocks, I/O and unseeded randomness; a test
 // compares both.
 var pure = []string{
-	"internal/counters", "internal/job", "internal/cluster", "sched", "internal/sched", "internal/tracker", "sim",
-	"internal/sim", "internal/worker/agent", "internal/workload", "internal/repro", "internal/metrics", "internal/portable",
+	"internal/counters", "sched/job", "sched/cluster", "sched", "internal/sched", "internal/tracker", "sim",
+	"internal/sim", "internal/worker/agent", "internal/workload", "internal/repro", "internal/metrics", "sched/portable",
 	"internal/master/protocol", "internal/forecast", "internal/machines/autoscale",
 }
 
@@ -136,7 +136,7 @@ func (v *purityVisitor) visitUse(id *ast.Ident) {
 	}
 	p := fn.Pkg().Path()
 	if p == "math" && slices.Contains(unequal, fn.Name()) || p == "math/rand/v2" && (fn.Name() == "NormFloat64" || fn.Name() == "ExpFloat64") {
-		v.report(id, "%s.%s: its last bit depends on the processor; internal/portable has one that does not", p, fn.Name())
+		v.report(id, "%s.%s: its last bit depends on the processor; sched/portable has one that does not", p, fn.Name())
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // LookupFunc returns the app of a name, or an error for the user.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // gate is a mapper that blocks until the test opens it.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Progress is a snapshot of a job, for a progress bar. Fractions are of work,

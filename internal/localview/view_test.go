@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // TestReadAttempts reads a job of three pages; one that the tracker forgets after the first; and

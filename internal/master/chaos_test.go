@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	"github.com/slotwise/slotwise/sched/job"
 	"google.golang.org/protobuf/proto"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"

@@ -12,10 +12,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // logChunk is the number of bytes of a log in one message.

@@ -34,7 +34,6 @@ import (
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/journal"
 	"github.com/slotwise/slotwise/internal/loglimit"
 	"github.com/slotwise/slotwise/internal/master/protocol"
@@ -42,6 +41,7 @@ import (
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/webui"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Master serves workers and users until it is closed.

@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Ratio estimates A/B, where A and B are a statistic of two systems under the same

@@ -25,7 +25,7 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 	gnet "github.com/shirou/gopsutil/v4/net"
 
-	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // Sampler measures the machine.

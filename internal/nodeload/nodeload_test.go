@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // fake is a source whose counters a test sets.

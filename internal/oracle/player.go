@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // updateEvery is the interval at which Hadoop's Fair Scheduler updated shares and checked

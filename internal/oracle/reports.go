@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // reports holds the ends of attempts that nodes have not reported yet.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The schedulers of the TuMM experiments: first come, first served, and nothing

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Every use of randomness has its own generator, seeded with the run's seed, the

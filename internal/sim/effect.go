@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // apply carries out the tracker's effects in order. The attempts whose end the current

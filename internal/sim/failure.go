@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // crash stops a node. Its attempts stop, and its map outputs cannot be fetched any

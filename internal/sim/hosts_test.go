@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // A group may state the names and the rack of its nodes. Splits on these hosts are then

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // load measures how busy a node is.

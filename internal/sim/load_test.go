@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // Four runnable processes from an idle machine, as Unix counts: 4·(1−e^(−t/60)).

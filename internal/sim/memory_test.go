@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Ten times the jobs, one after another, take no more memory than what the list

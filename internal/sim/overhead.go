@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Overheads are the times that a cluster of Hadoop's first generation adds to the work of

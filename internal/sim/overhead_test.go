@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Each overhead on a job of two maps of 10 s and a reduce of 20 s, whose nodes send a

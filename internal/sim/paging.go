@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // This file models the memory of machines. The model is off unless a job states the memory

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Stop stops all processes of a node for a while, as with SIGSTOP and SIGCONT: it sends no

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // node is a virtual node. The fields that an idle heartbeat reads come first, so that

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // progress returns the progress that the attempt reports, from 0 to 1. A map weighs its

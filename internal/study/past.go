@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // readPast reads the jobs of a history. Chains are left out, because their steps are jobs of

@@ -3,9 +3,9 @@ package tracker
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/counters"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Fact is one change of the tracker's hard state: jobs, attempts, outputs, permissions to

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Done names the tasks of one kind of a job that have succeeded, for Fork. A FactTask for

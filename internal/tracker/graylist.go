@@ -3,8 +3,8 @@ package tracker
 import (
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Hadoop's heuristics for its graylist.

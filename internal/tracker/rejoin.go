@@ -3,8 +3,8 @@ package tracker
 import (
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // rejoin reconciles the tracker with a member, or an absent node, that has joined again

@@ -3,9 +3,9 @@ package tracker
 import (
 	"fmt"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // A task that asks for more than one slot's share of a node occupies several slots there:

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Snapshot yields facts from which Restore rebuilds this tracker: members, live and

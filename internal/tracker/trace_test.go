@@ -3,10 +3,10 @@ package tracker_test
 import (
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/cluster"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // TestTraces plays the scripts in testdata; trackertest.Run documents what may be

@@ -3,7 +3,7 @@ package tracker
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // maxCollected is of how many jobs wait reasons are collected at once. Each costs a

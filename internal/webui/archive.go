@@ -11,10 +11,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Archive is the source of a console for a history whose master need not run. It changes

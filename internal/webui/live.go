@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // AppendAttempts converts attempts that the tracker remembers and appends them to out.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/cgroup"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Config holds a worker's settings. A zero field gets the default that its comment

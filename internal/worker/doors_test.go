@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // workerDoors has a row for each path: who gets an answer other than 401 and 403. "master"

@@ -13,10 +13,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/durable"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // home is a worker's directory:

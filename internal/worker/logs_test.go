@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/attempt"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // homeWithLogs returns a directory that has room for logs alone.

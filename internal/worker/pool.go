@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Starting a process costs more than many a task. So the process of an attempt that has

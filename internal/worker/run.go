@@ -10,9 +10,9 @@ import (
 	"time"
 
 	protocol "github.com/slotwise/slotwise/internal/attempt"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/proctree"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // run runs an attempt to its end. It returns what the attempt said of itself, nil

@@ -36,13 +36,13 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/cgroup"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/nodeload"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage/roots"
 	"github.com/slotwise/slotwise/internal/worker/agent"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Worker is a running worker.

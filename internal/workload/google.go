@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // googleRow holds the used columns of collection_events and instance_events of Google's

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Mix is a job mix: the jobs of one run, and when each is submitted. run and

@@ -3,7 +3,7 @@ package workload
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // learningJob is a job of the learning scheduler's Figures 7 and 11.

@@ -11,8 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Profile is the cost of an app, measured in real runs. Costs are core-seconds

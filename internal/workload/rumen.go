@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // RumenOptions say how a Rumen trace becomes jobs.

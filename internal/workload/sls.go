@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // slsJob holds the used fields of a job of Hadoop's scheduler load simulator.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // sparkEvent holds the used fields of the events in a Spark log.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // stage is a set of equal tasks of a job whose stages form a graph, as in Spark and in

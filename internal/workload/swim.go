@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // SWIMOptions say how the rows of a SWIM trace become tasks, which the trace

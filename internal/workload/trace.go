@@ -10,7 +10,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Trace holds the jobs of a trace. It is a Source that ignores the seed.

@@ -8,7 +8,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Job is one job of a workload.

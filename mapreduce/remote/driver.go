@@ -17,11 +17,11 @@ import (
 	"github.com/slotwise/slotwise/internal/attempt"
 	"github.com/slotwise/slotwise/internal/client"
 	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/retry"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // driverPatience is the time for which a driver retries calls while the master is away.

@@ -34,6 +34,7 @@ import (
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Config describes the policy to test.
@@ -209,7 +210,7 @@ func (s *suite) safety(t *rapid.T) {
 		if !ok {
 			return
 		}
-		o, ok := c.Order.(interface{ Misplaced() (a, b *sched.Job) })
+		o, ok := c.Order.(interface{ Misplaced() (a, b *job.Job) })
 		if !ok {
 			return
 		}
@@ -234,7 +235,7 @@ func (s *suite) determinism(t *rapid.T) {
 			return
 		}
 		for _, j := range w.Tracker.Jobs().Live() {
-			for _, k := range []sched.Kind{sched.Map, sched.Reduce} {
+			for _, k := range []job.Kind{job.Map, job.Reduce} {
 				if _, words := w.Tracker.Explain(j, k); words == "" {
 					t.Fatalf("no explanation why %v gets no %v", j.ID(), k)
 				}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sched/schedtest"
 )
 
@@ -20,7 +21,7 @@ var broken = []struct {
 }{
 	{"greedy", "Safety", whole(func(*sched.Kit) (sched.Policy, error) { return &overcommit{}, nil })},
 	{"stale", "Safety", orders(func(*sched.Kit) (sched.Order, error) {
-		return sched.NewSortedOrder(func(a, b *sched.Job) int { return cmp.Compare(a.Pending(sched.Map), b.Pending(sched.Map)) }), nil
+		return sched.NewSortedOrder(func(a, b *job.Job) int { return cmp.Compare(a.Pending(job.Map), b.Pending(job.Map)) }), nil
 	})},
 	{"starving", "Liveness", orders(func(*sched.Kit) (sched.Order, error) { return &unfair{}, nil })},
 	{"narrow", "Wide", orders(func(*sched.Kit) (sched.Order, error) { return &narrow{}, nil })},
@@ -80,15 +81,15 @@ func (*overcommit) Begin(*sched.Round) {}
 
 func (*overcommit) Next(r *sched.Round) (sched.Assignment, bool) {
 	for _, j := range r.Jobs().Live() {
-		if t := j.Fresh(sched.Map); t != nil {
-			return sched.Assignment{Task: t, Slot: sched.Map, Level: r.Nodes().LevelOf(t, r.Node())}, true
+		if t := j.Fresh(job.Map); t != nil {
+			return sched.Assignment{Task: t, Slot: job.Map, Level: r.Nodes().LevelOf(t, r.Node())}, true
 		}
 	}
 	return sched.Assignment{}, false
 }
 
 // each visits jobs in order of submission.
-func each(r *sched.Round, o sched.Offer, jobs []*sched.Job, visit func(sched.Candidate) bool) {
+func each(r *sched.Round, o sched.Offer, jobs []*job.Job, visit func(sched.Candidate) bool) {
 	for _, j := range jobs {
 		if !visit(sched.Candidate{Job: j, Kind: o.Kind}) {
 			return
@@ -100,7 +101,7 @@ func each(r *sched.Round, o sched.Offer, jobs []*sched.Job, visit func(sched.Can
 type unfair struct{}
 
 func (*unfair) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
-	jobs := slices.DeleteFunc(slices.Clone(r.Jobs().Live()), func(j *sched.Job) bool { return j.ID()%3 == 2 })
+	jobs := slices.DeleteFunc(slices.Clone(r.Jobs().Live()), func(j *job.Job) bool { return j.ID()%3 == 2 })
 	each(r, o, jobs, visit)
 }
 
@@ -109,7 +110,7 @@ type narrow struct{}
 
 func (*narrow) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	jobs := slices.Clone(r.Jobs().Live())
-	slices.SortStableFunc(jobs, func(a, b *sched.Job) int { return a.Width() - b.Width() })
+	slices.SortStableFunc(jobs, func(a, b *job.Job) int { return a.Width() - b.Width() })
 	each(r, o, jobs, visit)
 }
 
@@ -145,18 +146,18 @@ type forgetful struct{ ended byte }
 func (f *forgetful) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	each(r, o, r.Jobs().Live(), visit)
 }
-func (f *forgetful) TaskStarted(*sched.Attempt, time.Duration) {}
-func (f *forgetful) TaskEnded(*sched.Attempt, time.Duration)   { f.ended = 1 }
-func (f *forgetful) Save() ([]byte, error)                     { return []byte{f.ended}, nil }
-func (f *forgetful) Load([]byte) error                         { return nil }
+func (f *forgetful) TaskStarted(*job.Attempt, time.Duration) {}
+func (f *forgetful) TaskEnded(*job.Attempt, time.Duration)   { f.ended = 1 }
+func (f *forgetful) Save() ([]byte, error)                   { return []byte{f.ended}, nil }
+func (f *forgetful) Load([]byte) error                       { return nil }
 
 // sorting sorts all jobs for every offer, by two numbers one after the other.
 type sorting struct{}
 
 func (*sorting) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	jobs := slices.Clone(r.Jobs().Live())
-	for _, k := range []sched.Kind{o.Kind.Other(), o.Kind} {
-		slices.SortStableFunc(jobs, func(a, b *sched.Job) int { return b.Pending(k) - a.Pending(k) })
+	for _, k := range []job.Kind{o.Kind.Other(), o.Kind} {
+		slices.SortStableFunc(jobs, func(a, b *job.Job) int { return b.Pending(k) - a.Pending(k) })
 	}
 	each(r, o, jobs, visit)
 }

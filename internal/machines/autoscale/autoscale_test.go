@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // world is a cluster whose provider needs startUp to make a machine.

@@ -3,9 +3,9 @@ package protocol
 import (
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // advice returns a remedy for the reason why a job's tasks wait now, "" if there is none. It

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Check recounts the core's tables by brute force and returns the first violation of

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // outputLog lists where a job's map outputs are, in the order in which they became

@@ -7,10 +7,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/policies"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // impatient is fair, but preempts every running map at each multiple of 10 s.
@@ -33,7 +33,7 @@ func (p *impatient) Update(time.Duration) { p.due = true }
 func (p *impatient) Parts() []any { return []any{p.Policy} }
 
 // Preempt implements sched.Preempter.
-func (p *impatient) Preempt(time.Duration) (kill []*sched.Attempt) {
+func (p *impatient) Preempt(time.Duration) (kill []*job.Attempt) {
 	if !p.due {
 		return nil
 	}

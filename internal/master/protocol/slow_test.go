@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // past makes an ended job from lines of an attempt each: id, state, node, level, start and end

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // request is a user's request_id. All Submits with it are answered with the same job,

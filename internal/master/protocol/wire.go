@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Everything that comes from outside is checked here, before it reaches the state

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Bounds are lower bounds of the makespan on a cluster, in seconds, for any

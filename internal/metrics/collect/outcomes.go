@@ -4,9 +4,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Series names the values of jobs that an Outcomes keeps.

@@ -11,8 +11,8 @@
 package collect
 
 import (
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/metrics"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Report holds the measures of a run. Times are in seconds, fractions from 0 to

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // patience is how long maps of a job must have waited before idle slots count against the

@@ -9,7 +9,7 @@
 // supplemental material; Alg 1 to 4 and App. A to F are numbered as there.
 package dynamicmr
 
-import "github.com/slotwise/slotwise/internal/job"
+import "github.com/slotwise/slotwise/sched/job"
 
 // Paper is the reference that the registry prints.
 const Paper = "Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization Framework, 2014"

@@ -3,7 +3,7 @@ package learning
 import (
 	"math"
 
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Classifier predicts whether candidates are good or bad, and learns from

@@ -1,6 +1,6 @@
 package learning
 
-import "github.com/slotwise/slotwise/internal/job"
+import "github.com/slotwise/slotwise/sched/job"
 
 // maxHint is the highest rating of a job's use of a resource.
 const maxHint = 10

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Learner holds the classifier of a cluster, which learns from all nodes, and

@@ -3,7 +3,7 @@ package learning
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Record is a labelled decision with its features, the prediction and the

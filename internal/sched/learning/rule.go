@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // State holds the parts of a node's report that a Rule examines.

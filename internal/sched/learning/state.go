@@ -10,7 +10,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // A saved state consists of

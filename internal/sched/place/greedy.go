@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Greedy never waits. It takes a task to be tried again first, then the map

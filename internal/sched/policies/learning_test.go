@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // plant is a node's one-minute load average 5 s later, while n processes run.

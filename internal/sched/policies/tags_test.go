@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // BenchmarkTags: a heartbeat of a full node, and one that reports a finished map

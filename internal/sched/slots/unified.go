@@ -3,8 +3,8 @@ package slots
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Unified has no typed slots. The map and reduce slots of a node together are

@@ -3,9 +3,9 @@ package speculate
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Gap copies tasks that lag behind, after Hadoop 1.2.1. An attempt that is older than the

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // SEPB is DynamicMR's speculative execution performance balancing over another

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Auto is the Timing.Lag that follows the times of finished siblings.

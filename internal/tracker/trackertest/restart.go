@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Restart replaces the tracker by one restored from the facts so far, under a policy, as

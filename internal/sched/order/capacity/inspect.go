@@ -3,8 +3,8 @@ package capacity
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 var _ sched.Inspectable = (*Order)(nil)

@@ -3,9 +3,9 @@ package capacity
 import (
 	"cmp"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // slotSet is a set of slots in which limits are counted: the slots of one kind,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // NoLimit is the count of slots or jobs that means "no limit".

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/order"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Order is Hadoop's fair scheduler. It gives each pool, and within it each job,

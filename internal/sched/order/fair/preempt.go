@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // updateClocks records for each pool whether it has its minimum and half its

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
-	"github.com/slotwise/slotwise/internal/portable"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Interval implements sched.Periodic.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The worked examples of the specification's §6, by their names there.

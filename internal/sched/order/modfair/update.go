@@ -1,6 +1,6 @@
 package modfair
 
-import "github.com/slotwise/slotwise/internal/job"
+import "github.com/slotwise/slotwise/sched/job"
 
 // update is the specification's Update, §3.1 to §3.3. It visits all jobs and
 // pools once and allocates nothing.

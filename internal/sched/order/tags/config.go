@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Config holds the parameters that both policies share.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
+	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // never is a timer that no job of these tests exceeds.

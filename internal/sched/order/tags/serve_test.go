@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // held plays the scene of two partitions of two map slots each: job 1 has moved

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // SITA assigns jobs to size partitions by their known size (size interval task assignment;

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // group is a set of candidates with the same fixed utility, kind and resource hints. Without

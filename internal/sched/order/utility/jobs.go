@@ -3,8 +3,8 @@ package utility
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // entry is the order's record of a live job.

@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/learning"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // worth computes utilities. Fixed factors change only with the job and are

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // busy is 100 nodes of 4+2 slots and n jobs in 20 pools with more maps than ever

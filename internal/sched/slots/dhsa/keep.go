@@ -3,8 +3,8 @@ package dhsa
 import (
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // lentSlots counts the reduces in lent map slots. A reduce occupies its slot

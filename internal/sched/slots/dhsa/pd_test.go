@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // pdBed is cluster Z where the node that asks uses the given map and reduce

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Sharer is an order that shares slots among pools. Without one all jobs are in

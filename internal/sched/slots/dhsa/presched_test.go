@@ -3,10 +3,10 @@ package dhsa_test
 import (
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/dynamicmr"
 	"github.com/slotwise/slotwise/internal/sched/place"
 	"github.com/slotwise/slotwise/internal/sched/slots/dhsa"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 func TestDynamicMR_C1(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/optimum"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // E5.5: after the target went from 12:4 to 4:12, a node at (3,1) where one map

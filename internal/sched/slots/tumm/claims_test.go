@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/internal/sched/slots/tumm"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // mapSlots returns the slots that the policy gives to maps at present.

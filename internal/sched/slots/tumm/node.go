@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // base is the common part of TuMM and H_TuMM. Both watch jobs and fill nodes in

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // epsilon keeps floor from losing a slot to the last bit of a quotient. It is

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/cluster"
-	"github.com/slotwise/slotwise/internal/job"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // TuMM splits the slots of a cluster of equal nodes. One pair of targets holds

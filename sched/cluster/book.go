@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // List is the read view of all nodes. Counts of nodes include live nodes only, counts of

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/job"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 func TestJoinAndLeave(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 )
 
 // hadoopVersion is the version of Hadoop whose behaviour the hadoop command has. Tools

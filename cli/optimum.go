@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/sched/optimum"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies/reference/optimum"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

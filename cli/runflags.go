@@ -25,11 +25,11 @@ import (
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/output"
 	"github.com/slotwise/slotwise/internal/retry"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/schemes"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )

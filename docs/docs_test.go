@@ -15,8 +15,8 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/share"
+	"github.com/slotwise/slotwise/policies"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the tables of apps and of bounds into their pages")

@@ -13,8 +13,8 @@ import (
 	"github.com/slotwise/slotwise/internal/feature"
 	"github.com/slotwise/slotwise/internal/local"
 	"github.com/slotwise/slotwise/internal/retry"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/sched/order"
-	"github.com/slotwise/slotwise/internal/sched/place"
-	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/sched/slots"
-	"github.com/slotwise/slotwise/internal/sched/speculate"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/sched"
 )
 

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/study"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 

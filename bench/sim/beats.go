@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker/fullload"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // row is a workload on a cluster under a policy. measure fills rounds and peak.

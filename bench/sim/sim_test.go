@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // TestRun runs the whole command on small clusters.

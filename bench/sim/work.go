@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // sizes are the numbers of nodes of the measured clusters.

@@ -13,9 +13,9 @@ import (
 	"github.com/slotwise/slotwise/bench/harness"
 	"github.com/slotwise/slotwise/internal/generate"
 	"github.com/slotwise/slotwise/internal/profile"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 

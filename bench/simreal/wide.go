@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // The headings of the two parts of the page. A run replaces one part and keeps the other.

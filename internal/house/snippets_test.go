@@ -14,9 +14,9 @@ var badTrees = []struct {
 	want string // in the one finding; "" for none
 }{
 	{"imports", "the tracker opens files", tree{"internal/tracker/a.go": `package tracker; import _ "` + Module + `/internal/storage"`}, "may import only"},
-	{"imports", "sched looks at the tracker", tree{"internal/sched/order/a.go": `package order; import _ "` + Module + `/internal/tracker"`}, "may import only"},
+	{"imports", "sched looks at the tracker", tree{"policies/hadoop/order/a.go": `package order; import _ "` + Module + `/internal/tracker"`}, "may import only"},
 	{"imports", "the tracker asks sched", tree{"internal/tracker/a.go": `package tracker; import _ "` + Module + `/sched"`}, ""},
-	{"imports", "the engine schedules", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/internal/sched/order"`}, "must not depend"},
+	{"imports", "the engine schedules", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/policies/hadoop/order"`}, "must not depend"},
 	{"imports", "the engine names attempts", tree{"internal/engine/a.go": `package engine; import _ "` + Module + `/sched/job"`}, ""},
 	{"imports", "storage names jobs", tree{"internal/storage/a.go": `package storage; import _ "` + Module + `/sched/job"`}, "must not depend"},
 	{"imports", "input reads runs", tree{"internal/input/a.go": `package input; import _ "` + Module + `/internal/engine/runfile"`}, ""},

@@ -23,11 +23,11 @@ import (
 	"github.com/slotwise/slotwise/internal/engine"
 	"github.com/slotwise/slotwise/internal/engine/mem"
 	"github.com/slotwise/slotwise/internal/engine/runfile"
-	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/live/policyfiles"
 	"github.com/slotwise/slotwise/internal/shuffle"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -166,7 +166,7 @@ func Start(cfg Config) (*Cluster, error) {
 		cfg.Observer.Started(c)
 	}
 	go c.loop()
-	files := hadoopconf.NewFiles(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
+	files := policyfiles.New(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
 	if err := files.Load(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -224,7 +224,7 @@ func (cfg *Config) fill() error {
 		return fmt.Errorf("memory of %d bytes for tasks: this machine (or container) has %d", cfg.Memory, total)
 	}
 	if cfg.Reload == 0 {
-		cfg.Reload = hadoopconf.ReloadEvery
+		cfg.Reload = policyfiles.ReloadEvery
 	}
 	if cfg.Tick == 0 {
 		cfg.Tick = 100 * time.Millisecond

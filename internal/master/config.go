@@ -11,12 +11,12 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/internal/live/policyfiles"
 	"github.com/slotwise/slotwise/internal/secure"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -30,7 +30,7 @@ type Config struct {
 	Schemes   *storage.Schemes  // storage of jobs' output; default local files
 	// FairScheduler and CapacityScheduler name Hadoop's files of pools and of
 	// queues. The master reads them when it starts and when they change, for which
-	// it looks at them every Reload (default hadoopconf.ReloadEvery).
+	// it looks at them every Reload (default policyfiles.ReloadEvery).
 	FairScheduler, CapacityScheduler string
 	Reload                           time.Duration
 	// NodeTimeout is the silence after which a worker is given up. Default 1
@@ -123,7 +123,7 @@ func (cfg *Config) fill() {
 	if cfg.Policies == nil {
 		cfg.Policies = policies.Builtin()
 	}
-	cfg.Reload = cmp.Or(cfg.Reload, hadoopconf.ReloadEvery)
+	cfg.Reload = cmp.Or(cfg.Reload, policyfiles.ReloadEvery)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
 	cfg.PublishPatience = cmp.Or(cfg.PublishPatience, 24*time.Hour)

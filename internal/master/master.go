@@ -32,9 +32,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/bounds"
 	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/history"
 	"github.com/slotwise/slotwise/internal/journal"
+	"github.com/slotwise/slotwise/internal/live/policyfiles"
 	"github.com/slotwise/slotwise/internal/loglimit"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/share"
@@ -70,7 +70,7 @@ type Master struct {
 	stats       *stats
 	forecasts   *forecaster
 	ui          *webui.Server
-	hadoop      *hadoopconf.Files
+	hadoop      *policyfiles.Files
 	roots       *roots.Rules // which files jobs may name
 	coreConfig  protocol.Config
 	workerKey   []byte      // derives the keys of sessions; nil without authentication

@@ -6,7 +6,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/internal/live/policyfiles"
 	"github.com/slotwise/slotwise/internal/master/protocol"
 	"github.com/slotwise/slotwise/internal/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -91,9 +91,9 @@ func (m *Master) setPolicy(ctx context.Context, name string, set map[string]stri
 // target lets Hadoop's configuration files configure the master.
 type target struct{ m *Master }
 
-var _ hadoopconf.Target = target{}
+var _ policyfiles.Target = target{}
 
-// Policy implements hadoopconf.Target.
+// Policy implements policyfiles.Target.
 func (t target) Policy() string {
 	name, err := query(t.m.ctx, t.m, func() (string, error) {
 		name, _ := t.m.core.Policy()
@@ -105,13 +105,13 @@ func (t target) Policy() string {
 	return name
 }
 
-// SetPolicy implements hadoopconf.Target.
+// SetPolicy implements policyfiles.Target.
 func (t target) SetPolicy(spec string, set map[string]string) error {
 	_, err := t.m.setPolicy(t.m.ctx, spec, set)
 	return err
 }
 
-// Reconfigure implements hadoopconf.Target. The configuration is not journaled,
+// Reconfigure implements policyfiles.Target. The configuration is not journaled,
 // because a restarted master reads the file again.
 func (t target) Reconfigure(conf any) error {
 	_, err := call[any](t.m.ctx, t.m, 0, func(id protocol.Call) (protocol.Message, error) {
@@ -126,7 +126,7 @@ func (t target) Reconfigure(conf any) error {
 // follow loads Hadoop's configuration files, if there are any, and again whenever
 // they change.
 func (m *Master) follow() error {
-	m.hadoop = hadoopconf.NewFiles(target{m}, m.cfg.FairScheduler, m.cfg.CapacityScheduler, m.cfg.PolicySet,
+	m.hadoop = policyfiles.New(target{m}, m.cfg.FairScheduler, m.cfg.CapacityScheduler, m.cfg.PolicySet,
 		func(text string) { m.log.Warn(text) })
 	if m.hadoop.Empty() {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/hadoopconf"
-	"github.com/slotwise/slotwise/internal/sched/order/fair"
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/policies/hadoop/fair"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/hadoopconf"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )

@@ -10,10 +10,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // The table of events has a row for each line of the text form, in the same order, and its

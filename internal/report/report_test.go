@@ -18,9 +18,9 @@ import (
 
 	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // small returns a run with speculative copies and failed tasks.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // Every policy runs the whole day of the trace and the beginning of another one, 7,000 jobs, to

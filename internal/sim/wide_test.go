@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // Tasks that ask for the memory of two slots run two at a time on four slots, so the job

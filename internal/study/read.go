@@ -15,13 +15,13 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/suggest"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/internal/world"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 	"github.com/slotwise/slotwise/sched"
 )
 

@@ -9,10 +9,10 @@ import (
 	"github.com/slotwise/slotwise/internal/metrics"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/sched/optimum"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/policies/reference/optimum"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )

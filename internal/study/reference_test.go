@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // No policy beats the lower bounds, neither with the makespan nor with any job's response

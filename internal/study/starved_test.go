@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // TestStarvedWarning: the paper's cap of modfair, 6 maps a pool, leaves nearly all of 2,400

@@ -23,10 +23,10 @@ import (
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
 	"github.com/slotwise/slotwise/internal/workload"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 

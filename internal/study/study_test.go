@@ -16,8 +16,8 @@ import (
 	"github.com/slotwise/slotwise/internal/machines/autoscale"
 	"github.com/slotwise/slotwise/internal/metrics/collect"
 	"github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/policies"
 )
 
 // write makes a file of the test and returns its name.

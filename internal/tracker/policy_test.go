@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/order"
-	"github.com/slotwise/slotwise/internal/sched/place"
-	"github.com/slotwise/slotwise/internal/sched/policies"
-	"github.com/slotwise/slotwise/internal/sched/slots"
-	"github.com/slotwise/slotwise/internal/sched/speculate"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )

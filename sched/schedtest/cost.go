@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker/fullload"
+	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
 

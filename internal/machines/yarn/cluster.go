@@ -28,9 +28,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/hadoopconf"
 	"github.com/slotwise/slotwise/internal/storage"
 	"github.com/slotwise/slotwise/internal/storage/hdfs"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 )
 
 // maxAnswer bounds the answer to one call, in bytes.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/policies"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/study"
+	"github.com/slotwise/slotwise/policies"
 )
 
 const mix = `

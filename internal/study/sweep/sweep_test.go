@@ -18,8 +18,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/sched/policies"
 	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/policies"
 )
 
 const mix = `

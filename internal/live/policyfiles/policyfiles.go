@@ -1,0 +1,188 @@
+// Package policyfiles watches Hadoop's files of pools and queues while a cluster runs, and
+// applies each change to the policy. Package hadoopconf converts their content.
+package policyfiles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
+)
+
+// ReloadEvery is the interval between checks of the files, the same as Hadoop's.
+const ReloadEvery = 10 * time.Second
+
+// Target is the cluster that the files configure.
+type Target interface {
+	// Policy returns the policy's name or composition, as the user gave it.
+	Policy() string
+	// SetPolicy installs a policy. After an error the former one stays.
+	SetPolicy(spec string, set map[string]string) error
+	// Reconfigure passes a configuration to the policy. After an error nothing has
+	// changed.
+	Reconfigure(conf any) error
+}
+
+// Files watches the Hadoop configuration files of a cluster and applies changes.
+type Files struct {
+	target Target
+	set    map[string]string
+	warn   func(string)
+	mu     struct {
+		sync.Mutex
+		list []*file
+	}
+}
+
+// file is one of them.
+type file struct {
+	path  string
+	apply func(content []byte) ([]hadoopconf.Warning, error)
+	seen  fs.FileInfo // of the version that was last read
+	valid []byte      // the content of the last version that was applied
+	renew bool        // the policy was replaced since, so valid is not in force
+}
+
+// New returns a watcher for a file of pools and a file of queues, "" for none.
+// Parameters in set take precedence over the file of queues. warn receives warnings; it
+// may be called from any goroutine.
+func New(target Target, pools, queues string, set map[string]string, warn func(string)) *Files {
+	f := &Files{target: target, set: set, warn: warn}
+	if pools != "" {
+		f.mu.list = append(f.mu.list, &file{path: pools, apply: f.applyPools})
+	}
+	if queues != "" {
+		f.mu.list = append(f.mu.list, &file{path: queues, apply: f.applyQueues})
+	}
+	return f
+}
+
+// Empty reports whether no file was named.
+func (f *Files) Empty() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.list) == 0
+}
+
+// applyPools passes the pools to the policy.
+func (f *Files) applyPools(b []byte) ([]hadoopconf.Warning, error) {
+	conf, warnings, err := hadoopconf.ReadAllocations(bytes.NewReader(b))
+	if err == nil {
+		err = f.target.Reconfigure(conf)
+	}
+	return warnings, err
+}
+
+// applyQueues installs the policy again with the file's queues. The policy capacity
+// keeps no state between rounds, so nothing is lost.
+func (f *Files) applyQueues(b []byte) ([]hadoopconf.Warning, error) {
+	props, warnings, err := hadoopconf.ReadProperties(bytes.NewReader(b))
+	if err != nil {
+		return warnings, err
+	}
+	set, more, err := hadoopconf.CapacitySettings(props, nil)
+	if err != nil {
+		return append(warnings, more...), err
+	}
+	if set["queues"] == "" && f.set["queues"] == "" {
+		return append(warnings, more...), &hadoopconf.Error{Element: "configuration", Text: "the file declares no queue: it has neither mapred.capacity-scheduler.queue.NAME.capacity nor yarn.scheduler.capacity.root.queues"}
+	}
+	maps.Copy(set, f.set)
+	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
+}
+
+// Load applies the files that have changed. It returns the errors of invalid files, which
+// leave the policy unchanged.
+func (f *Files) Load() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, x := range f.mu.list {
+		errs = append(errs, x.load(f.warn))
+	}
+	return errors.Join(errs...)
+}
+
+// Again makes the next check apply all files, because the policy was replaced. A file that is
+// invalid by then is applied in its last valid version: a new policy must not lose the pools
+// of the former one to a mistake in the file.
+func (f *Files) Again() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.mu.list {
+		x.seen, x.renew = nil, true
+	}
+}
+
+// Follow applies changed files until stop is closed. An invalid file causes one warning
+// and changes nothing.
+func (f *Files) Follow(every time.Duration, stop <-chan struct{}) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f.look()
+		case <-stop:
+			return
+		}
+	}
+}
+
+// look applies each file that has changed and warns of invalid ones.
+func (f *Files) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.mu.list {
+		if err := x.load(f.warn); err != nil {
+			f.warn(err.Error() + ": the configuration stays as it was")
+		}
+	}
+}
+
+// load applies the file if it has changed, or its last valid version if the policy was
+// replaced and the file is invalid.
+func (x *file) load(warn func(string)) error {
+	err := x.loadChanged(warn)
+	if err == nil || !x.renew || x.valid == nil {
+		return err
+	}
+	if _, old := x.apply(x.valid); old != nil {
+		return err // the new policy does not take the file at all
+	}
+	x.renew = false
+	return fmt.Errorf("%w; its last valid version is in force", err)
+}
+
+// loadChanged applies the file if it has changed.
+func (x *file) loadChanged(warn func(string)) error {
+	info, err := os.Stat(x.path)
+	if err != nil {
+		return err
+	}
+	// Two versions written within a tick of the kernel's clock have the same time, but
+	// editors that replace a file by rename give it another identity.
+	if x.seen != nil && info.ModTime().Equal(x.seen.ModTime()) && info.Size() == x.seen.Size() && os.SameFile(info, x.seen) {
+		return nil
+	}
+	b, err := os.ReadFile(x.path)
+	if err != nil {
+		return err // seen stays, so that the next check tries again
+	}
+	x.seen = info
+	warnings, err := x.apply(b)
+	for _, w := range warnings {
+		warn(fmt.Sprintf("%s: %v", x.path, w))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", x.path, err)
+	}
+	x.valid, x.renew = b, false
+	return nil
+}

@@ -1,0 +1,107 @@
+package dhsa
+
+import (
+	"math"
+
+	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Config holds the parameters of DHSA.
+type Config struct {
+	// Mode is the algorithm: PI (Alg 1) or PD (Alg 2).
+	Mode Mode
+	// LendMaps is Pec_M, the fraction of all map slots that may run reduces at
+	// once. 0 lends none. Lowering it kills no running task: slots return as
+	// tasks end.
+	LendMaps dynamicmr.Fraction
+	// LendReduces is Pec_R, the same for reduce slots that run maps. With both
+	// at 0 the policy is Hadoop's fair scheduler.
+	LendReduces dynamicmr.Fraction
+	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data instead of
+	// leaving a slot idle. Otherwise maps wait as the place part decides.
+	FarAtOnce bool
+	// Early selects the slots in which reduces may start before all maps of
+	// their job are done.
+	Early Early
+	// KeepMapSlots is the number of the cluster's map slots that are never lent
+	// to reduces whose maps are not all done. It matters only with
+	// EarlyAnywhere. With 0, one reduce must be killed for each map whose
+	// output is lost.
+	KeepMapSlots int
+}
+
+// Default returns the defaults of a mode, which permit all slots to be lent.
+func Default(m Mode) Config {
+	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: EarlyOwn,
+		KeepMapSlots: 1}
+}
+
+func (c *Config) bind(m Mode) sched.Bindings {
+	return sched.Bindings{
+		sched.Bind(&c.Mode, sched.Enum[Mode](PI.String(), PD.String()), sched.Param{Name: "lend-mode", Default: m.String(),
+			Aliases: []string{"PoolsFairShareSlotsAdaptiveMode"},
+			Help: "The algorithm that decides: PoolInDependent (Alg 1: slots of a kind run their own kind of task first, and are lent " +
+				"if none is pending) or PoolDependent (Alg 2: a pool uses its share of all slots for tasks of either kind)."}),
+		sched.Bind(&c.LendMaps, dynamicmr.Fractions, sched.Param{Name: "lend-map-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
+			Aliases: []string{"mapred.idle.mapslots.borrowedforReduceTasks"},
+			Help: "The fraction of all map slots that may run reduces at once, 0 to 1 (Pec_M). 0 lends none. With 0 here and in " +
+				"lend-reduce-slots the policy is Hadoop's fair scheduler."}),
+		sched.Bind(&c.LendReduces, dynamicmr.Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
+			Aliases: []string{"mapred.idle.reduceslots.borrowedforMapTasks"},
+			Help:    "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."}),
+		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true", Tune: []string{"false", "true"},
+			Help: "With PoolDependent: whether a map whose data is far away starts when nothing else fits (Case 5). With false the slot " +
+				"stays idle while the job waits for a node near its data."}),
+		sched.Bind(&c.Early, sched.Enum[Early]("own", "on", "off"), sched.Param{Name: "early-reduces", Default: "own", Tune: []string{"own", "on", "off"},
+			Help: "Which slots a reduce may occupy before all maps of its job are done, once its slow start permits: own (reduce slots; " +
+				"lent map slots run only reduces that need not wait), on (lent map slots as well, as the paper describes it) or off " +
+				"(none, so that maps may use all slots)."}),
+		sched.Bind(&c.KeepMapSlots, sched.Int(0, math.MaxInt), sched.Param{Name: "keep-map-slots", Default: "1",
+			Aliases: []string{"dhsa.min.map.capable.slots"},
+			Help: "How many map slots of the cluster are never lent to reduces whose maps are not all done. With 0 such reduces can fill " +
+				"the cluster, and one is killed for each map that must run again."}),
+	}
+}
+
+// Params documents the parameters of a mode.
+func Params(m Mode) []sched.Param { return new(Config).bind(m).Params() }
+
+// String returns the paper's name of the mode.
+func (m Mode) String() string {
+	if m == PI {
+		return "PoolInDependent"
+	}
+	return "PoolDependent"
+}
+
+// Read returns a constructor of the part in a mode, which the parameter
+// lend-mode overrides.
+func Read(m Mode) func(k *sched.Kit) (sched.Slots, error) {
+	return func(k *sched.Kit) (sched.Slots, error) {
+		var c Config
+		if err := k.Read(c.bind(m)); err != nil {
+			return nil, err
+		}
+		return New(c), nil
+	}
+}
+
+// Early selects the slots in which reduces may wait for the maps of their job.
+type Early uint8
+
+// The values of Early.
+const (
+	// EarlyOwn permits waiting in reduce slots, as in Hadoop. A map slot is
+	// lent only to reduces whose maps are all done. A reduce that waited in a
+	// map slot would occupy a slot that those maps need, and with many jobs
+	// such reduces fill the cluster.
+	EarlyOwn Early = iota
+	// EarlyAnywhere permits waiting in lent map slots too, as in the paper's
+	// Case 4, which does not mention slow start.
+	EarlyAnywhere
+	// EarlyNever starts reduces when all maps of the job are done, so that no
+	// slot is occupied by a waiting reduce. That is better where slots are few
+	// and data is near, and worse where fetching map output takes long.
+	EarlyNever
+)

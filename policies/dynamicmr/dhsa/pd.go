@@ -1,0 +1,195 @@
+package dhsa
+
+import (
+	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// The steps for one slot in the pool-dependent mode. For each pool they are the
+// cases of Alg 2 with the cases of App. A between them. Then comes the last case
+// for each pool, then copies.
+const (
+	case1 = iota
+	caseP2
+	case2
+	caseP3
+	case3
+	case4
+	casesPD
+)
+
+// stages of the search for a task for one slot.
+const (
+	byPool  = iota // cases 1 to 4 of each pool
+	farMaps        // case 5 of each pool
+	copies         // no task is pending
+	done
+)
+
+// dependent is the state of a round under Alg 2.
+type dependent struct {
+	left  int  // tasks that the node may still get
+	pass  bool // at or above the balance line: only prescheduling
+	stage int
+	pool  int // index in the ranking
+	step  int // case within the pool
+	// noMap and noReduce say that the pool has no task of the kind that can
+	// start on this node, in whichever slot (Q9).
+	noMap, noReduce bool
+}
+
+// begin is Alg 2 up to its loop.
+func (p *dependent) begin(d *DHSA, r *sched.Round) {
+	*p = dependent{left: d.roomPD(r.View, r.Node())}
+	p.pass = p.left <= 0 && d.pre != nil
+}
+
+// roomPD returns how many more tasks a node may get: T_cur − T_run with T_cur =
+// min(⌈D/C·T_cap⌉, T_cap). It is negative above the balance line.
+func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
+	demand, slots := 0, v.Nodes().Slots(job.Map)+v.Nodes().Slots(job.Reduce)
+	for k := range job.Kind(job.Kinds) {
+		demand += d.used(k) + d.demand.pending(v, k)
+	}
+	if slots == 0 {
+		return 0
+	}
+	size, runs := n.Slots(job.Map)+n.Slots(job.Reduce), n.Used(job.Map)+n.Used(job.Reduce)
+	return min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
+}
+
+func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	if n := len(r.Launched()); n > 0 && !refused && !p.pass {
+		// The pools are sorted again for each slot: Case 1 of the first one.
+		*p = dependent{left: p.left - 1}
+	}
+	full := p.pass || p.left <= 0
+	if full && p.stage < copies && d.onlyCopies(r, job.Map) && d.onlyCopies(r, job.Reduce) {
+		*p, refused = dependent{stage: copies}, false
+	}
+	switch {
+	case p.pass:
+		return p.over(d, r, refused)
+	case p.left <= 0 && p.stage < copies:
+		return sched.Offer{}, false
+	}
+	if refused {
+		p.refused(d)
+	}
+	for p.stage != done {
+		if o, ok := p.offer(d, r); ok {
+			return o, true
+		}
+		p.advance(d)
+	}
+	return sched.Offer{}, false
+}
+
+// over handles a node at or above the balance line. Each job may start one
+// local map in a map slot (P1) or, if none is free, in a reduce slot (P2).
+func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	if refused {
+		return sched.Offer{}, false
+	}
+	if r.Free(job.Map) > 0 {
+		return local(job.Map, dynamicmr.AboveLine), true
+	}
+	return local(job.Reduce, dynamicmr.AboveLent), d.mayPreschedule(r)
+}
+
+// refused records which kind the refused offer was for, and advances.
+func (p *dependent) refused(d *DHSA) {
+	if p.stage == byPool {
+		p.noMap = p.noMap || p.step == case1 || p.step == case3
+		p.noReduce = p.noReduce || p.step == case2 || p.step == caseP3 || p.step == case4
+	}
+	p.advance(d)
+}
+
+// advance moves to the next step, pool or stage.
+func (p *dependent) advance(d *DHSA) {
+	if p.step++; p.step < casesPD && p.stage != farMaps {
+		return
+	}
+	p.step, p.noMap, p.noReduce = 0, false, false
+	if p.pool++; p.pool < len(d.demand.ranking) && p.stage != copies {
+		return
+	}
+	p.pool = 0
+	if p.stage++; p.stage == farMaps && !d.cfg.FarAtOnce {
+		p.stage++
+	}
+}
+
+// offer returns the offer of the current step, and false if there is none.
+func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
+	if p.stage == copies {
+		return p.copy(d, r)
+	}
+	if p.pool >= len(d.demand.ranking) {
+		return sched.Offer{}, false
+	}
+	pool := d.demand.ranking[p.pool]
+	var o sched.Offer
+	var ok bool
+	if p.stage == farMaps {
+		o, ok = d.far(r, pool)
+	} else {
+		o, ok = p.casesOf(d, r, pool)
+	}
+	o.Pool = pool.name
+	return o, ok
+}
+
+// casesOf is the body of Alg 2's loop over pools. If an earlier case found no
+// task of a kind for this node, later cases skip the kind.
+func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, bool) {
+	maps, reduces := pool.pending[job.Map] > 0 && !p.noMap, pool.pending[job.Reduce] > 0 && !p.noReduce
+	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	switch p.step {
+	case case1:
+		return toMap(job.Map, dynamicmr.OwnMap), maps && freeMap
+	case caseP2:
+		return local(job.Reduce, dynamicmr.WithinLent), maps && !freeMap && d.mayPreschedule(r)
+	case case2:
+		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), reduces && freeReduce
+	case caseP3:
+		return d.toReduce(job.Map, dynamicmr.ReduceBack), reduces && !freeReduce && freeMap &&
+			d.pre != nil && d.pre.MayReturn()
+	case case3:
+		return toMap(job.Reduce, dynamicmr.MapLent), maps && freeReduce && d.MayLend(job.Reduce)
+	}
+	return d.toReduce(job.Map, dynamicmr.ReduceLent), reduces && freeMap && d.MayLend(job.Map)
+}
+
+// far is Case 5: no task fits by the rules of locality, so any map may start.
+func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
+	o := toMap(job.Map, dynamicmr.FarMap)
+	if r.Free(job.Map) == 0 {
+		o = toMap(job.Reduce, dynamicmr.FarMap)
+	}
+	o.NoWait = true
+	return o, pool.pending[job.Map] > 0 && (r.Free(job.Map) > 0 || r.Free(job.Reduce) > 0 && d.MayLend(job.Reduce))
+}
+
+// copy offers the remaining slots to speculative copies, each kind of slot to
+// its own kind of task first.
+func (p *dependent) copy(d *DHSA, r *sched.Round) (sched.Offer, bool) {
+	if !r.Copies() {
+		return sched.Offer{}, false
+	}
+	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	switch p.step {
+	case case1:
+		return toMap(job.Map, dynamicmr.CopyOnly), freeMap
+	case case2:
+		return d.toReduce(job.Reduce, dynamicmr.CopyOnly), freeReduce
+	case case3:
+		return toMap(job.Reduce, dynamicmr.CopyOnly), freeReduce && !freeMap && d.MayLend(job.Reduce)
+	case case4:
+		return d.toReduce(job.Map, dynamicmr.CopyOnly), freeMap && !freeReduce && d.MayLend(job.Map)
+	}
+	return sched.Offer{}, false
+}

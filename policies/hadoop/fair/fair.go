@@ -1,0 +1,470 @@
+// Package fair is the order of Hadoop's fair scheduler: pools, and the jobs in
+// each pool, share the slots by weight and minimum share, and a pool that starves
+// may preempt tasks of others.
+package fair
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Order is Hadoop's fair scheduler. It gives each pool, and within it each job,
+// its share of the slots by serving first the one that is furthest below what
+// it is due: pools below their minimum share before all others, by
+// running/minimum, then the rest by running/weight. Ties go by time of
+// submission, then by job id or pool name.
+//
+// Pools and jobs that can launch something are kept sorted while tasks start
+// and end, so that a heartbeat visits only as many as its slots need. Fair
+// shares do not determine the order. They are computed periodically, for
+// preemption, for size weights and for people.
+//
+// Invariants, for each pool and kind:
+//
+//	running = Σ Job.Running over the pool's jobs
+//	jobs    = its runnable jobs that can launch a task of the kind
+//	active  = those, and its runnable jobs with running tasks
+type Order struct {
+	cfg   Config
+	view  *sched.View
+	now   time.Duration     // of the last hook that had the time
+	round *sched.Round      // the tracker's present round
+	all   *sched.SortedJobs // all live jobs, most urgent first; limits on running jobs admit in this order
+	jobs  []*member         // by seat
+	pools []*pool           // by name
+	// ready ranks the pools that can launch a task of the kind. busy also ranks
+	// pools with running tasks, which may need speculative copies.
+	ready, busy    [job.Kinds]ranking[*pool]
+	claims         []*claim       // scratch space of updateShares
+	victims        []*job.Attempt // chosen by the last check, until Preempt returns them
+	checked        time.Duration  // time of the last check for preemption
+	admissionStale bool           // the set of runnable jobs must be computed again
+	jobsLimited    bool           // some pool or user has a limit on running jobs
+	ended          []Share        // shares of jobs that ended since the last update
+	changes        int64          // changes of jobs, tasks and limits that the policy has received
+	shared         sharesKey      // when a query last computed the shares
+}
+
+var (
+	_ sched.Order          = (*Order)(nil)
+	_ sched.Starter        = (*Order)(nil)
+	_ sched.JobWatcher     = (*Order)(nil)
+	_ sched.ChangeWatcher  = (*Order)(nil)
+	_ sched.TaskWatcher    = (*Order)(nil)
+	_ sched.Periodic       = (*Order)(nil)
+	_ sched.Preempter      = (*Order)(nil)
+	_ sched.Explainer      = (*Order)(nil)
+	_ sched.LimitExplainer = (*Order)(nil)
+	_ sched.Reconfigurable = (*Order)(nil)
+)
+
+// New returns an order without jobs.
+func New(cfg Config) *Order {
+	f := &Order{cfg: cfg, all: sched.NewSortedJobs(order.Urgency), jobsLimited: cfg.Pools.limitsJobs()}
+	f.pool(DefaultPool)
+	f.addPools()
+	return f
+}
+
+// DefaultPool is the pool of jobs that name none. It always exists.
+const DefaultPool = "default"
+
+// member is a live job with its claim and its position in the rankings, by
+// kind.
+type member struct {
+	job      *job.Job
+	pool     *pool
+	runnable bool         // admitted under the limits on running jobs
+	held     sched.Reason // why the job is not runnable
+	side     [job.Kinds]struct {
+		claim
+		ready, busy entry[*member]
+	}
+}
+
+// pool is a pool with its claim and its position in the rankings, by kind.
+type pool struct {
+	name   string
+	limits PoolLimits
+	side   [job.Kinds]struct {
+		claim
+		running     int
+		ready, busy entry[*pool]
+		jobs        ranking[*member] // runnable jobs that can launch a task
+		active      ranking[*member] // those, and runnable jobs with running tasks
+		list        []*member        // all jobs, in the order of the last sort with stale demand
+		// The last time at which the pool had its minimum share, and half its
+		// fair share. Preemption counts its timeouts from them.
+		atMin, atHalf time.Duration
+	}
+}
+
+// Start implements sched.Starter.
+func (f *Order) Start(v *sched.View, now time.Duration) {
+	f.view, f.now, f.checked = v, now, now-f.cfg.PreemptInterval
+	for _, p := range f.pools {
+		p.resetClocks(now)
+	}
+}
+
+// Begin remembers the round, so that eachStale can distinguish it from queries
+// outside a round, which must not change anything.
+func (f *Order) Begin(r *sched.Round) {
+	f.round, f.now = r, r.Now()
+	f.refreshAdmitted()
+}
+
+// Each implements sched.Order.
+func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
+	if f.each(r, o, o.Kind, visit) && o.Either {
+		f.each(r, o, o.Kind.Other(), visit)
+	}
+}
+
+func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	if f.cfg.StaleDemand {
+		return f.eachStale(r, o, k, visit)
+	}
+	f.refreshAdmitted()
+	copies := !o.NoCopies && r.CopiesOf(k)
+	pools := f.ready[k].list
+	if copies {
+		pools = f.busy[k].list
+	}
+	for _, s := range pools {
+		p := s.item
+		if !p.takes(o, k) {
+			continue
+		}
+		jobs := p.side[k].jobs.list
+		if copies {
+			jobs = p.side[k].active.list
+		}
+		for _, s := range jobs {
+			if !visit(sched.Candidate{Job: s.item.job, Kind: k}) {
+				return false
+			}
+			if o.HeadOnly {
+				return true
+			}
+		}
+	}
+	return true
+}
+
+// takes reports whether the pool may have the offer.
+func (p *pool) takes(o sched.Offer, k job.Kind) bool {
+	return (o.Pool == "" || o.Pool == p.name) && p.side[k].running < p.limits.Max[k]
+}
+
+// Demand returns how many tasks of a kind run or could run now. Slots with
+// fill=balance spread tasks over the nodes by it.
+func (f *Order) Demand(k job.Kind) (sum int) {
+	for _, p := range f.pools {
+		if f.cfg.StaleDemand {
+			sum += p.side[k].demand
+		} else {
+			sum += p.liveDemand(k)
+		}
+	}
+	return sum
+}
+
+// rank updates the positions of a job and its pool. Call it after every change
+// of a sort key.
+func (f *Order) rank(j *member, k job.Kind) {
+	if f.cfg.StaleDemand {
+		return
+	}
+	p := j.pool
+	s, ps := &j.side[k], &p.side[k]
+	at := standing{aboveMin: true, ratio: float64(j.job.Occupied(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
+	if p.limits.FIFO {
+		at.ratio = -float64(j.job.Priority())
+	}
+	launchable := j.runnable && j.job.Launchable(k)
+	ps.jobs.update(&s.ready, at, launchable)
+	ps.active.update(&s.busy, at, launchable || j.runnable && j.job.Running(k) > 0)
+	f.rankPool(p, k)
+}
+
+// rankPool updates the position of a pool.
+func (f *Order) rankPool(p *pool, k job.Kind) {
+	s := &p.side[k]
+	at := standing{aboveMin: true, ratio: float64(s.running) / p.limits.Weight, name: p.name}
+	// A pool that can launch a task has a demand above its running tasks, so it
+	// is below its share exactly if it runs less than its minimum.
+	if least := p.least(k); s.running < least && len(s.jobs.list) > 0 {
+		at.aboveMin, at.ratio = false, float64(s.running)/float64(least)
+	}
+	f.ready[k].update(&s.ready, at, len(s.jobs.list) > 0)
+	f.busy[k].update(&s.busy, at, len(s.active.list) > 0)
+}
+
+// least returns the minimum share, which the maximum limits.
+func (p *pool) least(k job.Kind) int { return min(p.limits.Min[k], p.limits.Max[k]) }
+
+// priorityFactor returns the factor by which a priority multiplies a job's
+// weight, as in Hadoop: each step doubles it.
+func priorityFactor(p job.Priority) float64 {
+	switch p {
+	case job.VeryHigh:
+		return 4
+	case job.High:
+		return 2
+	case job.Low:
+		return 0.5
+	case job.VeryLow:
+		return 0.25
+	}
+	return 1
+}
+
+// JobAdded implements sched.JobWatcher.
+func (f *Order) JobAdded(j *job.Job) {
+	f.changes++
+	f.now = max(f.now, j.Submitted())
+	p := f.pool(j.Pool())
+	x := &member{job: j}
+	for j.Seat() >= len(f.jobs) {
+		f.jobs = append(f.jobs, nil)
+	}
+	f.jobs[j.Seat()] = x
+	f.all.Add(j)
+	for k := range job.Kind(job.Kinds) {
+		x.side[k].weight = 1
+		x.side[k].ready.item, x.side[k].busy.item = x, x
+	}
+	x.enterPool(p)
+	if f.cfg.StaleDemand {
+		f.update(f.now)
+		return
+	}
+	if f.admissionStale = f.admissionStale || f.jobsLimited; f.admissionStale {
+		return // refreshAdmitted handles all new jobs at once
+	}
+	x.runnable = true
+	x.refresh(&f.cfg)
+	f.rank(x, job.Map)
+	f.rank(x, job.Reduce)
+}
+
+// refresh computes the job's demands and weights.
+func (x *member) refresh(cfg *Config) {
+	for k := range job.Kind(job.Kinds) {
+		x.side[k].demand = x.demand(k)
+	}
+	x.weigh(cfg)
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (f *Order) JobRemoved(j *job.Job) {
+	f.changes++
+	x := f.jobs[j.Seat()]
+	f.jobs[j.Seat()] = nil
+	f.ended = append(f.ended, x.shares()...)
+	f.all.Remove(j)
+	x.runnable = false
+	f.leavePool(x)
+	f.admissionStale = f.admissionStale || f.jobsLimited
+}
+
+// leavePool removes a job, which must not be runnable, from its pool.
+func (f *Order) leavePool(x *member) {
+	for k := range job.Kind(job.Kinds) {
+		s := &x.pool.side[k]
+		s.running -= x.job.Occupied(k)
+		s.list = slices.DeleteFunc(s.list, func(o *member) bool { return o == x })
+		f.rank(x, k)
+	}
+	f.dropIfUnused(x.pool)
+}
+
+// enterPool adds a job with its running tasks to a pool.
+func (x *member) enterPool(p *pool) {
+	x.pool = p
+	for k := range job.Kind(job.Kinds) {
+		p.side[k].list = append(p.side[k].list, x)
+		p.side[k].running += x.job.Occupied(k)
+	}
+}
+
+// dropIfUnused removes a pool that has no jobs and no configuration: pools are
+// often users, who come and go. With stale demand pools stay, as in Hadoop.
+func (f *Order) dropIfUnused(p *pool) {
+	_, named := f.cfg.Pools.Pools[p.name]
+	if named || p.name == DefaultPool || f.cfg.StaleDemand || len(p.side[job.Map].list) > 0 {
+		return
+	}
+	if at := slices.Index(f.pools, p); at >= 0 {
+		f.pools = slices.Delete(f.pools, at, at+1)
+	}
+}
+
+// JobChanged implements sched.ChangeWatcher.
+func (f *Order) JobChanged(j *job.Job, c sched.Change) {
+	f.changes++
+	x := f.jobs[j.Seat()]
+	if c == sched.PoolChanged {
+		runnable := x.runnable
+		x.runnable = false
+		f.leavePool(x)
+		x.enterPool(f.pool(j.Pool()))
+		x.runnable = runnable
+		f.admissionStale = f.admissionStale || f.jobsLimited
+	}
+	if c == sched.PriorityChanged {
+		f.all.Reposition(j)
+		f.admissionStale = f.admissionStale || f.jobsLimited
+		x.weigh(&f.cfg)
+	}
+	for k := range job.Kind(job.Kinds) {
+		f.rank(x, k)
+	}
+}
+
+// TaskStarted implements sched.TaskWatcher.
+func (f *Order) TaskStarted(a *job.Attempt, now time.Duration) { f.count(a, a.Width(), now) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (f *Order) TaskEnded(a *job.Attempt, now time.Duration) { f.count(a, -a.Width(), now) }
+
+// count adds by to the slots that the attempt's pool uses.
+func (f *Order) count(a *job.Attempt, by int, now time.Duration) {
+	f.now = now
+	f.changes++
+	x := f.jobs[a.Job().Seat()]
+	x.pool.side[a.Kind()].running += by
+	f.rank(x, a.Kind())
+}
+
+// pool returns the pool of the given name and creates it if necessary.
+func (f *Order) pool(name string) *pool {
+	at, found := slices.BinarySearchFunc(f.pools, name, func(p *pool, name string) int {
+		switch {
+		case p.name < name:
+			return -1
+		case p.name > name:
+			return 1
+		}
+		return 0
+	})
+	if found {
+		return f.pools[at]
+	}
+	p := &pool{name: name, limits: f.cfg.Pools.Pool(name)}
+	for k := range p.side {
+		s := &p.side[k]
+		s.ready.item, s.busy.item = p, p
+		s.weight, s.min = p.limits.Weight, p.least(job.Kind(k))
+	}
+	p.resetClocks(f.now)
+	f.pools = slices.Insert(f.pools, at, p)
+	return p
+}
+
+// resetClocks restarts the pool's preemption timeouts.
+func (p *pool) resetClocks(now time.Duration) {
+	for k := range p.side {
+		p.side[k].atMin, p.side[k].atHalf = now, now
+	}
+}
+
+// rankAll updates all positions, after weights or limits have changed.
+func (f *Order) rankAll() {
+	for _, x := range f.jobs {
+		if x != nil {
+			f.rank(x, job.Map)
+			f.rank(x, job.Reduce)
+		}
+	}
+}
+
+// refreshAdmitted computes the set of runnable jobs again if it is stale, once
+// for any number of changes. With stale demand only updates compute it.
+func (f *Order) refreshAdmitted() {
+	if !f.admissionStale || f.cfg.StaleDemand {
+		return
+	}
+	f.admissionStale = false
+	if f.admit() {
+		for _, x := range f.jobs {
+			if x != nil {
+				x.refresh(&f.cfg)
+			}
+		}
+		f.rankAll()
+	}
+}
+
+// limitsJobs reports whether any user or pool has a limit on running jobs.
+func (a *Allocations) limitsJobs() bool {
+	jobsLimited := a.MaxUserJobs != NoLimit || a.MaxPoolJobs != NoLimit || len(a.UserJobs) > 0
+	//house:sorted the result does not depend on the order
+	for _, p := range a.Pools {
+		jobsLimited = jobsLimited || p.MaxJobs != NoLimit
+	}
+	return jobsLimited
+}
+
+// admit makes jobs runnable within the limits of users and pools, the most
+// urgent first. It reports whether any job has changed.
+func (f *Order) admit() (changed bool) {
+	users, pools := map[string]int{}, map[string]int{}
+	for _, j := range f.all.Jobs() {
+		x, a := f.jobs[j.Seat()], &f.cfg.Pools
+		x.held = sched.Reason{}
+		switch user, pool := j.User(), j.Pool(); {
+		case users[user] >= a.userJobs(user):
+			x.held = sched.Reason{Code: sched.JobsFull, Pool: "user " + user, Have: users[user], Need: a.userJobs(user)}
+		case pools[pool] >= x.pool.limits.MaxJobs:
+			x.held = sched.Reason{Code: sched.JobsFull, Pool: "pool " + pool, Have: pools[pool], Need: x.pool.limits.MaxJobs}
+		default:
+			users[user]++
+			pools[pool]++
+		}
+		runnable := x.held.Code == sched.NoReason
+		changed = changed || runnable != x.runnable
+		x.runnable = runnable
+	}
+	return changed
+}
+
+// Reconfigure implements sched.Reconfigurable. It accepts Allocations, which
+// replace the pools' and users' limits at once; running tasks keep their slots.
+func (f *Order) Reconfigure(conf any) (bool, error) {
+	a, ok := conf.(Allocations)
+	if !ok {
+		return false, nil
+	}
+	f.changes++
+	f.cfg.Pools, f.jobsLimited = a, a.limitsJobs()
+	for _, p := range f.pools {
+		p.limits = a.Pool(p.name)
+	}
+	f.addPools()
+	for _, p := range f.pools {
+		for k := range p.side {
+			p.side[k].weight, p.side[k].min = p.limits.Weight, p.least(job.Kind(k))
+		}
+	}
+	f.update(f.now)
+	f.rankAll()
+	for _, p := range f.pools {
+		f.rankPool(p, job.Map)
+		f.rankPool(p, job.Reduce)
+	}
+	return true, nil
+}
+
+// addPools creates the pools that the configuration names.
+func (f *Order) addPools() {
+	//house:sorted the list of pools is sorted by name
+	for name := range f.cfg.Pools.Pools {
+		f.pool(name)
+	}
+}

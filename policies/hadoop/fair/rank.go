@@ -1,0 +1,151 @@
+package fair
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// standing is the sort key of jobs and pools: Hadoop's FairShareComparator.
+type standing struct {
+	aboveMin bool          // false for pools below their minimum share, which come first
+	ratio    float64       // running/minimum below the minimum share, otherwise running/weight
+	since    time.Duration // submission of a job, 0 for a pool
+	id       job.ID        // 0 for a pool
+	name     string        // "" for a job
+}
+
+func compareStanding(a, b *standing) int {
+	if a.aboveMin != b.aboveMin {
+		if b.aboveMin {
+			return -1
+		}
+		return 1
+	}
+	// Not cmp.Or, which would evaluate all comparisons, including the names.
+	if c := cmp.Compare(a.ratio, b.ratio); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.since, b.since); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.id, b.id); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.name, b.name)
+}
+
+// entry is an item's position in a ranking. The item contains it, so that
+// moving it allocates nothing.
+type entry[T any] struct {
+	at   standing
+	in   bool
+	item T
+}
+
+// ranking keeps items sorted by their standing. A change costs a binary search
+// and a move of pointers.
+type ranking[T any] struct{ list []*entry[T] }
+
+// find returns the index of an entry, or the index at which to insert it.
+func (r *ranking[T]) find(s *entry[T]) int {
+	at, _ := slices.BinarySearchFunc(r.list, &s.at, func(x *entry[T], at *standing) int { return compareStanding(&x.at, at) })
+	return at
+}
+
+// fits reports whether the item at index i keeps its position with a new
+// standing.
+func (r *ranking[T]) fits(i int, at *standing) bool {
+	return (i == 0 || compareStanding(&r.list[i-1].at, at) < 0) &&
+		(i+1 == len(r.list) || compareStanding(at, &r.list[i+1].at) < 0)
+}
+
+// update gives an item a new standing and moves, inserts or removes it
+// accordingly; in says whether the ranking contains it afterwards.
+func (r *ranking[T]) update(s *entry[T], at standing, in bool) {
+	if s.in && in && s.at == at {
+		return
+	}
+	if s.in {
+		i := r.find(s)
+		if in && r.fits(i, &at) {
+			s.at = at
+			return
+		}
+		r.list = slices.Delete(r.list, i, i+1)
+	}
+	if s.at, s.in = at, in; in {
+		r.list = slices.Insert(r.list, r.find(s), s)
+	}
+}
+
+// eachStale is each with the demands of the last update, as in Hadoop 1.2.1:
+// pools are sorted for each offer, and so are the jobs of each pool visited.
+// The order in which the sort leaves the jobs matters: it decides whose demand
+// the pool's maximum cuts off.
+func (f *Order) eachStale(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	pools := slices.Clone(f.pools)
+	slices.SortStableFunc(pools, func(a, b *pool) int { return comparePools(a, b, k) })
+	for _, p := range pools {
+		if !p.takes(o, k) {
+			continue
+		}
+		list := p.side[k].list
+		if r != f.round {
+			list = slices.Clone(list) // a query outside the round must not reorder the jobs
+		}
+		slices.SortStableFunc(list, func(a, b *member) int { return compareJobs(a, b, k) })
+		for _, x := range list {
+			if x.runnable && !visit(sched.Candidate{Job: x.job, Kind: k}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// comparePools is Hadoop's FairShareComparator for pools.
+func comparePools(a, b *pool, k job.Kind) int {
+	x, y := &a.side[k], &b.side[k]
+	least, least2 := min(x.min, x.demand), min(y.min, y.demand)
+	needy, needy2 := x.running < least, y.running < least2
+	order := 0
+	switch {
+	case needy && !needy2:
+		return -1
+	case !needy && needy2:
+		return 1
+	case needy:
+		order = sign(float64(x.running)/float64(least) - float64(y.running)/float64(least2))
+	default:
+		order = sign(float64(x.running)/x.weight - float64(y.running)/y.weight)
+	}
+	return cmp.Or(order, cmp.Compare(a.name, b.name))
+}
+
+// compareJobs is Hadoop's FairShareComparator for jobs or, in FIFO pools, its
+// FifoComparator.
+func compareJobs(a, b *member, k job.Kind) int {
+	if a.pool.limits.FIFO {
+		return order.Urgency(a.job, b.job)
+	}
+	ratio := func(x *member) float64 { return float64(x.job.Occupied(k)) / x.side[k].weight }
+	return cmp.Or(sign(ratio(a)-ratio(b)), cmp.Compare(a.job.Submitted(), b.job.Submitted()),
+		cmp.Compare(a.job.ID(), b.job.ID()))
+}
+
+// sign returns the sign of x, and 0 for NaN, as in Java. With size weights a
+// job without demand has weight 0, and its ratio 0/0 ties with all others.
+func sign(x float64) int {
+	switch {
+	case x < 0:
+		return -1
+	case x > 0:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,298 @@
+// Package speculate holds the parts of Hadoop that decide which running task gets a
+// speculative copy.
+//
+// A copy is worth its slot if the attempt is stuck or much slower than its siblings, the
+// other tasks of its kind in the job. Gap and Late examine an attempt at each heartbeat of
+// its node. It gets a copy if it is its task's only attempt, has no permission to commit,
+// and
+//
+//	stalled    it had shown no sign of life for max(Stall, patience) when its node
+//	           last reported, and its siblings show that this is unusual; or
+//	slow       it is older than the lag, and its progress (Gap) or its rate (Late) is
+//	           too low in comparison with its siblings'
+//
+//	patience = min(1 min, 1.5 · mean time of the finished siblings), 0 without any
+//	lag      = max(5 s, patience), or 1 min while no sibling has finished
+//
+// Hadoop's lag is always a minute, and counts from the job's submission in 1.2.1
+// (LagSinceJob). For tasks of a second this means that a stuck task
+// delays its job by a minute. A comparison with siblings cannot find a stuck task that has
+// no siblings, or that got stuck when it was almost done. The first condition finds these.
+//
+// A node that is silent reports nothing about its attempts. Therefore the heartbeat of a
+// node also checks on the node before it in the cluster's list. If that node has been
+// silent for Stall, and for two heartbeats of the node that checks, its attempts are
+// examined as if it had reported that nothing has changed.
+package speculate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// None never copies a task.
+type None struct{}
+
+var (
+	_ sched.Speculate = (*None)(nil)
+	_ sched.NoCopies  = (*None)(nil)
+)
+
+// Copy implements sched.Speculate.
+func (*None) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
+
+// NeverCopies implements sched.NoCopies.
+func (*None) NeverCopies() {}
+
+// detector decides whether an attempt that is older than the lag is slow in comparison
+// with its siblings. Attempts of higher urgency are copied first.
+type detector interface {
+	slow(a *job.Attempt, now time.Duration) (urgency float64, yes bool)
+}
+
+// watch keeps the slow and stalled attempts, so that a heartbeat costs nothing while there
+// are none. Each attempt is examined when its node sends a heartbeat.
+type watch struct {
+	detector detector
+	timing   Timing
+	view     *sched.View
+	slow     [][job.Kinds][]*job.Attempt // by job seat
+	jobs     [job.Kinds][]*job.Job       // with attempts in slow
+	count    [job.Kinds]int              // attempts in slow
+	done     [][job.Kinds]siblings       // by job seat
+	alive    cached[time.Duration]       // as lastSign computes it
+	nodes    []nodeWatch                 // by node index
+}
+
+// nodeWatch holds the heartbeats of one node.
+type nodeWatch struct {
+	last, previous time.Duration // times of its latest two heartbeats
+	silent         bool          // as its successor found out; false after a heartbeat
+}
+
+// added makes room for a job. The job may have run under another policy.
+func (w *watch) added(j *job.Job) {
+	w.alive.reset(j)
+	for j.Seat() >= len(w.slow) {
+		w.slow = append(w.slow, [job.Kinds][]*job.Attempt{})
+		w.done = append(w.done, [job.Kinds]siblings{})
+	}
+	done := &w.done[j.Seat()]
+	*done = [job.Kinds]siblings{}
+	for k := range done {
+		if kind := job.Kind(k); j.Done(kind) > 0 {
+			for i := range j.Total(kind) {
+				if a := j.Task(kind, int32(i)).Success(); a != nil {
+					done[k].add(a)
+				}
+			}
+		}
+	}
+}
+
+// heartbeat examines the attempts on a node that has just reported, and those on the
+// nodes before it in the list that are silent.
+func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
+	all := w.view.Nodes().All()
+	for len(w.nodes) < len(all) {
+		w.nodes = append(w.nodes, nodeWatch{})
+	}
+	own := &w.nodes[n.Index()]
+	w.examine(n, false, now)
+	if w.timing.Stall > 0 {
+		for i := n.Index(); ; {
+			if i--; i < 0 {
+				i = int32(len(all)) - 1
+			}
+			p := all[i]
+			if i == n.Index() || now-p.LastSeen() < w.timing.Stall || p.LastSeen() >= own.previous {
+				break
+			}
+			w.examine(p, true, now)
+		}
+	}
+	own.previous, own.last = own.last, now
+}
+
+// examine examines the attempts on a node.
+func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
+	w.nodes[n.Index()].silent = silent
+	for _, a := range n.Attempts() {
+		_, yes := w.deserves(a, now)
+		if yes || w.count[a.Kind()] > 0 {
+			w.set(a, yes)
+		}
+	}
+}
+
+// deserves reports whether an attempt deserves a copy: it is slow or stalled, it is its
+// task's only attempt, and it is not about to commit. Stalled attempts are the most
+// urgent. The age comes first, because most attempts fail that test and it needs no
+// access to the task.
+func (w *watch) deserves(a *job.Attempt, now time.Duration) (urgency float64, yes bool) {
+	age := now - a.Started()
+	if age < w.timing.youngest() || a.State() != job.AttemptRunning {
+		return 0, false
+	}
+	t, j := a.Task(), a.Job()
+	if t.Running() != 1 || t.Granted() != nil || j.NoSpeculation() {
+		return 0, false
+	}
+	done := &w.done[j.Seat()][a.Kind()]
+	if w.stalled(a, done, now) {
+		return math.Inf(1), true
+	}
+	if w.timing.LagSinceJob {
+		age = now - j.Submitted()
+	}
+	if age < w.timing.lag(done) {
+		return 0, false
+	}
+	return w.detector.slow(a, now)
+}
+
+// stalled reports whether an attempt had shown no sign of life for long enough when its
+// node last reported, or now if the node is silent. An attempt that has never shown one
+// may take long for its first record. It is stalled only if it is an exception among its
+// siblings, or if it has none.
+func (w *watch) stalled(a *job.Attempt, done *siblings, now time.Duration) bool {
+	if w.timing.Stall == 0 {
+		return false
+	}
+	known, silent := w.view.Nodes().Node(a.Node()).LastSeen(), w.nodes[a.Node()].silent
+	if silent {
+		known = now
+	}
+	if silentFor(a, known) < max(w.timing.Stall, done.patience()) {
+		return false
+	}
+	j, k := a.Job(), a.Kind()
+	return silent || done.times.n > 0 || j.Active(k) == 1 || a.ProgressAt() > a.Started() ||
+		w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
+}
+
+// lastSign returns the time of the last sign of life of a job's running attempts of a
+// kind; 0 if none has shown one.
+func lastSign(j *job.Job, k job.Kind, _ time.Duration) (at time.Duration) {
+	if !j.Progressed(k) {
+		return 0
+	}
+	for a := j.Oldest(k); a != nil; a = a.Next() {
+		if a.ProgressAt() > a.Started() {
+			at = max(at, a.ProgressAt())
+		}
+	}
+	return at
+}
+
+// any reports whether an attempt of any job is slow or stalled.
+func (w *watch) any() bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
+
+// of reports whether an attempt of the job and kind is slow or stalled.
+func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]) > 0 }
+
+// set adds an attempt to the slow ones or removes it.
+func (w *watch) set(a *job.Attempt, in bool) {
+	list, jobs := &w.slow[a.Job().Seat()][a.Kind()], &w.jobs[a.Kind()]
+	at := slices.Index(*list, a)
+	switch {
+	case in && at < 0:
+		if len(*list) == 0 {
+			*jobs = append(*jobs, a.Job())
+		}
+		*list = append(*list, a)
+		w.count[a.Kind()]++
+	case !in && at >= 0:
+		*list = slices.Delete(*list, at, at+1)
+		w.count[a.Kind()]--
+		if len(*list) == 0 {
+			i := slices.Index(*jobs, a.Job())
+			*jobs = slices.Delete(*jobs, i, i+1)
+		}
+	}
+}
+
+// started removes a task that now has a copy.
+func (w *watch) started(a *job.Attempt) {
+	if a.Speculative() {
+		if o := a.Task().Oldest(); o != nil {
+			w.set(o, false)
+		}
+	}
+}
+
+// ended removes an attempt, and learns from it how long the job's tasks take.
+func (w *watch) ended(a *job.Attempt) {
+	w.set(a, false)
+	if a.State() == job.AttemptSucceeded {
+		w.done[a.Job().Seat()][a.Kind()].add(a)
+	}
+}
+
+// pick returns the task of the job to copy on the round's node, or nil: the
+// closest to its data, then the most urgent, then the oldest.
+func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
+	var best *job.Attempt
+	var bestLevel cluster.Level
+	most := 0.0
+	for _, a := range w.slow[c.Job.Seat()][c.Kind] {
+		t := a.Task()
+		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
+			continue
+		}
+		urgency, yes := w.deserves(a, r.Now())
+		if !yes {
+			continue
+		}
+		level := r.Nodes().LevelOf(t, r.Node()) // three look-ups, so it comes last
+		if o.Within != 0 && c.Kind == job.Map && level > o.Within {
+			continue
+		}
+		if best == nil || level < bestLevel || level == bestLevel && (urgency > most || urgency == most && a.Seq() < best.Seq()) {
+			best, bestLevel, most = a, level, urgency
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Task()
+}
+
+// refreshEvery is the greatest age of statistics over all tasks of a job. They
+// change slowly and cost a visit to each running task.
+const refreshEvery = time.Second
+
+// cached holds statistics of jobs that are computed at most once per
+// refreshEvery.
+type cached[T any] struct{ seats [][job.Kinds]statistic[T] }
+
+// statistic is a value, and when it was computed.
+type statistic[T any] struct {
+	at    time.Duration
+	valid bool
+	value T
+}
+
+// reset clears the seat of a new job.
+func (c *cached[T]) reset(j *job.Job) {
+	for j.Seat() >= len(c.seats) {
+		c.seats = append(c.seats, [job.Kinds]statistic[T]{})
+	}
+	for k := range c.seats[j.Seat()] {
+		c.seats[j.Seat()][k].valid = false
+	}
+}
+
+// get returns the statistic and computes it again if it is too old.
+func (c *cached[T]) get(j *job.Job, k job.Kind, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *statistic[T] {
+	row := &c.seats[j.Seat()][k]
+	if !row.valid || now-row.at >= refreshEvery {
+		row.at, row.valid, row.value = now, true, compute(j, k, now)
+	}
+	return row
+}

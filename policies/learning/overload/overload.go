@@ -1,0 +1,178 @@
+// Package overload is the slots part of the learning scheduler: a node takes the tasks
+// that the classifier does not expect to overload it.
+package overload
+
+import (
+	"errors"
+	"time"
+
+	"github.com/slotwise/slotwise/policies/learning"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Overload has no slots. A node may take the tasks that a classifier does not
+// expect to overload it, a few per heartbeat. Overload passes the load of each
+// heartbeat to the learner, which labels earlier decisions by it. The order
+// asks the learner for predictions and reports its decisions.
+//
+// A node that has not reported a load yet, or never does, has the slots of its
+// specification, because nothing can be learned from it.
+type Overload struct {
+	learner *learning.Learner
+	view    *sched.View
+	ended   []int // tasks that ended since the node's last round, by node index
+	room    int   // launches of this round beyond tasks-per-heartbeat, with refill
+}
+
+var (
+	_ sched.Slots          = (*Overload)(nil)
+	_ sched.Sizer          = (*Overload)(nil)
+	_ sched.Starter        = (*Overload)(nil)
+	_ sched.Limiter        = (*Overload)(nil)
+	_ sched.Observer       = (*Overload)(nil)
+	_ sched.NodeWatcher    = (*Overload)(nil)
+	_ sched.TaskWatcher    = (*Overload)(nil)
+	_ sched.Stateful       = (*Overload)(nil)
+	_ sched.Reconfigurable = (*Overload)(nil)
+	_ sched.Fitter         = (*Overload)(nil)
+)
+
+// NewOverload returns a slots part that uses the learner.
+func NewOverload(l *learning.Learner) *Overload { return &Overload{learner: l} }
+
+// ReadBayes returns Overload with naive Bayes and the parameters that the user
+// has set.
+func ReadBayes(k *sched.Kit) (sched.Slots, error) { return readOverload(learning.ReadBayes(k)) }
+
+// ReadPerceptron returns Overload with a perceptron and the parameters that the
+// user has set.
+func ReadPerceptron(k *sched.Kit) (sched.Slots, error) {
+	return readOverload(learning.ReadPerceptron(k))
+}
+
+func readOverload(cfg learning.Config, err error) (sched.Slots, error) {
+	if err != nil {
+		return nil, err
+	}
+	return NewOverload(learning.New(cfg)), nil
+}
+
+// Learner returns the learner, which the order looks for.
+func (s *Overload) Learner() *learning.Learner { return s.learner }
+
+// Fit implements sched.Fitter.
+func (s *Overload) Fit(parts []any) error {
+	for _, p := range parts {
+		if _, ok := p.(learning.Decider); ok {
+			return nil
+		}
+	}
+	return errors.New("slots=overload sets no limit by itself: combine it with an order that uses its predictions, such as order=utility")
+}
+
+// Start implements sched.Starter.
+func (s *Overload) Start(v *sched.View, _ time.Duration) { s.view = v }
+
+// Begin starts a round.
+func (s *Overload) Begin(r *sched.Round) {
+	s.room = 0
+	if n := s.count(r.Node().Index()); s.learner.Config().Refill {
+		s.room, *n = *n, 0
+	}
+}
+
+// count returns the counter of tasks that have ended on a node.
+func (s *Overload) count(node int32) *int {
+	for int(node) >= len(s.ended) {
+		s.ended = append(s.ended, 0)
+	}
+	return &s.ended[node]
+}
+
+// TaskStarted implements sched.TaskWatcher.
+func (s *Overload) TaskStarted(*job.Attempt, time.Duration) {}
+
+// TaskEnded implements sched.TaskWatcher.
+func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node())++ }
+
+// Next implements sched.Slots. Both kinds compete for each decision until one
+// reaches the cap. The other then gets the offer alone, so that slots are never
+// lent.
+func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
+	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	mapsDone := reduces && s.enoughWaiting(r.Node())
+	switch {
+	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
+		return sched.Offer{}, false
+	case maps && reduces:
+		return sched.Offer{Kind: job.Map, Slot: job.Map, Either: true, MapsDone: mapsDone}, true
+	case maps:
+		return sched.Offer{Kind: job.Map, Slot: job.Map}, true
+	case reduces:
+		return sched.Offer{Kind: job.Reduce, Slot: job.Reduce, MapsDone: mapsDone}, true
+	}
+	return sched.Offer{}, false
+}
+
+// enoughWaiting reports whether the node has as many waiting reduces as it may have.
+// Further reduces start there only if the maps of their job are done.
+func (s *Overload) enoughWaiting(n *cluster.Node) bool {
+	c := s.learner.Config()
+	most := c.WaitingOn(n.Slots(job.Reduce))
+	return n.Running(job.Reduce) >= most && learning.WaitingReduces(n) >= most
+}
+
+// Limits implements sched.Limiter. It returns the safety cap, and 0 for a kind
+// of which the node has no slots.
+func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
+	if !s.learner.Known(n.Index()) {
+		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
+	}
+	var limits [job.Kinds]int
+	c := s.learner.Config()
+	for k := range limits {
+		limits[k] = c.TasksOn(n.Slots(job.Kind(k)))
+	}
+	return limits
+}
+
+// Size implements sched.Sizer: the sum of the limits of all live nodes.
+func (s *Overload) Size(k job.Kind) int {
+	all := 0
+	for _, n := range s.view.Nodes().All() {
+		if n.Alive() {
+			all += s.Limits(n)[k]
+		}
+	}
+	return all
+}
+
+// Heartbeat implements sched.Observer.
+func (s *Overload) Heartbeat(n *cluster.Node, now time.Duration) { s.learner.Report(n, now) }
+
+// NodeJoined implements sched.NodeWatcher.
+func (s *Overload) NodeJoined(n *cluster.Node) { s.learner.Forget(n.Index()) }
+
+// NodeLost implements sched.NodeWatcher.
+func (s *Overload) NodeLost(n *cluster.Node) {
+	s.learner.Forget(n.Index())
+	*s.count(n.Index()) = 0
+}
+
+// Save implements sched.Stateful.
+func (s *Overload) Save() ([]byte, error) { return s.learner.Save() }
+
+// Load implements sched.Stateful.
+func (s *Overload) Load(state []byte) error { return s.learner.Load(state) }
+
+// Reconfigure implements sched.Reconfigurable for a learning.Rule, which
+// replaces the overload rule. The learner learns again under it.
+func (s *Overload) Reconfigure(conf any) (bool, error) {
+	rule, ok := conf.(learning.Rule)
+	if !ok {
+		return false, nil
+	}
+	return true, s.learner.SetRule(rule)
+}

@@ -1,0 +1,54 @@
+package tyrex
+
+// Limits splits slots among partitions in proportion to their shares, which sum
+// to 1. Each partition gets its share rounded down, and the remaining slots go
+// to the largest remainders, to the first partition on a tie. A partition
+// without a slot gets one from the largest partition, because its jobs could
+// not run otherwise.
+//
+// With fewer slots than partitions every partition may use all slots, and only
+// the order of the partitions counts.
+//
+//	6 slots, shares ¼ ¼ ½: 1½ 1½ 3 → 2 1 3
+//	4 slots, shares 0.1 0.9: 0.4 3.6 → 0 4 → 1 3
+func Limits(slots int, shares []float64) []int {
+	limits := make([]int, len(shares))
+	if slots < len(shares) {
+		for k := range limits {
+			limits[k] = slots
+		}
+		return limits
+	}
+	rest := make([]int, len(shares)) // in billionths, so that equal remainders compare as equal
+	left := slots
+	for k, share := range shares {
+		// The 1e-9 makes 0.3 of 120 the intended 36; binary fractions may give 35.
+		raw := share * float64(slots)
+		limits[k] = min(int(raw+1e-9), left)
+		rest[k] = int(1e9*(raw-float64(limits[k])) + 0.5)
+		left -= limits[k]
+	}
+	for ; left > 0; left-- {
+		k := indexOfLargest(rest)
+		limits[k]++
+		rest[k] -= 1e9
+	}
+	for k := range limits {
+		if limits[k] == 0 {
+			limits[indexOfLargest(limits)]--
+			limits[k]++
+		}
+	}
+	return limits
+}
+
+// indexOfLargest returns the index of the largest value, the first on a tie.
+func indexOfLargest(values []int) int {
+	at := 0
+	for k, v := range values {
+		if v > values[at] {
+			at = k
+		}
+	}
+	return at
+}

@@ -7,7 +7,7 @@ package apps
 import (
 	"fmt"
 
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

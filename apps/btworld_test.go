@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/internal/generate"
+	"github.com/slotwise/slotwise/internal/data/generate"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -3,7 +3,7 @@ package apps
 import (
 	"errors"
 
-	"github.com/slotwise/slotwise/internal/linematch"
+	"github.com/slotwise/slotwise/internal/data/linematch"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the SQL database that the queries are checked with
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/internal/generate"
+	"github.com/slotwise/slotwise/internal/data/generate"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -49,7 +49,7 @@ func showApps(w io.Writer, program string, asJSON bool, args []string) error {
 		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, a := range apps.All() {
-			console.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
+			terminal.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
 		}
 		return t.Flush()
 	}
@@ -66,11 +66,11 @@ func showApps(w io.Writer, program string, asJSON bool, args []string) error {
 // describeApp prints what a user needs to run an app.
 func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	console.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
+	terminal.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
 	if a.Reads != "" {
-		console.Fprintf(t, "reads\t%s\n", a.Reads)
+		terminal.Fprintf(t, "reads\t%s\n", a.Reads)
 	}
-	console.Fprintf(t, "writes\t%s\n", a.Writes)
+	terminal.Fprintf(t, "writes\t%s\n", a.Writes)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -81,10 +81,10 @@ func describeApp(w io.Writer, program string, a *mapreduce.App) error {
 			if p.Required {
 				value = "(required)"
 			}
-			console.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
+			terminal.Fprintf(t, "  %s\t%s\t%s\n", p.Name, value, p.Help)
 		}
 	}
-	console.Fprintf(t, "\nexample\n  %s\n", exampleCommand(program, a))
+	terminal.Fprintf(t, "\nexample\n  %s\n", exampleCommand(program, a))
 	return t.Flush()
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/master/backup"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/master/backup"
 )
 
 // newBackup returns the command that copies a master's directory.
@@ -87,6 +87,6 @@ func printBackup(w io.Writer, s backup.Summary, to string, asJSON bool) error {
 			Bytes int64  `json:"bytes"`
 		}{to, s.Files, s.Bytes})
 	}
-	_, err := console.Fprintf(w, "%d files, %s: %s\n", s.Files, console.Bytes(s.Bytes), to)
+	_, err := terminal.Fprintf(w, "%d files, %s: %s\n", s.Files, terminal.Bytes(s.Bytes), to)
 	return err
 }

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/calibrate"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/sim"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/virtual/calibrate"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -134,7 +134,7 @@ func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.
 		return nil, misuse("--workload %s: does not state when its jobs ended; rumen:FILE, hadoop:DIR and history:DIR do", f.workload)
 	}
 	for _, text := range w.Warnings {
-		console.Fprintf(stderr, "warning: %s\n", text)
+		terminal.Fprintf(stderr, "warning: %s\n", text)
 	}
 	return trace, nil
 }
@@ -192,14 +192,14 @@ func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
 		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
 			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs, "nodes_known": f.nodes > 0 || r.NodesKnown, "as_good": f.specs(r.Equals)})
 	}
-	_, err := console.Fprintf(w, `cluster     %s
+	_, err := terminal.Fprintf(w, `cluster     %s
 overheads   set-up %v, clean-up %v
 `, f.clusterSpec(&r.Cluster), r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
 	if text := f.nodesText(r); err == nil && text != "" {
-		_, err = console.Fprintf(w, "nodes       %s\n", text)
+		_, err = terminal.Fprintf(w, "nodes       %s\n", text)
 	}
 	if err == nil {
-		_, err = console.Fprintf(w, `error on the jobs that the fit used      %s
+		_, err = terminal.Fprintf(w, `error on the jobs that the fit used      %s
 error on the jobs that it did not use    %s
 %d simulations
 `, errorText(r.Fitted), errorText(r.HeldOut), r.Runs)
@@ -210,19 +210,19 @@ error on the jobs that it did not use    %s
 // writeWorld writes a world file.
 func (f *calibrateFlags) writeWorld(w io.Writer, r *calibrate.Result) error {
 	name := strings.NewReplacer("\n", " ", "\r", " ").Replace(f.workload)
-	_, err := console.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
+	_, err := terminal.Fprintf(w, `# Fitted to %s by slotwise calibrate, under the policy %s.
 # Use it with --cluster %s.
 # Error on the jobs that the fit used: %s.
 # Error on the jobs that it did not use: %s.
 `, name, f.policy, f.clusterSpec(&r.Cluster), errorText(r.Fitted), errorText(r.HeldOut))
 	if text := f.nodesText(r); err == nil && text != "" {
-		_, err = console.Fprintf(w, "# Nodes: %s\n", text)
+		_, err = terminal.Fprintf(w, "# Nodes: %s\n", text)
 	}
 	if err == nil {
-		_, err = console.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
+		_, err = terminal.Fprintf(w, "heartbeat: %s\n", f.heartbeat)
 	}
 	if err == nil {
-		_, err = console.Fprintf(w, "overheads:\n  setup: %v\n  cleanup: %v\n", r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
+		_, err = terminal.Fprintf(w, "overheads:\n  setup: %v\n  cleanup: %v\n", r.Model.Overheads.Setup, r.Model.Overheads.Cleanup)
 	}
 	return err
 }

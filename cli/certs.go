@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
 // certsFlags are the flags of certs.
@@ -86,7 +86,7 @@ func (f *certsFlags) run(c *cobra.Command) error {
 		return encode(c.OutOrStdout(), map[string][]string{"files": files})
 	}
 	for _, name := range files {
-		console.Fprintf(c.OutOrStdout(), "%s\n", name)
+		terminal.Fprintf(c.OutOrStdout(), "%s\n", name)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ the token.`,
 		if f.json {
 			return encode(c.OutOrStdout(), map[string]string{"token": token, "user": f.user, "role": f.role})
 		}
-		_, err = console.Fprintf(c.OutOrStdout(), "%s\n", token)
+		_, err = terminal.Fprintf(c.OutOrStdout(), "%s\n", token)
 		return err
 	}
 	return c

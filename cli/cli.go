@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
@@ -50,7 +50,7 @@ func Main(options ...Option) {
 	for _, o := range options {
 		o(s)
 	}
-	ctx, stop := console.Interruptible(context.Background(), s.program, os.Stderr)
+	ctx, stop := terminal.Interruptible(context.Background(), s.program, os.Stderr)
 	code := s.execute(ctx, args, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -76,8 +76,8 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	}
 	// Every command writes through these two, so that no text of other users, jobs and
 	// servers reaches a terminal unescaped. Data goes around them; see raw.
-	out, text := &results{Writer: stdout}, console.NewEscaper(stderr)
-	safe := console.NewEscaper(out)
+	out, text := &results{Writer: stdout}, terminal.NewEscaper(stderr)
+	safe := terminal.NewEscaper(out)
 	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetOut(safe)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -28,7 +28,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func TestReport(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(console.ErrInterrupted)
+	cancel(terminal.ErrInterrupted)
 	failure := errors.Join(errors.New("job x failed"), errors.New("file y:\nno space"))
 	for _, tt := range []struct {
 		ctx  context.Context
@@ -161,7 +161,7 @@ func TestJobDisplayNamesJobsOfAFile(t *testing.T) {
 // hadoop fs.
 func TestInterruptDecidesStatus(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(console.ErrInterrupted)
+	cancel(terminal.ErrInterrupted)
 	for _, tt := range []struct {
 		ctx  context.Context
 		err  error

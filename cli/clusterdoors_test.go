@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
 // TestTokensOnLoopback runs a cluster of real processes that checks tokens and has no

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/base/proctree"
+	"github.com/slotwise/slotwise/internal/live/history"
 )
 
 // gate returns a mapper that writes a file named after its attempt when it

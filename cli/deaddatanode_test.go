@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // TestSortsBesideADeadDataNode kills one of four DataNodes during the first of 20 sorts. With

@@ -11,8 +11,9 @@ import (
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/live/progress"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -73,10 +74,10 @@ func (d *byteDisplay) update(n int64) {
 		if now.Sub(d.start) >= showAfter {
 			d.open(n)
 		}
-	case now.Sub(d.last) >= console.LineEvery:
+	case now.Sub(d.last) >= progress.LineEvery:
 		d.last = now
-		console.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
-			100*float64(n)/float64(max(d.total, 1)), console.Bytes(console.Rate(n, now.Sub(d.start))))
+		terminal.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
+			100*float64(n)/float64(max(d.total, 1)), terminal.Bytes(terminal.Rate(n, now.Sub(d.start))))
 	}
 }
 
@@ -84,7 +85,7 @@ func (d *byteDisplay) update(n int64) {
 func (d *byteDisplay) open(n int64) {
 	d.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(64))
 	speed := func(s decor.Statistics) string {
-		return " " + console.Bytes(console.Rate(s.Current, time.Since(d.start))) + "/s"
+		return " " + terminal.Bytes(terminal.Rate(s.Current, time.Since(d.start))) + "/s"
 	}
 	d.bar = d.bars.AddBar(0,
 		mpb.PrependDecorators(decor.Name(d.name+" "), decor.Percentage()),
@@ -110,17 +111,17 @@ type jobDisplay struct {
 
 	mu struct {
 		sync.Mutex
-		bars  *mpb.Progress    // nil until the first bar
-		lines *console.Escaper // writes lines above the bars
+		bars  *mpb.Progress     // nil until the first bar
+		lines *terminal.Escaper // writes lines above the bars
 		jobs  map[string]*jobBars
 	}
 }
 
 // jobBars is the display of one job.
 type jobBars struct {
-	pace       console.Pace
-	said       atomic.Pointer[console.Remarks] // text beside the bars
-	maps, reds *mpb.Bar                        // nil until shown, reds for a job without reduces
+	pace       progress.Pace
+	said       atomic.Pointer[progress.Remarks] // text beside the bars
+	maps, reds *mpb.Bar                         // nil until shown, reds for a job without reduces
 }
 
 // barSteps is the number of steps of a bar.
@@ -142,7 +143,7 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 }
 
 // warn prints a warning.
-func (d *jobDisplay) warn(text string) { console.Fprintf(d, "warning: %s\n", text) }
+func (d *jobDisplay) warn(text string) { terminal.Fprintf(d, "warning: %s\n", text) }
 
 // named returns a function that shows a job of a jobs file under its name in the file. The
 // job itself has the name of its program, and several may run the same one. A step of a
@@ -177,7 +178,7 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		io.WriteString(d.lineWriterLocked(), text+"\n")
 	}
 	switch {
-	case console.Over(p.State):
+	case terminal.Over(p.State):
 		j.drop()
 		delete(d.mu.jobs, p.ID)
 	case d.terminal:
@@ -218,20 +219,20 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(48))
-		d.mu.lines = console.NewEscaper(d.mu.bars)
+		d.mu.lines = terminal.NewEscaper(d.mu.bars)
 	}
-	add := func(what string, right func(*console.Remarks) string) *mpb.Bar {
+	add := func(what string, right func(*progress.Remarks) string) *mpb.Bar {
 		// A bar with a length completes by itself when it is full and can then
 		// not be removed.
 		b := d.mu.bars.AddBar(0,
-			mpb.PrependDecorators(decor.Name(console.Escape(p.Job)+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
+			mpb.PrependDecorators(decor.Name(terminal.Escape(p.Job)+" "+what+" ", decor.WCSyncSpaceR), decor.Percentage(decor.WC{W: 5})),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + right(j.said.Load()) })))
 		b.SetTotal(barSteps, false)
 		return b
 	}
-	j.maps = add("map", func(r *console.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
+	j.maps = add("map", func(r *progress.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
 	if p.Reduces > 0 {
-		j.reds = add("reduce", func(r *console.Remarks) string { return r.Reduces })
+		j.reds = add("reduce", func(r *progress.Remarks) string { return r.Reduces })
 	}
 }
 

@@ -23,10 +23,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // endToEndSize is the size of the input of each job of TestEndToEnd.
@@ -36,7 +36,7 @@ var endToEndSize = sizeFlag("endtoend.size", 16<<20, "how many bytes each job of
 // shares against those expected of long jobs.
 const wholeSize = 512 << 20
 
-func sizeFlag(name string, size console.Size, usage string) *console.Size {
+func sizeFlag(name string, size terminal.Size, usage string) *terminal.Size {
 	flag.Var(&size, name, usage)
 	return &size
 }
@@ -361,7 +361,7 @@ func (s *endToEndStorage) job(what string, args ...string) {
 		s.local, s.maps = s.local+n, s.maps+len(tasks)
 		share = fmt.Sprintf("%d of %d, %.0f %%", n, len(tasks), 100*float64(n)/float64(len(tasks)))
 	}
-	fmt.Fprintf(s.table, "| %s | %s | %s | %d | %.1f s | %.0f | %s |\n", s.name, what, console.Bytes(s.in.size), len(tasks),
+	fmt.Fprintf(s.table, "| %s | %s | %s | %d | %.1f s | %.0f | %s |\n", s.name, what, terminal.Bytes(s.in.size), len(tasks),
 		took.Seconds(), float64(s.in.size)/(1<<20)/took.Seconds(), share)
 }
 

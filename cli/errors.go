@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/suggest"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/live/local"
 )
 
 // The exit statuses.
@@ -24,8 +24,8 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitMisuse      = 2
-	exitInterrupted = console.ExitInterrupted
-	exitBrokenPipe  = console.ExitBrokenPipe
+	exitInterrupted = terminal.ExitInterrupted
+	exitBrokenPipe  = terminal.ExitBrokenPipe
 )
 
 // misuseError is an error that the user can correct by another command line or
@@ -120,16 +120,16 @@ func (s *setup) report(ctx context.Context, err error, stderr io.Writer) int {
 	}
 	var status statusError
 	if errors.As(err, &status) {
-		if status != exitOK && errors.Is(context.Cause(ctx), console.ErrInterrupted) {
+		if status != exitOK && errors.Is(context.Cause(ctx), terminal.ErrInterrupted) {
 			return exitInterrupted // whatever status Hadoop's program has for its failure
 		}
 		return int(status)
 	}
-	if errors.Is(context.Cause(ctx), console.ErrInterrupted) {
-		console.Fprintf(stderr, "%s: interrupted\n", s.program)
+	if errors.Is(context.Cause(ctx), terminal.ErrInterrupted) {
+		terminal.Fprintf(stderr, "%s: interrupted\n", s.program)
 		return exitInterrupted
 	}
-	console.Fprintf(stderr, "%s: %s\n", s.program, s.renameMessage(oneLine(err)))
+	terminal.Fprintf(stderr, "%s: %s\n", s.program, s.renameMessage(oneLine(err)))
 	return statusOf(err)
 }
 
@@ -143,7 +143,7 @@ func statusOf(err error) int {
 
 // notifyOn returns a function that prints on out what the program waits for.
 func notifyOn(out io.Writer, program string) func(text string) {
-	return func(text string) { console.Fprintf(out, "%s: %s\n", program, text) }
+	return func(text string) { terminal.Fprintf(out, "%s: %s\n", program, text) }
 }
 
 // oneLine returns an error's text with line ends replaced by "; ", because
@@ -156,7 +156,7 @@ func oneLine(err error) string {
 // raw returns the writer below an output of a command that escapes. Data is written there,
 // such as the output of a job, and the program's own escape sequences.
 func raw(w io.Writer) io.Writer {
-	if e, ok := w.(*console.Escaper); ok {
+	if e, ok := w.(*terminal.Escaper); ok {
 		return e.Raw()
 	}
 	return w
@@ -190,8 +190,8 @@ func failureOf(ctx context.Context, err error) *failure {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(context.Cause(ctx), console.ErrInterrupted):
-		return &failure{"killed", console.ErrInterrupted.Error(), exitInterrupted}
+	case errors.Is(context.Cause(ctx), terminal.ErrInterrupted):
+		return &failure{"killed", terminal.ErrInterrupted.Error(), exitInterrupted}
 	}
 	return &failure{"failed", oneLine(err), statusOf(err)}
 }

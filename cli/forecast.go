@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -25,7 +25,7 @@ func endsIn(j *slotwisev1.JobStatus) string {
 	case !f.Known:
 		return "unknown"
 	default:
-		return console.Interval(left(f, f.EndMs), left(f, f.EarlyMs), left(f, f.LateMs))
+		return terminal.Interval(left(f, f.EndMs), left(f, f.EarlyMs), left(f, f.LateMs))
 	}
 }
 
@@ -35,7 +35,7 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 		return nil
 	}
 	if f.Position > 0 {
-		lines = append(lines, [2]string{"place", fmt.Sprintf("number %d of the jobs that wait, starts in %s", f.Position, console.About(left(f, f.StartMs)))})
+		lines = append(lines, [2]string{"place", fmt.Sprintf("number %d of the jobs that wait, starts in %s", f.Position, terminal.About(left(f, f.StartMs)))})
 	}
 	end := ""
 	switch {
@@ -44,7 +44,7 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	case !f.Known:
 		end = "unknown: " + f.Unknown
 	default:
-		end = fmt.Sprintf("in %s, 8 of 10 times between %s and %s", console.About(left(f, f.EndMs)), clockTime(f.EarlyMs), clockTime(f.LateMs))
+		end = fmt.Sprintf("in %s, 8 of 10 times between %s and %s", terminal.About(left(f, f.EndMs)), clockTime(f.EarlyMs), clockTime(f.LateMs))
 	}
 	lines = append(lines, [2]string{"expected end", end})
 	if f.Basis != "" {
@@ -54,7 +54,7 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 		lines = append(lines, [2]string{"assumed", strings.Join(f.Assumptions, "; ")})
 	}
 	if f.AgeMs >= 5000 {
-		lines = append(lines, [2]string{"forecast made", console.About(time.Duration(f.AgeMs)*time.Millisecond) + " ago"})
+		lines = append(lines, [2]string{"forecast made", terminal.About(time.Duration(f.AgeMs)*time.Millisecond) + " ago"})
 	}
 	return lines
 }
@@ -66,12 +66,12 @@ func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 // end.
 func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
 	for _, x := range resp.Slow {
-		console.Fprintf(w, "%s: %s\n", x.Code, x.Words)
+		terminal.Fprintf(w, "%s: %s\n", x.Code, x.Words)
 	}
 	for _, s := range resp.WouldStart {
-		console.Fprintf(w, "would start now: with %s\n", s)
+		terminal.Fprintf(w, "would start now: with %s\n", s)
 	}
 	for _, l := range forecastLines(resp.Forecast) {
-		console.Fprintf(w, "%s: %s\n", l[0], l[1])
+		terminal.Fprintf(w, "%s: %s\n", l[0], l[1])
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pseudo-terminal whose screen a test reads.
-type terminal struct {
+// screen is a pseudo-terminal whose screen a test reads.
+type screen struct {
 	*os.File // the side that programs write to
 	screen   lockedBuffer
 	read     chan struct{} // closed when the program's side is closed and all is read
 }
 
 // openTerminal opens a pseudo-terminal. Without one, the test is skipped.
-func openTerminal(t *testing.T) *terminal {
+func openTerminal(t *testing.T) *screen {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func openTerminal(t *testing.T) *terminal {
 	if err != nil {
 		t.Skip(err)
 	}
-	p := &terminal{File: file, read: make(chan struct{})}
+	p := &screen{File: file, read: make(chan struct{})}
 	go func() {
 		defer close(p.read)
 		io.Copy(writerTo(&p.screen), master) // ends with EIO when the other side is closed
@@ -56,7 +56,7 @@ func openTerminal(t *testing.T) *terminal {
 func writerTo(b *lockedBuffer) io.Writer { return struct{ io.Writer }{b} }
 
 // shown closes the terminal and returns what was written to it.
-func (p *terminal) shown() string {
+func (p *screen) shown() string {
 	p.Close()
 	<-p.read
 	return p.screen.String()

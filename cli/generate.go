@@ -11,14 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/generate"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/generate"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // generateFlags are the flags of generate.
 type generateFlags struct {
-	size      console.Size
+	size      terminal.Size
 	seed      uint64
 	output    string
 	overwrite bool
@@ -139,8 +139,8 @@ func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written 
 		}{kind.Name, f.seed, f.output, written, took})
 	}
 	if !f.quiet {
-		console.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
-			f.output, console.Bytes(written), kind.Name, console.Duration(took))
+		terminal.Fprintf(c.ErrOrStderr(), "%s: %s of %s in %s\n",
+			f.output, terminal.Bytes(written), kind.Name, terminal.Duration(took))
 	}
 	return nil
 }
@@ -152,9 +152,9 @@ func listKinds(w io.Writer, asJSON bool) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, k := range generate.Kinds() {
-		console.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
+		terminal.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
 		for _, p := range k.Params {
-			console.Fprintf(t, "\t--param %s=%s: %s\n", p.Name, p.Default, p.Help)
+			terminal.Fprintf(t, "\t--param %s=%s: %s\n", p.Name, p.Default, p.Help)
 		}
 	}
 	return t.Flush()

@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 )
 
@@ -131,13 +131,13 @@ func (h *hadoopCommand) run(args []string) error {
 		return exit(hadoopFailed)
 	}
 	if err := h.configure(); err != nil {
-		console.Fprintf(h.err, "hadoop: %s\n", oneLine(err))
+		terminal.Fprintf(h.err, "hadoop: %s\n", oneLine(err))
 		return exit(hadoopFailed)
 	}
 	name, args := args[0], args[1:]
 	switch name {
 	case "version":
-		_, err := console.Fprintf(h.out, "Hadoop %s\nThis is %s\nFrom a jar that does not exist\n", hadoopVersion, strings.TrimSpace(readBuild().String()))
+		_, err := terminal.Fprintf(h.out, "Hadoop %s\nThis is %s\nFrom a jar that does not exist\n", hadoopVersion, strings.TrimSpace(readBuild().String()))
 		return err
 	case "fs", "dfs":
 		return h.fs(args)
@@ -151,10 +151,10 @@ func (h *hadoopCommand) run(args []string) error {
 		_, err := fmt.Fprintln(h.out, "")
 		return err
 	case "envvars":
-		_, err := console.Fprintf(h.out, "HADOOP_CONF_DIR='%s'\n", os.Getenv("HADOOP_CONF_DIR"))
+		_, err := terminal.Fprintf(h.out, "HADOOP_CONF_DIR='%s'\n", os.Getenv("HADOOP_CONF_DIR"))
 		return err
 	}
-	console.Fprintf(h.err, "ERROR: %s is not COMMAND nor fully qualified CLASSNAME.\n", name)
+	terminal.Fprintf(h.err, "ERROR: %s is not COMMAND nor fully qualified CLASSNAME.\n", name)
 	io.WriteString(h.err, hadoopUsageText)
 	return exit(hadoopFailed)
 }

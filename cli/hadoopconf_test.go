@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // TestHadoopConfiguration runs commands on a real HDFS that only the files in

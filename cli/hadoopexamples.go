@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/generate"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/generate"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -52,7 +52,7 @@ func (h *hadoopCommand) examples(args []string) error {
 	if len(args) == 0 {
 		fmt.Fprintln(h.out, "An example program must be given as the first argument.\nValid program names are:")
 		for _, e := range hadoopExamples {
-			console.Fprintf(h.out, "  %s: %s\n", e.name, e.usage)
+			terminal.Fprintf(h.out, "  %s: %s\n", e.name, e.usage)
 		}
 		return exit(hadoopUsage)
 	}
@@ -64,17 +64,17 @@ func (h *hadoopCommand) examples(args []string) error {
 		}
 		g, rest, err := hadoop.ParseGeneric(args[1:])
 		if err != nil || len(rest) < e.min || e.max > 0 && len(rest) > e.max {
-			console.Fprintf(h.err, "Usage: %s %s\n", e.name, e.usage)
+			terminal.Fprintf(h.err, "Usage: %s %s\n", e.name, e.usage)
 			return exit(map[bool]int{true: hadoopFailed, false: hadoopNotFound}[e.name == "teravalidate"])
 		}
 		x := &hadoopExample{hadoopCommand: h, conf: hadoop.Conf{}}
 		if err := x.configure(g); err != nil {
-			console.Fprintf(h.err, "%s\n", oneLine(err))
+			terminal.Fprintf(h.err, "%s\n", oneLine(err))
 			return exit(hadoopFailed)
 		}
 		return exit(e.run(x, rest))
 	}
-	console.Fprintf(h.err, "Unknown program '%s' chosen.\n", args[0])
+	terminal.Fprintf(h.err, "Unknown program '%s' chosen.\n", args[0])
 	return exit(hadoopUsage)
 }
 
@@ -121,7 +121,7 @@ func (x *hadoopExample) start(in []string, out string, reduces int, run func(con
 		err = x.job.checkOutput(out)
 	}
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", oneLine(err))
+		terminal.Fprintf(x.err, "%s\n", oneLine(err))
 		return hadoopFailed
 	}
 	o.Reduces = x.conf.Int("mapreduce.job.reduces", reduces)
@@ -142,7 +142,7 @@ func (x *hadoopExample) streaming(in []string, out, name, mapper, combiner, redu
 	}
 	j, err := mapreduce.Streaming(mapreduce.StreamingOptions{Name: name, Mapper: mapper, Combiner: combiner, Reducer: reducer, Stderr: x.err, Properties: conf})
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", oneLine(err))
+		terminal.Fprintf(x.err, "%s\n", oneLine(err))
 		return hadoopFailed
 	}
 	return x.start(in, out, 1, func(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Result, error) {
@@ -158,7 +158,7 @@ func (x *hadoopExample) streaming(in []string, out, name, mapper, combiner, redu
 func (x *hadoopExample) app(name string, p mapreduce.Params, in []string, out string, reduces int) int {
 	a, err := apps.Lookup(name)
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", err)
+		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopFailed
 	}
 	return x.start(in, out, reduces, func(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Result, error) {
@@ -176,7 +176,7 @@ func (x *hadoopExample) wordcount(args []string) int {
 // grep counts the matches of a regular expression and sorts them by falling counts.
 func (x *hadoopExample) grep(args []string) int {
 	if _, err := regexp.Compile(args[2]); err != nil {
-		console.Fprintf(x.err, "%s: %v (regular expressions are Go's: no look-around, no back-references)\n", args[2], err)
+		terminal.Fprintf(x.err, "%s: %v (regular expressions are Go's: no look-around, no back-references)\n", args[2], err)
 		return hadoopNotFound
 	}
 	group := "0"
@@ -210,18 +210,18 @@ func (x *hadoopExample) sort(args []string) int {
 		case "-r":
 			n, err := strconv.Atoi(args[1])
 			if err != nil || n < 1 {
-				console.Fprintf(x.err, "sort: -r %s: want a positive number\n", args[1])
+				terminal.Fprintf(x.err, "sort: -r %s: want a positive number\n", args[1])
 				return hadoopNotFound
 			}
 			reduces = n
 		case "-inFormat", "-outFormat":
 			if !strings.Contains(args[1], "Text") {
-				console.Fprintf(x.err, "sort: %s %s: only text can be sorted\n", args[0], args[1])
+				terminal.Fprintf(x.err, "sort: %s %s: only text can be sorted\n", args[0], args[1])
 				return hadoopNotFound
 			}
 		case "-outKey", "-outValue":
 		default:
-			console.Fprintf(x.err, "sort: %s is not supported; the output is always in total order\n", args[0])
+			terminal.Fprintf(x.err, "sort: %s is not supported; the output is always in total order\n", args[0])
 			return hadoopNotFound
 		}
 		args = args[2:]
@@ -252,10 +252,10 @@ func (x *hadoopExample) pi(args []string) int {
 		fmt.Fprintln(x.err, "pi: want two positive numbers")
 		return hadoopNotFound
 	}
-	console.Fprintf(x.out, "Number of Maps  = %d\nSamples per Map = %d\n", maps, samples)
+	terminal.Fprintf(x.out, "Number of Maps  = %d\nSamples per Map = %d\n", maps, samples)
 	out, err := os.MkdirTemp("", "slotwise-pi-")
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", err)
+		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopFailed
 	}
 	defer os.RemoveAll(out)
@@ -267,7 +267,7 @@ func (x *hadoopExample) pi(args []string) int {
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "part-r-00000"))
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", err)
+		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopFailed
 	}
 	inside := new(big.Rat)
@@ -278,7 +278,7 @@ func (x *hadoopExample) pi(args []string) int {
 	}
 	total := new(big.Rat).Mul(big.NewRat(int64(maps), 1), big.NewRat(samples, 1))
 	estimate := inside.Mul(inside, big.NewRat(4, 1)).Quo(inside, total)
-	console.Fprintf(x.out, "Job Finished in %.3f seconds\nEstimated value of Pi is %s\n", time.Since(began).Seconds(), estimate.FloatString(20))
+	terminal.Fprintf(x.out, "Job Finished in %.3f seconds\nEstimated value of Pi is %s\n", time.Since(began).Seconds(), estimate.FloatString(20))
 	return 0
 }
 
@@ -305,15 +305,15 @@ func rowCount(text string) (int64, error) {
 func (x *hadoopExample) teragen(args []string) int {
 	rows, err := rowCount(args[0])
 	if err != nil {
-		console.Fprintf(x.err, "%s\n", err)
+		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopNotFound
 	}
 	if err := x.job.checkOutput(args[1]); err != nil {
-		console.Fprintf(x.err, "%s\n", oneLine(err))
+		terminal.Fprintf(x.err, "%s\n", oneLine(err))
 		return hadoopFailed
 	}
 	if err := x.writeRows(rows, x.conf.Int("mapreduce.job.maps", 2), args[1]); err != nil {
-		console.Fprintf(x.err, "%s\n", oneLine(err))
+		terminal.Fprintf(x.err, "%s\n", oneLine(err))
 		return hadoopFailed
 	}
 	return 0

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // fsCommand describes a command of hadoop fs. A flag that is not listed is refused: a flag
@@ -87,13 +87,13 @@ func (c *fsCall) has(flag string) bool {
 func (h *hadoopCommand) fs(args []string) error {
 	g, args, err := hadoop.ParseGeneric(args)
 	if err != nil {
-		console.Fprintf(h.err, "%s\n", err)
+		terminal.Fprintf(h.err, "%s\n", err)
 		return exit(hadoopUsage)
 	}
 	for _, file := range g.ConfFile {
 		settings, err := readHadoopFile(file)
 		if err != nil {
-			console.Fprintf(h.err, "%s\n", oneLine(err))
+			terminal.Fprintf(h.err, "%s\n", oneLine(err))
 			return exit(hadoopFailed)
 		}
 		g.Settings = append(settings, g.Settings...)
@@ -112,16 +112,16 @@ func (h *hadoopCommand) fs(args []string) error {
 	}
 	cmd := fsCommands[name]
 	if !dash || cmd == nil {
-		console.Fprintf(h.err, "%s: Unknown command\n", args[0])
+		terminal.Fprintf(h.err, "%s: Unknown command\n", args[0])
 		if !dash {
-			console.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
+			terminal.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
 		}
 		h.fsUsage(h.err)
 		return exit(hadoopUsage)
 	}
 	c := &fsCall{hadoopCommand: h, name: name, flags: map[string]string{}}
 	if old, ok := fsDeprecated[name]; ok {
-		console.Fprintf(h.err, "%s: DEPRECATED: Please use '%s' instead.\n", name, old[1])
+		terminal.Fprintf(h.err, "%s: DEPRECATED: Please use '%s' instead.\n", name, old[1])
 		c.flags[old[0]] = ""
 	}
 	if text := c.parse(cmd, args[1:]); text != "" {
@@ -138,7 +138,7 @@ func (h *hadoopCommand) fs(args []string) error {
 
 // misused prints the message for a wrong usage and the command's usage.
 func (c *fsCall) misused(text string) error {
-	console.Fprintf(c.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", c.name, text, c.name, fsCommands[c.name].usage)
+	terminal.Fprintf(c.err, "-%s: %s\nUsage: hadoop fs [generic options] -%s %s\n", c.name, text, c.name, fsCommands[c.name].usage)
 	return exit(hadoopUsage)
 }
 
@@ -151,10 +151,10 @@ func (h *hadoopCommand) fsHelp(names []string) error {
 		name = strings.TrimPrefix(name, "-")
 		cmd := fsCommands[name]
 		if cmd == nil {
-			console.Fprintf(h.err, "%s: Unknown command\n", name)
+			terminal.Fprintf(h.err, "%s: Unknown command\n", name)
 			return exit(hadoopUsage)
 		}
-		console.Fprintf(h.out, "Usage: hadoop fs [generic options] -%s %s\n", name, cmd.usage)
+		terminal.Fprintf(h.out, "Usage: hadoop fs [generic options] -%s %s\n", name, cmd.usage)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (h *hadoopCommand) fsUsage(w io.Writer) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		console.Fprintf(w, "\t[-%s %s]\n", name, fsCommands[name].usage)
+		terminal.Fprintf(w, "\t[-%s %s]\n", name, fsCommands[name].usage)
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 // fail prints the error about a path and notes it. The path is spelled as typed.
 func (c *fsCall) fail(typed string, err error) {
 	c.failed = true
-	console.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
+	terminal.Fprintf(c.err, "%s: `%s': %s\n", c.name, typed, fsReason(err))
 }
 
 // Errors of paths for which package fs has no value.

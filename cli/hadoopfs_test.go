@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // runFS runs one command of hadoop fs in this process and returns its status and what it has

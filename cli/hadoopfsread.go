@@ -13,10 +13,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // cat prints files. text decompresses them.
@@ -169,7 +169,7 @@ func (c *fsCall) lsDir(w io.Writer, dir entry, cols *lsColumns) error {
 	return c.inside(dir.location, dir.Link, func(entries []entry) error {
 		c.sortEntries(entries)
 		if len(entries) > 0 && !c.has("-R") && !c.has("-C") {
-			console.Fprintf(w, "Found %d items\n", len(entries))
+			terminal.Fprintf(w, "Found %d items\n", len(entries))
 		}
 		for _, e := range entries {
 			if err := c.lsLine(w, e, cols); err != nil {
@@ -215,7 +215,7 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 		e.location = &l
 	}
 	if c.has("-C") {
-		_, err := console.Fprintf(w, "%s\n", e.typed)
+		_, err := terminal.Fprintf(w, "%s\n", e.typed)
 		return err
 	}
 	mode, owner, group := fileOwner(e)
@@ -225,7 +225,7 @@ func (c *fsCall) lsLine(w io.Writer, e entry, cols *lsColumns) error {
 	}
 	size := c.size(e.Size)
 	cols.owner, cols.group, cols.size = max(cols.owner, len(owner)), max(cols.group, len(group)), max(cols.size, len(size))
-	_, err := console.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
+	_, err := terminal.Fprintf(w, "%s%s%*s %-*s %-*s %*s %s %s\n", kind, mode, cols.replication, replication, cols.owner, owner,
 		cols.group, group, cols.size, size, e.ModTime.Local().Format("2006-01-02 15:04"), e.typed)
 	return err
 }
@@ -321,7 +321,7 @@ func (c *fsCall) du() error {
 		return err
 	})
 	for _, l := range lines {
-		console.Fprintf(c.out, "%-*s  %-*s  %s\n", width[0], l[0], width[1], l[1], l[2])
+		terminal.Fprintf(c.out, "%-*s  %-*s  %s\n", width[0], l[0], width[1], l[1], l[2])
 	}
 	return nil
 }
@@ -330,12 +330,12 @@ func (c *fsCall) du() error {
 func (c *fsCall) count() error {
 	const columns = "%12s %12s %18s %s\n"
 	if c.has("-v") {
-		console.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
+		terminal.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
 	}
 	c.each(c.args, func(e entry) error {
 		t, err := c.measure(e)
 		if err == nil {
-			_, err = console.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
+			_, err = terminal.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
 		}
 		return err
 	})
@@ -349,7 +349,7 @@ func (c *fsCall) stat() error {
 		format, c.args = c.args[0], c.args[1:]
 	}
 	c.each(c.args, func(e entry) error {
-		_, err := console.Fprintf(c.out, "%s\n", statText(format, e))
+		_, err := terminal.Fprintf(c.out, "%s\n", statText(format, e))
 		return err
 	})
 	return nil
@@ -417,7 +417,7 @@ func (c *fsCall) findBelow(w io.Writer, e entry) error {
 		if c.has("-print0") {
 			_, err = io.WriteString(w, e.typed+"\x00")
 		} else {
-			_, err = console.Fprintf(w, "%s\n", e.typed)
+			_, err = terminal.Fprintf(w, "%s\n", e.typed)
 		}
 		if err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // rm removes files and, with -r, directories. Without -r a file that another process replaces
@@ -40,7 +40,7 @@ func (c *fsCall) rm() error {
 		if err != nil {
 			return err
 		}
-		_, err = console.Fprintf(c.out, "Deleted %s\n", e.typed)
+		_, err = terminal.Fprintf(c.out, "Deleted %s\n", e.typed)
 		return err
 	})
 	return nil
@@ -100,7 +100,7 @@ func (c *fsCall) confirm(e entry) (bool, error) {
 		c.answers = bufio.NewReader(c.in)
 	}
 	for {
-		console.Fprintf(c.err, "Proceed deleting %d files? (Y or N) ", t.files)
+		terminal.Fprintf(c.err, "Proceed deleting %d files? (Y or N) ", t.files)
 		line, err := c.answers.ReadString('\n')
 		switch answer := strings.TrimSpace(line); {
 		case strings.EqualFold(answer, "y"), strings.EqualFold(answer, "yes"):
@@ -111,7 +111,7 @@ func (c *fsCall) confirm(e entry) (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("not deleted: it has %d files, and standard input has no answer to -safely", t.files)
 		default:
-			console.Fprintf(c.err, "Invalid input: %s\n", answer)
+			terminal.Fprintf(c.err, "Invalid input: %s\n", answer)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (c *fsCall) accept() error {
 		return chmod(e.location.path, uint32(mode), c.has("-R"))
 	})
 	if unchanged != "" && !c.failed {
-		console.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
+		terminal.Fprintf(c.err, "%s: `%s': nothing was changed: slotwise sets only numeric modes of local files\n", c.name, unchanged)
 	}
 	return nil
 }

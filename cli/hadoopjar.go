@@ -14,13 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	"github.com/slotwise/slotwise/internal/stream"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/data/stream"
+	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 )
@@ -43,7 +43,7 @@ func (h *hadoopCommand) jar(args []string) error {
 	case examplesJar.MatchString(name):
 		return h.examples(args[1:])
 	}
-	console.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
+	terminal.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
 	return exit(hadoopUsage)
 }
 
@@ -65,7 +65,7 @@ func (h *hadoopCommand) streaming(args []string) error {
 		return err
 	}
 	if err != nil {
-		console.Fprintf(h.err, "%s\nTry -help for more information\n", err)
+		terminal.Fprintf(h.err, "%s\nTry -help for more information\n", err)
 		return h.streamingFailed(hadoopFailed)
 	}
 	j := &hadoopStreamingJob{hadoopCommand: h, Streaming: o, log: h.log()}
@@ -118,7 +118,7 @@ func (j *hadoopStreamingJob) run() int {
 	if len(r.Errors) > 0 {
 		return hadoopFailed
 	}
-	console.Fprintf(j.out, "packageJobJar: [%s] [] streamjob.jar tmpDir=null\n", strings.Join(j.File, ", "))
+	terminal.Fprintf(j.out, "packageJobJar: [%s] [] streamjob.jar tmpDir=null\n", strings.Join(j.File, ", "))
 	program, err := mapreduce.Streaming(mapreduce.StreamingOptions{
 		Mapper: j.Mapper, Combiner: j.Combiner, Reducer: j.Reducer, Stderr: j.err, Properties: j.conf,
 	})
@@ -636,7 +636,7 @@ func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 		MapMillis: r.SlotTime.Map.Milliseconds(), ReduceMillis: r.SlotTime.Reduce.Milliseconds(), Counters: r.Counters, User: r.User,
 	}
 	t.log.WriteCounters(s.Groups())
-	for _, text := range console.Warnings(r.ID, r.User) {
+	for _, text := range terminal.Warnings(r.ID, r.User) {
 		t.log.Line("WARN", "mapreduce.Job", "%s", text)
 	}
 	return 0

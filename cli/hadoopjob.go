@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/counterspb"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -32,7 +32,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 	}
 	if err != nil || len(args) == 0 {
 		if err != nil {
-			console.Fprintf(h.err, "%s\n", oneLine(err))
+			terminal.Fprintf(h.err, "%s\n", oneLine(err))
 		}
 		io.WriteString(h.err, jobUsage)
 		return exit(hadoopUsage)
@@ -42,7 +42,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 		master = g.JT
 	}
 	if master == "" {
-		console.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
+		terminal.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
 		return exit(hadoopFailed)
 	}
 	files := secure.Files{CA: os.Getenv(envName("tls-ca")), Cert: os.Getenv(envName("tls-cert")), Key: os.Getenv(envName("tls-key"))}
@@ -54,7 +54,7 @@ func (h *hadoopCommand) job(name string, args []string) error {
 			return q.run(args)
 		}
 	}
-	console.Fprintf(h.err, "%s\n", oneLine(err))
+	terminal.Fprintf(h.err, "%s\n", oneLine(err))
 	return exit(hadoopFailed)
 }
 
@@ -71,7 +71,7 @@ func (q *hadoopJobs) run(args []string) error {
 	want := map[string]int{"-list": 0, "-status": 1, "-kill": 1, "-history": 1, "-counter": 3, "-set-priority": 2}
 	n, known := want[verb]
 	if !known || len(args) < n {
-		console.Fprintf(q.err, "%s: unknown, or arguments are missing\n", verb)
+		terminal.Fprintf(q.err, "%s: unknown, or arguments are missing\n", verb)
 		io.WriteString(q.err, jobUsage)
 		return exit(hadoopUsage)
 	}
@@ -82,7 +82,7 @@ func (q *hadoopJobs) run(args []string) error {
 	case "-kill":
 		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().Kill, &slotwisev1.KillRequest{Job: hadoop.ClusterJob(args[0]), Reason: "killed by hadoop job -kill"})
 		if err == nil {
-			console.Fprintf(q.out, "Killed job %s\n", args[0])
+			terminal.Fprintf(q.out, "Killed job %s\n", args[0])
 		}
 	case "-set-priority":
 		p := strings.ToUpper(strings.ReplaceAll(args[1], "-", "_"))
@@ -91,7 +91,7 @@ func (q *hadoopJobs) run(args []string) error {
 		err = q.show(verb, args)
 	}
 	if err != nil {
-		console.Fprintf(q.err, "%s\n", client.Message(err))
+		terminal.Fprintf(q.err, "%s\n", client.Message(err))
 		return exit(hadoopFailed)
 	}
 	return nil
@@ -127,11 +127,11 @@ func (q *hadoopJobs) list(all bool) error {
 	if err != nil {
 		return err
 	}
-	console.Fprintf(q.out, "Total jobs:%d\n", len(jobs))
+	terminal.Fprintf(q.out, "Total jobs:%d\n", len(jobs))
 	t := table(q.out)
 	fmt.Fprintln(t, "JobId\tJobName\tState\tStartTime\tUserName\tQueue\tPriority")
 	for _, s := range jobs {
-		console.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.id(s), s.GetName(), hadoopState(s), s.GetSubmittedMs(), s.GetUser(),
+		terminal.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.id(s), s.GetName(), hadoopState(s), s.GetSubmittedMs(), s.GetUser(),
 			cmp.Or(s.GetPool(), "default"), cmp.Or(s.GetPriority(), "NORMAL"))
 	}
 	return t.Flush()
@@ -153,25 +153,25 @@ func (q *hadoopJobs) show(verb string, args []string) error {
 	}
 	groups := statsOf(s).Groups()
 	if verb == "-counter" {
-		console.Fprintf(q.out, "%d\n", counterValue(groups, args[1], args[2]))
+		terminal.Fprintf(q.out, "%d\n", counterValue(groups, args[1], args[2]))
 		return nil
 	}
 	m, r := s.GetMaps(), s.GetReduces()
-	console.Fprintf(q.out, "\nJob: %s\nJob Name: %s\nUser: %s\nQueue: %s\nJob State: %s\n", q.id(s), s.GetName(), s.GetUser(), cmp.Or(s.GetPool(), "default"), hadoopState(s))
-	console.Fprintf(q.out, "Number of maps: %d\nNumber of reduces: %d\nmap() completion: %s\nreduce() completion: %s\n",
+	terminal.Fprintf(q.out, "\nJob: %s\nJob Name: %s\nUser: %s\nQueue: %s\nJob State: %s\n", q.id(s), s.GetName(), s.GetUser(), cmp.Or(s.GetPool(), "default"), hadoopState(s))
+	terminal.Fprintf(q.out, "Number of maps: %d\nNumber of reduces: %d\nmap() completion: %s\nreduce() completion: %s\n",
 		m.GetTotal(), r.GetTotal(), fraction(m.GetProgress()), fraction(r.GetProgress()))
 	if why := s.GetMessage(); why != "" {
-		console.Fprintf(q.out, "reason for failure: %s\n", why)
+		terminal.Fprintf(q.out, "reason for failure: %s\n", why)
 	}
 	n := 0
 	for _, g := range groups {
 		n += len(g.Counters)
 	}
-	console.Fprintf(q.out, "Counters: %d\n", n)
+	terminal.Fprintf(q.out, "Counters: %d\n", n)
 	for _, g := range groups {
-		console.Fprintf(q.out, "\t%s\n", g.Name)
+		terminal.Fprintf(q.out, "\t%s\n", g.Name)
 		for _, c := range g.Counters {
-			console.Fprintf(q.out, "\t\t%s=%d\n", c.Name, c.Value)
+			terminal.Fprintf(q.out, "\t\t%s=%d\n", c.Name, c.Value)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // fileOwner returns the permissions, the owner and the group of a file. Where the storage

@@ -8,8 +8,8 @@ import (
 
 	"github.com/colinmarc/hdfs/v2"
 
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // TestHadoopStatus compares what ls, stat and du say of files on a real HDFS with Hadoop's

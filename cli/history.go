@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/master/protocol"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -55,7 +55,7 @@ func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out
 	defer stream.Close()
 	for stream.Receive() {
 		if note := stream.Msg().Note; note != "" {
-			console.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
+			terminal.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
 		}
 		if _, err := out.Write(stream.Msg().Data); err != nil {
 			return err
@@ -135,8 +135,8 @@ func printPast(w io.Writer, jobs []*slotwisev1.HistoryJob) error {
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tSTATE\tENDED\tTOOK\tMAPS\tREDUCES\tMESSAGE")
 	for _, h := range jobs {
 		j := h.Job
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
-			console.Duration(jobAge(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
+			terminal.Duration(jobAge(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
 	}
 	return t.Flush()
 }

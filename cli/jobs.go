@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/counterspb"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/counterspb"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -43,7 +43,7 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 			return printMessages(u.out(), jobs)
 		}
 		if len(jobs) == 0 {
-			console.Fprintf(c.ErrOrStderr(), "%s\n", noJobs(r))
+			terminal.Fprintf(c.ErrOrStderr(), "%s\n", noJobs(r))
 		}
 		return printJobs(u.out(), jobRows(jobs, steps))
 	})
@@ -114,8 +114,8 @@ func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 		if j.Chain != "" {
 			id = "  " + id
 		}
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
-			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
+			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), terminal.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
 	return t.Flush()
 }
@@ -185,8 +185,8 @@ func printChain(w io.Writer, chain *slotwisev1.JobStatus, steps []*slotwisev1.Jo
 	t := table(w)
 	fmt.Fprintln(t, "STEP\tJOB\tSTATE\tMAPS\tREDUCES\tTIME\tMESSAGE")
 	for _, s := range steps {
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
-			console.Duration(jobAge(s, time.Now())), oneLineText(s.Message))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
+			terminal.Duration(jobAge(s, time.Now())), oneLineText(s.Message))
 	}
 	return t.Flush()
 }
@@ -209,7 +209,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	t := table(w)
 	line := func(name, value string) {
 		if value != "" {
-			console.Fprintf(t, "%s\t%s\n", name, value)
+			terminal.Fprintf(t, "%s\t%s\n", name, value)
 		}
 	}
 	line("job", j.Id)
@@ -232,8 +232,8 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	for _, l := range forecastLines(j.Forecast) {
 		line(l[0], l[1])
 	}
-	line("took", console.Duration(jobAge(j, time.Now())))
-	line("input", console.Bytes(j.InputBytes))
+	line("took", terminal.Duration(jobAge(j, time.Now())))
+	line("input", terminal.Bytes(j.InputBytes))
 	line("output", j.Output)
 	line("last error", oneLineText(j.LastError))
 	line("end of its log", oneLineText(j.LogTail))
@@ -250,7 +250,7 @@ func driverText(j *slotwisev1.JobStatus) string {
 	case j.DriverTries == 0 || j.EndedMs > 0:
 		return ""
 	case j.Driver == "":
-		return fmt.Sprintf("none runs, %s so far", console.Plural(int(j.DriverTries), "try"))
+		return fmt.Sprintf("none runs, %s so far", terminal.Plural(int(j.DriverTries), "try"))
 	}
 	return fmt.Sprintf("on %s, try %d", j.Driver, j.DriverTries)
 }
@@ -262,7 +262,7 @@ func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") 
 func phaseText(t *slotwisev1.TaskCounts) string {
 	s := fmt.Sprintf("%d of %d done (%.0f %%), %d running, %d pending", t.GetDone(), t.GetTotal(), 100*t.GetProgress(), t.GetRunning(), t.GetPending())
 	if n := t.GetFailed(); n > 0 {
-		s += fmt.Sprintf(", %s failed", console.Plural(int(n), "attempt"))
+		s += fmt.Sprintf(", %s failed", terminal.Plural(int(n), "attempt"))
 	}
 	return s
 }
@@ -288,7 +288,7 @@ func clock(ms int64) string {
 // printCounters prints the counters of a job's maps and reduces, then the
 // counters of the job's own code.
 func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
-	o := &console.Outcome{Job: j.GetName(), Counters: map[string]int64{}, User: map[string]int64{}}
+	o := &terminal.Outcome{Job: j.GetName(), Counters: map[string]int64{}, User: map[string]int64{}}
 	for _, of := range []struct {
 		kind string
 		m    *slotwisev1.Counters
@@ -299,7 +299,7 @@ func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
 			o.User[name] += n
 		}
 	}
-	console.Counters(w, o)
+	terminal.Counters(w, o)
 }
 
 // newTasks returns the command that lists the tasks of a job.
@@ -356,14 +356,14 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	fmt.Fprintln(t, "TASK\tSTATE\tATTEMPT\tSTATE\tNODE\tLEVEL\tPROGRESS\tTIME\tERROR")
 	for _, task := range tasks {
 		if len(task.Attempts) == 0 {
-			console.Fprintf(t, "%s\t%s\n", task.Id, task.State)
+			terminal.Fprintf(t, "%s\t%s\n", task.Id, task.State)
 		}
 		for _, a := range task.Attempts {
 			state := a.State
 			if a.Speculative {
 				state += " (copy)"
 			}
-			console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\n", task.Id, task.State, a.Id, state, a.Node,
+			terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f %%\t%s\t%s\n", task.Id, task.State, a.Id, state, a.Node,
 				strings.ToLower(a.Level), 100*a.Progress, attemptTime(a), attemptError(a))
 		}
 	}
@@ -386,7 +386,7 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 	if end == 0 {
 		end = time.Now().UnixMilli()
 	}
-	return console.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
+	return terminal.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
 }
 
 // newKill returns the command that kills a job or an attempt.
@@ -496,15 +496,15 @@ func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	for _, e := range why {
 		held := ""
 		if e.HeldMs > 0 {
-			held = fmt.Sprintf(" (for %s in all)", console.Duration(time.Duration(e.HeldMs)*time.Millisecond))
+			held = fmt.Sprintf(" (for %s in all)", terminal.Duration(time.Duration(e.HeldMs)*time.Millisecond))
 		}
 		kind := "driver"
 		if e.Kind != slotwisev1.Kind_KIND_UNSPECIFIED {
 			kind = enumName(e.Kind.Descriptor(), e.Kind.Number()) + "s"
 		}
-		console.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
+		terminal.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
 		if e.Advice != "" {
-			console.Fprintf(w, "  what would help: %s\n", e.Advice)
+			terminal.Fprintf(w, "  what would help: %s\n", e.Advice)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/deploy/helm"
-	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
 // newKubernetes returns the command that prints the objects of a cluster on Kubernetes.

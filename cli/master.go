@@ -13,20 +13,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/machines"
-	"github.com/slotwise/slotwise/internal/machines/autoscale"
-	"github.com/slotwise/slotwise/internal/machines/kubernetes"
-	"github.com/slotwise/slotwise/internal/machines/yarn"
-	"github.com/slotwise/slotwise/internal/master"
-	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/storage/roots"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	"github.com/slotwise/slotwise/internal/topology"
+	"github.com/slotwise/slotwise/internal/data/storage/roots"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/machines"
+	"github.com/slotwise/slotwise/internal/live/machines/kubernetes"
+	"github.com/slotwise/slotwise/internal/live/machines/yarn"
+	"github.com/slotwise/slotwise/internal/live/master"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/live/topology"
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/internal/webui"
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 )
 
 // masterFlags are the flags of master.
@@ -43,9 +43,9 @@ type masterFlags struct {
 	accounts                 []string
 	access                   string
 	storageRoots             []string
-	maxFile, maxFiles        console.Size
-	snapshotSize             console.Size
-	historySize, historyLogs console.Size
+	maxFile, maxFiles        terminal.Size
+	snapshotSize             terminal.Size
+	historySize, historyLogs terminal.Size
 	historyAge               time.Duration
 	autoscale, deployment    string
 	yarnService              string
@@ -156,8 +156,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
 	}
 	guard.Driver = m.IdentifyDriver
-	guard.Browser = secure.NewBrowser(webui.Root)
-	guard.Public = append(guard.Public, webui.Public...)
+	guard.Browser = secure.NewBrowser(console.Root)
+	guard.Public = append(guard.Public, console.Public...)
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -195,7 +195,7 @@ func (f *masterFlags) consoleURL(at net.Addr) string {
 	if f.files.Given() {
 		scheme = "https://"
 	}
-	return scheme + at.String() + webui.Root
+	return scheme + at.String() + console.Root
 }
 
 // scaling returns the loop that scales the workers, without its cluster. It returns nil

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
 // TestMemoryLimit counts four million distinct words and sorts text, both
@@ -56,7 +56,7 @@ func TestMemoryLimit(t *testing.T) {
 		peak := start(path("slotwise"), "run", job[0], job[1], "--output", path(job[0]),
 			"--memory", fmt.Sprint(limit), "--workers", "2", "--temp-dir", dir, "--quiet")
 		if peak == 0 || peak > limit+slack {
-			t.Errorf("%s: peak of %s with a limit of %s", job[0], console.Bytes(peak), console.Bytes(limit))
+			t.Errorf("%s: peak of %s with a limit of %s", job[0], terminal.Bytes(peak), terminal.Bytes(limit))
 		}
 	}
 	checkCounts(t, path("wordcount"), words)

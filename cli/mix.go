@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/jobmix"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/jobmix"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -224,16 +224,16 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 			local += x.Locality.Node
 			all += x.Locality.Node + x.Locality.Rack + x.Locality.Any
 		}
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", e.Name, strings.Join(ids, ","), e.State,
-			console.Duration(e.Submit), console.Duration(e.Wait), console.Duration(e.Run), share(local, all))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s", e.Name, strings.Join(ids, ","), e.State,
+			terminal.Duration(e.Submit), terminal.Duration(e.Wait), terminal.Duration(e.Run), share(local, all))
 		if alone {
-			console.Fprintf(t, "\t%s\t%.2f", console.Duration(e.Alone), e.Slowdown)
+			terminal.Fprintf(t, "\t%s\t%.2f", terminal.Duration(e.Alone), e.Slowdown)
 		}
 		fmt.Fprintln(t)
 	}
 	t.Flush()
-	console.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
-		r.Policy, console.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
+	terminal.Fprintf(w, "policy %s: makespan %s, map slots used %.0f %%, reduce slots %.0f %%\n",
+		r.Policy, terminal.Duration(r.Makespan), 100*r.MapUse, 100*r.ReduceUse)
 	for _, e := range r.Jobs {
 		printWarnings(w, e.Name, e.Results)
 	}
@@ -242,8 +242,8 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 // printWarnings prints what the counters of a job warn of.
 func printWarnings(w io.Writer, name string, results []*mapreduce.Result) {
 	for _, r := range results {
-		for _, text := range console.Warnings(name, r.User) {
-			console.Fprintf(w, "warning: %s\n", text)
+		for _, text := range terminal.Warnings(name, r.User) {
+			terminal.Fprintf(w, "warning: %s\n", text)
 		}
 	}
 }
@@ -266,11 +266,11 @@ func printWaits(w io.Writer, name string, results []*mapreduce.Result) {
 
 // printWait prints the three longest wait reasons of a job.
 func printWait(w io.Writer, name, id string, waits []mapreduce.Wait) {
-	console.Fprintf(w, "%s (%s) waited for\n", name, id)
+	terminal.Fprintf(w, "%s (%s) waited for\n", name, id)
 	if len(waits) == 0 {
 		fmt.Fprintln(w, "  nothing to speak of")
 	}
 	for _, x := range waits[:min(3, len(waits))] {
-		console.Fprintf(w, "  %8s  %s: %s\n", console.Duration(x.For), x.Tasks, x.Reason)
+		terminal.Fprintf(w, "  %8s  %s: %s\n", terminal.Duration(x.For), x.Tasks, x.Reason)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -51,10 +51,10 @@ func printNodes(w io.Writer, nodes []*slotwisev1.NodeStatus) error {
 	t := table(w)
 	fmt.Fprintln(t, "NODE\tSTATE\tMAPS\tREDUCES\tCPU\tMEMORY\tFAILURES\tSEEN\tADDRESS\tRACK\tFOR\tREASON")
 	for _, n := range nodes {
-		console.Fprintf(t, "%s\t%s\t%d/%d\t%d/%d\t%.0f %%\t%.0f %%\t%d\t%s ago\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Maps, n.MapSlots,
+		terminal.Fprintf(t, "%s\t%s\t%d/%d\t%d/%d\t%.0f %%\t%.0f %%\t%d\t%s ago\t%s\t%s\t%s\t%s\n", n.Name, n.State, n.Maps, n.MapSlots,
 			n.Reduces, n.ReduceSlots, 100*n.Cpu, 100*n.Memory, n.Failures,
-			console.Duration(time.Duration(n.SeenMs)*time.Millisecond), n.Address, n.Rack,
-			console.Duration(time.Duration(n.SinceMs)*time.Millisecond), n.Reason)
+			terminal.Duration(time.Duration(n.SeenMs)*time.Millisecond), n.Address, n.Rack,
+			terminal.Duration(time.Duration(n.SinceMs)*time.Millisecond), n.Reason)
 	}
 	return t.Flush()
 }
@@ -88,7 +88,7 @@ and how many tasks still run there.`,
 			if u.json() {
 				return printMessage(u.out(), n)
 			}
-			_, err := console.Fprintf(u.out(), "%s is %s; running there: %d maps, %d reduces\n", n.Name, n.State, n.Maps, n.Reduces)
+			_, err := terminal.Fprintf(u.out(), "%s is %s; running there: %d maps, %d reduces\n", n.Name, n.State, n.Maps, n.Reduces)
 			return err
 		}
 		return nil
@@ -151,7 +151,7 @@ func showPolicy(ctx context.Context, u *userCommand, set map[string]string) erro
 	if u.json() {
 		return printMessage(u.out(), resp)
 	}
-	if _, err := console.Fprintf(u.out(), "%s\n", policyText(resp.Name, resp.Set)); err != nil {
+	if _, err := terminal.Fprintf(u.out(), "%s\n", policyText(resp.Name, resp.Set)); err != nil {
 		return err
 	}
 	return printInsight(u.out(), resp)
@@ -164,22 +164,22 @@ func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
 		fmt.Fprintln(w)
 	}
 	for _, f := range resp.Figures {
-		console.Fprintf(t, "%s\t%s\n", f.Measure.Name, strings.TrimSpace(datumText(f.Value)+" "+f.Measure.Unit))
+		terminal.Fprintf(t, "%s\t%s\n", f.Measure.Name, strings.TrimSpace(datumText(f.Value)+" "+f.Measure.Unit))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, table := range resp.Tables {
-		console.Fprintf(w, "\n%s\n", table.Name)
+		terminal.Fprintf(w, "\n%s\n", table.Name)
 		fmt.Fprint(t, "  ")
 		for _, c := range table.Columns {
-			console.Fprintf(t, "%s%s\t", strings.ToUpper(c.Name), unit(c))
+			terminal.Fprintf(t, "%s%s\t", strings.ToUpper(c.Name), unit(c))
 		}
 		fmt.Fprintln(t)
 		for _, row := range table.Rows {
 			fmt.Fprint(t, "  ")
 			for _, d := range row.Values {
-				console.Fprintf(t, "%s\t", datumText(d))
+				terminal.Fprintf(t, "%s\t", datumText(d))
 			}
 			fmt.Fprintln(t)
 		}
@@ -187,7 +187,7 @@ func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
 			return err
 		}
 		if table.Omitted > 0 {
-			console.Fprintf(w, "  and %d more\n", table.Omitted)
+			terminal.Fprintf(w, "  and %d more\n", table.Omitted)
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyR
 		_, err := u.out().Write(b.Bytes())
 		return err
 	}
-	_, err = console.Fprintf(u.out(), "%s → %s\n", policyText(old.Name, old.Set), policyText(r.Name, r.Set))
+	_, err = terminal.Fprintf(u.out(), "%s → %s\n", policyText(old.Name, old.Set), policyText(r.Name, r.Set))
 	return err
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies/reference/optimum"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -245,14 +245,14 @@ const jobsShown = 20
 // print writes the result as text.
 func (o *optimumResult) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	console.Fprintf(w, "%s, %s, %s: %.0f s of map work, %.0f s of reduce work\n\n", console.Plural(o.Jobs, "job"), console.Plural(o.Nodes, "node"),
-		console.Plural(o.Slots, "slot"), o.MapWork, o.ReduceWork)
+	terminal.Fprintf(w, "%s, %s, %s: %.0f s of map work, %.0f s of reduce work\n\n", terminal.Plural(o.Jobs, "job"), terminal.Plural(o.Nodes, "node"),
+		terminal.Plural(o.Slots, "slot"), o.MapWork, o.ReduceWork)
 	if o.Each != nil {
 		fmt.Fprint(w, "node\tmap slots\treduce slots\tmap waves\treduce waves\n")
 		for i, x := range o.Each {
-			console.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", i+1, x.MapSlots, x.ReduceSlots, x.MapWaves, x.ReduceWaves)
+			terminal.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", i+1, x.MapSlots, x.ReduceSlots, x.MapWaves, x.ReduceWaves)
 		}
-		console.Fprintf(w, "\nthe maps end after %.1f s on the slowest node\n", o.Ends)
+		terminal.Fprintf(w, "\nthe maps end after %.1f s on the slowest node\n", o.Ends)
 		return w.Flush()
 	}
 	fmt.Fprint(w, "order of jobs\tdivision\tmap slots\treduce slots\tmakespan (s)\n")
@@ -260,16 +260,16 @@ func (o *optimumResult) print(out io.Writer) error {
 		order string
 		*orderResult
 	}{{"submission", o.Submission}, {"Johnson", o.Johnson}} {
-		console.Fprintf(w, "%s\tconfigured\t%d\t%d\t%.1f\n", x.order, x.Configured.MapSlots, x.Configured.ReduceSlots, x.Configured.Makespan)
-		console.Fprintf(w, "%s\tbest\t%d\t%d\t%.1f\n", x.order, x.Best.MapSlots, x.Best.ReduceSlots, x.Best.Makespan)
+		terminal.Fprintf(w, "%s\tconfigured\t%d\t%d\t%.1f\n", x.order, x.Configured.MapSlots, x.Configured.ReduceSlots, x.Configured.Makespan)
+		terminal.Fprintf(w, "%s\tbest\t%d\t%d\t%.1f\n", x.order, x.Best.MapSlots, x.Best.ReduceSlots, x.Best.Makespan)
 	}
 	var names []string
 	for _, j := range o.Order[:min(jobsShown, len(o.Order))] {
 		names = append(names, j.Name)
 	}
-	console.Fprintf(w, "\nJohnson's order: %s", strings.Join(names, ", "))
+	terminal.Fprintf(w, "\nJohnson's order: %s", strings.Join(names, ", "))
 	if more := len(o.Order) - len(names); more > 0 {
-		console.Fprintf(w, " and %d more (-o json lists all)", more)
+		terminal.Fprintf(w, " and %d more (-o json lists all)", more)
 	}
 	fmt.Fprintln(w)
 	return w.Flush()

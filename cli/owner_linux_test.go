@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/secure"
+	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
 // account returns the uid and gid of a user of this machine.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -60,7 +60,7 @@ func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, i := range infos {
-		console.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
+		terminal.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
 	}
 	return t.Flush()
 }
@@ -68,15 +68,15 @@ func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 // describePolicy prints the parts of a policy, then their parameters and
 // profiles.
 func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
-	console.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
+	terminal.Fprintf(w, "%s: %s\n", i.Name, i.Summary)
 	if i.Paper != "" {
-		console.Fprintf(w, "paper: %s\n", i.Paper)
+		terminal.Fprintf(w, "paper: %s\n", i.Paper)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\nparts\n")
 	params := 0
 	for _, p := range i.Parts {
-		console.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
+		terminal.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
 		params += len(p.Params)
 	}
 	if err := t.Flush(); err != nil {
@@ -94,22 +94,22 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 		fmt.Fprint(w, "\nprofiles (--policy-set profile=name): many settings at once\n")
 	}
 	for _, p := range i.Profiles {
-		console.Fprintf(w, "  %s\n", p.Name)
+		terminal.Fprintf(w, "  %s\n", p.Name)
 		printWrapped(w, p.Summary)
 		for _, name := range slices.Sorted(maps.Keys(p.Set)) {
-			console.Fprintf(w, "      %s=%s\n", name, p.Set[name])
+			terminal.Fprintf(w, "      %s=%s\n", name, p.Set[name])
 		}
 	}
-	_, err := console.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
+	_, err := terminal.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
 	return err
 }
 
 // describeParam prints a parameter: its name, default and aliases, then its
 // description.
 func describeParam(w io.Writer, part string, q sched.Param) {
-	console.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
+	terminal.Fprintf(w, "  %s=%s  (%s)", q.Name, q.Default, part)
 	if len(q.Aliases) > 0 {
-		console.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
+		terminal.Fprintf(w, ", also %s", strings.Join(q.Aliases, ", "))
 	}
 	fmt.Fprintln(w)
 	printWrapped(w, q.Help)
@@ -122,7 +122,7 @@ func printWrapped(w io.Writer, text string) {
 	for _, word := range strings.Fields(text) {
 		if len(line) > len(indent) {
 			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-				console.Fprintf(w, "%s\n", line)
+				terminal.Fprintf(w, "%s\n", line)
 				line = indent
 			} else {
 				line += " "
@@ -130,7 +130,7 @@ func printWrapped(w io.Writer, text string) {
 		}
 		line += word
 	}
-	console.Fprintf(w, "%s\n", line)
+	terminal.Fprintf(w, "%s\n", line)
 }
 
 // policiesJSON prints policies as a JSON array.

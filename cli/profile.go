@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/profile"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/profile"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // profileFlags are the flags of profile: those of run that affect the cost of a
@@ -110,7 +110,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	list, err := profile.Measure(c.Context(), p.app, p.params, profile.Options{Sizes: sizes, Runs: f.runs, Job: o,
 		Done: func(done, all int) {
 			if !f.run.quiet {
-				console.Fprintf(c.ErrOrStderr(), "%s: run %d of %d\n", p.name, done, all)
+				terminal.Fprintf(c.ErrOrStderr(), "%s: run %d of %d\n", p.name, done, all)
 			}
 		}})
 	if errors.Is(err, profile.ErrEmpty) {
@@ -183,7 +183,7 @@ func printProfiles(w io.Writer, list []workload.Profile) error {
 	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")
 	for i := range list {
 		p := &list[i]
-		console.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3g\t%.3g\t%.3g\t  %s\n", 1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU,
+		terminal.Fprintf(t, "%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.3g\t%.3g\t%.3g\t  %s\n", 1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU,
 			1000*p.ReduceStart, 1000*p.ReduceCPU, 1000*p.MergeCPU, p.MapSelectivity, p.CombinerRatio, p.ReduceSelectivity, p.App)
 	}
 	return t.Flush()

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/durable"
-	simreport "github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/repro"
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/suggest"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	simreport "github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/internal/virtual/repro"
 )
 
 // reproFlags are the flags of repro.
@@ -224,7 +224,7 @@ func (f *reproFlags) listExperiments(out io.Writer, experiments []repro.Experime
 		return encode(out, list)
 	}
 	for _, e := range experiments {
-		if _, err := console.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
+		if _, err := terminal.Fprintf(out, "%-22s %s\n", e.ID, e.Title); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/webui"
+	"github.com/slotwise/slotwise/internal/console"
 )
 
 // TestUIOfResults simulates two policies and opens the pages of their results.
@@ -23,7 +23,7 @@ func TestUIOfResults(t *testing.T) {
 		"--references", "none", "--quiet", "--out", dir}, &out, &stderr); code != exitOK {
 		t.Fatalf("status %d: %s", code, stderr.String())
 	}
-	results, err := webui.OpenResults(dir)
+	results, err := console.OpenResults(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestUIOfResults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := webui.OpenResults(broken); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := console.OpenResults(broken); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a damaged %s: %v", name, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestUIOfStudy(t *testing.T) {
 	if code := execute(t.Context(), []string{"study", file, "--out", results, "--quiet"}, &out, &stderr); code != exitOK {
 		t.Fatalf("status %d: %s", code, stderr.String())
 	}
-	source, err := webui.OpenResults(results)
+	source, err := console.OpenResults(results)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestUIOfStudy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(results, "study.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := webui.OpenResults(results); err == nil || !strings.Contains(err.Error(), "study.json") {
+	if _, err := console.OpenResults(results); err == nil || !strings.Contains(err.Error(), "study.json") {
 		t.Errorf("a damaged study.json: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/suggest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/compression"
 	"github.com/slotwise/slotwise/mapreduce/formats"

@@ -18,10 +18,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -418,8 +418,8 @@ func printJSON(w io.Writer, o *outcome) error {
 	}
 	s.Output = o.output.name()
 	switch {
-	case errors.Is(o.err, console.ErrInterrupted):
-		s.State, s.Error, s.Exit = "killed", console.ErrInterrupted.Error(), exitInterrupted
+	case errors.Is(o.err, terminal.ErrInterrupted):
+		s.State, s.Error, s.Exit = "killed", terminal.ErrInterrupted.Error(), exitInterrupted
 	case o.err != nil:
 		s.State, s.Error, s.Exit = "failed", oneLine(o.err), statusOf(o.err)
 	case o.pending:
@@ -451,9 +451,9 @@ func printSummary(w io.Writer, o *outcome) {
 		r.Summary(w)
 	}
 	if len(o.results) > 1 {
-		console.Fprintf(w, "%s: %s in %s\n", o.program.name, console.Plural(len(o.results), "job"), console.Duration(o.elapsed))
+		terminal.Fprintf(w, "%s: %s in %s\n", o.program.name, terminal.Plural(len(o.results), "job"), terminal.Duration(o.elapsed))
 	}
 	if name := o.output.name(); o.err == nil && name != "" {
-		console.Fprintf(w, "output: %s\n", name)
+		terminal.Fprintf(w, "output: %s\n", name)
 	}
 }

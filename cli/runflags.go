@@ -17,17 +17,17 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/output"
-	"github.com/slotwise/slotwise/internal/retry"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
-	"github.com/slotwise/slotwise/internal/study"
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/output"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
@@ -52,7 +52,7 @@ type runFlags struct {
 	mapper, combiner, reducer      string
 	params                         []string
 	reduces                        int
-	splitSize, memory              console.Size
+	splitSize, memory              terminal.Size
 	compress, outputCompress       string
 	workers, mapSlots, reduceSlots int
 	user, pool, priority           string
@@ -64,7 +64,7 @@ type runFlags struct {
 	storageRetry                   time.Duration
 	maxAttempts                    int
 	slowStart                      float64
-	taskMemory                     console.Size
+	taskMemory                     terminal.Size
 	taskCPUs                       int
 	json, quiet, noProgress        bool
 	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
@@ -505,19 +505,19 @@ func checkInput(ctx context.Context, what, uri string, w feature.Outages) error 
 // greater than the machine's memory.
 func (f *runFlags) checkMemory() error {
 	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
-	least := console.Size(local.MinMemory * workers * (maps + reduces))
+	least := terminal.Size(local.MinMemory * workers * (maps + reduces))
 	if f.memory != 0 && f.memory < least {
 		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
-			f.memory, console.Plural(workers, "worker"), maps, reduces, least)
+			f.memory, terminal.Plural(workers, "worker"), maps, reduces, least)
 	}
 	return checkKnownMemory(f.memory)
 }
 
 // checkKnownMemory returns an error if the value of --memory is more than this machine has.
-func checkKnownMemory(memory console.Size) error {
+func checkKnownMemory(memory terminal.Size) error {
 	if total, known := local.KnownMemory(); known && int64(memory) > total {
 		return misuse("--memory %s: this machine (or container) has %s; name less, or leave the flag out for a share of that",
-			memory, console.Bytes(total))
+			memory, terminal.Bytes(total))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // stubborn is a command that takes no notice of the first interrupt.
 func stubborn() {
-	ctx, stop := console.Interruptible(context.Background(), "slotwise", os.Stderr)
+	ctx, stop := terminal.Interruptible(context.Background(), "slotwise", os.Stderr)
 	defer stop()
 	os.WriteFile("started", nil, 0o666)
 	<-ctx.Done()

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/study/search"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/study/search"
 )
 
 // searchFlags are the flags that tune and size share.
@@ -122,7 +122,7 @@ func (f *searchFlags) report(w io.Writer) func(string) {
 	if f.quiet {
 		return nil
 	}
-	return func(text string) { console.Fprintf(w, "%s\n", text) }
+	return func(text string) { terminal.Fprintf(w, "%s\n", text) }
 }
 
 // printTuning prints a result for people.
@@ -131,7 +131,7 @@ func printTuning(w io.Writer, t *search.Tuning) error {
 	if best == "" {
 		best = "the defaults: no candidate was better"
 	}
-	_, err := console.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, with defaults %.4g\nheld out: %s\n", t.Policy, t.Runs, best,
+	_, err := terminal.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, with defaults %.4g\nheld out: %s\n", t.Policy, t.Runs, best,
 		t.Measure, t.Training.Best, t.Training.Default, t.HeldOut.Verdict)
 	return err
 }
@@ -191,7 +191,7 @@ Slowdowns are relative to each job on the cluster of the same size.`,
 // printSizing prints a result for people.
 func printSizing(w io.Writer, s *search.Sizing, goal string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	console.Fprintf(t, "nodes\tvalue\tgoal\t\n")
+	terminal.Fprintf(t, "nodes\tvalue\tgoal\t\n")
 	for _, x := range s.Tried {
 		value, met := fmt.Sprintf("%.4g", x.Value), "missed"
 		if x.Met {
@@ -200,16 +200,16 @@ func printSizing(w io.Writer, s *search.Sizing, goal string) error {
 		if x.Error != "" {
 			value, met = "-", "failed"
 		}
-		console.Fprintf(t, "%d\t%s\t%s\t\n", x.Nodes, value, met)
+		terminal.Fprintf(t, "%d\t%s\t%s\t\n", x.Nodes, value, met)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if s.Nodes > 0 {
-		console.Fprintf(w, "%s meets %s from %d nodes on\n", s.Policy, goal, s.Nodes)
+		terminal.Fprintf(w, "%s meets %s from %d nodes on\n", s.Policy, goal, s.Nodes)
 	}
 	if s.Warning != "" {
-		console.Fprintf(w, "warning: %s\n", s.Warning)
+		terminal.Fprintf(w, "warning: %s\n", s.Warning)
 	}
 	return nil
 }

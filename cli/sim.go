@@ -17,13 +17,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/machines/autoscale"
-	"github.com/slotwise/slotwise/internal/report"
-	"github.com/slotwise/slotwise/internal/sim"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/workload"
-	"github.com/slotwise/slotwise/internal/world"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/progress"
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 )
 
 // references are the values of --reference.
@@ -465,12 +466,12 @@ const waitsShown = 10
 // longest.
 func printLongestWaits(out io.Writer, w *study.RunWaits) {
 	jobs := slices.SortedStableFunc(slices.Values(w.Jobs), func(a, b study.JobWait) int { return cmp.Compare(b.Total(), a.Total()) })
-	console.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
+	terminal.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
 	for _, j := range jobs[:min(waitsShown, len(jobs))] {
 		printWait(out, j.Name, j.ID, j.Waits)
 	}
 	if more := len(jobs) - waitsShown; more > 0 {
-		console.Fprintf(out, "and %s less; -o json lists all\n", console.Plural(more, "job"))
+		terminal.Fprintf(out, "and %s less; -o json lists all\n", terminal.Plural(more, "job"))
 	}
 }
 
@@ -504,7 +505,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 	if quiet {
 		return p
 	}
-	every := console.LineEvery
+	every := progress.LineEvery
 	if p.terminal {
 		every = showAfter
 	}
@@ -526,7 +527,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 // warn prints a warning, even with --quiet, because it may change the meaning of a result.
 func (p *simProgress) warn(texts ...string) {
 	for _, text := range texts {
-		console.Fprintf(p.out, "warning: %s\n", text)
+		terminal.Fprintf(p.out, "warning: %s\n", text)
 	}
 }
 
@@ -556,14 +557,14 @@ func (p *simProgress) line() {
 	}
 	p.printed = ended
 	done := float64(ended) / float64(max(1, total))
-	text := fmt.Sprintf("%s: %.0f %% of %s", what, 100*done, console.Plural(total, "job"))
-	if rest := console.Left(took, done); rest != "" {
+	text := fmt.Sprintf("%s: %.0f %% of %s", what, 100*done, terminal.Plural(total, "job"))
+	if rest := terminal.Left(took, done); rest != "" {
 		text += ", " + rest
 	}
 	if p.terminal {
-		console.Fprintf(raw(p.out), lineStart+"%s", text)
+		terminal.Fprintf(raw(p.out), lineStart+"%s", text)
 	} else {
-		console.Fprintf(p.out, "%s\n", text)
+		terminal.Fprintf(p.out, "%s\n", text)
 	}
 }
 

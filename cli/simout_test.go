@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
 // filesOf runs a study and returns all files that it writes, by name.
@@ -67,7 +67,7 @@ func TestSimIsInterrupted(t *testing.T) {
 		dir := t.TempDir()
 		before := runtime.NumGoroutine()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		watch := time.AfterFunc(50*time.Millisecond, func() { cancel(console.ErrInterrupted) })
+		watch := time.AfterFunc(50*time.Millisecond, func() { cancel(terminal.ErrInterrupted) })
 		defer watch.Stop()
 		var stderr bytes.Buffer
 		begun := time.Now()

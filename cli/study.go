@@ -13,15 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/study/sweep"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/virtual/study/sweep"
 )
 
 // studyFlags are the flags of study.
 type studyFlags struct {
 	setup   *setup
 	out     string
-	memory  console.Size
+	memory  terminal.Size
 	workers int
 	dryRun  bool
 	json    bool
@@ -116,7 +116,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if f.json {
 		err = json.NewEncoder(c.OutOrStdout()).Encode(result)
 	} else if err = result.Print(c.OutOrStdout()); err == nil {
-		console.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
+		terminal.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
 	}
 	return errors.Join(err, failedCells(result))
 }
@@ -127,15 +127,15 @@ func (f *studyFlags) simulate(c *cobra.Command, plan *sweep.Plan, store *sweep.S
 	defer show.close()
 	show.warn(plan.Warnings...)
 	if done := len(plan.Cells) - len(plan.Missing(store)); done > 0 && !f.quiet {
-		console.Fprintf(c.ErrOrStderr(), "%d of %s have results in %s\n", done, console.Plural(len(plan.Cells), "run"), f.out)
+		terminal.Fprintf(c.ErrOrStderr(), "%d of %s have results in %s\n", done, terminal.Plural(len(plan.Cells), "run"), f.out)
 	}
 	err := plan.Run(c.Context(), store, sweep.RunOptions{Memory: int64(f.memory), Workers: f.workers, Progress: show,
 		Warn: func(text string) { show.warn(text) }})
 	if err != nil {
 		if c.Context().Err() != nil && !f.quiet {
 			show.close()
-			console.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
-				len(plan.Cells)-len(plan.Missing(store)), console.Plural(len(plan.Cells), "run"))
+			terminal.Fprintf(c.ErrOrStderr(), "%d of %s have ended; the same command goes on\n",
+				len(plan.Cells)-len(plan.Missing(store)), terminal.Plural(len(plan.Cells), "run"))
 		}
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 			state = "done"
 			done++
 		}
-		console.Fprintf(out, "%-6s  %s\n", state, c.Describe())
+		terminal.Fprintf(out, "%-6s  %s\n", state, c.Describe())
 	}
-	_, err := console.Fprintf(out, "%s, %d done\n", console.Plural(len(cells), "run"), done)
+	_, err := terminal.Fprintf(out, "%s, %d done\n", terminal.Plural(len(cells), "run"), done)
 	return err
 }
 

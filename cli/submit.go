@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/jobmix"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/jobmix"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -134,7 +134,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 		err = planMisuse(err)
 	}
 	if err == nil && !f.wait && !f.json {
-		_, err = console.Fprintf(c.OutOrStdout(), "%s\n", results[0].ID)
+		_, err = terminal.Fprintf(c.OutOrStdout(), "%s\n", results[0].ID)
 		return err
 	}
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err, pending: !f.wait})
@@ -206,7 +206,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		},
 		Accepted: func(_ int, id string) {
 			if !f.wait && !f.json {
-				console.Fprintf(c.OutOrStdout(), "%s\n", id)
+				terminal.Fprintf(c.OutOrStdout(), "%s\n", id)
 			}
 		},
 	})
@@ -236,9 +236,9 @@ func printSubmitted(w io.Writer, done []jobmix.Submitted) error {
 		e := &done[i]
 		ran := "-"
 		if n := len(e.Results); n > 0 {
-			ran = console.Duration(e.Results[n-1].Ended)
+			ran = terminal.Duration(e.Results[n-1].Ended)
 		}
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, console.Duration(e.Submit), ran, e.Output)
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, terminal.Duration(e.Submit), ran, e.Output)
 	}
 	err := t.Flush()
 	for i := range done {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -102,15 +102,15 @@ func (s *snapshot) print(w io.Writer) error {
 		maps, reduces = maps+n.Maps, reduces+n.Reduces
 	}
 	c := s.cluster
-	console.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
-		console.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, console.Plural(int(c.Nodes), "worker"),
+	terminal.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
+		terminal.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, terminal.Plural(int(c.Nodes), "worker"),
 		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobRows(s.jobs, false) {
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
-			console.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
+			terminal.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -192,9 +192,9 @@ func drawPicture(out *os.File, s *snapshot, lastError string) error {
 	}
 	width, height := terminalSize(out)
 	// The picture goes around the command's writer, because it has escape sequences.
-	lines := strings.Split(strings.TrimRight(console.EscapeLines(b.String()), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(terminal.EscapeLines(b.String()), "\n"), "\n")
 	if lastError != "" {
-		lines = append([]string{console.Escape(lastError)}, lines...)
+		lines = append([]string{terminal.Escape(lastError)}, lines...)
 	}
 	var picture strings.Builder
 	picture.WriteString(home)

@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/localview"
-	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/webui"
+	"github.com/slotwise/slotwise/internal/console/localview"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -47,13 +47,13 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 			case dir == "":
 				return misuse("%q: want history:DIR, the directory of a master, or the directory of sim --out or of a study", args[0])
 			case !ok:
-				results, err := webui.OpenResults(dir)
+				results, err := console.OpenResults(dir)
 				if err != nil {
 					return misuse("%s: no results of sim --out or of a study: %w; for a master's history write history:DIR", dir, err)
 				}
 				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}
-			archive, err := webui.OpenArchive(dir)
+			archive, err := console.OpenArchive(dir)
 			if err != nil {
 				return misuse("history: %w", err)
 			}
@@ -66,12 +66,12 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 }
 
 // serveUI serves a console without actions on loopback until ctx ends.
-func serveUI(ctx context.Context, source webui.Source, listen string, stderr io.Writer) error {
+func serveUI(ctx context.Context, source console.Source, listen string, stderr io.Writer) error {
 	pages, err := startUI(ctx, "--listen", source, listen)
 	if err != nil {
 		return err
 	}
-	console.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
+	terminal.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
 	select {
 	case err := <-pages.ended:
 		return err
@@ -89,24 +89,24 @@ type uiServer struct {
 }
 
 // startUI starts to serve a console without actions on loopback. Errors name the flag.
-func startUI(ctx context.Context, flag string, source webui.Source, listen string) (*uiServer, error) {
+func startUI(ctx context.Context, flag string, source console.Source, listen string) (*uiServer, error) {
 	guard := &secure.Guard{}
 	l, err := secure.Listen(listen, nil, guard)
 	if err != nil {
 		return nil, misuse("%s %w", flag, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	pages := webui.New(ctx, source, nil, version())
+	pages := console.New(ctx, source, nil, version())
 	switch source.(type) {
-	case *webui.Archive, *webui.Results: // nothing happens there
+	case *console.Archive, *console.Results: // nothing happens there
 	default:
 		go pages.Follow()
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", http.RedirectHandler(webui.Root, http.StatusSeeOther))
-	mux.Handle(webui.Root, pages)
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusSeeOther))
+	mux.Handle(console.Root, pages)
 	srv := secure.NewServer(mux, guard)
-	u := &uiServer{url: fmt.Sprintf("http://%s%s", l.Addr(), webui.Root), ended: make(chan error, 1)}
+	u := &uiServer{url: fmt.Sprintf("http://%s%s", l.Addr(), console.Root), ended: make(chan error, 1)}
 	go func() { u.ended <- srv.Serve(l) }()
 	u.stop = func() {
 		cancel()
@@ -137,7 +137,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
 		}
 		damaged := func(aside string, err error) {
-			console.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
+			terminal.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
 		}
 		var err error
 		if lock, err = history.Lock(f.history); err != nil {
@@ -164,7 +164,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			}
 			return nil, err
 		}
-		console.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
+		terminal.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
 		stop = pages.stop
 	}
 	w.end = func() error {

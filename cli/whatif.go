@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/study"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -195,11 +195,11 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		if row.Now.GetKnown() && row.Then.GetKnown() {
 			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
 		}
-		console.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
 	}
 	err := t.Flush()
-	console.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
-		console.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
+	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
+		terminal.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
 	return errors.Join(err, because(w, resp))
 }
 
@@ -217,9 +217,9 @@ func gain(d time.Duration) string {
 	case d.Abs() < time.Second:
 		return "same"
 	case d < 0:
-		return console.About(-d) + " earlier"
+		return terminal.About(-d) + " earlier"
 	}
-	return console.About(d) + " later"
+	return terminal.About(d) + " later"
 }
 
 // because prints why ends are unknown.
@@ -227,7 +227,7 @@ func because(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	for _, row := range resp.Jobs {
 		for _, f := range []*slotwisev1.JobForecast{row.Now, row.Then} {
 			if f != nil && !f.Known {
-				if _, err := console.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
+				if _, err := terminal.Fprintf(w, "%s: %s\n", cmp.Or(row.Job, row.Name), f.Unknown); err != nil {
 					return err
 				}
 				break

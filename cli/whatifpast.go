@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/history"
-	"github.com/slotwise/slotwise/internal/metrics/collect"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -37,7 +37,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	case n == 0:
 		return fmt.Errorf("no job has succeeded in the last %v", f.since)
 	case n == mostPast:
-		console.Fprintf(u.cmd.ErrOrStderr(), "warning: only the latest %d jobs are simulated\n", n)
+		terminal.Fprintf(u.cmd.ErrOrStderr(), "warning: only the latest %d jobs are simulated\n", n)
 	}
 	if err := writeNodes(ctx, u.cl, filepath.Join(dir, "nodes.json"), int(change.Nodes)); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if err := s.print(u.out(), all); err != nil || u.json() {
 		return err
 	}
-	_, err = console.Fprintf(u.out(), "\n%s\n", recommend(all.Pairs, installed.Name))
+	_, err = terminal.Fprintf(u.out(), "\n%s\n", recommend(all.Pairs, installed.Name))
 	return err
 }
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/proctree"
-	"github.com/slotwise/slotwise/internal/worker"
+	"github.com/slotwise/slotwise/internal/base/proctree"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/live/worker"
 )
 
 // workerFlags are the flags of worker. worker.Config describes the meaning of
@@ -23,11 +23,11 @@ type workerFlags struct {
 	clusterFlags
 	logFlags
 	cfg        worker.Config
-	memory     console.Size
-	taskMemory console.Size
-	minFree    console.Size
-	cacheSize  console.Size
-	logSize    console.Size
+	memory     terminal.Size
+	taskMemory terminal.Size
+	minFree    terminal.Size
+	cacheSize  terminal.Size
+	logSize    terminal.Size
 }
 
 // newWorker returns the command that runs a worker.

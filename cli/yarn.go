@@ -23,12 +23,12 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/local"
-	"github.com/slotwise/slotwise/internal/machines"
-	"github.com/slotwise/slotwise/internal/machines/yarn"
-	"github.com/slotwise/slotwise/internal/storage/schemes"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/live/machines"
+	"github.com/slotwise/slotwise/internal/live/machines/yarn"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -121,7 +121,7 @@ func (r *yarnRacks) rack(host string) string {
 type yarnUp struct {
 	yarnFlags
 	workers, slots, cpu int
-	memory              console.Size
+	memory              terminal.Size
 	queue, binary       string
 	files               []string
 	cert, key, token    string // of workers
@@ -329,7 +329,7 @@ type yarnWait struct {
 func (w *yarnWait) note(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != w.last {
 		w.last = text
-		console.Fprintf(w.u.cmd.ErrOrStderr(), "%s\n", text)
+		terminal.Fprintf(w.u.cmd.ErrOrStderr(), "%s\n", text)
 	}
 }
 
@@ -629,10 +629,10 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 	if asJSON {
 		return json.NewEncoder(out).Encode(st)
 	}
-	console.Fprintf(out, "%s: %s is %s in queue %s with %d containers, %d MiB, %d vcores\n", st.Name, st.Application, st.State, st.Queue, st.Containers, st.MemoryMiB, st.VCores)
+	terminal.Fprintf(out, "%s: %s is %s in queue %s with %d containers, %d MiB, %d vcores\n", st.Name, st.Application, st.State, st.Queue, st.Containers, st.MemoryMiB, st.VCores)
 	for _, text := range []string{st.Reason, st.Trouble} {
 		if text != "" {
-			console.Fprintf(out, "%s\n", text)
+			terminal.Fprintf(out, "%s\n", text)
 		}
 	}
 	if len(st.Workers) > 0 {
@@ -640,10 +640,10 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		for _, w := range st.Workers {
 			names = append(names, w.Name)
 		}
-		console.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
+		terminal.Fprintf(out, "workers: %s\n", strings.Join(names, ", "))
 	}
 	if st.Logs != "" {
-		_, err = console.Fprintf(out, "output of a worker: %s\n", st.Logs)
+		_, err = terminal.Fprintf(out, "output of a worker: %s\n", st.Logs)
 	}
 	return err
 }
@@ -673,7 +673,7 @@ on them are lost: slotwise yarn scale 0 drains the workers first.`,
 		if asJSON {
 			return encode(c.OutOrStdout(), map[string]string{"name": f.name, "state": "removed"})
 		}
-		_, err = console.Fprintf(c.OutOrStdout(), "%s is removed\n", f.name)
+		_, err = terminal.Fprintf(c.OutOrStdout(), "%s is removed\n", f.name)
 		return err
 	})
 	return c

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/apps"
-	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/share"
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/policies"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // RunAttempt checks whether a worker has started this process to run one

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // TestBuild builds jobs as a worker does, of descriptions that fit and that

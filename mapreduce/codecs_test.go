@@ -1,8 +1,8 @@
 package mapreduce_test
 
 import (
-	"github.com/slotwise/slotwise/internal/compression"
-	"github.com/slotwise/slotwise/internal/compression/klauspost"
+	"github.com/slotwise/slotwise/internal/data/compression"
+	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
 )
 
 // The tests use all codecs.

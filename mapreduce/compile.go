@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/output"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/output"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // init lets other packages of slotwise compile jobs. The method is not exported, because its

@@ -3,8 +3,8 @@ package mapreduce
 import (
 	"context"
 
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/kv"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/kv"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/storage/faultfs"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/stream"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/stream"
 )
 
 // hadoopClassMapper is a mapper class that is built in.

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/hadoop"
-	"github.com/slotwise/slotwise/internal/input"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/stream"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/hadoop"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/stream"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

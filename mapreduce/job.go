@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // Job is a program: what to do with each record, not where the records are or

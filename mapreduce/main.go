@@ -11,17 +11,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/live/progress"
 )
 
 // The exit codes of [Main] are the same as the slotwise command's.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1                       // the job failed
-	ExitMisuse      = 2                       // wrong flags or files: nothing was started
-	ExitInterrupted = console.ExitInterrupted // Ctrl-C
+	ExitFailed      = 1                        // the job failed
+	ExitMisuse      = 2                        // wrong flags or files: nothing was started
+	ExitInterrupted = terminal.ExitInterrupted // Ctrl-C
 )
 
 // Feature is an optional part of a program: storage beyond local files, more
@@ -60,8 +61,8 @@ func Main(j *Job, features ...Feature) {
 // a cluster. Otherwise it does what [Main] does.
 func MainApp(a *App, features ...Feature) {
 	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
-	ctx, stop := console.Interruptible(context.Background(), a.Name, os.Stderr)
-	code := runMain(ctx, a, features, os.Args[1:], console.NewEscaper(os.Stderr))
+	ctx, stop := terminal.Interruptible(context.Background(), a.Name, os.Stderr)
+	code := runMain(ctx, a, features, os.Args[1:], terminal.NewEscaper(os.Stderr))
 	stop()
 	os.Exit(code)
 }
@@ -88,8 +89,8 @@ func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
 	f.BoolVar(&o.Overwrite, "overwrite", false, "replace an earlier job's output in the directory of -output, once the job has succeeded")
 	f.BoolVar(&o.Force, "force", false, "like -overwrite, and replace the directory even if it contains other files")
 	f.IntVar(&o.Reduces, "reduces", 0, "`number` of reduce tasks (0: choose)")
-	f.Var((*console.Size)(&o.Cluster.Memory), "memory", "`size` of the memory for all tasks together, as 512MiB (0: a quarter of RAM)")
-	f.Var((*console.Size)(&o.SplitSize), "split-size", "`size` of the input of one map task (0: choose)")
+	f.Var((*terminal.Size)(&o.Cluster.Memory), "memory", "`size` of the memory for all tasks together, as 512MiB (0: a quarter of RAM)")
+	f.Var((*terminal.Size)(&o.SplitSize), "split-size", "`size` of the input of one map task (0: choose)")
 	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
 	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
@@ -310,7 +311,7 @@ func nameInputs(j *Job, o *Options) error {
 // progressLines returns a progress function that prints a line from time to
 // time, and failures at once.
 func progressLines(w io.Writer) func(Progress) {
-	var pace console.Pace
+	var pace progress.Pace
 	return func(p Progress) {
 		for _, line := range []string{pace.Failures((*local.Progress)(&p)), pace.Line((*local.Progress)(&p))} {
 			if line != "" {

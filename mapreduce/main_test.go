@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // A program without the cluster client refuses --master, and the error names the package

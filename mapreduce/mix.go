@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/local"
 )
 
 // MixJob is one entry of a mix: an app or a job, and the time of its submission.

@@ -6,9 +6,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/bounds"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/local"
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/sched"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/slotwise/slotwise/internal/format"
+	"github.com/slotwise/slotwise/internal/data/format"
 )
 
 // Record is a line of fields, as the formats of [Rows] make it. The zero value is empty. A

@@ -4,8 +4,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -54,7 +54,7 @@ type Wait struct {
 
 // Summary prints the job's state, time and counters for people to read.
 func (r *Result) Summary(w io.Writer) {
-	console.Summary(w, &console.Outcome{
+	terminal.Summary(w, &terminal.Outcome{
 		Job: r.Job, State: r.State, Took: r.Elapsed, Maps: r.Maps, Reduces: r.Reduces, Counters: r.Counters, User: r.User,
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/storage"
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/suggest"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/stream"
+	"github.com/slotwise/slotwise/internal/data/stream"
+	"github.com/slotwise/slotwise/internal/live/feature"
 )
 
 // StreamingOptions describe a job whose map and reduce functions are commands, in

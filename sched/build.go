@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/suggest"
+	"github.com/slotwise/slotwise/internal/base/suggest"
 )
 
 // Build makes a fresh policy. A spec is one of

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

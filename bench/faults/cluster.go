@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/base/proctree"
 )
 
 // startLimit is the longest time that a process may take to be ready. It is long,

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/base/proctree"
 )
 
 // The functions below inject one kind of fault each; see kind.inject for their

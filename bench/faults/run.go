@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/base/proctree"
 )
 
 // outcome has the results of one run.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sim"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // lookedAt returns the workloads that were held out until the model was changed after looking

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/client"
+	"github.com/slotwise/slotwise/internal/live/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 

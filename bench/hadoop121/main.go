@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/sched/job"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/client"
-	"github.com/slotwise/slotwise/internal/proctree"
+	"github.com/slotwise/slotwise/internal/base/proctree"
+	"github.com/slotwise/slotwise/internal/live/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 

@@ -38,7 +38,7 @@ type Servers struct {
 // BuildKeeper compiles keepertest into dir and returns its path.
 func BuildKeeper(ctx context.Context, dir string) (string, error) {
 	keeper := filepath.Join(dir, "keepertest")
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", keeper, "github.com/slotwise/slotwise/internal/storage/serverstest/keepertest")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", keeper, "github.com/slotwise/slotwise/internal/testkit/serverstest/keepertest")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/history"
+	"github.com/slotwise/slotwise/internal/live/history"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 

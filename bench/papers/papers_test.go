@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/repro"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/repro"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"

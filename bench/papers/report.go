@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/metrics"
-	"github.com/slotwise/slotwise/internal/repro"
+	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/repro"
 )
 
 // report has the results of a run of the command.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/policies"
 )
 

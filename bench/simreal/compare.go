@@ -12,10 +12,10 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/profile"
-	"github.com/slotwise/slotwise/internal/sim"
+	"github.com/slotwise/slotwise/internal/live/profile"
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/nodeload"
 	"github.com/slotwise/slotwise/policies"

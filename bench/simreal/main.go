@@ -38,7 +38,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // settings are the flags.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/bench/harness"
-	"github.com/slotwise/slotwise/internal/generate"
-	"github.com/slotwise/slotwise/internal/profile"
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/data/generate"
+	"github.com/slotwise/slotwise/internal/live/profile"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/workload"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // TestStructure compares small inputs on a machine of unknown speed and load. Times
@@ -137,7 +137,7 @@ func TestTasks(t *testing.T) {
 // TestOrder checks that a simulation uses the mix's policy and the submission times
 // of the round: a short job that follows a long one of another pool overtakes it
 // under fair and not under fifo. In a real run that would depend on timing, so the
-// tests of internal/sim compare the decisions.
+// tests of internal/virtual/sim compare the decisions.
 func TestOrder(t *testing.T) {
 	p := exact("x")
 	jobs := []workload.Job{{Name: "long", Pool: "a"}, {Name: "short", Pool: "b"}}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // TestStorage counts words of an S3 server and of an HDFS, which pods reach over the

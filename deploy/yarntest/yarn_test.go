@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // patience limits every wait. The machine may be busy.

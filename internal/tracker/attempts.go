@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/base/counters"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )

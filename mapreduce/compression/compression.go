@@ -10,9 +10,9 @@ package compression
 import (
 	"slices"
 
-	"github.com/slotwise/slotwise/internal/compression/klauspost"
-	"github.com/slotwise/slotwise/internal/compression/xz"
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
+	"github.com/slotwise/slotwise/internal/data/compression/xz"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -6,10 +6,10 @@
 package formats
 
 import (
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/format"
-	"github.com/slotwise/slotwise/internal/format/avro"
-	"github.com/slotwise/slotwise/internal/format/parquet"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/format/avro"
+	"github.com/slotwise/slotwise/internal/data/format/parquet"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

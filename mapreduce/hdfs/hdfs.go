@@ -4,8 +4,8 @@
 package hdfs
 
 import (
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/storage/hdfs"
+	"github.com/slotwise/slotwise/internal/data/storage/hdfs"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

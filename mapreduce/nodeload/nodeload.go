@@ -9,8 +9,8 @@
 package nodeload
 
 import (
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/nodeload"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/nodeload"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

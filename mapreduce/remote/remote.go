@@ -21,11 +21,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/slotwise/slotwise/internal/attempt"
-	"github.com/slotwise/slotwise/internal/engine"
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/secure"
-	"github.com/slotwise/slotwise/internal/storage"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/attempt"
+	"github.com/slotwise/slotwise/internal/live/feature"
+	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slotwise/slotwise/internal/attempt"
-	"github.com/slotwise/slotwise/internal/feature"
+	"github.com/slotwise/slotwise/internal/live/attempt"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 

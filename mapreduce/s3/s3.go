@@ -4,8 +4,8 @@
 package s3
 
 import (
-	"github.com/slotwise/slotwise/internal/feature"
-	"github.com/slotwise/slotwise/internal/storage/s3"
+	"github.com/slotwise/slotwise/internal/data/storage/s3"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 

@@ -3,7 +3,7 @@
 // ahead of its turn. Package dhsa lends idle slots to the other kind of task. Exact
 // fractions and the labels that record by which case of the algorithms an attempt got
 // its slot are here too. The two measures by which the paper judges a schedule are Balance
-// in internal/metrics.
+// in internal/virtual/metrics.
 //
 // Source: Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization
 // Framework for MapReduce Clusters, IEEE Transactions on Cloud Computing, 2014,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/base/counters"
 )
 
 // Account holds sums over all attempts of a job, for status displays, the history and

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/base/counters"
 )
 
 // Book is the write port: the only way to change a job, task or attempt. It belongs

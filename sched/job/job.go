@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/counters"
+	"github.com/slotwise/slotwise/internal/base/counters"
 )
 
 // Tally is a set of counts over tasks and attempts, of a job or of all live

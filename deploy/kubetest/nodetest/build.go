@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/storage/serverstest"
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
 // modules are the Go modules below this directory that pin the node's programs, with the

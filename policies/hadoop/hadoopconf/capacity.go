@@ -3,10 +3,7 @@ package hadoopconf
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/slotwise/slotwise/policies/hadoop/capacity"
 )
 
 // capacityPrefix begins the names of the properties of Hadoop's Capacity Scheduler.
@@ -66,34 +63,6 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 		set["queues"] = text
 	}
 	return set, warnings, nil
-}
-
-// CapacityConfig converts properties like CapacitySettings, to a configuration for a
-// running policy (sched.Reconfigurable). Other fields keep their values from base.
-func CapacityConfig(props []Property, queues []string, base capacity.Config) (capacity.Config, []Warning, error) {
-	set, warnings, err := CapacitySettings(props, queues)
-	if err != nil {
-		return base, warnings, err
-	}
-	conf := base
-	if text, ok := set["queues"]; ok {
-		if conf.Queues, err = capacity.ParseQueues(text); err != nil {
-			return base, warnings, &Error{Element: queuePrefix + "…", Text: err.Error()}
-		}
-	}
-	for name, field := range map[string]*int{"maximum-tasks-per-heartbeat": &conf.MaxMaps, "maximum-tasks-after-offswitch": &conf.AfterOffSwitch} {
-		text, ok := set[name]
-		if !ok {
-			continue
-		}
-		if *field, err = strconv.Atoi(text); err != nil {
-			return base, warnings, &Error{Element: capacityPrefix + name, Text: fmt.Sprintf("%q is not a whole number", text)}
-		}
-	}
-	if err := conf.Check(); err != nil {
-		return base, warnings, &Error{Element: "configuration", Text: err.Error()}
-	}
-	return conf, warnings, nil
 }
 
 // capacityReader collects the settings of queues.

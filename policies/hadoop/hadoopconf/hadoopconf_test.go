@@ -201,24 +201,6 @@ func TestCapacitySettings(t *testing.T) {
 	}
 }
 
-func TestCapacityConfig(t *testing.T) {
-	base := capacity.Config{MaxReduces: 1, AfterOffSwitch: 7}
-	read := func(capacity, most string) (capacity.Config, error) {
-		c, _, err := CapacityConfig([]Property{{capacityPrefix + "queue.a.capacity", capacity, 1},
-			{capacityPrefix + "maximum-tasks-per-heartbeat", most, 2}}, nil, base)
-		return c, err
-	}
-	c, err := read("40", "3")
-	if err != nil || len(c.Queues) != 1 || c.Queues[0].Capacity != 40 || c.MaxMaps != 3 || c.MaxReduces != 1 || c.AfterOffSwitch != 7 {
-		t.Errorf("got %+v, %v", c, err)
-	}
-	for _, bad := range [][2]string{{"x", "3"}, {"140", "3"}, {"40", "many"}} {
-		if c, err := read(bad[0], bad[1]); err == nil || len(c.Queues) > 0 {
-			t.Errorf("%v: got %+v, %v", bad, c, err)
-		}
-	}
-}
-
 // A changed file affects a running policy. An invalid file, and a file for another
 // scheduler, change nothing.
 func TestReconfigureWhileJobsRun(t *testing.T) {

@@ -1,0 +1,48 @@
+package terminal
+
+import (
+	"fmt"
+	"time"
+)
+
+// Over reports whether a job in this state has ended.
+func Over(state string) bool {
+	return state == "succeeded" || state == "failed" || state == "killed"
+}
+
+// Rate returns bytes per second.
+func Rate(n int64, took time.Duration) int64 {
+	if took <= 0 {
+		return 0
+	}
+	return int64(float64(n) / took.Seconds())
+}
+
+// Left returns the remaining time in words, if the fraction done took the given time.
+// It returns "" while the fraction is too small for an estimate.
+func Left(took time.Duration, done float64) string {
+	if done < 0.01 || done > 1 || took < time.Second {
+		return ""
+	}
+	d := time.Duration(float64(took) * (1 - done) / done)
+	if d < 100*time.Second {
+		return fmt.Sprintf("%.0f s left", d.Seconds())
+	}
+	return Duration(d) + " left"
+}
+
+// Interval formats a time with its 10th and 90th percentiles.
+func Interval(t, early, late time.Duration) string {
+	if About(early) == About(late) {
+		return About(t)
+	}
+	return fmt.Sprintf("%s (%s to %s)", About(t), About(early), About(late))
+}
+
+// About formats a time to the second. A negative time counts as 0.
+func About(d time.Duration) string {
+	if d = max(0, d); d < 100*time.Second {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return Duration(d)
+}

@@ -1,0 +1,389 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// insights records the inner state of the installed policy: those values that have a
+// chart, for the last half hour.
+type insights struct {
+	mu struct {
+		sync.Mutex
+		policy string
+		lines  []line
+		list   []insightSample
+	}
+}
+
+// line is one curve of a chart. Lines are found by chart and name.
+type line struct{ chart, unit, name string }
+
+// insightSample holds the values of the lines at a time, in their order. Lines that the
+// policy did not have are missing at the end, or not a number.
+type insightSample struct {
+	at     time.Time
+	values []float64
+}
+
+// Bounds of the record. A sample costs a call into the source, so the time between two of
+// them is at least insightRest times as long as the last one took.
+const (
+	insightStep   = 2 * time.Second
+	insightRest   = 100
+	insightLength = 900
+	mostLines     = 64
+	mostPoints    = 150 // of a line in a chart
+)
+
+// follow samples the source until ctx ends.
+func (s *insights) follow(ctx context.Context, source Source) {
+	for {
+		began := time.Now()
+		if name, in, err := source.Inspect(ctx); err == nil {
+			s.add(began, name, in)
+		}
+		timer := time.NewTimer(max(insightStep, insightRest*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// add records a sample. Another policy starts a new record.
+func (s *insights) add(at time.Time, policy string, in sched.Insight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.policy != policy {
+		s.mu.policy, s.mu.lines, s.mu.list = policy, nil, nil
+	}
+	var values []float64
+	set := func(m sched.Measure, name string, d sched.Datum) {
+		if m.Chart == "" || d.Text != "" {
+			return
+		}
+		if i := s.line(line{m.Chart, m.Unit, name}); i >= 0 {
+			for len(values) < len(s.mu.lines) {
+				values = append(values, math.NaN())
+			}
+			values[i] = d.Number
+		}
+	}
+	for _, f := range in.Figures {
+		set(f.Measure, f.Name, f.Datum)
+	}
+	for _, t := range in.Tables {
+		for i, m := range t.Columns {
+			for _, row := range t.Rows {
+				if m.Chart != "" {
+					set(m, row[0].String(), row[i])
+				}
+			}
+		}
+	}
+	if len(values) == 0 {
+		return
+	}
+	if len(s.mu.list) >= insightLength {
+		s.mu.list = slices.Delete(s.mu.list, 0, len(s.mu.list)-insightLength+1)
+	}
+	s.mu.list = append(s.mu.list, insightSample{at, values})
+}
+
+// line returns the index of a line, which it adds if there is room: a chart has as many
+// lines as there are colours. Otherwise it returns -1.
+func (s *insights) line(l line) int {
+	of := 0
+	for i, x := range s.mu.lines {
+		if x == l {
+			return i
+		}
+		if x.chart == l.chart {
+			of++
+		}
+	}
+	if of == seriesColours || len(s.mu.lines) == mostLines {
+		return -1
+	}
+	s.mu.lines = append(s.mu.lines, l)
+	return len(s.mu.lines) - 1
+}
+
+// since returns the lines and the samples of the time before now.
+func (s *insights) since(now time.Time, span time.Duration) ([]line, []insightSample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(s.mu.list, now.Add(-span), func(x insightSample, t time.Time) int { return x.at.Compare(t) })
+	return slices.Clone(s.mu.lines), slices.Clone(s.mu.list[at:])
+}
+
+// insightSections shows the inner state of a policy: charts over time, then the values.
+func (s *Server) insightSections(r *http.Request, in sched.Insight, now time.Time) (out []*section) {
+	span, links := ranges[0].span, []link{}
+	for i, x := range ranges[:2] {
+		current := r.URL.Query().Get("range") == x.key || i == 0 && r.URL.Query().Get("range") == ""
+		if current {
+			span = x.span
+		}
+		links = append(links, link{Text: "last " + x.name, Href: with(r.URL, "range", x.key), Current: current})
+	}
+	lines, list := s.insights.since(now, span)
+	if len(in.Figures) > 0 {
+		t := &table{ID: "state", Caption: "Values by which the policy decides now", Columns: []column{{Key: "name", Name: "Name"}, {Key: "value", Name: "Value", Number: true}, {Key: "unit", Name: "Unit"}, {Key: "help", Name: "Meaning"}}}
+		for _, f := range in.Figures {
+			t.Rows = append(t.Rows, []cell{plain(f.Name), datumCell(f.Datum), plain(f.Unit), plain(f.Help)})
+		}
+		out = append(out, &section{ID: "state", Title: "Inner state", Table: t})
+	}
+	var charts []string
+	for _, l := range lines {
+		if !slices.Contains(charts, l.chart) {
+			charts = append(charts, l.chart)
+		}
+	}
+	for i, name := range charts {
+		if c := lineChart(name, lines, list, now, span); c != nil {
+			out = append(out, &section{ID: "course" + strconv.Itoa(i), Title: capitalized(c.Title), Links: links, Chart: c})
+			links = nil // once is enough
+		}
+	}
+	for i, x := range in.Tables {
+		out = append(out, insightTable("state"+strconv.Itoa(i), x))
+	}
+	return out
+}
+
+// insightTable shows a table of a policy's inner state.
+func insightTable(id string, x sched.InsightTable) *section {
+	t := &table{ID: id, Caption: capitalized(x.Name)}
+	var help []string
+	for i, m := range x.Columns {
+		t.Columns = append(t.Columns, column{Key: strings.ReplaceAll(m.Name, " ", "_"), Name: capitalized(withUnit(m.Name, m.Unit)), Number: i > 0 && len(x.Rows) > 0 && x.Rows[0][i].Text == ""})
+		if m.Help != "" {
+			help = append(help, m.Name+": "+m.Help)
+		}
+	}
+	for _, row := range x.Rows {
+		var cells []cell
+		for _, d := range row {
+			cells = append(cells, datumCell(d))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	more := ""
+	if x.Omitted > 0 {
+		more = fmt.Sprintf("The first %d of %d rows.", len(x.Rows), len(x.Rows)+x.Omitted)
+	}
+	t.Folded = len(t.Rows) > pageSize
+	return &section{ID: id, Title: capitalized(x.Name), Notes: notes(x.Help, strings.Join(help, " "), more), Table: t}
+}
+
+func withUnit(name, unit string) string {
+	if unit == "" {
+		return name
+	}
+	return name + " (" + unit + ")"
+}
+
+// capitalized returns a text that begins with a capital letter.
+func capitalized(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// datumCell is a value of a policy's inner state.
+func datumCell(d sched.Datum) cell {
+	if d.Text != "" {
+		return cell{Text: cut(d.Text, 200), Value: d.Text}
+	}
+	return cell{Text: d.String(), Value: d.Number}
+}
+
+// lineChart draws the lines of one chart as steps, or returns nil if there is no value yet.
+func lineChart(name string, lines []line, list []insightSample, now time.Time, span time.Duration) *chart {
+	every := 1 + len(list)/mostPoints
+	var points []insightSample
+	for i := range list {
+		if (len(list)-1-i)%every == 0 {
+			points = append(points, list[i])
+		}
+	}
+	if len(points) < 2 {
+		return nil
+	}
+	c := &chart{W: chartWidth, H: 190, Desc: "The page has the present values as text."}
+	low, high := 0.0, 0.0
+	value := func(s insightSample, i int) (float64, bool) {
+		if i >= len(s.values) || math.IsNaN(s.values[i]) || math.IsInf(s.values[i], 0) {
+			return 0, false
+		}
+		return s.values[i], true
+	}
+	for i, l := range lines {
+		if l.chart != name {
+			continue
+		}
+		c.Title = withUnit(name, l.unit)
+		for _, p := range points {
+			if v, ok := value(p, i); ok {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	if high == low {
+		high = low + 1
+	}
+	from, to := now.Add(-span).UnixMilli(), now.UnixMilli()
+	if first := points[0].at.UnixMilli(); first > from { // a young master, or another policy before
+		from = min(first, to-10_000)
+	}
+	x := scale{float64(from), float64(to), plotLeft, plotRight}
+	y := scale{low * 1.05, high * 1.05, float64(c.H - plotBelow), plotTop}
+	for i, l := range lines {
+		if l.chart != name {
+			continue
+		}
+		class := "s" + strconv.Itoa(len(c.Legend))
+		c.Legend = append(c.Legend, legend{class, cut(poolName(l.name), 40)})
+		if d := stepPath(points, x, y, func(p insightSample) (float64, bool) { return value(p, i) }); d != "" {
+			c.Paths = append(c.Paths, path{"line " + class, d})
+		}
+	}
+	c.XTicks = timeTicks(from, to, now.Location())
+	for _, v := range steps(y.low, y.high, 4) {
+		c.YTicks = append(c.YTicks, tick{y.at(v), sched.Datum{Number: math.Round(v*1e6) / 1e6}.String()})
+	}
+	return c
+}
+
+// stepPath draws a value that stays until the next point. Points without a value interrupt it.
+func stepPath(points []insightSample, x, y scale, value func(insightSample) (float64, bool)) string {
+	var d strings.Builder
+	drawn, last := false, 0.0
+	for i, p := range points {
+		v, ok := value(p)
+		at := coordinate(x.at(float64(p.at.UnixMilli())))
+		switch {
+		case drawn && (!ok || i == len(points)-1 || v != last):
+			d.WriteString("H" + at)
+			if ok && v != last {
+				d.WriteString("V" + coordinate(y.at(v)))
+			}
+		case !drawn && ok:
+			d.WriteString("M" + at + " " + coordinate(y.at(v)))
+		}
+		drawn, last = ok, v
+	}
+	return d.String()
+}
+
+// mostPreview bounds the jobs that a preview lists.
+const mostPreview = 100
+
+// policyChange is the form that asks what another policy would change, or, when it has been
+// asked, the answer with the form that installs the policy.
+func (s *Server) policyChange(r *http.Request, pol *Policy, now time.Time) (list []*section) {
+	name, given := r.URL.Query().Get("name"), r.URL.Query().Get("set")
+	choose := form{Summary: "Install another policy", Method: "get", Action: "/ui/policy", Button: "Show what it would change", Open: name != "",
+		Note:   "The next page has a forecast of each job's end under that policy. It installs nothing.",
+		Fields: []field{{Name: "name", Label: "Policy", Value: cmp.Or(name, pol.Name), Options: pol.Known}, {Name: "set", Label: "Parameters, as name=value with spaces between", Value: given}}}
+	if name == "" {
+		return []*section{{ID: "actions", Title: "Change", Forms: []form{choose}}}
+	}
+	answer := &section{ID: "preview", Title: "Preview: " + cut(name, 80)}
+	install := form{Summary: "Install " + cut(name, 80), Action: "/ui/policy", Button: "Install", Danger: true, Open: true,
+		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
+		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}
+	set, err := assignments(given)
+	var resp *slotwisev1.WhatIfResponse
+	if err == nil {
+		resp, err = s.actor.Preview(r.Context(), name, set)
+	}
+	switch {
+	case connect.CodeOf(err) == connect.CodeInvalidArgument:
+		answer.Alerts = []string{errorText(err)}
+	case err != nil:
+		answer.Alerts, answer.Forms = []string{"What the policy would change is unknown: " + errorText(err)}, []form{install}
+	default:
+		answer.preview(resp, now)
+		answer.Forms = []form{install}
+	}
+	return []*section{answer, {ID: "actions", Title: "Change", Forms: []form{choose}}}
+}
+
+// preview lists the forecasts of a what-if answer, the largest differences first.
+func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
+	difference := func(w *slotwisev1.WhatIfRow) (ms int64, known bool) {
+		return w.Then.GetEndMs() - w.Now.GetEndMs(), w.Now.GetKnown() && w.Then.GetKnown()
+	}
+	size := func(w *slotwisev1.WhatIfRow) int64 {
+		ms, known := difference(w)
+		if !known {
+			return -1
+		}
+		return max(ms, -ms)
+	}
+	rows := slices.Clone(resp.Jobs)
+	slices.SortStableFunc(rows, func(a, b *slotwisev1.WhatIfRow) int { return cmp.Compare(size(b), size(a)) })
+	t := &table{ID: "preview", Caption: "Forecast of each job's end", Empty: "No job has tasks left to run, so nothing would change.", Columns: []column{{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"},
+		{Key: "now", Name: "Ends"}, {Key: "then", Name: "Would end"}, {Key: "difference_ms", Name: "Difference", Number: true}}}
+	earlier, later := 0, 0
+	for _, w := range rows {
+		ms, known := difference(w)
+		words := cell{Text: "unknown", Value: int64(0)}
+		switch {
+		case !known:
+		case ms <= -1000:
+			earlier++
+			words = cell{Text: terminal.About(time.Duration(-ms)*time.Millisecond) + " earlier", Value: ms}
+		case ms >= 1000:
+			later++
+			words = cell{Text: terminal.About(time.Duration(ms)*time.Millisecond) + " later", Value: ms}
+		default:
+			words = cell{Text: "same", Value: ms}
+		}
+		if len(t.Rows) < mostPreview {
+			t.Rows = append(t.Rows, []cell{linked(w.Job, jobPath(w.Job)), {Text: cut(w.Name, 60), Value: w.Name}, expectedEnd(&slotwisev1.JobStatus{Forecast: w.Now}, now), expectedEnd(&slotwisev1.JobStatus{Forecast: w.Then}, now), words})
+		}
+	}
+	sec.Table = t
+	sec.Notes = notes(fmt.Sprintf("%s would end earlier, %s later.", terminal.Plural(earlier, "job"), terminal.Count(int64(later))))
+	if len(rows) > len(t.Rows) {
+		sec.Notes = append(sec.Notes, fmt.Sprintf("The %d jobs with the largest differences, of %d.", len(t.Rows), len(rows)))
+	}
+	if resp.Futures > 0 {
+		sec.Notes = append(sec.Notes, fmt.Sprintf("From %d simulated futures of each policy. Assumed: %s.", resp.Futures, strings.Join(resp.Assumptions, "; ")))
+	}
+}
+
+// assignments parses parameters of the form name=value with spaces between.
+func assignments(text string) (map[string]string, error) {
+	set := map[string]string{}
+	for _, word := range strings.Fields(text) {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("parameter %q: write name=value", cut(word, 80)))
+		}
+		set[name] = value
+	}
+	return set, nil
+}

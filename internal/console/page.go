@@ -1,0 +1,269 @@
+package console
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/terminal"
+)
+
+// page is the data of the template.
+type page struct {
+	Title    string
+	Nav      []link
+	Crumbs   []link
+	Who      string
+	SignedIn bool // by a cookie, so that signing out has an effect
+	Version  string
+	Asset    string // prefix of the paths of assets
+	Sections []*section
+	Live     bool // the page changes by itself
+	Soon     bool // the page lacks a part that it will have in a moment
+	Message  string
+}
+
+// link is a reference to another page.
+type link struct {
+	Text, Href string
+	Current    bool
+}
+
+// section is a part of a page that the script replaces as a whole. A section shows those
+// of its fields that are set.
+type section struct {
+	ID, Title string
+	Notes     []string // paragraphs
+	Alerts    []string // paragraphs that must not be missed
+	Filter    *filter
+	Facts     []fact
+	Chart     *chart
+	Table     *table
+	Forms     []form
+	Tiles     []tile
+	Text      *text
+	Image     *image
+	Links     []link
+}
+
+// image is a figure that the console serves from a file.
+type image struct{ Src, Alt string }
+
+// fact is a named value.
+type fact struct {
+	Name string
+	cell
+}
+
+// text is preformatted, such as a log.
+type text struct {
+	Body, Label string
+	Follow      string // URL that streams the text; "" if it is complete
+}
+
+// filter is a form that changes the query of the page.
+type filter struct {
+	Action, Button string // of another page; "" for this one
+	Fields         []field
+}
+
+// field is one input of a form.
+type field struct {
+	Name, Label, Value, Type string
+	Options                  []string
+	Required                 bool
+}
+
+// form is an action. It is closed until the user opens it.
+type form struct {
+	Summary, Action, Button, Note string
+	Method                        string // "" is post
+	Fields                        []field
+	Danger, Open                  bool
+}
+
+// cell is one value of a table, for people and for programs.
+type cell struct {
+	Text   string
+	Href   string
+	Class  string
+	Value  any     // in JSON and CSV; nil means Text
+	Bar    float64 // of a progress bar, 0 to 1
+	HasBar bool
+}
+
+// Texts of up to shortText bytes are never broken into lines. Texts from longText on get a broad
+// column, because they make a row very high otherwise.
+const (
+	shortText = 18
+	longText  = 40
+)
+
+// Short reports whether the text of a cell is too short to be broken into lines.
+func (c cell) Short() bool { return len(c.Text) <= shortText }
+
+// Long reports whether the text of a cell needs a broad column.
+func (c cell) Long() bool { return len(c.Text) >= longText }
+
+// table is shown as HTML, CSV or JSON.
+type table struct {
+	ID, Caption string
+	Columns     []column
+	Rows        [][]cell
+	Empty       string // shown instead of no rows
+	More        *pager
+	CSV, JSON   string // URLs of the other formats
+	Folded      bool   // closed until the user opens it: a twin of a chart
+}
+
+// column is a column of a table. Key names it in CSV and JSON.
+type column struct {
+	Key, Name string
+	Number    bool // right-aligned
+}
+
+// pager leads to the other pages of a list.
+type pager struct {
+	From, To, Total int
+	Previous, Next  string
+}
+
+func plain(s string) cell          { return cell{Text: s} }
+func number(n int64) cell          { return cell{Text: terminal.Count(n), Value: n} }
+func bytesCell(n int64) cell       { return cell{Text: terminal.Bytes(n), Value: n} }
+func milliseconds(ms int64) cell   { return cell{Text: shortDuration(ms), Value: ms} }
+func classed(s, class string) cell { return cell{Text: s, Class: class} }
+
+// linked is a text that leads to a page. An empty one leads nowhere.
+func linked(s, href string) cell {
+	if s == "" {
+		return cell{Text: "–", Value: ""}
+	}
+	return cell{Text: s, Href: href}
+}
+
+// shortDuration formats a time in ms.
+func shortDuration(ms int64) string { return terminal.Duration(time.Duration(ms) * time.Millisecond) }
+
+// moment is a time of day, with its date if that is another day than now's.
+func moment(ms int64, now time.Time) cell {
+	if ms == 0 {
+		return cell{Text: "–", Value: int64(0)}
+	}
+	t, layout := time.UnixMilli(ms).In(now.Location()), "15:04:05"
+	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		layout = time.DateTime
+	}
+	return cell{Text: t.Format(layout), Value: ms}
+}
+
+// bar is a progress bar with its value in words.
+func bar(f float64, text string) cell {
+	f = min(1, max(0, f))
+	return cell{Text: text, Bar: f, HasBar: true, Value: f}
+}
+
+// value returns what programs get of a cell.
+func (c cell) value() any {
+	if c.Value == nil {
+		return c.Text
+	}
+	return c.Value
+}
+
+// writeJSON writes the rows as an array of objects.
+func (t *table) writeJSON(w io.Writer) error {
+	rows := make([]map[string]any, 0, len(t.Rows))
+	for _, r := range t.Rows {
+		row := make(map[string]any, len(r))
+		for i, c := range r {
+			row[t.Columns[i].Key] = c.value()
+		}
+		rows = append(rows, row)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if t.More != nil {
+		return e.Encode(map[string]any{"total": t.More.Total, "from": t.More.From, "rows": rows})
+	}
+	return e.Encode(map[string]any{"total": len(rows), "from": min(1, len(rows)), "rows": rows})
+}
+
+// writeCSV writes a line of keys and the rows.
+func (t *table) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	line := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		line[i] = c.Key
+	}
+	if err := out.Write(line); err != nil {
+		return err
+	}
+	for _, r := range t.Rows {
+		for i, c := range r {
+			line[i] = csvField(c.value())
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// csvField formats a value. Text that a spreadsheet would run as a formula gets an
+// apostrophe in front: names come from users.
+func csvField(v any) string {
+	s, isText := v.(string)
+	switch {
+	case !isText:
+		return fmt.Sprint(v)
+	case s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@' || s[0] == '\t' || s[0] == '\r'):
+		return "'" + s
+	}
+	return s
+}
+
+// with returns the request's URL with some parameters changed; "" removes one.
+func with(u *url.URL, pairs ...string) string {
+	q := u.Query()
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+		} else {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return u.EscapedPath()
+	}
+	return u.EscapedPath() + "?" + q.Encode()
+}
+
+// pageSize is the number of rows of a page of a list.
+const pageSize = 50
+
+// offset returns where the page of a list begins.
+func offset(u *url.URL) int {
+	n, err := strconv.Atoi(u.Query().Get("offset"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// paged adds links to the other pages of a list.
+func (t *table) paged(u *url.URL, from, total int) {
+	p := &pager{From: min(from+1, total), To: from + len(t.Rows), Total: total}
+	if from > 0 {
+		p.Previous = with(u, "offset", strconv.Itoa(max(0, from-pageSize)))
+	}
+	if p.To < total && len(t.Rows) > 0 {
+		p.Next = with(u, "offset", strconv.Itoa(p.To))
+	}
+	t.More = p
+}

@@ -1,0 +1,194 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// history lists ended jobs.
+func (s *Server) history(r *http.Request) (*page, error) {
+	v, now := r.URL.Query(), time.Now()
+	from := offset(r.URL)
+	q := Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
+	var err error
+	if q.From, err = date(v, "from", now.Location()); err != nil {
+		return nil, err
+	}
+	if q.To, err = date(v, "to", now.Location()); err != nil {
+		return nil, err
+	}
+	if q.To > 0 {
+		q.To += 24*time.Hour.Milliseconds() - 1
+	}
+	list, err := s.source.History(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	t := endedTable(list.List, now)
+	t.paged(r.URL, from, list.Total)
+	f := jobFilter(&q)
+	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
+	f.Fields = append(f.Fields, field{Name: "from", Label: "Submitted from", Value: v.Get("from"), Type: "date"}, field{Name: "to", Label: "until", Value: v.Get("to"), Type: "date"})
+	return &page{Title: "History", Sections: []*section{
+		{ID: "filter", Filter: f},
+		{ID: "history", Title: "Ended jobs", Notes: notes(list.Note), Table: t},
+		{ID: "compare", Title: "Compare two runs", Filter: &filter{Action: "/ui/compare", Button: "Compare", Fields: []field{{Name: "a", Label: "Job", Value: "", Required: true}, {Name: "b", Label: "with job", Value: "", Required: true}}}},
+	}}, nil
+}
+
+// endedTable lists ended jobs, without the columns that only other jobs can have.
+func endedTable(jobs []*slotwisev1.JobStatus, now time.Time) *table {
+	t := jobTable("history", "Ended jobs", jobs, now)
+	last := len(t.Columns) - 1
+	t.Columns = append(t.Columns[:last-2], column{Key: "message", Name: "Message"})
+	for i, row := range t.Rows {
+		t.Rows[i] = append(row[:last-2], row[last])
+	}
+	return t
+}
+
+// date returns the start of the day that a parameter names, in ms, or 0.
+func date(v url.Values, name string, loc *time.Location) (int64, error) {
+	if v.Get(name) == "" {
+		return 0, nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, v.Get(name), loc)
+	if err != nil {
+		return 0, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s=%q: write a date as 2026-12-31", name, cut(v.Get(name), 40)))
+	}
+	return t.UnixMilli(), nil
+}
+
+// compare shows two jobs side by side.
+func (s *Server) compare(r *http.Request) (*page, error) {
+	v, now := r.URL.Query(), time.Now()
+	var jobs [2]*Job
+	var tried [2]*attempts
+	for i, id := range []string{v.Get("a"), v.Get("b")} {
+		var err error
+		if jobs[i], err = s.source.Job(r.Context(), id); err != nil {
+			return nil, err
+		}
+		if tried[i], err = s.attemptsOf(r, jobs[i].Status, copyTimeout); err != nil {
+			return nil, err
+		}
+	}
+	a, b := jobs[0].Status, jobs[1].Status
+	t := &table{ID: "compare", Caption: "Two runs side by side", Columns: []column{{Key: "what", Name: "What"}, {Key: "a", Name: a.Id, Number: true}, {Key: "b", Name: b.Id, Number: true}, {Key: "change", Name: "Change", Number: true}}}
+	words := func(what string, of func(*slotwisev1.JobStatus) cell) {
+		t.Rows = append(t.Rows, []cell{plain(what), of(a), of(b), plain("")})
+	}
+	numbers := func(what string, x, y int64, show func(int64) cell) {
+		t.Rows = append(t.Rows, []cell{plain(what), show(x), show(y), change(x, y, show)})
+	}
+	// costs adds a row of numbers of which less is better. A job without such a value has a
+	// negative number: the time of its maps if none succeeded, for example. Differences of up
+	// to noise are neither good nor bad.
+	costs := func(what string, x, y, noise int64, show func(int64) cell) {
+		row := []cell{plain(what), plain("none"), plain("none"), plain("")}
+		for i, n := range []int64{x, y} {
+			if n >= 0 {
+				row[1+i] = show(n)
+			}
+		}
+		if x >= 0 && y >= 0 {
+			row[3] = change(x, y, show)
+			if max(y-x, x-y) > noise {
+				row[3].Class = map[int]string{1: "more", -1: "less"}[cmp.Compare(y, x)]
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	words("name", func(j *slotwisev1.JobStatus) cell { return cell{Text: jobName(j), Value: j.Name, Href: jobPath(j.Id)} })
+	words("user", func(j *slotwisev1.JobStatus) cell { return plain(cut(j.User, 40)) })
+	words("pool", func(j *slotwisev1.JobStatus) cell { return plain(cut(poolName(j.Pool), 40)) })
+	words("state", func(j *slotwisev1.JobStatus) cell { return state(j.State) })
+	words("submitted", func(j *slotwisev1.JobStatus) cell { return moment(j.SubmittedMs, now) })
+	costs("time from submission to end", timeToEnd(a), timeToEnd(b), timeNoise, milliseconds)
+	costs("time until the first attempt", timeToStart(a), timeToStart(b), timeNoise, milliseconds)
+	numbers("input", a.InputBytes, b.InputBytes, bytesCell)
+	for k, kind := range kindNames {
+		x, y := tried[0].stat[k], tried[1].stat[k]
+		numbers(kind+" that succeeded", int64(x.n), int64(y.n), number)
+		if x.n == 0 {
+			x.median, x.high = -1, -1
+		}
+		if y.n == 0 {
+			y.median, y.high = -1, -1
+		}
+		costs("median time of "+kind, x.median, y.median, timeNoise, milliseconds)
+		costs("longest time of "+kind, x.high, y.high, timeNoise, milliseconds)
+	}
+	costs("stragglers", stragglerCount(tried[0]), stragglerCount(tried[1]), 0, number)
+	costs("failed attempts", int64(a.Maps.GetFailed()+a.Reduces.GetFailed()), int64(b.Maps.GetFailed()+b.Reduces.GetFailed()), 0, number)
+	addCounters(a, b, numbers)
+	return &page{Title: "Compare " + a.Id + " and " + b.Id, Crumbs: []link{{Text: "History", Href: "/ui/history"}}, Sections: []*section{{ID: "compare", Title: "Side by side", Table: t}}}, nil
+}
+
+// timeToEnd returns the time from a job's submission to its end in ms, -1 before its end.
+func timeToEnd(j *slotwisev1.JobStatus) int64 {
+	if j.EndedMs == 0 {
+		return -1
+	}
+	return max(0, j.EndedMs-j.SubmittedMs)
+}
+
+// timeToStart returns the time from a job's submission to its first attempt in ms, -1 before
+// that attempt.
+func timeToStart(j *slotwisev1.JobStatus) int64 {
+	if j.StartedMs == 0 {
+		return -1
+	}
+	return max(0, j.StartedMs-j.SubmittedMs)
+}
+
+// stragglerCount returns the number of a job's stragglers, -1 if no task has succeeded that
+// an attempt could be compared with.
+func stragglerCount(a *attempts) int64 {
+	if a.stat[0].n+a.stat[1].n == 0 {
+		return -1
+	}
+	return int64(len(a.slow))
+}
+
+// addCounters compares the sums of counters over both kinds of tasks.
+func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func(int64) cell)) {
+	other := map[string]int64{}
+	rows := counterRows(b)
+	for _, c := range rows {
+		other[c.key] = c.maps + c.reduces
+	}
+	show := func(key string) func(int64) cell { return func(n int64) cell { return counterCell(key, n) } }
+	for _, c := range counterRows(a) {
+		add(c.label, c.maps+c.reduces, other[c.key], show(c.key))
+		delete(other, c.key)
+	}
+	for _, c := range rows {
+		if n, left := other[c.key]; left {
+			add(c.label, 0, n, show(c.key))
+		}
+	}
+}
+
+// timeNoise is the difference in ms between two times that says nothing about a job.
+const timeNoise = 20
+
+// change is the difference between two numbers in percent, or as a number if the first one is
+// 0. It has no color, because more records or bytes can be good or bad.
+func change(a, b int64, show func(int64) cell) cell {
+	switch {
+	case a == b:
+		return cell{Text: "same", Value: 0.0}
+	case a == 0:
+		return cell{Text: "+" + show(b).Text, Value: "new"}
+	}
+	f := float64(b-a) / float64(a)
+	return cell{Text: fmt.Sprintf("%+.0f %%", 100*f), Value: f}
+}

@@ -1,0 +1,424 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/live/secure"
+)
+
+// Root is the path below which all pages are. A browser sends its cookie only there.
+const Root = "/ui/"
+
+// SignIn is the path of the page on which people sign in with a token.
+const SignIn = Root + "login"
+
+// Events is the path of the streams that tell pages of changes.
+const Events = Root + "events"
+
+// Public are the paths that need no authentication.
+var Public = []string{SignIn, Root + "assets/"}
+
+//go:embed pages/*.html assets/*
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"half": func(n int) int { return n / 2 }}).ParseFS(files, "pages/*.html"))
+
+// asset is a file of the console with its name in URLs, which holds its hash.
+type asset struct {
+	body []byte
+	kind string
+}
+
+// assets are the files by name, and the hash that all their URLs hold.
+var assets, assetHash = loadAssets()
+
+func loadAssets() (map[string]asset, string) {
+	kinds := map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+	all := map[string]asset{}
+	sum := sha256.New()
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	for _, e := range entries {
+		b, err := fs.ReadFile(files, "assets/"+e.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum.Write(b)
+		_, ext, _ := strings.Cut(e.Name(), ".")
+		all[e.Name()] = asset{b, kinds[ext]}
+	}
+	return all, hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// Server serves the console.
+type Server struct {
+	source  Source
+	actor   Actor
+	version string
+	past    bool // there is no cluster, only its history or results of simulations
+	results bool
+	noJobs  bool // the source has the results of a study
+	samples samples
+	// insights records the inner state of the installed policy.
+	insights insights
+	loads    nodeLoads
+	cache    attemptCache
+	streams  *share.Gate // of events
+	mux      *http.ServeMux
+	check    *http.CrossOriginProtection
+	ctx      context.Context
+}
+
+// New returns the console of a source. The streams to browsers end with ctx. actor may be
+// nil. Until Follow runs, the console has no course of the slots in use and reports no
+// change.
+func New(ctx context.Context, source Source, actor Actor, version string) *Server {
+	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
+	start := s.overview
+	switch x := source.(type) {
+	case *Archive:
+		s.past, start = true, s.history
+	case *Results:
+		s.past, s.results, s.noJobs, start = true, true, x.grid != nil, x.comparison
+		s.mux.HandleFunc("GET /ui/figures/{name}", x.figure)
+	}
+	for pattern, show := range map[string]func(*http.Request) (*page, error){
+		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
+		"GET /ui/attempts/{id}": s.attemptLog, "GET /ui/nodes": s.nodes, "GET /ui/nodes/{name}": s.node,
+		"GET /ui/policy": s.policy, "GET /ui/history": s.history, "GET /ui/compare": s.compare, "GET /ui/login": s.login,
+	} {
+		s.mux.Handle(pattern, s.show(show))
+	}
+	s.mux.HandleFunc("GET "+Events, s.events)
+	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
+	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
+	if actor != nil {
+		for pattern, act := range map[string]func(*http.Request) (string, error){
+			"POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
+			"POST /ui/nodes/{name}/drain": s.drain, "POST /ui/policy": s.setPolicy,
+		} {
+			s.mux.Handle(pattern, s.act(act))
+		}
+	}
+	s.mux.Handle("/ui/", s.show(func(r *http.Request) (*page, error) {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no page %s", r.URL.Path))
+	}))
+	return s
+}
+
+// Follow samples the use of slots, the policy's inner state and the load of nodes until the
+// console's context ends.
+func (s *Server) Follow() {
+	var inner sync.WaitGroup
+	inner.Go(func() { s.insights.follow(s.ctx, s.source) })
+	inner.Go(func() { s.loads.follow(s.ctx, s.source) })
+	s.samples.follow(s.ctx, s.source)
+	inner.Wait()
+}
+
+// policyHeader lets pages use nothing but the console's own files.
+const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP implements http.Handler. The identity of the sender must be in the request's
+// context.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policyHeader)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if err := s.check.Check(r); err != nil {
+		s.fail(w, r, connect.NewError(connect.CodePermissionDenied, errors.New("the request comes from a page of another site")))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// asset serves a file of the console.
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
+	a, ok := assets[r.PathValue("name")]
+	if !ok || r.PathValue("hash") != assetHash {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", a.kind)
+	write(w, r, http.StatusOK, a.body)
+}
+
+// compressFrom is the size in bytes from which answers are compressed.
+const compressFrom = 1 << 10
+
+// write sends a body, compressed if the client accepts it.
+func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	if len(body) < compressFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client may have disconnected
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
+	_, _ = z.Write(body)
+	_ = z.Close()
+}
+
+// show serves a page as HTML, or one of its tables as CSV or JSON.
+func (s *Server) show(view func(*http.Request) (*page, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, err := view(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		switch f := r.URL.Query().Get("format"); f {
+		case "":
+			p.Message = notices[r.URL.Query().Get("done")]
+			s.html(w, r, http.StatusOK, p)
+		case "csv", "json":
+			s.data(w, r, p, f)
+		default:
+			s.fail(w, r, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("format %q is unknown: use csv or json", cut(f, 40))))
+		}
+	})
+}
+
+// data serves the table that the parameter table names, or the first one.
+func (s *Server) data(w http.ResponseWriter, r *http.Request, p *page, format string) {
+	id := r.URL.Query().Get("table")
+	for _, sec := range p.Sections {
+		t := sec.Table
+		if t == nil || id != "" && t.ID != id {
+			continue
+		}
+		var b bytes.Buffer
+		writeTable, kind := t.writeJSON, "application/json"
+		if format == "csv" {
+			writeTable, kind = t.writeCSV, "text/csv; charset=utf-8"
+			w.Header().Set("Content-Disposition", `attachment; filename="`+t.ID+`.csv"`)
+		}
+		if err := writeTable(&b); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		write(w, r, http.StatusOK, b.Bytes())
+		return
+	}
+	s.fail(w, r, connect.NewError(connect.CodeNotFound, fmt.Errorf("this page has no table %q", cut(id, 40))))
+}
+
+// html serves a page.
+func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *page) {
+	p.Asset, p.Version = Root+"assets/"+assetHash+"/", s.version
+	who := secure.From(r.Context())
+	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
+	if who.Role != "" {
+		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
+			switch {
+			case s.noJobs && l.Text != "Overview":
+				continue
+			case s.results && l.Text == "Overview":
+				l.Text = "Comparison"
+			case s.results && l.Text == "History":
+				l.Text = "Jobs"
+			case s.past && l.Text != "History":
+				continue
+			}
+			l.Current = r.URL.Path == l.Href
+			p.Nav = append(p.Nav, l)
+		}
+	}
+	for _, sec := range p.Sections {
+		if t := sec.Table; t != nil {
+			t.CSV, t.JSON = with(r.URL, "format", "csv", "table", t.ID, "done", ""), with(r.URL, "format", "json", "table", t.ID, "done", "")
+		}
+	}
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, "page", p); err != nil {
+		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	write(w, r, status, b.Bytes())
+}
+
+// statuses are the statuses of HTTP for the codes of a Source's errors.
+var statuses = map[connect.Code]int{
+	connect.CodeNotFound: http.StatusNotFound, connect.CodePermissionDenied: http.StatusForbidden, connect.CodeUnauthenticated: http.StatusUnauthorized,
+	connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeFailedPrecondition: http.StatusConflict, connect.CodeUnavailable: http.StatusServiceUnavailable,
+	connect.CodeResourceExhausted: http.StatusServiceUnavailable, connect.CodeAlreadyExists: http.StatusConflict,
+}
+
+// errorText returns an error without its code.
+func errorText(err error) string {
+	var coded *connect.Error
+	if errors.As(err, &coded) {
+		return coded.Message()
+	}
+	return err.Error()
+}
+
+// fail serves an error, as a page unless the client wants data.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, known := statuses[connect.CodeOf(err)]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	if f := r.URL.Query().Get("format"); f == "csv" || f == "json" {
+		http.Error(w, errorText(err), status)
+		return
+	}
+	s.html(w, r, status, &page{Title: http.StatusText(status), Sections: []*section{{
+		ID: "error", Alerts: []string{errorText(err)}, Links: []link{{Text: "Overview", Href: Root}},
+	}}})
+}
+
+// notices are the messages after actions, by the parameter done.
+var notices = map[string]string{
+	"kill": "The job is being killed.", "priority": "The priority has been changed.", "move": "The job has been moved.",
+	"drain": "The node gets no new work.", "undrain": "The node gets work again.", "policy": "The policy has been installed.",
+	"failed": "The token is not valid: it is mistyped, or it was revoked.", "signout": "You have signed out.",
+}
+
+// maxForm bounds the body of an action in bytes.
+const maxForm = 64 << 10
+
+// act carries an action out and leads back to the page.
+func (s *Server) act(do func(*http.Request) (string, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			s.fail(w, r, connect.NewError(connect.CodeInvalidArgument, err))
+			return
+		}
+		to, err := do(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	})
+}
+
+// Limits of the streams of events.
+const (
+	streamTime = 10 * time.Minute // after which a browser connects and authenticates again
+	quietTime  = 15 * time.Second // after which an idle stream sends a comment
+)
+
+// events sends an event whenever the cluster has changed.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	user := secure.From(r.Context()).Account()
+	if !s.streams.Try(user, 1) {
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.streams.Give(user, 1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	end := time.NewTimer(streamTime)
+	defer end.Stop()
+	sent := int64(-1)
+	for {
+		revision, changed := s.samples.next()
+		text := ": quiet\n\n"
+		if revision != sent {
+			text = fmt.Sprintf("event: change\ndata: %d\n\n", revision)
+			sent = revision
+		}
+		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
+			return
+		}
+		quiet := time.NewTimer(quietTime)
+		select {
+		case <-changed:
+		case <-quiet.C:
+		case <-end.C:
+			quiet.Stop()
+			return
+		case <-r.Context().Done():
+			quiet.Stop()
+			return
+		case <-s.ctx.Done():
+			quiet.Stop()
+			return
+		}
+		quiet.Stop()
+	}
+}
+
+// rawLog streams an attempt's log as plain text.
+func (s *Server) rawLog(w http.ResponseWriter, r *http.Request) {
+	_, follow := r.URL.Query()["follow"]
+	out := &flushed{w: w, c: http.NewResponseController(w)}
+	err := s.source.Log(r.Context(), r.PathValue("id"), follow, out)
+	switch {
+	case err == nil:
+		out.begin()
+	case out.begun:
+		_, _ = fmt.Fprintf(w, "\n[the log ends here: %s]\n", errorText(err))
+	default:
+		s.fail(w, r, err)
+	}
+}
+
+// flushed sends each part of a log at once.
+type flushed struct {
+	w     http.ResponseWriter
+	c     *http.ResponseController
+	begun bool
+}
+
+func (f *flushed) begin() {
+	if !f.begun {
+		f.begun = true
+		f.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		f.w.WriteHeader(http.StatusOK)
+	}
+}
+
+// Write implements io.Writer.
+func (f *flushed) Write(b []byte) (int, error) {
+	f.begin()
+	n, err := f.w.Write(b)
+	if err == nil {
+		err = f.c.Flush()
+	}
+	return n, err
+}
+
+// login shows the form to sign in. The server's guard receives it.
+func (s *Server) login(r *http.Request) (*page, error) {
+	next := r.URL.Query().Get("next")
+	return &page{Title: "Sign in", Sections: []*section{{
+		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},
+		Forms: []form{{Summary: "Sign in", Action: SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
+			Fields: []field{{Name: "token", Label: "Token", Type: "password", Required: true}}}},
+		Links: []link{{Text: "Continue without signing in again", Href: secure.LocalPath(next, Root)}},
+	}}}, nil
+}

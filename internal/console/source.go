@@ -1,0 +1,159 @@
+// Package console serves the web console: pages about a cluster's jobs, nodes, policy and
+// history for a browser (docs/console.md).
+//
+// Pages are rendered on the server and work without a script. A page is a list of
+// sections (page.go): facts, tables, charts and forms, which one template turns into HTML.
+// The same tables answer ?format=csv and ?format=json. A script of our own asks for the
+// page again when the server reports a change, and replaces the sections that differ.
+//
+// The package knows nothing of masters: everything that it shows comes from a Source, and
+// everything that it changes goes through an Actor. Both receive the request's context,
+// which holds the identity of the sender (package secure), and enforce the access rules.
+//
+//	source.go    what the pages need
+//	server.go    paths, headers, formats, errors
+//	page.go      sections, tables and their CSV and JSON
+//	samples.go   slots in use over time
+//	insight.go   the policy's inner state over time, and what another policy would change
+//	nodeload.go  load of nodes over time
+//	archive.go   a history whose master does not run
+//	results.go   results of simulations
+//	grid.go      results of a study
+//	cache.go     copies of the attempts of large jobs
+//	chart.go     charts as SVG
+//	timeline.go  attempts in lanes
+package console
+
+import (
+	"context"
+	"io"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Source provides the data of the pages. Its errors carry the codes of package connect; a text of
+// an error is shown to the user. The console must not change what a method returns.
+type Source interface {
+	// Use returns the current use of the slots. The console calls it once a second,
+	// without an identity.
+	Use(ctx context.Context) (Use, error)
+	// Jobs returns a page of the jobs and chains in memory.
+	Jobs(ctx context.Context, q Query) (Jobs, error)
+	// Job returns a job or chain.
+	Job(ctx context.Context, id string) (*Job, error)
+	// Attempts returns all attempts of a job, and findings about its speed. The
+	// console keeps the answer for a while, for all viewers.
+	Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error)
+	// Nodes returns all nodes, and the attempts that run on the named one.
+	Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []Attempt, error)
+	// Policy returns the installed policy.
+	Policy(ctx context.Context) (*Policy, error)
+	// Inspect returns the name of the installed policy and its inner state. The console
+	// also calls it without an identity, every few seconds.
+	Inspect(ctx context.Context) (string, sched.Insight, error)
+	// History returns ended jobs, newest first.
+	History(ctx context.Context, q Query) (Jobs, error)
+	// Log copies what an attempt has printed; with follow until the attempt ends.
+	Log(ctx context.Context, attempt string, follow bool, w io.Writer) error
+}
+
+// Actor changes what a Source shows. A console without an Actor is read-only.
+type Actor interface {
+	Kill(ctx context.Context, id, reason string) error
+	SetPriority(ctx context.Context, id, priority string) error
+	Move(ctx context.Context, id, pool string) error
+	// MayDrain reports whether the sender of the request may drain nodes.
+	MayDrain(ctx context.Context) bool
+	Drain(ctx context.Context, node string, undo bool) error
+	SetPolicy(ctx context.Context, name string, set map[string]string) error
+	// Preview forecasts the jobs' ends under another policy and changes nothing.
+	Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error)
+}
+
+// Use counts slots and jobs at one moment.
+type Use struct {
+	Map, Reduce               int // slots of the nodes that are alive
+	Running                   []PoolUse
+	Waiting, Started, Closing int // jobs by state
+	Alive, Nodes              int
+	Revision                  int64 // differs after every change that pages show
+}
+
+// PoolUse counts the running attempts of a pool.
+type PoolUse struct {
+	Pool         string
+	Maps, Reduce int
+}
+
+// Query selects jobs of a list. Zero fields select all.
+type Query struct {
+	Text              string // part of the id or the name, in any case
+	User, Pool, State string
+	From, To          int64 // submitted between these times, in ms since the Unix epoch
+	Live              bool  // only jobs that have not ended, oldest first; else newest first
+	Offset, Limit     int
+}
+
+// Jobs is a page of a list.
+type Jobs struct {
+	List  []*slotwisev1.JobStatus
+	Total int    // jobs that the query selects
+	Note  string // what the list leaves out; "" if nothing
+}
+
+// Job is everything about one job but its attempts.
+type Job struct {
+	Status    *slotwisev1.JobStatus
+	Steps     []*slotwisev1.JobStatus // of a chain
+	Why       []*slotwisev1.Explanation
+	Spec      *slotwisev1.JobSpec // nil if it is unknown, or if the viewer may not change the job
+	MayChange bool                // the viewer may change the job and read its logs
+	Past      bool                // the job is in the history only
+}
+
+// Attempt is one execution of a task.
+type Attempt struct {
+	ID          string
+	Kind        byte  // 'm' or 'r'
+	Task        int32 // index within its kind
+	State       string
+	Node        string
+	Level       string
+	Speculative bool
+	Progress    float64
+	Started     int64 // ms since the Unix epoch
+	Ended       int64 // 0 while it runs
+	OutputBytes int64
+	Error       string
+}
+
+// Running reports whether the attempt has not ended.
+func (a *Attempt) Running() bool { return a.Ended == 0 }
+
+// Took returns how long the attempt has run, in ms.
+func (a *Attempt) Took(now int64) int64 {
+	if a.Ended > 0 {
+		now = a.Ended
+	}
+	return max(0, now-a.Started)
+}
+
+// Policy describes the installed policy.
+type Policy struct {
+	Name      string
+	Parts     []Part
+	Known     []string // names that can be installed; nil if it cannot be changed
+	MayChange bool
+}
+
+// Part is one part of the installed policy.
+type Part struct {
+	Role, Name, Summary string
+	Params              []Param
+}
+
+// Param is a parameter of a part with its current value.
+type Param struct {
+	Name, Value, Default, Doc string
+}

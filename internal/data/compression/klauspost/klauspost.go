@@ -1,0 +1,88 @@
+// Package klauspost implements zstd, s2, snappy and deflate by the libraries of
+// github.com/klauspost/compress.
+package klauspost
+
+import (
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/slotwise/slotwise/internal/data/compression"
+)
+
+// maxWindow is the most memory in bytes that a zstd file may make its reader
+// use. The zstd command has the same limit unless told otherwise.
+const maxWindow = 128 << 20
+
+// maxBlock is the most memory in bytes that a block may take when decompressed.
+// It is above the largest record that a run file holds.
+const maxBlock = 2 << 30
+
+// Codecs returns zstd, s2, snappy and deflate.
+func Codecs() []*compression.Codec {
+	return []*compression.Codec{
+		{Name: "zstd", NewReader: newZstdReader, NewWriter: newZstdWriter, EncodeBlock: encodeZstd, DecodeBlock: decodeZstd},
+		{Name: "s2", EncodeBlock: encodeS2, DecodeBlock: decodeS2},
+		{Name: "snappy", NewReader: newSnappyReader, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
+		{Name: "deflate", NewReader: zlib.NewReader, NewWriter: newZlibWriter},
+	}
+}
+
+func newZstdReader(r io.Reader) (io.ReadCloser, error) {
+	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	return d.IOReadCloser(), nil
+}
+
+func newZstdWriter(w io.Writer) (io.WriteCloser, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+}
+
+// zstdEncoder and zstdDecoder serve all blocks of the process: both keep a pool
+// of states.
+var zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+})
+
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))
+})
+
+func encodeZstd(dst, src []byte) ([]byte, error) {
+	e, err := zstdEncoder()
+	if err != nil {
+		return nil, err
+	}
+	return e.EncodeAll(src, dst), nil
+}
+
+func decodeZstd(dst, src []byte) (int, error) {
+	d, err := zstdDecoder()
+	if err != nil {
+		return 0, err
+	}
+	out, err := d.DecodeAll(src, dst[:0])
+	return len(out), err
+}
+
+func encodeS2(dst, src []byte) ([]byte, error) {
+	at, room := len(dst), s2.MaxEncodedLen(len(src))
+	if cap(dst)-at < room {
+		dst = append(make([]byte, 0, at+room), dst...)
+	}
+	n := len(s2.Encode(dst[at:at+room], src))
+	return dst[:at+n], nil
+}
+
+func decodeS2(dst, src []byte) (int, error) {
+	if n, err := s2.DecodedLen(src); err != nil || n != len(dst) {
+		return n, err
+	}
+	out, err := s2.Decode(dst, src)
+	return len(out), err
+}

@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/data/engine/hashagg"
+	"github.com/slotwise/slotwise/internal/data/engine/rangebuf"
+	"github.com/slotwise/slotwise/internal/data/kv"
+)
+
+// foldSink folds emitted values into a hash table with one entry per distinct key,
+// and spills the table when it is full.
+//
+// If the keys of a full table hardly repeat, folding is work without a result. Then the
+// sink moves the table's keys to a range buffer, and adds the next records there without
+// folding them. After skipFactor times as many records the table has another try, in case
+// keys repeat further on in the input.
+//
+// A range buffer with a full range is held, and a new one is begun. The range buffers and
+// the table share the attempt's memory; when it is used up, the range buffers are spilled.
+type foldSink struct {
+	spiller
+	table   *hashagg.Table
+	ranges  *rangebuf.Buffer // nil if no records are in ranges
+	held    []kv.Partitioned // earlier range buffers
+	heldMem int64            // their size in bytes, with the memory for sorting a range of each
+	cuts    *rangebuf.Cuts   // from a sample of the last large table that was moved to ranges
+	skip    int              // number of next records that are not folded
+	skipped int64            // number of records that were not folded
+}
+
+const skipFactor = 8
+
+func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
+	s := &foldSink{spiller: newSpiller(env, t)}
+	table, err := hashagg.New(hashagg.Config{
+		Pool:  env.Mem,
+		Limit: env.MapBuffer,
+		Op:    foldOf(t.Program.Aggregate),
+		Added: func() int64 { return s.count.Get(counters.OutputRecords) - s.skipped },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.table = table
+	return s, nil
+}
+
+func foldOf(f Fold) hashagg.Op {
+	switch f {
+	case Min:
+		return hashagg.Min
+	case Max:
+		return hashagg.Max
+	}
+	return hashagg.Sum
+}
+
+func (s *foldSink) Add(key []byte, n int64) {
+	s.count.Add(counters.OutputRecords, 1)
+	for s.fail == nil { // after a failure the attempt ends soon
+		if s.skip > 0 {
+			s.skipFold(key, n)
+			return
+		}
+		if s.table.AddInt64(key, n) { // an empty table takes any key
+			return
+		}
+		s.makeRoom()
+	}
+}
+
+func (s *foldSink) Emit(key, value []byte) {
+	if len(value) != kv.Int64Len {
+		if s.fail == nil {
+			s.fail = retry.Permanent(errors.New("a job with Aggregate must emit integers, by Emitter.Add; this value is not an encoded integer"))
+		}
+		return
+	}
+	s.Add(key, kv.Int64(value))
+}
+
+// skipFold adds a record to the ranges.
+func (s *foldSink) skipFold(key []byte, n int64) {
+	s.skipped++
+	s.addRange(key, n)
+	if s.skip--; s.skip == 0 && s.fail == nil {
+		s.foldAgain()
+	}
+}
+
+// foldAgain lets the table have the memory that the ranges leave, and spills the ranges if
+// that is too little.
+func (s *foldSink) foldAgain() {
+	if s.env.MapBuffer-s.rangesMem() < min(s.env.MapBuffer, hashagg.LargeSize) {
+		s.spillRanges()
+	}
+	s.table.SetLimit(s.env.MapBuffer - s.rangesMem())
+}
+
+// makeRoom makes room in a full table.
+func (s *foldSink) makeRoom() {
+	switch {
+	case !s.table.Repeats() && s.canMove():
+		s.skip = skipFactor * s.table.Len()
+		s.moveTable()
+	case s.rangesMem() > 0: // folding helps again, so the table gets all memory
+		s.spillRanges()
+		s.table.SetLimit(s.env.MapBuffer)
+	default:
+		s.table.Sort(s.partition, s.parts)
+		if s.fail == nil {
+			s.fail = s.write(s.table)
+		}
+		if s.fail == nil {
+			s.table.Reset()
+		}
+	}
+}
+
+// canMove reports whether the table leaves enough memory for ranges. Else its records would be
+// spilled in many small runs.
+func (s *foldSink) canMove() bool {
+	left := s.env.MapBuffer - (s.table.Bytes() - s.table.SortBytes())
+	return left >= s.env.MapBuffer/4 && rangebuf.Fits(s.env.MapBuffer, s.parts)
+}
+
+// moveTable moves the table's records to the ranges.
+func (s *foldSink) moveTable() {
+	if s.cuts == nil || s.table.Len() >= rangebuf.SampleSize {
+		var sample [][]byte
+		s.table.EachInt64(func(key []byte, _ int64) bool { // in the order of hashes, which is as good as random
+			sample = append(sample, rangebuf.SampleKey(key))
+			return len(sample) < rangebuf.SampleSize
+		})
+		s.cuts = rangebuf.NewCuts(sample, s.parts)
+	}
+	s.table.DropSort()
+	if s.ranges != nil {
+		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem - s.table.Bytes())
+	}
+	s.table.EachInt64(func(key []byte, n int64) bool {
+		s.addRange(key, n)
+		return s.fail == nil
+	})
+	s.table.Clear()
+	if s.ranges != nil {
+		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem)
+	}
+}
+
+// addRange adds a record to the ranges.
+func (s *foldSink) addRange(key []byte, n int64) {
+	part := s.partition(key)
+	for s.fail == nil {
+		switch {
+		case s.ranges == nil:
+			s.fail = s.beginRanges()
+		case s.ranges.Add(part, key, n):
+			return
+		case s.ranges.LacksMemory():
+			s.spillRanges()
+		default:
+			s.holdRanges()
+		}
+	}
+}
+
+// beginRanges makes a new range buffer in the memory that the table and the held range
+// buffers leave.
+func (s *foldSink) beginRanges() (err error) {
+	if !rangebuf.Fits(s.env.MapBuffer-s.heldMem-s.table.Bytes(), s.parts) {
+		if s.spillRanges(); s.fail != nil {
+			return s.fail
+		}
+	}
+	limit := s.env.MapBuffer - s.heldMem
+	s.ranges, err = rangebuf.New(rangebuf.Config{Pool: s.env.Mem, Limit: limit, Partitions: s.parts, Cuts: s.cuts})
+	if err != nil {
+		return err
+	}
+	s.ranges.SetLimit(limit - s.table.Bytes())
+	return nil
+}
+
+// holdRanges puts the current range buffer, of which a range is full, beside the earlier ones.
+func (s *foldSink) holdRanges() {
+	s.ranges.Trim()
+	s.held = append(s.held, s.ranges)
+	s.heldMem += s.ranges.Occupied() + s.ranges.SortMemory()
+	s.ranges = nil
+}
+
+// rangesMem returns the size of all range buffers in bytes.
+func (s *foldSink) rangesMem() int64 {
+	if s.ranges == nil {
+		return s.heldMem
+	}
+	return s.heldMem + s.ranges.Occupied()
+}
+
+// spillRanges writes the records of all range buffers to a run and releases the buffers.
+func (s *foldSink) spillRanges() {
+	if s.ranges != nil {
+		s.holdRanges()
+	}
+	if len(s.held) == 0 {
+		return
+	}
+	if s.fail = s.write(newMultiRun(s.held, nil)); s.fail == nil {
+		s.releaseRanges()
+	}
+}
+
+func (s *foldSink) releaseRanges() {
+	if s.ranges != nil {
+		s.ranges.Release()
+	}
+	for _, h := range s.held {
+		h.Release()
+	}
+	s.ranges, s.held, s.heldMem = nil, nil, 0
+}
+
+func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
+	if s.rangesMem() > 0 {
+		return s.finishRanges()
+	}
+	s.table.Sort(s.partition, s.parts)
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	s.table.Trim()
+	out, err := s.mapOutput(s.table, s.table.Occupied())
+	if err == nil {
+		s.table = nil
+	}
+	return out, err
+}
+
+// finishRanges is finish for a map whose last records are in ranges and in the table.
+func (s *foldSink) finishRanges() (kv.Partitioned, error) {
+	s.moveTable()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	if s.ranges != nil {
+		s.holdRanges()
+	}
+	out, err := s.mapOutput(newMultiRun(s.held, nil), s.heldMem)
+	if err == nil {
+		s.held, s.heldMem = nil, 0
+	}
+	return out, err
+}
+
+func (s *foldSink) discard() {
+	s.spiller.discard()
+	s.releaseRanges()
+	if s.table != nil {
+		s.table.Release()
+		s.table = nil
+	}
+}

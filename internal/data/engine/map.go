@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/kv"
+	"github.com/slotwise/slotwise/internal/data/output"
+	"github.com/slotwise/slotwise/internal/data/storage"
+)
+
+// readBuffer is the number of input bytes that are read at once. A block of this
+// size stays in a core's second-level cache until it has been mapped.
+const readBuffer = 256 << 10
+
+// MapTask is one attempt of a map task.
+type MapTask struct {
+	Program *Program
+	Task    *Task
+	Source  int // index into Program.Sources
+	Split   input.Split
+	// Synthetic is set for tasks without input. They map one record, the task's
+	// number.
+	Synthetic bool
+	// Staging receives the output of a map-only job, under the name Part. It is
+	// nil for other jobs.
+	Staging storage.Staging
+	Part    string
+	OutCode output.Codec
+
+	env *Env // RunMap sets it
+}
+
+// mapSink is a Sink for the records that a map emits. It produces a map output or
+// an output file.
+type mapSink interface {
+	Sink
+	// err returns the first error of Emit and Add.
+	err() error
+	// finish returns the map output, or nil if the records are in a file, which can
+	// then be committed.
+	finish(ctx context.Context) (kv.Partitioned, error)
+	// discard releases all resources. After a successful finish it does nothing.
+	discard()
+	// addCounters adds the sink's counters to set.
+	addCounters(set *counters.Set)
+}
+
+// RunMap runs a map attempt. It returns the sorted map output, which the caller must
+// release, or nil for a map-only job, whose file it has committed. After an error
+// it has removed everything that the attempt wrote. The counters are never nil.
+func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, count *counters.Set, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, newPanicError(p)
+		}
+	}()
+	count = &counters.Set{}
+	t.env = env
+	if !t.Synthetic {
+		t.Task.Split = &t.Split
+	}
+	cpu := startCPU()
+	defer func() { t.Task.addTotals(count, cpu.stop()) }()
+	sink, commit, err := newMapSink(env, t)
+	if err != nil {
+		return nil, count, err
+	}
+	defer sink.discard()
+	src := &t.Program.Sources[t.Source]
+	mapper, err := src.NewMapper(t.Task, sink)
+	if err != nil {
+		return nil, count, err
+	}
+	if t.Synthetic {
+		err = mapper.Map(nil, strconv.AppendInt(nil, int64(t.Task.Attempt.Index), 10))
+	} else {
+		err = mapSplit(ctx, env, t, src.Format, mapper, sink, count)
+	}
+	if cerr := mapper.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = sink.err()
+	}
+	if err != nil {
+		return nil, count, err
+	}
+	out, err = sink.finish(ctx)
+	sink.addCounters(count)
+	if err == nil && commit != nil {
+		err = commit(ctx)
+	}
+	if err != nil {
+		if out != nil {
+			out.Release()
+		}
+		return nil, count, err
+	}
+	return out, count, nil
+}
+
+// newMapSink returns the sink for the program's kind of job. commit is nil unless
+// the records go to an output file.
+func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) error, err error) {
+	p := t.Program
+	switch {
+	case p.NewReducer == nil:
+		f, err := newFileSink(env, t.Staging, t.Part, p, t.OutCode, t.Task)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, f.commit, nil
+	case p.Aggregate != NoFold:
+		s, err = newFoldSink(env, t)
+	default:
+		s, err = newSortSink(env, t)
+	}
+	return s, nil, err
+}
+
+// mapSplit feeds every record of the split to the mapper.
+func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
+	meter := t.Task.Meter
+	meter.Total.Store(max(1, t.Split.Bytes))
+	r, err := input.Open(ctx, env.Schemes, t.Split, f, readBuffer)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	step := func() error {
+		n := r.BytesRead()
+		meter.BytesRead.Store(n)
+		meter.Done.Store(n)
+		if err := sink.err(); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	switch f.Kind {
+	case input.Runs:
+		err = mapStream(r, mapper, step, t.Task, count)
+	default:
+		err = mapBlocks(r, f, mapper, step, t.Task, count)
+	}
+	count.Add(counters.InputBytes, r.BytesRead())
+	return err
+}
+
+func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
+	blocks, _ := mapper.(BlockMapper)
+	if f.Kind != input.Text {
+		blocks = nil
+	}
+	record := func(k, v []byte) error {
+		count.Add(counters.InputRecords, 1)
+		if count.Get(counters.InputRecords)%stepRecords == 0 {
+			t.Meter.Ticks.Add(1)
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		return mapper.Map(k, v)
+	}
+	file := ""
+	for {
+		block, err := r.NextBlock()
+		if errors.Is(err, io.EOF) {
+			return step()
+		}
+		if err != nil {
+			return err
+		}
+		if name := r.File(); name != file {
+			file = name
+			t.setInputFile(name)
+		}
+		if blocks != nil {
+			count.Add(counters.InputRecords, input.CountLines(block))
+			t.BlockOffset = r.Offset()
+			err = blocks.MapBlock(block)
+		} else {
+			err = f.Each(block, file, record)
+		}
+		if err == nil {
+			err = step()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stepRecords is the number of records after which a map reports that it is alive
+// and checks its context. It is small because one record may take seconds, such as
+// a page to fetch.
+const stepRecords = 16
+
+func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
+	s := r.Records()
+	for s.Next() {
+		if count.Get(counters.InputRecords)%stepRecords == 0 {
+			t.Meter.Ticks.Add(1)
+			t.setInputFile(r.File())
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		count.Add(counters.InputRecords, 1)
+		if err := mapper.Map(s.Key(), s.Value()); err != nil {
+			return err
+		}
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return step()
+}
+
+// panicError is a panic in the job's code.
+type panicError struct {
+	value any
+	stack string
+}
+
+// newPanicError returns the error for a panic, with the stack of the job's code.
+func newPanicError(value any) error { return &panicError{value: value, stack: userStack()} }
+
+// Error describes the panic and its stack.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// Unwrap returns the value of the panic if it is an error.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// ProgramFailed reports true, for CauseOf.
+func (*panicError) ProgramFailed() bool { return true }

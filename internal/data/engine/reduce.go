@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/data/engine/merge"
+	"github.com/slotwise/slotwise/internal/data/kv"
+	"github.com/slotwise/slotwise/internal/data/output"
+	"github.com/slotwise/slotwise/internal/data/storage"
+)
+
+// Inputs provides the inputs of a reduce attempt: its partition of every map
+// output, in the order of the maps.
+type Inputs interface {
+	// Collect blocks until all inputs can be read.
+	Collect(ctx context.Context) ([]kv.Stream, error)
+	// Records returns the total number of records in Collect's streams.
+	Records() int64
+	// Bytes returns the total size of their keys and values.
+	Bytes() int64
+}
+
+// ReduceTask is one attempt of a reduce task.
+type ReduceTask struct {
+	Program *Program
+	Task    *Task
+	Inputs  Inputs
+	Staging storage.Staging
+	Part    string // name of the output file
+	OutCode output.Codec
+}
+
+// RunReduce runs a reduce attempt and commits its output file. After an error it has
+// removed everything that the attempt wrote. The counters are never nil.
+func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Set, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError(p)
+		}
+	}()
+	count = &counters.Set{}
+	var thread time.Duration
+	defer func() { t.Task.addTotals(count, thread) }()
+	streams, err := t.Inputs.Collect(ctx)
+	if err != nil {
+		return count, err
+	}
+	cpu := startCPU()
+	defer func() { thread = cpu.stop() }()
+	merged, err := mergeInputs(ctx, env, t, streams)
+	if err != nil {
+		return count, err
+	}
+	defer merged.Close()
+	count.Add(counters.InputBytes, t.Inputs.Bytes())
+	sink, err := newFileSink(env, t.Staging, t.Part, t.Program, t.OutCode, t.Task)
+	if err != nil {
+		return count, err
+	}
+	defer sink.discard()
+	if err := reduceAll(ctx, t, merged, sink, count); err != nil {
+		return count, err
+	}
+	_, err = sink.finish(ctx)
+	sink.addCounters(count)
+	if err != nil {
+		return count, err
+	}
+	return count, sink.commit(ctx)
+}
+
+// mergeInputs merges the streams, in several passes if the memory is too small to
+// read all of them at once.
+func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
+	t.Task.Meter.Total.Store(max(1, t.Inputs.Records()))
+	return merge.MultiPass(ctx, streams, merge.Config{
+		Memory:  env.MergeBuffer,
+		Scratch: env.Scratch,
+		Name:    t.Task.Attempt.String(),
+		Codec:   env.Codec,
+	})
+}
+
+func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink, count *counters.Set) error {
+	r, err := t.Program.NewReducer(t.Task, sink)
+	if err != nil {
+		return err
+	}
+	g := merge.NewGroups(in, t.Program.SameGroup)
+	t.Task.RecordKey = g.RecordKey
+	g.Watch(func(read int64) error {
+		t.Task.Meter.Done.Store(read)
+		if err := sink.err(); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	})
+	for err == nil && g.Next() {
+		count.Add(counters.InputGroups, 1)
+		err = r.Reduce(g.Key(), g.Values())
+	}
+	if err == nil {
+		err = g.Err()
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = sink.err()
+	}
+	count.Add(counters.InputRecords, g.Records())
+	return err
+}
+
+// fileSink writes emitted records to an output file.
+type fileSink struct {
+	env  *Env
+	task *Task
+	w    *output.Writer
+	fail error
+	// count has only the counters of emitted records.
+	count counters.Set
+}
+
+func newFileSink(env *Env, st storage.Staging, name string, p *Program, c output.Codec, t *Task) (*fileSink, error) {
+	w, err := output.Open(st, name, output.Options{Format: p.Output, Rows: p.Rows, Codec: c})
+	if err != nil {
+		return nil, err
+	}
+	return &fileSink{env: env, task: t, w: w}, nil
+}
+
+func (s *fileSink) Emit(key, value []byte) {
+	s.count.Add(counters.OutputRecords, 1)
+	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
+	if s.fail == nil {
+		s.fail = s.w.Write(key, value)
+	}
+}
+
+func (s *fileSink) Add(key []byte, n int64) {
+	var v [kv.Int64Len]byte
+	kv.PutInt64(v[:], n)
+	s.Emit(key, v[:])
+}
+
+func (s *fileSink) err() error { return s.fail }
+
+// finish writes all buffered records, so that the commit itself is quick.
+func (s *fileSink) finish(context.Context) (kv.Partitioned, error) {
+	if s.fail == nil {
+		s.fail = s.w.Flush()
+	}
+	return nil, s.fail
+}
+
+// commit asks for permission to commit, then makes the file part of the job's
+// output.
+func (s *fileSink) commit(ctx context.Context) error {
+	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
+		return err
+	}
+	return s.w.Commit()
+}
+
+func (s *fileSink) discard() { s.w.Discard() }
+
+func (s *fileSink) addCounters(set *counters.Set) {
+	set.AddSet(&s.count)
+	set.Add(counters.FileBytes, s.w.Bytes())
+}

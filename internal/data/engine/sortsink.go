@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
+	"github.com/slotwise/slotwise/internal/data/kv"
+)
+
+// sortSink collects emitted records in a sort buffer and spills it when it is full.
+type sortSink struct {
+	spiller
+	buf *sortbuf.Buffer
+}
+
+func newSortSink(env *Env, t *MapTask) (*sortSink, error) {
+	s := &sortSink{spiller: newSpiller(env, t)}
+	b, err := sortbuf.New(sortbuf.Config{Pool: env.Mem, Limit: env.MapBuffer, Partitions: s.parts})
+	if err != nil {
+		return nil, err
+	}
+	s.buf = b
+	return s, nil
+}
+
+func (s *sortSink) Emit(key, value []byte) {
+	s.count.Add(counters.OutputRecords, 1)
+	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
+	p := s.partition(key)
+	if s.buf.Add(p, key, value) || s.fail != nil {
+		return
+	}
+	if s.spill(); s.fail == nil {
+		s.buf.Add(p, key, value) // an empty buffer takes any record
+	}
+}
+
+func (s *sortSink) Add(key []byte, n int64) {
+	var v [kv.Int64Len]byte
+	kv.PutInt64(v[:], n)
+	s.Emit(key, v[:])
+}
+
+func (s *sortSink) spill() {
+	s.buf.Sort()
+	if s.fail = s.write(s.buf); s.fail == nil {
+		s.buf.Reset()
+	}
+}
+
+func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
+	s.buf.Sort()
+	s.buf.Trim()
+	out, err := s.mapOutput(s.buf, s.buf.Occupied())
+	if err == nil {
+		s.buf = nil
+	}
+	return out, err
+}
+
+func (s *sortSink) discard() {
+	s.spiller.discard()
+	if s.buf != nil {
+		s.buf.Release()
+		s.buf = nil
+	}
+}

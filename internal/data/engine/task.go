@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Task describes the attempt to the job's code.
+type Task struct {
+	Ctx      context.Context // cancelled when the attempt must stop
+	Attempt  job.AttemptID
+	JobName  string
+	Maps     int // number of map tasks of the job
+	Reduces  int // number of reduce tasks of the job
+	Counters *UserCounters
+	Meter    *Meter
+	// SharesProcess says that other attempts run in this process, so text that the job's code
+	// prints for the user needs the attempt's id.
+	SharesProcess bool
+	// Children is the processor time of child processes in nanoseconds. Streaming
+	// jobs add to it; it counts as the attempt's.
+	Children atomic.Int64
+
+	// Split is the input of a map; nil for reduces and synthetic maps.
+	Split *input.Split
+	// BlockOffset is the offset in its file of the block that a BlockMapper maps, in
+	// bytes. The attempt's goroutine sets it before each call of MapBlock.
+	BlockOffset int64
+
+	// RecordKey returns the key of the record whose value a reducer has last received. It
+	// is nil outside a reduce. The key is valid until the next value.
+	RecordKey func() []byte
+
+	file atomic.Pointer[string]
+}
+
+// UserError is an error that the job's own code returned, with that error's text. Shells
+// that run tasks in the caller's process return the error itself to the caller.
+type UserError struct{ Err error }
+
+// Error returns the text of the code's error.
+func (e *UserError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the code's error.
+func (e *UserError) Unwrap() error { return e.Err }
+
+// ErrorText returns the text of an attempt's error, for another process. The code of an
+// error of the job's program, if it has one, follows as (code X).
+func ErrorText(err error) string {
+	text := err.Error()
+	if c, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); ok {
+		text += CodeMark(c.ErrorCode())
+	}
+	return text
+}
+
+// CodeMark returns the mark of an error's code in a text, "" for an empty code.
+func CodeMark(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " (code " + code + ")"
+}
+
+// CauseOf returns what made an attempt fail with err. A failing disk outweighs a failing
+// storage: another node can help at once. Both outweigh the mark of a permanent error: the
+// data were not read as they are, so the code that judged them may be wrong.
+func CauseOf(err error) job.Cause {
+	switch {
+	case errors.Is(err, storage.ErrDisk):
+		return job.CauseNode
+	case errors.Is(err, storage.ErrUnavailable):
+		return job.CauseStorage
+	case errors.Is(err, storage.ErrDenied):
+		return job.CauseDenied
+	case errors.Is(err, retry.ErrPermanent):
+		return job.CausePermanent
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		ProgramFailed() bool
+	}](err); ok && e.ProgramFailed() {
+		return job.CauseProgram
+	}
+	return job.CauseTask
+}
+
+// InputFile returns the path of the file being read, "" outside a map.
+func (t *Task) InputFile() string {
+	if p := t.file.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (t *Task) childCPU() time.Duration { return time.Duration(t.Children.Load()) }
+
+func (t *Task) setInputFile(name string) { t.file.Store(&name) }
+
+// UserCounters are the counters that the job's own code adds to during one
+// attempt. Several goroutines may add at a time. The zero value is empty.
+type UserCounters struct {
+	mu struct {
+		sync.Mutex
+		set counters.Set
+	}
+}
+
+// Add adds n to the counter called name.
+func (c *UserCounters) Add(name string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.set.AddUser(name, n)
+}
+
+// addTo adds all counters to s.
+func (c *UserCounters) addTo(s *counters.Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.AddSet(&c.mu.set)
+}
+
+// addTotals adds the counters that are final only when the attempt has ended: the input
+// that was read, the processor time of the attempt's thread and of its
+// children, and the user's counters.
+func (t *Task) addTotals(s *counters.Set, thread time.Duration) {
+	s.Add(counters.BytesRead, t.Meter.BytesRead.Load())
+	s.Add(counters.CPU, int64(thread+t.childCPU()))
+	t.Counters.addTo(s)
+}

@@ -1,0 +1,349 @@
+// Package avro reads Avro's object container files as lines, by the library of
+// github.com/twmb/avro.
+package avro
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"time"
+
+	"github.com/twmb/avro"
+	"github.com/twmb/avro/ocf"
+
+	"github.com/slotwise/slotwise/internal/data/compression"
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// Format returns the format avro.
+func Format() *format.Format {
+	return &format.Format{
+		Name: format.Avro, Suffixes: []string{".avro"},
+		Magic:  func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) },
+		Divide: func(*format.Spec) bool { return true },
+		Open:   open,
+	}
+}
+
+// magic begins a file. Behind it are pairs of metadata and a sync marker of 16 random
+// bytes. Blocks follow, with that marker at the end of each.
+const (
+	magic   = "Obj\x01"
+	syncLen = 16
+)
+
+// maxItem bounds a key or a value of the metadata, and maxPairs their number. maxBlock
+// bounds a block, before and after decompression.
+const (
+	maxItem  = 16 << 20
+	maxPairs = 10_000
+	maxBlock = 256 << 20
+)
+
+// records reads the blocks that belong to a source. A block belongs to the source in which
+// the marker before it starts; the first block's is the start of the file.
+type records struct {
+	ocf    *ocf.Reader
+	node   avro.SchemaNode
+	line   *format.Line
+	names  []string
+	chosen []int
+	from   int64 // offset of the first block
+	n      int64 // records so far
+}
+
+// open implements format.Format.Open.
+func open(src *format.Source, s *format.Spec) (format.Records, error) {
+	head, err := readHeader(src)
+	if err != nil {
+		return nil, err
+	}
+	from, to := int64(len(head)), src.Size
+	sync := head[len(head)-syncLen:]
+	if src.From > 0 {
+		if from, err = afterMarker(src, sync, max(src.From, from)); err != nil {
+			return nil, err
+		}
+	}
+	if src.To < src.Size {
+		if to, err = afterMarker(src, sync, max(src.To, int64(len(head)))); err != nil {
+			return nil, err
+		}
+	}
+	r := &records{from: from}
+	r.ocf, err = ocf.NewReader(io.MultiReader(bytes.NewReader(head), io.NewSectionReader(src.File, from, max(0, to-from))),
+		ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock))
+	if err != nil {
+		return nil, fmt.Errorf("the header: %w", err)
+	}
+	return r, r.columns(s)
+}
+
+// columns chooses the columns: the fields of the record, or one column value.
+func (r *records) columns(s *format.Spec) (err error) {
+	r.node = *r.ocf.Schema().Root()
+	r.names = []string{"value"}
+	if r.node.Type == "record" {
+		r.names = r.names[:0]
+		for _, f := range r.node.Fields {
+			r.names = append(r.names, f.Name)
+		}
+	}
+	if r.chosen, err = s.Choose(r.names); err != nil {
+		return err
+	}
+	fields := make([]string, len(r.chosen))
+	for i, at := range r.chosen {
+		fields[i] = r.names[at]
+	}
+	r.line = format.NewLine(s, fields)
+	return nil
+}
+
+// readHeader returns the bytes before the first block.
+func readHeader(src *format.Source) ([]byte, error) {
+	h := &header{in: bufio.NewReader(io.NewSectionReader(src.File, 0, src.Size))}
+	if err := h.read(); err != nil {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			err = errors.New("it ends early: the file is truncated")
+		}
+		return nil, fmt.Errorf("the header, before byte %d: %w", h.bytes.Len(), err)
+	}
+	return h.bytes.Bytes(), nil
+}
+
+// header collects the bytes of a header.
+type header struct {
+	in    *bufio.Reader
+	bytes bytes.Buffer
+}
+
+// read reads the header.
+func (h *header) read() error {
+	if err := h.take(len(magic)); err != nil {
+		return err
+	}
+	if h.bytes.String() != magic {
+		return errors.New("it is no Avro file")
+	}
+	for pairs := int64(0); ; {
+		n, err := h.long()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return h.take(syncLen)
+		}
+		if n < 0 { // the length in bytes follows
+			if _, err := h.long(); err != nil {
+				return err
+			}
+			n = -n
+		}
+		if pairs += n; n < 0 || pairs > maxPairs {
+			return fmt.Errorf("it has more than %d pairs of metadata", maxPairs)
+		}
+		for range 2 * n {
+			size, err := h.long()
+			if err == nil && (size < 0 || size > maxItem) {
+				err = fmt.Errorf("an item of %d bytes", size)
+			}
+			if err == nil {
+				err = h.take(int(size))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take moves n bytes to the header.
+func (h *header) take(n int) error {
+	b, err := compression.ReadBounded(h.in, nil, n)
+	h.bytes.Write(b)
+	return err
+}
+
+// long reads an integer in Avro's variable length.
+func (h *header) long() (int64, error) {
+	var u uint64
+	for shift := 0; shift < 64; shift += 7 {
+		b, err := h.in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		h.bytes.WriteByte(b)
+		if u |= uint64(b&0x7f) << shift; b < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), nil
+		}
+	}
+	return 0, errors.New("an integer is longer than 64 bits")
+}
+
+// afterMarker returns the offset behind the first marker that starts at an offset or
+// behind it, or the size of the file.
+func afterMarker(src *format.Source, sync []byte, at int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for at < src.Size {
+		n := int(min(int64(len(buf)), src.Size-at))
+		if _, err := io.ReadFull(io.NewSectionReader(src.File, at, int64(n)), buf[:n]); err != nil {
+			return 0, err
+		}
+		if i := bytes.Index(buf[:n], sync); i >= 0 {
+			return at + int64(i+len(sync)), nil
+		}
+		if at += int64(n); at < src.Size {
+			at -= int64(len(sync) - 1)
+		}
+	}
+	return src.Size, nil
+}
+
+// Next implements format.Records.
+func (r *records) Next(buf []byte) ([]byte, error) {
+	var v any
+	if err := r.ocf.Decode(&v); err != nil {
+		if err == io.EOF {
+			return buf, err
+		}
+		return buf, fmt.Errorf("record %d of the blocks from byte %d: %w", r.n, r.from, err)
+	}
+	r.n++
+	r.line.Begin(buf)
+	record, isRecord := v.(map[string]any)
+	for _, at := range r.chosen {
+		var err error
+		if isRecord && r.node.Type == "record" {
+			f := &r.node.Fields[at]
+			err = r.append(record[f.Name], &f.Type)
+		} else {
+			err = r.append(v, &r.node)
+		}
+		if err != nil {
+			return buf, fmt.Errorf("record %d of the blocks from byte %d: %w", r.n, r.from, err)
+		}
+	}
+	return r.line.End(), nil
+}
+
+// append adds a field to the line.
+func (r *records) append(v any, n *avro.SchemaNode) error {
+	switch v := plain(v, n).(type) {
+	case isoText:
+		r.line.Text(string(v))
+		return nil
+	default:
+		return r.line.Any(v)
+	}
+}
+
+// isoText is the text of a date, a time or a number that needs no escapes.
+type isoText string
+
+// plain turns the values of logical types into text, also in lists and objects.
+func plain(v any, n *avro.SchemaNode) any {
+	switch v := v.(type) {
+	case time.Time:
+		return isoText(v.UTC().Format(layout(n)))
+	case time.Duration:
+		return isoText(time.Time{}.Add(v).Format(format.TimeOfDay))
+	case *big.Rat:
+		return json.Number(v.FloatString(scale(n)))
+	case [16]byte:
+		s := hex.EncodeToString(v[:])
+		return isoText(s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:])
+	case float32:
+		return format.JSONFloat(float64(v), 32)
+	case float64:
+		return format.JSONFloat(v, 64)
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i], branch(n, "array", func(n *avro.SchemaNode) *avro.SchemaNode { return n.Items }))
+		}
+	case map[string]any:
+		for name, x := range v {
+			v[name] = plain(x, member(n, name))
+		}
+	}
+	return v
+}
+
+// branch returns what get returns for a node of a type, or for the branch of a union that
+// has the type.
+func branch(n *avro.SchemaNode, kind string, get func(*avro.SchemaNode) *avro.SchemaNode) *avro.SchemaNode {
+	if n == nil {
+		return nil
+	}
+	if n.Type == kind {
+		return get(n)
+	}
+	for i := range n.Branches {
+		if n.Branches[i].Type == kind {
+			return get(&n.Branches[i])
+		}
+	}
+	return nil
+}
+
+// member returns the node of a record's field or of a map's values.
+func member(n *avro.SchemaNode, name string) *avro.SchemaNode {
+	field := branch(n, "record", func(n *avro.SchemaNode) *avro.SchemaNode {
+		for i := range n.Fields {
+			if n.Fields[i].Name == name {
+				return &n.Fields[i].Type
+			}
+		}
+		return nil
+	})
+	if field != nil {
+		return field
+	}
+	return branch(n, "map", func(n *avro.SchemaNode) *avro.SchemaNode { return n.Values })
+}
+
+// logical returns the first node of a union, or the node itself, with a logical type.
+func logical(n *avro.SchemaNode) *avro.SchemaNode {
+	if n == nil || n.LogicalType != "" {
+		return n
+	}
+	for i := range n.Branches {
+		if n.Branches[i].LogicalType != "" {
+			return &n.Branches[i]
+		}
+	}
+	return n
+}
+
+// layout returns the notation of a time.
+func layout(n *avro.SchemaNode) string {
+	if n = logical(n); n == nil {
+		return format.UTCTime
+	}
+	switch n.LogicalType {
+	case "date":
+		return time.DateOnly
+	case "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos":
+		return format.LocalTime
+	}
+	return format.UTCTime
+}
+
+// scale returns the number of digits behind the point of a decimal.
+func scale(n *avro.SchemaNode) int {
+	if n = logical(n); n == nil {
+		return 0
+	}
+	return min(n.Scale, 10_000)
+}
+
+// Columns implements format.Records.
+func (r *records) Columns() []string { return r.names }
+
+// Close implements format.Records.
+func (r *records) Close() error { return r.ocf.Close() }

@@ -1,0 +1,180 @@
+package format
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
+)
+
+// utf8Mark is the byte order mark that some programs write first.
+var utf8Mark = []byte("\xef\xbb\xbf")
+
+// csvRecords reads the records of a CSV file, as RFC 4180 describes them.
+type csvRecords struct {
+	csv   *csvReader
+	part  bool // the source begins within the file
+	names []string
+	line  *Line
+	at    []int      // the wanted columns
+	held  []csvField // the first record of a file without a header; nil after Next has returned it
+	nulls int        // empty lines before held, each of them a record
+}
+
+// openCSV implements Format.Open.
+func openCSV(src *Source, s *Spec) (Records, error) {
+	b := bufio.NewReaderSize(src.Text, fillTo)
+	head, err := b.Peek(len(utf8Mark))
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
+		b.Discard(len(utf8Mark))
+	}
+	r := &csvRecords{csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
+	var first []csvField
+	if r.part {
+		first, err = firstRecord(src, s)
+	} else {
+		first, err = r.first()
+	}
+	if err == io.EOF {
+		return r.openEmpty(s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the first line: %w", err)
+	}
+	names := make([]string, len(first))
+	for i := range names {
+		if names[i] = string(first[i].text); s.NoHeader {
+			names[i] = strconv.Itoa(i + 1)
+		}
+	}
+	if s.NoHeader && !r.part {
+		r.held = first
+	}
+	if !s.NoHeader || len(names) > 1 {
+		r.nulls = 0 // empty lines before the first record of several fields are no records
+	}
+	return r, r.choose(s, names)
+}
+
+// first returns the fields of the first line that is not empty, and counts the lines before
+// it in r.nulls.
+func (r *csvRecords) first() ([]csvField, error) {
+	for {
+		fields, err := r.csv.read()
+		if err != nil || len(fields) > 1 || !fields[0].isNull() {
+			return fields, err
+		}
+		r.nulls++
+	}
+}
+
+// openEmpty opens a file without a first record. If the other files of the input have one
+// column and no header, its empty lines are nulls.
+func (r *csvRecords) openEmpty(s *Spec) (Records, error) {
+	if !s.NoHeader || r.nulls == 0 || s.First != nil && len(s.First.Columns) != 1 {
+		r.nulls = 0
+		return r, nil
+	}
+	err := r.choose(s, []string{"1"})
+	r.names = nil // another file decides how many columns the input has
+	return r, err
+}
+
+// choose chooses the columns.
+func (r *csvRecords) choose(s *Spec, names []string) (err error) {
+	if r.at, err = s.Choose(names); err != nil {
+		return err
+	}
+	r.names = names
+	chosen := make([]string, len(r.at))
+	for i, at := range r.at {
+		chosen[i] = names[at]
+	}
+	r.line = NewLine(s, chosen)
+	return nil
+}
+
+// firstRecord returns the fields of the file's first line.
+func firstRecord(src *Source, s *Spec) ([]csvField, error) {
+	line, err := src.FirstLine()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := newCSVReader(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s.Separator).read()
+	if err == io.EOF || err == nil && len(fields) == 1 && fields[0].isNull() {
+		err = errors.New("it is empty, and parts of the file need its names: remove it, or leave out lines=single")
+	}
+	return fields, err
+}
+
+// Next implements Records.
+func (r *csvRecords) Next(buf []byte) ([]byte, error) {
+	if r.nulls > 0 {
+		r.nulls--
+		return r.append(buf, []csvField{{}}), nil
+	}
+	fields := r.held
+	if r.held = nil; fields == nil {
+		var err error
+		if fields, err = r.read(); err != nil {
+			return buf, err
+		}
+	}
+	return r.append(buf, fields), nil
+}
+
+// append appends the line of a record.
+func (r *csvRecords) append(buf []byte, fields []csvField) []byte {
+	r.line.Begin(buf)
+	for _, at := range r.at {
+		if f := fields[at]; f.isNull() {
+			r.line.Null()
+		} else {
+			r.line.String(f.text)
+		}
+	}
+	return r.line.End()
+}
+
+// read returns the fields of the next record. It skips empty lines in a file of several
+// columns, as other readers do: no record of such a file is an empty line.
+func (r *csvRecords) read() ([]csvField, error) {
+	for {
+		fields, err := r.csv.read()
+		switch {
+		case err != nil:
+			return nil, r.explain(err)
+		case len(fields) == len(r.names):
+			return fields, nil
+		case len(fields) > 1 || !fields[0].isNull():
+			return nil, r.explain(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
+				count(len(fields), "field"), len(r.names))})
+		}
+	}
+}
+
+// explain says that line numbers count from the start of the part, where that is not the
+// start of the file, and marks errors of a record's form as permanent.
+func (r *csvRecords) explain(err error) error {
+	var form *csvError
+	if !errors.As(err, &form) {
+		return err
+	}
+	if r.part {
+		err = fmt.Errorf("in the part of the file that this task reads, %w", err)
+	}
+	return retry.Permanent(err)
+}
+
+// Columns implements Records.
+func (r *csvRecords) Columns() []string { return r.names }
+
+// Close implements Records.
+func (r *csvRecords) Close() error { return nil }

@@ -1,0 +1,134 @@
+package format
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
+)
+
+// jsonRecords reads lines with a JSON object each.
+type jsonRecords struct {
+	r    *bufio.Reader
+	part bool // the source begins within the file
+	spec *Spec
+	line *Line
+	long []byte // a line that is longer than r's buffer
+	n    int64  // lines so far
+}
+
+// openJSON implements Format.Open.
+func openJSON(src *Source, s *Spec) (Records, error) {
+	return &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), part: src.FirstLine != nil, spec: s, line: NewLine(s, s.Columns)}, nil
+}
+
+// Next implements Records. Without columns a record's line is the line of the file.
+func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
+	for {
+		line, err := r.read()
+		if err != nil {
+			return buf, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if buf, err = r.convert(buf, line); err == nil {
+			return buf, nil
+		}
+		err = fmt.Errorf("line %d: %w", r.n, err)
+		if r.part {
+			err = fmt.Errorf("in the part of the file that this task reads, %w", err)
+		}
+		return buf, retry.Permanent(err)
+	}
+}
+
+// read returns the next line. The last line may lack its LF.
+func (r *jsonRecords) read() ([]byte, error) {
+	line, err := r.r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		r.long = append(r.long[:0], line...)
+		line, err = r.r.ReadBytes('\n')
+		r.long = append(r.long, line...)
+		line = r.long
+	}
+	if err == io.EOF && len(line) > 0 {
+		err = nil
+	}
+	if r.n++; r.n == 1 {
+		line = bytes.TrimPrefix(line, utf8Mark)
+	}
+	return line, err
+}
+
+var errNoObject = errors.New("it is no JSON object; format json wants one object on each line (jq -c makes such files)")
+
+// convert appends the line of a record.
+func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
+	if line[0] != '{' {
+		return buf, errNoObject
+	}
+	if len(r.spec.Columns) == 0 {
+		if !json.Valid(line) {
+			return buf, errNoObject
+		}
+		return append(append(buf, line...), '\n'), nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(line, &object); err != nil {
+		return buf, fmt.Errorf("%w: %w", errNoObject, err)
+	}
+	r.line.Begin(buf)
+	for _, c := range r.spec.Columns {
+		if err := r.field(object[c]); err != nil {
+			return buf, fmt.Errorf("column %s: %w", c, err)
+		}
+	}
+	return r.line.End(), nil
+}
+
+// replacement is what the library makes of half a surrogate pair.
+const replacement = "\ufffd"
+
+// field adds one value. A column that the object lacks is null.
+func (r *jsonRecords) field(v json.RawMessage) error {
+	switch {
+	case len(v) == 0 || string(v) == "null":
+		r.line.Null()
+	case v[0] == '"':
+		// The library would replace other bytes, without an error.
+		if !utf8.Valid(v) {
+			return errors.New("its text is not UTF-8, as JSON must be")
+		}
+		var s string
+		if err := json.Unmarshal(v, &s); err != nil {
+			return err
+		}
+		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
+			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
+		}
+		r.line.String([]byte(s))
+	case v[0] == '{' || v[0] == '[':
+		var b bytes.Buffer
+		if err := json.Compact(&b, v); err != nil {
+			return err
+		}
+		r.line.Nested(b.Bytes())
+	default:
+		r.line.Number(string(v))
+	}
+	return nil
+}
+
+// Columns implements Records. Each record names its fields, so that records with other
+// fields, or with fields in another order, are not mixed up.
+func (r *jsonRecords) Columns() []string { return nil }
+
+// Close implements Records.
+func (r *jsonRecords) Close() error { return nil }

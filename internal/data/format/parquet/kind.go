@@ -1,0 +1,251 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	types "github.com/parquet-go/parquet-go/format"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// kind renders the values of a leaf by its physical and its logical type.
+type kind struct {
+	physical parquet.Kind
+	text     bool // bytes are text
+	unsigned bool
+	uuid     bool
+	half     bool // a floating-point number of 16 bits
+	decimal  bool
+	scale    int
+	layout   string        // of a date or a time; "" for a number
+	unit     time.Duration // of a date or a time
+}
+
+// newKind returns the kind of a type.
+func newKind(t parquet.Type) *kind {
+	k := &kind{physical: t.Kind()}
+	if k.physical == parquet.Int96 {
+		k.layout = format.LocalTime // by convention, a time without a zone
+	}
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		k.logical(l)
+	} else if c := t.ConvertedType(); c != nil {
+		k.converted(*c)
+	}
+	return k
+}
+
+// logical applies a logical type.
+func (k *kind) logical(l *types.LogicalType) {
+	switch v := l.Value.(type) {
+	case *types.StringType, *types.EnumType, *types.JsonType:
+		k.text = true
+	case *types.UUIDType:
+		k.uuid = true
+	case *types.DecimalType:
+		k.decimal, k.scale = true, int(v.Scale)
+	case *types.IntType:
+		k.unsigned = !v.IsSigned
+	case *types.DateType:
+		k.layout, k.unit = time.DateOnly, 24*time.Hour
+	case *types.TimeType:
+		k.layout, k.unit = format.TimeOfDay, unitOf(v.Unit)
+	case *types.TimestampType:
+		k.layout, k.unit = format.LocalTime, unitOf(v.Unit)
+		if v.IsAdjustedToUTC {
+			k.layout = format.UTCTime
+		}
+	}
+}
+
+// halves returns the indexes of the leaves that are 16-bit floating-point numbers. The library
+// does not pass this logical type on.
+func halves(schema []types.SchemaElement) map[int]bool {
+	all := map[int]bool{}
+	index := 0
+	for i := range schema {
+		if !schema[i].Type.Valid {
+			continue // a group
+		}
+		if _, ok := schema[i].LogicalType.Value.(*types.Float16Type); ok {
+			all[index] = true
+		}
+		index++
+	}
+	return all
+}
+
+// unitOf returns the unit of a time.
+func unitOf(u types.TimeUnit) time.Duration {
+	switch u.Value.(type) {
+	case *types.MilliSeconds:
+		return time.Millisecond
+	case *types.MicroSeconds:
+		return time.Microsecond
+	}
+	return time.Nanosecond
+}
+
+// converted applies the type that files had before there were logical types.
+func (k *kind) converted(c deprecated.ConvertedType) {
+	switch c {
+	case deprecated.UTF8, deprecated.Enum, deprecated.Json:
+		k.text = true
+	case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
+		k.unsigned = true
+	case deprecated.Date:
+		k.layout, k.unit = time.DateOnly, 24*time.Hour
+	case deprecated.TimeMillis:
+		k.layout, k.unit = format.TimeOfDay, time.Millisecond
+	case deprecated.TimeMicros:
+		k.layout, k.unit = format.TimeOfDay, time.Microsecond
+	case deprecated.TimestampMillis:
+		k.layout, k.unit = format.UTCTime, time.Millisecond
+	case deprecated.TimestampMicros:
+		k.layout, k.unit = format.UTCTime, time.Microsecond
+	}
+}
+
+// append adds a value that is not null to a line.
+func (k *kind) append(l *format.Line, v *parquet.Value) error {
+	switch {
+	case k.layout != "" || k.decimal || k.uuid:
+		any, err := k.value(v)
+		if err != nil {
+			return err
+		}
+		if n, ok := any.(json.Number); ok {
+			l.Number(string(n))
+		} else {
+			l.Text(any.(string))
+		}
+	case k.physical == parquet.Boolean:
+		l.Bool(v.Boolean())
+	case k.physical == parquet.Int32 && k.unsigned:
+		l.Uint(uint64(v.Uint32()))
+	case k.physical == parquet.Int32:
+		l.Int(int64(v.Int32()))
+	case k.physical == parquet.Int64 && k.unsigned:
+		l.Uint(v.Uint64())
+	case k.physical == parquet.Int64:
+		l.Int(v.Int64())
+	case k.physical == parquet.Float:
+		l.Float(float64(v.Float()), 32)
+	case k.physical == parquet.Double:
+		l.Float(v.Double(), 64)
+	case k.half:
+		l.Float(half(v.ByteArray()), 32)
+	case k.text:
+		l.String(v.ByteArray())
+	default:
+		l.Bytes(v.ByteArray())
+	}
+	return nil
+}
+
+// value returns a value as encoding/json writes it.
+func (k *kind) value(v *parquet.Value) (any, error) {
+	switch {
+	case v.IsNull():
+		return nil, nil
+	case k.decimal:
+		return json.Number(decimal(k.unscaled(v), k.scale)), nil
+	case k.uuid:
+		return formatUUID(v.ByteArray()), nil
+	case k.physical == parquet.Int96:
+		return julian(v.Int96()).Format(k.layout), nil
+	case k.layout != "":
+		return k.time(v).Format(k.layout), nil
+	case k.physical == parquet.Boolean:
+		return v.Boolean(), nil
+	case k.physical == parquet.Int32 && k.unsigned:
+		return v.Uint32(), nil
+	case k.physical == parquet.Int32:
+		return v.Int32(), nil
+	case k.physical == parquet.Int64 && k.unsigned:
+		return v.Uint64(), nil
+	case k.physical == parquet.Int64:
+		return v.Int64(), nil
+	case k.physical == parquet.Float:
+		return format.JSONFloat(float64(v.Float()), 32), nil
+	case k.physical == parquet.Double:
+		return format.JSONFloat(v.Double(), 64), nil
+	case k.half:
+		return format.JSONFloat(half(v.ByteArray()), 32), nil
+	case k.text:
+		return string(v.ByteArray()), nil
+	}
+	return v.ByteArray(), nil // base64 in JSON
+}
+
+// time returns a date or a time.
+func (k *kind) time(v *parquet.Value) time.Time {
+	n := v.Int64()
+	if k.physical == parquet.Int32 {
+		n = int64(v.Int32())
+	}
+	if k.unit >= time.Second {
+		return time.Unix(n*int64(k.unit/time.Second), 0).UTC()
+	}
+	perSecond := int64(time.Second / k.unit)
+	seconds, rest := n/perSecond, n%perSecond
+	return time.Unix(seconds, rest*int64(k.unit)).UTC()
+}
+
+// julian returns the time of an Int96: nanoseconds of a day, and the day's Julian number.
+func julian(i deprecated.Int96) time.Time {
+	const epoch = 2440588 // 1970-01-01
+	nanos := int64(uint64(i[1])<<32 | uint64(i[0]))
+	return time.Unix((int64(i[2])-epoch)*24*3600, nanos).UTC()
+}
+
+// unscaled returns the integer of a decimal.
+func (k *kind) unscaled(v *parquet.Value) *big.Int {
+	switch k.physical {
+	case parquet.Int32:
+		return big.NewInt(int64(v.Int32()))
+	case parquet.Int64:
+		return big.NewInt(v.Int64())
+	}
+	return twosComplement(v.ByteArray())
+}
+
+// half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.
+func half(b []byte) float64 {
+	if len(b) != 2 {
+		return math.NaN()
+	}
+	bits := binary.LittleEndian.Uint16(b)
+	exponent, fraction := int(bits>>10&0x1f), float64(bits&0x3ff)
+	var f float64
+	switch exponent {
+	case 0: // no implied one before the point
+		f = math.Ldexp(fraction, -24)
+	case 0x1f:
+		if f = math.Inf(1); fraction != 0 {
+			f = math.NaN()
+		}
+	default:
+		f = math.Ldexp(fraction+0x400, exponent-25)
+	}
+	if bits>>15 != 0 {
+		f = math.Copysign(f, -1)
+	}
+	return f
+}
+
+// formatUUID returns the usual notation of 16 bytes.
+func formatUUID(b []byte) string {
+	if len(b) != 16 {
+		return hex.EncodeToString(b)
+	}
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}

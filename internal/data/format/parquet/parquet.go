@@ -1,0 +1,332 @@
+// Package parquet reads Parquet files as lines and writes lines as Parquet files, by the
+// library of github.com/parquet-go/parquet-go. It reads the wanted columns only.
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	types "github.com/parquet-go/parquet-go/format"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// Format returns the format parquet.
+func Format() *format.Format {
+	return &format.Format{
+		Name: format.Parquet, Suffixes: []string{".parquet"},
+		Magic: func(head []byte) bool {
+			// Text may begin with the letters, too; a Parquet file has a binary page header next.
+			rest, ok := strings.CutPrefix(string(head), magic)
+			return ok && strings.ContainsFunc(rest[:min(len(rest), 64)], func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\v\f\r", r) })
+		},
+		Divide: func(*format.Spec) bool { return true },
+		Open:   open,
+		Create: create, UTF8: true,
+	}
+}
+
+// magic begins and ends a file. Before the last one is the length of the footer.
+const magic = "PAR1"
+
+// maxFooter bounds the footer in bytes. A file with thousands of columns and row groups has
+// a few MiB.
+const maxFooter = 256 << 20
+
+// checkEnd returns an error if a file does not end like a Parquet file.
+func checkEnd(src *format.Source) error {
+	if src.Size < int64(2*len(magic)+4) {
+		return fmt.Errorf("it is no Parquet file: it has %d bytes", src.Size)
+	}
+	var tail [8]byte
+	if _, err := src.File.ReadAt(tail[:], src.Size-8); err != nil && err != io.EOF {
+		return err
+	}
+	if string(tail[4:]) != magic {
+		return fmt.Errorf("it is no Parquet file, or it is truncated: its last bytes, at %d, are not %s", src.Size-4, magic)
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > min(src.Size-12, maxFooter) {
+		return fmt.Errorf("the footer of %d bytes, as stated at byte %d, does not fit into the file: it is corrupt", n, src.Size-8)
+	}
+	return nil
+}
+
+// rows reads the rows of the row groups that belong to a source.
+type rows struct {
+	file   *parquet.File
+	names  []string // of the file's columns
+	groups []int    // indexes of the row groups that are left
+	group  int      // the current one
+	left   int64    // rows of the current group
+	line   *format.Line
+	cols   []*column
+}
+
+// open implements format.Format.Open.
+func open(src *format.Source, s *format.Spec) (format.Records, error) {
+	if err := checkEnd(src); err != nil {
+		return nil, err
+	}
+	f, err := openFile(src.File, src.Size)
+	if err != nil {
+		return nil, fmt.Errorf("the footer: %w", err)
+	}
+	r := &rows{file: f}
+	if r.groups, err = groups(f.Metadata(), src); err != nil {
+		return nil, err
+	}
+	top := f.Root().Columns()
+	r.names = make([]string, len(top))
+	for i, c := range top {
+		r.names[i] = c.Name()
+	}
+	chosen, err := s.Choose(r.names)
+	if err != nil {
+		return nil, err
+	}
+	fields := make([]string, len(chosen))
+	for i, at := range chosen {
+		fields[i] = r.names[at]
+		r.cols = append(r.cols, newColumn(top[at]))
+	}
+	half := halves(f.Metadata().Schema)
+	for _, c := range r.cols {
+		for _, l := range c.leaves {
+			l.kind.half = half[l.index]
+		}
+	}
+	r.line = format.NewLine(s, fields)
+	return r, r.transcode(src)
+}
+
+// transcode checks the chunks of the wanted columns, and replaces the file if the library
+// cannot decompress one of them.
+func (r *rows) transcode(src *format.Source) error {
+	needed, err := checkChunks(r.file.Metadata(), r.cols)
+	if err != nil || !needed {
+		return err
+	}
+	t, size, err := transcode(src, r.file.Metadata())
+	if err != nil {
+		return err
+	}
+	if r.file, err = openFile(t, size); err != nil {
+		return fmt.Errorf("the footer: %w", err)
+	}
+	return nil
+}
+
+// openFile opens a file without its indexes, which are not used.
+func openFile(f io.ReaderAt, size int64) (*parquet.File, error) {
+	return parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+}
+
+// groups returns the indexes of the row groups that start in the source. A group that starts
+// outside the file is an error: no source would have its rows.
+func groups(f *types.FileMetaData, src *format.Source) (all []int, err error) {
+	for i, g := range f.RowGroups {
+		start := int64(0)
+		if len(g.Columns) > 0 {
+			m := &g.Columns[0].MetaData
+			start = m.DataPageOffset
+			if m.DictionaryPageOffset > 0 {
+				start = min(start, m.DictionaryPageOffset)
+			}
+		}
+		if start < 0 || start >= src.Size {
+			return nil, fmt.Errorf("row group %d starts at byte %d of %d: the footer is corrupt", i, start, src.Size)
+		}
+		if start >= src.From && start < src.To {
+			all = append(all, i)
+		}
+	}
+	return all, nil
+}
+
+// Next implements format.Records.
+func (r *rows) Next(buf []byte) ([]byte, error) {
+	for r.left == 0 {
+		if len(r.groups) == 0 {
+			return buf, io.EOF
+		}
+		if err := r.nextGroup(); err != nil {
+			return buf, err
+		}
+	}
+	r.left--
+	r.line.Begin(buf)
+	for _, c := range r.cols {
+		if err := c.append(r.line); err != nil {
+			if err == io.EOF {
+				err = errors.New("it has fewer values than the row group has rows")
+			}
+			return buf, fmt.Errorf("row group %d, column %s: %w", r.group, c.name, err)
+		}
+	}
+	return r.line.End(), nil
+}
+
+// nextGroup begins the next row group.
+func (r *rows) nextGroup() error {
+	r.group, r.groups = r.groups[0], r.groups[1:]
+	g := r.file.RowGroups()[r.group]
+	r.left = g.NumRows()
+	chunks := g.ColumnChunks()
+	for _, c := range r.cols {
+		for _, leaf := range c.leaves {
+			if err := leaf.open(chunks[leaf.index]); err != nil {
+				return fmt.Errorf("row group %d, column %s: %w", r.group, c.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Columns implements format.Records.
+func (r *rows) Columns() []string { return r.names }
+
+// Close implements format.Records.
+func (r *rows) Close() error {
+	var errs []error
+	for _, c := range r.cols {
+		for _, leaf := range c.leaves {
+			errs = append(errs, leaf.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leaf reads the values of one column chunk after the other.
+type leaf struct {
+	index  int
+	kind   *kind
+	pages  parquet.Pages // nil before the first chunk
+	page   parquet.Page  // nil between pages
+	values parquet.ValueReader
+	buf    [256]parquet.Value
+	at, n  int // the rest of buf
+
+	row []parquet.Value // of a nested column, the values of the current row
+}
+
+// open begins a column chunk.
+func (l *leaf) open(c parquet.ColumnChunk) error {
+	err := l.close()
+	l.pages, l.values, l.at, l.n = c.Pages(), nil, 0, 0
+	return err
+}
+
+// close ends a column chunk.
+func (l *leaf) close() error {
+	if l.pages == nil {
+		return nil
+	}
+	l.release()
+	err := l.pages.Close()
+	l.pages = nil
+	return err
+}
+
+// release ends a page, whose memory the library reuses.
+func (l *leaf) release() {
+	if l.page != nil {
+		parquet.Release(l.page)
+		l.page, l.values = nil, nil
+	}
+}
+
+// peek returns the next value without consuming it. At the end of the chunk the error is
+// io.EOF.
+func (l *leaf) peek() (*parquet.Value, error) {
+	for l.at == l.n {
+		if l.values == nil {
+			page, err := l.pages.ReadPage()
+			if err != nil {
+				return nil, err
+			}
+			l.page, l.values = page, page.Values()
+		}
+		n, err := l.values.ReadValues(l.buf[:])
+		l.at, l.n = 0, n
+		if n > 0 {
+			break
+		}
+		if err == io.EOF {
+			l.release()
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return &l.buf[l.at], nil
+}
+
+// readRow collects the values of a row of a nested column.
+func (l *leaf) readRow() error {
+	l.row = l.row[:0]
+	for {
+		v, err := l.peek()
+		if err == io.EOF && len(l.row) > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(l.row) > 0 && v.RepetitionLevel() == 0 {
+			return nil
+		}
+		l.row = append(l.row, v.Clone())
+		l.at++
+	}
+}
+
+// column renders one column of the file's top level.
+type column struct {
+	name   string
+	node   *node // of a nested column; else nil
+	leaves []*leaf
+}
+
+func newColumn(c *parquet.Column) *column {
+	out := &column{name: c.Name()}
+	if c.Leaf() && !c.Repeated() {
+		out.leaves = []*leaf{{index: c.Index(), kind: newKind(c.Type())}}
+		return out
+	}
+	out.node = newNode(c, out)
+	return out
+}
+
+// append adds the column's value of the current row to a line.
+func (c *column) append(l *format.Line) error {
+	if c.node == nil {
+		leaf := c.leaves[0]
+		v, err := leaf.peek()
+		if err != nil {
+			return err
+		}
+		leaf.at++
+		if v.IsNull() {
+			l.Null()
+			return nil
+		}
+		return leaf.kind.append(l, v)
+	}
+	for _, leaf := range c.leaves {
+		if err := leaf.readRow(); err != nil {
+			return err
+		}
+	}
+	values := make([][]parquet.Value, len(c.leaves))
+	for i, leaf := range c.leaves {
+		values[i] = leaf.row
+	}
+	v, err := c.node.build(values, 0, 0)
+	if err != nil {
+		return err
+	}
+	return l.Any(v)
+}

@@ -1,0 +1,235 @@
+package parquet
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	types "github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/slotwise/slotwise/internal/data/compression"
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// supported are the codecs of pages that are read.
+var supported = []types.CompressionCodec{types.Uncompressed, types.Snappy, types.Gzip, types.Brotli, types.Zstd, types.Lz4Raw}
+
+// checkChunks returns an error if a chunk of a wanted column cannot be read. It also reports
+// whether the library would read one wrongly:
+//
+//   - Version 0.32.0 drops an LZ4_RAW page that it had to decompress into a larger buffer,
+//     which it does with every page that is compressed to more than a third. What it then
+//     takes for the page are zeros, or the bytes of another page.
+//   - It reads all chunks of a column by the codec of the first one. Files that were joined
+//     from others may have several.
+func checkChunks(meta *types.FileMetaData, cols []*column) (transcode bool, err error) {
+	for i := range meta.RowGroups {
+		for _, c := range cols {
+			for _, leaf := range c.leaves {
+				if leaf.index >= len(meta.RowGroups[i].Columns) {
+					return false, fmt.Errorf("row group %d has %d columns: the footer is corrupt", i, len(meta.RowGroups[i].Columns))
+				}
+				chunk := &meta.RowGroups[i].Columns[leaf.index]
+				codec := chunk.MetaData.Codec
+				switch {
+				case chunk.CryptoMetadata.Value != nil:
+					err = errors.New("it is encrypted: decrypt the file first")
+				case chunk.FilePath != "":
+					err = fmt.Errorf("its data are in another file, %.200q", chunk.FilePath)
+				case !slices.Contains(supported, codec):
+					err = fmt.Errorf("its codec %v is not supported; write the file with one of %v", codec, supported)
+				}
+				if err != nil {
+					return false, fmt.Errorf("row group %d, column %s: %w", i, c.name, err)
+				}
+				transcode = transcode || codec == types.Lz4Raw || codec != meta.RowGroups[0].Columns[leaf.index].MetaData.Codec
+			}
+		}
+	}
+	return transcode, nil
+}
+
+// regionSize is the distance in bytes between the decompressed chunks of a transcoded file.
+// Such a chunk is at most as long.
+const regionSize = 1 << 36
+
+// transcoded is a Parquet file whose pages are decompressed while they are read, for chunks
+// that the library cannot decompress.
+//
+//	0 … size         size + k × regionSize                 footerAt
+//	─────┴────────────────────┴───────────────────────────────┴──────────►
+//	the real file    the pages of chunk k, decompressed       a new footer
+//
+// The library reads the pages of a chunk in their order. Until a chunk's stream has ended, it
+// keeps one page in memory.
+type transcoded struct {
+	file     io.ReaderAt
+	size     int64 // of the real file
+	chunks   []*chunk
+	footerAt int64
+	footer   []byte
+}
+
+// transcode returns a file for the library, and its size, in which all chunks are decompressed.
+func transcode(src *format.Source, meta *types.FileMetaData) (*transcoded, int64, error) {
+	t := &transcoded{file: src.File, size: src.Size}
+	copied := *meta
+	copied.RowGroups = slices.Clone(meta.RowGroups)
+	for i := range copied.RowGroups {
+		g := &copied.RowGroups[i]
+		g.Columns = slices.Clone(g.Columns)
+		for j := range g.Columns {
+			c := &g.Columns[j]
+			t.chunks = append(t.chunks, newChunk(src, &c.MetaData))
+			c.MetaData.Codec = types.Uncompressed
+			c.MetaData.DataPageOffset, c.MetaData.DictionaryPageOffset, c.MetaData.IndexPageOffset = t.start(len(t.chunks)-1), 0, 0
+			c.MetaData.TotalCompressedSize = regionSize
+		}
+	}
+	t.footerAt = t.start(len(t.chunks))
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), copied)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the footer: %w", err)
+	}
+	t.footer = append(binary.LittleEndian.AppendUint32(footer, uint32(len(footer))), magic...)
+	return t, t.footerAt + int64(len(t.footer)), nil
+}
+
+// start returns the offset of a decompressed chunk.
+func (t *transcoded) start(chunk int) int64 { return t.size + int64(chunk)*regionSize }
+
+// ReadAt implements io.ReaderAt. Different goroutines may read different chunks.
+func (t *transcoded) ReadAt(p []byte, off int64) (int, error) {
+	switch {
+	case off < t.size:
+		return t.file.ReadAt(p, off)
+	case off >= t.footerAt:
+		return bytes.NewReader(t.footer).ReadAt(p, off-t.footerAt)
+	}
+	k := (off - t.size) / regionSize
+	return t.chunks[k].readAt(p, off-t.start(int(k)))
+}
+
+// chunk decompresses the pages of a column chunk.
+type chunk struct {
+	meta *types.ColumnMetaData
+	src  *io.SectionReader
+	in   *bufio.Reader // nil before the first read
+	pos  int64         // offset of rest in the decompressed chunk
+	rest []byte        // of the current page with its header
+	body []byte        // as stored; reused
+}
+
+// newChunk returns the chunk that meta describes. It copies meta.
+func newChunk(src *format.Source, meta *types.ColumnMetaData) *chunk {
+	from := meta.DataPageOffset
+	if meta.DictionaryPageOffset > 0 {
+		from = min(from, meta.DictionaryPageOffset)
+	}
+	copied := *meta
+	return &chunk{meta: &copied, src: io.NewSectionReader(src.File, from, max(0, min(meta.TotalCompressedSize, src.Size-from)))}
+}
+
+// readAt reads the decompressed chunk from an offset. Reading in the order of offsets is fast;
+// for an earlier offset it begins again.
+func (c *chunk) readAt(p []byte, off int64) (n int, err error) {
+	if c.in == nil || off < c.pos {
+		if _, err := c.src.Seek(0, io.SeekStart); err != nil {
+			return 0, err
+		}
+		c.in, c.pos, c.rest = bufio.NewReader(c.src), 0, nil
+	}
+	for n < len(p) {
+		if len(c.rest) == 0 {
+			if err := c.next(); err != nil {
+				return n, err
+			}
+		}
+		skip := min(off+int64(n)-c.pos, int64(len(c.rest)))
+		m := copy(p[n:], c.rest[skip:])
+		c.rest, c.pos, n = c.rest[skip+int64(m):], c.pos+skip+int64(m), n+m
+	}
+	return n, nil
+}
+
+// next decompresses the next page, or returns io.EOF.
+func (c *chunk) next() error {
+	protocol := new(thrift.CompactProtocol)
+	var h types.PageHeader
+	if err := thrift.NewDecoder(protocol.NewReader(c.in)).Decode(&h); err != nil {
+		return err
+	}
+	if h.CompressedPageSize < 0 || h.UncompressedPageSize < 0 {
+		return errors.New("the header of a page is corrupt: a size is negative")
+	}
+	var err error
+	if c.body, err = compression.ReadBounded(c.in, c.body, int(h.CompressedPageSize)); err != nil {
+		return err
+	}
+	if h.CRC != 0 && crc32.ChecksumIEEE(c.body) != uint32(h.CRC) {
+		return errors.New("the checksum of a page is wrong")
+	}
+	levels := 0 // bytes of the levels, which version 2 does not compress
+	if v2 := &h.DataPageHeaderV2; v2.Valid {
+		levels = int(v2.V.RepetitionLevelsByteLength) + int(v2.V.DefinitionLevelsByteLength)
+		if v2.V.RepetitionLevelsByteLength < 0 || v2.V.DefinitionLevelsByteLength < 0 || levels > min(len(c.body), int(h.UncompressedPageSize)) {
+			return errors.New("the header of a page is corrupt: its levels do not fit into the page")
+		}
+	}
+	page := c.body
+	if v2 := &h.DataPageHeaderV2; !v2.Valid || !v2.V.IsCompressed.Valid || v2.V.IsCompressed.V {
+		page, err = c.decompress(c.body[:levels], c.body[levels:], int(h.UncompressedPageSize))
+		if err != nil {
+			return err
+		}
+	}
+	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(page)), int32(len(page)), 0
+	h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{Valid: h.DataPageHeaderV2.Valid}
+	if c.rest, err = thrift.Marshal(protocol, h); err != nil {
+		return err
+	}
+	c.rest = append(c.rest, page...)
+	return nil
+}
+
+// maxRatio bounds how far LZ4 can compress: a byte of a match's length stands for 255 bytes.
+const maxRatio = 255
+
+// decompress returns a page of size bytes: levels, and the content of src.
+func (c *chunk) decompress(levels, src []byte, size int) (page []byte, err error) {
+	switch content := size - len(levels); {
+	case c.meta.Codec == types.Uncompressed:
+		page = src
+		if len(levels) > 0 {
+			page = slices.Concat(levels, src)
+		}
+	case c.meta.Codec != types.Lz4Raw:
+		if page, err = parquet.LookupCompressionCodec(c.meta.Codec).Decode(nil, src); err == nil {
+			page = slices.Concat(levels, page)
+		}
+	case content > maxRatio*len(src)+maxRatio:
+		// The size is refused before so much memory is reserved for it.
+		return nil, fmt.Errorf("the header of a page is corrupt: %d bytes cannot become %d", len(src), content)
+	default:
+		page = make([]byte, size)
+		copy(page, levels)
+		var n int
+		n, err = lz4.UncompressBlock(src, page[len(levels):])
+		page = page[:len(levels)+n]
+	}
+	if err == nil && len(page) != size {
+		err = fmt.Errorf("it has %d bytes, and its header states %d", len(page), size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompressing a page with %v: %w", c.meta.Codec, err)
+	}
+	return page, nil
+}

@@ -1,0 +1,181 @@
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/slotwise/slotwise/internal/data/compression"
+)
+
+// textClass is the class of keys and values in the SequenceFiles that slotwise writes.
+const textClass = "org.apache.hadoop.io.Text"
+
+// codecClasses are Hadoop's classes of codecs.
+var codecClasses = map[string]string{
+	"gzip":    "org.apache.hadoop.io.compress.GzipCodec",
+	"zstd":    "org.apache.hadoop.io.compress.ZStandardCodec",
+	"deflate": "org.apache.hadoop.io.compress.DefaultCodec",
+}
+
+const (
+	// syncEvery is the distance between sync markers in bytes, as in Hadoop 3.
+	syncEvery = 100 << 10
+	// sequenceBlock is the size of a compressed block in bytes, before the compression. It
+	// is Hadoop's io.seqfile.compress.blocksize.
+	sequenceBlock = 1_000_000
+)
+
+// sequenceWriter writes a SequenceFile whose keys and values are Text. Without compression
+// it has records, else blocks.
+type sequenceWriter struct {
+	w     io.Writer
+	sync  [syncLen]byte
+	codec string // "" for records
+	buf   []byte // records that are not written yet
+	since int    // bytes since the last marker, including those in buf
+
+	// The block that is not written yet.
+	records                          int
+	keyLens, keys, valueLens, values []byte
+	packed                           bytes.Buffer
+}
+
+// createSequence begins a SequenceFile.
+func createSequence(w io.Writer, _ *Output, codec string) (Rows, error) {
+	s := &sequenceWriter{w: w}
+	if codec != "" && codec != "none" {
+		s.codec = codec
+		if _, err := s.compressor(io.Discard); err != nil {
+			return nil, err
+		}
+	}
+	binary.BigEndian.PutUint64(s.sync[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(s.sync[8:], rand.Uint64())
+	b := append(s.buf, 'S', 'E', 'Q', 6)
+	b = appendText(appendText(b, []byte(textClass)), []byte(textClass))
+	if s.codec == "" {
+		b = append(b, 0, 0)
+	} else {
+		b = appendText(append(b, 1, 1), []byte(codecClasses[s.codec]))
+	}
+	b = append(b, 0, 0, 0, 0) // pairs of metadata
+	s.buf = append(b, s.sync[:]...)
+	return s, nil
+}
+
+// WriteRow implements Rows. Null is an empty Text.
+func (s *sequenceWriter) WriteRow(row []Value) error {
+	key, value := row[0].Bytes, row[1].Bytes
+	if s.codec != "" {
+		return s.addToBlock(key, value)
+	}
+	before := len(s.buf)
+	if s.since >= syncEvery {
+		s.buf = append(append(s.buf, escape...), s.sync[:]...)
+		s.since = 0
+	}
+	keyLen, valueLen := textLen(key), textLen(value)
+	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen+valueLen))
+	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen))
+	s.buf = appendText(appendText(s.buf, key), value)
+	s.since += len(s.buf) - before
+	if len(s.buf) < fillTo {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush writes the buffer.
+func (s *sequenceWriter) flush() error {
+	_, err := s.w.Write(s.buf)
+	s.buf = s.buf[:0]
+	return err
+}
+
+// addToBlock adds a record to the block, and writes the block if it is full.
+func (s *sequenceWriter) addToBlock(key, value []byte) error {
+	s.records++
+	s.keyLens = appendVInt(s.keyLens, textLen(key))
+	s.keys = appendText(s.keys, key)
+	s.valueLens = appendVInt(s.valueLens, textLen(value))
+	s.values = appendText(s.values, value)
+	if len(s.keys)+len(s.values) < sequenceBlock {
+		return nil
+	}
+	return s.writeBlock()
+}
+
+// writeBlock writes the block and a marker before it.
+func (s *sequenceWriter) writeBlock() error {
+	s.buf = append(append(s.buf, escape...), s.sync[:]...)
+	s.buf = appendVInt(s.buf, s.records)
+	for _, part := range []*[]byte{&s.keyLens, &s.keys, &s.valueLens, &s.values} {
+		s.packed.Reset()
+		c, err := s.compressor(&s.packed)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(*part); err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			return err
+		}
+		s.buf = append(appendVInt(s.buf, s.packed.Len()), s.packed.Bytes()...)
+		*part = (*part)[:0]
+	}
+	s.records = 0
+	return s.flush()
+}
+
+// compressor returns a compressor of the file's codec.
+func (s *sequenceWriter) compressor(w io.Writer) (io.WriteCloser, error) {
+	if s.codec == "gzip" {
+		return gzip.NewWriter(w), nil
+	}
+	id := compression.Zstd
+	if s.codec == "deflate" {
+		id = compression.Deflate
+	}
+	c, err := compression.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	return c.NewWriter(w)
+}
+
+// Close implements Rows.
+func (s *sequenceWriter) Close() error {
+	if s.records > 0 {
+		return s.writeBlock()
+	}
+	return s.flush()
+}
+
+// appendText appends a Text: its length and its bytes.
+func appendText(buf, b []byte) []byte { return append(appendVInt(buf, len(b)), b...) }
+
+// textLen returns the length of a Text in a file.
+func textLen(b []byte) int {
+	var room [9]byte
+	return len(appendVInt(room[:0], len(b))) + len(b)
+}
+
+// appendVInt appends an integer of at least 0, in the form that readVInt reads.
+func appendVInt(buf []byte, n int) []byte {
+	if n <= 127 {
+		return append(buf, byte(n))
+	}
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	skip := 0
+	for b[skip] == 0 {
+		skip++
+	}
+	length := int8(-112 - (8 - skip))
+	return append(append(buf, byte(length)), b[skip:]...)
+}

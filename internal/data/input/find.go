@@ -1,0 +1,205 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
+)
+
+// found is an input file.
+type found struct {
+	uri  string
+	path string // within fs
+	size int64  // bytes
+	fs   storage.FS
+}
+
+// finder collects the files of one element of Options.Inputs.
+type finder struct {
+	ctx    context.Context
+	opts   *Options
+	scheme string // of the input, as the user wrote it
+	fs     storage.FS
+	files  []found
+}
+
+// find returns the files of one input: a file, a directory or a pattern.
+func find(ctx context.Context, opts *Options, uri string) ([]found, error) {
+	fsys, p, err := opts.Schemes.Resolve(uri)
+	if err != nil {
+		return nil, err
+	}
+	scheme, _ := storage.SplitURI(uri)
+	f := &finder{ctx: ctx, opts: opts, scheme: scheme, fs: fsys}
+	p = path.Clean(p)
+	info, err := fsys.Stat(ctx, p)
+	switch {
+	case err == nil && info.Dir:
+		err = f.directory(p)
+	case err == nil:
+		err = f.add(p, path.Base(p), info)
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, globMeta):
+		err = f.globs(p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("input %s: %w", uri, err)
+	}
+	if len(f.files) == 0 {
+		return nil, fmt.Errorf("input %s: %w%s", uri, ErrNoFiles, opts.filters())
+	}
+	return f.files, nil
+}
+
+// filters describes the include and exclude patterns for an error message.
+func (o *Options) filters() string {
+	var s strings.Builder
+	for _, p := range o.Include {
+		fmt.Fprintf(&s, ", include %q", p)
+	}
+	for _, p := range o.Exclude {
+		fmt.Fprintf(&s, ", exclude %q", p)
+	}
+	if s.Len() == 0 {
+		return " (files whose names begin with '.' or '_' do not count)"
+	}
+	return " (with" + s.String()[1:] + ")"
+}
+
+// hidden applies Hadoop's rule: names that begin with '.' or '_' are markers or
+// temporary files.
+func hidden(name string) bool { return name[0] == '.' || name[0] == '_' }
+
+// add adds a file, unless the filters exclude it or it cannot be read. rel is its path
+// below the input directory.
+func (f *finder) add(p, rel string, info storage.Info) error {
+	keep := len(f.opts.Include) == 0
+	for _, pat := range f.opts.Include {
+		keep = keep || matches(pat, p, rel)
+	}
+	for _, pat := range f.opts.Exclude {
+		keep = keep && !matches(pat, p, rel)
+	}
+	if !keep {
+		return nil
+	}
+	if info.Size < 0 {
+		// List could not describe the entry. Stat returns the reason.
+		if _, err := f.fs.Stat(f.ctx, p); err != nil {
+			return err
+		}
+		return &fs.PathError{Op: "stat", Path: p, Err: fs.ErrInvalid}
+	}
+	if c, ok := f.fs.(storage.Checked); ok {
+		if err := c.Readable(f.ctx, p); err != nil {
+			return err
+		}
+	}
+	f.files = append(f.files, found{uri: storage.JoinURI(f.scheme, p), path: p, size: info.Size, fs: f.fs})
+	return nil
+}
+
+// directory adds the files below a directory.
+func (f *finder) directory(dir string) error {
+	real, err := f.canonical(dir)
+	if err != nil {
+		return err
+	}
+	return f.walk(dir, "", []string{real})
+}
+
+// canonical resolves the links in a path, where the file system has links.
+func (f *finder) canonical(dir string) (string, error) {
+	if l, ok := f.fs.(storage.Linked); ok {
+		return l.Canonical(f.ctx, dir)
+	}
+	return dir, nil
+}
+
+// walk adds the files below dir. above holds the canonical paths of dir and its
+// ancestors in this walk. A link to an ancestor is skipped, because the walk already
+// reads its files.
+func (f *finder) walk(dir, rel string, above []string) error {
+	if err := context.Cause(f.ctx); err != nil {
+		return err
+	}
+	infos, err := f.fs.List(f.ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		name := path.Base(info.Path)
+		if hidden(name) {
+			continue
+		}
+		p, rel := path.Join(dir, name), path.Join(rel, name)
+		if !info.Dir {
+			err = f.add(p, rel, info)
+		} else if !f.pruned(p, rel) {
+			err = f.descend(p, rel, info, above)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// descend walks a subdirectory.
+func (f *finder) descend(p, rel string, info storage.Info, above []string) error {
+	real := path.Join(above[len(above)-1], path.Base(p))
+	if info.Link {
+		var err error
+		if real, err = f.canonical(p); err != nil {
+			return err
+		}
+		if slices.Contains(above, real) {
+			return nil
+		}
+	}
+	return f.walk(p, rel, append(above[:len(above):len(above)], real))
+}
+
+// pruned reports whether a directory is excluded with its content.
+func (f *finder) pruned(p, rel string) bool {
+	return slices.ContainsFunc(f.opts.Exclude, func(pat string) bool { return matches(pat, p, rel) })
+}
+
+// matches applies an include or exclude pattern to a file. A pattern without a slash
+// applies to the base name, any other to the path below the input and to the whole
+// path.
+func matches(pattern, p, rel string) bool {
+	if !strings.Contains(pattern, "/") {
+		ok, _ := path.Match(pattern, path.Base(p))
+		return ok
+	}
+	pat := strings.Split(pattern, "/")
+	return matchParts(pat, strings.Split(rel, "/")) || matchParts(pat, strings.Split(p, "/"))
+}
+
+// matchParts compares a pattern and a path element by element. "**" matches any number
+// of elements.
+func matchParts(pat, parts []string) bool {
+	for i, p := range pat {
+		if p == "**" {
+			for skip := range len(parts) - i + 1 {
+				if matchParts(pat[i+1:], parts[i+skip:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if i >= len(parts) {
+			return false
+		}
+		if ok, _ := path.Match(p, parts[i]); !ok {
+			return false
+		}
+	}
+	return len(pat) == len(parts)
+}

@@ -1,0 +1,157 @@
+// Package input finds the input files of a job, divides them into splits, and reads
+// the records of a split.
+//
+// Plan finds and divides the files. It runs once, where the job is submitted. A split
+// is plain data, which travels to the node of its map task; Open reads the split
+// there.
+//
+// A reader delivers blocks of whole records. A block fits into a core's second-level
+// cache. So a mapper that scans it for lines and words needs neither a call per
+// record nor a trip to main memory. Blocks are read into one reused buffer. Mapping
+// files into memory would charge every page to the process, and would turn a disk
+// error into a signal.
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// Kind is the rule that divides a file's bytes into records.
+type Kind uint8
+
+// The kinds of input.
+const (
+	Text     Kind = iota // a record is a line; only '\n' ends it, '\r' is data
+	KeyValue             // a record is a line with a key, a TAB and a value
+	Fixed                // a record has Format.RecordLen bytes
+	Whole                // a record is a file, even an empty one
+	Runs                 // run files that another job has written
+)
+
+var kindNames = [...]string{"text", "keyvalue", "fixed", "whole", "runs"}
+
+// String returns the name that ParseFormat parses.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// Format is the format of a job's input files.
+type Format struct {
+	Kind      Kind
+	RecordLen int // bytes per record, at least 1; only for Fixed
+}
+
+// String returns the text that ParseFormat parses.
+func (f Format) String() string {
+	if f.Kind == Fixed {
+		return "fixed:" + strconv.Itoa(f.RecordLen)
+	}
+	return f.Kind.String()
+}
+
+// ParseFormat parses "text", "keyvalue", "fixed:100", "whole" or "runs".
+func ParseFormat(s string) (Format, error) {
+	name, length, _ := strings.Cut(s, ":")
+	for k, n := range kindNames {
+		if n != name {
+			continue
+		}
+		f := Format{Kind: Kind(k)}
+		if f.Kind == Fixed {
+			f.RecordLen, _ = strconv.Atoi(length)
+		}
+		if f.Kind != Fixed && length != "" || f.check() != nil {
+			break
+		}
+		return f, nil
+	}
+	return Format{}, fmt.Errorf("unknown input format %q (text, keyvalue, fixed:BYTES, whole or runs)", s)
+}
+
+// check returns an error if the format is not valid.
+func (f Format) check() error {
+	if int(f.Kind) >= len(kindNames) {
+		return fmt.Errorf("unknown input format %v", f.Kind)
+	}
+	if f.Kind == Fixed && f.RecordLen < 1 {
+		return fmt.Errorf("fixed-length input needs a record length of at least 1 byte, not %d", f.RecordLen)
+	}
+	return nil
+}
+
+// lines reports whether records are lines.
+func (f Format) lines() bool { return f.Kind == Text || f.Kind == KeyValue }
+
+// Split is the input of one map task. The pieces of all splits, taken in order, are
+// sorted by URI and offset.
+type Split struct {
+	Pieces []Piece  `json:"pieces"`
+	Hosts  []string `json:"hosts,omitempty"` // with most of the split's bytes, best first
+	Bytes  int64    `json:"bytes"`           // stored bytes of all pieces
+	// Rows is the format of files whose records become lines, in the form of format.Spec.
+	// "" means that each file's first bytes choose between parquet, avro, sequence and text;
+	// pieces of a divided file are then text without compression.
+	Rows string `json:"rows,omitempty"`
+	// First is the layout of the input's first file, with which all files are aligned. nil if
+	// the input has one file, or if each record names its fields.
+	First *format.Layout `json:"first,omitempty"`
+	// Sample says that a piece may be a part of a file that cannot be divided. Its records
+	// are then read from the start of the file, or not at all if the piece starts later.
+	Sample bool `json:"-"`
+}
+
+// Piece is a range of one file. A record belongs to the piece in which it starts, even
+// if it ends beyond it. So pieces that cover a file yield each record exactly once,
+// whatever their lengths.
+type Piece struct {
+	URI      string `json:"uri"`
+	Offset   int64  `json:"offset"`
+	Length   int64  `json:"length"`
+	FileSize int64  `json:"fileSize"` // when the job was planned; later bytes are not read
+}
+
+// whole reports whether the piece is the whole file.
+func (p *Piece) whole() bool { return p.Offset == 0 && p.Length == p.FileSize }
+
+// Lines calls fn for each line of a block, without its '\n', until fn returns false. A
+// line is a slice of the block, with its capacity limited to the line.
+func Lines(block []byte, fn func(line []byte) bool) {
+	for len(block) > 0 {
+		i := bytes.IndexByte(block, '\n')
+		if i < 0 {
+			fn(block[:len(block):len(block)])
+			return
+		}
+		if !fn(block[:i:i]) {
+			return
+		}
+		block = block[i+1:]
+	}
+}
+
+// CountLines returns the number of lines of a block, as Lines finds them.
+func CountLines(block []byte) int64 {
+	n := bytes.Count(block, []byte{'\n'})
+	if len(block) > 0 && block[len(block)-1] != '\n' {
+		n++
+	}
+	return int64(n)
+}
+
+// SplitTab splits a line at its first TAB. Without a TAB the whole line is the key, and
+// the value is nil (not empty).
+func SplitTab(line []byte) (key, value []byte) {
+	i := bytes.IndexByte(line, '\t')
+	if i < 0 {
+		return line, nil
+	}
+	return line[:i:i], line[i+1:]
+}

@@ -1,0 +1,430 @@
+package input
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/storage"
+)
+
+// ErrNoFiles is wrapped by the error for an input without files.
+var ErrNoFiles = errors.New("no files found")
+
+// DefaultSplitSize applies if Options.SplitSize is 0. At this size the overhead of a
+// task is small, and the load still spreads evenly over workers.
+const DefaultSplitSize = 32 << 20
+
+// openCost is the cost of opening a file, expressed as bytes that could be read in the
+// same time. It bounds the number of small files in a split.
+const openCost = 16 << 10
+
+// slop: a file's last split may exceed the split size by 1/slop. That avoids a tiny
+// split at the end.
+const slop = 10
+
+// Parameters of ChooseSplitSize. Each map slot gets a few splits, so that slots finish
+// at about the same time.
+const (
+	minSplit     = 1 << 20
+	maxSplit     = 128 << 20
+	splitsPerMap = 4
+	foldsPerMap  = 2 // for a job that folds: each task must write its table at the end
+)
+
+// ChooseSplitSize returns the split size in bytes for a job without an explicit one.
+// mapSlots is the number of map slots of the cluster. folds says that the job declares
+// an Aggregate. sorts says that each map sorts its output in buffer bytes of memory;
+// then a split is small enough to be sorted without a spill.
+func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64) int64 {
+	perSlot := splitsPerMap
+	if folds {
+		perSlot = foldsPerMap
+	}
+	size := min(maxSplit, max(minSplit, total/int64(perSlot*max(1, mapSlots))))
+	if sorts && !folds {
+		size = min(size, max(minSplit, buffer*6/10))
+	}
+	return size
+}
+
+// rangeBytes is the approximate input of one reduce of a totally ordered job.
+const rangeBytes = 64 << 20
+
+// ChooseReduces returns the number of reduces for a job without an explicit one: one
+// for each reduce slot, and more for a large input in total order.
+func ChooseReduces(total int64, reduceSlots int, totalOrder bool) int {
+	if totalOrder {
+		return max(reduceSlots, min(512, int(total/rangeBytes)))
+	}
+	return reduceSlots
+}
+
+// Options select the input files and the size of splits.
+type Options struct {
+	// Schemes are the storage schemes that inputs may have; nil means local files.
+	Schemes *storage.Schemes
+	// Inputs are URIs or plain paths of files, directories and globs (*, ?, [a-z],
+	// {a,b}). A directory includes all files below it, also through links. Names
+	// that begin with '.' or '_' are skipped unless an input names them directly. If
+	// two inputs name the same file, it is read twice.
+	Inputs []string
+	// Include and Exclude are globs. If Include is not empty, a file must match one
+	// of its globs. Exclude drops files and whole directories that match one of its
+	// globs. A glob without a slash applies to the base name. A glob with a slash
+	// applies to the path below the input and to the whole path; "**" in it matches
+	// any number of directories.
+	Include, Exclude []string
+	// SplitSize is the size of a split in bytes; 0 means DefaultSplitSize. A split
+	// is larger if it holds a file that cannot be divided: a compressed file (except
+	// lines in bzip2), a run file, or a file that is one record.
+	SplitSize int64
+	// Format determines where files may be divided.
+	Format Format
+	// Rows is the format of files whose records become the lines that Format reads; nil for
+	// the choice by each file's first bytes.
+	Rows *format.Spec
+}
+
+// Plan finds the input files and divides them into splits. The splits are in the order
+// of the files' URIs, whatever the order of Options.Inputs. Large files are divided,
+// and small files share a split. An empty file adds nothing, except as a record of
+// format Whole, so the result may be empty.
+//
+// An input without files is an error that wraps ErrNoFiles. If an input does not exist
+// or cannot be read, the error names it.
+func Plan(ctx context.Context, opts Options) ([]Split, error) {
+	l, err := List(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.Split(ctx, opts.SplitSize)
+}
+
+// Listing holds the input files before they are divided. A caller that chooses the
+// split size by the size of the input calls List and Listing.Split instead of Plan.
+type Listing struct {
+	Bytes int64 // size of all files
+	opts  Options
+	files []found
+}
+
+// List finds the input files. It returns the errors that Plan describes and ignores
+// Options.SplitSize.
+func List(ctx context.Context, opts Options) (*Listing, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	l := &Listing{opts: opts}
+	for _, uri := range opts.Inputs {
+		some, err := find(ctx, &opts, uri)
+		if err != nil {
+			return nil, err
+		}
+		l.files = append(l.files, some...)
+	}
+	slices.SortStableFunc(l.files, func(a, b found) int { return cmp.Compare(a.uri, b.uri) })
+	for i := range l.files {
+		l.Bytes += l.files[i].size
+	}
+	return l, nil
+}
+
+// Split divides the files into splits of about size bytes; 0 means DefaultSplitSize.
+func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
+	opts := l.opts
+	if opts.SplitSize = size; size == 0 {
+		opts.SplitSize = DefaultSplitSize
+	}
+	p := &planner{ctx: ctx, opts: &opts}
+	if err := p.findFirst(l.files); err != nil {
+		return nil, err
+	}
+	for i := range l.files {
+		if err := p.add(&l.files[i]); err != nil {
+			return nil, err
+		}
+	}
+	p.flush()
+	return p.splits, nil
+}
+
+// check returns an error if the options are not valid.
+func (o *Options) check() error {
+	if len(o.Inputs) == 0 {
+		return errors.New("no input files given")
+	}
+	if o.SplitSize < 0 {
+		return fmt.Errorf("the split size must not be negative: %d", o.SplitSize)
+	}
+	for _, p := range slices.Concat(o.Include, o.Exclude) {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("pattern %q: %w", p, err)
+		}
+	}
+	if o.Rows != nil && o.Rows.Name != format.Auto && o.Rows.Name != format.Text {
+		if !o.Format.lines() {
+			return fmt.Errorf("format %s is for jobs that read lines, and this job reads its input as %v", o.Rows.Name, o.Format)
+		}
+		if _, err := format.Get(o.Rows.Name); err != nil {
+			return err
+		}
+	}
+	return o.Format.check()
+}
+
+// planner packs files into splits.
+type planner struct {
+	ctx    context.Context
+	opts   *Options
+	splits []Split
+
+	small       Split // collects small files
+	weight      int64 // bytes of small, and openCost for each of its files
+	largest     found // the largest file of small, whose hosts small should run on
+	largestSize int64
+
+	probed int            // files that probe has opened
+	first  *format.Layout // see Split.First; nil before findFirst
+	known  *knownFile     // the last file that findFirst has opened; nil before
+}
+
+// knownFile is a file whose content is known.
+type knownFile struct {
+	uri     string
+	content content
+}
+
+// maxProbes is the number of undivided files whose first bytes planning looks at. A
+// mistake in the choice of the input usually shows in the first file, before the job
+// starts. The content of all other files is checked when a map opens them.
+const maxProbes = 16
+
+// add divides a large file into splits, and adds a small one to p.small.
+func (p *planner) add(f *found) error {
+	if f.size == 0 && p.opts.Format.Kind != Whole {
+		return nil
+	}
+	size := p.opts.SplitSize
+	if f.size > size {
+		cut, rows, err := p.divisible(f)
+		if err != nil {
+			return err
+		}
+		if cut {
+			p.flush()
+			return p.cut(f, rows)
+		}
+	} else if err := p.probe(f); err != nil {
+		return err
+	}
+	if len(p.small.Pieces) > 0 && p.weight+f.size+openCost > size {
+		p.flush()
+	}
+	p.small.Pieces = append(p.small.Pieces, f.piece(0, f.size))
+	p.small.Bytes += f.size
+	p.weight += f.size + openCost
+	if f.size >= p.largestSize {
+		p.largest, p.largestSize = *f, f.size
+	}
+	return nil
+}
+
+func (f *found) piece(off, n int64) Piece {
+	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size}
+}
+
+// divisible reports whether a file may be divided, and Split.Rows for its splits. It opens
+// the file to identify its content, so add calls it only for files that are larger than a
+// split.
+func (p *planner) divisible(f *found) (cut bool, rows string, err error) {
+	if k := p.opts.Format.Kind; k == Whole || k == Runs {
+		return false, "", nil
+	}
+	c, err := p.content(f)
+	if err != nil {
+		return false, "", err
+	}
+	switch blocks := c.codec.divides() && p.opts.Format.lines(); {
+	case c.rows != nil:
+		return (c.codec == nil || blocks) && c.rows.Divide(p.spec()), p.spec().As(c.rows.Name).String(), nil
+	case blocks:
+		return true, p.spec().As(format.Text).String(), nil
+	}
+	return c.codec == nil, "", nil
+}
+
+// spec returns the user's choice of Rows, with the layout of the first file.
+func (p *planner) spec() *format.Spec {
+	spec := autoSpec
+	if p.opts.Rows != nil {
+		spec = p.opts.Rows
+	}
+	if p.first != nil {
+		spec = spec.As(spec.Name)
+		spec.First = p.first
+	}
+	return spec
+}
+
+// autoSpec identifies formats by a file's first bytes.
+var autoSpec = &format.Spec{Name: format.Auto, Separator: ','}
+
+// probe returns an error if a file cannot be read in the job's format, as far as its name
+// or, for the first files, its first bytes show that.
+func (p *planner) probe(f *found) error {
+	if err := refuseName(f.uri, p.opts.Format, p.spec()); err != nil {
+		return fmt.Errorf("input %s: %w", f.uri, err)
+	}
+	if !p.opts.Format.lines() || p.probed == maxProbes || codecByName(f.uri) != nil {
+		return nil
+	}
+	p.probed++
+	_, err := p.content(f)
+	return err
+}
+
+// content opens a file and identifies its content.
+func (p *planner) content(f *found) (content, error) {
+	if p.known != nil && p.known.uri == f.uri {
+		return p.known.content, nil
+	}
+	return p.open(f, func(storage.File, *content) error { return nil })
+}
+
+// open identifies the content of a file, and calls look with the open file.
+func (p *planner) open(f *found, look func(storage.File, *content) error) (c content, err error) {
+	if err = refuseName(f.uri, p.opts.Format, p.spec()); err == nil {
+		var file storage.File
+		if file, err = f.fs.Open(p.ctx, f.path); err == nil {
+			if c, err = contentOf(file, f.uri, p.opts.Format, p.spec()); err == nil {
+				err = look(file, &c)
+			}
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil {
+		return content{}, fmt.Errorf("input %s: %w", f.uri, err)
+	}
+	return c, nil
+}
+
+// findFirst sets p.first to the layout of the first file that has one. It opens this file
+// without reading records, so a wrong column or a damaged header is an error before the job
+// starts, also in an input of one file.
+func (p *planner) findFirst(files []found) error {
+	if !p.opts.Format.lines() || p.spec().Name == format.Text {
+		return nil
+	}
+	for i := range files {
+		if err := p.refuseEmpty(&files[i]); err != nil {
+			return err
+		}
+	}
+	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
+	for i := range files {
+		var columns []string
+		c, err := p.open(&files[i], func(file storage.File, c *content) (err error) {
+			columns, err = p.columns(file, c)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		p.known = &knownFile{files[i].uri, c}
+		if len(files) == 1 || len(p.spec().Columns) > 0 || c.rows != nil && c.rows.Name == format.JSON {
+			return nil
+		}
+		if c.rows == nil || len(columns) > 0 {
+			p.first = &format.Layout{File: files[i].uri, Columns: columns}
+			return nil
+		}
+		// A CSV file without a header has no records either: the next file decides.
+	}
+	return nil
+}
+
+// refuseEmpty returns an error for an empty file of a binary format. Every writer of such a
+// format writes at least a header, so the file is what a crash has left.
+func (p *planner) refuseEmpty(f *found) error {
+	if f.size > 0 {
+		return nil
+	}
+	var kind *format.Format
+	if name := p.spec().Name; name != format.Auto {
+		kind, _ = format.Get(name)
+	} else {
+		kind = format.BySuffix(path.Ext(f.uri))
+	}
+	if kind == nil || !kind.Binary() {
+		return nil
+	}
+	return retry.Permanent(fmt.Errorf("input %s: it is empty, and so no file of format %s, which has a header even without records: remove it, or exclude it from the input", f.uri, kind.Name))
+}
+
+// columns returns the names of a file's columns, nil for a file of lines.
+func (p *planner) columns(file storage.File, c *content) (names []string, err error) {
+	if c.rows == nil {
+		return nil, nil
+	}
+	src := &format.Source{File: file, Size: file.Size(), Decompress: decompress}
+	if !c.rows.Binary() {
+		src.Text = io.NewSectionReader(file, 0, file.Size())
+		if c.codec != nil {
+			if src.Text, err = c.codec.decode(src.Text); err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, closeText(src)) }()
+		}
+	}
+	return format.Columns(src, p.spec().As(c.rows.Name))
+}
+
+// cut divides a large file into splits with the given Rows.
+func (p *planner) cut(f *found, rows string) error {
+	size := p.opts.SplitSize
+	if f := p.opts.Format; f.Kind == Fixed {
+		rec := int64(f.RecordLen)
+		size = max(1, size/rec) * rec
+	}
+	for off := int64(0); off < f.size; {
+		n := min(size, f.size-off)
+		if rest := f.size - off - n; rest <= size/slop {
+			n += rest
+		}
+		p.splits = append(p.splits, Split{
+			Pieces: []Piece{f.piece(off, n)}, Bytes: n, Hosts: p.hosts(f, off, n), Rows: rows, First: p.first,
+		})
+		off += n
+	}
+	return context.Cause(p.ctx)
+}
+
+// flush adds p.small to the splits and begins another one.
+func (p *planner) flush() {
+	if len(p.small.Pieces) > 0 {
+		p.small.Hosts, p.small.Rows, p.small.First = p.hosts(&p.largest, 0, p.largest.size), p.spec().String(), p.first
+		p.splits = append(p.splits, p.small)
+	}
+	p.small, p.weight, p.largestSize = Split{}, 0, 0
+}
+
+// hosts returns the hosts of a part of a file. It ignores errors: without hosts the
+// task only runs slower, and if the file is unreadable, the task reports it.
+func (p *planner) hosts(f *found, off, n int64) []string {
+	l, ok := f.fs.(storage.Located)
+	if !ok {
+		return nil
+	}
+	h, err := l.Hosts(p.ctx, f.path, off, n)
+	if err != nil {
+		return nil
+	}
+	return h
+}

@@ -1,0 +1,9 @@
+package output
+
+import (
+	"github.com/slotwise/slotwise/internal/data/compression"
+	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
+)
+
+// The tests use all codecs. A program enables its codecs in the same way.
+func init() { compression.Enable(klauspost.Codecs()...) }

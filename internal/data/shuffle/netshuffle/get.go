@@ -1,0 +1,225 @@
+package netshuffle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/data/engine/runfile"
+)
+
+type (
+	// unreachableError means that a worker did not answer.
+	unreachableError struct{ err error }
+	// badOutputError means that an output is damaged or gone.
+	badOutputError struct{ err error }
+	// localError is an error of this machine's disk.
+	localError struct{ err error }
+)
+
+func (e *unreachableError) Error() string { return e.err.Error() }
+func (e *unreachableError) Unwrap() error { return e.err }
+func (e *badOutputError) Error() string   { return e.err.Error() }
+func (e *badOutputError) Unwrap() error   { return e.err }
+func (e *localError) Error() string       { return e.err.Error() }
+func (e *localError) Unwrap() error       { return e.err }
+
+// errSilent is the cause with which a request without received bytes is cancelled.
+var errSilent = errors.New("the worker stopped sending")
+
+// copyBuffer is the buffer size for writing to a scratch file, in bytes.
+const copyBuffer = 256 << 10
+
+// getter fetches outputs one at a time.
+type getter struct {
+	f     *Fetch
+	spill *spill // its scratch file; nil until first needed
+	buf   []byte
+}
+
+// body is the response to a request for a section, from some byte to its end.
+type body struct {
+	io.Reader
+	section runfile.Section
+	close   func()
+}
+
+// get fetches an output completely. If the connection breaks it resumes at the byte
+// where it broke. If a checksum fails it fetches the output once more, because the
+// damage may have happened on the network.
+func (g *getter) get(ctx context.Context, p Location) (fetchedOutput, error) {
+	if p.Worker == g.f.cfg.Worker && g.f.cfg.Dir != "" {
+		return g.getLocal(p)
+	}
+	h, err := g.getRemote(ctx, p)
+	if errors.As(err, new(*runfile.Error)) {
+		h, err = g.getRemote(ctx, p)
+	}
+	if errors.As(err, new(*runfile.Error)) {
+		err = &badOutputError{err}
+	}
+	if err != nil {
+		err = fmt.Errorf("fetching the output of %s from %s (%s): %w", p.Attempt, p.Worker, p.Address, err)
+	}
+	return h, err
+}
+
+// getRemote fetches an output over the network, resuming broken connections.
+func (g *getter) getRemote(ctx context.Context, p Location) (fetchedOutput, error) {
+	b, err := g.request(ctx, p, 0)
+	if err != nil {
+		return fetchedOutput{}, err
+	}
+	t := newTransfer(g, p.Attempt, b.section)
+	for resumed := 0; ; resumed++ {
+		before := t.got
+		err = t.take(b)
+		b.close()
+		if err == nil || t.got == before || resumed == g.f.cfg.Tries || ctx.Err() != nil || isFinal(err) {
+			break
+		}
+		section := b.section
+		if b, err = g.request(ctx, p, t.got); err != nil {
+			break
+		}
+		if b.section != section {
+			b.close()
+			err = errors.New("the output changed while it was being read")
+			break
+		}
+	}
+	return t.end(err)
+}
+
+// isFinal reports whether resuming the transfer cannot help.
+func isFinal(err error) bool {
+	return errors.As(err, new(*runfile.Error)) || errors.As(err, new(*localError))
+}
+
+// request requests an output from a byte to its end. The caller must close the body.
+func (g *getter) request(ctx context.Context, p Location, from int64) (*body, error) {
+	cfg := &g.f.cfg
+	ctx, cancel := context.WithCancelCause(ctx)
+	silence := time.AfterFunc(cfg.Silence, func() { cancel(errSilent) })
+	path := Path(cfg.Job, p.Attempt, cfg.Part)
+	scheme := "http://"
+	if cfg.TLS {
+		scheme = "https://"
+	}
+	done := func() { silence.Stop(); cancel(nil) }
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+p.Address+path, nil)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	req.Header.Set(ProofHeader, Sign(cfg.Secret, path))
+	if from > 0 {
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
+	}
+	resp, err := g.f.client.Do(req)
+	if err != nil {
+		if context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
+		done()
+		return nil, &unreachableError{err}
+	}
+	b := &body{close: func() { _ = resp.Body.Close(); done() }}
+	b.Reader = &progressReader{r: resp.Body, ctx: ctx, silence: silence, limit: cfg.Silence}
+	if err := b.check(resp, from); err != nil {
+		// Reading a short error response to its end keeps the connection usable.
+		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// check verifies the status and headers of a response.
+func (b *body) check(resp *http.Response, from int64) error {
+	want := http.StatusOK
+	if from > 0 {
+		want = http.StatusPartialContent
+	}
+	switch resp.StatusCode {
+	case want:
+	case http.StatusNotFound, http.StatusGone:
+		return &badOutputError{fmt.Errorf("the worker does not have the output (%s)", resp.Status)}
+	default:
+		return fmt.Errorf("the worker answered %q", resp.Status)
+	}
+	if err := b.section.UnmarshalText([]byte(resp.Header.Get(SectionHeader))); err != nil {
+		return err
+	}
+	if resp.ContentLength != b.section.Length-from {
+		return fmt.Errorf("the worker announced %d bytes instead of %d", resp.ContentLength, b.section.Length-from)
+	}
+	return nil
+}
+
+// progressReader restarts the silence timer and records progress as bytes arrive.
+type progressReader struct {
+	r       io.Reader
+	ctx     context.Context
+	silence *time.Timer
+	limit   time.Duration
+}
+
+func (w *progressReader) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if n > 0 {
+		w.silence.Reset(w.limit)
+	}
+	if err != nil && err != io.EOF && context.Cause(w.ctx) == errSilent {
+		err = errSilent
+	}
+	return n, err
+}
+
+// getLocal verifies an output of the local worker and leaves it in its file. If too
+// many files are open it copies the output instead.
+func (g *getter) getLocal(p Location) (fetchedOutput, error) {
+	if !plain(p.Attempt) {
+		return fetchedOutput{}, &badOutputError{fmt.Errorf("%q is not the name of a map attempt", p.Attempt)}
+	}
+	cfg := &g.f.cfg
+	h, err := g.readFile(File(cfg.Dir, cfg.Job, p.Attempt))
+	if err != nil && !errors.As(err, new(*localError)) {
+		err = &badOutputError{fmt.Errorf("the output of %s on this worker: %w", p.Attempt, err)}
+	}
+	return h, err
+}
+
+func (g *getter) readFile(name string) (fetchedOutput, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return fetchedOutput{}, err
+	}
+	run, err := openRun(f)
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return fetchedOutput{}, err
+	}
+	s, ok := run.Section(g.f.cfg.Part)
+	if !ok {
+		run.Release()
+		return fetchedOutput{}, fmt.Errorf("%s has no partition %d", name, g.f.cfg.Part)
+	}
+	b := io.NewSectionReader(f, s.Offset, s.Length)
+	if s.Records == 0 || !g.f.keep.mayOpen() {
+		defer run.Release()
+		t := newTransfer(g, name, s)
+		return t.end(t.take(b))
+	}
+	t := &transfer{g: g, section: s, check: runfile.NewVerifier(s, name), direct: true}
+	if err := t.take(b); err != nil {
+		run.Release()
+		return fetchedOutput{}, err
+	}
+	return fetchedOutput{section: s, run: run, name: name}, nil
+}

@@ -1,0 +1,237 @@
+package hdfs
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/readahead"
+)
+
+// namenode is a writer's connection to the active NameNode. It owns the leases of the
+// writer's file and renews them.
+//
+// The client library has such a connection, but writers need calls that it does not
+// offer. A call that is repeated keeps its number, by which the NameNode recognises it,
+// so every call may be repeated.
+type namenode struct {
+	fs   *FS
+	name string // of this client, for leases
+	id   []byte // of this client, 16 bytes, by which the NameNode recognises repeated calls
+	stop func() // ends the goroutine that renews the leases
+	mu   struct {
+		sync.Mutex
+		conn   net.Conn // nil before the first call and after a failure
+		r      *bufio.Reader
+		server int // index of the address in use
+		calls  int32
+	}
+}
+
+// leaseRenewal is shorter than the minute after which another client may take a lease.
+const leaseRenewal = 20 * time.Second
+
+func newNamenode(f *FS) *namenode {
+	token := storage.NewToken()
+	n := &namenode{fs: f, name: "slotwise-" + token, id: []byte(token[:16])}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		tick := time.NewTicker(leaseRenewal)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				// A failed renewal is made up for by the next one.
+				_, _ = n.call(ctx, "renewLease", message{}.text(1, n.name))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	n.stop = cancel
+	return n
+}
+
+// close ends the renewal of leases and the connection.
+func (n *namenode) close() {
+	n.stop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hangUpLocked()
+}
+
+func (n *namenode) hangUpLocked() {
+	if n.mu.conn != nil {
+		_ = n.mu.conn.Close() // nothing is under way
+		n.mu.conn = nil
+	}
+}
+
+// call runs a method of ClientProtocol. It tries again after failures of the connection,
+// with the next NameNode, and while the NameNode asks for a later try.
+func (n *namenode) call(ctx context.Context, method string, request message) (fields, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.calls++
+	id := n.mu.calls
+	for failed := 1; ; failed++ {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		answer, err := n.callOnceLocked(ctx, id, failed-1, method, request)
+		if err == nil {
+			return answer, nil
+		}
+		var remote *remoteError
+		if isConnectionError(err) || errors.As(err, &remote) && remote.passive() {
+			n.hangUpLocked()
+			n.mu.server++
+		} else if !isRetriable(err) {
+			return nil, err
+		}
+		if failed == attempts {
+			return nil, err
+		}
+		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
+			return nil, fmt.Errorf("%w, after %w", ended, err)
+		}
+	}
+}
+
+// Parts of Hadoop's RPC protocol.
+const (
+	rpcContextCall   = -3 // the number of the call that introduces the user
+	rpcProtobuf      = 2
+	rpcFinalPacket   = 0
+	rpcSuccess       = 0
+	clientProtocol   = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+	clientProtocolV1 = 1
+)
+
+func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, method string, request message) (fields, error) {
+	if n.mu.conn == nil {
+		if err := n.dialLocked(ctx); err != nil {
+			return nil, err
+		}
+	}
+	header := message{}.text(1, method).text(2, clientProtocol).number(3, clientProtocolV1)
+	if err := n.sendLocked(n.rpcHeader(id, retries), header, request); err != nil {
+		return nil, err
+	}
+	// The answer's length and the messages in it.
+	var size [4]byte
+	if _, err := io.ReadFull(n.mu.r, size[:]); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(size[:])
+	if length > maxAnswer {
+		return nil, fmt.Errorf("the NameNode's answer to %s has %d bytes", method, length)
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(n.mu.r, body); err != nil {
+		return nil, err
+	}
+	head, used := protowire.ConsumeBytes(body)
+	if used < 0 {
+		return nil, protowire.ParseError(used)
+	}
+	h, err := parse(head)
+	if err != nil {
+		return nil, err
+	}
+	if h.number(2) != rpcSuccess {
+		return nil, &remoteError{method: method, exception: string(h.data(4)), message: string(h.data(5))}
+	}
+	if got := int32(h.number(1)); got != id {
+		return nil, fmt.Errorf("the NameNode has answered call %d instead of %d", got, id)
+	}
+	answer, used := protowire.ConsumeBytes(body[used:])
+	if used < 0 {
+		return nil, protowire.ParseError(used)
+	}
+	return parse(answer)
+}
+
+// dialLocked connects to the NameNode in use and introduces the user. Without Kerberos,
+// which slotwise does not support, there is no handshake.
+func (n *namenode) dialLocked(ctx context.Context) error {
+	addresses := n.fs.settings.addresses
+	conn, err := n.fs.dial(ctx, "tcp", addresses[n.mu.server%len(addresses)])
+	if err != nil {
+		return err
+	}
+	n.mu.conn, n.mu.r = conn, bufio.NewReader(conn)
+	// "hrpc", version 9, service class 0, no authentication.
+	if _, err := conn.Write([]byte{'h', 'r', 'p', 'c', 9, 0, 0}); err != nil {
+		return err
+	}
+	user := message{}.text(1, n.fs.settings.user)
+	return n.sendLocked(n.rpcHeader(rpcContextCall, -1), message{}.data(2, user).text(3, clientProtocol))
+}
+
+func (n *namenode) rpcHeader(call int32, retries int) message {
+	return message{}.number(1, rpcProtobuf).number(2, rpcFinalPacket).
+		number(3, protowire.EncodeZigZag(int64(call))).data(4, n.id).number(5, protowire.EncodeZigZag(int64(retries)))
+}
+
+// sendLocked sends messages as one packet.
+func (n *namenode) sendLocked(messages ...message) error {
+	packet := delimited(make([]byte, 4), messages...)
+	binary.BigEndian.PutUint32(packet, uint32(len(packet)-4))
+	_, err := n.mu.conn.Write(packet)
+	return err
+}
+
+// remoteError is an exception of the NameNode. It implements hdfs.Error.
+type remoteError struct{ method, exception, message string }
+
+// Method implements hdfs.Error.
+func (e *remoteError) Method() string { return e.method }
+
+// Desc implements hdfs.Error.
+func (e *remoteError) Desc() string { return "error" }
+
+// Exception implements hdfs.Error.
+func (e *remoteError) Exception() string { return e.exception }
+
+// Message implements hdfs.Error.
+func (e *remoteError) Message() string { return e.message }
+
+// Error returns the name of the exception without its package. FS.failed adds the message.
+func (e *remoteError) Error() string {
+	return e.method + ": " + e.exception[strings.LastIndex(e.exception, ".")+1:]
+}
+
+// Unwrap returns the error of io/fs that the exception means, nil if there is none.
+func (e *remoteError) Unwrap() error {
+	switch e.exception {
+	case "java.io.FileNotFoundException":
+		return fs.ErrNotExist
+	case "org.apache.hadoop.security.AccessControlException":
+		return fs.ErrPermission
+	case "org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException":
+		return fs.ErrExist
+	case "org.apache.hadoop.fs.ParentNotDirectoryException":
+		return syscall.ENOTDIR
+	case "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException":
+		return syscall.ENOTEMPTY
+	}
+	return nil
+}
+
+// passive reports whether the NameNode is not the active one.
+func (e *remoteError) passive() bool {
+	return e.exception == "org.apache.hadoop.ipc.StandbyException" || e.exception == "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
+}

@@ -1,0 +1,171 @@
+package hdfs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"path"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/testkit/serverstest"
+)
+
+// randomBytes returns the same bytes for the same seed.
+func randomBytes(seed byte, size int) []byte {
+	b := make([]byte, size)
+	src := rand.NewChaCha8([32]byte{seed})
+	_, _ = src.Read(b) // never fails
+	return b
+}
+
+// hostOf returns the name under which the DataNode has registered.
+func hostOf(t *testing.T, d datanode) string {
+	t.Helper()
+	id, err := parse(d.id)
+	must(t, err)
+	return string(id.data(2))
+}
+
+// TestPipelines loses DataNodes at every stage of a write, one after the other. The
+// NameNode keeps offering the lost DataNodes, because Hadoop by default notices their
+// loss only after ten minutes. Each file is complete and correct as soon as Close has
+// returned.
+func TestPipelines(t *testing.T) {
+	t.Parallel() // with TestFailures: both wait for time-outs
+	c := serverstest.NewHDFS(t, 4, serverstest.SlowToNotice)
+	const block = 1 << 20
+	size := 4*block + 12345
+	half := 2*block + block/2 + 17
+	step := byte(0)
+	// write writes a file with a client that knows nothing yet. It calls lose in the
+	// middle of a block, and end before the last packet.
+	write := func(lose, end func(w *writer)) *FS {
+		t.Helper()
+		step++
+		f, p := openOn(t, c, c.URI("/"+string('a'+rune(step))))
+		fresh := &FS{authority: f.authority, settings: f.settings}
+		fresh.settings.timeout, fresh.settings.blockSize = 6*time.Second, block
+		data := randomBytes(step, size)
+		w, err := fresh.newWriter(t.Context(), fresh.inner(p))
+		must(t, err)
+		_, err = w.Write(data[:half])
+		must(t, err)
+		lose(w)
+		_, err = w.Write(data[half:])
+		must(t, err)
+		must(t, w.flush())
+		end(w)
+		must(t, w.Close(t.Context()))
+		file, err := fresh.Open(t.Context(), p)
+		must(t, err)
+		defer file.Close()
+		got := make([]byte, size+1)
+		n, _ := file.ReadAt(got, 0)
+		if !bytes.Equal(got[:n], data) {
+			t.Fatalf("file %d: %d bytes differ from the %d that were written", step, n, size)
+		}
+		return fresh
+	}
+	nothing := func(*writer) {}
+	write(nothing, nothing)
+	write(func(w *writer) { c.KillDataNode(hostOf(t, w.block.nodes[0])) }, nothing)
+	// The next client is offered the dead DataNode for some of its blocks.
+	write(nothing, nothing)
+	// A DataNode that was stopped accepts connections, but it answers no message and
+	// forwards no packet.
+	var stopped string
+	f := write(func(w *writer) {
+		stopped = hostOf(t, w.block.nodes[len(w.block.nodes)-1])
+		must(t, c.FreezeDataNode(stopped))
+	}, nothing)
+	if bad := f.excluded(); len(bad) == 0 {
+		t.Error("no DataNode is excluded from the next blocks")
+	}
+	// Every packet is acknowledged when a DataNode dies: only the end of the block is
+	// missing. One DataNode of four is left then.
+	write(nothing, func(w *writer) {
+		must(t, w.block.drain())
+		if len(w.block.nodes) < 2 {
+			t.Fatalf("the last block has %d DataNodes", len(w.block.nodes))
+		}
+		c.KillDataNode(hostOf(t, w.block.nodes[1]))
+	})
+	write(nothing, nothing)
+}
+
+// TestRemovedFile: the lease of a file is renewed under the writer's name, and a file that is
+// removed is never completed.
+func TestRemovedFile(t *testing.T) {
+	c := serverstest.HDFS(t)
+	serverstest.Setenv(t, c.Env())
+	f, p := open(t, c.URI("/removed"))
+	w, err := f.newWriter(t.Context(), f.inner(p))
+	must(t, err)
+	_, err = w.nn.call(t.Context(), "renewLease", message{}.text(1, w.nn.name))
+	must(t, err)
+	_, err = w.Write(randomBytes(1, 100_000))
+	must(t, err)
+	must(t, f.Remove(context.Background(), p))
+	if err := w.Close(t.Context()); err == nil {
+		t.Error("a removed file was completed")
+	}
+	must(t, w.Remove(t.Context()))
+	if there, err := f.exists(t.Context(), path.Clean("/removed")); err != nil || there {
+		t.Errorf("the file exists: %v, %v", there, err)
+	}
+}
+
+// TestSecondNamenode: a writer finds the NameNode that answers among several.
+func TestSecondNamenode(t *testing.T) {
+	c := serverstest.HDFS(t)
+	serverstest.Setenv(t, c.Env())
+	f, p := open(t, c.URI("/second"))
+	other := &FS{authority: f.authority, settings: f.settings}
+	other.settings.addresses = []string{"127.0.0.1:1", f.settings.addresses[0]}
+	w, err := other.newWriter(t.Context(), f.inner(p))
+	must(t, err)
+	_, err = w.Write([]byte("x"))
+	must(t, err)
+	must(t, w.Close(t.Context()))
+	must(t, f.Remove(context.Background(), p))
+}
+
+// failingConn is a connection of which one operation fails.
+type failingConn struct {
+	net.Conn
+	fails string
+}
+
+var errConn = errors.New("the connection fails")
+
+func (c *failingConn) do(op string) error {
+	if op == c.fails {
+		return errConn
+	}
+	return nil
+}
+
+func (c *failingConn) SetWriteDeadline(time.Time) error { return c.do("write deadline") }
+
+func (c *failingConn) SetReadDeadline(time.Time) error { return c.do("read deadline") }
+
+func (c *failingConn) Write(b []byte) (int, error) { return len(b), c.do("write") }
+
+func (c *failingConn) Read([]byte) (int, error) { return 0, c.do("read") }
+
+// TestHandshakeErrors lets each operation of a handshake with a DataNode fail. A pipeline
+// whose handshake has failed must not be used.
+func TestHandshakeErrors(t *testing.T) {
+	for _, op := range []string{"write deadline", "write", "read deadline", "read"} {
+		nodes := []datanode{{addr: "127.0.0.1:1"}}
+		conn := &failingConn{fails: op}
+		p := &pipeline{fs: &FS{settings: settings{timeout: time.Second}}, nodes: nodes, conn: conn, r: bufio.NewReader(conn)}
+		if err := p.handshake(setup{client: "c", nodes: nodes}); !errors.Is(err, errConn) {
+			t.Errorf("the %s fails: %v", op, err)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/readahead"
+)
+
+// replicationLimit bounds the wait for DataNodes to report the last block.
+const replicationLimit = time.Minute
+
+// writer implements storage.TempFile. One goroutine uses it.
+//
+// Hadoop's protocol survives the loss of DataNodes, but the client library does not
+// implement that part. So the writer has its own connection to the NameNode and speaks
+// the data transfer protocol itself:
+//
+//	a DataNode fails before it has accepted a block
+//	    abandonBlock, then addBlock again with the DataNode excluded
+//	a DataNode fails while a block is written
+//	    updateBlockForPipeline gives the block a new generation; the other DataNodes are
+//	    connected again and report nothing lost that was acknowledged; updatePipeline
+//	    tells the NameNode which DataNodes are left; the packets without acknowledgement
+//	    are sent again
+//
+// A block whose DataNodes have all failed is lost, and the task must be tried again. A
+// block with fewer replicas than it should have gets the others from the NameNode when
+// the file is complete.
+type writer struct {
+	ctx       context.Context
+	fs        *FS
+	nn        *namenode
+	path      string
+	file      uint64 // the NameNode's number of the file
+	blockSize int64
+	packet    []byte  // not sent yet, at most packetSize bytes
+	last      message // the latest complete block, as ExtendedBlockProto
+	block     *openBlock
+	err       error // after which the writer can only be removed
+}
+
+// openBlock is the block that is being written.
+type openBlock struct {
+	*pipeline
+	extent extent
+	token  []byte
+	sent   int64 // bytes, as packets
+	seq    int64 // of the next packet
+}
+
+// newWriter begins a file.
+func (f *FS) newWriter(ctx context.Context, path string) (*writer, error) {
+	var defaults hdfs.ServerDefaults
+	err := f.do(ctx, func(c *hdfs.Client) (err error) {
+		defaults, err = c.ServerDefaults()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{ctx: ctx, fs: f, nn: newNamenode(f), path: path, blockSize: defaults.BlockSize}
+	if f.settings.blockSize > 0 {
+		w.blockSize = f.settings.blockSize
+	}
+	const createNew = 1 // a flag: the file must not exist
+	answer, err := w.nn.call(ctx, "create", message{}.text(1, path).data(2, message{}.number(1, uint64(f.settings.fileMode()))).text(3, w.nn.name).
+		number(4, createNew).number(5, 0).number(6, uint64(defaults.Replication)).number(7, uint64(w.blockSize)))
+	var status fields
+	if err == nil {
+		status, err = parse(answer.data(1))
+	}
+	if err != nil {
+		w.nn.close()
+		return nil, err
+	}
+	w.file = status.number(13)
+	return w, nil
+}
+
+// Path implements storage.TempFile.
+func (w *writer) Path() string { return w.path }
+
+// Write implements io.Writer. Data leave in packets.
+func (w *writer) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		if w.err != nil {
+			return done, w.err
+		}
+		left := w.blockSize // in the block
+		if w.block != nil {
+			left -= w.block.sent
+		}
+		room := int(min(packetSize, left)) - len(w.packet)
+		n := min(room, len(p)-done)
+		w.packet = append(w.packet, p[done:done+n]...)
+		done += n
+		if n == room {
+			w.err = w.flush()
+		}
+	}
+	return done, w.err
+}
+
+// flush sends the packet, and ends the block if it is full.
+func (w *writer) flush() error {
+	if len(w.packet) == 0 {
+		return nil
+	}
+	if w.block == nil {
+		if err := w.addBlock(); err != nil {
+			return err
+		}
+	}
+	b := w.block
+	p := packet{seq: b.seq, offset: b.sent, data: w.packet}
+	w.packet = make([]byte, 0, packetSize)
+	b.seq++
+	b.sent += int64(len(p.data))
+	if err := b.send(p); err != nil {
+		if err := w.recover(stageStreamingRecovery, err); err != nil {
+			return err
+		}
+	}
+	if b.sent == w.blockSize {
+		return w.endBlock()
+	}
+	return nil
+}
+
+// addBlock begins the next block. DataNodes that do not accept it are excluded from the
+// next try.
+func (w *writer) addBlock() error {
+	for failed := 1; ; failed++ {
+		extent, token, nodes, err := w.askForBlock()
+		if err != nil {
+			return err
+		}
+		s := setup{client: w.nn.name, block: extent, token: token, nodes: nodes, stage: stageCreate, blockSize: w.blockSize}
+		p, err := w.fs.newPipeline(w.ctx, s)
+		if err == nil {
+			w.block = &openBlock{pipeline: p, extent: extent, token: token, seq: 1}
+			return p.start(0, nil)
+		}
+		w.fs.exclude(err)
+		abandon := message{}.data(1, extent.encode(0)).text(2, w.path).text(3, w.nn.name).number(4, w.file)
+		if _, aerr := w.nn.call(w.ctx, "abandonBlock", abandon); aerr != nil {
+			return errors.Join(err, aerr)
+		}
+		if failed == attempts {
+			return err
+		}
+	}
+}
+
+// askForBlock calls addBlock without the excluded DataNodes. If too few are left, they
+// may be back: it asks again and excludes none.
+func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
+	request := message{}.text(1, w.path).text(2, w.nn.name).number(5, w.file)
+	if w.last != nil {
+		request = request.data(3, w.last)
+	}
+	all := slices.Clone(request)
+	excluded := w.fs.excluded()
+	for _, info := range excluded {
+		request = request.data(4, info)
+	}
+	answer, err := w.nn.call(w.ctx, "addBlock", request)
+	var remote *remoteError
+	if len(excluded) > 0 && errors.As(err, &remote) && remote.exception == "java.io.IOException" {
+		w.fs.includeAll()
+		answer, err = w.nn.call(w.ctx, "addBlock", all)
+	}
+	if err != nil {
+		return extent{}, nil, nil, err
+	}
+	block, token, nodes, err := w.fs.parseLocated(answer.data(1))
+	if err == nil && len(nodes) == 0 {
+		err = errors.New("the NameNode has offered a block without DataNodes")
+	}
+	return block, token, nodes, err
+}
+
+// recover continues the block without the DataNodes that failed. It returns nil when the
+// block has a working pipeline again, or, for stageCloseRecovery, is complete.
+func (w *writer) recover(stage uint64, cause error) error {
+	b := w.block
+	acked, unacked := b.close()
+	nodes := b.nodes
+	for {
+		if err := context.Cause(w.ctx); err != nil {
+			return err
+		}
+		w.fs.exclude(cause)
+		nodes = without(nodes, cause)
+		if len(nodes) == 0 {
+			return fmt.Errorf("all DataNodes of a block have failed, the last one: %w", cause)
+		}
+		answer, err := w.nn.call(w.ctx, "updateBlockForPipeline", message{}.data(1, b.extent.encode(acked)).text(2, w.nn.name))
+		if err != nil {
+			return err
+		}
+		next, token, _, err := w.fs.parseLocated(answer.data(1))
+		if err != nil {
+			return err
+		}
+		p, err := w.fs.newPipeline(w.ctx, setup{client: w.nn.name, block: b.extent, token: token, nodes: nodes, stage: stage,
+			blockSize: w.blockSize, acked: acked, sent: b.sent, latestGeneration: next.generation})
+		if err != nil {
+			cause = err
+			continue
+		}
+		update := message{}.text(1, w.nn.name).data(2, b.extent.encode(acked)).data(3, next.encode(acked))
+		for _, d := range nodes {
+			update = update.data(4, d.id)
+		}
+		for _, d := range nodes {
+			update = update.text(5, d.storage)
+		}
+		if _, err := w.nn.call(w.ctx, "updatePipeline", update); err != nil {
+			_ = p.conn.Close() // the first error matters
+			return err
+		}
+		b.pipeline, b.extent, b.token = p, next, token
+		if stage == stageCloseRecovery {
+			return p.conn.Close()
+		}
+		if cause = p.start(acked, unacked); cause == nil {
+			return nil
+		}
+		acked, unacked = p.close()
+	}
+}
+
+// endBlock sends the block's last packet and waits until all DataNodes have the block.
+func (w *writer) endBlock() error {
+	b := w.block
+	for err := b.drain(); err != nil; err = b.drain() {
+		if err := w.recover(stageStreamingRecovery, err); err != nil {
+			return err
+		}
+	}
+	err := b.send(packet{seq: b.seq, offset: b.sent, last: true})
+	if err == nil {
+		err = b.drain()
+	}
+	if err != nil {
+		err = w.recover(stageCloseRecovery, err)
+	} else {
+		b.close()
+	}
+	w.last, w.block = b.extent.encode(b.sent), nil
+	return err
+}
+
+// Close implements storage.TempFile. It waits until the DataNodes have reported
+// the last block.
+func (w *writer) Close(ctx context.Context) error {
+	if w.err == nil {
+		w.err = w.flush()
+	}
+	if w.err == nil && w.block != nil {
+		w.err = w.endBlock()
+	}
+	if w.err != nil {
+		return w.err
+	}
+	request := message{}.text(1, w.path).text(2, w.nn.name).number(4, w.file)
+	if w.last != nil {
+		request = request.data(3, w.last)
+	}
+	deadline := time.Now().Add(replicationLimit)
+	for failed := 1; ; failed++ {
+		answer, err := w.nn.call(ctx, "complete", request)
+		if err != nil {
+			return err
+		}
+		if answer.number(1) != 0 {
+			w.err = fs.ErrClosed
+			w.nn.close()
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return hdfs.ErrReplicating
+		}
+		if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
+			return err
+		}
+	}
+}
+
+// Remove implements storage.TempFile. What cannot be removed goes with the
+// staging.
+func (w *writer) Remove(ctx context.Context) error {
+	if w.block != nil {
+		w.block.close()
+		w.block = nil
+	}
+	if w.err == nil {
+		w.err = fs.ErrClosed
+	}
+	w.nn.close()
+	_ = w.fs.remove(context.WithoutCancel(ctx), w.path)
+	return nil
+}
+
+// without returns the DataNodes that a failure does not name.
+func without(nodes []datanode, failure error) (left []datanode) {
+	var p *pipelineError
+	if !errors.As(failure, &p) {
+		return nodes
+	}
+	for _, d := range nodes {
+		if !slices.ContainsFunc(p.bad, func(x datanode) bool { return x.addr == d.addr }) {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// excludeFor is the time for which a DataNode that has failed is not asked for. The
+// NameNode gives up a dead DataNode 10.5 minutes after its last heartbeat.
+const excludeFor = 10 * time.Minute
+
+// exclude keeps the DataNodes that a failure names out of new blocks.
+func (f *FS) exclude(failure error) {
+	var p *pipelineError
+	if !errors.As(failure, &p) {
+		return
+	}
+	f.bad.mu.Lock()
+	defer f.bad.mu.Unlock()
+	if f.bad.nodes == nil {
+		f.bad.nodes = map[string]badNode{}
+	}
+	for _, d := range p.bad {
+		f.bad.nodes[d.addr] = badNode{d.info, time.Now().Add(excludeFor)}
+	}
+}
+
+// excluded returns the DataNodes to keep out of new blocks.
+func (f *FS) excluded() (infos [][]byte) {
+	f.bad.mu.Lock()
+	defer f.bad.mu.Unlock()
+	//house:sorted the NameNode takes them for a set
+	for addr, d := range f.bad.nodes {
+		if time.Now().After(d.until) {
+			delete(f.bad.nodes, addr)
+			continue
+		}
+		infos = append(infos, d.info)
+	}
+	return infos
+}
+
+// includeAll forgets which DataNodes have failed.
+func (f *FS) includeAll() {
+	f.bad.mu.Lock()
+	defer f.bad.mu.Unlock()
+	clear(f.bad.nodes)
+}
+
+// badNode is a DataNode that has failed.
+type badNode struct {
+	info  []byte
+	until time.Time
+}
+
+var _ storage.TempFile = (*writer)(nil)

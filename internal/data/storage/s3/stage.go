@@ -1,0 +1,706 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/readahead"
+)
+
+// Stage implements storage.FS.
+func (f *FS) Stage(ctx context.Context, dir string, replace storage.Replace) (storage.Staging, error) {
+	x, key := f.stager(dir)
+	return x.Stage(ctx, key, replace)
+}
+
+// StageShared implements storage.FS.
+func (f *FS) StageShared(ctx context.Context, dir, token string, replace storage.Replace) (storage.Staging, error) {
+	x, key := f.stager(dir)
+	return x.StageShared(ctx, key, token, replace)
+}
+
+// Reopen implements storage.FS.
+func (f *FS) Reopen(ctx context.Context, dir, token string) (storage.Staging, error) {
+	x, key := f.stager(dir)
+	return x.Reopen(ctx, key, token)
+}
+
+// stager returns the staging protocol for the bucket of dir, and dir's key.
+func (f *FS) stager(dir string) (*storage.Stager, string) {
+	name, key := split(dir)
+	s := server(bucket{f, name})
+	if f.wrapServer != nil {
+		s = f.wrapServer(s)
+	}
+	x := newStager(s, name, f.part, f.now)
+	x.Failed = func(op, key string, err error) error { return f.failed(op, path.Join(name, key), err) }
+	return x, key
+}
+
+// newStager returns the staging protocol over a server. part is the size of an upload's
+// first parts; now is the clock of sweeps, nil for the real one.
+func newStager(s server, bucket string, part int, now func() time.Time) *storage.Stager {
+	return &storage.Stager{
+		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part, pause: readahead.Sleep}, Now: now,
+		Failed: func(op, key string, err error) error { return failed(op, path.Join(bucket, key), err) },
+		Check: func(ctx context.Context, target string) error {
+			if target == "" || target == "." {
+				return errors.New("is a whole bucket, which cannot be replaced; name a directory in it")
+			}
+			_, err := s.MadeBy(ctx, target)
+			if err == nil {
+				return syscall.ENOTDIR // an object has the name
+			}
+			if missing(err) {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// stageOps implements storage.StageOps with objects. A directory is a common prefix
+// of keys.
+type stageOps struct{ s server }
+
+// List implements storage.StageOps. It lists recursively; the directories that the
+// protocol lists hold few objects.
+func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error) {
+	if dir = path.Clean(dir) + "/"; dir == "./" {
+		dir = ""
+	}
+	var names []string
+	err := o.s.Each(ctx, dir+prefix, func(entry object) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, dir), "/")
+		if len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
+		}
+		return true
+	})
+	slices.Sort(names) // "a/x" comes after "a-" among keys
+	return slices.Compact(names), err
+}
+
+// Entries implements storage.StageOps. The name of an object in a directory below dir is a
+// path. Claims are no entries, nor is the empty object that some tools put for dir itself.
+func (o stageOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
+	return o.s.Each(ctx, dir+"/", func(entry object) bool {
+		return entry.Key == dir+"/" || isClaim(dir, entry.Key) || each(strings.TrimPrefix(entry.Key, dir+"/"), 0)
+	})
+}
+
+// Exists implements storage.StageOps. It lists instead of asking for the object, because
+// a directory exists only as a prefix.
+func (o stageOps) Exists(ctx context.Context, p string) (bool, error) {
+	found := false
+	err := o.s.Each(ctx, p, func(entry object) bool {
+		found = entry.Key == p || strings.HasPrefix(entry.Key, p+"/")
+		return !found && entry.Key < p+"0" // '0' follows '/'
+	})
+	return found, err
+}
+
+// Read implements storage.StageOps.
+func (o stageOps) Read(ctx context.Context, p string) ([]byte, error) {
+	return o.s.Get(ctx, p)
+}
+
+// Put implements storage.StageOps.
+func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
+	return o.s.Put(ctx, p, content)
+}
+
+// Remove implements storage.StageOps.
+func (o stageOps) Remove(ctx context.Context, p string) error {
+	keys, err := keysBelow(ctx, o.s, p+"/")
+	if err != nil {
+		return err
+	}
+	return deleteAll(ctx, o.s, append(keys, p))
+}
+
+// Touch implements storage.StageOps. It rewrites a small object if the newest object of
+// its name is older than a few minutes. If the staging has ended meanwhile, Touch removes
+// the object again.
+func (o stageOps) Touch(ctx context.Context, root string) error {
+	recent := false
+	err := o.s.Each(ctx, root+touchedFile, func(entry object) bool {
+		recent = time.Since(entry.Modified) < storage.OwnTTL/24
+		return false
+	})
+	if err != nil || recent {
+		return err
+	}
+	if err := o.s.Put(ctx, root+touchedFile, nil); err != nil {
+		return err
+	}
+	owned, err := o.Exists(ctx, root+ownerFile)
+	if err == nil && !owned {
+		err = o.s.Delete(ctx, root+touchedFile)
+	}
+	return err
+}
+
+// LastTouched implements storage.StageOps. It returns the time of the root's newest
+// object: each file that is begun or committed adds one.
+func (o stageOps) LastTouched(ctx context.Context, root string) (last time.Time, err error) {
+	err = o.s.Each(ctx, root+"/", func(entry object) bool {
+		if entry.Modified.After(last) {
+			last = entry.Modified
+		}
+		return true
+	})
+	if err == nil && last.IsZero() {
+		err = fs.ErrNotExist
+	}
+	return last, err
+}
+
+// Keys below a staging root, including two of the protocol's markers.
+const (
+	ownerFile   = "/owner"
+	touchedFile = "/touched" // its time shows that the staging is in use
+	commitFile  = "/commit"  // the manifest: the chosen record of each file
+	// One object for each upload that was begun: a pending.
+	uploadsDir = "/uploads/"
+	// One empty object for each writer that has begun to commit, below its file's name.
+	announcedDir = "/announced/"
+	// One object for each writer that has committed, below its file's name: a pending.
+	filesDir  = "/files/"
+	oldDir    = "/old/"  // copies of the old output
+	asideFile = "/aside" // marker: old/ is complete, the target may be changed
+)
+
+// publishingDir is in an output directory while a commit changes it. It holds an object
+// for each staging that claims the output; the object's content is the staging's root.
+// Where it is present and _SUCCESS is not, a listing may show parts of the old and of the
+// new output. (An object of this very name is a claim of an earlier version.)
+const publishingDir = "_slotwise_publishing"
+
+// isClaim reports whether key is a claim of the output directory target.
+func isClaim(target, key string) bool {
+	rest, below := strings.CutPrefix(key, target+"/"+publishingDir)
+	return below && (rest == "" || rest[0] == '/')
+}
+
+// errBusy reports that another staging of the same output is being committed, or was
+// interrupted during its commit and has not been continued yet.
+var errBusy = errors.New("another job is publishing the same output")
+
+// errUploadLost reports that a commit cannot be finished, for example because a
+// lifecycle rule of the bucket has aborted the uploads.
+var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rule of the bucket abort uploads too early?")
+
+// errNotMade reports that the server has confirmed an object, but does not have it.
+var errNotMade = errors.New("the server confirmed the object but does not have it; was it killed meanwhile? Run the job again")
+
+// madeTries is the number of times that complete looks for an object that the server has
+// confirmed.
+const madeTries = 6
+
+// publisher implements storage.Publisher without renames.
+//
+// The data of a file are the parts of an upload to the object's final key. They are
+// invisible until the upload is completed. The commit marker is the manifest of all
+// uploads. Publish
+//
+//  1. copies the old output to old/, within the server, and puts asideFile,
+//  2. removes the old _SUCCESS,
+//  3. removes old objects that are not in the manifest: some servers, such as MinIO, have
+//     no object a/b while there is an object a,
+//  4. completes the uploads, each of which replaces an object in one step, and looks
+//     whether the objects are there,
+//  5. puts _SUCCESS.
+//
+// Prepare claims the output for this staging first. Restore removes new objects, copies
+// the old ones back, _SUCCESS last, removes the markers and gives the claim up. The output
+// is whole at all times at which it has a _SUCCESS, or has no claim.
+type publisher struct {
+	server
+	part int // bytes of the first parts of an upload
+	// pause waits before the next of several tries, as readahead.Sleep does. Tests replace
+	// it.
+	pause func(ctx context.Context, first time.Duration, tries int) error
+}
+
+func (p *publisher) claimKey(a storage.StageArea) string {
+	return a.Target + "/" + publishingDir + "/" + path.Base(a.Root)
+}
+
+func (p *publisher) successKey(a storage.StageArea) string {
+	return a.Target + "/" + storage.SuccessFile
+}
+
+func uploadKey(a storage.StageArea, f pending) string { return a.Root + uploadsDir + f.ID }
+
+// nameDir returns the prefix of a file's keys in announcedDir or filesDir. It escapes the
+// file's name, so the name is one element of the prefix.
+func nameDir(a storage.StageArea, dir, name string) string {
+	return a.Root + dir + url.PathEscape(name) + "/"
+}
+
+// MakeRoot implements storage.Publisher. There are no directories to make.
+func (p *publisher) MakeRoot(context.Context, storage.StageArea) error { return nil }
+
+// Create implements storage.Publisher.
+func (p *publisher) Create(ctx context.Context, a storage.StageArea, name string) (storage.StagedFile, error) {
+	if first, _, _ := strings.Cut(name, "/"); first == publishingDir {
+		return nil, fs.ErrInvalid
+	}
+	return newWriter(ctx, p, a, name)
+}
+
+// Prepare implements storage.Publisher. It returns the manifest.
+func (p *publisher) Prepare(ctx context.Context, a storage.StageArea) ([]byte, error) {
+	if err := p.claim(ctx, a); err != nil {
+		return nil, err
+	}
+	if _, err := storage.CheckTarget(ctx, stageOps{p.server}, a); err != nil {
+		return nil, errors.Join(err, p.release(context.WithoutCancel(ctx), a))
+	}
+	return p.gather(ctx, a)
+}
+
+// claimTries is the number of times that claim looks whether an undecided claim of
+// another staging has been given up.
+const claimTries = 6
+
+// claim claims the output for this staging, or fails with errBusy.
+//
+// Each staging puts a claim under its own key and lists all claims afterwards. So of two
+// stagings at least one sees the other one's claim. No staging proceeds that sees one.
+// If both see the other, the staging whose root comes first in the alphabet waits for the
+// other one to withdraw. Claims of stagings that have nothing more to change are removed.
+func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
+	if err := p.clearEarlierClaim(ctx, a); err != nil {
+		return err
+	}
+	if err := p.Put(ctx, p.claimKey(a), []byte(a.Root)); err != nil {
+		return err
+	}
+	for tries := 1; ; tries++ {
+		rival, decided, err := p.rival(ctx, a)
+		if err == nil && rival == "" {
+			return nil
+		}
+		if err == nil && (decided || rival < a.Root || tries == claimTries) {
+			err = errBusy
+		}
+		if err == nil {
+			err = p.pause(ctx, 50*time.Millisecond, tries)
+		}
+		if err != nil {
+			return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
+		}
+	}
+}
+
+// errBusyEarlier is errBusy for a staging of an earlier version.
+var errBusyEarlier = fmt.Errorf("%w with an earlier version of slotwise, which holds the claim %s: wait for that job's end, or end it", errBusy, publishingDir)
+
+// clearEarlierClaim removes the claim of an earlier version, which is an object in the place
+// of the directory of claims, if its staging is over or is this one. Some servers have
+// no object below another one, so a claim could not be put. If the other staging is not
+// over, clearEarlierClaim fails with errBusyEarlier.
+func (p *publisher) clearEarlierClaim(ctx context.Context, a storage.StageArea) error {
+	key := a.Target + "/" + publishingDir
+	root, err := p.Get(ctx, key)
+	if missing(err) {
+		return nil
+	}
+	over := err == nil && string(root) == a.Root
+	if err == nil && !over {
+		over, err = p.over(ctx, a, string(root))
+	}
+	if err == nil && !over {
+		err = errBusyEarlier
+	}
+	if err != nil {
+		return err
+	}
+	return p.Delete(ctx, key)
+}
+
+// rival returns the root of another staging that claims the output; "" if there is none.
+// decided says that its commit is decided. It removes the claims of stagings that are
+// over.
+func (p *publisher) rival(ctx context.Context, a storage.StageArea) (root string, decided bool, err error) {
+	claims, err := p.claims(ctx, a)
+	if err != nil {
+		return "", false, err
+	}
+	for _, c := range claims {
+		if c.root == a.Root {
+			continue
+		}
+		over, err := p.over(ctx, a, c.root)
+		if err != nil {
+			return "", false, err
+		}
+		if over {
+			if err := p.Delete(ctx, c.key); err != nil {
+				return "", false, err
+			}
+			continue
+		}
+		if root == "" || c.root < root {
+			root = c.root
+		}
+		d, err := stageOps{p.server}.Exists(ctx, c.root+commitFile)
+		if err != nil {
+			return "", false, err
+		}
+		decided = decided || d
+	}
+	return root, decided, nil
+}
+
+// claimObject is one claim of an output.
+type claimObject struct{ key, root string }
+
+// claims returns all claims of the output.
+func (p *publisher) claims(ctx context.Context, a storage.StageArea) (claims []claimObject, err error) {
+	keys, err := keysBelow(ctx, p, a.Target+"/"+publishingDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if !isClaim(a.Target, key) {
+			continue
+		}
+		root, err := p.Get(ctx, key)
+		if missing(err) {
+			continue // withdrawn meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, claimObject{key, string(root)})
+	}
+	return claims, nil
+}
+
+// over reports whether another staging of the same target has nothing more to
+// change in it: it is gone, or has published and died before it cleaned up.
+func (p *publisher) over(ctx context.Context, a storage.StageArea, root string) (bool, error) {
+	ops := stageOps{p.server}
+	owned, err := ops.Exists(ctx, root+ownerFile)
+	if err != nil || !owned {
+		return !owned, err
+	}
+	_, token, shared := strings.Cut(path.Base(root), ".slotwise-shared-")
+	if !shared {
+		return false, nil
+	}
+	return p.isOutput(ctx, storage.StageArea{Target: a.Target, Root: root, Token: token})
+}
+
+// isOutput reports whether the target's _SUCCESS holds the staging's token.
+func (p *publisher) isOutput(ctx context.Context, a storage.StageArea) (bool, error) {
+	if a.Token == "" {
+		return false, nil
+	}
+	b, err := p.Get(ctx, p.successKey(a))
+	if missing(err) {
+		return false, nil
+	}
+	return err == nil && string(b) == string(a.SuccessContent()), err
+}
+
+// claimed reports whether this staging claims the output.
+func (p *publisher) claimed(ctx context.Context, a storage.StageArea) (bool, error) {
+	claims, err := p.claims(ctx, a)
+	return slices.ContainsFunc(claims, func(c claimObject) bool { return c.root == a.Root }), err
+}
+
+// release gives up the claim, if this staging has it.
+func (p *publisher) release(ctx context.Context, a storage.StageArea) error {
+	claims, err := p.claims(ctx, a)
+	for _, c := range claims {
+		if err == nil && c.root == a.Root {
+			err = p.Delete(ctx, c.key)
+		}
+	}
+	return err
+}
+
+// gather returns the manifest: of each file's records the one of the highest rank.
+func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, error) {
+	keys, err := keysBelow(ctx, p, a.Root+filesDir)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]pending, len(keys))
+	index := make([]int, len(keys))
+	for i := range index {
+		index[i] = i
+	}
+	err = parallel(ctx, index, func(ctx context.Context, i int) error {
+		return getJSON(ctx, p, keys[i], &records[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	if name := mixed(records); name != "" {
+		return nil, fmt.Errorf("%s: %w", name, errMixed)
+	}
+	return marshal(choose(records))
+}
+
+// errMixed reports that the records of a file do not show which attempt the master has
+// accepted. It wraps fs.ErrInvalid, because another try would fail in the same way.
+var errMixed = fmt.Errorf("workers of two versions of slotwise have written this file, and a record of the earlier version has no rank: upgrade all workers and run the job again (%w)", fs.ErrInvalid)
+
+// mixed returns the name of a file that has a record of an earlier version, which is its
+// only one there and has no rank, and also a record of this version; "" if there is none.
+func mixed(records []pending) string {
+	ranked := map[string]bool{}
+	for _, r := range records {
+		ranked[r.Name] = ranked[r.Name] || r.Rank > 0
+	}
+	for _, r := range records {
+		if r.Rank == 0 && ranked[r.Name] {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// choose returns the record of the highest rank of each name, in the order of names.
+// Records of one rank exist only in stagings of one process, where the last commit wins
+// and commits at the same time have no order.
+func choose(records []pending) []pending {
+	slices.SortFunc(records, func(a, b pending) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Rank, a.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.CompactFunc(records, func(a, b pending) bool { return a.Name == b.Name })
+}
+
+// manifest returns the uploads that a decided commit publishes.
+func (p *publisher) manifest(ctx context.Context, a storage.StageArea) (m []pending, err error) {
+	err = getJSON(ctx, p, a.Root+commitFile, &m)
+	return m, err
+}
+
+// Published implements storage.Publisher. A decided staging that has no claim has
+// published; another one may have replaced its output since.
+func (p *publisher) Published(ctx context.Context, a storage.StageArea) (bool, error) {
+	published, err := p.isOutput(ctx, a)
+	if err != nil || published {
+		return published, err
+	}
+	claimed, err := p.claimed(ctx, a)
+	return !claimed, err
+}
+
+// Interrupted implements storage.Publisher. A decided commit always holds a claim,
+// which keeps readers waiting.
+func (p *publisher) Interrupted(ctx context.Context, a storage.StageArea) (bool, error) {
+	return p.claimed(ctx, a)
+}
+
+// Publish implements storage.Publisher.
+func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
+	m, err := p.manifest(ctx, a)
+	if missing(err) {
+		return fmt.Errorf("the staging was removed during its commit: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.moveAside(ctx, a); err != nil {
+		return err
+	}
+	if err := p.Delete(ctx, p.successKey(a)); err != nil {
+		return err
+	}
+	if err := p.removeOthers(ctx, a, m); err != nil {
+		return err
+	}
+	if err := parallel(ctx, m, p.complete); err != nil {
+		return err
+	}
+	return p.Put(ctx, p.successKey(a), a.SuccessContent())
+}
+
+// moveAside copies the old output to old/. It changes nothing in the target.
+func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
+	done, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
+	if err != nil || done {
+		return err
+	}
+	// The commit may have been decided long ago, by a process that was killed. Files that came
+	// since would be removed.
+	if _, err := storage.CheckTarget(ctx, stageOps{p.server}, a); err != nil {
+		return err
+	}
+	// Copies of a commit that was undone may be of another output.
+	if err := (stageOps{p.server}).Remove(ctx, a.Root+strings.TrimSuffix(oldDir, "/")); err != nil {
+		return err
+	}
+	keys, err := p.output(ctx, a)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, keys, func(ctx context.Context, key string) error {
+		return p.Copy(ctx, key, a.Root+oldDir+strings.TrimPrefix(key, a.Target+"/"))
+	})
+	if err != nil {
+		return err
+	}
+	return p.Put(ctx, a.Root+asideFile, nil)
+}
+
+// output returns the keys of the target's objects, without the claim.
+func (p *publisher) output(ctx context.Context, a storage.StageArea) ([]string, error) {
+	keys, err := keysBelow(ctx, p, a.Target+"/")
+	return slices.DeleteFunc(keys, func(key string) bool { return isClaim(a.Target, key) }), err
+}
+
+// complete makes an upload the object, unless an interrupted commit has done so. It
+// returns nil only after it has seen the object: versitygw 1.8.0, killed while it completed
+// an upload, confirms each later request for this upload and never makes the object. A
+// server may also confirm a request while it still works on an earlier one, so complete
+// looks several times.
+func (p *publisher) complete(ctx context.Context, f pending) error {
+	err := p.Complete(ctx, f)
+	confirmed := err == nil
+	if !confirmed && !errors.Is(err, errNoUpload) {
+		return err
+	}
+	for tries := 1; ; tries++ {
+		made, err := p.made(ctx, f)
+		switch {
+		case err != nil || made:
+			return err
+		case !confirmed:
+			return errUploadLost
+		case tries == madeTries:
+			return fmt.Errorf("%s: %w", f.Name, errNotMade)
+		}
+		if err := p.pause(ctx, 50*time.Millisecond, tries); err != nil {
+			return err
+		}
+	}
+}
+
+// made reports whether the object at the upload's key is the result of the upload. The
+// id in the object's metadata shows that; copies keep it.
+func (p *publisher) made(ctx context.Context, f pending) (bool, error) {
+	id, err := p.MadeBy(ctx, f.Key)
+	if missing(err) {
+		return false, nil
+	}
+	return err == nil && id == f.ID, err
+}
+
+// removeOthers removes the target's objects that are not in the manifest.
+func (p *publisher) removeOthers(ctx context.Context, a storage.StageArea, m []pending) error {
+	keys, err := p.output(ctx, a)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, f := range m {
+		keep[f.Key] = true
+	}
+	return deleteAll(ctx, p, slices.DeleteFunc(keys, func(key string) bool { return keep[key] }))
+}
+
+// Restore implements storage.Publisher. Without asideFile the target has not been
+// touched, and only the claim goes.
+func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
+	claimed, err := p.claimed(ctx, a)
+	if err != nil || !claimed {
+		return err // this staging has not touched the target
+	}
+	aside, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
+	if err == nil && aside {
+		err = p.moveBack(ctx, a)
+	}
+	if err != nil {
+		return err
+	}
+	// Without its markers the commit is undecided again. A claim that is gone would
+	// otherwise mean that it was published.
+	if err := p.Delete(ctx, a.Root+commitFile); err != nil {
+		return err
+	}
+	if err := p.Delete(ctx, a.Root+asideFile); err != nil {
+		return err
+	}
+	return p.release(ctx, a)
+}
+
+// moveBack removes the objects of this staging from the target and copies the old
+// ones back.
+func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
+	m, err := p.manifest(ctx, a)
+	if err != nil && !missing(err) { // without a manifest nothing was published
+		return err
+	}
+	old, err := keysBelow(ctx, p, a.Root+oldDir)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, m, func(ctx context.Context, f pending) error {
+		made, err := p.made(ctx, f)
+		if err == nil && made {
+			err = p.Delete(ctx, f.Key)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	back := func(ctx context.Context, key string) error {
+		return p.Copy(ctx, key, a.Target+"/"+strings.TrimPrefix(key, a.Root+oldDir))
+	}
+	success := a.Root + oldDir + storage.SuccessFile
+	others := slices.DeleteFunc(slices.Clone(old), func(key string) bool { return key == success })
+	if err := parallel(ctx, others, back); err != nil || len(others) == len(old) {
+		return err
+	}
+	return back(ctx, success)
+}
+
+// Discard implements storage.Publisher. The claim of a published output is given
+// up, unfinished uploads are aborted, then the root's objects are removed.
+func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
+	if err := p.release(ctx, a); err != nil {
+		return err
+	}
+	begun, err := keysBelow(ctx, p, a.Root+uploadsDir)
+	if err != nil {
+		return err
+	}
+	err = parallel(ctx, begun, func(ctx context.Context, key string) error {
+		var f pending
+		err := getJSON(ctx, p, key, &f)
+		if err == nil {
+			err = p.Abort(ctx, f)
+		}
+		if missing(err) {
+			return nil // its writer has removed it
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	keys, err := keysBelow(ctx, p, a.Root+"/")
+	if err != nil {
+		return err
+	}
+	return deleteAll(ctx, p, keys)
+}

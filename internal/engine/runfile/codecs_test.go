@@ -1,9 +1,0 @@
-package runfile
-
-import (
-	"github.com/slotwise/slotwise/internal/compression"
-	"github.com/slotwise/slotwise/internal/compression/klauspost"
-)
-
-// The tests use all codecs.
-func init() { compression.Enable(klauspost.Codecs()...) }

@@ -1,0 +1,66 @@
+// Package counterspb converts counters to the message that master, workers,
+// attempts and clients exchange, and back.
+//
+// The conversion follows the table of package counters: each row names its
+// field of the message. A new counter therefore needs no change here.
+package counterspb
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// fields are the fields of the message, by counter.
+var fields = bindFields((*slotwisev1.Counters)(nil).ProtoReflect().Descriptor())
+
+// bindFields finds each counter's field. A missing one is a programming error,
+// which every program that links this package would show at its start.
+func bindFields(d protoreflect.MessageDescriptor) (out [counters.NumIDs]protoreflect.FieldDescriptor) {
+	for id, c := range counters.Table {
+		f := d.Fields().ByName(protoreflect.Name(c.Field))
+		if f == nil || f.Kind() != protoreflect.Int64Kind || f.IsList() {
+			panic(fmt.Sprintf("message %s has no int64 field %q for the counter %q", d.FullName(), c.Field, c.Label))
+		}
+		out[id] = f
+	}
+	return out
+}
+
+// Encode returns the message for a Set. The names of user counters in a Set are UTF-8,
+// which a message needs. The message shares nothing with s.
+func Encode(s *counters.Set) *slotwisev1.Counters {
+	m := &slotwisev1.Counters{}
+	r := m.ProtoReflect()
+	for c, n := range s.Each() {
+		if n != 0 {
+			r.Set(fields[c.ID], protoreflect.ValueOfInt64(n))
+		}
+	}
+	for name, n := range s.User() {
+		if m.User == nil {
+			m.User = make(map[string]int64)
+		}
+		m.User[name] = n
+	}
+	return m
+}
+
+// Decode returns the Set that a message holds. A nil message is an empty Set.
+// The Set shares nothing with m.
+func Decode(m *slotwisev1.Counters) counters.Set {
+	var s counters.Set
+	r := m.ProtoReflect()
+	for id, f := range fields {
+		s.Add(counters.ID(id), r.Get(f).Int())
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.GetUser())) {
+		s.AddUser(name, m.GetUser()[name])
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/output"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// JobSpec is a job to run: a program and where its data are.
+type JobSpec struct {
+	Name        string
+	User        string
+	Pool        string
+	Priority    job.Priority
+	Program     *engine.Program
+	Splits      []engine.SourceSplit // one map task each
+	Synthetic   int                  // instead of Splits: the number of map tasks without input
+	Reduces     int
+	Staging     storage.Staging // takes the output; the cluster commits or aborts it
+	OutCode     output.Codec
+	Profile     [job.Kinds]job.Profile // as in job.Spec
+	SlowStart   *float64               // as in job.Spec; nil for the default
+	TaskTimeout time.Duration          // as in job.Spec
+	MaxAttempts int                    // as in job.Spec
+	TaskMemory  int64                  // as in job.Spec; of buffers, because tasks share this process
+	TaskCPUs    int                    // as in job.Spec
+	Progress    func(Progress)
+}
+
+// maps returns the number of map tasks.
+func (s *JobSpec) maps() int {
+	if s.Synthetic > 0 {
+		return s.Synthetic
+	}
+	return len(s.Splits)
+}
+
+// Core returns the job as the tracker sees it.
+func (s *JobSpec) Core() job.Spec {
+	js := job.Spec{
+		Name: s.Name, User: s.User, Pool: s.Pool, Priority: s.Priority, Splits: make([]job.Split, s.maps()), Reduces: s.Reduces,
+		SlowStart: -1, Profile: s.Profile, TaskTimeout: s.TaskTimeout, MaxAttempts: s.MaxAttempts,
+		TaskMemory: s.TaskMemory, TaskCPUs: s.TaskCPUs,
+	}
+	if s.SlowStart != nil {
+		js.SlowStart = *s.SlowStart
+	}
+	if s.Synthetic == 0 {
+		for i := range s.Splits {
+			js.Splits[i] = job.Split{Hosts: s.Splits[i].Split.Hosts, Bytes: s.Splits[i].Split.Bytes}
+		}
+	}
+	return js
+}
+
+// Handle is a submitted job.
+type Handle struct {
+	spec    JobSpec
+	id      job.ID
+	core    *job.Job // the tracker's; belongs to the loop until done is closed
+	maps    int
+	bytesIn int64
+	done    chan struct{}
+
+	// What follows belongs to the loop until done is closed.
+	start     time.Time
+	live      int             // attempts whose goroutines have not ended
+	killed    bool            // by Wait or Close
+	output    *tracker.Effect // CommitOutput or AbortOutput, until it is carried out
+	outputErr error           // why the output could not be committed, or aborted
+	userErr   error           // of the job's code, from the last attempt that failed by one
+	state     job.State       // the final one, once done is closed
+	err       error
+	elapsed   time.Duration
+}
+
+// Submit starts a job. The cluster owns the spec's staging from now on, also
+// when Submit fails.
+func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
+	h := &Handle{spec: spec, done: make(chan struct{}), start: time.Now(), maps: spec.maps()}
+	for _, s := range spec.Splits {
+		h.bytesIn += s.Split.Bytes
+	}
+	js := spec.Core()
+	rejected := make(chan string, 1)
+	if !c.post(func() { rejected <- c.submit(h, js) }) {
+		return nil, errors.Join(errClosed, spec.Staging.Abort(context.Background()))
+	}
+	if why := <-rejected; why != "" {
+		return nil, errors.Join(Refusal(why), spec.Staging.Abort(context.Background()))
+	}
+	return h, nil
+}
+
+// Refusal is the reason why a cluster does not accept a job that the user must change, such as
+// one that names a queue which does not exist.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// submit has the tracker accept the job; it returns why it did not, or "".
+func (c *Cluster) submit(h *Handle, js job.Spec) string {
+	if err := c.tracker.CheckQueue(js.Pool); err != nil {
+		return err.Error()
+	}
+	c.submitting, c.rejected = h, ""
+	c.step(&tracker.Submit{Spec: js})
+	c.submitting = nil
+	return c.rejected
+}
+
+// accepted takes note of the number of the job that is being submitted.
+func (c *Cluster) accepted(id job.ID) {
+	h := c.submitting
+	h.id, h.core = id, c.tracker.Jobs().Get(id)
+	c.jobs[id] = h
+}
+
+// Wait returns when the job has ended and its output is committed or gone. If
+// ctx ends first the job is killed, and Wait still waits for its end.
+func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
+	select {
+	case <-h.done:
+		return h.err
+	case <-ctx.Done():
+	}
+	c.post(func() {
+		if !h.killed {
+			h.killed = true
+			c.step(&tracker.KillJob{Job: h.id, Reason: "interrupted"})
+		}
+	})
+	<-h.done
+	if h.err != nil && h.killed {
+		return fmt.Errorf("%w: %w", h.err, context.Cause(ctx))
+	}
+	return h.err
+}
+
+// finishOutput commits or aborts the job's output, as the tracker has ordered, once
+// none of the job's goroutines can write to it any more. It makes one try, outside
+// the loop, and does not interrupt it when the job is killed meanwhile.
+func (h *Handle) finishOutput(c *Cluster) {
+	if h.output == nil || h.live > 0 {
+		return
+	}
+	commit := h.output.Kind == tracker.CommitOutput
+	h.output = nil
+	go func() {
+		var err error
+		if commit {
+			err = h.spec.Staging.Commit(context.Background())
+		} else {
+			err = h.spec.Staging.Abort(context.Background())
+		}
+		c.post(func() { c.outputFinished(h, commit, err) })
+	}()
+}
+
+// outputFinished reports how the commit or abort of a job's output ended.
+func (c *Cluster) outputFinished(h *Handle, commit bool, err error) {
+	text := ""
+	if err != nil {
+		h.outputErr = errors.Join(h.outputErr, err)
+		text = err.Error()
+	}
+	if commit {
+		c.apply(&tracker.CommitEnded{Job: h.id, Error: text})
+	} else {
+		c.apply(&tracker.AbortEnded{Job: h.id, Error: text, Published: errors.Is(err, storage.ErrPublished)})
+	}
+}
+
+// ended completes the handle of a job that has ended and wakes the callers of Wait.
+func (h *Handle) ended(c *Cluster, e tracker.Effect) {
+	h.state = e.State
+	if e.State != job.Succeeded {
+		cause := h.outputErr
+		if h.userErr != nil && strings.Contains(e.Text, h.userErr.Error()) {
+			cause = errors.Join(cause, h.userErr)
+		}
+		h.err = &JobError{Job: h.spec.Name, State: e.State, Reason: e.Text, Err: cause}
+	}
+	h.elapsed = time.Since(h.start)
+	c.store.Drop(int32(h.id))
+	h.report()
+	delete(c.jobs, h.id)
+	close(h.done)
+}
+
+// JobError says that a job failed or was killed, and why.
+type JobError struct {
+	Job    string
+	State  job.State
+	Reason string // includes the text of Err
+	// Err is why the output could not be committed or removed, if so, and the error of the
+	// job's code that the reason quotes. It is nil if there is neither.
+	Err error
+}
+
+// Unwrap returns Err.
+func (e *JobError) Unwrap() error { return e.Err }
+
+// Error says it in one line.
+func (e *JobError) Error() string {
+	return fmt.Sprintf("job %s %s: %s", e.Job, e.State, e.Reason)
+}
+
+// report calls the submitter's progress function, if there is one.
+func (h *Handle) report() {
+	if h.spec.Progress != nil {
+		h.spec.Progress(h.snapshot())
+	}
+}

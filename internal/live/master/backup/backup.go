@@ -1,0 +1,225 @@
+// Package backup copies a master's directory to one file and back, for slotwise master
+// backup and restore.
+//
+// A backup is a tar archive with the journal, the history, and the files of jobs, in this
+// order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
+// without a manifest is not complete. The master may run while its directory is copied:
+// the copies of the journal and of the history are the states of one moment each, and files
+// are written once and never changed. A history of an earlier version is one file for each
+// job and chain, which are also written once.
+//
+// The journal comes first. So the history and the files may be newer than the journal,
+// and never lack what the journal refers to. (A file of a job could only be missing if
+// the job ended, and its file was removed for lack of space, while the backup ran; the
+// master keeps a file for an hour after its last use.)
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/journal"
+)
+
+// The subdirectories of a master's directory, also used in archives, and an archive's
+// last entry.
+const (
+	journalDir  = "journal"
+	historyDir  = "history"
+	chainsDir   = "chains"
+	filesDir    = "files"
+	manifest    = "MANIFEST"
+	maxManifest = 64 << 20 // bytes; each file takes about 100
+)
+
+// Summary has the number and size of the files in a backup.
+type Summary struct {
+	Files int   // in the archive, without the manifest
+	Bytes int64 // of these files
+}
+
+// Write copies the master's directory dir to the file to, which must not exist. A crash
+// leaves no file to, or a complete one. The error names the damaged file if the
+// directory is damaged.
+func Write(disk durable.FS, dir, to string) (Summary, error) {
+	if _, err := disk.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return Summary{}, &fs.PathError{Op: "backup to", Path: to, Err: err}
+	}
+	var w writer
+	err := durable.WriteFile(disk, to, 0o600, func(out io.Writer) error {
+		buffered := bufio.NewWriterSize(out, 1<<20)
+		w = writer{disk: disk, dir: dir, to: to, tar: tar.NewWriter(buffered)}
+		return errors.Join(w.all(), buffered.Flush())
+	})
+	return w.sum, err
+}
+
+// writer writes an archive.
+type writer struct {
+	disk     durable.FS
+	dir      string // the master's
+	to       string // the backup
+	tar      *tar.Writer
+	manifest strings.Builder
+	sum      Summary
+}
+
+// all writes the whole archive.
+func (w *writer) all() error {
+	err := journal.Copy(w.disk, filepath.Join(w.dir, journalDir), func(name string, size int64, content io.Reader) error {
+		return w.add(journalDir+"/"+name, size, content)
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.copyHistory(); err != nil {
+		return err
+	}
+	for _, sub := range []string{historyDir, chainsDir, filesDir} {
+		if err := w.copyDir(sub); err != nil {
+			return err
+		}
+	}
+	list := w.manifest.String()
+	if err := w.tar.WriteHeader(&tar.Header{Name: manifest, Mode: 0o600, Size: int64(len(list))}); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w.tar, list); err != nil {
+		return err
+	}
+	return w.tar.Close()
+}
+
+// copyHistory adds a snapshot of the history's database. It writes the snapshot beside the
+// backup first, because that disk needs the space in any case.
+func (w *writer) copyHistory() error {
+	temp := w.to + ".history" + durable.TempSuffix
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := history.Snapshot(w.dir, temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the last master was of an earlier version
+	}
+	defer os.Remove(temp)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(temp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return w.add(historyDir+"/"+history.FileName, info.Size(), f)
+}
+
+// copyDir adds the files of one of the master's directories. It skips files that the
+// master removes meanwhile, and temporary files.
+func (w *writer) copyDir(sub string) error {
+	names, err := w.disk.ReadDir(filepath.Join(w.dir, sub))
+	if errors.Is(err, fs.ErrNotExist) && sub == chainsDir {
+		return nil // the last master was of a version without chains
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !isFile(sub+"/"+name) || name == history.FileName {
+			continue
+		}
+		err := w.copyFile(sub + "/" + name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile adds one file. It verifies the content first: a backup of a damaged file is
+// noticed now and not when it is needed.
+func (w *writer) copyFile(name string) error {
+	f, err := w.disk.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if err := verify(name, io.NewSectionReader(f, 0, size)); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(w.dir, filepath.FromSlash(name)), err)
+	}
+	return w.add(name, size, io.NewSectionReader(f, 0, size))
+}
+
+// add adds a file with its line in the manifest.
+func (w *writer) add(name string, size int64, content io.Reader) error {
+	if err := w.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size}); err != nil {
+		return err
+	}
+	h := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(w.tar, h), content, size); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Fprintf(&w.manifest, "%x  %s\n", h.Sum(nil), name)
+	w.sum.Files++
+	w.sum.Bytes += size
+	return nil
+}
+
+// errDamaged reports content that differs from what the master has written.
+var errDamaged = errors.New("the file is damaged")
+
+// verify checks the content of a file of the history, or of a job's file, which is named
+// by its SHA-256. The checksums of the journal are verified elsewhere.
+func verify(name string, content io.Reader) error {
+	switch path.Dir(name) {
+	case historyDir, chainsDir:
+		return history.Verify(content)
+	case filesDir:
+		h := sha256.New()
+		if _, err := io.Copy(h, content); err != nil {
+			return err
+		}
+		if hex.EncodeToString(h.Sum(nil)) != path.Base(name) {
+			return errDamaged
+		}
+	}
+	return nil
+}
+
+// isFile reports whether a name is one that an archive may hold. No other name of an
+// archive becomes part of a path.
+func isFile(name string) bool {
+	base := path.Base(name)
+	switch path.Dir(name) {
+	case journalDir:
+		return journal.IsFile(base)
+	case historyDir, chainsDir:
+		return history.IsFile(base) || name == historyDir+"/"+history.FileName
+	case filesDir:
+		b, err := hex.DecodeString(base)
+		return err == nil && len(b) == sha256.Size && base == strings.ToLower(base)
+	}
+	return false
+}

@@ -1,0 +1,357 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// maxChainInputs bounds the inputs, and the globs of either kind, of a chain.
+const maxChainInputs = bounds.ChainInputs
+
+// SubmitChain accepts a chain, once for each request_id of a user.
+func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChainRequest) (*slotwisev1.SubmitChainResponse, error) {
+	who := identity(ctx)
+	if r.Spec.GetJob() == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
+		return nil, fault(connect.CodeInvalidArgument, "a chain needs a spec and a request_id of 1 to %d bytes", bounds.Name)
+	}
+	spec := proto.CloneOf(r.Spec)
+	if err := c.m.admitChain(who, spec); err != nil {
+		return nil, rpcError(err)
+	}
+	request := requestName(spec.Job.User, r.RequestId)
+	known, err := query(ctx, c.m, func() (bool, error) { return c.m.core.KnowsChain(request), nil })
+	if err != nil {
+		return nil, err
+	}
+	if !known { // else the chain itself may have written the output meanwhile
+		if err := outputFree(ctx, c.m.resolveOutput, spec.Job.Output, storage.ReplaceOf(spec.Job.Overwrite, spec.Job.Force)); err != nil {
+			return nil, rpcError(err)
+		}
+	}
+	return call[*slotwisev1.SubmitChainResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.SubmitChain{Call: id, Request: request, Spec: spec, AnyFile: !c.m.confined(who), Authenticated: !who.Open}, nil
+	})
+}
+
+// admitChain checks everything about a chain that can be checked outside the loop.
+func (m *Master) admitChain(who secure.Identity, spec *slotwisev1.ChainSpec) error {
+	j := spec.Job
+	if err := m.admit(who, j); err != nil {
+		return err
+	}
+	if n := proto.Size(spec); n > protocol.MaxChainSpec {
+		return fault(connect.CodeInvalidArgument, "the chain's description has %d bytes; the most are %d: name directories or globs instead of files", n, protocol.MaxChainSpec)
+	}
+	if max(len(spec.Inputs), len(spec.Include), len(spec.Exclude)) > maxChainInputs {
+		return fault(connect.CodeInvalidArgument, "the chain has more than %d inputs: name directories or globs instead of files", maxChainInputs)
+	}
+	if _, name := storage.SplitURI(strings.TrimRight(j.Output, "/")); strings.LastIndexByte(name, '/') < 0 || path.Base(name) == "/" {
+		return fault(connect.CodeInvalidArgument, "output %q: a chain needs an output below another directory, beside which its intermediate files are kept", j.Output)
+	}
+	if j.Program.GetApp() == "" || len(j.Splits) > 0 || j.Synthetic > 0 || j.Chain != "" {
+		return fault(connect.CodeInvalidArgument, "a chain names an app, and its driver plans the steps: it has no splits, no synthetic maps and no chain")
+	}
+	like := proto.CloneOf(j) // any step
+	like.Synthetic = 1
+	if _, err := protocol.CoreSpec(like); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	return nil
+}
+
+// outputFree returns an error unless a job may write to a directory. A chain would else
+// learn that only from its last step.
+func outputFree(ctx context.Context, resolve resolver, uri string, replace storage.Replace) error {
+	files, dir, err := resolve(uri)
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	info, err := files.Stat(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("output %s: %w", uri, err)
+	case !info.Dir:
+		return fault(connect.CodeAlreadyExists, "output %s is a file, not a directory", uri)
+	}
+	err = storage.CheckOutput(ctx, files, dir, replace)
+	switch {
+	case errors.As(err, new(*storage.NotOutputError)):
+		return fault(connect.CodeAlreadyExists, "output %s: %v", uri, err)
+	case errors.Is(err, fs.ErrExist):
+		return fault(connect.CodeAlreadyExists, "output %s exists and is not empty", uri)
+	case err != nil:
+		return fmt.Errorf("output %s: %w", uri, err)
+	}
+	return nil
+}
+
+// admitStep checks that only the driver of a chain submits steps, and only of that chain.
+func (m *Master) admitStep(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	switch {
+	case who.Chain != "" && spec.Chain != who.Chain:
+		return fault(connect.CodePermissionDenied, "the driver of %s may only submit steps of that chain", who.Chain)
+	case who.Chain == "" && spec.Chain != "":
+		return fault(connect.CodePermissionDenied, "only the driver of %s may submit its steps", spec.Chain)
+	}
+	return nil
+}
+
+// driverTokens holds the SHA-256 of each valid token of a driver. The loop changes it, and
+// every request with such a token reads it. Requests without authentication can send any
+// token, so an unknown one must not reach the loop, which serves all clients.
+type driverTokens struct {
+	mu struct {
+		sync.RWMutex
+		valid map[[sha256.Size]byte]bool
+	}
+}
+
+// apply carries out the changes of one output.
+func (d *driverTokens) apply(changes []protocol.TokenChange) {
+	if len(changes) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.valid == nil {
+		d.mu.valid = map[[sha256.Size]byte]bool{}
+	}
+	for _, c := range changes {
+		if c.Valid {
+			d.mu.valid[c.Sum] = true
+		} else {
+			delete(d.mu.valid, c.Sum)
+		}
+	}
+}
+
+// isValid reports whether a token belongs to a current driver. A map is safe here: it is
+// keyed by a hash, so its timing says nothing of the tokens.
+func (d *driverTokens) isValid(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.mu.valid[sum]
+}
+
+// errDriverOver answers a driver whose token is not valid, or is not any more.
+var errDriverOver = fault(connect.CodeUnauthenticated, "the chain has ended, or another driver has taken over")
+
+// IdentifyDriver returns the identity of the driver that has a token, for a
+// secure.Guard. It returns false for a token of another kind. The token is valid as long
+// as its driver is the chain's current one. Only a valid token makes it ask the loop.
+func (m *Master) IdentifyDriver(ctx context.Context, token string) (secure.Identity, bool, error) {
+	if !strings.HasPrefix(token, protocol.TokenPrefix) {
+		return secure.Identity{}, false, nil
+	}
+	if !m.drivers.isValid(token) {
+		return secure.Identity{}, false, errDriverOver
+	}
+	id, err := query(ctx, m, func() (secure.Identity, error) {
+		r, ok := m.core.Driver(token)
+		if !ok {
+			return secure.Identity{}, errDriverOver
+		}
+		return secure.Identity{User: r.Owner, Role: secure.Driver, Chain: r.Chain.String(), AnyFile: r.AnyFile}, nil
+	})
+	return id, err == nil, err
+}
+
+// driverCalls are the calls that drivers may make.
+var driverCalls = map[string]bool{
+	slotwisev1connect.ClientServiceClusterProcedure: true, slotwisev1connect.ClientServiceSubmitProcedure: true,
+	slotwisev1connect.ClientServiceJobProcedure: true, slotwisev1connect.ClientServiceKillProcedure: true,
+}
+
+// clients passes on users' requests, and drivers' requests if driverCalls has their path.
+func (m *Master) clients(next http.Handler) http.Handler {
+	users, drivers := m.only(secure.View, next), m.only(secure.Drive, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if identity(r.Context()).Chain != "" && driverCalls[r.URL.Path] {
+			drivers.ServeHTTP(w, r)
+			return
+		}
+		users.ServeHTTP(w, r)
+	})
+}
+
+// mayChangeChain returns an error unless who may change a chain, or if there is no such
+// chain. It is called in the loop.
+func (m *Master) mayChangeChain(who secure.Identity, id protocol.ChainID) error {
+	user, pool, err := m.core.ChainOwner(id)
+	if err != nil {
+		return err
+	}
+	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool})
+}
+
+// chain is Job for a chain.
+func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	who := identity(ctx)
+	id, err := protocol.ParseChain(r.Job)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	wait := waitFor(r.WaitMs)
+	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(call protocol.Call) (protocol.Message, error) {
+		return &protocol.WatchChain{Call: call, User: identity(ctx).Account(), Chain: id, After: r.After, Wait: wait > 0, Steps: r.Steps}, nil
+	})
+	switch {
+	case connect.CodeOf(err) == connect.CodeNotFound:
+		past, err := c.m.past(id.String())
+		if err != nil {
+			return nil, err
+		}
+		resp = &slotwisev1.JobResponse{Job: past.Job}
+		if r.Steps {
+			resp.Steps = past.Steps
+		}
+	case err != nil:
+		return nil, err
+	}
+	resp.Job = c.m.shownJob(who, resp.Job)
+	c.m.shownJobs(who, resp.Steps)
+	return resp, nil
+}
+
+// killChain is Kill for a chain.
+func (c clientService) killChain(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
+	who := identity(ctx)
+	id, err := protocol.ParseChain(r.Job)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
+		if err := c.m.mayChangeChain(who, id); err != nil {
+			return nil, err
+		}
+		c.m.log.Info("kill of a chain", "chain", r.Job, "by", who.User, "reason", r.Reason)
+		return &protocol.KillChain{Call: call, Chain: id, Reason: r.Reason}, nil
+	})
+}
+
+// moveChain is Move for a chain.
+func (c clientService) moveChain(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
+	who := identity(ctx)
+	id, err := protocol.ParseChain(r.Job)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
+		user, pool, err := c.m.core.ChainOwner(id)
+		if err == nil {
+			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: user, From: pool, Pool: r.Pool})
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.m.log.Info("move of a chain", "chain", r.Job, "pool", r.Pool, "by", who.User)
+		return &protocol.ChangeChain{Call: call, Chain: id, Pool: r.Pool, OK: &slotwisev1.MoveResponse{}}, nil
+	})
+}
+
+// setChainPriority is SetPriority for a chain.
+func (c clientService) setChainPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest, p job.Priority) (*slotwisev1.SetPriorityResponse, error) {
+	who := identity(ctx)
+	id, err := protocol.ParseChain(r.Job)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
+		return &protocol.ChangeChain{Call: call, Chain: id, Priority: p, OK: &slotwisev1.SetPriorityResponse{}}, c.m.mayChangeChain(who, id)
+	})
+}
+
+// explainChain is Explain for a chain. For a chain that has ended the reasons are those of
+// its steps, from the history.
+func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	id, err := protocol.ParseChain(r.Job)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.ExplainChain(id) })
+	unknown := connect.CodeOf(err) == connect.CodeNotFound
+	if !unknown && (err != nil || len(resp.Why) > 0) {
+		return resp, err
+	}
+	past, err := c.m.past(id.String())
+	switch {
+	case err == nil:
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: c.m.heldSteps(past.Steps)}, nil
+	case unknown || connect.CodeOf(err) != connect.CodeNotFound:
+		return nil, err
+	}
+	return resp, nil // the chain runs, and nothing holds it back
+}
+
+// heldSteps returns the reasons for which steps of an ended chain waited, the longest first.
+// Equal reasons are added up. Steps that the history has forgotten are left out.
+func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanation {
+	type reason struct {
+		kind slotwisev1.Kind
+		name string
+	}
+	sum := map[reason]*slotwisev1.Explanation{}
+	var why []*slotwisev1.Explanation
+	for _, s := range steps {
+		past, err := m.past(s.GetId())
+		if err != nil {
+			continue
+		}
+		for _, e := range past.Held {
+			known := sum[reason{e.Kind, e.Reason}]
+			if known == nil {
+				sum[reason{e.Kind, e.Reason}] = e
+				why = append(why, e)
+				continue
+			}
+			known.HeldMs += e.HeldMs
+		}
+	}
+	slices.SortStableFunc(why, func(a, b *slotwisev1.Explanation) int { return cmp.Compare(b.HeldMs, a.HeldMs) })
+	return why
+}
+
+// cleanChain removes the directory of an ended chain's intermediate outputs and, if the
+// order says so, the staging of the chain's output. It retries while the storage is out of
+// order.
+func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
+	m.background.Go(func() {
+		err := retryStorage(m.ctx, m.cfg.RemovePatience, func() error {
+			files, dir, err := m.resolveOutput(o.URI)
+			if err != nil {
+				return err
+			}
+			return files.Remove(m.ctx, dir)
+		})
+		if o.Token != "" {
+			w := outputWork{resolve: m.resolveOutput, uri: o.Output, token: o.Token, patience: m.cfg.RemovePatience}
+			err = errors.Join(err, w.run(m.ctx))
+		}
+		if m.ctx.Err() == nil {
+			m.report(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
+		}
+	})
+}

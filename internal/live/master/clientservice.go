@@ -1,0 +1,307 @@
+package master
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// clientService serves users and their programs.
+type clientService struct{ m *Master }
+
+var _ slotwisev1connect.ClientServiceHandler = clientService{}
+
+// Cluster returns the slot counts and buffer sizes that planning a job needs.
+func (c clientService) Cluster(ctx context.Context, _ *slotwisev1.ClusterRequest) (*slotwisev1.ClusterResponse, error) {
+	who, m := identity(ctx), c.m
+	return query(ctx, m, func() (*slotwisev1.ClusterResponse, error) {
+		nodes := m.core.Tracker().Nodes()
+		policy, _ := m.core.Policy()
+		return &slotwisev1.ClusterResponse{
+			Master: m.core.ID(), Version: m.cfg.Version, Nodes: int32(nodes.Alive()),
+			MapSlots: int32(nodes.Slots(job.Map)), ReduceSlots: int32(nodes.Slots(job.Reduce)),
+			MapBuffer: m.core.MapBuffer(), Policy: policy, User: who.User, Admin: who.Role == secure.Admin,
+			UptimeMs: time.Since(m.start).Milliseconds(),
+		}, nil
+	})
+}
+
+// Submit accepts a job, once for each request_id of a user.
+func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
+	who := identity(ctx)
+	if r.Spec == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
+		return nil, fault(connect.CodeInvalidArgument, "a job needs a spec and a request_id of 1 to %d bytes", bounds.Name)
+	}
+	spec := r.Spec // a second copy would double the memory of a large job
+	if err := c.m.admitStep(who, spec); err != nil {
+		return nil, err
+	}
+	if err := c.m.admit(who, spec); err != nil {
+		return nil, rpcError(err)
+	}
+	core, err := protocol.CoreSpec(spec)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return call[*slotwisev1.SubmitResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.Submit{Call: id, Request: requestName(spec.User, r.RequestId), Spec: spec, Core: core, Secret: secret, Authenticated: !who.Open}, nil
+	})
+}
+
+// requestName returns a name for a request_id that no other user can have.
+func requestName(user, id string) string { return user + "\x00" + id }
+
+// admit sets the user of a spec and checks everything that can be checked outside the
+// loop: access, names, sizes, and the files that the job needs.
+func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
+	if err := m.admitRate(who); err != nil {
+		return err
+	}
+	if err := m.admitUser(who, spec); err != nil {
+		return err
+	}
+	tasks := max(len(spec.Splits), int(spec.Synthetic)) + int(spec.Reduces)
+	limit := m.cfg.Limits.JobTasks
+	if tasks > limit || spec.Synthetic > int32(limit) || spec.Reduces > int32(limit) {
+		return fault(connect.CodeResourceExhausted, "the job has more than %d tasks, which is the limit: use larger splits or fewer reduces", limit)
+	}
+	if err := protocol.CheckSpec(spec); err != nil {
+		return err
+	}
+	if err := m.admitFiles(who, spec); err != nil {
+		return err
+	}
+	return m.files.require(spec.Program)
+}
+
+// Jobs lists jobs by number.
+func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*slotwisev1.JobsResponse, error) {
+	after := int64(0)
+	if r.After != "" {
+		if after = protocol.ListPosition(r.After); after == 0 {
+			return nil, fault(connect.CodeInvalidArgument, "after: %q is no job and no chain", r.After)
+		}
+	}
+	live, err := query(ctx, c.m, func() (*slotwisev1.JobsResponse, error) { return c.m.core.Jobs(r, after), nil })
+	if err == nil && r.Ended {
+		live = c.m.withPast(ctx, r, after, live)
+	}
+	c.m.addForecasts(ctx, live.GetJobs())
+	c.m.shownJobs(identity(ctx), live.GetJobs())
+	return live, err
+}
+
+// Job returns a job's status, or waits until the job changes.
+func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	switch who := identity(ctx); {
+	case who.Chain != "":
+		// The history may have forgotten a step that the chain still knows.
+		ended, err := query(ctx, c.m, func() (*slotwisev1.JobStatus, error) { return c.m.core.EndedStep(who.Chain, r.Job) })
+		if err != nil || ended != nil {
+			return &slotwisev1.JobResponse{Job: ended}, err
+		}
+	case protocol.IsChain(r.Job):
+		return c.chain(ctx, r)
+	}
+	resp, err := c.status(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	shown := []*slotwisev1.JobStatus{resp.Job}
+	c.m.addForecasts(ctx, shown)
+	return &slotwisev1.JobResponse{Job: shown[0]}, nil
+}
+
+// status is Job without a forecast, for a job or a chain.
+func (c clientService) status(ctx context.Context, r *slotwisev1.JobRequest) (*slotwisev1.JobResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.chain(ctx, r)
+	}
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	wait := waitFor(r.WaitMs)
+	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.WatchJob{Call: id, User: identity(ctx).Account(), Job: name, After: r.After, Wait: wait > 0}, nil
+	})
+	resp, err = orPast(r.Job, resp, err, func() (*slotwisev1.JobResponse, error) {
+		j, err := c.m.past(r.Job)
+		return &slotwisev1.JobResponse{Job: j.GetJob()}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &slotwisev1.JobResponse{Job: c.m.shownJob(identity(ctx), resp.Job)}, nil
+}
+
+// Tasks lists a job's tasks.
+func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*slotwisev1.TasksResponse, error) {
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	who := identity(ctx)
+	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
+		resp, err := c.m.core.Tasks(name, r)
+		if err == nil && c.m.mayChange(who, name) != nil {
+			hideLogText(resp.ProtoReflect())
+		}
+		return resp, err
+	})
+	return orPast(r.Job, resp, err, func() (*slotwisev1.TasksResponse, error) {
+		j, err := c.m.past(r.Job)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.m.pastTasks(ctx, r)
+		if err == nil && !c.m.mayReadLogs(who, j.Job.GetUser(), j.Job.GetPool()) {
+			hideLogText(resp.ProtoReflect())
+		}
+		return resp, err
+	})
+}
+
+// Explain says why a job gets no task now and what kept it waiting so far.
+func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.explainChain(ctx, r)
+	}
+	who := identity(ctx)
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	var tasks *protocol.Attempts
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) {
+		tasks = c.m.core.Attempts(name, c.m.now())
+		return c.m.core.Explain(name)
+	})
+	if err == nil {
+		resp.Slow = tasks.Findings()
+		c.m.explainForecast(ctx, name, resp)
+	}
+	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+		j, err := c.m.pastWhole(ctx, r.Job)
+		if err != nil {
+			return nil, err
+		}
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.Held, Slow: protocol.SlowPast(c.m.shownPast(who, j))}, nil
+	})
+}
+
+// reasons is Explain without what costs more than a walk through the order of jobs: no
+// forecast, and no attempts of a job in memory.
+func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
+	if protocol.IsChain(r.Job) {
+		return c.explainChain(ctx, r)
+	}
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
+	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+		j, err := c.m.past(r.Job)
+		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.GetHeld()}, err
+	})
+}
+
+// Nodes lists all workers that have registered and are not forgotten.
+func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*slotwisev1.NodesResponse, error) {
+	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.nodes(), nil })
+}
+
+// Kill ends a job, or one attempt.
+func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
+	who := identity(ctx)
+	if protocol.IsChain(r.Job) {
+		return c.killChain(ctx, r)
+	}
+	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		if r.Attempt != "" {
+			attempt, err := job.ParseAttempt(r.Attempt)
+			if err != nil {
+				return nil, badName(err)
+			}
+			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: r.Reason}, c.m.mayChange(who, attempt.Job)
+		}
+		name, err := job.ParseID(r.Job)
+		if err != nil {
+			return nil, badName(err)
+		}
+		if err := c.m.mayChange(who, name); err != nil {
+			return nil, err
+		}
+		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
+		return &protocol.KillJob{Call: id, Job: name, Reason: r.Reason}, nil
+	})
+}
+
+// Move puts a job into another pool.
+func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
+	who := identity(ctx)
+	if err := protocol.CheckName("pool", r.Pool); err != nil {
+		return nil, rpcError(err)
+	}
+	if protocol.IsChain(r.Job) {
+		return c.moveChain(ctx, r)
+	}
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		user, pool, err := c.m.core.Owner(name)
+		if err == nil {
+			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: user, From: pool, Pool: r.Pool})
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.m.log.Info("move of a job", "job", r.Job, "pool", r.Pool, "by", who.User)
+		return &protocol.MoveJob{Call: id, Job: name, Pool: r.Pool}, nil
+	})
+}
+
+// SetPriority changes a job's priority.
+func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest) (*slotwisev1.SetPriorityResponse, error) {
+	who := identity(ctx)
+	p, ok := job.ParsePriority(r.Priority)
+	if !ok {
+		return nil, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", r.Priority)
+	}
+	if protocol.IsChain(r.Job) {
+		return c.setChainPriority(ctx, r, p)
+	}
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.SetPriority{Call: id, Job: name, Priority: p}, c.m.mayChange(who, name)
+	})
+}
+
+// Drain gives a node no new work, or work again.
+func (c clientService) Drain(ctx context.Context, r *slotwisev1.DrainRequest) (*slotwisev1.DrainResponse, error) {
+	who := identity(ctx)
+	if err := c.m.may(who, secure.Nodes, secure.Subject{}); err != nil {
+		return nil, err
+	}
+	return call[*slotwisev1.DrainResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		c.m.log.Info("drain", "worker", r.Node, "undo", r.Undo, "by", who.User)
+		return &protocol.Drain{Call: id, Node: r.Node, Undo: r.Undo}, nil
+	})
+}

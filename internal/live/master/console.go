@@ -1,0 +1,254 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// consoleSource is what the web console shows of a master. It goes through the same
+// methods as requests of users where those exist, so that the access rules are the same.
+type consoleSource struct{ m *Master }
+
+var _ console.Source = consoleSource{}
+
+// Use implements webui.Source.
+func (s consoleSource) Use(ctx context.Context) (console.Use, error) {
+	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
+	out := console.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
+		Alive: u.Alive, Nodes: u.Nodes, Revision: u.Revision}
+	for pool, n := range u.Running {
+		out.Running = append(out.Running, console.PoolUse{Pool: pool, Maps: n[job.Map], Reduce: n[job.Reduce]})
+	}
+	slices.SortFunc(out.Running, func(a, b console.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
+	return out, err
+}
+
+// Jobs implements webui.Source.
+func (s consoleSource) Jobs(ctx context.Context, q console.Query) (console.Jobs, error) {
+	jobs, err := query(ctx, s.m, func() (console.Jobs, error) {
+		list, total := s.m.core.List(protocol.ListQuery{Text: q.Text, User: q.User, Pool: q.Pool, State: q.State, Ended: !q.Live, Offset: q.Offset, Limit: q.Limit})
+		return console.Jobs{List: list, Total: total}, nil
+	})
+	s.m.shownJobs(identity(ctx), jobs.List)
+	s.addForecasts(ctx, jobs.List)
+	return jobs, err
+}
+
+// addForecasts adds the forecasts that are known. A page does not wait for the first one.
+func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobStatus) {
+	if f, _ := s.m.Forecast(); f != nil {
+		s.m.addForecasts(ctx, list)
+	}
+}
+
+// Job implements webui.Source.
+func (s consoleSource) Job(ctx context.Context, id string) (*console.Job, error) {
+	c, who := clientService(s), identity(ctx)
+	resp, err := c.status(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
+	if err != nil {
+		return nil, err
+	}
+	why, err := c.reasons(ctx, &slotwisev1.ExplainRequest{Job: id})
+	if err != nil {
+		return nil, err
+	}
+	shown := []*slotwisev1.JobStatus{resp.Job}
+	s.addForecasts(ctx, shown)
+	resp.Job = shown[0]
+	j := &console.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
+	spec, err := query(ctx, s.m, func() (*slotwisev1.JobSpec, error) { return s.m.core.Settings(id), nil })
+	j.Past = spec == nil
+	if j.MayChange {
+		j.Spec = spec
+	}
+	return j, err
+}
+
+// Bounds on what the loop copies between two other requests: tasks of a large job, and all
+// attempts of a job small enough for findings.
+const (
+	executionsAtOnce = 4000
+	findingsUpTo     = 10_000
+)
+
+// Attempts implements webui.Source. A chain has none.
+func (s consoleSource) Attempts(ctx context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
+	if protocol.IsChain(name) {
+		return nil, nil, nil
+	}
+	id, err := job.ParseID(name)
+	if err != nil {
+		return nil, nil, badName(err)
+	}
+	out, err := s.executions(ctx, id)
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return s.pastAttempts(ctx, name)
+	}
+	if err != nil || len(out) > findingsUpTo {
+		return out, nil, err
+	}
+	tasks, err := query(ctx, s.m, func() (*protocol.Attempts, error) { return s.m.core.Attempts(id, s.m.now()), nil })
+	if err != nil || tasks == nil {
+		return out, nil, err
+	}
+	return out, tasks.Findings(), nil
+}
+
+// executions copies the attempts of a job in memory, some tasks at a time.
+func (s consoleSource) executions(ctx context.Context, id job.ID) (out []console.Attempt, err error) {
+	type part struct {
+		list []protocol.Execution
+		next int
+	}
+	var buffer []protocol.Execution
+	for from := 0; ; {
+		p, err := query(ctx, s.m, func() (p part, err error) {
+			p.list, p.next, err = s.m.core.Executions(id, from, executionsAtOnce, buffer[:0])
+			return p, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = console.AppendAttempts(out, p.list)
+		if from, buffer = p.next, p.list; from == 0 {
+			return out, nil
+		}
+	}
+}
+
+// pastAttempts returns the attempts of a job of the history.
+func (s consoleSource) pastAttempts(ctx context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
+	past, err := s.m.pastWhole(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The cache of the console serves all viewers, so findings must not quote logs.
+	hideLogText(past.ProtoReflect())
+	return console.PastAttempts(past), protocol.SlowPast(past), nil
+}
+
+// Nodes implements webui.Source.
+func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []console.Attempt, error) {
+	var running []protocol.Execution
+	resp, err := query(ctx, s.m, func() (*slotwisev1.NodesResponse, error) {
+		if name != "" {
+			running = s.m.core.RunningOn(name)
+		}
+		return s.m.nodes(), nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return resp.Nodes, console.AppendAttempts(nil, running), nil
+}
+
+// Policy implements webui.Source.
+func (s consoleSource) Policy(ctx context.Context) (*console.Policy, error) {
+	resp, err := clientService(s).Policy(ctx, &slotwisev1.PolicyRequest{})
+	if err != nil {
+		return nil, err
+	}
+	p := console.DescribePolicy(s.m.cfg.Policies, resp.Name, resp.Set)
+	p.MayChange = s.m.may(identity(ctx), secure.Policy, secure.Subject{}) == nil
+	return p, nil
+}
+
+// Inspect implements webui.Source.
+func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, error) {
+	type state struct {
+		name string
+		in   sched.Insight
+	}
+	x, err := query(ctx, s.m, func() (state, error) {
+		name, _ := s.m.core.Policy()
+		return state{name, sched.Inspect(s.m.core.Tracker().Policy(), s.m.core.Tracker().Now())}, nil
+	})
+	return x.name, x.in, err
+}
+
+// History implements webui.Source.
+func (s consoleSource) History(ctx context.Context, q console.Query) (console.Jobs, error) {
+	done, err := s.m.readHistory(ctx)
+	if err != nil {
+		return console.Jobs{}, err
+	}
+	defer done()
+	out, err := console.ListPast(ctx, s.m.history, q)
+	if err != nil {
+		s.m.historyUnread(err)
+		out.Note = "A part of the history cannot be read; the master's log says which."
+	}
+	s.m.shownJobs(identity(ctx), out.List)
+	return out, nil
+}
+
+// Log implements webui.Source. A log that does not come from the worker begins with a line
+// that says so.
+func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
+	return s.m.streamLog(ctx, attempt, follow, func(c *slotwisev1.LogChunk) error {
+		if c.Note != "" {
+			if _, err := fmt.Fprintf(w, "[%s]\n", c.Note); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(c.Data)
+		return err
+	})
+}
+
+// consoleActor carries out the console's actions as requests of the user.
+type consoleActor struct{ c clientService }
+
+var _ console.Actor = consoleActor{}
+
+// Kill implements webui.Actor.
+func (a consoleActor) Kill(ctx context.Context, id, reason string) error {
+	_, err := a.c.Kill(ctx, &slotwisev1.KillRequest{Job: id, Reason: reason})
+	return err
+}
+
+// SetPriority implements webui.Actor.
+func (a consoleActor) SetPriority(ctx context.Context, id, priority string) error {
+	_, err := a.c.SetPriority(ctx, &slotwisev1.SetPriorityRequest{Job: id, Priority: priority})
+	return err
+}
+
+// Move implements webui.Actor.
+func (a consoleActor) Move(ctx context.Context, id, pool string) error {
+	_, err := a.c.Move(ctx, &slotwisev1.MoveRequest{Job: id, Pool: pool})
+	return err
+}
+
+// Drain implements webui.Actor.
+func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
+	_, err := a.c.Drain(ctx, &slotwisev1.DrainRequest{Node: node, Undo: undo})
+	return err
+}
+
+// MayDrain implements webui.Actor.
+func (a consoleActor) MayDrain(ctx context.Context) bool {
+	return a.c.m.may(identity(ctx), secure.Nodes, secure.Subject{}) == nil
+}
+
+// SetPolicy implements webui.Actor.
+func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
+	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})
+	return err
+}
+
+// Preview implements webui.Actor.
+func (a consoleActor) Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error) {
+	return a.c.WhatIf(ctx, &slotwisev1.WhatIfRequest{Policy: name, Set: set})
+}

@@ -1,0 +1,62 @@
+package master
+
+import (
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// compressFrom is the size in bytes from which answers are compressed. Compressing the
+// many short ones would cost more time than it saves.
+const compressFrom = 16 << 10
+
+// route is one path of the master's HTTP server.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes returns all paths. A test requires a row about access for each, and for each
+// call of the RPC services.
+func (m *Master) routes(opts ...connect.HandlerOption) []route {
+	opts = append([]connect.HandlerOption{connect.WithInterceptors(shortErrors{}), connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
+	workersPath, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
+	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
+	health := http.HandlerFunc(m.serveHealth)
+	return []route{
+		{workersPath, m.only(secure.Serve, m.withRoom(workers))},
+		{clientsPath, m.clients(m.withRoom(m.requests.work(clients)))},
+		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
+		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
+		{"GET /{$}", m.only(secure.View, http.RedirectHandler(console.Root, http.StatusSeeOther))},
+		{"GET " + console.Root, m.only(secure.View, m.requests.work(m.ui))},
+		{"POST " + console.Root, m.only(secure.View, m.requests.work(m.ui))}, // the actor checks the right to act
+		{"GET " + console.SignIn, m.ui},
+		{"GET " + console.Root + "assets/", m.ui},
+		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
+		{"GET /healthz", health},
+		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready
+	}
+}
+
+// Handler serves the RPC services of workers and users, the files that jobs ship,
+// metrics and health checks. It must be wrapped in a secure.Guard, which verifies the
+// identity of callers.
+func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range m.routes(opts...) {
+		// Health checks need no credentials, so they would share the part of all clients
+		// without any.
+		if strings.HasSuffix(r.pattern, "z") {
+			mux.Handle(r.pattern, r.handler)
+		} else {
+			mux.Handle(r.pattern, m.requests.limit(r.handler))
+		}
+	}
+	return mux
+}

@@ -1,0 +1,246 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// logChunk is the number of bytes of a log in one message.
+const logChunk = 32 << 10
+
+// Limits on the streaming of logs, whose content and pace come from a worker.
+const (
+	maxLogBytes   = 1 << 30          // of one log
+	logAnswerTime = 15 * time.Second // until the worker begins to answer
+	logTime       = 10 * time.Minute // of a log that is not followed
+	followTime    = 24 * time.Hour   // of a log that is followed
+)
+
+// errSlowWorker ends a request for a log that takes too long.
+var errSlowWorker = errors.New("the worker took too long")
+
+// Log streams what an attempt has printed, which it reads from the worker where the
+// attempt ran, or else from the history.
+func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
+	return c.m.streamLog(ctx, r.Attempt, r.Follow, out.Send)
+}
+
+// streamLog passes the log of an attempt to send in parts, if the caller may read it. send
+// must not keep a part.
+func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, send func(*slotwisev1.LogChunk) error) error {
+	at, err := m.logOf(ctx, attempt)
+	if err != nil {
+		return err
+	}
+	user := identity(ctx).Account()
+	if !m.followers.Try(user, 1) {
+		return fault(connect.CodeResourceExhausted, "%d logs are being sent to you, and no more may be now, or %d to all users: try again later", m.followers.Held(user), bounds.Followers)
+	}
+	defer m.followers.Give(user, 1)
+	placeOf(ctx).leave() // followers have places of their own
+	caller := ctx
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
+	defer limit.Stop()
+	resp, err := m.openLog(ctx, at, follow)
+	if err != nil && caller.Err() == nil {
+		return m.sendKept(at.name, at.owner, err, send)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if follow {
+		limit.Reset(followTime)
+	} else {
+		limit.Reset(logTime)
+	}
+	return copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, attempt)
+}
+
+// copyLog sends a log in chunks, up to maxLogBytes.
+func copyLog(send func([]byte) error, log io.Reader, attempt string) error {
+	b := make([]byte, logChunk)
+	for total := 0; total < maxLogBytes; {
+		n, err := log.Read(b)
+		if n > 0 {
+			total += n
+			if err := send(b[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fault(connect.CodeUnavailable, "the connection to the worker broke while it sent the log of %s: %w", attempt, err)
+		}
+	}
+	return fault(connect.CodeResourceExhausted, "the log of %s has more than %d bytes, which is the limit; the rest is not sent", attempt, maxLogBytes)
+}
+
+// refuseRedirect makes the client of workers return a redirect instead of following it:
+// a worker must not choose which servers the master contacts.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// logPlace is where the log of an attempt or driver is.
+type logPlace struct {
+	name     string // of the attempt or driver, or of the chain if its drivers are unknown
+	owner    string // the user of the job or chain
+	worker   string // where it ran; "" if that is unknown
+	hostPort string // at which the worker serves the log; "" if the worker is not connected
+	key      []byte // of the worker's session; nil if the master has no authentication
+}
+
+// openLog requests an attempt's log from a worker. The caller closes the body. An answer
+// without the signature of the worker's session comes from another server; openLog then
+// returns an error and no part of that answer.
+func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.Response, error) {
+	switch {
+	case at.worker == "":
+		return nil, fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", at.name)
+	case at.hostPort == "":
+		return nil, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", at.name, at.worker)
+	}
+	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + at.name}
+	if follow {
+		u.RawQuery = "follow"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if at.key != nil {
+		secure.SignRequest(req, at.key)
+	}
+	resp, err := m.cfg.WorkerHTTP.Do(req)
+	if err != nil {
+		return nil, fault(connect.CodeUnavailable, "the worker that ran %s cannot be reached: %w", at.name, err)
+	}
+	proven := at.key == nil || secure.VerifyResponse(resp, at.key)
+	if proven && resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if !proven {
+		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, at.name, resp.Status)
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, bounds.Text)) // without a text the status is enough
+	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", at.name, strings.TrimSpace(string(text)), resp.Status)
+}
+
+// logOf returns where the log of an attempt, or of a chain's current or last driver, is, if
+// the caller may read it.
+func (m *Master) logOf(ctx context.Context, name string) (at logPlace, err error) {
+	if protocol.IsChain(name) {
+		at, err = m.driverRanAt(ctx, name)
+	} else {
+		at, err = m.ranAt(ctx, name)
+	}
+	if err != nil {
+		return at, err
+	}
+	return query(ctx, m, func() (logPlace, error) {
+		var session string
+		if at.hostPort, session = m.core.Address(at.worker); at.hostPort != "" {
+			at.key = m.sessionKey(session)
+		}
+		return at, nil
+	})
+}
+
+// ranAt returns the worker where an attempt ran, if the caller may read its log.
+func (m *Master) ranAt(ctx context.Context, name string) (logPlace, error) {
+	id, err := job.ParseAttempt(name)
+	if err != nil {
+		return logPlace{}, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	who := identity(ctx)
+	at, err := query(ctx, m, func() (at logPlace, err error) {
+		if err = m.mayChange(who, id.Job); err != nil {
+			return at, err
+		}
+		at.name = name
+		if at.owner, _, err = m.core.Owner(id.Job); err == nil {
+			at.worker, err = m.core.NodeOf(id)
+		}
+		return at, err
+	})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return m.ranOnce(who, id)
+	}
+	return at, err
+}
+
+// driverRanAt returns a chain's current or last driver and its worker, if the caller may
+// read its log. The history does not know them, but it has the log of the last driver.
+func (m *Master) driverRanAt(ctx context.Context, chain string) (logPlace, error) {
+	id, err := protocol.ParseChain(chain)
+	if err != nil {
+		return logPlace{}, rpcError(err)
+	}
+	who := identity(ctx)
+	at, err := query(ctx, m, func() (at logPlace, err error) {
+		if err = m.mayChangeChain(who, id); err != nil {
+			return at, err
+		}
+		if at.owner, _, err = m.core.ChainOwner(id); err == nil {
+			at.name, at.worker, err = m.core.LastDriver(id)
+		}
+		return at, err
+	})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		if c, past := m.past(chain); past == nil {
+			at = logPlace{name: chain, owner: c.Job.User}
+			err = m.may(who, secure.Change, secure.Subject{Job: chain, Owner: c.Job.User, Pool: c.Job.Pool})
+		}
+	}
+	return at, err
+}
+
+// sessionKey returns the key of a worker's session, nil if the master has no
+// authentication.
+func (m *Master) sessionKey(session string) []byte {
+	if m.workerKey == nil {
+		return nil
+	}
+	return secure.DeriveSessionKey(m.workerKey, session)
+}
+
+// ranOnce returns the worker where an attempt ran according to the history.
+func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, err error) {
+	j, err := m.past(id.Job.String())
+	if err != nil {
+		return at, fault(connect.CodeNotFound, "no attempt %s", id)
+	}
+	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
+		return at, err
+	}
+	for piece, err := range m.history.Pieces(id.Job.String()) {
+		if err != nil {
+			return at, pastError(id.Job.String(), err)
+		}
+		for _, t := range piece.Tasks {
+			for _, a := range t.Attempts {
+				if a.Id == id.String() {
+					return logPlace{name: a.Id, owner: j.Job.User, worker: a.Node}, nil
+				}
+			}
+		}
+	}
+	return at, fault(connect.CodeNotFound, "no attempt %s", id)
+}

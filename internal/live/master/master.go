@@ -1,0 +1,452 @@
+// Package master is the shell around the master's protocol core
+// (internal/live/master/protocol): RPC services, the journal's fsync, storage, history,
+// files, metrics and logs. It decides nothing itself.
+//
+// One goroutine, the loop, owns the core. A handler posts a function to the loop's
+// inbox and waits. The loop runs all functions that have come in as one batch, makes
+// the batch durable with one fsync, and only then lets the replies leave and starts
+// the work that the core has ordered:
+//
+//	handlers ─► inbox ─► batch of functions ─► EndBatch ─► fsync ─► replies ─► handlers
+//	   ▲                     │                                │
+//	   │                     └─► core.Handle ─► records,      └─► orders ─► goroutines
+//	   │                                        replies,                        │
+//	   └──────────────────────────────────────  orders  ◄───── result ──────────┘
+//
+// The loop does no I/O but the journal's. Output is staged, committed and aborted,
+// and history is written, by goroutines that report back as messages of the core.
+package master
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/data/storage/roots"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/journal"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/policyfiles"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Master serves workers and users until it is closed.
+type Master struct {
+	cfg     Config
+	log     *slog.Logger
+	files   *fileStore
+	inbox   *share.Line[func()] // requests; their senders take turns
+	own     *share.Line[func()] // the master's own work, which has every second turn
+	room    *share.Gate         // of requests that wait in the inbox
+	stop    chan struct{}       // closed to end the loop
+	stopped chan struct{}       // closed when the loop has ended
+	ctx     context.Context
+	cancel  context.CancelFunc // ends the goroutines of background
+	// background are the goroutines that carry out orders and follow files.
+	background sync.WaitGroup
+	start      time.Time
+	history    *history.Store
+	// places has the pod or container of each worker, nil without a provider of machines.
+	places atomic.Pointer[map[string]string]
+	// historyTurn has room for the one entry that is being written to the history.
+	historyTurn chan struct{}
+	logWriter   logWriter
+	unread      loglimit.Limit // of historyUnread
+	unwritten   loglimit.Limit // of historyUnwritten
+	stats       *stats
+	forecasts   *forecaster
+	ui          *console.Server
+	hadoop      *policyfiles.Files
+	roots       *roots.Rules // which files jobs may name
+	coreConfig  protocol.Config
+	workerKey   []byte      // derives the keys of sessions; nil without authentication
+	followers   *share.Gate // of logs that are being sent
+	rates       submitRates
+	messages    [2]*messages   // of users, and of workers
+	requests    *requestLimits // of users
+	drivers     driverTokens
+	lastCall    atomic.Uint64
+	closing     sync.Once
+	closed      error
+
+	// The fields below belong to the loop: open sets them before it starts, and then only
+	// its goroutine reads and writes them.
+	core    *protocol.Core
+	calls   map[protocol.Call]chan<- protocol.Reply // without a reply yet
+	replies []protocol.Reply                        // of this batch, not durable yet
+	orders  []protocol.Order                        // of this batch, not durable yet
+	after   []func()                                // to run when the batch is durable
+	outputs map[job.ID]chan struct{}                // closed to cancel the commit or abort under way
+	wake    *time.Timer                             // fires at the core's deadline
+
+	journal      *journal.Log
+	record       []byte // buffer for one record
+	unsynced     bool
+	failed       error     // of the journal; nothing leaves the master after it
+	compacting   bool      // a snapshot is being written
+	snapshotSize int64     // of the last snapshot in bytes
+	noSnapshot   time.Time // no snapshot is tried before
+	checked      time.Time // when checkDirectory looked last
+}
+
+// Open starts a master on its directory, whatever state a killed master may have
+// left there. The caller must call Close.
+func Open(cfg Config) (*Master, error) {
+	cfg.fill()
+	rules, err := roots.New(cfg.Schemes, cfg.StorageRoots, append([]string{cfg.Dir}, cfg.OwnFiles...))
+	if err != nil {
+		return nil, err
+	}
+	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS})
+	if err != nil {
+		return nil, err // for example, another master uses the directory
+	}
+	m := &Master{
+		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
+		inbox: share.NewLine[func()](), own: share.NewLine[func()](), room: share.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
+		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
+		historyTurn: make(chan struct{}, 1),
+		followers:   share.NewGate(bounds.Followers),
+		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
+		requests:    newRequestLimits(),
+	}
+	if cfg.Authenticates {
+		m.workerKey = make([]byte, 32)
+		rand.Read(m.workerKey)
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.stats, m.forecasts = newStats(m), newForecaster()
+	if err := m.open(); err != nil {
+		m.cancel()
+		m.background.Wait()
+		return nil, errors.Join(err, log.Close())
+	}
+	go m.loop()
+	m.background.Go(m.forecastOn)
+	m.background.Go(m.trimHistory)
+	m.ui = console.New(m.ctx, consoleSource{m}, consoleActor{clientService{m}}, m.cfg.Version)
+	m.background.Go(m.ui.Follow)
+	if err := m.follow(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// open opens the stores, restores the core from the journal, and starts the orders
+// that the master before did not finish.
+func (m *Master) open() (err error) {
+	if cut := m.journal.Cut(); cut != nil {
+		m.log.Warn("the end of the journal was incomplete and is cut off", "cut", cut.String())
+	}
+	if m.files, err = openFiles(durable.OS(), m.cfg.Dir, m.cfg.Limits); err != nil {
+		return err
+	}
+	if m.history, err = history.Open(m.cfg.Dir, m.cfg.History, m.historyDamaged); err != nil {
+		return err
+	}
+	if broken := m.history.Broken(); broken != "" {
+		m.log.Error("the history of an earlier version cannot be read completely", "error", broken)
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	l := m.cfg.Limits
+	m.coreConfig = protocol.Config{
+		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
+		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
+		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
+		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
+		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
+	}
+	core, out, err := protocol.Restore(m.coreConfig, decoded(m.journal.Replay()))
+	if err != nil {
+		return err
+	}
+	m.core = core
+	m.absorb(out)
+	if !m.sync() {
+		return m.failed
+	}
+	m.carryOut()
+	return nil
+}
+
+// buildPolicy builds a policy of the registry with the configured seed.
+func (m *Master) buildPolicy(name string, set map[string]string) (sched.Policy, error) {
+	return m.cfg.Policies.Build(name, sched.Options{Seed: m.cfg.Seed, Set: set, Live: true})
+}
+
+// newToken returns an unguessable name that is never used twice.
+func newToken() string { return strings.ToLower(rand.Text()) }
+
+// Done is closed when the master has ended. It ends by itself if its journal cannot
+// be written; Close then returns why.
+func (m *Master) Done() <-chan struct{} { return m.stopped }
+
+// Close ends the master and fails the requests under way. Jobs continue under the next
+// master on the directory.
+func (m *Master) Close() error {
+	m.closing.Do(func() {
+		close(m.stop)
+		<-m.stopped
+		m.cancel()
+		m.background.Wait()
+		m.closed = errors.Join(m.failed, m.journal.Close(), m.history.Close())
+	})
+	return m.closed
+}
+
+// A batch of functions shares one fsync. It has at most maxBatch of them, and begins none
+// after batchTime: all replies of a batch leave at its end, so costly questions of one user
+// must not hold back the replies to others.
+const (
+	maxBatch  = 256
+	batchTime = 20 * time.Millisecond
+)
+
+// loop runs batches until the master is closed.
+func (m *Master) loop() {
+	defer close(m.stopped)
+	tick := time.NewTicker(protocol.TickEvery)
+	defer tick.Stop()
+	m.wake = time.NewTimer(0)
+	defer m.wake.Stop()
+	for m.failed == nil {
+		select {
+		case <-m.inbox.Ready():
+			m.batch(func() {})
+		case <-m.own.Ready():
+			m.batch(func() {})
+		case <-tick.C:
+			m.checkDirectory()
+			m.batch(func() { m.handle(&protocol.Tick{}) })
+		case <-m.wake.C:
+			m.batch(func() {})
+		case <-m.stop:
+			m.handle(&protocol.Closing{})
+			m.sync()
+			return
+		}
+	}
+}
+
+// batch runs f and functions that wait in the inbox, makes their changes durable,
+// and then delivers replies and starts orders.
+func (m *Master) batch(f func()) {
+	start := time.Now()
+	f()
+	for n := 0; n < maxBatch && time.Since(start) < batchTime; n++ {
+		next := m.next(n%2 == 0)
+		if next == nil {
+			break
+		}
+		next()
+	}
+	// The values of Ready that woke the loop do not say how many functions there were.
+	m.inbox.Again()
+	m.own.Again()
+	m.absorb(m.core.EndBatch(m.now()))
+	m.maybeSnapshot()
+	if !m.sync() {
+		return // no reply may reveal changes that are not durable
+	}
+	for _, r := range m.replies {
+		m.deliver(r)
+	}
+	clear(m.replies)
+	m.replies = m.replies[:0]
+	m.carryOut()
+	for _, f := range m.after {
+		f()
+	}
+	clear(m.after)
+	m.after = m.after[:0]
+	if at, ok := m.core.Deadline(); ok {
+		m.wake.Reset(at - m.now())
+	}
+	m.stats.batch(time.Since(start))
+}
+
+// next takes the next function from the lines, nil if there is none. ownFirst says which line
+// comes first: with many senders in the inbox the master's own work would get one turn of
+// thousands.
+func (m *Master) next(ownFirst bool) func() {
+	first, second := m.inbox, m.own
+	if ownFirst {
+		first, second = second, first
+	}
+	f, _, ok := first.Pop()
+	if !ok {
+		f, _, _ = second.Pop()
+	}
+	return f
+}
+
+// handle gives the core a message. It is called in the loop.
+func (m *Master) handle(msg protocol.Message) { m.absorb(m.core.Handle(m.now(), msg)) }
+
+// absorb writes the records of an output to the journal's buffer. Replies and orders
+// wait in m until the batch is durable.
+func (m *Master) absorb(out protocol.Output) {
+	for _, l := range out.Logs {
+		if l.Warn {
+			m.log.Warn(l.Text, l.Args...)
+		} else {
+			m.log.Info(l.Text, l.Args...)
+		}
+	}
+	m.drivers.apply(out.Tokens)
+	for _, r := range out.Records {
+		m.append(r)
+	}
+	for _, r := range out.Replies {
+		if r.Early {
+			m.deliver(r)
+		} else {
+			m.replies = append(m.replies, r)
+		}
+	}
+	m.orders = append(m.orders, out.Orders...)
+}
+
+// deliver hands a reply to the handler that waits. It never blocks, even if that handler
+// has returned.
+func (m *Master) deliver(r protocol.Reply) {
+	if c := m.calls[r.Call]; c != nil {
+		delete(m.calls, r.Call)
+		c <- r // the channel's buffer has room for the one reply
+	}
+}
+
+// errClosed answers requests that arrive while the master ends.
+var errClosed = errors.New("the master is shutting down")
+
+// errBusy answers requests for which the inbox has no room.
+var errBusy = fault(connect.CodeUnavailable, "the master is overloaded: try again later")
+
+// inboxPatience limits the time for which a request waits for room in the inbox.
+const inboxPatience = 10 * time.Second
+
+// post queues f for the loop, in the line of who sent the request. If he has his share of the
+// inbox, or it is full, it waits for inboxPatience.
+func (m *Master) post(ctx context.Context, f func()) error {
+	user := identity(ctx).Account()
+	if !m.room.Try(user, 1) {
+		ctx, cancel := context.WithTimeoutCause(ctx, inboxPatience, errBusy)
+		defer cancel()
+		defer context.AfterFunc(m.ctx, cancel)()
+		if err := m.room.Take(ctx, user, 1); err != nil {
+			return err
+		}
+	}
+	m.inbox.Push(user, func() {
+		m.room.Give(user, 1)
+		f()
+	})
+	return nil
+}
+
+// postOwn queues the master's own work for the loop. It needs no room: each request and each
+// order has at most one such function.
+func (m *Master) postOwn(f func()) { m.own.Push(ownAccount, f) }
+
+// report gives the core a message that must not be dropped. It is called outside the
+// loop.
+func (m *Master) report(msg protocol.Message) { m.postOwn(func() { m.handle(msg) }) }
+
+// query has the loop run f, which reads from the core, and returns its result once
+// all changes that f may have seen are durable.
+func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	var none T
+	err := m.post(ctx, func() {
+		v, err := f()
+		m.after = append(m.after, func() { done <- result{v, err} })
+	})
+	if err != nil {
+		return none, rpcError(err)
+	}
+	place := placeOf(ctx)
+	place.leave()
+	defer place.enter(ctx)
+	select {
+	case r := <-done:
+		return r.value, rpcError(r.err)
+	case <-ctx.Done():
+		return none, rpcError(context.Cause(ctx))
+	case <-m.stopped:
+		return none, rpcError(errClosed)
+	}
+}
+
+// call has the core handle a message and returns its reply. message makes the
+// message in the loop, where it may read from the core; its error is the result. A
+// call that the core holds is released after wait, unless that is 0, and when ctx is
+// cancelled.
+func call[T any](ctx context.Context, m *Master, wait time.Duration, message func(protocol.Call) (protocol.Message, error)) (T, error) {
+	id := protocol.Call(m.lastCall.Add(1))
+	done := make(chan protocol.Reply, 1)
+	var none T
+	err := m.post(ctx, func() {
+		msg, err := message(id)
+		if err != nil {
+			done <- protocol.Reply{Err: err}
+			return
+		}
+		m.calls[id] = done
+		m.handle(msg)
+	})
+	if err != nil {
+		return none, rpcError(err)
+	}
+	place := placeOf(ctx)
+	place.leave()
+	defer place.enter(ctx)
+	// In the sender's line, behind the call itself: in another one it could come before it,
+	// and the call would be held for ever.
+	release := func() {
+		m.inbox.Push(identity(ctx).Account(), func() { m.handle(&protocol.Release{Call: id}) })
+	}
+	var expired <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	for {
+		select {
+		case r := <-done:
+			v, _ := r.Message.(T)
+			return v, rpcError(r.Err)
+		case <-expired:
+			release()
+			expired = nil
+		case <-ctx.Done():
+			release()
+			return none, rpcError(context.Cause(ctx))
+		case <-m.stopped:
+			return none, rpcError(errClosed)
+		}
+	}
+}
+
+// now returns the time since the journal's epoch. It never runs backwards, not even
+// over restarts.
+func (m *Master) now() time.Duration { return m.core.Base() + time.Since(m.start) }

@@ -1,0 +1,183 @@
+package master
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// stats are the measurements of the loop itself.
+type stats struct {
+	registry  *prometheus.Registry
+	batches   prometheus.Histogram
+	syncs     prometheus.Histogram
+	jobsEnded *prometheus.CounterVec
+	damaged   prometheus.Counter
+}
+
+// newStats registers the loop's own measurements and the collector of the core's.
+func newStats(m *Master) *stats {
+	buckets := prometheus.ExponentialBuckets(0.0001, 4, 9)
+	s := &stats{
+		registry: prometheus.NewRegistry(),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_batch_seconds", Help: "Time of a batch of requests with its fsync.", Buckets: buckets,
+		}),
+		syncs: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_journal_sync_seconds", Help: "Time of the fsync of a batch.", Buckets: buckets,
+		}),
+		jobsEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by final state.",
+		}, []string{"state"}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
+		}),
+	}
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.damaged, collector{m})
+	return s
+}
+
+func (s *stats) synced(took time.Duration) { s.syncs.Observe(took.Seconds()) }
+
+func (s *stats) batch(took time.Duration) { s.batches.Observe(took.Seconds()) }
+
+func (s *stats) ended(state slotwisev1.JobState) {
+	s.jobsEnded.WithLabelValues(protocol.StateWord(state)).Inc()
+}
+
+// collector reads numbers from the core.
+type collector struct{ m *Master }
+
+// reading is one number.
+type reading struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value float64
+	label []string
+}
+
+// describe returns the description of a metric with the common prefix.
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("slotwise_master_"+name, help, labels, nil)
+}
+
+var (
+	descInfo      = describe("info", "The program's version.", "version", "policy")
+	descNodes     = describe("nodes", "Workers, by state.", "state")
+	descSlots     = describe("slots", "Slots of live workers.", "kind")
+	descUsed      = describe("slots_used", "Slots in use.", "kind")
+	descJobs      = describe("jobs", "Jobs that have not ended, by state.", "state")
+	descPending   = describe("tasks_pending", "Pending tasks.", "kind")
+	descRunning   = describe("attempts_running", "Running attempts.", "kind")
+	descHeld      = describe("requests_held", "Held requests: long polls that wait for a change.", "of")
+	descInbox     = describe("inbox", "Requests that wait for the loop.")
+	descJournal   = describe("journal_bytes", "Bytes of the journal since its last snapshot.")
+	descSteps     = describe("events_total", "Events that the tracker has handled.")
+	descBeats     = describe("heartbeats_total", "Heartbeats of workers.")
+	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
+	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them.")
+	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
+	descUnsaved   = describe("history_unsaved", "Ended jobs and chains that the history could not take yet.")
+	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
+)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
+		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
+	} {
+		out <- d
+	}
+}
+
+// scrapeTimeout limits the time for which a scrape or health check waits for the loop.
+const scrapeTimeout = 5 * time.Second
+
+// Collect implements prometheus.Collector. It sends nothing if the loop does not
+// answer in time.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(c.m.ctx, scrapeTimeout)
+	defer cancel()
+	list, err := query(ctx, c.m, func() ([]reading, error) { return c.m.readings(), nil })
+	if err != nil {
+		return
+	}
+	for _, r := range list {
+		out <- prometheus.MustNewConstMetric(r.desc, r.kind, r.value, r.label...)
+	}
+}
+
+// readings reads all numbers from the core. It is called in the loop.
+func (m *Master) readings() []reading {
+	gauge := func(d *prometheus.Desc, v float64, label ...string) reading {
+		return reading{d, prometheus.GaugeValue, v, label}
+	}
+	count := func(d *prometheus.Desc, v int64) reading { return reading{d, prometheus.CounterValue, float64(v), nil} }
+	s := m.core.Tracker().Stats()
+	users, heartbeats := m.core.Held()
+	policy, _ := m.core.Policy()
+	unsavedJobs, unsavedChains := m.core.Unsaved()
+	list := []reading{
+		gauge(descInfo, 1, m.cfg.Version, policy),
+		gauge(descInbox, float64(m.inbox.Len())),
+		gauge(descJournal, float64(m.journal.SinceSnapshot())),
+		gauge(descUnsaved, float64(unsavedJobs+unsavedChains)),
+		gauge(descHeld, float64(users), "users"),
+		gauge(descHeld, float64(heartbeats), "workers"),
+		count(descSteps, s.Steps), count(descBeats, s.Heartbeats), count(descLaunches, s.Launches),
+		count(descPreempted, s.Preempted), count(descRefused, s.Refused), count(descLost, s.LostNodes),
+	}
+	jobs, nodes := m.core.Tracker().Jobs(), m.core.Tracker().Nodes()
+	for k := range job.Kind(job.Kinds) {
+		list = append(list, gauge(descSlots, float64(nodes.Slots(k)), k.String()),
+			gauge(descUsed, float64(jobs.OccupiedOn(job.Map, k)+jobs.OccupiedOn(job.Reduce, k)), k.String()),
+			gauge(descPending, float64(jobs.Pending(k)+jobs.Delayed(k)), k.String()), gauge(descRunning, float64(jobs.Running(k)), k.String()))
+	}
+	for state, n := range m.core.JobStates() {
+		list = append(list, gauge(descJobs, float64(n), state))
+	}
+	states := map[string]int{}
+	for _, n := range nodes.All() {
+		if !n.Forgotten() {
+			states[n.State().String()]++
+		}
+	}
+	for _, state := range cluster.States() {
+		list = append(list, gauge(descNodes, float64(states[state]), state))
+	}
+	return list
+}
+
+// serveMetrics answers Prometheus.
+func (m *Master) serveMetrics() http.Handler {
+	next := promhttp.HandlerFor(m.stats.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := identity(r.Context()).Account()
+		if err := take(r.Context(), m.requests.scrapes, user, 1); err != nil {
+			http.Error(w, "too many scrapes at once: try again later", http.StatusServiceUnavailable)
+			return
+		}
+		defer m.requests.scrapes.Give(user, 1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveHealth answers 200 if the loop does.
+func (m *Master) serveHealth(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+	defer cancel()
+	if _, err := query(ctx, m, func() (struct{}, error) { return struct{}{}, nil }); err != nil {
+		http.Error(w, "the master does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	w.Write([]byte("ok\n"))
+}

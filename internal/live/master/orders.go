@@ -1,0 +1,205 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/data/storage/roots"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+)
+
+// carryOut starts the orders of the batch, whose records are durable. Results come
+// back as messages. Without a result, because the master ends first, the next master
+// on the directory orders the same again.
+func (m *Master) carryOut() {
+	for _, o := range m.orders {
+		switch o := o.(type) {
+		case *protocol.StageOutput:
+			m.background.Go(func() {
+				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
+				m.report(&protocol.Staged{Request: o.Request, Err: err})
+			})
+		case *protocol.RemoveStaged:
+			m.removeStaged(o)
+		case *protocol.CommitOutput:
+			// The patience counts from the outcome, which is in the journal. But after a
+			// long absence the master may be running before its storage is.
+			patience := max(m.cfg.PublishPatience-(m.now()-o.Since), min(m.cfg.PublishPatience, m.cfg.RemovePatience))
+			m.finishOutput(protocol.OutputFinished{Job: o.Job, Commit: true}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, commit: true, patience: patience})
+		case *protocol.AbortOutput:
+			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
+		case *protocol.CancelOutput:
+			if giveUp := m.outputs[o.Job]; giveUp != nil {
+				close(giveUp)
+				delete(m.outputs, o.Job)
+			}
+		case *protocol.WriteHistory:
+			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.HistoryWritten{Job: o.Job, Err: err} })
+			m.stats.ended(o.Entry.Job.State)
+		case *protocol.RemoveChainDir:
+			m.cleanChain(o)
+		case *protocol.WriteChainHistory:
+			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.ChainInHistory{Chain: o.Chain, Err: err} })
+		case *protocol.HoldFiles:
+			m.files.hold(o.Program, 1)
+		case *protocol.ReleaseFiles:
+			m.files.hold(o.Program, -1)
+		}
+	}
+	clear(m.orders)
+	m.orders = m.orders[:0]
+}
+
+// finishOutput commits or aborts the output of a job in the background and reports
+// the result.
+func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
+	giveUp := make(chan struct{})
+	m.outputs[result.Job] = giveUp
+	w.giveUp = giveUp
+	w.retrying = func(err error) { m.report(&protocol.OutputDelayed{Job: result.Job, Err: err}) }
+	m.background.Go(func() {
+		result.Err = w.run(m.ctx)
+		if errors.Is(result.Err, storage.ErrPublished) {
+			result.Published, result.Err = true, nil
+		}
+		if m.ctx.Err() == nil {
+			m.postOwn(func() {
+				delete(m.outputs, result.Job)
+				m.handle(&result)
+			})
+		}
+	})
+}
+
+// removeStaged removes the staging directory of a job that was not accepted.
+func (m *Master) removeStaged(o *protocol.RemoveStaged) {
+	w := outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token}
+	if o.Retry {
+		w.patience = m.cfg.RemovePatience
+	}
+	m.background.Go(func() {
+		err := w.run(m.ctx)
+		if m.ctx.Err() == nil {
+			m.report(&protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
+		}
+	})
+}
+
+// resolver returns the file system of a URI and the path within it.
+type resolver func(uri string) (storage.FS, string, error)
+
+// stage begins a job's output directory under a token. The error says why the
+// directory cannot be used.
+func stage(ctx context.Context, resolve resolver, uri, token string, replace storage.Replace) error {
+	files, path, err := resolve(uri)
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if _, err := files.StageShared(ctx, path, token, replace); err != nil {
+		return fmt.Errorf("output %s: %w", uri, err)
+	}
+	return nil
+}
+
+// The pauses between two tries to commit or abort a job's output: each is twice the
+// one before.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// missingPatience is for how long a staging directory that is not there is looked
+// for: a shared directory may be mounted again.
+const missingPatience = time.Minute
+
+// outputWork commits or aborts the output of one job, and retries while the storage
+// is out of order.
+type outputWork struct {
+	resolve    resolver
+	uri, token string
+	commit     bool          // else abort
+	patience   time.Duration // limits the time of retries
+	giveUp     chan struct{} // closed to retry no longer; may be nil
+	retrying   func(error)   // called with each error before the next try; may be nil
+}
+
+// run does the work and returns the last error if it fails in the end. An abort that
+// finds the output published fails with storage.ErrPublished. If ctx is cancelled the output keeps its state for the next master, and the error means nothing.
+func (w *outputWork) run(ctx context.Context) error {
+	if w.uri == "" {
+		return nil // the job writes nothing, so nothing was staged
+	}
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
+		if err == nil || ctx.Err() != nil || errors.Is(err, storage.ErrPublished) {
+			return err
+		}
+		patience := w.patience
+		if errors.Is(err, fs.ErrNotExist) {
+			patience = min(patience, missingPatience)
+		}
+		final := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrInvalid) || errors.As(err, new(*roots.Denied))
+		if final || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
+			return err
+		}
+	}
+}
+
+// wait pauses after a failed try. It reports whether to try again.
+func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) bool {
+	if w.retrying != nil {
+		w.retrying(err)
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-w.giveUp:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// retryStorage calls try until it succeeds, patience is over or ctx is cancelled.
+func retryStorage(ctx context.Context, patience time.Duration, try func() error) error {
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := try()
+		if err == nil || ctx.Err() != nil || time.Since(began)+pause > patience {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// finishOutputOnce tries once to commit or abort a job's output. Committing output
+// that is published already, and aborting output that is gone, succeeds.
+func finishOutputOnce(ctx context.Context, resolve resolver, uri, token string, commit bool) error {
+	if uri == "" {
+		return nil
+	}
+	files, path, err := resolve(uri)
+	if err != nil {
+		return err
+	}
+	s, err := files.Reopen(ctx, path, token)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !commit:
+		return nil
+	case err != nil:
+		return err
+	case !commit:
+		return s.Abort(ctx)
+	}
+	return s.Commit(ctx)
+}

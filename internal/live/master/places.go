@@ -1,0 +1,106 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/live/secure"
+)
+
+// Requests of users are bounded twice. Those under way hold goroutines, buffers and
+// connections. Those that are worked on use the processor as well: they decode, walk through
+// jobs, encode and compress. Without the second bound, a user with a thousand requests would
+// get a thousand times the processor time of a user with one, because the runtime divides
+// it among goroutines.
+//
+// A request that waits, for the loop or for a change, is not worked on.
+
+// requestLimits are the bounds on users' requests.
+type requestLimits struct {
+	underWay, worked *share.Gate
+	reads            *share.Gate // of the history
+	scrapes          *share.Gate // of metrics
+}
+
+func newRequestLimits() *requestLimits {
+	return &requestLimits{share.NewGate(bounds.Requests), share.NewGate(bounds.Worked), share.NewGate(bounds.Reads), share.NewGate(bounds.Scrapes)}
+}
+
+// place is the place of one request that is worked on. Only the request's goroutine uses it.
+// The methods of nil do nothing.
+type place struct {
+	worked *share.Gate
+	user   string
+	held   bool
+}
+
+type placeKey struct{}
+
+// placeOf returns the place of the request with a context, nil if it has none.
+func placeOf(ctx context.Context) *place {
+	p, _ := ctx.Value(placeKey{}).(*place)
+	return p
+}
+
+// leave gives the place back while the request waits.
+func (p *place) leave() {
+	if p != nil && p.held {
+		p.worked.Give(p.user, 1)
+		p.held = false
+	}
+}
+
+// enter takes the place again. If ctx ends first, the request goes on without one: all that
+// is left to do is to return.
+func (p *place) enter(ctx context.Context) {
+	if p != nil && !p.held {
+		p.held = p.worked.Take(ctx, p.user, 1) == nil
+	}
+}
+
+// limit bounds the requests of users. Workers' requests are bounded by the number of workers.
+func (s *requestLimits) limit(next http.Handler) http.Handler {
+	refusals := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := identity(r.Context())
+		if who.Role == secure.Worker {
+			next.ServeHTTP(w, r)
+			return
+		}
+		user := who.Account()
+		if !s.underWay.Try(user, 1) {
+			err := fault(connect.CodeUnavailable, "%d of your requests are under way, and no more may be now: wait for answers", s.underWay.Held(user))
+			if refusals.IsSupported(r) {
+				_ = refusals.Write(w, r, err) // the client may be gone
+			} else {
+				http.Error(w, errors.Unwrap(err).Error(), http.StatusServiceUnavailable)
+			}
+			return
+		}
+		defer s.underWay.Give(user, 1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// work gives each request of a user a place while it is worked on. The message has been
+// received before, so a slow sender holds none.
+func (s *requestLimits) work(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := identity(r.Context())
+		if who.Role == secure.Worker || r.URL.Path == console.Events { // which waits nearly always
+			next.ServeHTTP(w, r)
+			return
+		}
+		p := &place{worked: s.worked, user: who.Account()}
+		ctx := context.WithValue(r.Context(), placeKey{}, p)
+		p.enter(ctx)
+		defer p.leave()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

@@ -1,0 +1,328 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Restore makes a core from the records of a journal, which may end after any record,
+// also within a step. The returned output's records must be durable before its orders
+// start and before the first message is handled.
+//
+// The output of jobs that have ended but are not in the history is ordered to be
+// committed or aborted again, and they are stored in the history again: both are
+// idempotent. Restore orders the removal of each staging directory whose job was never
+// accepted.
+func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, Output, error) {
+	c := blank(cfg)
+	r := newReplay(c)
+	for rec, err := range records {
+		if err == nil {
+			err = r.apply(rec)
+		}
+		if err != nil {
+			return nil, Output{}, fmt.Errorf("journal: %w", err)
+		}
+	}
+	if c.id == "" { // the journal is new
+		c.id, c.epoch = cfg.ID, cfg.Started
+		c.record(c.masterRecord())
+	}
+	c.base = max(r.last, cfg.Started.Sub(c.epoch))
+	c.now = c.base
+	for _, j := range c.live {
+		j.revision = c.epoch.Add(c.base).UnixMilli()
+	}
+	if err := c.restoreTracker(r); err != nil {
+		return nil, Output{}, err
+	}
+	for _, j := range slices.Clone(c.live) {
+		c.resume(j)
+	}
+	for _, s := range c.intents {
+		c.removeIntended(s)
+	}
+	c.resumeChains()
+	for _, e := range c.tracker.Unfinished() {
+		if c.jobs[e.Job] != nil {
+			c.carryOut(e)
+		} else { // in the history, but a journal of an older version does not have its end
+			c.endForgotten(e)
+		}
+	}
+	c.logInfo("master restored", "id", c.id, "policy", c.policy, "jobs", len(c.jobs), "nodes", len(c.tracker.Nodes().All()))
+	return c, c.out, nil
+}
+
+// blank returns a core without state.
+func blank(cfg Config) *Core {
+	return &Core{
+		cfg: cfg, jobs: map[job.ID]*jobEntry{}, requests: map[string]*request{}, workers: map[string]*worker{},
+		sessions: map[string]*session{}, held: map[Call]waiter{}, chains: newChainTable(), room: newRoom(cfg.Limits),
+	}
+}
+
+// trackerConfig returns the configuration of the core's tracker.
+func (c *Core) trackerConfig() tracker.Config {
+	return tracker.Config{NodeTimeout: c.cfg.NodeTimeout, KeepEnded: c.cfg.KeepEnded, GraylistFaults: c.cfg.GraylistFaults, CommitOutput: true, Record: true,
+		StorageRetry: c.cfg.StorageRetry, Seed: c.cfg.Seed, ForgetNodes: ForgetNodes, ForgetMarked: ForgetMarked,
+		WaitEvery: waitEvery, OfferAtOnce: true, OfferPause: offerPause}
+}
+
+func newReplay(c *Core) *replay {
+	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{},
+		totals: map[job.ID]*tracker.FactCounted{}, uncounted: map[job.AttemptID]*tracker.FactEnded{}}
+}
+
+// replay is the state of Restore while it reads the journal.
+type replay struct {
+	c        *Core
+	facts    []tracker.Fact
+	accepted map[job.ID]bool // jobs that the tracker has accepted
+	details  map[job.ID]*slotwisev1.JournalJob
+	policy   *slotwisev1.JournalPolicy // the latest
+	last     time.Duration             // the latest time in a record
+
+	// Older versions recorded counters beside the tracker's facts. totals are the sums of
+	// the jobs of a snapshot. uncounted are the successes whose counters may follow in
+	// a JournalCounted, within the records of one heartbeat.
+	totals    map[job.ID]*tracker.FactCounted
+	uncounted map[job.AttemptID]*tracker.FactEnded
+}
+
+// applyTotals takes in the sums of a job in a snapshot of an older version, which precede
+// the job's facts.
+func (r *replay) applyTotals(t *slotwisev1.JournalTotals) {
+	id := job.ID(t.Job)
+	r.totals[id] = &tracker.FactCounted{Job: id, LastError: t.LastError,
+		Counters: [job.Kinds]counters.Set{counterspb.Decode(t.Maps), counterspb.Decode(t.Reduces)}}
+	if j := r.c.jobs[id]; j != nil {
+		for _, name := range t.Nodes {
+			j.nodes[name] = true
+		}
+	}
+}
+
+// addTotals adds the sums of a job after a fact of the older version's snapshot. They
+// belong after the job's last task, and the snapshot does not say which one that is.
+func (r *replay) addTotals(id job.ID) {
+	if t := r.totals[id]; t != nil {
+		r.facts = append(r.facts, t)
+	}
+}
+
+// apply applies one record.
+func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
+	c := r.c
+	switch w := rec.What.(type) {
+	case *slotwisev1.JournalRecord_Master:
+		c.id, c.epoch = w.Master.Id, time.Unix(0, w.Master.Epoch)
+		r.last = max(r.last, time.Duration(w.Master.At))
+	case *slotwisev1.JournalRecord_Policy:
+		r.policy, c.learned = w.Policy, nil
+	case *slotwisev1.JournalRecord_Learned:
+		c.learned = w.Learned.Doc
+	case *slotwisev1.JournalRecord_Job:
+		return r.applyJob(w.Job)
+	case *slotwisev1.JournalRecord_Staging:
+		c.intents = append(c.intents, w.Staging)
+	case *slotwisev1.JournalRecord_StagingEnded:
+		c.dropIntent(w.StagingEnded.Request)
+	case *slotwisev1.JournalRecord_Totals:
+		r.applyTotals(w.Totals)
+	case *slotwisev1.JournalRecord_Counted:
+		if end := r.uncounted[attemptOf(w.Counted.Attempt)]; end != nil {
+			end.Counters = decodeCounters(w.Counted.Counters)
+			delete(r.uncounted, end.Attempt)
+		}
+	case *slotwisev1.JournalRecord_Finished:
+		id := job.ID(w.Finished.Job)
+		if j := c.jobs[id]; j != nil {
+			delete(c.jobs, id)
+			c.removeLive(j)
+		}
+		if w.Finished.Request != "" { // else a step, which its chain remembers
+			c.remember(pastRequest{id, w.Finished.Request})
+		}
+	default:
+		if !r.applyChain(rec) {
+			return r.applyFact(rec)
+		}
+	}
+	return nil
+}
+
+// applyJob enters a job's details, which precede the fact that the job was accepted. If
+// a number occurs twice, the job that had it first was never accepted.
+func (r *replay) applyJob(d *slotwisev1.JournalJob) error {
+	core, err := CoreSpec(d.Spec)
+	if err != nil {
+		return fmt.Errorf("job %d: %w", d.Job, err)
+	}
+	id := job.ID(d.Job)
+	if before := r.c.jobs[id]; before != nil {
+		r.c.removeLive(before)
+	}
+	r.details[id] = d
+	j := r.c.newJob(d.Request, d.Spec, core)
+	j.id, j.token, j.secret, j.authenticated = id, d.Token, d.Secret, d.Authenticated
+	r.c.addJob(j)
+	return nil
+}
+
+// applyFact collects a fact for the tracker and updates the job's entry.
+func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
+	f, err := decodeFact(rec, func(id job.ID) *slotwisev1.JournalJob { return r.details[id] })
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return errors.New("a record has an unknown type: it was written by a newer slotwise, which must be used to read it")
+	}
+	if o, ok := f.(*tracker.FactOutcome); ok && !r.accepted[o.Job] {
+		r.acceptForgotten(o)
+	}
+	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
+		r.facts = append(r.facts, f)
+	} // else the tracker had forgotten the job when the snapshot was made
+	switch f := f.(type) {
+	case *tracker.FactAccepted:
+		r.accepted[f.Job] = true
+		r.last = max(r.last, f.At)
+		if d := r.details[f.Job]; d != nil {
+			r.c.dropIntent(d.Request)
+		}
+	case *tracker.FactLaunched:
+		r.last = max(r.last, f.At)
+		if j := r.c.jobs[f.Attempt.Job]; j != nil {
+			j.nodes[f.Node] = true
+		}
+	case *tracker.FactTask:
+		if j := r.c.jobs[f.Task.Job]; j != nil {
+			for _, name := range f.Nodes {
+				j.nodes[name] = true
+			}
+		}
+		r.addTotals(f.Task.Job)
+	case *tracker.FactEnded:
+		r.last = max(r.last, f.At)
+		if f.State == job.AttemptSucceeded && f.Counters == nil {
+			r.uncounted[f.Attempt] = f
+		}
+	case *tracker.FactOutcome:
+		r.last = max(r.last, f.At)
+	case *tracker.FactJobEnded:
+		r.last = max(r.last, f.At)
+		if j := r.c.jobs[f.Job]; j != nil {
+			j.end = f
+		}
+	}
+	return nil
+}
+
+// acceptForgotten has the tracker accept a job again, without its tasks' past. Snapshots
+// of older versions contain the outcome but not the acceptance of a job that their
+// tracker had forgotten while its output was not published or removed yet. The output
+// is then committed or aborted like that of any other finishing job.
+func (r *replay) acceptForgotten(o *tracker.FactOutcome) {
+	d := r.details[o.Job]
+	if d == nil {
+		return
+	}
+	if spec, err := CoreSpec(d.Spec); err == nil { // applyJob has read it without an error
+		r.facts = append(r.facts, &tracker.FactAccepted{Job: o.Job, Spec: spec, At: o.At})
+		r.accepted[o.Job] = true
+		r.addTotals(o.Job)
+	}
+}
+
+// restoreTracker builds the policy and the tracker. A policy that a user has installed
+// stays if the configured policy is the same as then.
+func (c *Core) restoreTracker(r *replay) error {
+	c.policy, c.set = c.cfg.Policy, c.cfg.PolicySet
+	kept := r.policy != nil && r.policy.Configured == c.cfg.Configured
+	if kept {
+		c.policy, c.set = r.policy.Name, r.policy.Set
+	}
+	p, err := c.cfg.Build(c.policy, c.set)
+	if err != nil {
+		return err
+	}
+	c.tracker, err = tracker.Restore(c.trackerConfig(), p, c.base, slices.Values(r.facts))
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	c.recordFacts()
+	if r.policy != nil && c.learned != nil {
+		if err := sched.LoadState(c.learned, c.policy, c.tracker.Learned()); err != nil {
+			c.learned = nil
+			c.logWarn("what the policy had learned cannot be used", "error", err)
+		}
+	}
+	if !kept {
+		c.record(c.policyRecord())
+		if c.learned != nil { // a policy's record ends what an earlier one has learned
+			c.record(learnedRecord(c.learned))
+		}
+	}
+	return nil
+}
+
+// resume rebuilds the entry of a job from the restored tracker. If the job's outcome is
+// decided, its attempts are unknown in this life, so its output does not wait for them.
+func (c *Core) resume(j *jobEntry) {
+	t := c.tracker.Jobs().Get(j.id)
+	j.core = t
+	if t == nil && j.end == nil {
+		delete(c.jobs, j.id)
+		c.removeLive(j)
+		if j.token != "" && !slices.ContainsFunc(c.intents, func(s *slotwisev1.JournalStaging) bool { return s.Request == j.request }) { // a journal of an older version
+			c.recordIntent(&slotwisev1.JournalStaging{Request: j.request, Output: j.spec.Output, Token: j.token, Chain: j.spec.Chain})
+		}
+		return
+	}
+	c.requests[j.request] = &request{job: j.id}
+	c.addStep(j)
+	c.order(&HoldFiles{j.spec.Program})
+	if j.decided() {
+		j.outputs.ended = true
+		if j.end != nil {
+			c.endJob(j, j.end)
+		}
+		return
+	}
+	for k := range job.Kind(job.Kinds) {
+		for a := t.Oldest(k); a != nil; a = a.Next() {
+			c.attemptStarted(j, a.ID(), c.nodeOf(a))
+		}
+	}
+	if t.Total(job.Reduce) == 0 {
+		return
+	}
+	for i := range t.Total(job.Map) {
+		if a := t.Task(job.Map, int32(i)).Success(); a != nil {
+			j.outputs.events = append(j.outputs.events, outputEvent{a.ID(), c.nodeOf(a)})
+		}
+	}
+}
+
+// endForgotten ends a job in the tracker that is in the history already.
+func (c *Core) endForgotten(e tracker.Effect) {
+	switch e.Kind {
+	case tracker.CommitOutput:
+		c.tracker.Step(c.now, &tracker.CommitEnded{Job: e.Job})
+	case tracker.AbortOutput:
+		c.tracker.Step(c.now, &tracker.AbortEnded{Job: e.Job})
+	}
+	c.recordFacts()
+}

@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/slotwise/slotwise/internal/base/share"
+)
+
+// room counts what users hold of the core's resources. The rule of package share gives
+// each user his part.
+//
+// A job counts from its Submit until the history has it: while its output is being staged,
+// too, so that a job whose output is staged is never refused for want of room. Jobs and
+// chains of a journal count even if they exceed a limit that has been lowered.
+type room struct {
+	jobs, tasks, chains *share.Pool // that have not ended, by their owner
+	watches             *share.Pool // held WatchJob and WatchChain calls, by their sender
+}
+
+func newRoom(l Limits) room {
+	return room{share.NewPool(int64(l.Jobs)), share.NewPool(int64(l.Tasks)), share.NewPool(int64(l.Jobs)), share.NewPool(int64(l.Waiting))}
+}
+
+// hasRoom checks the limits for one more job.
+func (c *Core) hasRoom(j *jobEntry) error {
+	if err := refusedBy(c.room.jobs, "jobs", j.spec.User, 1); err != nil {
+		return err
+	}
+	return refusedBy(c.room.tasks, "tasks", j.spec.User, int64(j.tasksOf()))
+}
+
+// hasRoomForChain checks the limits for one more chain of a user. They are the limits of jobs.
+func (c *Core) hasRoomForChain(user string) error {
+	return refusedBy(c.room.chains, "chains", user, 1)
+}
+
+// refusedBy returns an error if n more do not fit.
+func refusedBy(p *share.Pool, what, user string, n int64) error {
+	switch {
+	case p.Full(n):
+		return errorf(ResourceExhausted, "all users' %s that have not ended would be more than %d, which is the limit: wait until a job ends", what, p.Total())
+	case !p.Fits(user, n):
+		return errorf(ResourceExhausted, "user %s has %d %s that have not ended and asks for %d more; his share is %d now, half of what other users leave of %d: wait until one of his jobs ends",
+			user, p.Held(user), what, n, p.Share(user), p.Total())
+	}
+	return nil
+}
+
+// count counts a job, once.
+func (r *room) count(j *jobEntry) {
+	if !j.counted {
+		j.counted = true
+		r.jobs.Add(j.spec.User, 1)
+		r.tasks.Add(j.spec.User, int64(j.tasksOf()))
+	}
+}
+
+// uncount ends the count of a job, if it was counted.
+func (r *room) uncount(j *jobEntry) {
+	if j.counted {
+		j.counted = false
+		r.jobs.Add(j.spec.User, -1)
+		r.tasks.Add(j.spec.User, -int64(j.tasksOf()))
+	}
+}
+
+// check compares the counts with the core's tables.
+func (r *room) check(c *Core) error {
+	want := newRoom(c.cfg.Limits)
+	for _, list := range [][]*jobEntry{c.live, c.staging} {
+		for _, j := range list {
+			want.jobs.Add(j.spec.User, 1)
+			want.tasks.Add(j.spec.User, int64(j.tasksOf()))
+			for _, w := range j.watchers {
+				want.watches.Add(w.m.User, 1)
+			}
+		}
+	}
+	for _, ch := range c.chains.live {
+		want.chains.Add(ch.job().User, 1)
+		for _, w := range ch.watchers {
+			want.watches.Add(w.m.User, 1)
+		}
+	}
+	for _, p := range []struct {
+		what      string
+		got, want *share.Pool
+	}{{"jobs", r.jobs, want.jobs}, {"tasks", r.tasks, want.tasks}, {"chains", r.chains, want.chains}, {"watchers", r.watches, want.watches}} {
+		if !p.got.Equal(p.want) {
+			return fmt.Errorf("%s of users: %v are counted as %v", p.what, p.want, p.got)
+		}
+	}
+	return nil
+}

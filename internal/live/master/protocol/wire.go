@@ -1,0 +1,193 @@
+package protocol
+
+import (
+	"math"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/tracker"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Everything that comes from outside is checked here, before it reaches the state
+// machine. The functions have no state and may be called from any goroutine.
+
+// invalid is an error of what a caller has sent.
+func invalid(err error) error { return &Error{InvalidArgument, err.Error()} }
+
+// WireKind returns the message's constant for a kind.
+func WireKind(k job.Kind) slotwisev1.Kind {
+	if k == job.Map {
+		return slotwisev1.Kind_KIND_MAP
+	}
+	return slotwisev1.Kind_KIND_REDUCE
+}
+
+// wireState returns the state that users see. They see one state for everything
+// between the last attempt and the end.
+func wireState(s job.State) slotwisev1.JobState {
+	switch s {
+	case job.Pending:
+		return slotwisev1.JobState_JOB_STATE_WAITING
+	case job.Running:
+		return slotwisev1.JobState_JOB_STATE_RUNNING
+	case job.Succeeded:
+		return slotwisev1.JobState_JOB_STATE_SUCCEEDED
+	case job.Failed:
+		return slotwisev1.JobState_JOB_STATE_FAILED
+	case job.Committing, job.Aborting:
+		return slotwisev1.JobState_JOB_STATE_COMMITTING
+	}
+	return slotwisev1.JobState_JOB_STATE_KILLED
+}
+
+// ParseRegister checks a registration. slots limits the slots of one kind. rack
+// returns the rack of a host whose worker does not name one, and may block. The
+// caller fills in Call and Session.
+func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host string) string) (*Register, error) {
+	spec := cluster.Spec{
+		Name: r.Worker, Host: r.Host, Rack: r.Rack, MapSlots: int(r.MapSlots), ReduceSlots: int(r.ReduceSlots),
+		Cores: int(r.Cores), Speed: r.Speed, MemoryBytes: r.Memory,
+	}
+	if err := checkRegister(r); err != nil {
+		return nil, err
+	}
+	if math.IsNaN(r.Speed) || math.IsInf(r.Speed, 0) {
+		return nil, errorf(InvalidArgument, "worker %s: its speed is not a number", r.Worker)
+	}
+	if err := spec.Check(); err != nil {
+		return nil, invalid(err)
+	}
+	if spec.MapSlots > slots || spec.ReduceSlots > slots {
+		return nil, errorf(InvalidArgument, "worker %s has more than %d slots of a kind, which is the master's limit", r.Worker, slots)
+	}
+	if spec.Rack == "" {
+		host := spec.Host
+		if host == "" {
+			host = spec.Name
+		}
+		spec.Rack = rack(host)
+	}
+	join := &tracker.Join{Node: spec, Running: make([]job.AttemptID, len(r.Running))}
+	for i, name := range r.Running {
+		var err error
+		if join.Running[i], err = job.ParseAttempt(name); err != nil {
+			return nil, invalid(err)
+		}
+	}
+	for _, o := range r.Outputs {
+		id, err := job.ParseAttempt(o.Attempt)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		join.Outputs = append(join.Outputs, tracker.Output{Attempt: id, Bytes: max(0, o.Bytes)})
+	}
+	m := &Register{Request: r, join: join}
+	for _, name := range r.Jobs {
+		id, err := job.ParseID(name)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		m.jobs = append(m.jobs, id)
+	}
+	return m, nil
+}
+
+// attemptStates are the states that workers may report.
+var attemptStates = map[slotwisev1.AttemptState]job.AttemptState{
+	slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING:   job.AttemptRunning,
+	slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED: job.AttemptSucceeded,
+	slotwisev1.AttemptState_ATTEMPT_STATE_FAILED:    job.AttemptFailed,
+	slotwisev1.AttemptState_ATTEMPT_STATE_KILLED:    job.AttemptKilled,
+}
+
+// ParseHeartbeat checks a heartbeat. The caller fills in Call.
+func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
+	hb := &tracker.Heartbeat{}
+	if l := r.Load; l.GetKnown() {
+		hb.Load = cluster.Load{
+			LoadAverage: finite(l.LoadAverage), CPU: fraction(l.Cpu), MemoryFree: 1 - fraction(l.Memory),
+			DiskRate: finite(l.DiskRate), NetworkRate: finite(l.NetworkRate),
+			Processes: int(max(0, l.Processes)), DiskFree: max(0, l.DiskFree),
+			Machine: cluster.Machine{Memory: max(0, l.MachineMemory), Swap: max(0, l.MachineSwap),
+				Disks: max(0, int(l.Disks)), Arch: cluster.ArchOf(l.Arch)},
+		}
+		if l.MachineSwap > 0 {
+			hb.Load.SwapFree = 1 - fraction(l.Swap)
+		}
+	}
+	for _, w := range r.Reports {
+		id, err := job.ParseAttempt(w.Attempt)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		state, ok := attemptStates[w.State]
+		if !ok {
+			return nil, errorf(InvalidArgument, "attempt %s has the unknown state %v", w.Attempt, w.State)
+		}
+		report := tracker.Report{
+			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: bounds.Cut(w.Error, bounds.Text), OutputBytes: max(0, w.OutputBytes),
+		}
+		// A worker of a later version may know further causes.
+		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() {
+			report.Cause = c
+		}
+		switch state {
+		case job.AttemptRunning:
+			report.BytesRead = max(0, w.Counters.GetBytesRead())
+		case job.AttemptSucceeded:
+			report.Counters = decodeCounters(w.Counters)
+		case job.AttemptFailed:
+			report.LogTail = bounds.Cut(w.LogTail, bounds.Text)
+		}
+		hb.Reports = append(hb.Reports, report)
+	}
+	return &Heartbeat{Request: r, event: hb}, nil
+}
+
+// fraction limits a number to 0 to 1.
+func fraction(f float64) float64 { return min(1, finite(f)) }
+
+// finite returns f, or 0 if it is negative, infinite or not a number.
+func finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return max(0, f)
+}
+
+// CoreSpec returns a job as the tracker sees it, after checking it.
+func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
+	priority := job.Normal
+	if s.Priority != "" {
+		var ok bool
+		if priority, ok = job.ParsePriority(s.Priority); !ok {
+			return job.Spec{}, errorf(InvalidArgument, "priority %q: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", s.Priority)
+		}
+	}
+	spec := job.Spec{
+		Name: s.Name, User: s.User, Pool: s.Pool, Priority: priority, Reduces: int(s.Reduces),
+		SlowStart: -1, MaxAttempts: int(s.MaxAttempts),
+		TaskTimeout: time.Duration(s.TaskTimeoutMs) * time.Millisecond, NoSpeculation: s.NoSpeculation,
+		Profile:    [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},
+		TaskMemory: s.TaskMemory, TaskCPUs: int(s.TaskCpus),
+	}
+	if s.SlowStart != nil {
+		spec.SlowStart = max(0, *s.SlowStart) // older clients ask for a start at once by -1
+	}
+	if s.Synthetic > 0 {
+		spec.Splits = make([]job.Split, s.Synthetic)
+	}
+	for _, p := range s.Splits {
+		spec.Splits = append(spec.Splits, job.Split{Hosts: p.Hosts, Bytes: p.Bytes})
+	}
+	return spec, job.Check(&spec)
+}
+
+// coreProfile limits the ratings to 0 to 10.
+func coreProfile(p *slotwisev1.Profile) job.Profile {
+	rate := func(n int32) uint8 { return uint8(min(10, max(0, n))) }
+	return job.Profile{CPU: rate(p.GetCpu()), Memory: rate(p.GetMemory()), Disk: rate(p.GetDisk()), Network: rate(p.GetNetwork())}
+}

@@ -1,0 +1,317 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+const (
+	whatIfTime = 30 * time.Second // for one question
+	// whatIfEnough is the time after which leastPairs futures of each side are an answer.
+	whatIfEnough = 6 * time.Second
+	leastPairs   = 5
+	mostWhatIf   = 1000 // changes of a kind in one question
+	// whatIfTasks is the number of tasks that the submitted jobs of one question may have
+	// together. Each costs some hundred bytes in every simulated future.
+	whatIfTasks = 200_000
+	// explainTasks is the number of unfinished tasks up to which explain searches for changes
+	// with which a job would start. The search forks the state some twenty times.
+	explainTasks = 20_000
+	// explainWait is how long explain waits for a forecast that includes the job.
+	explainWait = 2 * time.Second
+)
+
+// WhatIf forecasts the ends of all jobs without and with changes.
+func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error) {
+	m, began := c.m, time.Now()
+	if len(r.Priorities) > mostWhatIf || len(r.Kill) > mostWhatIf || len(r.Submit) > mostWhatIf {
+		return nil, fault(connect.CodeInvalidArgument, "more than %d changes of one kind", mostWhatIf)
+	}
+	tasks := int64(0)
+	for _, j := range r.Submit { // negative numbers are refused below, and must not make room for others
+		tasks += int64(max(0, j.Maps)) + int64(max(0, j.Reduces))
+	}
+	if tasks > whatIfTasks {
+		return nil, fault(connect.CodeInvalidArgument, "the jobs to submit have %d tasks, and at most %d can be simulated: submit fewer", tasks, whatIfTasks)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, whatIfTime, fault(connect.CodeDeadlineExceeded,
+		"the simulation of the running jobs took more than %v", whatIfTime))
+	defer cancel()
+	v, err := m.variant(r, identity(ctx).User)
+	if err != nil {
+		return nil, err
+	}
+	placeOf(ctx).leave() // questions have places of their own
+	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	defer q.end()
+	state, basis, err := m.copyState(ctx, q.user)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	if err := q.start(); err != nil {
+		return nil, rpcError(err)
+	}
+	changed, err := state.With(v)
+	if err != nil {
+		return nil, fault(connect.CodeInvalidArgument, "%v", err)
+	}
+	cfg := m.forecastConfig(basis)
+	cfg.Stop = q.pause
+	asIs := forecast.NewRun(cfg, state)
+	if r.Policy != "" {
+		if err := protocol.CheckPolicy(r.Policy, r.Set); err != nil {
+			return nil, rpcError(err)
+		}
+		cfg.PolicyName = r.Policy
+		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set, nil) }
+		if _, err := cfg.Policy(); err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+	}
+	now, then, err := inPairs(asIs, forecast.NewRun(cfg, changed))
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	m.forecasts.apply(now, then)
+	resp := m.compare(state, changed, now, then, basis.Epoch)
+	resp.TookMs = time.Since(began).Milliseconds()
+	return resp, nil
+}
+
+// inPairs simulates the futures of two runs in turn, so that both have as many when
+// whatIfEnough is over.
+func inPairs(a, b *forecast.Run) (*forecast.Forecast, *forecast.Forecast, error) {
+	began := time.Now()
+	for done := 1; ; done++ {
+		moreA, err := a.Next()
+		if err != nil {
+			return nil, nil, err
+		}
+		moreB, err := b.Next()
+		if err != nil {
+			return nil, nil, err
+		}
+		if !moreA && !moreB || done >= leastPairs && time.Since(began) > whatIfEnough {
+			return a.Result(), b.Result(), nil
+		}
+	}
+}
+
+// compare makes the rows of a what-if answer.
+func (m *Master) compare(state, changed *forecast.State, now, then *forecast.Forecast, epoch time.Time) *slotwisev1.WhatIfResponse {
+	resp := &slotwisev1.WhatIfResponse{Futures: int32(then.Futures), Assumptions: then.Assumptions, Policy: then.Policy}
+	for i := range state.Jobs {
+		j := &state.Jobs[i]
+		row := &slotwisev1.WhatIfRow{Job: j.ID.String(), Name: j.Spec.Name, Now: wireForecast(now, now.Job(j.ID), 0, epoch)}
+		if a := then.Job(j.ID); a != nil {
+			row.Then = wireForecast(then, a, 0, epoch)
+		}
+		resp.Jobs = append(resp.Jobs, row)
+	}
+	for i := range changed.Jobs {
+		if j := &changed.Jobs[i]; j.ID > state.Last {
+			resp.Jobs = append(resp.Jobs, &slotwisev1.WhatIfRow{Name: j.Spec.Name, Then: wireForecast(then, then.Job(j.ID), 0, epoch)})
+		}
+	}
+	return resp
+}
+
+// variant translates the changes of a request. user owns the jobs that name no user.
+func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.Variant, err error) {
+	v.Nodes = int(r.Nodes)
+	for _, p := range r.Priorities {
+		id, err := job.ParseID(p.Job)
+		if err != nil {
+			return v, badName(err)
+		}
+		level, ok := job.ParsePriority(p.Priority)
+		if !ok {
+			return v, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", p.Priority)
+		}
+		v.Priorities = append(v.Priorities, forecast.NewPriority{Job: id, Priority: level})
+	}
+	for _, name := range r.Kill {
+		id, err := job.ParseID(name)
+		if err != nil {
+			return v, badName(err)
+		}
+		v.Kill = append(v.Kill, id)
+	}
+	for _, j := range r.Submit {
+		n, err := m.newJob(j, user)
+		if err != nil {
+			return v, err
+		}
+		v.Submit = append(v.Submit, n)
+	}
+	return v, nil
+}
+
+// newJob translates a job that is not submitted.
+func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob, err error) {
+	bad := func(x float64) bool { return !(x >= 0 && x < 1e7) || math.IsNaN(x) }
+	limit := int32(m.cfg.Limits.JobTasks)
+	switch {
+	case len(j.Name) > bounds.Name || len(j.User) > bounds.Name || len(j.Pool) > bounds.Name:
+		return n, fault(connect.CodeInvalidArgument, "a name of a job has more than %d bytes", bounds.Name)
+	case j.Maps < 0 || j.Reduces < 0 || j.Maps > limit || j.Reduces > limit-j.Maps || j.Maps+j.Reduces == 0:
+		return n, fault(connect.CodeInvalidArgument, "job %q has %d maps and %d reduces: it may have 1 to %d tasks", j.Name, j.Maps, j.Reduces, limit)
+	case bad(j.MapSeconds) || bad(j.ReduceSeconds) || j.SplitBytes < 0:
+		return n, fault(connect.CodeInvalidArgument, "job %q: times and sizes must be from 0 to 10,000,000 s", j.Name)
+	}
+	level := job.Normal
+	if j.Priority != "" {
+		var ok bool
+		if level, ok = job.ParsePriority(j.Priority); !ok {
+			return n, fault(connect.CodeInvalidArgument, "job %q: priority %q is unknown", j.Name, j.Priority)
+		}
+	}
+	if j.User != "" {
+		user = j.User
+	}
+	n.Spec = job.Spec{Name: j.Name, User: user, Pool: j.Pool, Priority: level, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces), SlowStart: -1}
+	if j.SlowStart != nil {
+		n.Spec.SlowStart = *j.SlowStart
+	}
+	for i := range n.Spec.Splits {
+		n.Spec.Splits[i].Bytes = j.SplitBytes
+	}
+	n.Seconds = [job.Kinds]float64{j.MapSeconds, j.ReduceSeconds}
+	return n, nil
+}
+
+// wouldStart says with which changes a waiting job would start at once. It returns nothing
+// if the answer would cost too much, or if it takes too long because others ask, too.
+func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
+	if f, _ := m.Forecast(); f.Job(id) == nil || f.Job(id).Position == 0 && f.Job(id).WaitsFor == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	q, err := m.forecasts.begin(ctx, identity(ctx).Account())
+	if err != nil {
+		return nil
+	}
+	defer q.end()
+	state, basis, err := m.copyState(ctx, q.user)
+	if err != nil || state.Left() > explainTasks || q.start() != nil {
+		return nil
+	}
+	cfg := m.forecastConfig(basis)
+	cfg.Stop = q.pause
+	found, err := forecast.WouldStart(cfg, state, id)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("what would start a job cannot be worked out", "job", id, "error", err)
+	}
+	for _, c := range found {
+		if c.Slots > 0 {
+			s := "s"
+			if c.Slots == 1 {
+				s = ""
+			}
+			list = append(list, fmt.Sprintf("%d more %v slot%s", c.Slots, c.Kind, s))
+		} else {
+			list = append(list, fmt.Sprintf("priority %s (slotwise priority %v %[1]s)", strings.ToLower(strings.ReplaceAll(c.Priority.String(), "_", "-")), id))
+		}
+	}
+	return list
+}
+
+// explainForecast adds what a forecast says to an explanation.
+func (m *Master) explainForecast(ctx context.Context, id job.ID, resp *slotwisev1.ExplainResponse) {
+	status := []*slotwisev1.JobStatus{{Id: resp.Job}}
+	for began := time.Now(); ctx.Err() == nil; time.Sleep(explainWait / 20) {
+		// A job that is younger than the latest forecast has to wait for the next one.
+		if m.addForecasts(ctx, status); status[0].Forecast != nil || !m.undecided(ctx, id) || time.Since(began) > explainWait {
+			break
+		}
+	}
+	resp.Forecast = status[0].Forecast
+	resp.WouldStart = m.wouldStart(ctx, id)
+}
+
+// undecided reports whether a job has tasks left.
+func (m *Master) undecided(ctx context.Context, id job.ID) bool {
+	live, err := query(ctx, m, func() (bool, error) {
+		j := m.core.Tracker().Jobs().Get(id)
+		return j != nil && j.State().Live(), nil
+	})
+	return live && err == nil
+}
+
+// sliceTime is how long one question is simulated before another one has its turn.
+const sliceTime = 50 * time.Millisecond
+
+// question is one that is being answered. Each holds copies of the state in memory, so
+// their number is bounded. One at a time is simulated, for sliceTime: a short question is
+// answered while a long one pauses, and all of them use one core.
+type question struct {
+	fc      *forecaster
+	ctx     context.Context
+	user    string
+	hasTurn bool
+	since   time.Time // when the turn began
+}
+
+// begin waits until the user may have one more question answered. The caller must call
+// end.
+func (fc *forecaster) begin(ctx context.Context, user string) (*question, error) {
+	if err := fc.questions.Take(ctx, user, 1); err != nil {
+		return nil, err
+	}
+	return &question{fc: fc, ctx: ctx, user: user}, nil
+}
+
+// start waits for the first turn.
+func (q *question) start() error {
+	if err := q.fc.turns.Take(q.ctx, q.user, 1); err != nil {
+		return err
+	}
+	q.hasTurn, q.since = true, time.Now()
+	return nil
+}
+
+// pause is the forecast.Config.Stop of a question. It lets others have a turn when this one
+// has lasted for sliceTime.
+func (q *question) pause() error {
+	switch {
+	case q.ctx.Err() != nil:
+		return context.Cause(q.ctx)
+	case time.Since(q.since) < sliceTime:
+		return nil
+	}
+	err := q.fc.turns.Yield(q.ctx, q.user, 1)
+	q.hasTurn, q.since = err == nil, time.Now()
+	return err
+}
+
+func (q *question) end() {
+	if q.hasTurn {
+		q.fc.turns.Give(q.user, 1)
+	}
+	q.fc.questions.Give(q.user, 1)
+}
+
+// apply corrects forecasts by the errors of earlier ones.
+func (fc *forecaster) apply(list ...*forecast.Forecast) {
+	fc.pastUse.Lock()
+	defer fc.pastUse.Unlock()
+	for _, f := range list {
+		fc.past.Apply(f)
+	}
+}

@@ -1,0 +1,113 @@
+package master
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// workerService serves workers.
+type workerService struct{ m *Master }
+
+var _ slotwisev1connect.WorkerServiceHandler = workerService{}
+
+// maxWait is the longest time for which a request is held.
+const maxWait = time.Minute
+
+// waitFor returns for how long a request with this wait_ms is held.
+func waitFor(ms int64) time.Duration {
+	return min(maxWait, max(0, time.Duration(min(ms, maxWait.Milliseconds()))*time.Millisecond))
+}
+
+// badName is the error for a name of a job or attempt that cannot be parsed.
+func badName(err error) error { return connect.NewError(connect.CodeInvalidArgument, err) }
+
+// boundName is the group of workers that may register under their own name only.
+const boundName = "named"
+
+// Register begins a session.
+func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
+	if who := identity(ctx); slices.Contains(who.Groups, boundName) && who.User != r.Worker {
+		return nil, fault(connect.CodePermissionDenied, "this certificate or token belongs to worker %s, so worker %s cannot use it: set --name %s, or use credentials without the group %s",
+			who.User, r.Worker, who.User, boundName)
+	}
+	if r.NeedsUsers && w.m.workerKey == nil {
+		return nil, fault(connect.CodeFailedPrecondition, "worker %s runs jobs as their users (--run-as owner), and this master authenticates nobody, so every client could run jobs as any user: give the master --tokens or --tls-ca",
+			r.Worker)
+	}
+	msg, err := protocol.ParseRegister(r, w.m.cfg.Limits.SlotsPerNode, w.m.cfg.Rack)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	if r.Dir != "" {
+		if err := w.m.roots.AddOther("worker "+r.Worker, r.Dir); err != nil {
+			w.m.log.Warn("jobs are not kept from a worker's directory", "error", err)
+		}
+	}
+	msg.Session = newToken()
+	resp, err := call[*slotwisev1.RegisterResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		if ctx.Err() != nil { // the worker is gone, or has sent another registration
+			return nil, context.Cause(ctx)
+		}
+		msg.Call = id
+		return msg, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp.Key = w.m.sessionKey(resp.Session)
+	return resp, nil
+}
+
+// Heartbeat takes in reports and returns actions.
+func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatRequest) (*slotwisev1.HeartbeatResponse, error) {
+	msg, err := protocol.ParseHeartbeat(r)
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return call[*slotwisev1.HeartbeatResponse](ctx, w.m, waitFor(r.WaitMs), func(id protocol.Call) (protocol.Message, error) {
+		msg.Call = id
+		return msg, nil
+	})
+}
+
+// AskCommit decides which attempt of a task may commit its output.
+func (w workerService) AskCommit(ctx context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
+	attempt, err := job.ParseAttempt(r.Attempt)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.AskCommitResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.AskCommit{Call: id, Session: r.Session, Attempt: attempt}, nil
+	})
+}
+
+// JobForWorker returns what all attempts of a job need.
+func (w workerService) JobForWorker(ctx context.Context, r *slotwisev1.JobForWorkerRequest) (*slotwisev1.JobForWorkerResponse, error) {
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return call[*slotwisev1.JobForWorkerResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.JobForWorker{Call: id, Session: r.Session, Job: name}, nil
+	})
+}
+
+// MapOutputs returns where a job's map outputs are, and waits for changes.
+func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsRequest) (*slotwisev1.MapOutputsResponse, error) {
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, badName(err)
+	}
+	wait := waitFor(r.WaitMs)
+	return call[*slotwisev1.MapOutputsResponse](ctx, w.m, wait, func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.MapOutputs{Call: id, Session: r.Session, Job: name, Cursor: r.Cursor, Wait: wait > 0}, nil
+	})
+}

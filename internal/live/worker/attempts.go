@@ -1,0 +1,291 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/base/proctree"
+	"github.com/slotwise/slotwise/internal/data/engine"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/worker/agent"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// process is an attempt that runs in this worker. It exists from the order to
+// start the attempt until its end has been handed to the agent.
+type process struct {
+	id      job.AttemptID
+	launch  *slotwisev1.Launch
+	started time.Time
+	masters int // Worker.mu.masters when the attempt began
+	// stop cancels the attempt's context. The cause says why: *killedError,
+	// *memoryError, or nil after the attempt has ended.
+	stop context.CancelCauseFunc
+
+	dirKept bool // the child has the attempt's directory; used by the goroutine that runs the attempt
+
+	// Worker.mu guards the fields below.
+
+	child *child // nil until the child process has started
+	begun bool   // false while a child that was idle before has not begun the attempt
+	// limits and owner are set before child is.
+	limits limits
+	owner  *account // as whom the child runs; nil is the worker's user
+	log    *logFile // nil until then
+	// cpuBefore is the processor time in nanoseconds that the child had used for earlier
+	// attempts.
+	cpuBefore int64
+	// readsFrom is the job in which the attempt has a reader; nil if it has none.
+	readsFrom *jobState
+}
+
+// killedError is the cause of an attempt that was stopped through no fault of its
+// own, and which does not count as a failure.
+type killedError struct{ reason string }
+
+// Error implements error.
+func (k *killedError) Error() string { return "killed: " + k.reason }
+
+// carryOut carries out the agent's orders in sequence.
+func (w *Worker) carryOut(orders []agent.Order) {
+	for i := range orders {
+		switch o := &orders[i]; o.Kind {
+		case agent.Start:
+			w.start(o.Attempt, o.Launch)
+		case agent.Stop:
+			w.stop(o.Attempt, o.Reason)
+		case agent.Discard:
+			if err := w.home.discardOutput(o.Attempt); err == nil {
+				w.log.Info("map output removed", "attempt", o.Attempt, "why", o.Reason)
+			}
+		case agent.DropJob:
+			w.dropJob(o.Job)
+		case agent.StartDriver:
+			w.startDriver(o.Driver, o.Drive)
+		case agent.StopDriver:
+			w.stopDriver(o.Driver, o.Reason)
+		case agent.Refuse:
+			w.log.Error("the master sent an order that cannot be parsed", "err", o.Reason)
+		}
+	}
+}
+
+// start runs an attempt in a goroutine and reports its end to the master.
+func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	p := &process{id: id, launch: l, stop: stop, started: time.Now()}
+	w.mu.Lock()
+	p.masters = w.mu.masters
+	w.mu.processes[id] = p
+	w.tasks.Add(1)
+	w.mu.Unlock()
+	w.metrics.launched(id.Kind)
+	go func() {
+		defer w.tasks.Done()
+		defer stop(nil)
+		done, err := w.run(ctx, p)
+		w.attemptEnded(p, done, err)
+	}()
+}
+
+// stop asks a running attempt to end.
+func (w *Worker) stop(id job.AttemptID, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.mu.processes[id]; p != nil {
+		p.stop(&killedError{reason})
+	}
+}
+
+// attemptEnded reports the outcome of an attempt to the master. done is the
+// attempt's own last message, or nil.
+func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
+	state, text := agent.Succeeded, ""
+	switch {
+	case err == nil:
+	case errors.As(err, new(*killedError)):
+		state, text = agent.Killed, err.Error()
+	default:
+		state, text = agent.Failed, err.Error()
+		done = w.blame(done, err)
+	}
+	// The texts may quote bytes of the job's data; a message must be UTF-8.
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	tail := ""
+	if state == agent.Failed {
+		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
+	}
+	w.mu.Lock()
+	delete(w.mu.processes, p.id)
+	orders := w.mu.agent.End(p.id, state, text, tail, done)
+	log := p.log
+	w.mu.Unlock()
+	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed, p.masters})
+	w.carryOut(orders)
+	w.metrics.ended(p.id.Kind, state)
+	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
+	w.heartbeatNow()
+}
+
+// logTail returns the end of a failed attempt's log: what the attempt's last message
+// quotes, or what the error of a crash quotes.
+func logTail(done *slotwisev1.Done, err error) string {
+	var crash *crashError
+	if errors.As(err, &crash) {
+		return crash.logTail
+	}
+	return done.GetLogTail()
+}
+
+// blame returns the last message of an attempt that failed, with the cause of the
+// failure. done is nil if the attempt sent no message.
+//
+// The attempt itself recognises errors of its scratch files. This worker recognises
+// errors of the worker's files. A full disk can also make a task fail with an unrelated
+// error, for example in a child process. So the worker checks the disk at once, and if it
+// is full or broken, the node is to blame. The heartbeat that reports the failure then
+// also refuses new work, and the master retries the task on another node.
+func (w *Worker) blame(done *slotwisev1.Done, err error) *slotwisev1.Done {
+	if done == nil {
+		done = &slotwisev1.Done{}
+		if cause := engine.CauseOf(storage.Disk(err)); cause == job.CauseNode || errors.As(err, new(*ownerError)) {
+			done.Cause = slotwisev1.FailureCause(cause)
+		}
+	}
+	if done.Cause != slotwisev1.FailureCause_FAILURE_CAUSE_STORAGE && w.checkDisk(done.Cause == slotwisev1.FailureCause_FAILURE_CAUSE_NODE) {
+		done.Cause = slotwisev1.FailureCause_FAILURE_CAUSE_NODE
+	}
+	return done
+}
+
+// outcomeWord returns the outcome of an attempt as logs and metrics spell it.
+func outcomeWord(s slotwisev1.AttemptState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "ATTEMPT_STATE_"))
+}
+
+// dropJob removes the map outputs of a job that has ended. Its attempts have been
+// asked to stop. Logs are kept as long as there is room for them.
+func (w *Worker) dropJob(id job.ID) {
+	w.mu.Lock()
+	if j := w.mu.jobs[id]; j != nil {
+		j.stopPolling()
+		delete(w.mu.jobs, id)
+	}
+	w.endIdleLocked(func(c *child) bool { return c.key.job == id })
+	w.mu.Unlock()
+	w.logs.forget(id.String())
+	err := w.home.removeOutputs(id)
+	// If the directory was hidden, the outputs are back when it returns.
+	if w.home.gone() != nil {
+		w.mu.Lock()
+		w.mu.notRemoved = append(w.mu.notRemoved, id)
+		w.mu.Unlock()
+	}
+	if err != nil {
+		w.log.Error("cannot remove the map outputs of an ended job", "job", id, "err", err)
+	}
+	if err := w.home.trimLogs(w.cfg.LogsSize, w.isRunning); err != nil {
+		w.log.Error("cannot remove old logs", "err", err)
+	}
+}
+
+// isRunning reports whether the attempt or driver of that name runs, or an idle process has
+// its directory.
+func (w *Worker) isRunning(name string) bool {
+	id, err := job.ParseAttempt(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	//house:sorted at most one driver has the name
+	for d := range w.mu.drivers {
+		if d.String() == name {
+			return true
+		}
+	}
+	for _, c := range w.mu.idle {
+		if filepath.Base(c.dir) == name {
+			return true
+		}
+	}
+	return err == nil && w.mu.agent.IsRunning(id)
+}
+
+// watchProcesses measures the memory of attempts, drivers and idle processes, stops one that
+// uses more than its limit unless a control group limits it, and kills orphans of attempts
+// that have ended.
+func (w *Worker) watchProcesses() {
+	w.mu.Lock()
+	type measured struct {
+		*process
+		child     *child
+		cpuBefore int64
+		begun     bool
+	}
+	var live []measured
+	var drivers []*driverProcess
+	//house:sorted each attempt is measured for itself
+	for _, p := range w.mu.processes {
+		if p.child != nil {
+			live = append(live, measured{p, p.child, p.cpuBefore, p.begun})
+		}
+	}
+	//house:sorted each driver is measured for itself
+	for _, p := range w.mu.drivers {
+		if p.child != nil {
+			drivers = append(drivers, p)
+		}
+	}
+	idle := slices.Clone(w.mu.idle)
+	orphans := w.mu.checkOrphans
+	w.mu.checkOrphans = false
+	w.mu.Unlock()
+	if orphans {
+		w.killOrphans()
+	}
+	if len(live)+len(drivers)+len(idle) == 0 {
+		return
+	}
+	table, err := proctree.Read()
+	if err != nil {
+		return
+	}
+	for _, p := range live {
+		memory, cpu := table.Use(p.child.pid)
+		w.mu.Lock()
+		w.mu.agent.Usage(p.id, memory, max(0, int64(cpu)-p.cpuBefore))
+		w.mu.Unlock()
+		if limit := p.limits.memory; p.begun && p.child.group == nil && limit > 0 && memory > limit {
+			p.stop(&memoryError{p.limits})
+		}
+	}
+	large := slices.DeleteFunc(idle, func(c *child) bool {
+		memory, _ := table.Use(c.pid)
+		return c.group != nil || c.key.limits.memory == 0 || memory <= c.key.limits.memory
+	})
+	if len(large) > 0 { // an attempt may have taken one meanwhile
+		w.endIdle(func(c *child) bool { return slices.Contains(large, c) })
+	}
+	for _, p := range drivers {
+		if memory, _ := table.Use(p.child.pid); p.group == nil && p.limits.memory > 0 && memory > p.limits.memory {
+			p.stop(&memoryError{p.limits})
+		}
+	}
+}
+
+// killOrphans kills processes that this process has adopted from attempts. It does
+// so only if Config.Adopted says that every other child of this process is an
+// attempt.
+func (w *Worker) killOrphans() {
+	if !w.cfg.Adopted {
+		return
+	}
+	w.starter.withOwn(func(isOwn func(pid int) bool) {
+		if n := proctree.KillStrays(isOwn); n > 0 {
+			w.log.Warn("killed processes that attempts left behind", "processes", n)
+		}
+	})
+}

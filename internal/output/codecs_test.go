@@ -1,9 +1,0 @@
-package output
-
-import (
-	"github.com/slotwise/slotwise/internal/compression"
-	"github.com/slotwise/slotwise/internal/compression/klauspost"
-)
-
-// The tests use all codecs. A program enables its codecs in the same way.
-func init() { compression.Enable(klauspost.Codecs()...) }

@@ -1,0 +1,65 @@
+package collect
+
+import (
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// chunkSize is the number of jobs in one run of Alone. It does not depend on
+// the number of processors, so that results do not either.
+const chunkSize = 64
+
+// Alone measures how long each job of a run takes alone in the empty cluster,
+// which is Tyrex's reference time. Jobs run one after another, each submitted
+// when the previous one has ended. Random failures and stragglers are switched
+// off. policy makes a fresh policy for each of several concurrent runs, in
+// place of the run's own; the papers use first come, first served. The run's
+// Observer and Stop serve all these runs and are called from several
+// goroutines.
+//
+// For a job that does not succeed alone, Alone returns the time until it
+// failed. A job that cannot run at all is an error.
+func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration, error) {
+	m := &run.Model
+	m.FailureRate, m.Straggler, m.Crashes, m.MTBF = 0, sim.Straggler{}, nil, 0
+	run.Details, run.Trace, run.Until = true, nil, 0
+	var configs []sim.Config
+	for chunk := range slices.Chunk(run.Jobs, chunkSize) {
+		cfg := run
+		cfg.Jobs = chain(chunk)
+		var err error
+		if cfg.Policy, err = policy(); err != nil {
+			return nil, err
+		}
+		configs = append(configs, cfg)
+	}
+	results, errs := sim.RunEach(configs)
+	out := make([]time.Duration, 0, len(run.Jobs))
+	for i, r := range results {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		for _, j := range r.Jobs {
+			out = append(out, j.Ended-j.Submitted)
+		}
+	}
+	return out, nil
+}
+
+// chain returns copies of the jobs, each submitted after the previous one.
+func chain(jobs []workload.Job) []workload.Job {
+	out := make([]workload.Job, len(jobs))
+	for i, j := range jobs {
+		j.Submit, j.After, j.Priority = 0, nil, job.Normal
+		if i > 0 {
+			j.After = []int{i - 1}
+		}
+		out[i] = j
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package collect
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Bounds are lower bounds of the makespan on a cluster, in seconds, for any
+// policy with any knowledge. They count every slot for both kinds of tasks, so
+// they also hold for policies that lend slots. They do not hold for policies
+// that run more tasks than there are slots, nor for jobs that end early because a
+// speculative copy drew a shorter duration. They ignore heartbeats, placement and
+// differences between nodes.
+type Bounds struct {
+	// Work assumes that all slots are busy: max over the arrivals a of a −
+	// first + Σ work of jobs submitted from a on / Σ slots · speed.
+	Work float64 `json:"work_s"`
+	// Path is the longest path through one job or a chain of jobs: the longest
+	// map, then the part of a reduce that follows the last map, on the fastest
+	// node.
+	Path float64 `json:"path_s"`
+}
+
+// Best returns the larger of the bounds.
+func (b Bounds) Best() float64 { return max(b.Work, b.Path) }
+
+// best holds the maximum of each resource that a task can get in the cluster.
+type best struct {
+	speed, disk, capacity float64
+	share                 float64 // of a reduce, that can overlap with maps
+	startup               float64
+}
+
+// BoundsOf computes the bounds for jobs on a cluster under a model.
+func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bounds {
+	b := bestOf(c, &m)
+	if len(jobs) == 0 || b.capacity == 0 {
+		return Bounds{}
+	}
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(jobs[x].Submit, jobs[y].Submit) })
+	first := jobs[order[0]].Submit.Seconds()
+	var out Bounds
+	rest, paths := 0.0, make([]float64, len(jobs))
+	for _, i := range slices.Backward(order) {
+		tasks := jobs[i].Tasks()
+		paths[i] = b.path(tasks)
+		rest += b.work(tasks)
+		out.Work = max(out.Work, jobs[i].Submit.Seconds()-first+rest/b.capacity)
+	}
+	end := make([]float64, len(jobs))
+	for i := range jobs { // a job comes after jobs before it only
+		begin := jobs[i].Submit.Seconds()
+		for _, p := range jobs[i].After {
+			if p >= 0 && p < i {
+				begin = max(begin, end[p])
+			}
+		}
+		end[i] = begin + paths[i]
+		out.Path = max(out.Path, end[i]-first)
+	}
+	return out
+}
+
+// bestOf finds the maxima of a cluster.
+func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
+	b := best{share: m.ShuffleShare, startup: m.TaskStartup.Seconds()}
+	if b.share == 0 {
+		b.share = 1. / 3 // the model's default
+	}
+	b.share = max(0, b.share)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		speed, disk := cmp.Or(g.Speed, 1), g.DiskBandwidth
+		if disk == 0 {
+			disk = math.Inf(1)
+		}
+		b.speed, b.disk = max(b.speed, speed), max(b.disk, disk)
+		b.capacity += float64(g.Count*(g.MapSlots+g.ReduceSlots)) * speed
+	}
+	return b
+}
+
+// work returns the least slot time of a job on a node of speed 1. Tasks with
+// stages count with their CPU time alone, because disks and networks are not
+// slots.
+func (b *best) work(tasks [job.Kinds][]workload.Task) float64 {
+	sum := 0.0
+	for _, list := range tasks {
+		for i := range list {
+			sum += cmp.Or(list[i].Duration, list[i].CPU).Seconds()
+		}
+	}
+	return sum
+}
+
+// path returns the least time from the submission of a job to its end.
+func (b *best) path(tasks [job.Kinds][]workload.Task) float64 {
+	maps, reduces, tails := 0.0, 0.0, 0.0
+	for i := range tasks[job.Map] {
+		maps = max(maps, b.task(&tasks[job.Map][i]))
+	}
+	for i := range tasks[job.Reduce] {
+		t := &tasks[job.Reduce][i]
+		whole := b.task(t)
+		reduces = max(reduces, whole)
+		if t.Duration > 0 {
+			whole *= 1 - t.Overlap(b.share).Seconds()/t.Duration.Seconds()
+		} else {
+			whole -= b.startup
+		}
+		tails = max(tails, whole)
+	}
+	return max(maps+tails, reduces)
+}
+
+// task returns the least time of a task.
+func (b *best) task(t *workload.Task) float64 {
+	if t.Duration > 0 {
+		return t.Duration.Seconds() / b.speed
+	}
+	return b.startup + t.CPU.Seconds()/b.speed + float64(t.Output)/b.disk
+}
+
+// Ideal returns a lower bound of each job's time alone, on a cluster without
+// heartbeats. It is below the result of Alone, and cheap to compute.
+func Ideal(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) []time.Duration {
+	b := bestOf(c, &m)
+	out := make([]time.Duration, len(jobs))
+	for i := range jobs {
+		tasks := jobs[i].Tasks()
+		least := b.path(tasks)
+		if b.capacity > 0 {
+			least = max(least, b.work(tasks)/b.capacity)
+		}
+		out[i] = time.Duration(least * float64(time.Second))
+	}
+	return out
+}

@@ -1,0 +1,194 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/virtual/metrics"
+)
+
+// Observed is a run as comparisons need it.
+type Observed struct {
+	*Report
+	Outcomes *Outcomes
+}
+
+// Pair compares a policy with a baseline by one measure. Ratio is the policy's value
+// divided by the baseline's.
+type Pair struct {
+	Policy   string `json:"policy"`
+	Baseline string `json:"baseline"`
+	Measure  string `json:"measure"`
+	// Over names the independent pairs: "seeds" or "blocks".
+	Over string `json:"over"`
+	metrics.Ratio
+	// Verdict is the result in words.
+	Verdict string `json:"verdict"`
+}
+
+// The kinds of independent pairs.
+const (
+	overSeeds  = "seeds"
+	overBlocks = "blocks"
+)
+
+// Workload describes the jobs that two policies ran.
+type Workload struct {
+	// Fixed says that every seed has the same jobs, as those of a trace. Seeds then draw
+	// nothing but placement and failures, so jobs are resampled instead.
+	Fixed bool
+	// Submitted holds the times of submission in seconds by job, if Fixed is set.
+	Submitted []float64
+}
+
+// Compare compares runs of a policy with runs of a baseline, in the order of the same
+// seeds. Each slice must have at least one run, and both the same number.
+func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
+	p := Pair{Policy: policy[0].Policy, Baseline: baseline[0].Policy, Measure: m.Name, Over: overSeeds}
+	a, b := make([]float64, len(policy)), make([]float64, len(policy))
+	for i := range policy {
+		a[i], b[i] = m.Of(policy[i].Report), m.Of(baseline[i].Report)
+	}
+	switch {
+	case w.Fixed && m.Series != NoSeries:
+		p.Over = overBlocks
+		p.Ratio = metrics.BootstrapRatio(series(m, policy), series(m, baseline), metrics.BlocksOf(w.Submitted), m.Statistic, Level)
+	case w.Fixed:
+		p.Over = overBlocks
+		p.Ratio = metrics.PairedRatio(a, b, Level) // of the means, over draws of placement
+		p.N, p.Low, p.High, p.Known = 1, p.Ratio.Ratio, p.Ratio.Ratio, false
+	default:
+		p.Ratio = metrics.PairedRatio(a, b, Level)
+	}
+	p.Verdict = p.words(m, a, b, w.Fixed)
+	return p
+}
+
+// series returns the values of the jobs of each run.
+func series(m Measure, runs []Observed) [][]float64 {
+	var all [][]float64
+	for _, r := range runs {
+		all = append(all, r.Outcomes.Values(m.Series))
+	}
+	return all
+}
+
+// words states the result. A policy beats another if the interval excludes equality. All
+// percentages are of the baseline's value.
+func (p *Pair) words(m Measure, a, b []float64, fixed bool) string {
+	low, high, ratio := p.Low, p.High, p.Ratio.Ratio
+	winner, loser := p.Policy, p.Baseline
+	switch {
+	case ratio == 0:
+		return fmt.Sprintf("cannot be compared: %s has no %s above 0", p.Baseline, m.Name)
+	case !p.Known && equal(a, b):
+		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
+	case !p.Known:
+		return fmt.Sprintf("%s %s; %s", p.Policy, change(ratio, p.Baseline), p.unknown(m, fixed))
+	case low == 1 && high == 1:
+		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
+	case low <= 1 && high >= 1 || m.Better == Neither:
+		return fmt.Sprintf("no difference can be told: %s %s [%s, %s]", p.Policy, change(ratio, p.Baseline), signed(low), signed(high))
+	}
+	if (low > 1) == (m.Better == Smaller) { // the baseline wins
+		winner, loser = loser, winner
+	}
+	if low < 1 {
+		low, high = high, low
+	}
+	return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(math.Abs(ratio-1)), percent(math.Abs(low-1)), percent(math.Abs(high-1)))
+}
+
+// equal reports whether each value of a equals the one of b.
+func equal(a, b []float64) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// unknown says why a comparison has no interval.
+func (p *Pair) unknown(m Measure, fixed bool) string {
+	switch {
+	case fixed && m.Series == NoSeries:
+		return "one trace gives no interval for " + m.Name
+	case fixed:
+		return p.Reason
+	case p.N < 2:
+		return "one seed gives no interval"
+	}
+	return "the seeds change nothing, so they give no interval"
+}
+
+// change describes a ratio to a baseline.
+func change(ratio float64, baseline string) string {
+	word := "above"
+	if ratio < 1 {
+		word = "below"
+	}
+	return fmt.Sprintf("is %s %% %s %s", percent(math.Abs(ratio-1)), word, baseline)
+}
+
+// signed formats a ratio as a change in percent.
+func signed(ratio float64) string {
+	text := percent(math.Abs(ratio - 1))
+	if ratio < 1 && strings.Trim(text, "0.") != "" {
+		return "-" + text
+	}
+	return text
+}
+
+// percent formats a fraction in percent with two significant digits.
+func percent(x float64) string {
+	if math.Abs(x) >= 0.0995 || x == 0 {
+		return fmt.Sprintf("%.0f", 100*x)
+	}
+	return fmt.Sprintf("%.1f", 100*x)
+}
+
+// Headline lists the measures by which every comparison is made.
+var Headline = []string{"makespan", "response.mean", "slowdown.mean", "slowdown.p95"}
+
+// CompareAll compares each policy with the first one by the headline measures, in the
+// order of the policies' first runs. A pair uses the seeds that both policies have
+// completed, and is left out if there are none.
+func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
+	var names []string
+	byPolicy := make(map[string][]Observed)
+	for _, r := range runs {
+		if len(byPolicy[r.Policy]) == 0 {
+			names = append(names, r.Policy)
+		}
+		byPolicy[r.Policy] = append(byPolicy[r.Policy], r)
+	}
+	pairs := []Pair{}
+	for _, name := range names[min(1, len(names)):] {
+		a, b := common(byPolicy[name], byPolicy[names[0]])
+		if len(a) == 0 {
+			continue
+		}
+		for _, h := range Headline {
+			m, err := FindMeasure(h)
+			if err != nil {
+				panic(err) // Headline names measures of the table, see TestHeadline
+			}
+			pairs = append(pairs, Compare(m, workload(a[0].Seed), a, b))
+		}
+	}
+	return pairs
+}
+
+// common returns the runs with the seeds that both lists have, in the order of the first.
+func common(a, b []Observed) (x, y []Observed) {
+	for _, r := range a {
+		for _, s := range b {
+			if r.Seed == s.Seed {
+				x, y = append(x, r), append(y, s)
+			}
+		}
+	}
+	return x, y
+}

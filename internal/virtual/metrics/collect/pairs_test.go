@@ -1,0 +1,131 @@
+package collect
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+)
+
+// ran returns a run of a policy with a makespan.
+func ran(policy string, seed uint64, makespan float64) Observed {
+	return Observed{Report: &Report{Policy: policy, Seed: seed, Makespan: makespan, Jain: 1 / makespan}}
+}
+
+// Comparisons name the winner and the difference, or say that nothing can be told, or why there is no
+// interval. None says "± 0".
+func TestVerdicts(t *testing.T) {
+	runs := func(policy string, spans ...float64) (all []Observed) {
+		for i, s := range spans {
+			all = append(all, ran(policy, uint64(i), s))
+		}
+		return all
+	}
+	b := runs("b", 100, 200, 300, 400)
+	for _, c := range []struct {
+		name, measure string
+		fixed         bool
+		a, b          []Observed
+		want          string
+	}{
+		{"a wins", "makespan", false, runs("a", 80, 162, 238, 321), b, "a beats b by 20 % [19, 21]"},
+		{"b wins", "makespan", false, b, runs("a", 80, 162, 238, 321), "a beats b by 25 % [23, 27]"},
+		{"larger is better", "slowdown.jain", false, runs("a", 50, 100, 151, 200), b, "a beats b by 100 % [99, 101]"},
+		{"neither", "makespan", false, runs("a", 90, 230, 270, 420), b, "no difference can be told: a is 1.0 % above b [-16, 18]"},
+		{"equal", "makespan", false, b, b, "b and b are equal"},
+		{"one seed", "makespan", false, runs("a", 80), b[:1], "a is 20 % below b; one seed gives no interval"},
+		{"seeds without effect", "makespan", false, runs("a", 80, 80), runs("b", 100, 100), "a is 20 % below b; the seeds change nothing, so they give no interval"},
+		{"one trace, means over seeds", "makespan", true, runs("a", 80, 82), runs("b", 100, 101), "a is 19 % below b; one trace gives no interval for makespan"},
+		{"nothing to divide by", "copies.wasted", false, b, b, "cannot be compared: b has no copies.wasted above 0"},
+	} {
+		m, err := FindMeasure(c.measure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Compare(m, Workload{Fixed: c.fixed}, c.a, c.b).Verdict; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The jobs of a trace are resampled, so that one run of each policy has an interval.
+func TestCompareTrace(t *testing.T) {
+	var submitted, fast, slow []float64
+	for i := range 2000 {
+		submitted = append(submitted, float64(i))
+		slow = append(slow, 10+float64(i%7))
+		fast = append(fast, 0.9*slow[i]+0.1*float64(i%3))
+	}
+	o := func(policy string, v []float64) []Observed {
+		return []Observed{{&Report{Policy: policy, Response: metrics.Summarize(v)}, &Outcomes{Response: v}}}
+	}
+	m, _ := FindMeasure("response.mean")
+	p := Compare(m, Workload{true, submitted}, o("fast", fast), o("slow", slow))
+	if !strings.HasPrefix(p.Verdict, "fast beats slow by 9.2 % [9") || p.N != 30 || p.Over != "blocks" {
+		t.Errorf("%+v", p)
+	}
+	if same := Compare(m, Workload{true, submitted}, o("slow", slow), o("slow", slow)); same.Verdict != "slow and slow are equal" {
+		t.Errorf("%+v", same)
+	}
+	heavy := slices.Clone(slow)
+	for i := range heavy[:300] {
+		heavy[i] *= float64(1 + 300/(i+1))
+	}
+	if wide := Compare(m, Workload{true, submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasPrefix(wide.Verdict, "no difference can be told: fast is 51 % below heavy") {
+		t.Errorf("%+v", wide)
+	}
+	for i := range heavy[:300] {
+		heavy[i] *= float64(1 + 300_000/((i+1)*(i+1)))
+	}
+	if dominated := Compare(m, Workload{true, submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasSuffix(dominated.Verdict, "a few jobs dominate the mean, so the trace gives no interval") {
+		t.Errorf("%+v", dominated)
+	}
+	if few := Compare(m, Workload{true, submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "an interval needs 1000 jobs, and there are 3") {
+		t.Errorf("%+v", few)
+	}
+}
+
+// Only seeds that both policies have completed are compared.
+func TestCompareAll(t *testing.T) {
+	pairs := CompareAll([]Observed{ran("b", 1, 10), ran("b", 2, 20), ran("a", 2, 10), ran("a", 3, 500), ran("c", 9, 1)},
+		func(uint64) Workload { return Workload{} })
+	if len(pairs) != len(Headline) || pairs[0].Policy != "a" || pairs[0].Ratio.Ratio != 0.5 || pairs[0].N != 1 {
+		t.Errorf("%+v", pairs)
+	}
+	for _, name := range Headline {
+		if _, err := FindMeasure(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := FindMeasure("slowdown.p59"); err == nil || !strings.Contains(err.Error(), `"slowdown.p95"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Outcomes agree with the report of the same run.
+func TestOutcomes(t *testing.T) {
+	c := virtualCluster(2, 2, 1)
+	cfg := sim.Config{Cluster: c, Policy: policy(t, "fair"), Seed: 1}
+	for i := range 9 {
+		j := plain(1+i, 7*second)
+		j.Submit = second * 5
+		cfg.Jobs = append(cfg.Jobs, j)
+	}
+	cfg.Jobs[8].After = []int{0}
+	alone := Ideal(&c, cfg.Jobs, cfg.Model)
+	k, o := New(&c, cfg.Jobs, alone, false), NewOutcomes(alone)
+	cfg.Observer = sim.Observers{k, o}
+	r, err := sim.Run(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := k.Report(r, Bounds{})
+	for s, want := range map[Series]metrics.Summary{Responses: p.Response, Waits: p.Waiting, Slowdowns: p.Slowdown} {
+		if got := metrics.Summarize(o.Values(s)); math.Abs(got.Mean-want.Mean) > 1e-9 || got.P95 != want.P95 || got.N != want.N {
+			t.Errorf("series %d: %+v, want %+v", s, got, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package repro
+
+import "github.com/slotwise/slotwise/internal/virtual/metrics"
+
+// Figure is a plot of a report's numbers, ours beside the paper's where the paper
+// prints any. It has bars if it has groups, and lines otherwise.
+type Figure struct {
+	// Name is the file name without an ending. It starts with the paper's name.
+	Name, Title string
+	// X and Y label the axes.
+	X, Y string
+	// Groups are the names of the groups of bars.
+	Groups []string
+	// Series are the bars of one colour or the lines.
+	Series []Series
+	// LogX and LogY make an axis logarithmic.
+	LogX, LogY bool
+	// Limits are horizontal lines: bounds or ranges that the paper prints.
+	Limits []Limit
+}
+
+// Limit is a value that the paper prints, with its label.
+type Limit struct {
+	Name string
+	At   float64
+}
+
+// Series is a set of bars, one for each group, or the points of a line.
+type Series struct {
+	Name string
+	// X are the positions of a line's points; bars have none.
+	X []float64
+	// Y are the values; a missing value is NaN.
+	Y []float64
+	// Paper marks numbers of the paper.
+	Paper bool
+}
+
+// bars adds a figure of bars.
+func (r *Report) bars(name, title, y string, groups []string, series ...Series) *Figure {
+	r.Figures = append(r.Figures, Figure{Name: name, Title: title, Y: y, Groups: groups, Series: series})
+	return &r.Figures[len(r.Figures)-1]
+}
+
+// lines adds a figure of lines.
+func (r *Report) lines(name, title, x, y string, series ...Series) *Figure {
+	r.Figures = append(r.Figures, Figure{Name: name, Title: title, X: x, Y: y, Series: series})
+	return &r.Figures[len(r.Figures)-1]
+}
+
+// cdf returns the cumulative distribution of values as a line.
+func cdf(name string, values []float64) Series {
+	s := Series{Name: name}
+	for q := range 101 {
+		s.X, s.Y = append(s.X, metrics.Percentile(values, float64(q))), append(s.Y, float64(q)/100)
+	}
+	return s
+}
+
+// times100 turns fractions into percent.
+func times100(fractions []float64) []float64 {
+	out := make([]float64, len(fractions))
+	for i, x := range fractions {
+		out[i] = 100 * x
+	}
+	return out
+}
+
+// inPercent returns a series of fractions in percent.
+func inPercent(name string, fractions []float64) Series {
+	return Series{Name: name, Y: times100(fractions)}
+}

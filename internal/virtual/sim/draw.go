@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
+)
+
+// Every use of randomness has its own generator, seeded with the run's seed, the
+// name of the use and its subject. A draw therefore does not depend on the draws before
+// it, and attempts of a task have the same luck under every policy.
+const (
+	forPlacement uint64 = iota + 1
+	forAttempt
+	forCrash
+	forLoad
+	forOverhead
+	forPhase
+	forStart
+	forCopy
+)
+
+// mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// source returns a generator for a use and a subject.
+func (s *sim) source(g *rand.PCG, use, a, b uint64) { g.Seed(mix(s.cfg.Seed^mix(use)), mix(a)^b) }
+
+// uniform draws a number from [0, 1).
+func uniform(g *rand.PCG) float64 { return float64(g.Uint64()>>11) / (1 << 53) }
+
+// longest bounds all times, so that sums of a few do not overflow: 31 years.
+const longest = time.Duration(1e18)
+
+// scale multiplies a time by a factor, up to longest.
+func scale(d time.Duration, factor float64) time.Duration {
+	return time.Duration(min(float64(longest), float64(float64(d)*factor)))
+}
+
+// exponential draws an exponentially distributed time with a mean.
+func exponential(g *rand.PCG, mean time.Duration) time.Duration {
+	return scale(mean, -portable.Log(1-uniform(g)))
+}
+
+// luck is the result of the draws for an attempt.
+type luck struct {
+	slower float64 // factor of all the attempt's times
+	fails  bool
+	point  float64 // fraction of the work at which it fails
+}
+
+// drawLuck draws whether the attempt fails and how slow it is. The subject of the draw
+// has the job's index, because the tracker's number depends on the order of submission.
+func (s *sim) drawLuck(a *attempt) luck {
+	l := luck{slower: 1}
+	if s.model.FailureRate == 0 && s.model.Straggler.Probability == 0 {
+		return l
+	}
+	var g rand.PCG
+	s.source(&g, forAttempt, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	x, y, z, w := uniform(&g), uniform(&g), uniform(&g), uniform(&g)
+	if x < s.model.FailureRate {
+		l.fails, l.point = true, y
+	}
+	if st := &s.model.Straggler; z < st.Probability {
+		l.slower = st.Factor
+		if st.Alpha > 0 {
+			l.slower = st.Factor * portable.Pow(1-w, -1/st.Alpha)
+		}
+	}
+	return l
+}
+
+// drawSibling draws the duration of a speculative copy: it takes the duration of a random
+// task of the same job and kind. A task that was slow by bad luck in a trace is then rarely slow again, so that a
+// copy can win, as in a real cluster.
+func (s *sim) drawSibling(a *attempt) time.Duration {
+	tasks := a.job.spec.Maps
+	if a.id.Kind == job.Reduce {
+		tasks = a.job.spec.Reduces
+	}
+	var g rand.PCG
+	s.source(&g, forCopy, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	if d := tasks[pick(&g, len(tasks))].Duration; d > 0 {
+		return d
+	}
+	return a.task().Duration // a mixed job: the sibling goes through stages
+}
+
+// coin draws whether an attempt is runnable in a tick of its load.
+func (s *sim) coin(a *attempt, tick uint64) bool {
+	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Try)
+	return mix(mix(mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
+}
+
+// drawCrash schedules the next random crash of a node that is up.
+func (s *sim) drawCrash(n int32) {
+	if s.model.MTBF <= 0 {
+		return
+	}
+	var g rand.PCG
+	s.source(&g, forCrash, uint64(n), uint64(s.nodes[n].life))
+	s.queue.push(s.now+exponential(&g, s.model.MTBF), evCrash, n, s.nodes[n].life)
+}
+
+// drawReturn draws when a node that crashes now is back; 0 is never.
+func (s *sim) drawReturn(n int32) time.Duration {
+	if s.model.MTTR <= 0 {
+		return 0
+	}
+	var g rand.PCG
+	s.source(&g, forCrash, uint64(n), uint64(s.nodes[n].life)|1<<32)
+	return s.now + exponential(&g, s.model.MTTR) + 1
+}
+
+// splits returns the job's splits. It places the blocks of maps whose hosts the
+// workload does not state.
+func (s *sim) splits(index int32, j *workload.Job) []job.Split {
+	splits := make([]job.Split, len(j.Maps))
+	var g rand.PCG
+	s.source(&g, forPlacement, uint64(index), 0)
+	copies := min(s.model.Replicas, len(s.nodes))
+	var hosts []string
+	if copies > 0 {
+		hosts = make([]string, 0, copies*len(j.Maps))
+	}
+	for i := range splits {
+		t := &j.Maps[i]
+		splits[i] = job.Split{Hosts: t.Hosts, Bytes: t.Input}
+		if t.Hosts == nil && copies > 0 && (t.Input > 0 || t.Duration > 0) {
+			from := len(hosts)
+			hosts = s.placeBlock(&g, hosts, copies)
+			splits[i].Hosts = hosts[from:len(hosts):len(hosts)]
+		}
+	}
+	return splits
+}

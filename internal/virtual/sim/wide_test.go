@@ -1,0 +1,51 @@
+package sim_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/policies"
+)
+
+// Tasks that ask for the memory of two slots run two at a time on four slots, so the job
+// takes twice as long. Without the memory of nodes the request has no meaning.
+func TestTaskMemory(t *testing.T) {
+	run := func(nodeMemory, taskMemory int64) (time.Duration, error) {
+		p, err := policies.Parse("fifo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := workload.Job{Name: "j", SlowStart: -1, TaskMemory: taskMemory, Maps: make([]workload.Task, 8)}
+		for i := range j.Maps {
+			j.Maps[i].Duration = 100 * time.Second
+		}
+		r, err := sim.Run(sim.Config{Policy: p, Seed: 1, Jobs: []workload.Job{j},
+			Cluster: workload.Cluster{Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{{Name: "n", Count: 1, MapSlots: 4, Memory: nodeMemory}}}})
+		if err != nil {
+			return 0, err
+		}
+		return r.Makespan, nil
+	}
+	narrow, err := run(4<<30, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, err := run(4<<30, 3<<29)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := wide.Seconds() / narrow.Seconds(); ratio < 1.9 || ratio > 2.1 {
+		t.Errorf("tasks of one slot took %v, tasks of two %v", narrow, wide)
+	}
+	for _, c := range []struct {
+		node, task int64
+		want       string
+	}{{0, 1 << 30, "no node of the cluster states memory"}, {4 << 30, 5 << 30, "occupies 5 map slots"}} {
+		if _, err := run(c.node, c.task); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("nodes of %d bytes, tasks of %d: %v, want %q", c.node, c.task, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Files are the files that a study writes: tables, plots, a report, and a log of
+// events. They are written under temporary names; Publish renames them when all
+// is complete, so that a reader sees a whole result or none.
+type Files struct {
+	study       *Study
+	out, log    string // the final names; empty for none
+	dir, events string // the temporary names; empty for none
+	open        []*os.File
+	tasks       []*report.Table[report.Attempt] // by run
+	figures     []template.HTML                 // of the page, in the order of plots
+}
+
+// OpenFiles opens the files that are written during the runs. out is a
+// directory for tables and plots, events a file for the events of a single run;
+// either may be empty. The caller must call Discard in the end.
+func OpenFiles(s *Study, out, events string) (*Files, error) {
+	x := &Files{study: s, out: out, log: events}
+	if events != "" && len(s.runs) > 1 {
+		return nil, &FileError{"events", fmt.Errorf("%s: holds one run, and %d are asked for; name one policy and one seed", events, len(s.runs))}
+	}
+	if err := x.begin(); err != nil {
+		x.Discard()
+		return nil, err
+	}
+	return x, nil
+}
+
+// FileError is an error of OpenFiles about one of its files.
+type FileError struct {
+	File string // out or events
+	Err  error
+}
+
+// Error returns the text of Err.
+func (e *FileError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// CheckOut returns an error if the directory dir exists and a study must not
+// replace it: it is not empty and overwrite is false, or it holds something that
+// no study has written.
+func CheckOut(dir string, overwrite bool) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0 && !overwrite:
+		return fmt.Errorf("%s: exists and is not empty; --overwrite replaces it", dir)
+	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == reportName }):
+		return fmt.Errorf("%s: holds no %s, so it is no result of sim, and --overwrite replaces nothing else", dir, reportName)
+	}
+	return nil
+}
+
+// reportName is a file that every result has.
+const reportName = "report.json"
+
+// begin makes the temporary files and adds their observers to the runs.
+func (x *Files) begin() error {
+	if x.log != "" {
+		file, err := os.CreateTemp(filepath.Dir(x.log), filepath.Base(x.log)+".new-*")
+		if err != nil {
+			return &FileError{"events", err}
+		}
+		x.events, x.open = file.Name(), append(x.open, file)
+		x.study.runs[0].trace = report.NewEventLog(x.log, file)
+	}
+	if x.out == "" {
+		return nil
+	}
+	parent := filepath.Dir(filepath.Clean(x.out))
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return &FileError{"out", err}
+	}
+	var err error
+	if x.dir, err = os.MkdirTemp(parent, "."+filepath.Base(x.out)+".new-*"); err != nil {
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = fmt.Errorf("cannot create a directory in %s: %w", parent, path.Err)
+		}
+		return &FileError{"out", fmt.Errorf("%s: %w", x.out, err)}
+	}
+	for _, r := range x.study.runs {
+		if err := x.observe(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe makes the table of a run's attempts and, for the first seed, the plot
+// of its slots.
+func (x *Files) observe(r *run) error {
+	csv, err := x.create("tasks-" + fileName(r.Run) + ".csv")
+	if err != nil {
+		return err
+	}
+	parquet, err := x.create("tasks-" + fileName(r.Run) + ".parquet")
+	if err != nil {
+		return err
+	}
+	t := report.NewTable[report.Attempt](csv, parquet)
+	x.tasks = append(x.tasks, t)
+	r.more = append(r.more, report.Attempts{Table: t})
+	if r.draft == x.study.drafts[0] {
+		r.lanes = report.NewLanes(&x.study.cfg.Cluster, r.draft.jobs)
+		r.more = append(r.more, r.lanes)
+	}
+	return nil
+}
+
+// fileName returns a run's name as part of a file name.
+func fileName(r report.Run) string {
+	policy := strings.Map(func(c rune) rune {
+		if strings.ContainsRune("=,/ ", c) {
+			return '_'
+		}
+		return c
+	}, r.Policy)
+	return fmt.Sprintf("%s-%d", policy, r.Seed)
+}
+
+// create makes a file in the temporary directory.
+func (x *Files) create(name string) (*os.File, error) {
+	file, err := os.Create(filepath.Join(x.dir, name))
+	if err == nil {
+		x.open = append(x.open, file)
+	}
+	return file, err
+}
+
+// write makes a file in the temporary directory and calls f to fill it. It does
+// nothing if the context has ended.
+func (x *Files) write(ctx context.Context, name string, f func(io.Writer) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	file, err := x.create(name)
+	if err != nil {
+		return err
+	}
+	return f(file)
+}
+
+// Publish writes the tables and plots of the whole study and renames all files,
+// unless the context ends before. Call it after Study.Run.
+func (x *Files) Publish(ctx context.Context) error {
+	s := x.study
+	if x.events != "" {
+		if err := s.runs[0].trace.Close(); err != nil {
+			return fmt.Errorf("--events %s: %w", x.log, err)
+		}
+	}
+	if x.dir != "" {
+		if err := x.fill(ctx, s); err != nil {
+			return fmt.Errorf("--out %s: %w", x.out, err)
+		}
+	}
+	for _, file := range x.open {
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	x.open = nil
+	return x.rename()
+}
+
+// fill writes tables and plots, and removes the tables of failed runs.
+func (x *Files) fill(ctx context.Context, s *Study) error {
+	for i, t := range x.tasks {
+		if err := t.Close(); err != nil {
+			return err
+		}
+		if s.runs[i].err != nil {
+			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].Run))
+			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {
+				return err
+			}
+		}
+	}
+	if err := x.jobs(s); err != nil {
+		return err
+	}
+	if err := x.logs(ctx, s); err != nil {
+		return err
+	}
+	all := s.Comparison()
+	err := x.write(ctx, reportName, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	})
+	var text bytes.Buffer
+	err = errors.Join(err, report.Comparison(&text, all.Study), x.plots(ctx, s))
+	if err != nil {
+		return err
+	}
+	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }),
+		x.write(ctx, "report.html", func(w io.Writer) error {
+			return page.Execute(w, pageData{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Comparison: text.String(), Figures: x.figures})
+		}))
+}
+
+// pageData holds the texts and figures of the page of a result.
+type pageData struct {
+	Workload, Cluster, Comparison string
+	Figures                       []template.HTML
+}
+
+// page is the result as one page that refers to no other file.
+var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Simulation of {{.Workload}}</title>
+<style>
+body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}
+pre{font-size:13px;overflow-x:auto}svg,img{max-width:100%;height:auto}
+</style></head><body>
+<h1>Simulation of {{.Workload}}</h1>
+<p>Cluster: {{.Cluster}}</p>
+<pre>{{.Comparison}}</pre>
+{{range .Figures}}<figure>{{.}}</figure>
+{{end}}</body></html>
+`))
+
+// jobs writes the table of the jobs of all runs.
+func (x *Files) jobs(s *Study) error {
+	csv, err := x.create("jobs.csv")
+	if err != nil {
+		return err
+	}
+	parquet, err := x.create("jobs.parquet")
+	if err != nil {
+		return err
+	}
+	t := report.NewTable[report.Job](csv, parquet)
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		for _, row := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+			t.Add(row)
+		}
+	}
+	return t.Close()
+}
+
+// logs writes the decisions that policies have logged, a table for each log of each run.
+func (x *Files) logs(ctx context.Context, s *Study) error {
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		for _, l := range sched.Logs(r.policy) {
+			err := x.write(ctx, l.Name+"-"+fileName(r.Run)+".csv", func(w io.Writer) error { return writeLog(w, l) })
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeLog writes a log as CSV, with the names of its columns. Numbers have all their digits.
+func writeLog(w io.Writer, l sched.Log) error {
+	out := csv.NewWriter(w)
+	cells := make([]string, len(l.Columns))
+	for i, c := range l.Columns {
+		cells[i] = c.Name
+	}
+	err := out.Write(cells)
+	for row := range l.Rows {
+		for i, d := range row {
+			cells[i] = d.Text
+			if d.Text == "" {
+				cells[i] = strconv.FormatFloat(d.Number, 'g', -1, 64)
+			}
+		}
+		err = errors.Join(err, out.Write(cells))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
+}
+
+// rename gives the files their final names. An earlier directory is replaced.
+func (x *Files) rename() error {
+	if x.events != "" {
+		if err := os.Rename(x.events, x.log); err != nil {
+			return err
+		}
+		x.events = ""
+	}
+	if x.dir == "" {
+		return nil
+	}
+	if err := os.Chmod(x.dir, 0o755); err != nil {
+		return err
+	}
+	old := x.dir + ".old"
+	err := os.Rename(x.out, old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(x.dir, x.out); err != nil {
+		return errors.Join(err, os.Rename(old, x.out))
+	}
+	x.dir = ""
+	return os.RemoveAll(old)
+}
+
+// Discard closes and removes the files that have not been published.
+func (x *Files) Discard() {
+	for _, file := range x.open {
+		file.Close()
+	}
+	if x.dir != "" {
+		os.RemoveAll(x.dir)
+	}
+	if x.events != "" {
+		os.Remove(x.events)
+	}
+}
+
+// plots draws all plots: the slowdowns over all seeds; for the first seed, the
+// numbers of jobs and slots over time, and which job was in each slot. All but the last include the references.
+func (x *Files) plots(ctx context.Context, s *Study) error {
+	var slowdowns []report.Line
+	var courses []report.Timeline
+	for _, r := range slices.Concat(s.runs, s.references) {
+		if r.err != nil {
+			continue
+		}
+		if len(slowdowns) == 0 || slowdowns[len(slowdowns)-1].Name != r.Policy {
+			slowdowns = append(slowdowns, report.Line{Name: r.Policy})
+		}
+		last := &slowdowns[len(slowdowns)-1]
+		for _, j := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+			if j.State == "succeeded" {
+				last.Values = append(last.Values, j.Slowdown)
+			}
+		}
+		if r.draft != s.drafts[0] {
+			continue
+		}
+		courses = append(courses, report.Timeline{Name: r.Policy, Courses: r.collector.Courses(),
+			Capacity: r.collector.Capacity(), End: r.result.Ended})
+		if r.lanes == nil {
+			continue
+		}
+		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy), nil); err != nil {
+			return err
+		}
+	}
+	if _, list := s.bounded(); list != nil {
+		slowdowns = append(slowdowns, report.Line{Name: ReferenceNames[RefBound], Values: list})
+	}
+	cdf, err := report.SlowdownCDF(slowdowns)
+	if err := x.plot(ctx, "slowdown", cdf, err); err != nil {
+		return err
+	}
+	queue, err := report.QueueLength(courses)
+	if err := x.plot(ctx, "queue", queue, err); err != nil {
+		return err
+	}
+	slots, err := report.SlotUse(courses)
+	return x.plot(ctx, "slots", slots, err)
+}
+
+// plot writes a figure as SVG and PNG.
+func (x *Files) plot(ctx context.Context, name string, f *report.Figure, err error) error {
+	if err != nil {
+		return err
+	}
+	var svg, png bytes.Buffer
+	if err := errors.Join(f.SVG(&svg), f.PNG(&png)); err != nil {
+		return err
+	}
+	x.figures = append(x.figures, inlined(name, svg.String(), png.Bytes()))
+	for ending, data := range map[string][]byte{".svg": svg.Bytes(), ".png": png.Bytes()} {
+		if err := x.write(ctx, name+ending, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// largestInline is the size of an SVG in bytes up to which the page contains it. In place of a
+// larger one, which browsers draw slowly, the page has the PNG.
+const largestInline = 1 << 20
+
+// inlined returns a figure as a part of the page.
+func inlined(name, svg string, png []byte) template.HTML {
+	if _, drawing, ok := strings.Cut(svg, "<svg"); ok && len(svg) <= largestInline { // without the XML declaration
+		return template.HTML("<svg" + drawing)
+	}
+	return template.HTML(`<img alt="` + template.HTMLEscapeString(name) + `" src="data:image/png;base64,` + base64.StdEncoding.EncodeToString(png) + `">`)
+}

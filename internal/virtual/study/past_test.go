@@ -1,0 +1,116 @@
+package study
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// past returns a job of the history with two maps, of which one failed at first, and a
+// reduce that started before they ended.
+func past(id int, submitted int64, state slotwisev1.JobState, chain string) *slotwisev1.HistoryJob {
+	task := func(name string, attempts ...*slotwisev1.AttemptStatus) *slotwisev1.TaskStatus {
+		return &slotwisev1.TaskStatus{Id: fmt.Sprintf("j%d_%s", id, name), State: "succeeded", Hosts: []string{"h1"}, Attempts: attempts}
+	}
+	attempt := func(from, to int64, state string) *slotwisev1.AttemptStatus {
+		return &slotwisev1.AttemptStatus{State: state, StartedMs: submitted + from, EndedMs: submitted + to}
+	}
+	return &slotwisev1.HistoryJob{
+		Job: &slotwisev1.JobStatus{Id: fmt.Sprint("j", id), Name: "count", User: "ann", Pool: "etl", Priority: "HIGH", State: state,
+			SubmittedMs: submitted, EndedMs: submitted + 9000, InputBytes: 11, Chain: chain},
+		Tasks: []*slotwisev1.TaskStatus{
+			task("m_0", attempt(100, 2100, "succeeded")),
+			task("m_1", attempt(100, 1100, "failed"), attempt(2000, 5000, "succeeded")),
+			task("r_0", attempt(2500, 9000, "succeeded")),
+		},
+	}
+}
+
+func TestReadPast(t *testing.T) {
+	dir := t.TempDir()
+	store, err := history.Open(dir, history.Limits{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Put(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "chain-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "journal-1"), []byte("another file of the master"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range []*slotwisev1.HistoryJob{
+		past(1, 50_000, slotwisev1.JobState_JOB_STATE_SUCCEEDED, "chain-1"),
+		past(2, 60_000, slotwisev1.JobState_JOB_STATE_SUCCEEDED, "chain-1"),
+		past(3, 61_000, slotwisev1.JobState_JOB_STATE_FAILED, ""),
+	} {
+		if err := store.Put(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, WorkloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := w.Source.Jobs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const s = time.Second
+	want := workload.Job{Name: "count", App: "count", User: "ann", Pool: "etl", Priority: 1, SlowStart: -1,
+		Maps: []workload.Task{{Duration: 2 * s, Input: 6}, {Duration: 3 * s, Input: 5}},
+		// It counts from the end of the last map.
+		Reduces: []workload.Task{{Duration: 4 * s, Fetch: -1}}}
+	second := want
+	second.Submit, second.After = 10*s, []int{0}
+	for i := range jobs {
+		tasks := jobs[i].Tasks() // they are packed
+		jobs[i].Maps, jobs[i].Reduces, jobs[i].Outline = tasks[job.Map], tasks[job.Reduce], nil
+	}
+	if diff := cmp.Diff([]workload.Job{want, second}, jobs); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{dir + ": 1 jobs that did not succeed are left out"}, w.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got)\n%s", diff)
+	}
+	file := filepath.Join(dir, "history", "j0000000009.history")
+	if err := os.WriteFile(file, []byte("SWHIST01torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, WorkloadOptions{}); err == nil || !strings.Contains(err.Error(), dir+": 1 files in") {
+		t.Errorf("a torn file: %v", err)
+	}
+}
+
+// A cluster may be a file with changes for all of its nodes.
+func TestReadClusterWithChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nodes.json")
+	if err := os.WriteFile(file, []byte(`{"rack":"r1","nodes":[{"node":"n1"},{"node":"n2"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ReadCluster(file + ",maps=4,reduces=2")
+	if maps, reduces := c.Slots(); err != nil || maps != 8 || reduces != 4 {
+		t.Errorf("%d maps, %d reduces, %v", maps, reduces, err)
+	}
+	for spec, want := range map[string]string{
+		file:                      "states no slots; write " + file + ",maps=4,reduces=2",
+		file + ",maps=x":          "maps: \"x\" is not a whole number",
+		file + "x,maps=4":         "no such file",
+		file + ",nodes=3":         "nodes: the file states the nodes and racks",
+		"nodes=2,maps=1,colour=1": "colour: unknown",
+	} {
+		if _, err := ReadCluster(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", spec, err, want)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package study
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/internal/base/suggest"
+	"github.com/slotwise/slotwise/internal/live/jobmix"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
+	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Workload is the jobs of a study.
+type Workload struct {
+	// Name is the user's spelling, for the report.
+	Name   string
+	Source workload.Source
+	// Swaps are the changes of the policy that a job mix asks for.
+	Swaps []workload.Swap
+	// Assumed lists the assumptions about programs whose tasks or costs the mix
+	// does not state. Warnings lists oddities of a trace.
+	Assumed, Warnings []string
+}
+
+// WorkloadOptions scale a trace and add what a job mix may refer to.
+type WorkloadOptions struct {
+	// Options configures the readers of all formats. The profiles in a mix have priority over the
+	// Profiles here, and these over the built-in ones.
+	workload.Options
+	// Features are the storage schemes of inputs, beyond local files.
+	Features []mapreduce.Feature
+}
+
+// ReadWorkload reads a workload as a command line spells it: the file of a job
+// mix, or a trace such as swim:FILE, perhaps compressed by gzip. A job mix may
+// leave tasks and costs to its programs; they are assumed for this cluster.
+func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o WorkloadOptions) (*Workload, error) {
+	format, path := workload.SplitSpec(spec)
+	if prefix, _, found := strings.Cut(spec, ":"); found && path == spec {
+		if _, err := os.Stat(path); err != nil { // a file may have a colon in its name
+			return nil, unknownFormat(prefix)
+		}
+	}
+	if path == "" {
+		return nil, fmt.Errorf("%s names no file", spec)
+	}
+	w := &Workload{Name: spec}
+	var err error
+	o.SWIM.Outline, o.Trace.Pack = true, true
+	if format == workload.PastFormat {
+		w.Source, err = readPast(ctx, path, o.Options)
+	} else {
+		w.Source, err = readSource(format, path, o.Options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch source := w.Source.(type) {
+	case *workload.Trace:
+		w.Warnings = source.Warnings
+	case *workload.Mix:
+		w.Swaps = source.Swaps
+		w.Assumed, err = jobmix.Assume(ctx, source, slots(on, o.Features), apps.Lookup)
+	}
+	return w, err
+}
+
+// readSource reads the file or the folder of a workload.
+func readSource(format, path string, o workload.Options) (workload.Source, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		files, err := folderFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		return workload.ReadFolder(format, path, files, o)
+	}
+	in, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return workload.Read(format, path, in, o)
+}
+
+// folderFiles lists the files in a folder and its subfolders, without checksums and hidden
+// files.
+func folderFiles(folder string) ([]workload.File, error) {
+	var files []workload.File
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") || strings.HasSuffix(d.Name(), ".crc") {
+			return err
+		}
+		files = append(files, workload.File{Name: path, Open: func() (io.ReadCloser, error) { return Open(path) }})
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: is an empty folder", folder)
+	}
+	return files, err
+}
+
+// unknownFormat returns the error for a prefix that names no format.
+func unknownFormat(prefix string) error {
+	var known []string
+	for _, f := range workload.Formats() {
+		known = append(known, f[0])
+	}
+	if best := suggest.Nearest(prefix, known); best != "" {
+		return fmt.Errorf("unknown format %q; did you mean %q?", prefix, best)
+	}
+	return fmt.Errorf("unknown format %q; known: %s", prefix, strings.Join(known, ", "))
+}
+
+// slots adds up the slots of a virtual cluster.
+func slots(c *workload.Cluster, features []mapreduce.Feature) jobmix.Cluster {
+	all := jobmix.Cluster{Features: features}
+	all.MapSlots, all.ReduceSlots = c.Slots()
+	return all
+}
+
+// Open opens a file for reading. If its name ends with .gz, it is decompressed.
+func Open(path string) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if err != nil || !strings.HasSuffix(path, ".gz") {
+		return file, err
+	}
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, file}, nil
+}
+
+// ReadCluster reads a cluster as a command line spells it: a file, a file with changes for
+// all of its nodes (nodes.json,maps=4,reduces=2) or, if no file has the name, the short
+// form nodes=20,maps=4,reduces=2. Errors begin with "cluster".
+func ReadCluster(spec string) (workload.Cluster, error) {
+	name, changes := spec, ""
+	file, err := os.Open(spec)
+	if err != nil {
+		if name, changes, _ = strings.Cut(spec, ","); changes != "" && !strings.Contains(name, "=") {
+			file, err = os.Open(name)
+		} else if strings.Contains(spec, "=") {
+			return workload.ParseCluster(spec)
+		}
+	}
+	if err != nil {
+		return workload.Cluster{}, fmt.Errorf("cluster: %w", err)
+	}
+	defer file.Close()
+	c, err := workload.ReadCluster(name, file)
+	if err == nil && changes != "" {
+		if err = c.Amend(changes); err != nil {
+			err = fmt.Errorf("%s: %w", spec, err)
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("cluster: %w", err)
+	}
+	if maps, reduces := c.Slots(); maps+reduces == 0 {
+		return c, fmt.Errorf("cluster: %s: states no slots; write %s,maps=4,reduces=2", spec, name)
+	}
+	return c, nil
+}
+
+// ReadWorld reads a world as a command line spells it: the name of a world or a file.
+func ReadWorld(spec string) (sim.ModelConfig, error) {
+	model, unknown := world.Lookup(spec)
+	if unknown == nil {
+		return model, nil
+	}
+	file, err := os.Open(spec)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !strings.Contains(spec, "/"):
+		return model, fmt.Errorf("%w; there is no such file either", unknown)
+	case err != nil:
+		return model, fmt.Errorf("%s: %w", spec, errors.Unwrap(err))
+	}
+	defer file.Close()
+	return world.Read(spec, file)
+}
+
+// SplitPolicies splits lists of policies at commas. A part with "=" belongs to
+// the policy before it, except at the beginning of a list: fifo,fair,place=greedy
+// is two policies.
+func SplitPolicies(lists []string) ([]string, error) {
+	var out []string
+	for _, list := range lists {
+		for i, item := range strings.Split(list, ",") {
+			item = strings.TrimSpace(item)
+			switch {
+			case item == "":
+				return nil, fmt.Errorf("%q has an empty name", list)
+			case i > 0 && strings.Contains(item, "="):
+				out[len(out)-1] += "," + item
+			default:
+				out = append(out, item)
+			}
+		}
+	}
+	for i, p := range out {
+		if slices.Contains(out[:i], p) {
+			return nil, fmt.Errorf("%s: named twice", p)
+		}
+	}
+	return out, nil
+}
+
+// Policies are the policies that a study compares, each with its parameters and
+// configurations. Build makes a fresh one for each run.
+type Policies struct {
+	registry *sched.Registry
+	list     []*policy
+}
+
+// policy is one policy of a study.
+type policy struct {
+	spec  string
+	set   map[string]string
+	confs []any // accepted by at least one part of the policy
+}
+
+// NewPolicies returns the policies of some names or compositions.
+func NewPolicies(registry *sched.Registry, specs []string) *Policies {
+	p := &Policies{registry: registry}
+	for _, spec := range specs {
+		p.list = append(p.list, &policy{spec: spec, set: map[string]string{}})
+	}
+	return p
+}
+
+// Specs returns the names or compositions, in order.
+func (p *Policies) Specs() []string {
+	var list []string
+	for _, m := range p.list {
+		list = append(list, m.spec)
+	}
+	return list
+}
+
+// Build makes a policy with all that it has been given.
+func (p *Policies) Build(spec string, seed uint64) (sched.Policy, error) {
+	i := slices.IndexFunc(p.list, func(m *policy) bool { return m.spec == spec })
+	if i < 0 {
+		return nil, fmt.Errorf("%s is not a policy of this study", spec)
+	}
+	m := p.list[i]
+	made, err := p.registry.Build(spec, sched.Options{Seed: seed, Set: m.set})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", spec, err)
+	}
+	for _, conf := range m.confs {
+		if _, err := reconfigure(made, conf); err != nil {
+			return nil, fmt.Errorf("%s: %w", spec, err)
+		}
+	}
+	return made, nil
+}
+
+// Check builds every policy once, which finds unknown names and wrong parameters.
+func (p *Policies) Check() error {
+	for _, m := range p.list {
+		if _, err := p.Build(m.spec, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reconfigure gives a policy a configuration. It reports whether any of its parts
+// accepts configurations of that type.
+func reconfigure(p sched.Policy, conf any) (bool, error) {
+	accepted := false
+	for _, r := range sched.HooksOf(p).Configs {
+		ok, err := r.Reconfigure(conf)
+		if err != nil {
+			return true, err
+		}
+		accepted = accepted || ok
+	}
+	return accepted, nil
+}
+
+// Set gives parameters to the policies that have all these parameters. It
+// returns an error if there is no such policy.
+func (p *Policies) Set(set map[string]string) error {
+	accepted := false
+	for _, m := range p.list {
+		known, err := p.parameters(m.spec)
+		if err != nil {
+			return err
+		}
+		fits := true
+		for _, name := range slices.Sorted(maps.Keys(set)) {
+			fits = fits && slices.Contains(known, name)
+		}
+		if fits {
+			maps.Copy(m.set, set)
+			accepted = true
+		}
+	}
+	if !accepted {
+		return errNotTaken
+	}
+	return nil
+}
+
+// errNotTaken reports a parameter or a configuration that no policy of the study has.
+var errNotTaken = errors.New("none of the policies has it")
+
+// parameters returns the names and aliases of a policy's parameters.
+func (p *Policies) parameters(spec string) ([]string, error) {
+	info, err := p.registry.Describe(spec)
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w", spec, err)
+	}
+	var names []string
+	for _, part := range info.Parts {
+		for _, p := range part.Params {
+			names = append(append(names, p.Name), p.Aliases...)
+		}
+	}
+	if len(info.Profiles) > 0 {
+		names = append(names, "profile")
+	}
+	return names, nil
+}
+
+// UsePools gives the pools of a file of Hadoop's Fair Scheduler to the policies
+// with pools. It returns warnings about the file.
+func (p *Policies) UsePools(file string) (warnings []string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	conf, odd, err := hadoopconf.ReadAllocations(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	accepted := false
+	for _, m := range p.list {
+		made, err := p.Build(m.spec, 0)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := reconfigure(made, conf)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if ok {
+			m.confs = append(m.confs, conf)
+			accepted = true
+		}
+	}
+	if !accepted {
+		return nil, fmt.Errorf("%s: %s no such pools: choose --policy fair", file, p.subject())
+	}
+	return describe(file, odd), nil
+}
+
+// UseQueues gives the queues of a file of Hadoop's Capacity Scheduler to the
+// policies with queues. It returns warnings about the file.
+func (p *Policies) UseQueues(file string) (warnings []string, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	props, odd, err := hadoopconf.ReadProperties(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	set, more, err := hadoopconf.CapacitySettings(props, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	err = p.Set(set)
+	if errors.Is(err, errNotTaken) {
+		return nil, fmt.Errorf("%s: %s no queues: choose --policy capacity", file, p.subject())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return describe(file, append(odd, more...)), nil
+}
+
+// subject returns the beginning of a sentence about all policies, such as "the policy fifo
+// has".
+func (p *Policies) subject() string {
+	if len(p.list) == 1 {
+		return "the policy " + p.list[0].spec + " has"
+	}
+	return "the policies " + strings.Join(p.Specs(), ", ") + " have"
+}
+
+// describe returns warnings about a file as sentences.
+func describe(file string, warnings []hadoopconf.Warning) []string {
+	var list []string
+	for _, w := range warnings {
+		list = append(list, fmt.Sprintf("%s: %v", file, w))
+	}
+	return list
+}

@@ -1,0 +1,107 @@
+// Package search answers questions that take many runs: which parameters of a policy suit
+// a workload (Tune), and how small a cluster may be (Size).
+//
+//	search.go  Problem: the workload, cluster and world; one evaluation
+//	tune.go    successive halving, with a report on a held-out part
+//	size.go    the smallest cluster that meets a goal
+package search
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Problem is the common part of all evaluations.
+type Problem struct {
+	Cluster  workload.Cluster
+	Workload *study.Workload
+	Model    sim.ModelConfig
+	// Policy is the policy's name or composition, Set its fixed parameters.
+	Policy   string
+	Set      map[string]string
+	Registry *sched.Registry
+	Measure  collect.Measure
+	Seed     uint64
+	// Ideal makes slowdowns relative to each job's lower bound instead of to the job alone.
+	Ideal bool
+}
+
+// sample is a list of jobs with a seed: a part of a trace, or one draw.
+type sample struct {
+	seed  uint64
+	jobs  []workload.Job
+	alone []time.Duration
+}
+
+// measured returns a sample with the reference times of its jobs.
+func (p *Problem) measured(ctx context.Context, cluster *workload.Cluster, seed uint64, jobs []workload.Job) (*sample, error) {
+	s := &sample{seed: seed, jobs: jobs}
+	if p.Ideal {
+		s.alone = collect.Ideal(cluster, jobs, p.Model)
+		return s, nil
+	}
+	var err error
+	s.alone, err = collect.Alone(sim.Config{Cluster: *cluster, Jobs: jobs, Seed: seed, Model: p.Model,
+		Stop: func() error { return context.Cause(ctx) }}, func() (sched.Policy, error) { return policies.Parse("fifo") })
+	if err != nil {
+		return nil, fmt.Errorf("a job cannot run alone: %w", err)
+	}
+	return s, nil
+}
+
+// trial is one run to make.
+type trial struct {
+	cluster *workload.Cluster
+	sample  *sample
+	set     map[string]string // besides Problem.Set
+}
+
+// run makes all trials, on all processors. A run that fails leaves a nil report and an error.
+func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, []error, error) {
+	configs := make([]sim.Config, len(trials))
+	collectors := make([]*collect.Collector, len(trials))
+	out := make([]collect.Observed, len(trials))
+	for i, t := range trials {
+		set := make(map[string]string)
+		for _, m := range []map[string]string{p.Set, t.set} {
+			for name, v := range m {
+				set[name] = v
+			}
+		}
+		policy, err := p.Registry.Build(p.Policy, sched.Options{Seed: t.sample.seed, Set: set})
+		if err != nil {
+			return nil, nil, err
+		}
+		collectors[i] = collect.New(t.cluster, t.sample.jobs, t.sample.alone, false)
+		out[i].Outcomes = collect.NewOutcomes(t.sample.alone)
+		configs[i] = sim.Config{Cluster: *t.cluster, Policy: policy, Jobs: t.sample.jobs, Seed: t.sample.seed, Model: p.Model,
+			Stop: func() error { return context.Cause(ctx) }, Observer: sim.Observers{collectors[i], out[i].Outcomes}}
+	}
+	results, errs := sim.RunEach(configs)
+	if err := context.Cause(ctx); err != nil {
+		return nil, nil, err
+	}
+	for i, r := range results {
+		if errs[i] == nil {
+			out[i].Report = collectors[i].Report(r, collect.BoundsOf(trials[i].cluster, trials[i].sample.jobs, p.Model))
+			out[i].Report.Seed = trials[i].sample.seed
+		}
+	}
+	return out, errs, nil
+}
+
+// Score returns how a policy's measure appears in a search: smaller is better.
+func score(m collect.Measure, r *collect.Report) float64 {
+	if m.Better == collect.Larger {
+		return -m.Of(r)
+	}
+	return m.Of(r)
+}

@@ -1,0 +1,146 @@
+package search
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/policies"
+)
+
+const mix = `
+arrivals: {poisson: 5s}
+classes:
+  - {name: short, count: 54, maps: {uniform: [1, 6]}, map-time: 10s}
+  - {name: long, count: 6, maps: 40, map-time: 20s, reduces: 2, reduce-time: 20s}
+`
+
+func problem(t *testing.T, policy, measure string) *Problem {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mix.yaml")
+	if err := os.WriteFile(path, []byte(mix), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, err := study.ReadCluster("nodes=4,maps=2,reduces=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := study.ReadWorkload(context.Background(), path, &c, study.WorkloadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := collect.FindMeasure(measure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Problem{Cluster: c, Workload: w, Policy: policy, Registry: policies.Builtin(), Measure: m, Seed: 1}
+}
+
+// The search keeps to its budget, is not worse than the defaults in training, and reports
+// on jobs that it has not seen. It gives the same result each time.
+func TestTune(t *testing.T) {
+	var results []string
+	for range 2 {
+		got, err := Tune(context.Background(), problem(t, "dynamictags", "response.mean"), TuneOptions{Budget: 39, HeldOut: 0.3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		search := 0
+		for _, r := range got.Rounds {
+			search += r.Candidates
+		}
+		if len(got.Rounds) != 3 || search > 39+2 || got.Rounds[0].Jobs >= got.Rounds[2].Jobs || got.Runs != search+2*heldOutSeeds {
+			t.Errorf("%+v", got)
+		}
+		if got.Training.Best > got.Training.Default || got.HeldOut.N != heldOutSeeds || !strings.Contains(got.HeldOut.Verdict, "default") {
+			t.Errorf("%+v", got)
+		}
+		results = append(results, Describe(got.Best)+got.HeldOut.Verdict)
+	}
+	if results[0] != results[1] {
+		t.Errorf("two searches differ: %q", results)
+	}
+	if _, err := Tune(context.Background(), problem(t, "dynamictags", "makespan"), TuneOptions{Budget: 12}); err == nil {
+		t.Error("a budget without a last round is accepted")
+	}
+}
+
+// Tune never makes more runs than the budget allows.
+func TestBudget(t *testing.T) {
+	for runs := needs(keep); runs < 500; runs++ {
+		if n := most(runs); needs(n) > runs || needs(n) < runs-2 {
+			t.Errorf("%d candidates need %d of %d runs", n, needs(n), runs)
+		}
+	}
+	got, err := Tune(context.Background(), problem(t, "dynamictags", "response.mean"), TuneOptions{Budget: 39, HeldOut: 0.3})
+	if err != nil || got.Runs > 39 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The held-out part of a trace has the last jobs, and no training part has any of them.
+func TestHeldOut(t *testing.T) {
+	p := problem(t, "dynamictags", "response.mean")
+	p.Ideal = true
+	jobs, err := p.Workload.Source.Jobs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := between(jobs, 0, jobs[40].Submit), between(jobs, jobs[40].Submit, jobs[len(jobs)-1].Submit+1)
+	if len(first)+len(last) != len(jobs) || len(first) == 0 || last[0].Submit != 0 || len(last) < 15 {
+		t.Errorf("%d and %d of %d jobs", len(first), len(last), len(jobs))
+	}
+	jobs[41].After, jobs[50].After = []int{3}, []int{45}
+	part := between(jobs, jobs[40].Submit, jobs[len(jobs)-1].Submit+1)
+	offset := len(jobs) - len(part)
+	if len(part[41-offset].After) != 0 || !slices.Equal(part[50-offset].After, []int{45 - offset}) {
+		t.Errorf("chains %v, %v", part[41-offset].After, part[50-offset].After)
+	}
+}
+
+// The result is the smallest size that meets the goal, by trying all sizes.
+func TestSize(t *testing.T) {
+	p := problem(t, "fair", "response.mean")
+	g, err := ParseGoal("response.mean < 40")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Size(context.Background(), p, g, 2, 64, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &sizer{p: p, goal: g, seeds: 2, out: &Sizing{}}
+	for n := 1; n <= got.Nodes+2; n++ {
+		met, err := all.try(context.Background(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if met != (n >= got.Nodes) {
+			t.Errorf("%d nodes: met %v, and the result is %d", n, met, got.Nodes)
+		}
+	}
+	if got.Nodes < 2 || got.Warning != "" || len(got.Tried) > 12 {
+		t.Errorf("%+v", got)
+	}
+	g.Value = 0.001
+	if got, err := Size(context.Background(), p, g, 1, 20, nil); err != nil || got.Nodes != 0 || got.Tried[len(got.Tried)-1].Nodes != 20 {
+		t.Errorf("an impossible goal: %+v, %v", got, err)
+	}
+}
+
+func TestParseGoal(t *testing.T) {
+	if g, err := ParseGoal("maps.local>0.9"); err != nil || g.met(0.9) || !g.met(0.95) || g.met(0.5) {
+		t.Errorf("%+v, %v", g, err)
+	}
+	for text, want := range map[string]string{"slowdown.p95": "such as slowdown.p95<3", "slow<3": "unknown measure", "makespan<x": "not a number",
+		"slowdown.p95>3": "the goal must be slowdown.p95<3", "maps.local<1": "the goal must be maps.local>1", "slots.use<1": "is no goal"} {
+		if _, err := ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,441 @@
+// Package study runs a workload on a virtual cluster under several policies, each
+// with several seeds, and compares them.
+//
+//	c, err := study.ReadCluster("nodes=20,maps=4,reduces=2")
+//	w, err := study.ReadWorkload(ctx, "mix.yaml", &c, study.WorkloadOptions{})
+//	p, err := study.NewPolicies(registry, []string{"fifo", "fair"})
+//	s, err := study.New(study.Config{Cluster: c, Workload: w, Policies: p, Seed: 1, Seeds: 1})
+//	err = s.Run(ctx)
+//	all := s.Comparison()
+//
+// Results are values. Files holds the tables and plots of a study; the command
+// line prints its comparison.
+package study
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// The references of slowdowns: the time that a job takes when it runs alone, and
+// the time that it would take on a cluster without any waiting.
+const (
+	Alone = "alone"
+	Ideal = "ideal"
+)
+
+// Config describes a study. Every policy runs with every seed.
+type Config struct {
+	Cluster workload.Cluster
+	// ClusterName is the user's spelling of the cluster, for the report.
+	ClusterName string
+	Workload    *Workload
+	Policies    *Policies
+	// Seed is the first of Seeds seeds.
+	Seed  uint64
+	Seeds int
+	// Model is the world, and World its name for the report; empty is "default".
+	Model sim.ModelConfig
+	World string
+	// Autoscale, unless it is nil, starts and stops nodes with the work. Its Max must be the
+	// number of the cluster's nodes. Each job alone has them all.
+	Autoscale *autoscale.Config
+	// Reference is Alone or Ideal; empty means Alone, which runs each job by
+	// itself and so takes longer.
+	Reference string
+	// References are the references that run beside the policies; see References.
+	References []string
+	// Details keeps the observations that tables and plots need.
+	Details bool
+	// Explain collects why each job waited.
+	Explain bool
+	// Warn, if set, receives a sentence about each thing that is not as asked.
+	Warn func(text string)
+	// Progress, if set, follows the runs.
+	Progress Progress
+}
+
+// Progress follows the runs of a study. Observe is called from several
+// goroutines.
+type Progress interface {
+	sim.Observer
+	// Phase says that a phase of the study begins, and how many jobs it
+	// simulates.
+	Phase(what string, jobs int)
+}
+
+// Study is a prepared set of runs.
+type Study struct {
+	cfg    Config
+	model  sim.ModelConfig
+	drafts []*draft // by seed
+	runs   []*run
+	// references are the runs of Config.References, by reference and then by seed.
+	references []*run
+	// warnings holds the warnings of the study itself, beside the workload's.
+	warnings []string
+}
+
+// draft is the workload of a seed.
+type draft struct {
+	seed   uint64
+	jobs   []workload.Job
+	bounds collect.Bounds
+	alone  []time.Duration // what slowdowns are measured against, by job
+}
+
+// run is one policy with one seed. prepare fills in the first part, Files may add
+// observers, and Study.Run fills in the rest.
+type run struct {
+	report.Run
+	draft   *draft
+	cluster workload.Cluster
+	policy  sched.Policy
+	swaps   []sim.Swap
+
+	more  sim.Observers   // tables and plots
+	trace report.EventLog // nil for none
+	lanes *report.Lanes   // nil for no plot
+
+	collector *collect.Collector
+	outcomes  *collect.Outcomes // nil if there is only one policy
+	result    *sim.Result       // nil if err is set
+	report    *collect.Report
+	err       error // why the simulation failed
+}
+
+// New draws the jobs of every seed and builds a policy for every run. An error
+// wraps ErrCluster, ErrWorkload or ErrAutoscale if one of these is at fault.
+func New(cfg Config) (*Study, error) {
+	if cfg.Warn == nil {
+		cfg.Warn = func(string) {}
+	}
+	cfg.World = cmp.Or(cfg.World, "default")
+	if cfg.Reference == "" {
+		cfg.Reference = Alone
+	}
+	s := &Study{cfg: cfg, model: cfg.Model}
+	if err := s.checkCluster(); err != nil {
+		return nil, err
+	}
+	if a := cfg.Autoscale; a != nil {
+		if n := cfg.Cluster.Nodes(); a.Max != n {
+			return nil, &InputError{ErrAutoscale, fmt.Errorf("max=%d: must be the number of nodes of the cluster, which is %d", a.Max, n)}
+		}
+	}
+	for i := range cfg.Seeds {
+		d := &draft{seed: cfg.Seed + uint64(i)}
+		var err error
+		if d.jobs, err = cfg.Workload.Source.Jobs(d.seed); err != nil {
+			return nil, &InputError{ErrWorkload, err}
+		}
+		d.bounds = collect.BoundsOf(&s.cfg.Cluster, d.jobs, s.model)
+		s.drafts = append(s.drafts, d)
+	}
+	for _, spec := range cfg.Policies.Specs() {
+		for _, d := range s.drafts {
+			r := &run{Run: report.Run{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
+			if err := s.prepare(r, spec); err != nil {
+				return nil, err
+			}
+			s.runs = append(s.runs, r)
+		}
+	}
+	s.addReferences()
+	return s, nil
+}
+
+// prepare builds the policies of a run: they keep state, so that each run needs
+// its own.
+func (s *Study) prepare(r *run, spec string) (err error) {
+	if r.policy, err = s.cfg.Policies.Build(spec, r.Seed); err != nil {
+		return err
+	}
+	for i, x := range s.cfg.Workload.Swaps {
+		p, err := s.cfg.Policies.registry.Build(x.Policy, sched.Options{Seed: r.Seed, Set: x.Set})
+		if err != nil {
+			return &InputError{ErrWorkload, fmt.Errorf("%s: swap %d: %w", s.cfg.Workload.Name, i+1, err)}
+		}
+		r.swaps = append(r.swaps, sim.Swap{At: x.At, Policy: p})
+	}
+	return nil
+}
+
+// ErrCluster, ErrWorkload and ErrAutoscale say which input of a study is at fault.
+var (
+	ErrCluster   = errors.New("cluster")
+	ErrWorkload  = errors.New("workload")
+	ErrAutoscale = errors.New("autoscale")
+)
+
+// InputError is an error in an input of a study.
+type InputError struct {
+	Input error // ErrCluster, ErrWorkload or ErrAutoscale
+	Err   error
+}
+
+// Error returns the text of Err.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns both errors.
+func (e *InputError) Unwrap() []error { return []error{e.Input, e.Err} }
+
+// checkCluster simulates the cluster without jobs, which finds its errors.
+func (s *Study) checkCluster() error {
+	p, err := policies.Parse(policies.Default)
+	if err != nil {
+		return err
+	}
+	if _, err := sim.Run(sim.Config{Cluster: s.cfg.Cluster, Model: s.model, Policy: p}); err != nil {
+		return &InputError{ErrCluster, err}
+	}
+	return nil
+}
+
+// Run makes all runs, one per processor at a time. It keeps the error of a
+// failed run, which does not stop the others; see Failed. Run returns an error
+// only if ctx ends before the last run.
+func (s *Study) Run(ctx context.Context) error {
+	stop := func() error { return context.Cause(ctx) }
+	if err := s.findAlone(stop); err != nil {
+		return err
+	}
+	all := slices.Concat(s.runs, s.references)
+	configs := make([]sim.Config, len(all))
+	for i, r := range all {
+		r.collector = collect.New(&r.cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
+		observers := append(sim.Observers{r.collector}, r.more...)
+		if len(s.runs) > len(s.drafts) && i < len(s.runs) {
+			r.outcomes = collect.NewOutcomes(r.draft.alone)
+			observers = append(observers, r.outcomes)
+		}
+		if s.cfg.Progress != nil {
+			observers = append(observers, s.cfg.Progress)
+		}
+		configs[i] = sim.Config{Cluster: r.cluster, Policy: r.policy, Swaps: r.swaps, Jobs: r.draft.jobs, Seed: r.Seed,
+			Model: s.model, Autoscale: s.cfg.Autoscale, Details: s.cfg.Details || s.cfg.Explain, Explain: s.cfg.Explain, Stop: stop, Observer: observers}
+		if r.trace != nil {
+			configs[i].Trace = r.trace.Write
+		}
+	}
+	s.phase("simulating", len(all)/len(s.drafts))
+	results, errs := sim.RunEach(configs)
+	for i, r := range all {
+		if r.result, r.err = results[i], errs[i]; r.err != nil {
+			continue
+		}
+		r.report = r.collector.Report(r.result, r.draft.bounds)
+		r.report.Policy, r.report.Seed = r.Policy, r.Seed
+	}
+	s.warnStarved()
+	return stop()
+}
+
+// phase reports the begin of a phase that simulates the jobs of every seed a
+// number of times.
+func (s *Study) phase(what string, times int) {
+	if s.cfg.Progress == nil {
+		return
+	}
+	jobs := 0
+	for _, d := range s.drafts {
+		jobs += times * len(d.jobs)
+	}
+	s.cfg.Progress.Phase(what, jobs)
+}
+
+// findAlone finds the reference of each job's slowdown. If some job cannot run
+// alone under fifo, the ideal becomes the reference of all.
+func (s *Study) findAlone(stop func() error) error {
+	s.phase("running each job alone", 1)
+	fifo := func() (sched.Policy, error) { return policies.Parse("fifo") }
+	for _, d := range s.drafts {
+		if s.cfg.Reference == Ideal {
+			break
+		}
+		var observer sim.Observer
+		if s.cfg.Progress != nil {
+			observer = s.cfg.Progress
+		}
+		var err error
+		d.alone, err = collect.Alone(sim.Config{Cluster: s.cfg.Cluster, Jobs: d.jobs, Seed: d.seed, Model: s.model,
+			Stop: stop, Observer: observer}, fifo)
+		if stopped := stop(); stopped != nil {
+			return stopped
+		}
+		if err != nil {
+			s.warn(fmt.Sprintf("slowdowns are against the ideal of each job, since not all can run alone: %v", err))
+			s.cfg.Reference = Ideal
+		}
+	}
+	if s.cfg.Reference == Ideal {
+		for _, d := range s.drafts {
+			d.alone = collect.Ideal(&s.cfg.Cluster, d.jobs, s.model)
+		}
+	}
+	return nil
+}
+
+// Runs returns the number of runs of the study.
+func (s *Study) Runs() int { return len(s.runs) }
+
+// Failed lists the runs that ended with an error, in order.
+func (s *Study) Failed() []report.Fault {
+	var list []report.Fault
+	for _, r := range s.runs {
+		if r.err != nil {
+			list = append(list, report.Fault{Policy: r.Policy, Seed: r.Seed, Error: r.err.Error()})
+		}
+	}
+	return list
+}
+
+// Comparison is the result of a study. It is the object that "sim -o json" prints
+// and report.json holds.
+type Comparison struct {
+	*report.Study
+	// Waits says why the jobs of each run waited, with Config.Explain.
+	Waits []RunWaits `json:"waits,omitempty"`
+}
+
+// RunWaits says why the jobs of a run waited.
+type RunWaits struct {
+	Policy string    `json:"policy"`
+	Seed   uint64    `json:"seed"`
+	Jobs   []JobWait `json:"jobs"`
+}
+
+// JobWait says why a job waited, longest first.
+type JobWait struct {
+	Job   int              `json:"job"` // position in the workload, from 0
+	Name  string           `json:"name"`
+	ID    string           `json:"id"`
+	Waits []mapreduce.Wait `json:"waits"`
+}
+
+// Total returns how long the job waited, maps and reduces together.
+func (j *JobWait) Total() time.Duration {
+	sum := time.Duration(0)
+	for _, x := range j.Waits {
+		sum += x.For
+	}
+	return sum
+}
+
+// Comparison puts the reports of all runs together. Call it after Run.
+func (s *Study) Comparison() Comparison {
+	out := &report.Study{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, World: s.cfg.World, Heartbeat: s.heartbeat(),
+		Slowdown: s.cfg.Reference, Policies: []collect.Across{}, Runs: []*collect.Report{}, Failed: s.Failed(),
+		Assumed: s.cfg.Workload.Assumed, Warnings: slices.Concat(s.cfg.Workload.Warnings, s.warnings)}
+	for _, r := range s.runs {
+		if r.err == nil {
+			out.Runs = append(out.Runs, r.report)
+		}
+	}
+	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
+	out.Bound, _ = s.bounded()
+	for _, r := range s.references {
+		if r.err == nil {
+			out.References = append(out.References, r.report)
+		}
+	}
+	out.Pairs = s.pairs()
+	return Comparison{out, s.waits()}
+}
+
+// pairs compares each policy with the first one.
+func (s *Study) pairs() []collect.Pair {
+	var runs []collect.Observed
+	for _, r := range s.runs {
+		if r.err == nil && r.outcomes != nil {
+			runs = append(runs, collect.Observed{Report: r.report, Outcomes: r.outcomes})
+		}
+	}
+	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs)
+	return collect.CompareAll(runs, func(uint64) collect.Workload { return w })
+}
+
+// WorkloadOf describes a workload for comparisons. The jobs of a trace are one sample,
+// whatever the seed; the jobs of a mix are drawn or, if listed, chosen by the user.
+func WorkloadOf(w *Workload, jobs []workload.Job) collect.Workload {
+	if _, recorded := w.Source.(*workload.Trace); !recorded {
+		return collect.Workload{}
+	}
+	out := collect.Workload{Fixed: true}
+	for i := range jobs {
+		out.Submitted = append(out.Submitted, jobs[i].Submit.Seconds())
+	}
+	return out
+}
+
+// heartbeat describes the interval between the heartbeats of a node when all nodes are up.
+func (s *Study) heartbeat() string {
+	nodes := 0
+	for _, g := range s.cfg.Cluster.Groups {
+		nodes += g.Count
+	}
+	rule, interval, err := sim.HeartbeatOf(cmp.Or(s.model.Heartbeat, s.cfg.Cluster.Heartbeat), nodes)
+	if err != nil { // checkCluster has parsed it
+		return ""
+	}
+	return fmt.Sprintf("%v (%s)", interval, rule)
+}
+
+// warn passes a warning on and keeps it for the report.
+func (s *Study) warn(text string) {
+	s.warnings = append(s.warnings, text)
+	s.cfg.Warn(text)
+}
+
+// warnStarved warns of each policy that leaves slots idle while maps wait, with the
+// numbers of its worst seed.
+func (s *Study) warnStarved() {
+	for runs := range slices.Chunk(s.runs, len(s.drafts)) {
+		var worst collect.Starved
+		for _, r := range runs {
+			if r.err == nil && r.report.Starved.Time > worst.Time {
+				worst = r.report.Starved
+			}
+		}
+		if text := worst.Warning(runs[0].Policy); text != "" {
+			s.warn(text)
+		}
+	}
+}
+
+// waits collects why the jobs of each run waited, if Config.Explain is set.
+func (s *Study) waits() []RunWaits {
+	if !s.cfg.Explain {
+		return nil
+	}
+	var all []RunWaits
+	for _, r := range s.runs {
+		if r.err != nil {
+			continue
+		}
+		w := RunWaits{Policy: r.Policy, Seed: r.Seed, Jobs: []JobWait{}}
+		for i := range r.result.Jobs {
+			j := &r.result.Jobs[i]
+			x := JobWait{Job: i, Name: r.draft.jobs[i].Name, ID: j.ID.String(), Waits: []mapreduce.Wait{}}
+			for _, h := range j.Waits {
+				x.Waits = append(x.Waits, mapreduce.Wait{Tasks: h.Kind.String(), For: h.For, Reason: h.Words})
+			}
+			w.Jobs = append(w.Jobs, x)
+		}
+		all = append(all, w)
+	}
+	return all
+}

@@ -1,0 +1,302 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/virtual/report"
+)
+
+// point is a point of the grid without its policies and seeds.
+type point struct {
+	cluster, world, autoscale string
+	load                      float64
+}
+
+// title describes the point.
+func (p point) title() string {
+	scale := ""
+	if p.autoscale != fixedSize {
+		scale = ", autoscale " + p.autoscale
+	}
+	return fmt.Sprintf("%s, world %s%s, load %g", p.cluster, p.world, scale, p.load)
+}
+
+// point returns the point of a cell.
+func (c *Cell) point() point { return point{c.Cluster(), c.World(), c.Autoscale, c.Load} }
+
+// point returns the point of a row.
+func (r *Row) point() point { return point{r.Cluster, r.World, r.Autoscale, r.Load} }
+
+// Title describes the point of the grid in words.
+func (r *Row) Title() string { return r.point().title() }
+
+// point returns the point of a comparison.
+func (c *Comparison) point() point { return point{c.Cluster, c.World, c.Autoscale, c.Load} }
+
+// points returns the points in the order of the rows.
+func (r *Result) points() []point {
+	var list []point
+	for _, row := range r.Rows {
+		if at := row.point(); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// mean is the measures of a policy at a point, averaged over the seeds that succeeded.
+type mean struct {
+	label     string
+	reference bool
+	values    []float64
+}
+
+// means returns the means of the study's measures at a point, in the order of the
+// policies.
+func (r *Result) means(at point) []mean {
+	var list []mean
+	counts := []int{}
+	for _, row := range r.Rows {
+		if row.point() != at {
+			continue
+		}
+		i := slices.IndexFunc(list, func(m mean) bool { return m.label == row.Label() })
+		if i < 0 {
+			i = len(list)
+			list = append(list, mean{row.Label(), row.Kind == "reference", make([]float64, len(r.plan.Spec.Measures))})
+			counts = append(counts, 0)
+		}
+		if row.State != "ok" {
+			continue
+		}
+		counts[i]++
+		for k, name := range r.plan.Spec.Measures {
+			list[i].values[k] += row.measure(name)
+		}
+	}
+	for i := range list {
+		for k := range list[i].values {
+			list[i].values[k] /= float64(counts[i]) // NaN without a run
+		}
+	}
+	return list
+}
+
+// Plot is a figure with the name of its file.
+type Plot struct {
+	Name   string
+	Figure *report.Figure
+}
+
+// Plots draws each measure for each cluster and world: lines over the loads, or bars if
+// there is one load. References are dashed lines. Settings of autoscale are groups of bars
+// with one load, and have a plot each with several.
+func (r *Result) Plots() ([]Plot, error) {
+	var plots []Plot
+	p := r.plan
+	for k, name := range p.Spec.Measures {
+		n := 0
+		for _, c := range p.clusters {
+			for _, at := range r.planes(c.name) {
+				n++
+				chart := r.chart(k, at)
+				f, err := report.Draw(chart)
+				if err != nil {
+					return nil, fmt.Errorf("plot of %s: %w", name, err)
+				}
+				file := strings.ReplaceAll(name, ".", "-")
+				if len(p.clusters)*len(r.planes(c.name)) > 1 {
+					file = fmt.Sprintf("%s-%d", file, n)
+				}
+				plots = append(plots, Plot{file, f})
+			}
+		}
+	}
+	return plots, nil
+}
+
+// planes returns what each measure has a plot for on a cluster, as points without a load: the
+// worlds, and with several loads the settings of autoscale.
+func (r *Result) planes(cluster string) []point {
+	scales := r.plan.scales
+	if len(r.plan.Spec.Loads) == 1 {
+		scales = scales[:1]
+	}
+	var list []point
+	for _, w := range r.plan.worlds {
+		for _, scale := range scales {
+			list = append(list, point{cluster: cluster, world: w.name, autoscale: scale})
+		}
+	}
+	return list
+}
+
+// chart describes the plot of a measure.
+func (r *Result) chart(k int, at point) report.Chart {
+	s := r.plan.Spec
+	c := report.Chart{Title: s.Measures[k], X: "load", Y: unitOf(s.Measures[k])}
+	if len(r.plan.clusters)*len(r.plan.worlds) > 1 { // a title with both may be wider than the plot
+		c.Title = fmt.Sprintf("%s on %s, world %s", s.Measures[k], at.cluster, at.world)
+	}
+	loads := slices.Sorted(slices.Values(s.Loads))
+	at.load = loads[0]
+	if len(loads) == 1 && len(r.plan.scales) > 1 {
+		return r.scaleChart(k, at, c)
+	}
+	if at.autoscale != fixedSize {
+		c.Title += ", autoscale " + at.autoscale
+	}
+	if len(loads) == 1 {
+		bars := report.Series{Name: "policies"}
+		for _, m := range r.means(at) {
+			switch {
+			case !m.reference:
+				c.Groups, bars.Y = append(c.Groups, m.label), append(bars.Y, m.values[k])
+			case !math.IsNaN(m.values[k]):
+				c.Limits = append(c.Limits, report.Limit{Name: m.label, At: m.values[k]})
+			}
+		}
+		c.X, c.Series = "", []report.Series{bars}
+		c.LogY = wide(append(slices.Clone(bars.Y), limits(c.Limits)...))
+		return c
+	}
+	for i, load := range loads {
+		at.load = load
+		for j, m := range r.means(at) {
+			if i == 0 {
+				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
+			}
+			c.Series[j].X, c.Series[j].Y = append(c.Series[j].X, load), append(c.Series[j].Y, m.values[k])
+		}
+	}
+	var all []float64
+	for _, x := range c.Series {
+		all = append(all, x.Y...)
+	}
+	c.LogY = wide(all)
+	return c
+}
+
+// scaleChart completes the plot of a measure over the settings of autoscale.
+func (r *Result) scaleChart(k int, at point, c report.Chart) report.Chart {
+	c.X, c.Groups = "", r.plan.scales
+	var all []float64
+	for i, scale := range r.plan.scales {
+		at.autoscale = scale
+		for j, m := range r.means(at) {
+			if i == 0 {
+				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
+			}
+			c.Series[j].Y = append(c.Series[j].Y, m.values[k])
+			all = append(all, m.values[k])
+		}
+	}
+	c.Series = slices.DeleteFunc(c.Series, func(x report.Series) bool {
+		return !slices.ContainsFunc(x.Y, func(y float64) bool { return !math.IsNaN(y) })
+	})
+	c.LogY = wide(all)
+	return c
+}
+
+// limits returns the values of reference lines.
+func limits(list []report.Limit) []float64 {
+	var all []float64
+	for _, l := range list {
+		all = append(all, l.At)
+	}
+	return all
+}
+
+// wide reports whether values need a logarithmic axis: the largest is more than 20 times
+// the smallest, and all are positive.
+func wide(values []float64) bool {
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	return len(known) > 0 && slices.Min(known) > 0 && slices.Max(known) > 20*slices.Min(known)
+}
+
+// unitOf names the axis of a measure.
+func unitOf(measure string) string {
+	for _, prefix := range []string{"makespan", "response", "waiting"} {
+		if strings.HasPrefix(measure, prefix) {
+			return measure + " [s]"
+		}
+	}
+	return measure
+}
+
+var page = template.Must(template.New("report").Funcs(template.FuncMap{"number": number}).Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Study of {{.Result.Workload}}</title>
+<style>
+body{font:15px/1.5 sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}
+table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
+th:first-child,td:first-child,.words{text-align:left}
+td:first-child{white-space:nowrap}tr.reference{color:#666;font-style:italic}svg{max-width:100%;height:auto}
+</style></head><body>
+<h1>Study of {{.Result.Workload}}</h1>
+<p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
+{{if eq .Result.Slowdown "alone"}}alone{{else}}at its lower bound{{end}}. References (in italics) know what no policy knows.</p>
+{{range .Result.Warnings}}<p>Warning: {{.}}</p>{{end}}{{range .Result.Assumed}}<p>Assumed: {{.}}</p>{{end}}
+{{range .Failed}}<p>Failed: {{.Label}}, {{.Title}}, seed {{.Seed}}: {{.Error}}</p>{{end}}
+{{range .Points}}<h2>{{.Title}}</h2>
+<table><tr><th>policy</th>{{range $.Measures}}<th>{{.}}</th>{{end}}</tr>
+{{range .Means}}<tr{{if .Reference}} class="reference"{{end}}><td>{{.Label}}</td>{{range .Values}}<td>{{number .}}</td>{{end}}</tr>
+{{end}}</table>
+{{if .Pairs}}<table><tr><th>policy</th><th class="words">measure</th><th class="words">compared with {{(index .Pairs 0).Baseline}}, [95 % interval]</th></tr>
+{{range .Pairs}}<tr><td>{{.Policy}}</td><td class="words">{{.Measure}}</td><td class="words">{{.Verdict}}</td></tr>
+{{end}}</table>{{end}}{{end}}
+<h2>Plots</h2>
+{{range .Plots}}<figure>{{.}}</figure>
+{{end}}</body></html>
+`))
+
+// pageMean is a mean as the page shows it.
+type pageMean struct {
+	Label     string
+	Reference bool
+	Values    []float64
+}
+
+// pagePoint is a point as the page shows it.
+type pagePoint struct {
+	Title string
+	Means []pageMean
+	Pairs []Comparison
+}
+
+// HTML writes the report as one page that refers to no other file.
+func (r *Result) HTML(w io.Writer, plots []Plot) error {
+	data := struct {
+		Result   *Result
+		Failed   []*Row
+		Measures []string
+		Points   []pagePoint
+		Plots    []template.HTML
+	}{Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
+	for _, at := range r.points() {
+		x := pagePoint{Title: at.title()}
+		for _, m := range r.means(at) {
+			x.Means = append(x.Means, pageMean{m.label, m.reference, m.values})
+		}
+		for _, c := range r.Pairs {
+			if c.point() == at {
+				x.Pairs = append(x.Pairs, c)
+			}
+		}
+		data.Points = append(data.Points, x)
+	}
+	for _, p := range plots {
+		var b bytes.Buffer
+		if err := p.Figure.SVG(&b); err != nil {
+			return err
+		}
+		_, svg, _ := strings.Cut(b.String(), "<svg") // without the XML declaration
+		data.Plots = append(data.Plots, template.HTML("<svg"+svg))
+	}
+	return page.Execute(w, data)
+}

@@ -1,0 +1,434 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
+	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
+)
+
+// Options are what a plan needs besides its file.
+type Options struct {
+	Registry *sched.Registry
+	// Dir is the directory of the study file, to which the names of files in it are
+	// relative.
+	Dir      string
+	Features []mapreduce.Feature
+	// Program identifies the build of the program. Another build runs all cells again,
+	// because its policies or simulator may differ.
+	Program string
+}
+
+// Plan is a study with all its inputs read.
+type Plan struct {
+	Spec     *Spec
+	Workload *study.Workload
+	// Cells are in the order in which they run: those of one seed together.
+	Cells []*Cell
+	// Warnings holds a sentence for each oddity of the inputs.
+	Warnings []string
+
+	options  Options
+	clusters []*clusterPoint
+	worlds   []*worldPoint
+	scales   []string // values of autoscale
+	policies []*policyPoint
+	draws    map[uint64]*draw
+	grounds  map[groundKey]*ground
+}
+
+// clusterPoint, worldPoint and policyPoint are the values of the axes of the grid.
+type clusterPoint struct {
+	name    string
+	cluster workload.Cluster
+}
+
+type worldPoint struct {
+	name  string
+	model sim.ModelConfig
+}
+
+type policyPoint struct {
+	label string // the name with the parameters that the study sets
+	name  string
+	set   map[string]string
+	// policies builds the policy. It is nil for a reference.
+	policies *study.Policies
+	// files are digests of Hadoop's files that configure the policy.
+	files     []string
+	reference string
+}
+
+// NewPlan reads all inputs of a study and lists its cells.
+func NewPlan(ctx context.Context, s *Spec, o Options) (*Plan, error) {
+	p := &Plan{Spec: s, options: o, draws: make(map[uint64]*draw), grounds: make(map[groundKey]*ground)}
+	for _, step := range []func() error{p.readClusters, p.readWorlds, p.readScales, p.readPolicies,
+		func() error { return p.readWorkload(ctx) }, p.drawAll, p.fill} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// path returns the name of a file in the study relative to the working directory.
+func (p *Plan) path(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(p.options.Dir, name)
+}
+
+// readClusters expands the axis of clusters.
+func (p *Plan) readClusters() error {
+	for i, a := range p.Spec.Clusters {
+		if err := p.readCluster(&a); err != nil {
+			return fmt.Errorf("clusters: entry %d: %w", i+1, err)
+		}
+	}
+	return unique("clusters", p.clusters, func(c *clusterPoint) string { return c.name })
+}
+
+// readCluster adds the clusters of an entry.
+func (p *Plan) readCluster(a *ClusterAxis) error {
+	base := workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: 1}}}
+	name := ""
+	if a.Spec != "" {
+		spec := a.Spec
+		if !strings.Contains(spec, "=") {
+			spec = p.path(spec)
+		}
+		var err error
+		if base, err = study.ReadCluster(spec); err != nil {
+			return err
+		}
+		name = a.Spec
+	}
+	axes := map[string][]string{"nodes": a.Nodes, "slots": a.Slots, "division": a.Division, "racks": a.Racks}
+	maps.DeleteFunc(axes, func(_ string, v []string) bool { return len(v) == 0 })
+	if len(axes) == 0 {
+		p.clusters = append(p.clusters, &clusterPoint{name, base})
+		return nil
+	}
+	if len(base.Groups) != 1 {
+		return fmt.Errorf("%s has %d groups of nodes; nodes, slots and division change a cluster with one", a.Spec, len(base.Groups))
+	}
+	for _, set := range combinations(axes) {
+		c := base
+		c.Groups = slices.Clone(base.Groups)
+		if err := change(&c, set); err != nil {
+			return err
+		}
+		g := c.Groups[0]
+		p.clusters = append(p.clusters, &clusterPoint{strings.TrimPrefix(fmt.Sprintf("%s nodes=%d,maps=%d,reduces=%d,racks=%d", name, g.Count, g.MapSlots, g.ReduceSlots, c.Racks), " "), c})
+	}
+	return nil
+}
+
+// change gives a cluster of one group other nodes, slots and racks.
+func change(c *workload.Cluster, set map[string]string) error {
+	g := &c.Groups[0]
+	slots := g.MapSlots + g.ReduceSlots
+	for name, to := range map[string]*int{"nodes": &g.Count, "slots": &slots, "racks": &c.Racks} {
+		if text, given := set[name]; given {
+			n, err := strconv.Atoi(text)
+			if *to = n; err != nil || n < 1 || n > 1<<16 {
+				return fmt.Errorf("%s: %q must be a whole number from 1 to %d", name, text, 1<<16)
+			}
+		}
+	}
+	division, given := set["division"]
+	switch left, right, both := strings.Cut(division, "+"); {
+	case !given && set["slots"] != "":
+		return errors.New("slots: needs division, the share of map slots, such as 0.67")
+	case !given:
+	case both:
+		m, err1 := strconv.Atoi(strings.TrimSpace(left))
+		r, err2 := strconv.Atoi(strings.TrimSpace(right))
+		if err1 != nil || err2 != nil || m < 0 || r < 0 || m+r < 1 || m+r > 1<<16 {
+			return fmt.Errorf("division: %q must be map slots + reduce slots, such as 4+2", division)
+		}
+		if set["slots"] != "" && m+r != slots {
+			return fmt.Errorf("division: %s is not a division of %d slots; write a share of map slots, such as 0.67", division, slots)
+		}
+		g.MapSlots, g.ReduceSlots = m, r
+	default:
+		share, err := strconv.ParseFloat(division, 64)
+		if err != nil || !(share >= 0 && share <= 1) {
+			return fmt.Errorf("division: %q must be as 4+2, or a share of map slots from 0 to 1", division)
+		}
+		g.MapSlots = int(share*float64(slots) + 0.5)
+		g.ReduceSlots = slots - g.MapSlots
+	}
+	if g.MapSlots+g.ReduceSlots == 0 {
+		return errors.New("the nodes have no slots: give slots and division, or a spec with maps and reduces")
+	}
+	return nil
+}
+
+// readWorlds expands the axis of worlds.
+func (p *Plan) readWorlds() error {
+	for i, a := range p.Spec.Worlds {
+		name := cmp.Or(a.Name, "default")
+		base, err := world.Lookup(name)
+		if _, missing := os.Stat(p.path(name)); err != nil && missing == nil {
+			base, err = study.ReadWorld(p.path(name))
+		}
+		if err != nil {
+			return fmt.Errorf("worlds: entry %d: %w", i+1, err)
+		}
+		sets, err := settings(a.Set)
+		if err != nil {
+			return fmt.Errorf("worlds: %s: %w", name, err)
+		}
+		for _, set := range sets {
+			w := &worldPoint{label(name, set), base}
+			for _, key := range slices.Sorted(maps.Keys(set)) {
+				if err := world.Set(&w.model, key, set[key]); err != nil {
+					return fmt.Errorf("worlds: %s: %w", name, err)
+				}
+			}
+			p.worlds = append(p.worlds, w)
+		}
+	}
+	return unique("worlds", p.worlds, func(w *worldPoint) string { return w.name })
+}
+
+// readScales reads the axis of autoscale.
+func (p *Plan) readScales() error {
+	p.scales = p.Spec.Autoscale
+	for _, text := range p.scales {
+		for _, c := range p.clusters {
+			if _, err := scaleOf(text, &c.cluster); err != nil {
+				return fmt.Errorf("autoscale: %s on %s: %w", text, c.name, err)
+			}
+		}
+	}
+	return unique("autoscale", p.scales, func(text string) string { return text })
+}
+
+// scaleOf returns the settings of a value of autoscale for a cluster, or nil for a cluster of
+// fixed size.
+func scaleOf(text string, c *workload.Cluster) (*autoscale.Config, error) {
+	if text == fixedSize {
+		return nil, nil
+	}
+	for setting := range strings.SplitSeq(text, ",") {
+		if name, _, _ := strings.Cut(strings.TrimSpace(setting), "="); name == "max" {
+			return nil, errors.New("leave out max, which is the number of nodes of the cluster")
+		}
+	}
+	cfg, err := autoscale.Parse(fmt.Sprintf("%s,max=%d", text, c.Nodes()))
+	return &cfg, err
+}
+
+// readPolicies expands the axis of policies and adds the references.
+func (p *Plan) readPolicies() error {
+	pools, queues := 0, 0
+	for i, a := range p.Spec.Policies {
+		sets, err := settings(a.Set)
+		if err != nil {
+			return fmt.Errorf("policies: entry %d: %w", i+1, err)
+		}
+		for _, set := range sets {
+			q := &policyPoint{label: label(a.Name, set), name: a.Name, set: set,
+				policies: study.NewPolicies(p.options.Registry, []string{a.Name})}
+			for _, key := range slices.Sorted(maps.Keys(set)) {
+				if err := q.policies.Set(map[string]string{key: set[key]}); err != nil {
+					return fmt.Errorf("policies: %s: %s: %w", a.Name, key, err)
+				}
+			}
+			if err := q.policies.Check(); err != nil {
+				return fmt.Errorf("policies: %w", err)
+			}
+			pools += p.configure(q, p.Spec.FairScheduler, q.policies.UsePools)
+			queues += p.configure(q, p.Spec.CapacityScheduler, q.policies.UseQueues)
+			p.policies = append(p.policies, q)
+		}
+	}
+	// A file that no policy accepts is a mistake; the error of the first policy says which.
+	if file := p.path(p.Spec.FairScheduler); file != "" && pools == 0 {
+		_, err := p.policies[0].policies.UsePools(file)
+		return fmt.Errorf("fair-scheduler: %w", err)
+	}
+	if file := p.path(p.Spec.CapacityScheduler); file != "" && queues == 0 {
+		_, err := p.policies[0].policies.UseQueues(file)
+		return fmt.Errorf("capacity-scheduler: %w", err)
+	}
+	if err := unique("policies", p.policies, func(q *policyPoint) string { return q.label }); err != nil {
+		return err
+	}
+	for _, r := range p.Spec.References {
+		if r != "none" {
+			p.policies = append(p.policies, &policyPoint{label: study.ReferenceNames[r], reference: r})
+		}
+	}
+	return nil
+}
+
+// configure gives a policy one of Hadoop's files, if it accepts the file, and returns how
+// many policies do.
+func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string, error)) int {
+	if file == "" {
+		return 0
+	}
+	warnings, err := use(p.path(file))
+	if err != nil {
+		return 0
+	}
+	b, err := os.ReadFile(p.path(file))
+	if err != nil {
+		return 0
+	}
+	sum := sha256.Sum256(b)
+	q.files = append(q.files, hex.EncodeToString(sum[:]))
+	for _, w := range warnings {
+		if !slices.Contains(p.Warnings, w) {
+			p.Warnings = append(p.Warnings, w)
+		}
+	}
+	return 1
+}
+
+// readWorkload reads the jobs. Tasks that a mix leaves open are assumed for the first
+// cluster.
+func (p *Plan) readWorkload(ctx context.Context) error {
+	s := p.Spec
+	o := study.WorkloadOptions{Features: p.options.Features}
+	o.Trace.Limit, o.SWIM.DataScale = s.Limit, s.DataScale
+	for _, name := range slices.Sorted(maps.Keys(s.TraceSet)) {
+		if err := o.SetTrace(name, s.TraceSet[name]); err != nil {
+			return fmt.Errorf("trace-set: %w", err)
+		}
+	}
+	for _, name := range s.Profiles {
+		file, err := os.Open(p.path(name))
+		if err != nil {
+			return fmt.Errorf("profiles: %w", err)
+		}
+		list, err := workload.ReadProfiles(name, file)
+		file.Close() // it was only read
+		if err != nil {
+			return fmt.Errorf("profiles: %w", err)
+		}
+		o.Profiles = append(o.Profiles, list...)
+	}
+	format, path := workload.SplitSpec(s.Workload)
+	spec := p.path(path)
+	if path != s.Workload {
+		spec = format + ":" + spec
+	}
+	var err error
+	if p.Workload, err = study.ReadWorkload(ctx, spec, &p.clusters[0].cluster, o); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	p.Workload.Name = s.Workload
+	p.Warnings = append(p.Warnings, p.Workload.Warnings...)
+	return nil
+}
+
+// fill lists the cells.
+func (p *Plan) fill() error {
+	s := p.Spec
+	n := s.Seeds.Count * len(s.Loads) * len(p.clusters) * len(p.worlds) * len(p.scales) * len(p.policies)
+	if n > maxCells {
+		return fmt.Errorf("the grid has %d runs, at most %d are possible", n, maxCells)
+	}
+	for i := range s.Seeds.Count {
+		for _, load := range s.Loads {
+			for _, c := range p.clusters {
+				for _, w := range p.worlds {
+					for _, scale := range p.scales {
+						cfg, err := scaleOf(scale, &c.cluster)
+						if err != nil {
+							return err
+						}
+						for _, q := range p.policies {
+							cell := &Cell{plan: p, policy: q, cluster: c, world: w, scale: cfg, Autoscale: scale, Load: load, Seed: s.Seeds.From + uint64(i)}
+							cell.Key = cell.digest()
+							p.Cells = append(p.Cells, cell)
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// settings returns each combination of the values of some parameters, at least the empty
+// one.
+func settings(set map[string]any) ([]map[string]string, error) {
+	axes := make(map[string][]string)
+	for name, v := range set {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		for _, item := range list {
+			switch item.(type) {
+			case []any, map[string]any, nil:
+				return nil, fmt.Errorf("%s: should be a value or a list of values", name)
+			}
+			axes[name] = append(axes[name], fmt.Sprint(item))
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%s: has no values", name)
+		}
+	}
+	return combinations(axes), nil
+}
+
+// combinations returns every choice of one value for each name, in the order of names and
+// values.
+func combinations(axes map[string][]string) []map[string]string {
+	all := []map[string]string{{}}
+	for _, name := range slices.Sorted(maps.Keys(axes)) {
+		var next []map[string]string
+		for _, set := range all {
+			for _, v := range axes[name] {
+				with := maps.Clone(set)
+				with[name] = v
+				next = append(next, with)
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// label returns a name with its parameters.
+func label(name string, set map[string]string) string {
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		name += " " + key + "=" + set[key]
+	}
+	return name
+}
+
+// unique returns an error if two points of an axis have the same name.
+func unique[T any](axis string, points []T, name func(T) string) error {
+	seen := make(map[string]bool)
+	for _, x := range points {
+		if seen[name(x)] {
+			return fmt.Errorf("%s: %s is there twice", axis, name(x))
+		}
+		seen[name(x)] = true
+	}
+	return nil
+}

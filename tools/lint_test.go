@@ -23,7 +23,7 @@ var snippets = []snippet{
 	{"internal/live/local/good.go", "// Package local may read the clock.\npackage local\n\nimport \"time\"\n\n// Start is when the program began.\nvar Start = time.Now()\n", nil},
 	{"internal/tracker/good.go", "// Package tracker gets its generator from the caller.\npackage tracker\n\nimport \"math/rand/v2\"\n\n// Draw draws a number.\nfunc Draw(g *rand.Rand) int { return g.IntN(3) }\n", nil},
 	{"internal/tracker/clock_test.go", "package tracker\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestClock(t *testing.T) { t.Log(time.Now()) }\n", nil},
-	{"bench/sim/good.go", "// Package sim is not the pure package of that name.\npackage sim\n\nimport \"os\"\n\n// Args are the arguments.\nvar Args = os.Args\n", nil},
+	{"lab/sim/good.go", "// Package sim is not the pure package of that name.\npackage sim\n\nimport \"os\"\n\n// Args are the arguments.\nvar Args = os.Args\n", nil},
 
 	{"sched/job/clock.go", "// Package job reads the clock under another name.\npackage job\n\nimport clock \"time\"\n\n// Start is when the program began.\nvar Start = clock.Now()\n", []string{"forbidigo"}},
 	{"sched/cluster/deadline.go", "// Package cluster has a time limit.\npackage cluster\n\nimport (\n\t\"context\"\n\t\"time\"\n)\n\n// Limit limits ctx.\nfunc Limit(ctx context.Context) (context.Context, context.CancelFunc) {\n\treturn context.WithTimeout(ctx, time.Second)\n}\n", []string{"forbidigo"}},

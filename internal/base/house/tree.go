@@ -39,7 +39,7 @@ type goFile struct {
 }
 
 // skipped are directories without committed files.
-var skipped = []string{".git", "bench/data", "bench/results"}
+var skipped = []string{".git", "lab/data"}
 
 // maxSize is the largest size in bytes of a text file. Larger files are data or
 // binaries.

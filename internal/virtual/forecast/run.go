@@ -29,7 +29,7 @@ type Config struct {
 	// ended by then are unknown.
 	MaxSteps int
 	// Given holds, by job, times of tasks that take the place of what the model concludes.
-	// bench/forecast measures with it which error remains if a job's times are known
+	// lab/forecast measures with it which error remains if a job's times are known
 	// but not which of its tasks takes which.
 	Given map[job.ID]Times
 	// Stop is called every few thousand events, unless it is nil. Its error ends the run.

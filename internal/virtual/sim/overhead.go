@@ -59,7 +59,7 @@ type Overheads struct {
 // clean-up follows its KILLED_UNCLEAN report. Setup, Cleanup and FetchStart are
 // medians of the recorded runs fifo-c-1, fifo-c-2 and fifo-hb3. Start is the value for
 // which the simulated response times of these three runs have the least median error;
-// "bench/hadoop121 -fit" prints it.
+// "lab/hadoop121 -fit" prints it.
 func Hadoop121(jvmReuse bool) Overheads {
 	o := Overheads{
 		Setup: 370 * time.Millisecond, Cleanup: 350 * time.Millisecond, Start: 700 * time.Millisecond,

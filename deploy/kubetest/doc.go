@@ -1,7 +1,0 @@
-// Package kubetest tests slotwise on a real Kubernetes node. Its tests need a cluster that
-// nothing else uses:
-//
-//	SLOTWISE_KUBECONFIG=FILE SLOTWISE_KUBE_IMAGE=localhost/slotwise:1 go test -count=1 -v ./deploy/kubetest
-//
-// They are skipped without these variables. docs/kubernetes.md says what the cluster must have.
-package kubetest

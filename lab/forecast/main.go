@@ -1,0 +1,421 @@
+// Command forecast measures how wrong predicted ends of jobs are. It simulates mixes of
+// jobs whose ends are therefore known. At 25, 50 and 75 % of the life of each job it
+// forecasts the end with what the tracker knows at that moment, and compares.
+//
+//	go -C lab run ./forecast                    about five minutes
+//	go -C lab run ./forecast -only tyrex -jobs 40
+//	go -C lab run ./forecast -live 6m -policy fair    of a real cluster of four workers on this machine
+//	go -C lab run ./forecast -master localhost:7077   of another real cluster, while its jobs run
+//	SLOTWISE_TRACES=DIR go -C lab run ./forecast   with a public trace, if DIR has it
+//
+// The error is the difference between the predicted and the true end, as a share of the
+// time that was left. The table has its median over the jobs, and the share of jobs whose
+// true end was inside the interval from the 10th to the 90th percentile. Jobs that are
+// submitted later are part of the truth and unknown to the forecast.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/lab/harness"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+func main() {
+	harness.Main("lab/forecast", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
+}
+
+// traceFile is a public trace, in the folder that SLOTWISE_TRACES names.
+const traceFile = "swim-fb-2009-0.tsv"
+
+// parts are the fractions of a job's life at which its end is forecast.
+var parts = []float64{0.25, 0.5, 0.75}
+
+// scene is a workload under a policy.
+type scene struct {
+	name, policy string
+	cfg          sim.Config
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("forecast", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	only := flags.String("only", "", "measure only the scenes whose name contains this text")
+	jobs := flags.Int("jobs", 100, "most jobs of a scene")
+	futures := flags.Int("futures", forecast.DefaultFutures, "futures of a forecast")
+	given := flags.Bool("given", false, "tell the forecasts the times of each job's tasks, but not which task takes which: what error remains?")
+	held := flags.Bool("held", false, "measure the held-out scenes, which had no part in choosing the model's constants")
+	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
+	span := flags.Duration("live", 0, "submit a mix of sleeping jobs to a real cluster on this machine for this `time`, and watch it")
+	policy := flags.String("policy", "fair", "of the cluster of -live")
+	seed := flags.Uint64("seed", 1, "of the mix of -live")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-policy NAME] [-seed N] | -master ADDRESS]"))
+	}
+	switch {
+	case *span > 0:
+		return live(ctx, *span, *policy, *seed, stdout, stderr)
+	case *master != "":
+		return watch(ctx, *master, "real cluster", "", stdout)
+	}
+	list, err := heldOut(*jobs)
+	if !*held {
+		list, err = scenes(*jobs, os.Getenv("SLOTWISE_TRACES"))
+	}
+	if err != nil {
+		return err
+	}
+	table := newTable(stdout)
+	var all tally
+	for _, s := range list {
+		if !strings.Contains(s.name+" "+s.policy, *only) {
+			continue
+		}
+		fmt.Fprintln(stderr, s.name, s.policy)
+		t, err := s.measure(ctx, *futures, *given)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		t.row(table, s.name, s.policy)
+		all.add(t)
+	}
+	all.row(table, "all", "")
+	return nil
+}
+
+func newTable(out io.Writer) harness.Table {
+	return harness.NewTable(out, "workload", "policy", "jobs", "median error at 25 %", "at 50 %", "at 75 %",
+		"inside 80 % interval", "too early", "unknown", "ms per forecast")
+}
+
+// scenes returns the measured workloads.
+func scenes(jobs int, traces string) ([]scene, error) {
+	var list []scene
+	for _, s := range []struct {
+		generator string
+		policies  []string
+	}{{"tyrex-hvw", []string{"fifo", "fair", "dynamictags"}}, {"dynamicmr-10", []string{"fair", "dynamicmr-pi"}}, {"tumm-mixed-random", []string{"fifo", "tumm"}}} {
+		more, err := generated(s.generator, s.policies, 1, jobs)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	for _, p := range []string{"fifo", "fair"} {
+		list = append(list, scene{"noisy mix", p, noisy(jobs, 7)})
+	}
+	more, err := lookedAt(jobs)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, more...)
+	more, err = traceScenes(filepath.Join(traces, traceFile), jobs)
+	return append(list, more...), err
+}
+
+// generated returns a workload of a paper under some policies.
+func generated(name string, policies []string, seed uint64, jobs int) (list []scene, err error) {
+	g, ok := workload.FindGenerator(name)
+	if !ok {
+		return nil, fmt.Errorf("no workload %s", name)
+	}
+	work, err := g.Source.Jobs(seed)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range policies {
+		list = append(list, scene{g.Name, p, sim.Config{Cluster: clusterOf(g.Cluster), Jobs: work[:min(jobs, len(work))], Seed: seed}})
+	}
+	return list, nil
+}
+
+func clusterOf(name string) workload.Cluster {
+	for _, c := range workload.PaperClusters() {
+		if c.Name == name {
+			return c.Cluster
+		}
+	}
+	return workload.Cluster{}
+}
+
+// generator returns a function that draws numbers from 0 to 1.
+func generator(x uint64) func() float64 {
+	return func() float64 {
+		x = x*6364136223846793005 + 1442695040888963407
+		return float64(x>>11) / (1 << 53)
+	}
+}
+
+// noisy is a mix of six programs, run again and again, whose tasks vary by a third, with
+// stragglers, on two sorts of nodes.
+func noisy(jobs int, seed uint64) sim.Config {
+	c := workload.Cluster{Racks: 2, Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{
+		{Name: "a", Count: 10, Cores: 4, Speed: 1, MapSlots: 3, ReduceSlots: 2}, {Name: "b", Count: 5, Cores: 4, Speed: 0.7, MapSlots: 3, ReduceSlots: 2}}}
+	next := generator(seed)
+	var list []workload.Job
+	at := time.Duration(0)
+	for i := range jobs {
+		app := int(next() * 6)
+		scale := 0.6 + 0.8*next()
+		tasks := func(n int, mean float64) []workload.Task {
+			out := make([]workload.Task, max(1, int(float64(n)*scale)))
+			for k := range out {
+				noise := math.Exp(0.3 * (next() + next() + next() + next() - 2) * math.Sqrt(3))
+				out[k].Duration = time.Duration(mean * noise * float64(time.Second))
+			}
+			return out
+		}
+		list = append(list, workload.Job{Name: fmt.Sprintf("app%d-%d", app, i), User: fmt.Sprint("user", app%3), SlowStart: -1, Submit: at,
+			Maps: tasks(20+40*app, 8+float64(4*app)), Reduces: tasks(2+3*app, 15+float64(6*app))})
+		at += time.Duration(next() * 2 * 75 * float64(time.Second))
+	}
+	return sim.Config{Cluster: c, Jobs: list, Seed: 3,
+		Model: sim.ModelConfig{Straggler: sim.Straggler{Probability: 0.02, Factor: 2, Alpha: 2}, OutOfBand: true}}
+}
+
+// traceScenes returns a part of a public trace, or nothing if the file is not there.
+func traceScenes(file string, jobs int) ([]scene, error) {
+	in, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	trace, err := workload.ReadSWIM(file, in, workload.SWIMOptions{})
+	if err != nil {
+		return nil, err
+	}
+	work, err := trace.Jobs(1)
+	if err != nil {
+		return nil, err
+	}
+	c := workload.Cluster{Racks: 5, Heartbeat: "fixed:3s", Groups: []workload.NodeGroup{{Name: "n", Count: 100, Cores: 4, Speed: 1, MapSlots: 4, ReduceSlots: 2,
+		DiskBandwidth: 200e6, NICBandwidth: 125e6}}}
+	var list []scene
+	for _, p := range []string{"fifo", "fair"} {
+		list = append(list, scene{"swim trace", p, sim.Config{Cluster: c, Jobs: work[:min(3*jobs, len(work))], Seed: 1}})
+	}
+	return list, nil
+}
+
+// question asks for the end of a job at a time.
+type question struct {
+	at   time.Duration
+	job  int
+	part int
+}
+
+// tally sums up answers.
+type tally struct {
+	jobs           int
+	errors         [][]float64 // by part
+	inside, known  int
+	early, unknown int
+	took           time.Duration
+	forecasts      int
+}
+
+func (t *tally) add(o tally) {
+	if t.errors == nil {
+		t.errors = make([][]float64, len(parts))
+	}
+	t.jobs += o.jobs
+	for i := range o.errors {
+		t.errors[i] = append(t.errors[i], o.errors[i]...)
+	}
+	t.inside, t.known, t.early, t.unknown = t.inside+o.inside, t.known+o.known, t.early+o.early, t.unknown+o.unknown
+	t.took, t.forecasts = t.took+o.took, t.forecasts+o.forecasts
+}
+
+func (t *tally) row(table harness.Table, name, policy string) {
+	cells := []string{name, policy, fmt.Sprint(t.jobs)}
+	for _, e := range t.errors {
+		cells = append(cells, percent(median(e)))
+	}
+	known := float64(max(1, t.known))
+	cells = append(cells, percent(float64(t.inside)/known), percent(float64(t.early)/known),
+		percent(float64(t.unknown)/float64(max(1, t.known+t.unknown))))
+	took := "not measured" // of a real cluster
+	if t.forecasts > 0 {
+		took = fmt.Sprintf("%.0f", float64(t.took.Microseconds())/1e3/float64(t.forecasts))
+	}
+	cells = append(cells, took)
+	table.Row(cells...)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return harness.Median(v)
+}
+
+// build makes a fresh policy of a scene.
+func (s *scene) build() (sched.Policy, error) {
+	return policies.Build(s.policy, sched.Options{Seed: 1})
+}
+
+// shortest is the least life of a job that gets a forecast. The ends of shorter jobs depend
+// on the moments of single heartbeats.
+const shortest = 20 * time.Second
+
+// measure runs a scene twice: to learn the truth, then to ask.
+func (s *scene) measure(ctx context.Context, futures int, given bool) (tally, error) {
+	cfg := s.cfg
+	cfg.Details, cfg.Stop = true, ctx.Err
+	p, err := s.build()
+	if err != nil {
+		return tally{}, err
+	}
+	cfg.Policy = p
+	asks := asking{scene: s, futures: futures, known: map[job.ID]forecast.Past{}}
+	if given {
+		if cfg.Trace, err = asks.learn(); err != nil {
+			return tally{}, err
+		}
+	}
+	if asks.truth, err = sim.Run(cfg); err != nil {
+		return tally{}, err
+	}
+	truth := asks.truth
+	t := tally{errors: make([][]float64, len(parts))}
+	var list []question
+	for i, r := range truth.Jobs {
+		if r.Submitted < 0 || r.Ended-r.Submitted < shortest || r.State != job.Succeeded {
+			continue
+		}
+		t.jobs++
+		for k, part := range parts {
+			list = append(list, question{r.Submitted + time.Duration(part*float64(r.Ended-r.Submitted)), i, k})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b question) int { return int(a.at - b.at) })
+	return t, asks.ask(ctx, &t, list)
+}
+
+// asking is the state of a scene's second simulation.
+type asking struct {
+	*scene
+	truth   *sim.Result
+	futures int
+	known   map[job.ID]forecast.Past
+	given   map[job.ID]forecast.Times
+	cal     forecast.Calibration
+}
+
+// mirror returns a tracker that receives the events of a simulation beside the simulated one.
+func (s *scene) mirror() (*tracker.Tracker, error) {
+	p, err := s.build()
+	if err != nil {
+		return nil, err
+	}
+	return tracker.New(tracker.Config{NodeTimeout: s.cfg.Model.WithDefaults().NodeTimeout}, p), nil
+}
+
+// learn returns a trace function that notes the times of each job's tasks when the job ends.
+func (a *asking) learn() (func(time.Duration, tracker.Event, []tracker.Effect), error) {
+	mirror, err := a.mirror()
+	if err != nil {
+		return nil, err
+	}
+	a.given = map[job.ID]forecast.Times{}
+	known := map[job.ID]forecast.Past{}
+	return func(now time.Duration, ev tracker.Event, effects []tracker.Effect) {
+		mirror.Step(now, ev)
+		if !slices.ContainsFunc(effects, func(e tracker.Effect) bool { return e.Kind == tracker.JobDone }) {
+			return
+		}
+		copier := forecast.Copier{Known: known}
+		for !copier.Copy(mirror, 1<<30) {
+		}
+		for _, p := range copier.State().Past {
+			a.given[p.ID] = p.Times
+		}
+	}, nil
+}
+
+// ask runs the scene again, and forecasts when the time of a question has come.
+func (a *asking) ask(ctx context.Context, t *tally, list []question) error {
+	p, err := a.build()
+	if err != nil {
+		return err
+	}
+	mirror, err := a.mirror()
+	if err != nil {
+		return err
+	}
+	cfg := a.cfg
+	cfg.Policy, cfg.Stop = p, ctx.Err
+	var failed error
+	cfg.Trace = func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {
+		for failed == nil && len(list) > 0 && list[0].at < now {
+			failed = a.answer(t, &list, mirror)
+		}
+		mirror.Step(now, ev)
+	}
+	_, err = sim.Run(cfg)
+	return errors.Join(err, failed)
+}
+
+// answer forecasts once for all questions of the same second.
+func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) error {
+	copier := forecast.Copier{Known: a.known}
+	for !copier.Copy(mirror, 1<<30) {
+	}
+	began := time.Now()
+	state := copier.State()
+	state.At = max(state.At, (*list)[0].at)
+	f, err := forecast.NewRun(forecast.Config{Policy: a.build, PolicyName: a.policy, Futures: a.futures, Seed: 1,
+		Heartbeat: time.Second, Given: a.given}, state).Forecast()
+	if err != nil {
+		return err
+	}
+	a.cal.Observe(state)
+	a.cal.Note(f)
+	a.cal.Apply(f)
+	t.took += time.Since(began)
+	t.forecasts++
+	until := (*list)[0].at + time.Second
+	for len(*list) > 0 && (*list)[0].at <= until {
+		q := (*list)[0]
+		*list = (*list)[1:]
+		r := a.truth.Jobs[q.job]
+		got := f.Job(r.ID)
+		switch {
+		case got == nil: // its last event has the time of the question
+			continue
+		case !got.Known:
+			t.unknown++
+			continue
+		}
+		t.known++
+		t.errors[q.part] = append(t.errors[q.part], math.Abs(float64(got.End-r.Ended))/float64(r.Ended-q.at))
+		if r.Ended >= got.Early && r.Ended <= got.Late {
+			t.inside++
+		}
+		if got.End < r.Ended {
+			t.early++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/lab/harness"
+)
+
+// print writes the part of the report that was measured, as Markdown.
+func (r *report) print(w io.Writer) {
+	if r.settings.wide {
+		r.printWide(w)
+		return
+	}
+	var all []float64
+	same, pairs := 0, 0
+	for _, m := range r.mixes {
+		all = append(all, m.errors()...)
+		if m.mix.alone {
+			continue // each job starts at 0
+		}
+		for i := range m.rounds {
+			s, n := m.rounds[i].ordered()
+			same, pairs = same+s, pairs+n
+		}
+	}
+	fmt.Fprintf(w, plainHeading+`
+
+Mixes of jobs were run for real, in the local shell, and in the simulator, from
+cost profiles measured before on other inputs. `+"`go -C lab run ./simreal`"+` writes
+this page. Times are from a job's submission to its end.
+
+**Over %d jobs of %d mixes the simulated time is within %.1f %% of the real one at
+the median; the goal is %.0f %%, which is %s.** Of %d pairs of jobs whose real ends are
+clearly apart, %d end in the same order in the simulation (%.1f %%).
+
+`, len(all), len(r.mixes), 100*within(all), 100*goal, metOrNot(within(all)), pairs, same, 100*float64(same)/float64(max(1, pairs)))
+	fmt.Fprintf(w, `%d workers with %d+%d slots on %d cores; %d rounds of each mix, the mixes in turns.
+Each number is the median over the rounds. Real times are measured with a clock
+that pauses while other processes use the processors that ours could use. Each mix
+has the share of the time for which the clock ran; on an otherwise idle machine it
+is 100 %%. Where it is far below, the effect of other processes on the caches is
+still in the numbers.
+
+Several apps at once need more processor time than their profiles say, each of which was
+measured with one app alone: %.1f %% of the process's time when all programs ran on the inputs
+of the profiles, before the mixes. Simulated tasks cannot use this share of the cores.
+
+`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, 100*r.settings.coreOverhead)
+	for _, m := range r.mixes {
+		m.print(w, r.settings.scale)
+	}
+	r.printProfiles(w)
+}
+
+// print writes the tables of one mix.
+func (r *mixReport) print(w io.Writer, scale float64) {
+	fmt.Fprintf(w, "## %s: policy %s\n\n", r.mix.name, r.mix.policy)
+	table := harness.NewTable(w, "job", "input, MiB", "maps", "submitted, s", "real, s", "rounds differ by", "simulated, s", "error")
+	for i := range r.jobs {
+		e := &r.mix.jobs[i]
+		real := r.over(i, func(j *jobTimes) float64 { return j.real.Seconds() })
+		var times []time.Duration
+		for k := range r.rounds {
+			times = append(times, r.rounds[k].jobs[i].real)
+		}
+		table.Rowf("%s | %g | %d | %.2f | %.3f | %.1f %% | %.3f | %+.1f %%", e.program, scale*float64(e.size), len(r.jobs[i].Maps),
+			r.over(i, func(j *jobTimes) float64 { return j.submitted.Seconds() }), real, 100*(slices.Max(times)-slices.Min(times)).Seconds()/real,
+			r.over(i, func(j *jobTimes) float64 { return j.simulated.Seconds() }), 100*r.over(i, (*jobTimes).error))
+	}
+	var share, span, simulated []float64
+	for i := range r.rounds {
+		x := &r.rounds[i]
+		share, span, simulated = append(share, x.share), append(span, x.span.Seconds()), append(simulated, x.simulated.Seconds())
+	}
+	fmt.Fprintf(w, "\nWithin %.1f %% at the median. Makespan %.3f s, simulated %.3f s (%+.1f %%). The clock ran for %.1f %% of the time; %d of %d rounds count.\n\n",
+		100*within(r.errors()), harness.Median(span), harness.Median(simulated), 100*(harness.Median(simulated)/harness.Median(span)-1), 100*harness.Median(share), len(r.rounds), r.tried)
+	r.printPhases(w)
+}
+
+// phaseColumns are the columns of the table of phases.
+var phaseColumns = []struct {
+	name string
+	of   func(*phases) float64 // seconds
+}{
+	{"before the first task", func(p *phases) float64 { return p.start }},
+	{"maps", func(p *phases) float64 { return p.maps }},
+	{"a map", func(p *phases) float64 { return p.mapTask }},
+	{"its CPU", func(p *phases) float64 { return p.mapCPU }},
+	{"after the maps", func(p *phases) float64 { return p.rest }},
+	{"a reduce", func(p *phases) float64 { return p.reduce }},
+	{"its CPU", func(p *phases) float64 { return p.reduceCPU }},
+}
+
+// printPhases writes the phases of each job, real / simulated.
+func (r *mixReport) printPhases(w io.Writer) {
+	fmt.Fprint(w, "Where the time went, real / simulated, in milliseconds:\n\n")
+	names := []string{"job"}
+	for _, p := range phaseColumns {
+		names = append(names, p.name)
+	}
+	table := harness.NewTable(w, names...)
+	for i := range r.jobs {
+		cells := []string{r.mix.jobs[i].program}
+		for _, p := range phaseColumns {
+			cells = append(cells, fmt.Sprintf("%.0f / %.0f", 1000*r.over(i, func(j *jobTimes) float64 { return p.of(&j.realPhases) }),
+				1000*r.over(i, func(j *jobTimes) float64 { return p.of(&j.simulatedPhases) })))
+		}
+		table.Row(cells...)
+	}
+	fmt.Fprintln(w)
+}
+
+// printProfiles writes the cost profiles that the simulations used.
+func (r *report) printProfiles(w io.Writer) {
+	fmt.Fprint(w, "## Cost profiles\n\nCore-seconds for each GB (10⁹ bytes), or milliseconds for each job or task.\n\n")
+	table := harness.NewTable(w, "app", "plan", "a map", "map", "sort, for each GB emitted", "a reduce", "reduce", "merge, for each comparison",
+		"emitted over read", "left over emitted", "falls with the power", "written over left")
+	for i := range r.profiles {
+		p := &r.profiles[i]
+		table.Rowf("%s | %.1f | %.2f | %.2f | %.2f | %.2f | %.2f | %.3f | %.3g | %.3g | %.2g | %.3g", p.App, 1000*p.Plan,
+			1000*p.MapStart, 1000*p.MapCPU, 1000*p.SortCPU, 1000*p.ReduceStart, 1000*p.ReduceCPU, 1000*p.MergeCPU,
+			p.MapSelectivity, p.CombinerRatio, p.CombinerDecay, p.ReduceSelectivity)
+	}
+}
+
+// goal is the median error that the simulated times should not exceed.
+const goal = 0.10
+
+// metOrNot compares a median error with the goal.
+func metOrNot(err float64) string {
+	if err <= goal {
+		return "met"
+	}
+	return "not met"
+}

@@ -227,13 +227,6 @@ func TestRunUI(t *testing.T) {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}
-	b := newChrome(t, c.url)
-	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/nodes/worker1", "/ui/policy", "/ui/history"} {
-		b.open(path)
-		if bad := b.complaints(); len(bad) > 0 {
-			t.Errorf("%s: %q", path, bad)
-		}
-	}
 	c.write("go", "")
 	run.ends()
 	if status := run.cmd.ProcessState.ExitCode(); status != 0 {

@@ -1,4 +1,4 @@
-package cli
+package browser
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mix, err := os.ReadFile("../examples/sim/mix.yaml")
+	mix, err := os.ReadFile("../../examples/sim/mix.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestBrowserWithoutMaster(t *testing.T) {
 		{"sim", "--workload", "mix.yaml", "--cluster", "nodes=20,maps=4,reduces=2,racks=2", "--policy", "fair,fifo", "--references", "none", "--quiet", "--out", "results"},
 		{"study", "study.yaml", "--quiet", "--out", "big"},
 	} {
-		if status, out := c.run(args...); status != exitOK {
+		if status, out := c.run(args...); status != 0 {
 			t.Fatalf("%v: status %d: %s", args, status, out)
 		}
 	}
@@ -109,6 +109,25 @@ func TestBrowserWithoutMaster(t *testing.T) {
 		b.picture(picture{"/ui/", "study", "light"})
 	}
 	noScript(b, []string{"/ui/", "/ui/?q=fair"})
+}
+
+// TestBrowserRun opens the pages of a run in one process while its maps wait.
+func TestBrowserRun(t *testing.T) {
+	c := &testCluster{t: t, dir: t.TempDir()}
+	c.words("in/a.txt", 2_000)
+	mapper := "while ! [ -e " + filepath.Join(c.dir, "go") + " ]; do sleep 0.1; done; cat"
+	run := c.start("run", "run", "--mapper", mapper, "--input", "in", "--split-size", "8KiB", "--output", "out", "--ui")
+	run.says("the pages of this run are at ")
+	_, rest, _ := strings.Cut(run.log.String(), "http://")
+	b := newChrome(t, "http://"+strings.Split(rest, "/")[0])
+	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/nodes/worker1", "/ui/policy", "/ui/history"} {
+		b.open(path)
+		if bad := b.complaints(); len(bad) > 0 {
+			t.Errorf("%s: %q", path, bad)
+		}
+	}
+	c.write("go", "")
+	<-run.gone
 }
 
 // TestBrowserRights signs in as a user who may see a job and not change it. No page offers an

@@ -1,4 +1,4 @@
-package cli
+package browser
 
 import (
 	"context"
@@ -347,7 +347,7 @@ type picture struct{ path, name, theme string }
 // picture writes a picture.
 func (b *chrome) picture(x picture) {
 	b.t.Helper()
-	dir := filepath.Join("..", "docs", "console")
+	dir := filepath.Join("..", "..", "docs", "console")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		b.t.Fatal(err)
 	}

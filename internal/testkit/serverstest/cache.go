@@ -86,7 +86,7 @@ func hadoopJars() (string, error) {
 	if err := needTools("HDFS", "the Debian packages default-jdk-headless and maven, or their like", "java", "mvn"); err != nil {
 		return "", err
 	}
-	src, err := SourceDir("internal", "storage", "serverstest", "hadoop")
+	src, err := SourceDir("internal", "testkit", "serverstest", "hadoop")
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func yarnJars() (string, error) {
 	if _, err := hadoopJars(); err != nil { // the file system below YARN
 		return "", err
 	}
-	src, err := SourceDir("internal", "storage", "serverstest", "yarn")
+	src, err := SourceDir("internal", "testkit", "serverstest", "yarn")
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +126,7 @@ func s3Binary() (string, error) {
 	if err := needTools("S3", "Go", "go"); err != nil {
 		return "", err
 	}
-	src, err := SourceDir("internal", "storage", "serverstest", "s3server")
+	src, err := SourceDir("internal", "testkit", "serverstest", "s3server")
 	if err != nil {
 		return "", err
 	}

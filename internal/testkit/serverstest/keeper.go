@@ -109,7 +109,7 @@ func ensure(kind, dir string) ([]byte, error) {
 
 // startKeeper starts a keeper in a new session, so that it outlives the test.
 func startKeeper(kind, dir string) error {
-	src, err := SourceDir("internal", "storage", "serverstest", "keepertest")
+	src, err := SourceDir("internal", "testkit", "serverstest", "keepertest")
 	if err != nil {
 		return err
 	}

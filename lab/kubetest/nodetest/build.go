@@ -51,7 +51,7 @@ func prepare(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf(
 		"the programs of the node were not built in %v; what is built stays in Go's build cache, so run it again, or set %s to a longer time", limit, limitVariable))
 	defer cancel()
-	src, err := serverstest.SourceDir("deploy", "kubetest", "nodetest")
+	src, err := serverstest.SourceDir("lab", "kubetest", "nodetest")
 	if err != nil {
 		return "", err
 	}

@@ -40,7 +40,7 @@ func TestAdviceNamesWhatExists(t *testing.T) {
 	}
 	collect(root)
 	commands, bare := 0, 0
-	for where, text := range texts(t, "../internal/live/master", "../internal/tracker", "../internal/virtual/forecast", "../internal/sched", "../sched") {
+	for where, text := range texts(t, "../internal/live/master", "../internal/tracker", "../internal/virtual/forecast", "../policies", "../sched") {
 		if strings.HasPrefix(text, "slotwise ") && strings.HasSuffix(text, "\n") {
 			continue // the first line of a file format
 		}

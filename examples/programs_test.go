@@ -32,7 +32,7 @@ func TestPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows, err := filepath.Abs(filepath.Join("..", "internal", "format", "parquet", "testdata", "snappy.parquet"))
+	rows, err := filepath.Abs(filepath.Join("..", "internal", "data", "format", "parquet", "testdata", "snappy.parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}

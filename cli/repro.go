@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -56,7 +55,7 @@ tumm/fig7; --list shows them.`,
 	s.BoolVar(&f.quick, "quick", false, "fewer seeds and smaller inputs: seconds, not minutes; verdicts may differ from a full run's")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	s.BoolVar(&f.list, "list", false, "list the experiments without making them")
-	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures (SVG, PNG) in repro, and repro.json to")
+	s.StringVar(&f.out, "out", "", "`directory` to write repro.md, its figures (SVG) in repro, and repro.json to")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace those files if they exist")
 	addPrint(c, &f.json)
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing but errors")
@@ -180,7 +179,7 @@ func (f *reproFlags) write(made []repro.Made, data []byte) error {
 	return f.put("repro.json", data)
 }
 
-// draw writes a figure as SVG, which repro.md shows, and as PNG.
+// draw writes a figure as SVG, which repro.md shows.
 func (f *reproFlags) draw(x *repro.Figure) error {
 	c := simreport.Chart{Title: x.Title, X: x.X, Y: x.Y, Groups: x.Groups, LogX: x.LogX, LogY: x.LogY}
 	for _, s := range x.Series {
@@ -189,16 +188,11 @@ func (f *reproFlags) draw(x *repro.Figure) error {
 	for _, l := range x.Limits {
 		c.Limits = append(c.Limits, simreport.Limit(l))
 	}
-	figure, err := simreport.Draw(c)
-	if err != nil {
+	var drawing bytes.Buffer
+	if err := simreport.Draw(c).SVG(&drawing); err != nil {
 		return fmt.Errorf("figure %s: %w", x.Name, err)
 	}
-	var svg, png bytes.Buffer
-	if err := errors.Join(figure.SVG(&svg), figure.PNG(&png)); err != nil {
-		return fmt.Errorf("figure %s: %w", x.Name, err)
-	}
-	base := filepath.Join(repro.FigureDir, x.Name)
-	return errors.Join(f.put(base+".svg", svg.Bytes()), f.put(base+".png", png.Bytes()))
+	return f.put(filepath.Join(repro.FigureDir, x.Name+".svg"), drawing.Bytes())
 }
 
 // put writes a file of --out atomically.

@@ -119,7 +119,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
 	s.StringVar(&f.autoscale, "autoscale", "", "start and stop nodes with the work, as slotwise master --autoscale does: `settings` such as min=2,max=50,start-up=30s; max must be the nodes of --cluster")
 	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
-	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON), plots (SVG, PNG) and report.html, one page with all of them; it must not exist or be empty")
+	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON), plots (SVG) and report.html, one page with all of them; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet")
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")

@@ -48,7 +48,7 @@ key of the file. A small one:
   seeds: 5
 
 The directory of --out gets runs.csv and runs.parquet (a row for each run),
-comparisons.csv and .parquet, study.json, plots (SVG, PNG) and report.html, a page that
+comparisons.csv and .parquet, study.json, plots (SVG) and report.html, a page that
 needs no other file. Results of runs are kept there as they end: after an interrupt
 the same command goes on, and a changed study runs only what is new.`,
 		Example: `  slotwise study study.yaml

@@ -3,27 +3,27 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
-// chart is a figure that the template writes as SVG with classes instead of colours, so
-// that the style sheet can theme it. Package report draws figures for files: their fixed
-// colours and style attributes suit neither a dark page nor the content security policy.
+// chart is a figure of a page. Its marks have classes and no colours, so that the style sheet
+// can theme it and the content security policy needs to allow no style attributes.
 type chart struct {
 	ID, Title, Desc string
 	W, H            int
 	Shapes          []shape
 	Paths           []path
-	XTicks, YTicks  []tick
-	Legend          []legend
-	Zoom            *zoom
+	// XTicks and YTicks are at positions, not at values.
+	XTicks, YTicks []svg.Tick
+	Legend         []legend
+	Zoom           *zoom
 }
 
 // shape is a rectangle with a description.
@@ -33,13 +33,10 @@ type shape struct {
 	Title      string
 }
 
-// path is a path in SVG's language; all figures of one class share one.
-type path struct{ Class, D string }
-
-// tick labels a position of an axis.
-type tick struct {
-	At    float64
-	Label string
+// path is a path; all marks of one class share one.
+type path struct {
+	Class string
+	D     *svg.Path
 }
 
 // legend explains a class.
@@ -63,97 +60,77 @@ const (
 	plotBreadth = plotRight - plotLeft
 )
 
-// seriesColours is the number of colours of the style sheet.
+// seriesColours is the number of series that a chart shows.
 const seriesColours = 8
 
-// scale maps values to positions.
-type scale struct{ low, high, from, to float64 }
-
-func (s scale) at(v float64) float64 {
-	if s.high <= s.low {
-		return s.from
+// Drawing returns the elements of the chart: the grid, the marks above it, and the labels.
+func (c *chart) Drawing() template.HTML {
+	var out svg.Canvas
+	for _, t := range c.YTicks {
+		out.Segment("grid", plotLeft, t.At, plotRight, t.At)
+		out.Text("y", plotLeft-6, t.At+svg.Baseline, t.Label)
 	}
-	return s.from + (s.to-s.from)*(min(max(v, s.low), s.high)-s.low)/(s.high-s.low)
+	for _, p := range c.Paths {
+		out.Path(p.Class, p.D)
+	}
+	for _, s := range c.Shapes {
+		out.Rect(s.Class, s.X, s.Y, s.W, s.H, s.Title)
+	}
+	for _, t := range c.XTicks {
+		out.Text("x", t.At, float64(c.H)-8, t.Label)
+	}
+	return template.HTML(out.String()) // Canvas escapes all texts
 }
 
-// steps returns round values from low to high, about n values.
-func steps(low, high float64, n int) []float64 {
-	if high <= low {
-		return []float64{low}
-	}
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/float64(n))))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if (high-low)/(m*step) <= float64(n) {
-			step *= m
-			break
-		}
-	}
-	var out []float64
-	for v := math.Ceil(low/step) * step; v <= high+step/1e6; v += step {
-		out = append(out, v)
-	}
-	return out
+// Left and Right are the ends of the plot area, for the script that zooms.
+func (c *chart) Left() int { return plotLeft }
+
+// Right is the right end of the plot area.
+func (c *chart) Right() int { return plotRight }
+
+// xScale returns the scale of a chart of moments in ms since the Unix epoch.
+func xScale(from, to int64) svg.Scale {
+	return svg.Scale{Low: float64(from), High: float64(to), From: plotLeft, To: plotRight}
 }
 
 // timeTicks labels the X axis of a chart of moments.
-func timeTicks(from, to int64, loc *time.Location) (out []tick) {
-	span := time.Duration(to-from) * time.Millisecond
-	step := time.Second
-	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute,
-		5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 24 * time.Hour} {
-		if step = s; span/s <= 8 {
-			break
-		}
-	}
-	for span/step > 8 {
-		step *= 2
-	}
-	layout := "15:04:05"
-	if step >= time.Minute {
-		layout = "15:04"
-	}
-	if step >= 12*time.Hour {
-		layout = "01-02 15:04"
-	}
-	x := scale{float64(from), float64(to), plotLeft, plotRight}
-	for t := time.UnixMilli(from).Truncate(step).Add(step); t.UnixMilli() <= to; t = t.Add(step) {
-		if at := x.at(float64(t.UnixMilli())); at < plotRight-20 { // a label there would be cut off
-			out = append(out, tick{at, t.In(loc).Format(layout)})
+func timeTicks(from, to int64, loc *time.Location) (out []svg.Tick) {
+	x := xScale(from, to)
+	for _, t := range svg.ClockTicks(from, to, loc) {
+		if at := x.At(t.At); at < plotRight-20 { // a label there would be cut off
+			out = append(out, svg.Tick{At: at, Label: t.Label})
 		}
 	}
 	return out
 }
 
 // countTicks labels the Y axis of a chart of whole numbers.
-func countTicks(y scale) (out []tick) {
-	for _, v := range steps(y.low, y.high, 4) {
+func countTicks(y svg.Scale) (out []svg.Tick) {
+	for _, v := range svg.Steps(y.Low, y.High, 4) {
 		if v == math.Trunc(v) {
-			out = append(out, tick{y.at(v), terminal.Count(int64(v))})
+			out = append(out, svg.Tick{At: y.At(v), Label: terminal.Count(int64(v))})
 		}
 	}
 	return out
 }
 
-// coordinate formats a position with one decimal.
-func coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
-
 // figures collects the rectangles of each class as one path.
-type figures map[string]*strings.Builder
+type figures map[string]*svg.Path
 
 // box adds a rectangle.
 func (f figures) box(class string, x, y, w, h float64) {
-	b := f[class]
-	if b == nil {
-		b = &strings.Builder{}
-		f[class] = b
+	p := f[class]
+	if p == nil {
+		p = &svg.Path{}
+		f[class] = p
 	}
-	fmt.Fprintf(b, "M%s %sh%sv%sh-%sz", coordinate(x), coordinate(y), coordinate(w), coordinate(h), coordinate(w))
+	p.Box(x, y, w, h)
 }
 
 // paths returns the classes in order.
 func (f figures) paths() (out []path) {
 	for _, class := range slices.Sorted(maps.Keys(f)) {
-		out = append(out, path{class, f[class].String()})
+		out = append(out, path{class, f[class]})
 	}
 	return out
 }
@@ -180,30 +157,33 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		}
 		top = max(top, sum, float64(s.use.Map+s.use.Reduce))
 	}
-	x := scale{float64(from), float64(to), plotLeft, plotRight}
-	y := scale{0, top * 1.05, float64(c.H - plotBelow), plotTop}
+	x := xScale(from, to)
+	y := svg.Scale{Low: 0, High: top * 1.05, From: float64(c.H - plotBelow), To: plotTop}
+	at := func(i int) float64 { return x.At(float64(list[i].at.UnixMilli())) }
 	below := make([]float64, len(list))
 	for k, l := range layers {
-		var upper, lower []string
-		for i, s := range list {
-			at := coordinate(x.at(float64(s.at.UnixMilli())))
-			lower = append(lower, at+" "+coordinate(y.at(below[i])))
-			below[i] += l.values[i]
-			upper = append(upper, at+" "+coordinate(y.at(below[i])))
+		// The area goes along its upper edge and back along the layer below.
+		area := &svg.Path{}
+		for i := range list {
+			area.To(at(i), y.At(below[i]+l.values[i]))
 		}
-		slices.Reverse(lower)
-		class := "s" + strconv.Itoa(k%seriesColours)
+		for i := len(list) - 1; i >= 0; i-- {
+			area.Line(at(i), y.At(below[i]))
+			below[i] += l.values[i]
+		}
+		area.Close()
+		class := svg.Series(k % seriesColours)
 		if len(list) > 1 {
-			c.Paths = append(c.Paths, path{"area " + class, "M" + strings.Join(append(upper, lower...), "L") + "z"})
+			c.Paths = append(c.Paths, path{"area " + class, area})
 		}
 		c.Legend = append(c.Legend, legend{class, l.name})
 	}
-	var limit []string
-	for _, s := range list {
-		limit = append(limit, coordinate(x.at(float64(s.at.UnixMilli())))+" "+coordinate(y.at(float64(s.use.Map+s.use.Reduce))))
+	limit := &svg.Path{}
+	for i, s := range list {
+		limit.To(at(i), y.At(float64(s.use.Map+s.use.Reduce)))
 	}
-	if len(limit) > 1 {
-		c.Paths = append(c.Paths, path{"limit", "M" + strings.Join(limit, "L")})
+	if len(list) > 1 {
+		c.Paths = append(c.Paths, path{"limit", limit})
 	}
 	c.Legend = append(c.Legend, legend{"limit", "all slots"})
 	c.XTicks, c.YTicks = timeTicks(from, to, now.Location()), countTicks(y)
@@ -287,23 +267,23 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 			top = max(top, counts[i][at])
 		}
 	}
-	y := scale{0, float64(top) * 1.05, float64(c.H - plotBelow), plotTop}
+	y := svg.Scale{Low: 0, High: float64(top) * 1.05, From: float64(c.H - plotBelow), To: plotTop}
 	step := float64(plotBreadth) / (bins + 1)
 	part := 0.86 * step / float64(max(1, len(values)))
 	for i, name := range names {
-		class := "s" + strconv.Itoa(i)
+		class := svg.Series(i)
 		c.Legend = append(c.Legend, legend{class, name})
 		for k, n := range counts[i] {
 			if n == 0 {
 				continue
 			}
-			at := y.at(float64(n))
-			c.Shapes = append(c.Shapes, shape{plotLeft + float64(k)*step + float64(i)*part, at, part, y.from - at, class,
+			at := y.At(float64(n))
+			c.Shapes = append(c.Shapes, shape{plotLeft + float64(k)*step + float64(i)*part, at, part, y.From - at, class,
 				fmt.Sprintf("%s: %s from %s to %s", name, terminal.Count(int64(n)), label(int64(k)*width), label(int64(k+1)*width))})
 		}
 	}
 	for k := 0; k <= bins; k += 4 {
-		c.XTicks = append(c.XTicks, tick{plotLeft + float64(k)*step, label(int64(k) * width)})
+		c.XTicks = append(c.XTicks, svg.Tick{At: plotLeft + float64(k)*step, Label: label(int64(k) * width)})
 	}
 	c.YTicks = countTicks(y)
 	return c

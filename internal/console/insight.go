@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -256,44 +257,44 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 	if first := points[0].at.UnixMilli(); first > from { // a young master, or another policy before
 		from = min(first, to-10_000)
 	}
-	x := scale{float64(from), float64(to), plotLeft, plotRight}
-	y := scale{low * 1.05, high * 1.05, float64(c.H - plotBelow), plotTop}
+	x := xScale(from, to)
+	y := svg.Scale{Low: low * 1.05, High: high * 1.05, From: float64(c.H - plotBelow), To: plotTop}
 	for i, l := range lines {
 		if l.chart != name {
 			continue
 		}
-		class := "s" + strconv.Itoa(len(c.Legend))
+		class := svg.Series(len(c.Legend))
 		c.Legend = append(c.Legend, legend{class, cut(poolName(l.name), 40)})
-		if d := stepPath(points, x, y, func(p insightSample) (float64, bool) { return value(p, i) }); d != "" {
+		if d := stepPath(points, x, y, func(p insightSample) (float64, bool) { return value(p, i) }); d.String() != "" {
 			c.Paths = append(c.Paths, path{"line " + class, d})
 		}
 	}
 	c.XTicks = timeTicks(from, to, now.Location())
-	for _, v := range steps(y.low, y.high, 4) {
-		c.YTicks = append(c.YTicks, tick{y.at(v), sched.Datum{Number: math.Round(v*1e6) / 1e6}.String()})
+	for _, v := range svg.Steps(y.Low, y.High, 4) {
+		c.YTicks = append(c.YTicks, svg.Tick{At: y.At(v), Label: sched.Datum{Number: math.Round(v*1e6) / 1e6}.String()})
 	}
 	return c
 }
 
 // stepPath draws a value that stays until the next point. Points without a value interrupt it.
-func stepPath(points []insightSample, x, y scale, value func(insightSample) (float64, bool)) string {
-	var d strings.Builder
+func stepPath(points []insightSample, x, y svg.Scale, value func(insightSample) (float64, bool)) *svg.Path {
+	d := &svg.Path{}
 	drawn, last := false, 0.0
 	for i, p := range points {
 		v, ok := value(p)
-		at := coordinate(x.at(float64(p.at.UnixMilli())))
+		at := x.At(float64(p.at.UnixMilli()))
 		switch {
 		case drawn && (!ok || i == len(points)-1 || v != last):
-			d.WriteString("H" + at)
+			d.Across(at)
 			if ok && v != last {
-				d.WriteString("V" + coordinate(y.at(v)))
+				d.Up(y.At(v))
 			}
 		case !drawn && ok:
-			d.WriteString("M" + at + " " + coordinate(y.at(v)))
+			d.Move(at, y.At(v))
 		}
 		drawn, last = ok, v
 	}
-	return d.String()
+	return d
 }
 
 // mostPreview bounds the jobs that a preview lists.

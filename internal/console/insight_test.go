@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -63,7 +64,7 @@ func TestInsightsAreBounded(t *testing.T) {
 	if len(lines) != 40+seriesColours || len(list) != insightLength {
 		t.Errorf("%d lines, %d samples", len(lines), len(list))
 	}
-	if c := lineChart("shares", lines, list, end, 30*time.Minute); c == nil || len(c.Legend) != seriesColours || len(c.Paths) != seriesColours || len(c.Paths[7].D) > 100 {
+	if c := lineChart("shares", lines, list, end, 30*time.Minute); c == nil || len(c.Legend) != seriesColours || len(c.Paths) != seriesColours || len(c.Paths[7].D.String()) > 100 {
 		t.Errorf("%+v", c)
 	}
 	s.add(end, "fifo", sched.Insight{})
@@ -78,9 +79,9 @@ func TestStepPath(t *testing.T) {
 	for i, v := range []float64{1, 1, 1, 2, -1, 1, 1} {
 		points = append(points, insightSample{at: time.UnixMilli(int64(i)), values: []float64{v}})
 	}
-	unit := scale{0, 10, 0, 10}
+	unit := svg.Scale{Low: 0, High: 10, From: 0, To: 10}
 	got := stepPath(points, unit, unit, func(p insightSample) (float64, bool) { return p.values[0], p.values[0] > 0 })
-	if want := "M0 1H3V2H4M5 1H6"; got != want {
+	if want := "M0 1H3V2H4M5 1H6"; got.String() != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -393,5 +393,7 @@ func (s *Results) figure(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "image/svg+xml")
+	// A figure that is opened by itself has its style sheet with it, and needs nothing else.
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'")
 	write(w, r, http.StatusOK, body)
 }

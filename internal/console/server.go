@@ -21,6 +21,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -62,6 +63,9 @@ func loadAssets() (map[string]asset, string) {
 		b, err := fs.ReadFile(files, "assets/"+e.Name())
 		if err != nil {
 			panic(err)
+		}
+		if e.Name() == "style.css" {
+			b = append([]byte(svg.Sheet()), b...)
 		}
 		sum.Write(b)
 		_, ext, _ := strings.Cut(e.Name(), ".")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -229,12 +230,12 @@ func (x *attempts) drawEach(c *chart, shown []int, from, to int64) {
 		gap = 1
 	}
 	c.H = int(plotTop+height*float64(len(x.lanes))) + plotBelow
-	scaleX := scale{float64(from), float64(to), plotLeft, plotRight}
+	scaleX := xScale(from, to)
 	all := figures{}
 	for _, i := range shown {
 		a := &x.list[i]
-		left := scaleX.at(float64(a.Started))
-		right := scaleX.at(float64(cmp.Or(a.Ended, x.now)))
+		left := scaleX.At(float64(a.Started))
+		right := scaleX.At(float64(cmp.Or(a.Ended, x.now)))
 		top := plotTop + height*float64(x.laneOf[i])
 		class := x.class(a)
 		if len(shown) > maxTitled {
@@ -310,7 +311,7 @@ func (x *attempts) laneTicks(c *chart, each int, height float64) {
 	for i := 0; i < len(x.lanes); i += each {
 		at := plotTop + height*float64(i/each) + 10
 		if n := x.lanes[i].node; n != last && at >= lastAt+12 {
-			c.YTicks = append(c.YTicks, tick{at, cut(n, 9)})
+			c.YTicks = append(c.YTicks, svg.Tick{At: at, Label: cut(n, 9)})
 			lastAt = at
 		}
 		last = x.lanes[i].node

@@ -12,7 +12,7 @@ import (
 // has the same list for its bans of clocks, I/O and unseeded randomness; a test
 // compares both.
 var pure = []string{
-	"internal/base/counters", "internal/live/master/protocol", "internal/live/worker/agent", "internal/tracker",
+	"internal/base/counters", "internal/base/svg", "internal/live/master/protocol", "internal/live/worker/agent", "internal/tracker",
 	"internal/virtual/forecast", "internal/virtual/metrics", "internal/virtual/repro", "internal/virtual/sim", "internal/virtual/workload",
 	"policies", "sched", "sim",
 }

@@ -1,14 +1,10 @@
 package report
 
 import (
-	"image/color"
 	"math"
-	"slices"
+	"strconv"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
+	"github.com/slotwise/slotwise/internal/base/svg"
 )
 
 // Chart describes a figure of numbers: a bar chart if it has groups, else lines.
@@ -40,165 +36,130 @@ type Limit struct {
 }
 
 // Draw returns the figure of a chart.
-func Draw(c Chart) (*Figure, error) {
-	p := newPlot(c.Title, c.X, c.Y)
-	p.Add(grid())
-	f := newFigure()
-	f.add(p, chartHeight)
-	if c.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+func Draw(c Chart) *svg.Figure {
+	p := &svg.Panel{Height: chartHeight, X: svg.Axis{Label: c.X, Log: c.LogX}, Y: svg.Axis{Label: c.Y, Log: c.LogY}}
+	f := &svg.Figure{Title: c.Title, Panels: []*svg.Panel{p}}
+	x, y := newRange(), newRange()
+	for _, s := range c.Series {
+		for k, v := range s.Y {
+			if y.add(v); len(c.Groups) == 0 && !math.IsNaN(v) {
+				x.add(s.X[k])
+			}
+		}
 	}
-	if c.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
+	for _, l := range c.Limits {
+		y.add(l.At)
 	}
+	p.X.Low, p.X.High = x.low, x.high
+	p.Y.Low, p.Y.High = room(y, c.LogY, len(c.Groups) > 0)
 	if len(c.Groups) > 0 {
-		f.bars(p, &c)
-	} else if err := f.lines(p, &c); err != nil {
-		return nil, err
+		p.X.Names = c.Groups
+		p.X.Low, p.X.High = -0.5, float64(len(c.Groups))-0.5
+		bars(f, &c)
+	} else {
+		lines(f, &c)
 	}
-	room(p, &c)
-	return f, f.limits(p, &c)
+	for i, l := range c.Limits {
+		class := "line ref " + dashes(i)
+		p.Marks = append(p.Marks, svg.Line{Class: class, Points: []svg.Point{{X: p.X.Low, Y: l.At}, {X: p.X.High, Y: l.At}}})
+		f.Legend = append(f.Legend, svg.Key{Name: l.Name, Classes: []string{class}, Line: true})
+	}
+	return f
 }
 
-// chartHeight is the height of a chart. Reports show many charts on a page.
-const chartHeight = 3.6 * vg.Inch
+// chartHeight is the height of a chart's plotting area. Reports show many charts on a page.
+const chartHeight = 260
 
-// lines adds the lines of a chart.
-func (f *Figure) lines(p *plot.Plot, c *Chart) error {
-	var lines []namedPoints
+// interval is the range of the values that have been added. Its ends are NaN before the first.
+type interval struct{ low, high float64 }
+
+func newRange() interval { return interval{math.NaN(), math.NaN()} }
+
+// add extends the range to a value. NaN changes nothing.
+func (r *interval) add(v float64) {
+	switch {
+	case math.IsNaN(v):
+	case math.IsNaN(r.low):
+		r.low, r.high = v, v
+	default:
+		r.low, r.high = min(r.low, v), max(r.high, v)
+	}
+}
+
+// room returns the ends of a Y axis with a margin above and below the data. It extends the
+// axis to 0, or a logarithmic one to 1, if that is near.
+func room(y interval, log, bars bool) (low, high float64) {
+	const part = 0.05
+	switch {
+	case log:
+		if y.high *= 1 + part; y.low >= 1 {
+			y.low = 1
+		}
+	case y.low < 0:
+		y.low, y.high = y.low*(1+part), max(y.high*(1+part), 0)
+	case bars || y.low < y.high/2:
+		y.low, y.high = 0, y.high*(1+part)
+	default:
+		margin := part * (y.high - y.low)
+		y.low, y.high = y.low-margin, y.high+margin
+	}
+	return y.low, y.high
+}
+
+// dashes returns the class of the i-th pattern of dashes.
+func dashes(i int) string { return "d" + strconv.Itoa(i%4) }
+
+// lines adds the lines of a chart, with dots where there are few points.
+func lines(f *svg.Figure, c *Chart) {
+	var list []namedPoints
 	for i, s := range c.Series {
-		var points plotter.XYs
+		var points []svg.Point
 		for k, y := range s.Y {
 			if !math.IsNaN(y) {
-				points = append(points, plotter.XY{X: s.X[k], Y: y})
+				points = append(points, svg.Point{X: s.X[k], Y: y})
 			}
 		}
 		if len(points) > 0 {
-			lines = append(lines, namedPoints{s.Name, points, i})
+			list = append(list, namedPoints{s.Name, points, i})
 		}
 	}
 	hollow := 0
-	for k, x := range lines {
-		l, err := plotter.NewLine(x.points)
-		if err != nil {
-			return err
-		}
-		l.Color, l.Width = colour(x.i), lineWidth(k, lines)
-		switch {
-		case c.Series[x.i].Hollow:
-			l.Color, l.Dashes = ink, []vg.Length{vg.Points(5), vg.Points(float64(3 + 3*hollow))}
+	for k, x := range list {
+		class := lineClass(k, list)
+		if c.Series[x.i].Hollow {
+			class = "line ref " + dashes(hollow)
 			hollow++
-		case x.i >= len(palette): // the colours repeat
-			l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
 		}
-		p.Add(l)
-		f.name(x.name, l)
+		lay(f, x, class, false)
+		if !c.Series[x.i].Hollow && len(x.points) <= fewPoints {
+			f.Panels[0].Marks = append(f.Panels[0].Marks, svg.Dots{Class: svg.Series(x.i), Points: x.points})
+		}
 	}
-	return nil
 }
+
+// fewPoints is the largest number of points of a line whose points are marked. They show
+// where there are measurements and where the line only connects them.
+const fewPoints = 12
 
 // bars adds one bar for each series to each group.
-func (f *Figure) bars(p *plot.Plot, c *Chart) {
+func bars(f *svg.Figure, c *Chart) {
 	const used = 0.82 // of the width of a group
 	width := used / float64(len(c.Series))
+	base := 0.
+	if c.LogY {
+		base = f.Panels[0].Y.Low // a logarithmic axis has no 0 from which a bar could begin
+	}
 	for i, s := range c.Series {
-		b := &bars{values: s.Y, left: -used/2 + float64(float64(i)*width), width: 0.92 * width, fill: colour(i), hollow: s.Hollow}
-		p.Add(b)
-		f.name(s.Name, b)
-	}
-	p.NominalX(c.Groups...)
-	p.X.Min, p.X.Max = -0.5, float64(len(c.Groups))-0.5
-	p.X.Tick.Label.XAlign, p.X.Padding, p.X.Tick.LineStyle.Width = draw.XCenter, vg.Points(2), 0
-	longest := 0
-	for _, g := range c.Groups {
-		longest = max(longest, len([]rune(g)))
-	}
-	if longest*len(c.Groups) > 75 { // the labels would overlap
-		p.X.Tick.Label.Rotation = math.Pi / 7
-		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YTop
-	}
-}
-
-// room adds a margin above and below the data. It extends an axis to 0, or a logarithmic
-// one to 1, if that is near.
-func room(p *plot.Plot, c *Chart) {
-	for _, l := range c.Limits {
-		p.Y.Min, p.Y.Max = min(p.Y.Min, l.At), max(p.Y.Max, l.At)
-	}
-	const part = 0.05
-	switch {
-	case c.LogY:
-		if p.Y.Max *= 1 + part; p.Y.Min >= 1 {
-			p.Y.Min = 1
+		class := svg.Series(i)
+		if s.Hollow {
+			class = "hollow"
 		}
-	case p.Y.Min < 0:
-		p.Y.Min, p.Y.Max = p.Y.Min*(1+part), max(p.Y.Max*(1+part), 0)
-	case len(c.Groups) > 0 || p.Y.Min < p.Y.Max/2:
-		p.Y.Min, p.Y.Max = 0, p.Y.Max*(1+part)
-	}
-}
-
-// limits adds the horizontal lines of a chart.
-func (f *Figure) limits(p *plot.Plot, c *Chart) error {
-	low, high := p.X.Min, p.X.Max
-	for i, x := range c.Limits {
-		l, err := plotter.NewLine(plotter.XYs{{X: low, Y: x.At}, {X: high, Y: x.At}})
-		if err != nil {
-			return err
+		b := svg.Boxes{Class: class}
+		for k, v := range s.Y {
+			left := float64(k) - used/2 + float64(float64(i)*width)
+			b.List = append(b.List, svg.Box{Left: left, Right: left + float64(0.92*width), Bottom: base, Top: v})
 		}
-		l.Color, l.Width = ink, vg.Points(1)
-		l.Dashes = []vg.Length{vg.Points(float64(2 + 3*i)), vg.Points(3)}
-		p.Add(l)
-		f.name(x.Name, l)
-	}
-	return nil
-}
-
-// bars plots the bars of one series at 0, 1, 2… shifted by left.
-type bars struct {
-	values      []float64
-	left, width float64
-	fill        color.RGBA
-	hollow      bool
-}
-
-var (
-	_ plot.Plotter     = (*bars)(nil)
-	_ plot.DataRanger  = (*bars)(nil)
-	_ plot.Thumbnailer = (*bars)(nil)
-)
-
-// Plot implements plot.Plotter.
-func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	for i, v := range b.values {
-		if math.IsNaN(v) {
-			continue
-		}
-		from := float64(i) + b.left
-		b.box(&c, x(from), x(from+b.width), y(max(0, p.Y.Min)), y(v))
+		f.Panels[0].Marks = append(f.Panels[0].Marks, b)
+		f.Legend = append(f.Legend, svg.Key{Name: s.Name, Classes: []string{class}})
 	}
 }
-
-// box draws a bar as a rectangle.
-func (b *bars) box(c *draw.Canvas, left, right, bottom, top vg.Length) {
-	corners := []vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}}
-	if !b.hollow {
-		c.FillPolygon(b.fill, corners)
-		return
-	}
-	c.FillPolygon(white, corners)
-	c.StrokeLines(draw.LineStyle{Color: ink, Width: vg.Points(1)}, append(corners, corners[0]))
-}
-
-// DataRange implements plot.DataRanger.
-func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
-	known := slices.DeleteFunc(slices.Clone(b.values), math.IsNaN)
-	if len(known) == 0 {
-		return 0, 0, 0, 0
-	}
-	return b.left, float64(len(b.values)-1) + b.left + b.width, slices.Min(known), slices.Max(known)
-}
-
-// Thumbnail implements plot.Thumbnailer.
-func (b *bars) Thumbnail(c *draw.Canvas) { b.box(c, c.Min.X, c.Max.X, c.Min.Y, c.Max.Y) }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/base/svg"
 )
 
 // charts are one of each sort.
@@ -21,16 +23,12 @@ func TestCharts(t *testing.T) {
 	for _, c := range charts() {
 		var text [2]bytes.Buffer
 		for i := range text {
-			f, err := Draw(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.SVG(&text[i]); err != nil {
+			if err := Draw(c).SVG(&text[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		svg := text[0].String()
-		if svg != text[1].String() {
+		drawn := text[0].String()
+		if drawn != text[1].String() {
 			t.Errorf("%s: not twice the same", c.Title)
 		}
 		want := []string{c.Title, c.Y, "here", "printed", "limit", "first", "second"}
@@ -38,12 +36,46 @@ func TestCharts(t *testing.T) {
 			want = []string{c.Title, c.X, c.Y, ">a<", ">b<"}
 		}
 		for _, w := range want {
-			if !strings.Contains(svg, w) {
+			if !strings.Contains(drawn, w) {
 				t.Errorf("%s: no %q", c.Title, w)
 			}
 		}
-		if strings.Contains(svg, "NaN") || strings.Contains(svg, ">none<") {
+		if strings.Contains(drawn, "NaN") || strings.Contains(drawn, ">none<") {
 			t.Errorf("%s: draws what is not there", c.Title)
+		}
+	}
+}
+
+// TestBarsAreTheNumbers reads the bars of a chart and compares them with the numbers.
+func TestBarsAreTheNumbers(t *testing.T) {
+	y := [][]float64{{10, -5, math.NaN()}, {0, 7, 2}}
+	f := Draw(Chart{Groups: []string{"a", "b", "c"}, Series: []Series{{Name: "first", Y: y[0]}, {Name: "second", Y: y[1], Hollow: true}}, Limits: []Limit{{"limit", 12}}})
+	p := f.Panels[0]
+	if p.Y.Low > -5 || p.Y.High < 12 || len(p.Marks) != 3 {
+		t.Errorf("from %v to %v, %d marks", p.Y.Low, p.Y.High, len(p.Marks))
+	}
+	for i, want := range y {
+		end := math.Inf(-1)
+		for k, b := range p.Marks[i].(svg.Boxes).List {
+			if b.Top != want[k] && !(math.IsNaN(b.Top) && math.IsNaN(want[k])) || b.Bottom != 0 || b.Left < end || b.Left < float64(k)-0.5 || b.Right > float64(k)+0.5 {
+				t.Errorf("series %d, group %d: %+v, want %v", i, k, b, want[k])
+			}
+			end = b.Right
+		}
+	}
+	logarithmic := Draw(Chart{LogY: true, Groups: []string{"a"}, Series: []Series{{Name: "x", Y: []float64{0.5}}, {Name: "y", Y: []float64{300}}}})
+	if b := logarithmic.Panels[0].Marks[1].(svg.Boxes).List[0]; b.Bottom != logarithmic.Panels[0].Y.Low || b.Bottom <= 0 {
+		t.Errorf("a bar on a logarithmic axis: %+v", b)
+	}
+}
+
+// TestChartsWithoutNumbers draws charts of nothing.
+func TestChartsWithoutNumbers(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []Chart{{}, {LogX: true, LogY: true}, {Groups: []string{"a"}}, {Groups: []string{"a"}, LogY: true, Series: []Series{{Name: "x", Y: []float64{nan}}}},
+		{Series: []Series{{Name: "x", X: []float64{1}, Y: []float64{nan}}}}, {Series: []Series{{Name: "x", X: []float64{1}, Y: []float64{4}}}}} {
+		if s := Draw(c).Inline(); !strings.HasPrefix(s, "<svg") || strings.Contains(s, "NaN") {
+			t.Errorf("%+v: %s", c, s)
 		}
 	}
 }

@@ -1,18 +1,20 @@
 package report
 
 import (
-	"errors"
 	"fmt"
-	"image/color"
 	"slices"
+	"strconv"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Heights of plotting areas: of a figure of one panel, and of a panel for each run.
+const (
+	panelHeight = 330
+	runHeight   = 95
 )
 
 // Line is a named set of values.
@@ -23,13 +25,7 @@ type Line struct {
 
 // SlowdownCDF draws the cumulative distribution of slowdowns, one line for each policy.
 // It omits lines without values.
-func SlowdownCDF(lines []Line) (*Figure, error) {
-	p := newPlot("Slowdown of jobs", "slowdown (response time / time alone)", "part of the jobs")
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
-	p.Y.Min, p.Y.Max = 0, 1
-	p.Add(grid())
-	f := newFigure()
-	f.add(p, panelHeight)
+func SlowdownCDF(lines []Line) *svg.Figure {
 	low, high := 1., 2.
 	var curves []namedPoints
 	for i, l := range lines {
@@ -38,52 +34,55 @@ func SlowdownCDF(lines []Line) (*Figure, error) {
 		}
 		v := slices.Sorted(slices.Values(l.Values))
 		low, high = min(low, v[0]), max(high, v[len(v)-1])
-		points := plotter.XYs{{X: max(v[0], 1e-3), Y: 0}}
+		points := []svg.Point{{X: v[0], Y: 0}}
 		for k, x := range v {
-			points = append(points, plotter.XY{X: max(x, 1e-3), Y: float64(k+1) / float64(len(v))})
+			points = append(points, svg.Point{X: x, Y: float64(k+1) / float64(len(v))})
 		}
 		curves = append(curves, namedPoints{l.Name, points, i})
 	}
-	if err := f.lay(p, curves, plotter.PostStep); err != nil {
-		return nil, err
+	f := &svg.Figure{Title: "Slowdown of jobs", Panels: []*svg.Panel{{Height: panelHeight,
+		X: svg.Axis{Label: "slowdown (response time / time alone)", Log: true, Low: max(low, 1e-3), High: high * 1.02},
+		Y: svg.Axis{Label: "part of the jobs", Low: 0, High: 1}}}}
+	for k, x := range curves {
+		lay(f, x, lineClass(k, curves), true)
 	}
-	p.X.Min, p.X.Max = max(low, 1e-3), high*1.02
-	return f, nil
+	return f
 }
 
 // namedPoints is a line in the i-th colour.
 type namedPoints struct {
 	name   string
-	points plotter.XYs
+	points []svg.Point
 	i      int
 }
 
-// lay adds lines to a panel, with entries in the legend. Of lines that are equal, in whole
-// or in part, the earlier ones are wider, so that each stays visible as an edge of the next.
-func (f *Figure) lay(p *plot.Plot, lines []namedPoints, steps plotter.StepKind) error {
-	for k, x := range lines {
-		l, err := plotter.NewLine(x.points)
-		if err != nil {
-			return err
-		}
-		l.Color, l.Width, l.StepStyle = colour(x.i), lineWidth(k, lines), steps
-		if x.i >= len(palette) { // the colours repeat
-			l.Dashes = []vg.Length{vg.Points(4), vg.Points(2)}
-		}
-		p.Add(l)
-		f.name(x.name, l)
-	}
-	return nil
+// lay adds a line to the first panel, with an entry in the legend.
+func lay(f *svg.Figure, x namedPoints, class string, steps bool) {
+	f.Panels[0].Marks = append(f.Panels[0].Marks, svg.Line{Class: class, Points: x.points, Steps: steps})
+	f.Legend = append(f.Legend, svg.Key{Name: x.name, Classes: []string{class}, Line: true})
 }
 
-// lineWidth returns the width of the k-th line: the usual one, and more for each later
-// line that shares at least a tenth of its points, up to a limit.
-func lineWidth(k int, lines []namedPoints) vg.Length {
-	mine := make(map[plotter.XY]bool, len(lines[k].points))
+// lineClass returns the classes of the k-th line. Of lines that are equal, in whole or in
+// part, the earlier ones are wider, so that each stays visible as an edge of the next.
+func lineClass(k int, lines []namedPoints) string {
+	class := "line " + svg.Series(lines[k].i)
+	if lines[k].i >= svg.Colours { // the colours repeat
+		class += " " + dashes(0)
+	}
+	if n := covering(k, lines); n > 0 {
+		class += " w" + strconv.Itoa(n)
+	}
+	return class
+}
+
+// covering counts the later lines that share at least a tenth of their points with the k-th,
+// up to a limit.
+func covering(k int, lines []namedPoints) int {
+	mine := make(map[svg.Point]bool, len(lines[k].points))
 	for _, p := range lines[k].points {
 		mine[p] = true
 	}
-	covering := 0
+	n := 0
 	for _, later := range lines[k+1:] {
 		shared := 0
 		for _, p := range later.points {
@@ -92,17 +91,10 @@ func lineWidth(k int, lines []namedPoints) vg.Length {
 			}
 		}
 		if 10*shared >= len(later.points) {
-			covering++
+			n++
 		}
 	}
-	return vg.Points(1.6 + 2*float64(min(covering, 4)))
-}
-
-func grid() *plotter.Grid {
-	g := plotter.NewGrid()
-	g.Vertical.Color, g.Horizontal.Color = faint, faint
-	g.Vertical.Width, g.Horizontal.Width = vg.Points(0.5), vg.Points(0.5)
-	return g
+	return min(n, 4)
 }
 
 // Timeline holds the measurements of one simulation run over time.
@@ -122,108 +114,93 @@ func longest(runs []Timeline) time.Duration {
 	return end
 }
 
-// onTime labels the X axis with times.
-func onTime(p *plot.Plot, end time.Duration) {
-	unit, _ := unitOf(end.Seconds())
-	p.X.Min, p.X.Max, p.X.Tick.Marker = 0, end.Seconds(), hours{}
-	p.X.Label.Text = "time [" + unit + "]"
+// timeAxis returns an X axis of times from the start of a run to an end.
+func timeAxis(end time.Duration) svg.Axis {
+	unit, _ := svg.Unit(end.Seconds())
+	return svg.Axis{Label: "time [" + unit + "]", Low: 0, High: end.Seconds(), Ticks: svg.SecondsTicks}
 }
 
 // QueueLength draws the number of jobs that run or wait, one line for each run. Where
 // the plot has no room for every change it shows the highest number, never a fraction.
-func QueueLength(runs []Timeline) (*Figure, error) {
-	p := newPlot("Jobs that have come and not ended", "", "jobs (peak)")
-	p.Y.Tick.Marker = whole10{}
-	onTime(p, longest(runs))
-	p.Y.Min = 0
-	p.Add(grid())
-	f := newFigure()
-	f.add(p, panelHeight)
-	var lines []namedPoints
+func QueueLength(runs []Timeline) *svg.Figure {
+	var curves []namedPoints
+	most := 0.
 	for i, r := range runs {
 		c := r.Courses.System
-		points := steps(c.Peaks(r.End), c.Width, r.End, slices.Max[[]float64])
-		lines = append(lines, namedPoints{r.Name, append(points, plotter.XY{X: r.End.Seconds(), Y: 0}), i})
+		points := append(steps(c.Peaks(r.End), c.Width, r.End, slices.Max[[]float64]), svg.Point{X: r.End.Seconds(), Y: 0})
+		for _, p := range points {
+			most = max(most, p.Y)
+		}
+		curves = append(curves, namedPoints{r.Name, points, i})
 	}
-	if err := f.lay(p, lines, plotter.PostStep); err != nil {
-		return nil, err
+	f := &svg.Figure{Title: "Jobs that have come and not ended", Panels: []*svg.Panel{{Height: panelHeight, X: timeAxis(longest(runs)),
+		Y: svg.Axis{Label: "jobs (peak)", Low: 0, High: max(1, most*1.05), Ticks: svg.WholeTicks}}}}
+	for k, x := range curves {
+		lay(f, x, lineClass(k, curves), true)
 	}
-	p.Y.Max = max(1, p.Y.Max*1.05)
-	return f, nil
+	return f
 }
 
-// spans is the largest number of spans in a curve, about one for two pixels.
+// spans is the largest number of spans in a curve, about one for two units of the drawing.
 const spans = 400
 
 // steps returns the start of each span with its value, and the end of the last span. It
 // merges neighbouring spans that would be too narrow to see.
-func steps(values []float64, width, end time.Duration, merge func([]float64) float64) plotter.XYs {
+func steps(values []float64, width, end time.Duration, merge func([]float64) float64) []svg.Point {
 	several := (len(values) + spans - 1) / spans
-	var points plotter.XYs
+	var points []svg.Point
 	last := 0.
 	for i := 0; i < len(values); i += max(1, several) {
 		last = merge(values[i:min(i+several, len(values))])
-		points = append(points, plotter.XY{X: (time.Duration(i) * width).Seconds(), Y: last})
+		points = append(points, svg.Point{X: (time.Duration(i) * width).Seconds(), Y: last})
 	}
-	return append(points, plotter.XY{X: end.Seconds(), Y: last})
+	return append(points, svg.Point{X: end.Seconds(), Y: last})
 }
 
 // SlotUse draws the number of occupied slots, map slots at the bottom and reduce slots
 // above them. Each run has a panel; all panels have the same scale.
-func SlotUse(runs []Timeline) (*Figure, error) {
-	f := newFigure()
+func SlotUse(runs []Timeline) *svg.Figure {
+	f := &svg.Figure{Title: "Slots in use"}
 	end, top := longest(runs), 1.
 	for i := range runs {
-		p, most, err := f.usePanel(&runs[i], end, i == 0)
-		if err != nil {
-			return nil, err
-		}
+		p, most := usePanel(&runs[i], end)
 		top = max(top, most)
-		height := vg.Length(1.7 * vg.Inch)
 		if i < len(runs)-1 {
-			p.X.Label.Text = ""
-		} else {
-			height += 0.2 * vg.Inch
+			p.X.Label = "" // the last panel's says it for all
 		}
-		f.add(p, height)
+		f.Panels = append(f.Panels, p)
 	}
-	for _, p := range f.panels {
-		p.Y.Min, p.Y.Max = 0, top*1.04
+	for _, p := range f.Panels {
+		p.Y.Low, p.Y.High = 0, top*1.04
 	}
-	return f, nil
+	if len(runs) > 0 {
+		f.Legend = []svg.Key{{Name: "reduce slots", Classes: []string{reduceArea}}, {Name: "map slots", Classes: []string{mapArea}},
+			{Name: fmt.Sprintf("all %d slots", capacity(&runs[0])), Classes: []string{"limit"}, Line: true}}
+	}
+	return f
 }
 
-// usePanel returns the panel of a run and its largest value. The first panel's legend
-// explains the colours of all panels.
-func (f *Figure) usePanel(r *Timeline, end time.Duration, first bool) (*plot.Plot, float64, error) {
-	p := newPlot(r.Name, "", "slots in use")
-	p.Title.TextStyle.Font.Size = vg.Points(12)
-	onTime(p, end)
-	p.Add(grid())
-	all := float64(r.Capacity[job.Map] + r.Capacity[job.Reduce])
+// Classes of the areas of slots.
+const mapArea, reduceArea = "area map", "area reduce"
+
+// capacity returns the number of all slots.
+func capacity(r *Timeline) int { return r.Capacity[job.Map] + r.Capacity[job.Reduce] }
+
+// usePanel returns the panel of a run and its largest value.
+func usePanel(r *Timeline, end time.Duration) (*svg.Panel, float64) {
+	all := float64(capacity(r))
 	top := all
 	maps, both := use(r)
-	for _, pt := range both {
-		top = max(top, pt.Y)
+	for _, p := range both {
+		top = max(top, p.Y)
 	}
-	lower, err1 := area(maps, colour(0))
-	upper, err2 := area(both, colour(4))
-	limit, err3 := plotter.NewLine(plotter.XYs{{X: 0, Y: all}, {X: end.Seconds(), Y: all}})
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, 0, err
-	}
-	limit.Color, limit.Width, limit.Dashes = ink, vg.Points(0.8), []vg.Length{vg.Points(3), vg.Points(3)}
-	p.Add(upper, lower, limit)
-	if first {
-		f.name("reduce slots", upper)
-		f.name("map slots", lower)
-		f.name(fmt.Sprintf("all %.0f slots", all), limit)
-	}
-	return p, top, nil
+	return &svg.Panel{Title: r.Name, Height: runHeight, X: timeAxis(end), Y: svg.Axis{Label: "slots"}, Marks: []svg.Mark{
+		svg.Area{Class: reduceArea, Points: both}, svg.Area{Class: mapArea, Points: maps},
+		svg.Line{Class: "limit", Points: []svg.Point{{X: 0, Y: all}, {X: end.Seconds(), Y: all}}}}}, top
 }
 
 // use returns the numbers of occupied map slots and of all occupied slots over time.
-func use(r *Timeline) (maps, both plotter.XYs) {
+func use(r *Timeline) (maps, both []svg.Point) {
 	m, c := r.Courses.Busy[job.Map], r.Courses.Busy[job.Reduce]
 	// Both series end with the run, but their first and last spans may differ.
 	a, b := m.Means(r.End), c.Means(r.End)
@@ -242,15 +219,4 @@ func average(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(len(values))
-}
-
-// area returns the filled area below steps.
-func area(points plotter.XYs, c color.RGBA) (*plotter.Line, error) {
-	l, err := plotter.NewLine(points)
-	if err != nil {
-		return nil, err
-	}
-	l.StepStyle, l.FillColor = plotter.PostStep, mixed(c, white, 0.35)
-	l.Color, l.Width = c, vg.Points(0.5)
-	return l, nil
 }

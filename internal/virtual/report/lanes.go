@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -135,7 +136,7 @@ func (l *Lanes) tones() (of []int, what string, names []string) {
 			}
 			of[i] = at
 		}
-		if len(names) > 1 && len(names) <= len(palette) {
+		if len(names) > 1 && len(names) <= svg.Colours {
 			return of, by.what, names
 		}
 	}

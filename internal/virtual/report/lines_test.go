@@ -1,11 +1,11 @@
 package report
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 )
 
@@ -13,23 +13,14 @@ import (
 // show. This holds for curves and for charts.
 func TestEqualLinesStayVisible(t *testing.T) {
 	a, b := []float64{1, 2, 3}, []float64{7, 8, 9}
-	curves, err := SlowdownCDF([]Line{{"first", a}, {"other", b}, {"second", a}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	curves := SlowdownCDF([]Line{{"first", a}, {"other", b}, {"second", a}})
 	x := []float64{1, 2, 3}
-	chart, err := Draw(Chart{Series: []Series{{Name: "first", X: x, Y: a}, {Name: "other", X: x, Y: b}, {Name: "second", X: x, Y: a}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range map[string]*Figure{"curves": curves, "chart": chart} {
-		var svg bytes.Buffer
-		if err := f.SVG(&svg); err != nil {
-			t.Fatal(err)
-		}
-		wide, usual := strings.Count(svg.String(), "stroke-width:3.6"), strings.Count(svg.String(), "stroke-width:1.6")
-		if wide != 2 || usual != 4 { // a line and its entry in the legend each
-			t.Errorf("%s: %d wide and %d usual strokes\n%s", name, wide, usual, svg.String())
+	chart := Draw(Chart{Series: []Series{{Name: "first", X: x, Y: a}, {Name: "other", X: x, Y: b}, {Name: "second", X: x, Y: a}}})
+	for name, f := range map[string]*svg.Figure{"curves": curves, "chart": chart} {
+		drawn := f.Inline()
+		wide, all := strings.Count(drawn, `w1"`), strings.Count(drawn, `class="line s`)
+		if wide != 2 || all != 6 { // a line and its entry in the legend each
+			t.Errorf("%s: %d of %d strokes are wide\n%s", name, wide, all, drawn)
 		}
 	}
 }
@@ -48,10 +39,9 @@ func TestQueueWithoutFractions(t *testing.T) {
 			t.Errorf("%v jobs at %v s", p.Y, p.X)
 		}
 	}
-	for _, tick := range (whole10{}).Ticks(0, 2) {
-		if strings.Contains(tick.Label, ".") {
-			t.Errorf("a tick at %s jobs", tick.Label)
-		}
+	drawn := QueueLength([]Timeline{{Name: "fifo", Courses: c, End: 40 * time.Second}}).Inline()
+	if strings.Contains(drawn, ">0.5<") || !strings.Contains(drawn, ">1<") {
+		t.Errorf("a tick at half a job:\n%s", drawn)
 	}
 }
 
@@ -60,12 +50,9 @@ func TestGanttLegend(t *testing.T) {
 	cfg, _ := small(t)
 	lanes := NewLanes(&cfg.Cluster, cfg.Jobs)
 	small(t, lanes)
-	var svg bytes.Buffer
-	if err := lanes.Gantt("fair").SVG(&svg); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"colour: job", "light tone: map", "dark tone: reduce", "idle slot"} {
-		if !strings.Contains(svg.String(), want) {
+	drawn := lanes.Gantt("fair").Inline()
+	for _, want := range []string{"colour: job", "pale tone: map", "full tone: reduce", "idle slot"} {
+		if !strings.Contains(drawn, want) {
 			t.Errorf("the legend lacks %q", want)
 		}
 	}

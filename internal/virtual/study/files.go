@@ -3,7 +3,6 @@ package study
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -222,7 +222,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 	}
 	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }),
 		x.write(ctx, "report.html", func(w io.Writer) error {
-			return page.Execute(w, pageData{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Comparison: text.String(), Figures: x.figures})
+			return page.Execute(w, pageData{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Comparison: text.String(), Figures: x.figures, Style: template.CSS(svg.Sheet())})
 		}))
 }
 
@@ -230,14 +230,16 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 type pageData struct {
 	Workload, Cluster, Comparison string
 	Figures                       []template.HTML
+	Style                         template.CSS // of the figures, in the reader's theme
 }
 
 // page is the result as one page that refers to no other file.
 var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Simulation of {{.Workload}}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Simulation of {{.Workload}}</title>
 <style>
-body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}
-pre{font-size:13px;overflow-x:auto}svg,img{max-width:100%;height:auto}
+{{.Style}}
+body{font:15px/1.5 Arial,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
+pre{font-size:13px;overflow-x:auto}svg{max-width:100%;height:auto}
 </style></head><body>
 <h1>Simulation of {{.Workload}}</h1>
 <p>Cluster: {{.Cluster}}</p>
@@ -370,51 +372,19 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 		if r.lanes == nil {
 			continue
 		}
-		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy), nil); err != nil {
+		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy)); err != nil {
 			return err
 		}
 	}
 	if _, list := s.bounded(); list != nil {
 		slowdowns = append(slowdowns, report.Line{Name: ReferenceNames[RefBound], Values: list})
 	}
-	cdf, err := report.SlowdownCDF(slowdowns)
-	if err := x.plot(ctx, "slowdown", cdf, err); err != nil {
-		return err
-	}
-	queue, err := report.QueueLength(courses)
-	if err := x.plot(ctx, "queue", queue, err); err != nil {
-		return err
-	}
-	slots, err := report.SlotUse(courses)
-	return x.plot(ctx, "slots", slots, err)
+	return errors.Join(x.plot(ctx, "slowdown", report.SlowdownCDF(slowdowns)), x.plot(ctx, "queue", report.QueueLength(courses)),
+		x.plot(ctx, "slots", report.SlotUse(courses)))
 }
 
-// plot writes a figure as SVG and PNG.
-func (x *Files) plot(ctx context.Context, name string, f *report.Figure, err error) error {
-	if err != nil {
-		return err
-	}
-	var svg, png bytes.Buffer
-	if err := errors.Join(f.SVG(&svg), f.PNG(&png)); err != nil {
-		return err
-	}
-	x.figures = append(x.figures, inlined(name, svg.String(), png.Bytes()))
-	for ending, data := range map[string][]byte{".svg": svg.Bytes(), ".png": png.Bytes()} {
-		if err := x.write(ctx, name+ending, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// largestInline is the size of an SVG in bytes up to which the page contains it. In place of a
-// larger one, which browsers draw slowly, the page has the PNG.
-const largestInline = 1 << 20
-
-// inlined returns a figure as a part of the page.
-func inlined(name, svg string, png []byte) template.HTML {
-	if _, drawing, ok := strings.Cut(svg, "<svg"); ok && len(svg) <= largestInline { // without the XML declaration
-		return template.HTML("<svg" + drawing)
-	}
-	return template.HTML(`<img alt="` + template.HTMLEscapeString(name) + `" src="data:image/png;base64,` + base64.StdEncoding.EncodeToString(png) + `">`)
+// plot writes a figure as SVG and adds it to the page.
+func (x *Files) plot(ctx context.Context, name string, f *svg.Figure) error {
+	x.figures = append(x.figures, template.HTML(f.Inline()))
+	return x.write(ctx, name+".svg", f.SVG)
 }

@@ -98,7 +98,7 @@ func TestStudy(t *testing.T) {
 	if n := int(progress.ended.Load()); n != progress.jobs || n != 2*8+4*8 || len(progress.phases) != 2 {
 		t.Errorf("%d jobs ended of %d in %q", n, progress.jobs, progress.phases)
 	}
-	for _, name := range []string{"jobs.csv", "report.json", "tasks-fair-4.parquet", "gantt-fifo-3.svg", "slots.png"} {
+	for _, name := range []string{"jobs.csv", "report.json", "tasks-fair-4.parquet", "gantt-fifo-3.svg", "slots.svg", "report.html"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}

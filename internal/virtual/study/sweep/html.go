@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"fmt"
 	"html/template"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 )
 
@@ -91,13 +91,13 @@ func (r *Result) means(at point) []mean {
 // Plot is a figure with the name of its file.
 type Plot struct {
 	Name   string
-	Figure *report.Figure
+	Figure *svg.Figure
 }
 
 // Plots draws each measure for each cluster and world: lines over the loads, or bars if
 // there is one load. References are dashed lines. Settings of autoscale are groups of bars
 // with one load, and have a plot each with several.
-func (r *Result) Plots() ([]Plot, error) {
+func (r *Result) Plots() []Plot {
 	var plots []Plot
 	p := r.plan
 	for k, name := range p.Spec.Measures {
@@ -105,20 +105,15 @@ func (r *Result) Plots() ([]Plot, error) {
 		for _, c := range p.clusters {
 			for _, at := range r.planes(c.name) {
 				n++
-				chart := r.chart(k, at)
-				f, err := report.Draw(chart)
-				if err != nil {
-					return nil, fmt.Errorf("plot of %s: %w", name, err)
-				}
 				file := strings.ReplaceAll(name, ".", "-")
 				if len(p.clusters)*len(r.planes(c.name)) > 1 {
 					file = fmt.Sprintf("%s-%d", file, n)
 				}
-				plots = append(plots, Plot{file, f})
+				plots = append(plots, Plot{file, report.Draw(r.chart(k, at))})
 			}
 		}
 	}
-	return plots, nil
+	return plots
 }
 
 // planes returns what each measure has a plot for on a cluster, as points without a load: the
@@ -231,12 +226,13 @@ func unitOf(measure string) string {
 }
 
 var page = template.Must(template.New("report").Funcs(template.FuncMap{"number": number}).Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Study of {{.Result.Workload}}</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Study of {{.Result.Workload}}</title>
 <style>
-body{font:15px/1.5 sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:#222}
-table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}
+{{.Style}}
+body{font:15px/1.5 Arial,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
+table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child,.words{text-align:left}
-td:first-child{white-space:nowrap}tr.reference{color:#666;font-style:italic}svg{max-width:100%;height:auto}
+td:first-child{white-space:nowrap}tr.reference{color:var(--soft);font-style:italic}svg{max-width:100%;height:auto}
 </style></head><body>
 <h1>Study of {{.Result.Workload}}</h1>
 <p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
@@ -277,7 +273,8 @@ func (r *Result) HTML(w io.Writer, plots []Plot) error {
 		Measures []string
 		Points   []pagePoint
 		Plots    []template.HTML
-	}{Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
+		Style    template.CSS // of the figures, in the reader's theme
+	}{Style: template.CSS(svg.Sheet()), Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
 	for _, at := range r.points() {
 		x := pagePoint{Title: at.title()}
 		for _, m := range r.means(at) {
@@ -291,12 +288,7 @@ func (r *Result) HTML(w io.Writer, plots []Plot) error {
 		data.Points = append(data.Points, x)
 	}
 	for _, p := range plots {
-		var b bytes.Buffer
-		if err := p.Figure.SVG(&b); err != nil {
-			return err
-		}
-		_, svg, _ := strings.Cut(b.String(), "<svg") // without the XML declaration
-		data.Plots = append(data.Plots, template.HTML("<svg"+svg))
+		data.Plots = append(data.Plots, template.HTML(p.Figure.Inline()))
 	}
 	return page.Execute(w, data)
 }

@@ -3,7 +3,6 @@ package sweep
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -277,12 +276,9 @@ func (r *Result) Write(store *Store) error {
 	}); err != nil {
 		return err
 	}
-	plots, err := r.Plots()
-	if err != nil {
-		return err
-	}
+	plots := r.Plots()
 	for _, p := range plots {
-		if err := errors.Join(file(p.Name+".svg", p.Figure.SVG), file(p.Name+".png", p.Figure.PNG)); err != nil {
+		if err := file(p.Name+".svg", p.Figure.SVG); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,9 @@ type Key struct {
 	Line bool
 }
 
-// Measures of a figure in units of the drawing.
+// Measures of a figure in units of the drawing. Products that are added to something are
+// rounded explicitly in this file (float64(a*b) + c), because processors that fuse both
+// operations would give other positions.
 const (
 	figureWidth  = 900
 	edge         = 12  // around everything
@@ -260,7 +262,7 @@ func (p *placed) fit(left, right *float64) {
 		if p.turned = widest(p.xTicks) > room-6; p.turned {
 			// A turned name ends below its category and begins further left.
 			for i, t := range p.xTicks {
-				*left = max(*left, edge+Width(t.Label, textSize)*cosine-(float64(i)+0.5)*room)
+				*left = max(*left, edge+float64(Width(t.Label, textSize)*cosine)-float64((float64(i)+0.5)*room))
 			}
 			return
 		}
@@ -283,7 +285,7 @@ func (p *placed) place(left, right float64, y *float64) {
 	p.thin()
 	*y = p.bottom + tickLength + lineHeight
 	if p.turned {
-		*y += widest(p.xTicks) * sine
+		*y += float64(widest(p.xTicks) * sine)
 	}
 	if p.X.Label != "" {
 		*y += lineHeight + 3
@@ -355,7 +357,7 @@ func (p *placed) draw(c *Canvas) {
 	if p.X.Label != "" {
 		below := p.bottom + tickLength + 2*lineHeight + 1
 		if p.turned {
-			below += widest(p.xTicks) * sine
+			below += float64(widest(p.xTicks) * sine)
 		}
 		c.Text("middle", (p.x.From+p.x.To)/2, below, Cut(p.X.Label, textSize, p.x.To-p.x.From))
 	}
@@ -369,7 +371,7 @@ func (f *Figure) legendWidth() float64 {
 	w := 0.
 	for _, k := range f.Legend {
 		for _, line := range Wrapped(k.Name, textSize, keyText) {
-			w = max(w, k.indent()+Width(line, textSize)*1.03)
+			w = max(w, k.indent()+float64(Width(line, textSize)*1.03))
 		}
 	}
 	return w
@@ -402,7 +404,7 @@ func (f *Figure) drawLegend(c *Canvas, panels []*placed) {
 		middle := y + lineHeight/2.
 		for i, class := range k.Classes {
 			part := keyWidth / float64(len(k.Classes))
-			from := x + float64(i)*part
+			from := x + float64(float64(i)*part)
 			if k.Line {
 				c.Segment(class, from, middle, from+part, middle)
 			} else {

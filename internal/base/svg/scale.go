@@ -148,7 +148,7 @@ func WholeTicks(low, high float64, n int) []Tick {
 }
 
 // LogTicks returns ticks for a logarithmic axis from low, which is positive, to high: at 1, 2
-// and 5 times the powers of ten if these are about n, at powers of ten alone if the range is
+// and 5 times the powers of ten if these are not many more than n, at powers alone if the range is
 // larger, and at Steps if it is smaller.
 func LogTicks(low, high float64, n int) []Tick {
 	if !(low > 0) || math.IsInf(high, 0) || !(high > low) {
@@ -156,7 +156,7 @@ func LogTicks(low, high float64, n int) []Tick {
 	}
 	decades := (logarithm(high) - logarithm(low)) / math.Ln10
 	factors, every := []float64{1, 2, 5}, 1
-	if 3*decades > float64(n) {
+	if 2*decades > float64(n) {
 		factors, every = factors[:1], 1+int(decades)/n
 	}
 	var ticks []Tick

@@ -100,7 +100,7 @@ func room(y interval, log, bars bool) (low, high float64) {
 	case bars || y.low < y.high/2:
 		y.low, y.high = 0, y.high*(1+part)
 	default:
-		margin := part * (y.high - y.low)
+		margin := float64(part * (y.high - y.low))
 		y.low, y.high = y.low-margin, y.high+margin
 	}
 	return y.low, y.high
@@ -149,10 +149,19 @@ func bars(f *svg.Figure, c *Chart) {
 	if c.LogY {
 		base = f.Panels[0].Y.Low // a logarithmic axis has no 0 from which a bar could begin
 	}
+	hollow := 0
+	for _, s := range c.Series {
+		if s.Hollow {
+			hollow++
+		}
+	}
 	for i, s := range c.Series {
 		class := svg.Series(i)
-		if s.Hollow {
-			class = "hollow"
+		switch {
+		case s.Hollow && hollow > 1: // neutral outlines would all look the same
+			class = "hollow " + class
+		case s.Hollow:
+			class = "hollow ref"
 		}
 		b := svg.Boxes{Class: class}
 		for k, v := range s.Y {

@@ -52,6 +52,16 @@ func TestUIOfResults(t *testing.T) {
 			t.Errorf("%s: %d, without %q: %.3000s", path, status, want, body)
 		}
 	}
+	// The style sheet of a figure is inside of it. Without leave to use it, a browser that opens the
+	// figure by itself would draw everything in black.
+	resp, err := http.Get(strings.TrimSuffix(pages.url, "/ui/") + "/ui/figures/queue.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'; style-src 'unsafe-inline'; sandbox") {
+		t.Errorf("a figure may use %q", policy)
+	}
 	for _, path := range []string{"/ui/figures/report.json", "/ui/figures/..%2Freport.json", "/ui/nodes", "/ui/policy", "/ui/jobs/r9.j1", "/ui/attempts/r1.j1_m_0_0"} {
 		if status, body := get(path); status != http.StatusNotFound {
 			t.Errorf("%s: %d: %.300s", path, status, body)

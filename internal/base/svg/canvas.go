@@ -14,18 +14,18 @@ type Canvas struct{ text strings.Builder }
 // String returns the elements.
 func (c *Canvas) String() string { return c.text.String() }
 
-// Number formats a position with at most one decimal. What is no position is 0, because a
+// number formats a position with at most one decimal. What is no position is 0, because a
 // viewer would reject the whole drawing.
-func Number(v float64) string {
+func number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"
 	}
 	return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64)
 }
 
-// Escape returns a text as it is written between tags and in attributes. Characters that XML
+// escape returns a text as it is written between tags and in attributes. Characters that XML
 // forbids become U+FFFD, so that no name can spoil a drawing.
-func Escape(s string) string {
+func escape(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xfffe || r == 0xffff {
 			return 0xfffd
@@ -50,21 +50,21 @@ func (c *Canvas) open(name string, attributes ...string) {
 // leaf writes an element that contains a text only.
 func (c *Canvas) leaf(name, text string, attributes ...string) {
 	c.open(name, attributes...)
-	c.text.WriteString(Escape(text) + "</" + name + ">\n")
+	c.text.WriteString(escape(text) + "</" + name + ">\n")
 }
 
 // Rect draws a rectangle. A title, which may be "", is shown when a pointer rests on it.
 func (c *Canvas) Rect(class string, x, y, w, h float64, title string) {
-	c.open("rect", "class", class, "x", Number(x), "y", Number(y), "width", Number(max(0, w)), "height", Number(max(0, h)))
+	c.open("rect", "class", class, "x", number(x), "y", number(y), "width", number(max(0, w)), "height", number(max(0, h)))
 	if title != "" {
-		c.text.WriteString("<title>" + Escape(title) + "</title>")
+		c.text.WriteString("<title>" + escape(title) + "</title>")
 	}
 	c.text.WriteString("</rect>\n")
 }
 
 // Segment draws a straight line.
 func (c *Canvas) Segment(class string, x1, y1, x2, y2 float64) {
-	c.leaf("line", "", "class", class, "x1", Number(x1), "y1", Number(y1), "x2", Number(x2), "y2", Number(y2))
+	c.leaf("line", "", "class", class, "x1", number(x1), "y1", number(y1), "x2", number(x2), "y2", number(y2))
 }
 
 // Path draws a path, or nothing if it is empty.
@@ -76,12 +76,12 @@ func (c *Canvas) Path(class string, p *Path) {
 
 // Text writes a text. Its class says which point of the text is at x and y.
 func (c *Canvas) Text(class string, x, y float64, text string) {
-	c.leaf("text", text, "class", class, "x", Number(x), "y", Number(y))
+	c.leaf("text", text, "class", class, "x", number(x), "y", number(y))
 }
 
 // Turned writes a text turned by degrees around x and y.
 func (c *Canvas) Turned(class string, x, y, degrees float64, text string) {
-	c.leaf("text", text, "class", class, "transform", "translate("+Number(x)+" "+Number(y)+") rotate("+Number(degrees)+")")
+	c.leaf("text", text, "class", class, "transform", "translate("+number(x)+" "+number(y)+") rotate("+number(degrees)+")")
 }
 
 // Path is a path in SVG's language.
@@ -91,10 +91,10 @@ type Path struct{ text strings.Builder }
 func (p *Path) String() string { return p.text.String() }
 
 // Move begins a line.
-func (p *Path) Move(x, y float64) { p.text.WriteString("M" + Number(x) + " " + Number(y)) }
+func (p *Path) Move(x, y float64) { p.text.WriteString("M" + number(x) + " " + number(y)) }
 
 // Line continues a line to a point.
-func (p *Path) Line(x, y float64) { p.text.WriteString("L" + Number(x) + " " + Number(y)) }
+func (p *Path) Line(x, y float64) { p.text.WriteString("L" + number(x) + " " + number(y)) }
 
 // To begins a line at its first point and continues it at the others.
 func (p *Path) To(x, y float64) {
@@ -106,10 +106,10 @@ func (p *Path) To(x, y float64) {
 }
 
 // Across continues a line to the position x at the same height.
-func (p *Path) Across(x float64) { p.text.WriteString("H" + Number(x)) }
+func (p *Path) Across(x float64) { p.text.WriteString("H" + number(x)) }
 
 // Up continues a line to the position y above or below.
-func (p *Path) Up(y float64) { p.text.WriteString("V" + Number(y)) }
+func (p *Path) Up(y float64) { p.text.WriteString("V" + number(y)) }
 
 // Close ends an area.
 func (p *Path) Close() { p.text.WriteString("z") }
@@ -117,6 +117,6 @@ func (p *Path) Close() { p.text.WriteString("z") }
 // Box adds a rectangle. A chart of thousands of rectangles with one class is a single path:
 // it is a third as large as single elements, and browsers draw it faster.
 func (p *Path) Box(x, y, w, h float64) {
-	width := Number(w)
-	p.text.WriteString("M" + Number(x) + " " + Number(y) + "h" + width + "v" + Number(h) + "h-" + width + "z")
+	width := number(w)
+	p.text.WriteString("M" + number(x) + " " + number(y) + "h" + width + "v" + number(h) + "h-" + width + "z")
 }

@@ -102,15 +102,15 @@ func (f *Figure) draw(style string) string {
 		p.draw(&c)
 	}
 	f.drawLegend(&c, panels)
-	w, h := Number(figureWidth), Number(height)
-	return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + w + " " + h + `" width="` + w + `" height="` + h + `" role="img" aria-label="` + Escape(f.Title) + `">` +
-		"\n<title>" + Escape(f.Title) + "</title>\n<desc>" + Escape(f.describe()) + "</desc>\n" + style + c.String() + "</svg>\n"
+	w, h := number(figureWidth), number(height)
+	return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ` + w + " " + h + `" width="` + w + `" height="` + h + `" role="img" aria-label="` + escape(f.Title) + `">` +
+		"\n<title>" + escape(f.Title) + "</title>\n<desc>" + escape(f.describe()) + "</desc>\n" + style + c.String() + "</svg>\n"
 }
 
 // titleLines returns the lines of the title.
 func (f *Figure) titleLines() []string {
-	// A bold text is about 7 % wider than Width says.
-	return Wrapped(f.Title, titleSize*1.08, figureWidth-2*edge)
+	// A bold text is about 7 % wider than textWidth says.
+	return wrapped(f.Title, titleSize*1.08, figureWidth-2*edge)
 }
 
 // describe says in words what the figure shows, for readers who cannot see it.
@@ -206,7 +206,7 @@ func (a Axis) ticks(n int) []Tick {
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(t Tick) bool { return !(t.At >= low && t.At <= high) })
 	for i := range list {
-		list[i].Label = Cut(list[i].Label, textSize, mostName)
+		list[i].Label = cut(list[i].Label, textSize, mostName)
 	}
 	return list
 }
@@ -215,7 +215,7 @@ func (a Axis) ticks(n int) []Tick {
 func widest(ticks []Tick) float64 {
 	w := 0.
 	for _, t := range ticks {
-		w = max(w, Width(t.Label, textSize))
+		w = max(w, textWidth(t.Label, textSize))
 	}
 	return w
 }
@@ -262,14 +262,14 @@ func (p *placed) fit(left, right *float64) {
 		if p.turned = widest(p.xTicks) > room-6; p.turned {
 			// A turned name ends below its category and begins further left.
 			for i, t := range p.xTicks {
-				*left = max(*left, edge+float64(Width(t.Label, textSize)*cosine)-float64((float64(i)+0.5)*room))
+				*left = max(*left, edge+float64(textWidth(t.Label, textSize)*cosine)-float64((float64(i)+0.5)*room))
 			}
 			return
 		}
 	}
 	span := Scale{Low: low, High: high, From: *left, To: *right, Log: p.X.Log}
-	*left = max(*left, *left+edge-(span.At(first.At)-Width(first.Label, textSize)/2))
-	*right = min(*right, *right-(span.At(last.At)+Width(last.Label, textSize)/2-(*right+edge)))
+	*left = max(*left, *left+edge-(span.At(first.At)-textWidth(first.Label, textSize)/2))
+	*right = min(*right, *right-(span.At(last.At)+textWidth(last.Label, textSize)/2-(*right+edge)))
 }
 
 // place gives a panel its position and moves y below it.
@@ -298,7 +298,7 @@ func (p *placed) thin() {
 	end := math.Inf(-1)
 	for i := range p.xTicks {
 		t := &p.xTicks[i]
-		half := Width(t.Label, textSize) / 2
+		half := textWidth(t.Label, textSize) / 2
 		if p.turned {
 			half = textSize / sine / 2 // the distance of parallel lines of text
 		}
@@ -325,7 +325,7 @@ func (p *placed) thin() {
 // draw draws a panel: the grid, the marks, and the axes above them.
 func (p *placed) draw(c *Canvas) {
 	if p.Title != "" {
-		c.Text("subtitle", p.x.From, p.top-8, Cut(p.Title, textSize, figureWidth-p.x.From-edge))
+		c.Text("subtitle", p.x.From, p.top-8, cut(p.Title, textSize, figureWidth-p.x.From-edge))
 	}
 	for _, t := range p.yTicks {
 		if len(p.Y.Names) == 0 {
@@ -359,10 +359,10 @@ func (p *placed) draw(c *Canvas) {
 		if p.turned {
 			below += float64(widest(p.xTicks) * sine)
 		}
-		c.Text("middle", (p.x.From+p.x.To)/2, below, Cut(p.X.Label, textSize, p.x.To-p.x.From))
+		c.Text("middle", (p.x.From+p.x.To)/2, below, cut(p.X.Label, textSize, p.x.To-p.x.From))
 	}
 	if p.Y.Label != "" {
-		c.Turned("middle", edge+textSize-2, (p.top+p.bottom)/2, -90, Cut(p.Y.Label, textSize, p.Height+2*lineHeight))
+		c.Turned("middle", edge+textSize-2, (p.top+p.bottom)/2, -90, cut(p.Y.Label, textSize, p.Height+2*lineHeight))
 	}
 }
 
@@ -370,8 +370,8 @@ func (p *placed) draw(c *Canvas) {
 func (f *Figure) legendWidth() float64 {
 	w := 0.
 	for _, k := range f.Legend {
-		for _, line := range Wrapped(k.Name, textSize, keyText) {
-			w = max(w, k.indent()+float64(Width(line, textSize)*1.03))
+		for _, line := range wrapped(k.Name, textSize, keyText) {
+			w = max(w, k.indent()+float64(textWidth(line, textSize)*1.03))
 		}
 	}
 	return w
@@ -381,7 +381,7 @@ func (f *Figure) legendWidth() float64 {
 func (f *Figure) legendHeight() float64 {
 	h := 0.
 	for _, k := range f.Legend {
-		h += float64(len(Wrapped(k.Name, textSize, keyText)))*lineHeight + 4
+		h += float64(len(wrapped(k.Name, textSize, keyText)))*lineHeight + 4
 	}
 	return h
 }
@@ -411,7 +411,7 @@ func (f *Figure) drawLegend(c *Canvas, panels []*placed) {
 				c.Rect(class, from, middle-keyHeight/2., part, keyHeight, "")
 			}
 		}
-		for _, line := range Wrapped(k.Name, textSize, keyText) {
+		for _, line := range wrapped(k.Name, textSize, keyText) {
 			c.Text("key", x+k.indent(), y+lineHeight/2.+Baseline, line)
 			y += lineHeight
 		}

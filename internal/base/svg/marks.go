@@ -126,7 +126,7 @@ const radius = 2.5
 func (d Dots) draw(c *Canvas, x, y Scale) {
 	for _, at := range d.Points {
 		if at.known() {
-			c.leaf("circle", "", "class", d.Class, "cx", Number(x.At(at.X)), "cy", Number(y.At(at.Y)), "r", Number(radius))
+			c.leaf("circle", "", "class", d.Class, "cx", number(x.At(at.X)), "cy", number(y.At(at.Y)), "r", number(radius))
 		}
 	}
 }

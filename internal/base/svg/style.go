@@ -58,7 +58,7 @@ func fileSheet() string {
 		"@media (prefers-color-scheme: dark) {\n" + resolve(func(c colour) string { return c.dark }) + "}\n"
 }
 
-// fonts are fonts of nearly equal widths, which Width knows.
+// fonts are fonts of nearly equal widths, which textWidth knows.
 const fonts = `Arial, "Liberation Sans", Helvetica, sans-serif`
 
 // Sizes of texts in units of the drawing. The style sheet has the same numbers.
@@ -81,9 +81,9 @@ var widths = [...]uint16{
 	556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 }
 
-// Width returns the width of a text of a size, about as a viewer draws it. Letters outside
+// textWidth returns the width of a text of a size, about as a viewer draws it. Letters outside
 // ASCII count as wide ones, and those of Asia's scripts as squares.
-func Width(text string, size float64) float64 {
+func textWidth(text string, size float64) float64 {
 	sum := 0
 	for _, r := range text {
 		switch at := int(r) - ' '; {
@@ -98,27 +98,27 @@ func Width(text string, size float64) float64 {
 	return float64(sum) / 1000 * size
 }
 
-// Cut shortens a text to a width. It ends in … then.
-func Cut(text string, size, width float64) string {
-	if Width(text, size) <= width {
+// cut shortens a text to a width. It ends in … then.
+func cut(text string, size, width float64) string {
+	if textWidth(text, size) <= width {
 		return text
 	}
 	runes := []rune(text)
-	for len(runes) > 0 && Width(string(runes)+"…", size) > width {
+	for len(runes) > 0 && textWidth(string(runes)+"…", size) > width {
 		runes = runes[:len(runes)-1]
 	}
 	return strings.TrimRight(string(runes), " ") + "…"
 }
 
-// Wrapped divides a text at spaces into lines of at most a width. A longer word is cut.
-func Wrapped(text string, size, width float64) []string {
+// wrapped divides a text at spaces into lines of at most a width. A longer word is cut.
+func wrapped(text string, size, width float64) []string {
 	var lines []string
 	for word := range strings.FieldsSeq(text) {
-		if last := len(lines) - 1; last >= 0 && Width(lines[last]+" "+word, size) <= width {
+		if last := len(lines) - 1; last >= 0 && textWidth(lines[last]+" "+word, size) <= width {
 			lines[last] += " " + word
 			continue
 		}
-		lines = append(lines, Cut(word, size, width))
+		lines = append(lines, cut(word, size, width))
 	}
 	return lines
 }

@@ -312,7 +312,7 @@ func TestLabels(t *testing.T) {
 		for _, p := range panels {
 			end := math.Inf(-1)
 			for _, tick := range p.xTicks {
-				half := Width(tick.Label, textSize) / 2
+				half := textWidth(tick.Label, textSize) / 2
 				if at := p.x.At(tick.At); tick.Label != "" && !p.turned {
 					if at-half < end || at-half < 0 || at+half > figureWidth {
 						t.Errorf("%s: the label %q", name, tick.Label)
@@ -324,7 +324,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%s: labels of %v units begin outside", name, w)
 			}
 			for i, n := range p.X.Names {
-				if p.turned && p.x.At(float64(i))-Width(Cut(n, textSize, mostName), textSize)*cosine < 0 {
+				if p.turned && p.x.At(float64(i))-textWidth(cut(n, textSize, mostName), textSize)*cosine < 0 {
 					t.Errorf("%s: %q begins outside", name, n)
 				}
 			}
@@ -350,23 +350,23 @@ func TestLabels(t *testing.T) {
 func TestTexts(t *testing.T) {
 	// As Chromium measures Liberation Sans, which has the widths of Arial.
 	for text, want := range map[string]float64{"": 0, "makespan [s]": 71.37, "fifo,speculate=late": 97.07, "TuMM, Figure 7: makespan": 146.27} {
-		if got := Width(text, textSize); math.Abs(got-want) > 0.1+want/200 { // it moves some letters closer together
+		if got := textWidth(text, textSize); math.Abs(got-want) > 0.1+want/200 { // it moves some letters closer together
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text, width := rapid.String().Draw(t, "text"), rapid.Float64Range(20, 300).Draw(t, "width")
-		cut := Cut(text, textSize, width)
-		if Width(cut, textSize) > width {
-			t.Fatalf("%q has %v units, %v wanted", cut, Width(cut, textSize), width)
+		short := cut(text, textSize, width)
+		if textWidth(short, textSize) > width {
+			t.Fatalf("%q has %v units, %v wanted", short, textWidth(short, textSize), width)
 		}
-		for _, line := range Wrapped(text, textSize, width) {
-			if Width(line, textSize) > width {
-				t.Fatalf("%q has %v units, %v wanted", line, Width(line, textSize), width)
+		for _, line := range wrapped(text, textSize, width) {
+			if textWidth(line, textSize) > width {
+				t.Fatalf("%q has %v units, %v wanted", line, textWidth(line, textSize), width)
 			}
 		}
 	})
-	if got := Wrapped("one two three", 10, 40); strings.Join(got, "|") != "one two|three" {
+	if got := wrapped("one two three", 10, 40); strings.Join(got, "|") != "one two|three" {
 		t.Errorf("%q", got)
 	}
 }

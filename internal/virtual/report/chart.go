@@ -17,6 +17,8 @@ type Chart struct {
 	LogX, LogY bool
 	// Limits are horizontal lines.
 	Limits []Limit
+	// Ranges says in the legend what the error bars of the series mean. It is "" without any.
+	Ranges string
 }
 
 // Series is a line, or one bar in each group. NaN values are not drawn.
@@ -24,6 +26,8 @@ type Series struct {
 	Name string
 	// X holds the coordinates of a line's points, as many as Y. Bars ignore it.
 	X, Y []float64
+	// Low and High are the ends of error bars, as many as Y, or nil for none.
+	Low, High []float64
 	// Hollow draws outlines instead of filled bars and a dashed line. It marks
 	// numbers that were not measured here, such as a paper's.
 	Hollow bool
@@ -47,6 +51,12 @@ func Draw(c Chart) *svg.Figure {
 			}
 		}
 	}
+	for _, s := range c.Series {
+		for k := range s.Low {
+			y.add(s.Low[k])
+			y.add(s.High[k])
+		}
+	}
 	for _, l := range c.Limits {
 		y.add(l.At)
 	}
@@ -58,6 +68,9 @@ func Draw(c Chart) *svg.Figure {
 		bars(f, &c)
 	} else {
 		lines(f, &c)
+	}
+	if c.Ranges != "" {
+		f.Legend = append(f.Legend, svg.Key{Name: c.Ranges, Classes: []string{whisker}, Line: true})
 	}
 	for i, l := range c.Limits {
 		class := "line ref " + dashes(i)
@@ -106,6 +119,20 @@ func room(y interval, log, bars bool) (low, high float64) {
 	return y.low, y.high
 }
 
+// whisker is the class of error bars.
+const whisker = "whisker"
+
+// ranges adds the error bars of a series. Its k-th value is drawn at the position at(k).
+func ranges(f *svg.Figure, s *Series, at func(k int) float64) {
+	w := svg.Whiskers{Class: whisker}
+	for k := range s.Low {
+		w.List = append(w.List, svg.Whisker{X: at(k), Low: s.Low[k], High: s.High[k]})
+	}
+	if len(w.List) > 0 {
+		f.Panels[0].Marks = append(f.Panels[0].Marks, w)
+	}
+}
+
 // dashes returns the class of the i-th pattern of dashes.
 func dashes(i int) string { return "d" + strconv.Itoa(i%4) }
 
@@ -131,7 +158,9 @@ func lines(f *svg.Figure, c *Chart) {
 			hollow++
 		}
 		lay(f, x, class, false)
-		if !c.Series[x.i].Hollow && len(x.points) <= fewPoints {
+		s := &c.Series[x.i]
+		ranges(f, s, func(k int) float64 { return s.X[k] })
+		if !s.Hollow && len(x.points) <= fewPoints {
 			f.Panels[0].Marks = append(f.Panels[0].Marks, svg.Dots{Class: svg.Series(x.i), Points: x.points})
 		}
 	}
@@ -164,11 +193,13 @@ func bars(f *svg.Figure, c *Chart) {
 			class = "hollow ref"
 		}
 		b := svg.Boxes{Class: class}
+		begin := -used/2 + float64(float64(i)*width) // from the middle of a group
 		for k, v := range s.Y {
-			left := float64(k) - used/2 + float64(float64(i)*width)
+			left := float64(k) + begin
 			b.List = append(b.List, svg.Box{Left: left, Right: left + float64(0.92*width), Bottom: base, Top: v})
 		}
 		f.Panels[0].Marks = append(f.Panels[0].Marks, b)
+		ranges(f, &s, func(k int) float64 { return float64(k) + begin + float64(0.46*width) })
 		f.Legend = append(f.Legend, svg.Key{Name: s.Name, Classes: []string{class}})
 	}
 }

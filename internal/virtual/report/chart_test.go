@@ -79,3 +79,21 @@ func TestChartsWithoutNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestRanges reads the error bars of bars and of lines.
+func TestRanges(t *testing.T) {
+	s := Series{Name: "a", X: []float64{1, 5}, Y: []float64{3, 4}, Low: []float64{2, math.NaN()}, High: []float64{9, math.NaN()}}
+	for _, c := range []Chart{{Series: []Series{s}, Ranges: "of seeds"}, {Series: []Series{s}, Ranges: "of seeds", Groups: []string{"x", "y"}}} {
+		f := Draw(c)
+		p := f.Panels[0]
+		w, drawn := p.Marks[1].(svg.Whiskers) // after the bars or the line
+		at := 1.
+		if len(c.Groups) > 0 {
+			b := p.Marks[0].(svg.Boxes).List[0]
+			at = (b.Left + b.Right) / 2
+		}
+		if !drawn || len(w.List) != 2 || math.Abs(w.List[0].X-at) > 0.01 || w.List[0].Low != 2 || w.List[0].High != 9 || p.Y.High < 9 || f.Legend[1].Name != "of seeds" {
+			t.Errorf("%+v: %+v to %v", c, w, p.Y.High)
+		}
+	}
+}

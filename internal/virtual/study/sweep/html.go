@@ -55,6 +55,8 @@ type mean struct {
 	label     string
 	reference bool
 	values    []float64
+	// low and high are the least and the greatest value of each measure; NaN without a run.
+	low, high []float64
 }
 
 // means returns the means of the study's measures at a point, in the order of the
@@ -69,7 +71,8 @@ func (r *Result) means(at point) []mean {
 		i := slices.IndexFunc(list, func(m mean) bool { return m.label == row.Label() })
 		if i < 0 {
 			i = len(list)
-			list = append(list, mean{row.Label(), row.Kind == "reference", make([]float64, len(r.plan.Spec.Measures))})
+			n := len(r.plan.Spec.Measures)
+			list = append(list, mean{row.Label(), row.Kind == "reference", make([]float64, n), slices.Repeat([]float64{math.NaN()}, n), slices.Repeat([]float64{math.NaN()}, n)})
 			counts = append(counts, 0)
 		}
 		if row.State != "ok" {
@@ -77,7 +80,12 @@ func (r *Result) means(at point) []mean {
 		}
 		counts[i]++
 		for k, name := range r.plan.Spec.Measures {
-			list[i].values[k] += row.measure(name)
+			v := row.measure(name)
+			list[i].values[k] += v
+			if counts[i] == 1 {
+				list[i].low[k], list[i].high[k] = v, v
+			}
+			list[i].low[k], list[i].high[k] = min(list[i].low[k], v), max(list[i].high[k], v)
 		}
 	}
 	for i := range list {
@@ -149,10 +157,12 @@ func (r *Result) chart(k int, at point) report.Chart {
 	}
 	if len(loads) == 1 {
 		bars := report.Series{Name: "policies"}
+		c.Ranges = r.ranges()
 		for _, m := range r.means(at) {
 			switch {
 			case !m.reference:
 				c.Groups, bars.Y = append(c.Groups, m.label), append(bars.Y, m.values[k])
+				r.addRange(&bars, &m, k)
 			case !math.IsNaN(m.values[k]):
 				c.Limits = append(c.Limits, report.Limit{Name: m.label, At: m.values[k]})
 			}
@@ -168,14 +178,31 @@ func (r *Result) chart(k int, at point) report.Chart {
 				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
 			}
 			c.Series[j].X, c.Series[j].Y = append(c.Series[j].X, load), append(c.Series[j].Y, m.values[k])
+			r.addRange(&c.Series[j], &m, k)
 		}
 	}
 	var all []float64
 	for _, x := range c.Series {
 		all = append(all, x.Y...)
 	}
-	c.LogY = wide(all)
+	c.Ranges, c.LogY = r.ranges(), wide(all)
 	return c
+}
+
+// ranges says what error bars show, or returns "" if there is one seed and so no range.
+func (r *Result) ranges() string {
+	if r.Seeds < 2 {
+		return ""
+	}
+	return fmt.Sprintf("least to greatest of %d seeds", r.Seeds)
+}
+
+// addRange adds the range of a policy's k-th measure over the seeds to a series. References
+// have none, because bars over their dashed lines would hide the policies'.
+func (r *Result) addRange(s *report.Series, m *mean, k int) {
+	if r.Seeds > 1 && !m.reference {
+		s.Low, s.High = append(s.Low, m.low[k]), append(s.High, m.high[k])
+	}
 }
 
 // scaleChart completes the plot of a measure over the settings of autoscale.
@@ -189,13 +216,14 @@ func (r *Result) scaleChart(k int, at point, c report.Chart) report.Chart {
 				c.Series = append(c.Series, report.Series{Name: m.label, Hollow: m.reference})
 			}
 			c.Series[j].Y = append(c.Series[j].Y, m.values[k])
+			r.addRange(&c.Series[j], &m, k)
 			all = append(all, m.values[k])
 		}
 	}
 	c.Series = slices.DeleteFunc(c.Series, func(x report.Series) bool {
 		return !slices.ContainsFunc(x.Y, func(y float64) bool { return !math.IsNaN(y) })
 	})
-	c.LogY = wide(all)
+	c.Ranges, c.LogY = r.ranges(), wide(all)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func samples() map[string]*Figure {
 		"steps": {Title: "Steps on a logarithmic axis", Panels: []*Panel{{Height: 200, X: Axis{Label: "slowdown", Low: 1, High: 3000, Log: true}, Y: Axis{Low: 0, High: 1},
 			Marks: []Mark{Line{Class: "line s1", Steps: true, Points: []Point{{1, 0}, {10, 0.5}, {200, 0.9}, {3000, 1}}}}}}},
 		"areas": {Title: "Areas in two panels", Panels: []*Panel{
-			{Title: "fifo", Height: 90, X: Axis{Low: 0, High: 7200, Ticks: SecondsTicks}, Y: Axis{Label: "slots", Low: 0, High: 100}, Marks: []Mark{Area{Class: "area map", Points: []Point{{0, 20}, {1800, 80}, {7200, 5}}}}},
+			{Title: "fifo", Height: 90, X: Axis{Low: 0, High: 7200, Ticks: SecondsTicks}, Y: Axis{Label: "slots", Low: 0, High: 40000}, Marks: []Mark{Area{Class: "area map", Points: []Point{{0, 8000}, {1800, 32000}, {7200, 2000}}}}},
 			{Title: "fair", Height: 90, X: Axis{Label: "time [min]", Low: 0, High: 7200, Ticks: SecondsTicks}, Y: Axis{Label: "slots", Low: 0, High: 100}, Marks: []Mark{Area{Class: "area reduce", Points: []Point{{0, 50}, {3600, 10}, {7200, 0}}}}}},
 			Legend: []Key{{Name: "maps", Classes: []string{"area map"}}, {Name: "reduces", Classes: []string{"area reduce"}}}},
 		"bars": {Title: "Bars with long names", Panels: []*Panel{{Height: 200, Y: Axis{Label: "gain [%]", Low: -5, High: 12},
@@ -336,13 +337,29 @@ func TestLabels(t *testing.T) {
 			t.Errorf("%s: the legend ends outside", name)
 		}
 	}
-	// Without a legend, many labels are thinned.
+	tall := &Figure{Panels: []*Panel{{Height: 50}}, Legend: slices.Repeat([]Key{{Name: "a policy"}}, 30)}
+	if panels, height := tall.layout(); panels[0].top+30*lineHeight > height {
+		t.Errorf("30 lines of a legend in %v units", height)
+	}
+	// Many labels are thinned.
 	f := &Figure{Panels: []*Panel{{Height: 50, X: Axis{Names: make([]string, 300)}}}}
 	for i := range f.Panels[0].X.Names {
 		f.Panels[0].X.Names[i] = fmt.Sprint("category ", i)
 	}
 	if n := strings.Count(f.Inline(), ">category "); n < 10 || n > 60 {
 		t.Errorf("%d of 300 names", n)
+	}
+}
+
+// TestNumbers formats positions, and what is none.
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{1: "1", 1.26: "1.3", -0.01: "0", 1234.5: "1234.5", math.Inf(1): "0", math.Inf(-1): "0"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+	if got := number(math.NaN()); got != "0" {
+		t.Errorf("NaN: %q", got)
 	}
 }
 

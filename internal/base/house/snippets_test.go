@@ -54,7 +54,7 @@ var badTrees = []struct {
 	{"purity", "goroutines of the simulator", tree{"internal/virtual/sim/a.go": `package sim; func F() { go F() }`}, ""},
 	{"purity", "a map's order", tree{"policies/tumm/a.go": "package tumm\nfunc F(m map[int]int) (s []int) {\n\tfor k := range m {\n\t\ts = append(s, k)\n\t}\n\treturn\n}"}, "range over a map"},
 	{"purity", "the order of another package's map", tree{
-		"sched/job/j.go":      "package job\ntype Set map[int]bool\ntype J struct{ S Set }",
+		"sched/job/j.go":     "package job\ntype Set map[int]bool\ntype J struct{ S Set }",
 		"policies/tumm/a.go": "package tumm\nimport \"" + Module + "/sched/job\"\nfunc F(j job.J) (s []int) {\n\tfor k := range j.S {\n\t\ts = append(s, k)\n\t}\n\treturn\n}",
 	}, "range over a map"},
 	{"purity", "a copied map's order", tree{"policies/tumm/a.go": "package tumm\nimport \"maps\"\nfunc F(m map[int]int) (s []int) {\n\tc := maps.Clone(m)\n\tfor k := range c {\n\t\ts = append(s, k)\n\t}\n\treturn\n}"}, "range over a map"},

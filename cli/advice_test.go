@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -24,7 +25,7 @@ var (
 // the master's explanations name, with the real command line. TestAdviceBringsJobsForward
 // checks under each policy that following the advice has an effect.
 func TestAdviceNamesWhatExists(t *testing.T) {
-	root := newRoot(builtinOnly)
+	root := newRoot(builtinOnly, io.Discard)
 	flags := map[string]bool{}
 	var collect func(c *cobra.Command)
 	collect = func(c *cobra.Command) {

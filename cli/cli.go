@@ -78,9 +78,8 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	// servers reaches a terminal unescaped. Data goes around them; see raw.
 	out, text := &results{Writer: stdout}, terminal.NewEscaper(stderr)
 	safe := terminal.NewEscaper(out)
-	root := newRoot(s)
+	root := newRoot(s, safe)
 	root.SetArgs(args)
-	root.SetOut(safe)
 	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
 	_ = safe.Flush() // a failed write was an error of the command
@@ -129,7 +128,7 @@ func (s *setup) renameMessage(text string) string {
 	if s.program == product || !strings.Contains(text, product+" ") {
 		return text
 	}
-	return commandLine(newRoot(s)).ReplaceAllString(text, s.program+" $1")
+	return commandLine(newRoot(s, io.Discard)).ReplaceAllString(text, s.program+" $1")
 }
 
 // ownPolicies returns the names of the policies that the program adds.

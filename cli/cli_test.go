@@ -89,7 +89,7 @@ func TestQuietDisplayPassesOnWhatChildrenSay(t *testing.T) {
 
 // An example that help shows must name an app, flags and parameters that exist.
 func TestExamplesAreValid(t *testing.T) {
-	root := newRoot(builtinOnly)
+	root := newRoot(builtinOnly, io.Discard)
 	for _, c := range root.Commands() {
 		for line := range strings.Lines(c.Example) {
 			words := strings.Fields(line)
@@ -199,7 +199,7 @@ func TestGivenAndEmpty(t *testing.T) {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		for _, name := range names {
-			fresh, _, err := newRoot(builtinOnly).Find(strings.Fields(c.CommandPath())[1:])
+			fresh, _, err := newRoot(builtinOnly, io.Discard).Find(strings.Fields(c.CommandPath())[1:])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestGivenAndEmpty(t *testing.T) {
 			}
 		}
 	}
-	walk(newRoot(builtinOnly))
+	walk(newRoot(builtinOnly, io.Discard))
 	if checked < 100 {
 		t.Errorf("only %d flags can be given with an empty value", checked)
 	}

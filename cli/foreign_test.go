@@ -51,7 +51,7 @@ func TestForeignText(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeHostileFiles(t)
 	cases := foreignCases()
-	for _, c := range allCommands(newRoot(builtinOnly)) {
+	for _, c := range allCommands(newRoot(builtinOnly, io.Discard)) {
 		name := strings.TrimPrefix(c.CommandPath(), product+" ")
 		if _, ok := cases[name]; !ok {
 			t.Errorf("%s: no row in foreignCases says how to run it over hostile text", name)
@@ -95,7 +95,7 @@ func TestForeignFlagValues(t *testing.T) {
 	gone := httptest.NewServer(hostileMaster{t: t, refuse: true})
 	defer gone.Close()
 	t.Setenv("SLOTWISE_MASTER", gone.URL)
-	for _, c := range allCommands(newRoot(builtinOnly)) {
+	for _, c := range allCommands(newRoot(builtinOnly, io.Discard)) {
 		words := strings.Fields(c.CommandPath())[1:]
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" || f.Name == "address-file" || strings.HasSuffix(f.Name, "profile") {

@@ -93,7 +93,7 @@ func TestMasterKnowsOwnPolicies(t *testing.T) {
 // command line.
 func TestHelpNamesTheProgram(t *testing.T) {
 	var all bytes.Buffer
-	root := newRoot(ownProgram())
+	root := newRoot(ownProgram(), io.Discard)
 	root.SetOut(&all)
 	for _, c := range append(root.Commands(), root) {
 		all.Reset()

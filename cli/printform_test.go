@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ var printsNoData = map[string]string{
 // this name and no other visible one, and that TestForeignText reads its JSON.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	cases := foreignCases()
-	for _, c := range allCommands(newRoot(builtinOnly)) {
+	for _, c := range allCommands(newRoot(builtinOnly, io.Discard)) {
 		name := strings.TrimPrefix(c.CommandPath(), product+" ")
 		f := c.Flags().ShorthandLookup("o")
 		why, exempt := printsNoData[name]

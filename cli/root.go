@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -24,9 +25,9 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/s3"
 )
 
-// newRoot builds the command tree. It must be cheap, because every run of the
-// program builds it.
-func newRoot(s *setup) *cobra.Command {
+// newRoot builds the command tree, which prints results to out. It must be cheap, because
+// every run of the program builds it.
+func newRoot(s *setup, out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   s.program,
 		Short: "MapReduce jobs over files of any size, on one machine, with no set-up",
@@ -46,6 +47,7 @@ reader of the output has exited.`,
 		Args:          knownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetOut(out) // before checkTopics: the commands of completion keep the writer that they find
 	root.SetFlagErrorFunc(flagError)
 	build := readBuild()
 	root.Version = build.Version

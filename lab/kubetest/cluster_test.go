@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/lab/harness"
 )
 
 // patience limits every wait for the cluster. The machine may be busy.
@@ -53,9 +55,8 @@ func prepare(t *testing.T, namespace string) *cluster {
 			}
 		}
 	}
-	build := exec.Command("go", "build", "-o", c.slotwise, "../../cmd/slotwise")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := harness.Build(t.Context(), c.slotwise); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

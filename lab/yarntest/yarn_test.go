@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
+	"github.com/slotwise/slotwise/lab/harness"
 )
 
 // patience limits every wait. The machine may be busy.
@@ -87,8 +88,8 @@ func start(t *testing.T) *cluster {
 		"net.topology.node.switch.mapping.impl": "org.apache.hadoop.net.TableMapping", "net.topology.table.file.name": table,
 	})
 	c := &cluster{t: t, yarn: y, dir: dir, bin: filepath.Join(dir, "bin")}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(c.bin, "slotwise"), "../../cmd/slotwise").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := harness.Build(t.Context(), filepath.Join(c.bin, "slotwise")); err != nil {
+		t.Fatal(err)
 	}
 	// A test that was killed has left its services on the shared HDFS, without a YARN.
 	c.must("slotwise hadoop fs -mkdir -p /user/tester && slotwise hadoop fs -rm -r -f -skipTrash /user/tester/.yarn")

@@ -113,7 +113,7 @@ func (w *workers) learner() *learning.Learner {
 	return w.tr.Policy().(*sched.Composition).Slots.(interface{ Learner() *learning.Learner }).Learner()
 }
 
-// E16: tasks that make no load are always good, and one each 5 s that runs for
+// Tasks that make no load are always good, and one each 5 s that runs for
 // 60 s makes twelve.
 func TestLearning_E16_RateCap(t *testing.T) {
 	w := newWorkers(t, "learning-nb", nil, 2, 1)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Q6: 29 % of 100 is 29, and 7 % of 100 is not more than 7.
+// Reading 6 in README.md: 29 % of 100 is 29, and 7 % of 100 is not more than 7.
 func TestFractionsAreExact(t *testing.T) {
 	for s, want := range map[string][2]int{"0.29": {29, 29}, "0.07": {7, 7}, "0": {0, 0}, "1": {100, 100}, "0.005": {0, 1}, "1e-9": {0, 1}} {
 		f, err := ParseFraction(s)

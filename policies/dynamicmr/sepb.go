@@ -187,7 +187,7 @@ func (s *SEPB) waiting(r *sched.Round, o sched.Offer) bool {
 }
 
 // sum counts the pending tasks that the offer's slot could serve: tasks of the
-// offer's kind, and the others if the slot may be lent to them (Q15).
+// offer's kind, and the others if the slot may be lent to them (reading 15 in README.md).
 func (s *SEPB) sum(o sched.Offer, maps, reduces int) int {
 	n := [job.Kinds]int{maps, reduces}
 	if s.counts(o) {

@@ -27,7 +27,7 @@ func (s *stragglers) Copy(r *sched.Round, _ sched.Offer, c sched.Candidate) *job
 	return nil
 }
 
-// scene is the state of the specification's examples: 36 map slots with a single
+// scene is the state of the examples of Alg 3: 36 map slots with a single
 // idle one, and jobs that run one map each, which may be a straggler.
 type scene struct {
 	*trackertest.Manual

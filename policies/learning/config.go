@@ -134,7 +134,7 @@ func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Rule.Target, limit, sched.Param{Name: "target", Default: "1", Tune: []string{"0.6", "0.8", "1", "1.25", "1.5"},
 			Help: "The limit of a node's one-minute load average per processor, the paper's ρ. A node above it is overloaded. 0 ignores " +
-				"the load average."}),
+				"the load average, and high values overload nodes."}),
 		sched.Bind(&c.Rule.CPU, limit, sched.Param{Name: "cpu-limit", Default: "0",
 			Help: "The limit of the busy fraction of a node's processors, 0 to 1; 0 ignores it."}),
 		sched.Bind(&c.Rule.Memory, limit, sched.Param{Name: "memory-limit", Default: "0",
@@ -178,7 +178,7 @@ func (c *Config) bind() sched.Bindings {
 			Help: "The most reduces of a node that wait for maps of their jobs: auto (its reduce slots), a number, or any. Waiting reduces " +
 				"cause no load that the classifier could learn from. 0 starts reduces only after their job's maps."}),
 		sched.Bind(&c.LogSize, sched.Int(0, 1<<24), sched.Param{Name: "log-size", Default: "65536",
-			Help: "The number of decisions, of some 260 bytes each, that are kept to train again from when the limits change. 0 keeps none."}),
+			Help: "The number of decisions, of some 260 bytes each, that are kept to train again from when the limits change. 0 keeps none. slotwise sim --out writes them as a table."}),
 	}
 }
 

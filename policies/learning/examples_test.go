@@ -9,9 +9,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// The worked examples of the specification, by its numbers. E5 and E7 are about
-// who gets a task and are beside the order, E15 and E16 about a whole cluster and
-// are beside the policies.
+// Worked examples of the classifiers and their labels. Those of choosing a job are tested
+// with the order, and those of a whole cluster with the table of policies.
 
 // near fails unless two numbers agree to nine digits.
 func near(t *testing.T, what string, got, want float64) {
@@ -115,7 +114,7 @@ func TestNB_E4_PosteriorIsNotJoint(t *testing.T) {
 	near(t, "EU of A", 1.5*a.P(), 0.993243243243)
 }
 
-// E6: all bad, and then better. The learner is given H, and its features are
+// All bad, and then better. The learner is given H, and its features are
 // free to be two numbers.
 func TestLearner_E6_Recovery(t *testing.T) {
 	for _, c := range []struct {
@@ -135,7 +134,7 @@ func TestLearner_E6_Recovery(t *testing.T) {
 	}
 }
 
-// trace plays E8 and returns the learner and its node.
+// trace plays a sequence of decisions and labels, and returns the learner and its node.
 func trace(t *testing.T) (*Learner, *cluster.Node, *cluster.Book) {
 	cfg := DefaultConfig()
 	cfg.Space = Space{JobCPU, Load}

@@ -11,7 +11,7 @@ const middle = 5
 
 // Hints counts the declared resource hints and guesses missing ones from them:
 // the most frequent value, and of several equally frequent values the lowest
-// (A1, reading Q3).
+// (reading 3 in README.md).
 type Hints struct {
 	count [job.Kinds][4][maxHint + 1]uint32
 }

@@ -81,7 +81,7 @@ func BudgetUtility(balance float64) float64 {
 }
 
 // DedicatedUtility returns the deficit: the promised share minus the allocated
-// one, at least 0 (reading Q8).
+// one, at least 0 (reading 8 in README.md).
 func DedicatedUtility(promised, allocated float64) float64 { return max(0, promised-allocated) }
 
 // LiteralUtility returns the inverse of the deficit, as the paper words it, and

@@ -30,7 +30,8 @@ type Limits struct {
 // which is the paper's 6 of 16, and at least 6.
 const AutoMax = -1
 
-// Classify says when jobs are classified as small or large (A1).
+// Classify says when jobs are classified as small or large (reading 1 in
+// README.md).
 type Classify uint8
 
 // The times of classification.
@@ -40,20 +41,20 @@ const (
 	ClassifyOff                    // never: there is no shared pool
 )
 
-// Table says how a job's priority changes with the locality of its maps (A13,
-// A14).
+// Table says how a job's priority changes with the locality of its maps
+// (readings 13 and 14 in README.md).
 type Table uint8
 
-// The tables of §3.8.
+// The versions of the paper's Table 3.
 const (
-	TableText  Table = iota // as the text of §3.8 describes it
+	TableText  Table = iota // as the paper's text describes it
 	TablePrint              // as Table 3 is printed, which contradicts the text
 	TableOff                // priorities do not change
 )
 
 // Config holds the policy's parameters. Its zero value is invalid: Read fills in
-// the defaults. Codes such as A1 refer to the list of interpretations in
-// docs/policies/modfair.md.
+// the defaults. Readings are numbered in README.md, the list of interpretations of
+// the paper.
 type Config struct {
 	// Classify says when jobs are classified as small or large.
 	Classify Classify
@@ -66,7 +67,7 @@ type Config struct {
 	Pools map[string]Limits
 	// MaxHard makes Limits.Max bound the maps that a pool runs. Otherwise Max
 	// bounds only the pool's entitlement, and the pool may borrow idle slots
-	// beyond it (A9).
+	// beyond it (reading 9).
 	MaxHard bool
 	// Allocate serves pools below their entitlement first.
 	Allocate bool
@@ -74,15 +75,15 @@ type Config struct {
 	// ordered as in Hadoop's fair scheduler.
 	Sorted bool
 	// SharedSorted orders the jobs of the shared pool as users' pools do.
-	// Otherwise the shared pool serves them in order of submission (A4).
+	// Otherwise the shared pool serves them in order of submission (reading 4).
 	SharedSorted bool
 	// RemainFree computes entitlements from the slots that are idle at the
-	// update, instead of from all slots (A5).
+	// update, instead of from all slots (reading 5).
 	RemainFree bool
 	// Table says how priorities change with locality.
 	Table Table
 	// TieByName orders equal pools by name, which makes tests predictable.
-	// Otherwise a random generator seeded with Seed decides (A16).
+	// Otherwise a random generator seeded with Seed decides (reading 16).
 	TieByName bool
 	Seed      uint64
 }

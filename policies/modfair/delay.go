@@ -97,9 +97,9 @@ func NewDynamic(c DynamicConfig) *Dynamic {
 	return d
 }
 
-// measure sets the waits to the means (§3.7 steps 2 and 3): for the node, then for the
+// measure sets the waits to the means (Eq. 7 and 8): for the node, then for the
 // rack. The mean wait of maps that ran in their rack counts from the start of waiting, so
-// the second stage is its excess over the first (A10).
+// the second stage is its excess over the first (reading 10 in README.md).
 func (d *Dynamic) measure() {
 	node, rack := d.first, d.first
 	if d.node.count > 0 {
@@ -111,7 +111,7 @@ func (d *Dynamic) measure() {
 	d.SetWaits(node, rack)
 }
 
-// TaskStarted implements sched.TaskWatcher: §3.7 step 1. Copies do not count,
+// TaskStarted implements sched.TaskWatcher. It records the wait of each map (Eq. 7 and 8). Copies do not count,
 // because they did not wait. Maps that ran far from their data do not count
 // either, because their wait says nothing about closer nodes.
 func (d *Dynamic) TaskStarted(a *job.Attempt, now time.Duration) {

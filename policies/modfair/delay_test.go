@@ -19,7 +19,7 @@ func newDynamic(window int) *Dynamic {
 	return NewDynamic(DynamicConfig{Delay: 3000 * ms, Memory: true, Window: window})
 }
 
-// The examples T1 to T6 of the specification: samples, the two stages that
+// Examples of Eq. 7 and 8: samples, the two stages that
 // follow, and the level allowed after some wait.
 func TestModFair_T(t *testing.T) {
 	type at struct {

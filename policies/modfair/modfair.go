@@ -2,7 +2,7 @@
 // pools are served by how much they still need, and one shared pool lets the
 // smallest jobs overtake the large ones.
 //
-// The step that the specification calls Update runs every 500 ms and when jobs or
+// The update of sizes and entitlements (Figures 6 and 7) runs every 500 ms and when jobs or
 // nodes arrive; update.go implements it. It decides which jobs are small and how
 // many slots each pool is entitled to. Between updates, pools and jobs stay
 // sorted while their counts change (pool.go), so that a heartbeat reads the order
@@ -109,7 +109,7 @@ func (o *Order) Each(r *sched.Round, of sched.Offer, visit func(sched.Candidate)
 	}
 }
 
-// each is §3.6 step 2 for one kind. The second pass leaves out the pools of the
+// each chooses the jobs for one kind. The second pass leaves out the pools of the
 // first, whose jobs would only decline again. It returns false when the offer
 // is filled.
 func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
@@ -156,13 +156,13 @@ func (o *Order) entitled(p *pool, k job.Kind) bool {
 	return run < p.max(k) && (!o.cfg.Allocate || run < p.side[k].quota)
 }
 
-// mayBorrow reports whether a pool may launch in the second pass (A9).
+// mayBorrow reports whether a pool may launch in the second pass (reading 9 in README.md).
 func (o *Order) mayBorrow(p *pool, k job.Kind) bool {
 	return !o.cfg.MaxHard || p.side[k].running < p.max(k)
 }
 
 // sharedOpen reports whether the shared pool may launch. It does not borrow
-// (A8).
+// (reading 8 in README.md).
 func (o *Order) sharedOpen(k job.Kind) bool {
 	return o.enabled && o.shared.side[k].running < o.sharedQuota(k)
 }
@@ -286,7 +286,7 @@ func (o *Order) poolOf(name string) *pool {
 // noLimit is the maximum of a pool without one.
 const noLimit = math.MaxInt
 
-// launched is §3.8 for a launched map. Only maps that could wait for a better
+// launched applies Table 3 to a launched map. Only maps that could wait for a better
 // node count: a copy runs wherever a slot is free, and a split without
 // locations is equally far from all nodes.
 func (o *Order) launched(m *member, a *job.Attempt) {

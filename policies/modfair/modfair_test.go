@@ -16,7 +16,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// naive yields jobs as §3.4 to §3.6 say, sorting everything afresh. It takes
+// naive yields jobs as Figures 8 and 9 say, sorting everything afresh. It takes
 // from the order only which pool each job is in, its priority and the quotas.
 func naive(o *Order, k job.Kind) (ids []job.ID) {
 	type count struct{ pending, running int }

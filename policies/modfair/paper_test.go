@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// The worked examples of the specification's §6, by their names there.
+// Worked examples of Figures 6 to 9 and Table 3.
 
 // sizes adds jobs of those sizes, the i-th to pool P(i mod 3 + 1).
 func (w *world) sizes(list ...int) (jobs []*job.Job) {
@@ -425,7 +425,7 @@ func TestModFair_R(t *testing.T) {
 	}
 }
 
-// All 45 cells of Table 3, with the readings of A13 and A14 and as printed.
+// All 45 cells of Table 3, with readings 13 and 14 in README.md and as printed.
 func TestModFair_PriorityTable(t *testing.T) {
 	change := [][2]cluster.Level{{nd, nd}, {nd, rk}, {nd, no}, {rk, nd}, {rk, rk}, {rk, no}, {no, nd}, {no, rk}, {no, no}}
 	for table, rows := range map[Table][]string{

@@ -41,7 +41,8 @@ type poolKey struct {
 	lot   uint64 // random, for ties
 }
 
-// least returns minAllocated for a kind. Reduces have none (A15).
+// least returns minAllocated for a kind. Reduces have none (reading 15 in
+// README.md).
 func (p *pool) least(k job.Kind) int {
 	if k == job.Reduce {
 		return 0
@@ -49,7 +50,8 @@ func (p *pool) least(k job.Kind) int {
 	return p.limits.Min
 }
 
-// max returns maxAllocated for a kind. Reduces have none (A15).
+// max returns maxAllocated for a kind. Reduces have none (reading 15 in
+// README.md).
 func (p *pool) max(k job.Kind) int {
 	switch {
 	case k == job.Reduce || p.limits.Max == 0:
@@ -60,17 +62,17 @@ func (p *pool) max(k job.Kind) int {
 	return p.limits.Max
 }
 
-// standing returns the pool's sort key by §3.5, without the lot.
+// standing returns the pool's sort key by Figure 9, without the lot.
 func (p *pool) standing(k job.Kind) poolKey {
 	s := &p.side[k]
-	effMin := min(p.least(k), s.pending) // A7: computed each time
+	effMin := min(p.least(k), s.pending) // reading 7 in README.md: computed each time
 	if s.running <= effMin {
 		return poolKey{group: 0, ratio: float64(s.running) / float64(max(effMin, 1))} // Eq. 5
 	}
 	return poolKey{group: 1, ratio: float64(s.running) / p.limits.Weight} // Eq. 6
 }
 
-// fairRank returns the pool's sort key in Hadoop's fair scheduler (§3.0),
+// fairRank returns the pool's sort key in Hadoop's fair scheduler,
 // without the lot.
 func (p *pool) fairRank(k job.Kind) poolKey {
 	s := &p.side[k]
@@ -118,7 +120,7 @@ func (o *Order) reposition(p *pool, k job.Kind) {
 	}
 }
 
-// lot draws the random part of a pool's key (A16). Lots are drawn when a key
+// lot draws the random part of a pool's key (reading 16 in README.md). Lots are drawn when a key
 // changes and not when the order is read, so that queries change nothing.
 func (o *Order) lot() uint64 {
 	if o.cfg.TieByName || !o.cfg.Sorted {
@@ -225,7 +227,7 @@ func compareFair(a, b *member, k job.Kind) int {
 }
 
 // compareSubmitted is the order of the shared pool: by submission, without
-// priority (A4).
+// priority (reading 4 in README.md).
 func compareSubmitted(a, b *member, _ job.Kind) int {
 	if x, y := a.job.Submitted(), b.job.Submitted(); x != y {
 		return cmp.Compare(x, y)

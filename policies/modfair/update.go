@@ -2,7 +2,7 @@ package modfair
 
 import "github.com/slotwise/slotwise/sched/job"
 
-// update is the specification's Update, §3.1 to §3.3. It visits all jobs and
+// update computes sizes (Figure 6) and entitlements (Figure 7). It visits all jobs and
 // pools once and allocates nothing.
 func (o *Order) update() {
 	if o.shared.size == 0 {
@@ -35,7 +35,7 @@ func (o *Order) classify(m *member, c census) {
 }
 
 // classifyOne is Figure 6 taken literally: a job is classified once, when it is
-// submitted (A1, submit).
+// submitted (reading 1 in README.md, classify=submit).
 func (o *Order) classifyOne(m *member) {
 	c := o.census()
 	o.enabled = o.admits(c)
@@ -51,7 +51,7 @@ type census struct {
 }
 
 // census counts jobs by their size at submission, not by their remaining tasks
-// (A2). Jobs without reduces do not count for minReduces. Otherwise a small job
+// (reading 2 in README.md). Jobs without reduces do not count for minReduces. Otherwise a small job
 // of the same size with reduces would get no slot for them.
 func (o *Order) census() (c census) {
 	for _, m := range o.members {
@@ -73,7 +73,7 @@ func (o *Order) census() (c census) {
 	return c
 }
 
-// admits is the threshold of §3.2, in integers: SmallJobs/TotalJobs ≤ 1 / (map
+// admits is the threshold of Figure 6, in integers: SmallJobs/TotalJobs ≤ 1 / (map
 // slots per node). A cluster without map slots has no shared pool.
 func (o *Order) admits(c census) bool {
 	slots, nodes := o.slots(job.Map), o.nodes()
@@ -89,7 +89,7 @@ func (o *Order) grantShared(c census) {
 	}
 	for k, need := range [job.Kinds]int{c.maps, c.reduces} {
 		if o.grant[k] == 0 {
-			o.grant[k] = (need + 1) / 2 // A6: rounded up
+			o.grant[k] = (need + 1) / 2 // reading 6 in README.md: rounded up
 		}
 	}
 }
@@ -121,12 +121,12 @@ func (o *Order) allocate(k job.Kind) {
 		s := &p.side[k]
 		s.quota = 0
 		if all > 0 {
-			s.quota = min(p.max(k), (left*s.pending+all-1)/all) // A6: rounded up
+			s.quota = min(p.max(k), (left*s.pending+all-1)/all) // reading 6 in README.md: rounded up
 		}
 	}
 }
 
-// remaining returns RemainingSlots (A5): all slots, or the idle ones, minus the
+// remaining returns RemainingSlots (reading 5 in README.md): all slots, or the idle ones, minus the
 // unused part of the shared pool's grant.
 func (o *Order) remaining(k job.Kind) int {
 	quota := o.sharedQuota(k)

@@ -20,7 +20,7 @@ type world struct {
 	o *Order
 }
 
-// paper is the configuration of the specification's examples, ties by name.
+// paper is the configuration of the worked examples, ties by name.
 func paper() Config {
 	cfg, err := readConfig(kit(map[string]string{"max-allocated": "6"})) // the paper's
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// E5.5: after the target went from 12:4 to 4:12, a node at (3,1) where one map
+// After the target went from 12:4 to 4:12, a node at (3,1) where one map
 // ends gets a reduce.
 func TestTuMM_E5_5(t *testing.T) {
 	split := Share([2]int{4, 12}, [2]int{11, 4}, 4, 4)
@@ -18,7 +18,7 @@ func TestTuMM_E5_5(t *testing.T) {
 	}
 }
 
-// E5.6: which kind the spare slot of 9:7 on 4 nodes goes to.
+// Which kind the spare slot of 9:7 on 4 nodes goes to.
 func TestTuMM_E5_6(t *testing.T) {
 	for _, c := range []struct {
 		running, split [2]int
@@ -71,7 +71,7 @@ func TestTuMM_E7(t *testing.T) {
 	}
 }
 
-// E7.9: without work there is no new split. The node keeps its last one, as
+// Without work there is no new split. The node keeps its last one, as
 // TestHTuMMKeepsItsSplit shows.
 func TestTuMM_E7_9(t *testing.T) {
 	if split, ok := HeterShare(4, [2]float64{}, [2]float64{}); ok {
@@ -86,7 +86,7 @@ func TestHeterShareWithoutComparison(t *testing.T) {
 	}
 }
 
-// On the nodes of E6.2, Algorithm 4 gives each node the split of an optimum.
+// On two nodes of which one is twice as fast, Algorithm 4 gives each node the split of an optimum.
 func TestTuMM_E7_OnE6_2(t *testing.T) {
 	p := optimum.Problem{Nodes: []optimum.Node{{Slots: 4, Maps: 1, Reduces: 2}, {Slots: 4, Maps: 2, Reduces: 4}}, Maps: 12, Reduces: 6}
 	_, objective, ok := p.Solve()

@@ -32,7 +32,7 @@ func TestTuMM_Section7_Variants(t *testing.T) {
 }
 
 // heter1 and heter2 are the paper's unequal clusters (Table 3), three nodes of a
-// sort, with the specification's guesses of how much longer tasks take there.
+// sort, with guesses of how much longer tasks take there.
 var (
 	heter1 = [][job.Kinds]int{{1, 2}, {1, 2}, {1, 2}, {2, 2}, {2, 2}, {2, 2}, {2, 1}, {2, 1}, {2, 1}}
 	heter2 = equal(9, 2, 2)

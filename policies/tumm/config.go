@@ -29,18 +29,18 @@ const (
 
 // Config holds the parameters that TuMM and H_TuMM share.
 type Config struct {
-	// Remaining selects the tasks that count as remaining work (A1 in
-	// docs/policies/tumm.md). With Unfinished a target includes running tasks,
+	// Remaining selects the tasks that count as remaining work (reading 1 in
+	// README.md). With Unfinished a target includes running tasks,
 	// as in Algorithm 2. With Unassigned only pending tasks count, as in
 	// H_TuMM's program.
 	Remaining string
 	// ReduceTime selects the start of the measured time of a reduce that was
-	// launched before the maps were done (A11). FullTime is the time from its
+	// launched before the maps were done (reading 10). FullTime is the time from its
 	// launch. AfterMaps leaves out the wait for the job's own maps, which would
 	// make reduces seem long.
 	ReduceTime string
 	// Fallback selects the use of a free slot when the kind chosen by Algorithm
-	// 3 has nothing to launch (A8). NoFallback leaves it idle, as the paper
+	// 3 has nothing to launch (reading 7). NoFallback leaves it idle, as the paper
 	// says; on an empty cluster with an even split nothing then ever starts.
 	// WithinTarget lets the other kind fill up to its own target. AnyKind never
 	// leaves a slot idle, but may leave none for the other kind when it needs
@@ -51,7 +51,7 @@ type Config struct {
 	// maps could use, which matters most on nodes of two slots.
 	Early bool
 	// MaxPerHeartbeat is the most tasks that a heartbeat launches. 0 means no
-	// limit. The paper launches 1 (A9).
+	// limit. The paper launches 1 (reading 8).
 	MaxPerHeartbeat int
 	// MaxReducesPerHeartbeat is the most reduces among them. 0 means no limit.
 	// Hadoop's own scheduler launches 1.
@@ -63,7 +63,7 @@ type Options struct {
 	Config
 	// Feedback selects how the target follows from the remaining work. Off is
 	// Eq. 4. Telescoped and Literal correct it by Eq. 6. Literal drifts towards
-	// too few map slots (A6) and exists to show that.
+	// too few map slots (reading 5) and exists to show that.
 	Feedback string
 	// Times selects the source of t̄. Measured are the means of finished tasks. Known are the
 	// job's own mean times, which only a simulation knows: the paper's basic solution with
@@ -81,7 +81,7 @@ type Options struct {
 type HeterOptions struct {
 	Config
 	// MinPerType is the number of slots of a node that each kind keeps at
-	// least, 0 in the paper (A13). On nodes with fewer slots than that, each
+	// least, 0 in the paper (reading 13). On nodes with fewer slots than that, each
 	// kind keeps half.
 	MinPerType int
 }
@@ -117,10 +117,10 @@ func (o *Options) bind() sched.Bindings {
 			Help: "How the target follows from the remaining work: off (in proportion to it, Eq. 4), telescoped (corrected by Eq. 6 " +
 				"without its drift) or literal (Eq. 6 as printed, which loses map slots over time)."}),
 		sched.Bind(&o.Alpha, sched.PositiveFloat(), sched.Param{Name: "alpha", Default: "1.2", Tune: []string{"1", "1.1", "1.2", "1.5", "2"},
-			Help: "The gain of the correction by Eq. 6; 1 means no correction."}),
+			Help: "The gain of the correction by Eq. 6, above 0; 1 means no correction, and below 1 the split lags behind the work."}),
 		sched.Bind(&o.Period, sched.DurationFrom(0), sched.Param{Name: "feedback-period", Default: "0s", Tune: []string{"0s", "10s", "1m0s"},
 			Aliases: []string{"feedback_period"},
-			Help:    "The least time between two corrections, such as 3s; 0s means one at each heartbeat."}),
+			Help:    "The least time between two corrections, such as 3s; 0s means one at each heartbeat. A new target after a change of jobs does not wait."}),
 		sched.Bind(&o.Times, sched.Word(Measured, Known), sched.Param{Name: "task-times", Default: Measured,
 			Help: "The task times behind the remaining work: measured (of finished tasks) or known (prior knowledge of each job's mean " +
 				"times, section 4.1 of the paper; simulations only)."}),
@@ -131,7 +131,7 @@ func (o *HeterOptions) bind() sched.Bindings {
 	return append(sched.Bindings{
 		sched.Bind(&o.MinPerType, sched.Int(0, math.MaxInt), sched.Param{Name: "min-per-type", Default: "0",
 			Aliases: []string{"min_per_type", "htumm.min_per_type"},
-			Help:    "The number of slots of each node that each kind keeps at least; 0 is what the paper describes."}),
+			Help:    "The number of slots of each node that each kind keeps at least; 0 is what the paper describes. On nodes with fewer than twice that, each kind keeps half."}),
 	}, o.Config.bind(Unassigned)...)
 }
 

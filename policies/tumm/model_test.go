@@ -24,7 +24,7 @@ type load struct {
 	reduceTime float64
 }
 
-// model is the specification's reference model around the real tracker: exact
+// model is a reference model around the real tracker: exact
 // task times, no contention, no delay. When tasks end, their ends are
 // reported one by one. Then the nodes send heartbeats in turn until none gets more.
 // A reduce that was launched early ends its own time after its job's last map.
@@ -180,7 +180,7 @@ func mix(initials string) (loads []load) {
 	return loads
 }
 
-// The makespans that the specification gives for its reference model on 4 nodes
+// The makespans that an independent program computed for the reference model on 4 nodes
 // of 4 slots, within 0.3 %: static splits of 1:3, 2:2 and 3:1 a node, and TuMM.
 func TestTuMM_Section7(t *testing.T) {
 	for _, c := range []struct {

@@ -56,7 +56,7 @@ type entry struct {
 //
 // A job is in its map phase if it runs a map, or if it is the first in order
 // with a map to launch. It is in its reduce phase if its maps are all done
-// while reduces remain (A2, A3). Other jobs do not count: not queued jobs, and
+// while reduces remain (readings 2 and 3 in README.md). Other jobs do not count: not queued jobs, and
 // not reduces that were launched early.
 type monitor struct {
 	cfg           *Config
@@ -258,7 +258,7 @@ func (m *monitor) left(j *job.Job, k job.Kind) int {
 }
 
 // time returns t̄ of a job's tasks in seconds. For a job without a finished
-// task of the kind it uses the first of these that exists (A5): the latest mean
+// task of the kind it uses the first of these that exists (reading 4 in README.md): the latest mean
 // of the kind of any job, the job's own mean of the other kind, the latest mean
 // of the other kind of any job, one second.
 func (m *monitor) time(j *job.Job, k job.Kind) float64 {
@@ -304,7 +304,7 @@ func (m *monitor) work() (all [job.Kinds]float64) {
 	return all
 }
 
-// workOn returns the work at the speed of a node's tasks (A12), and the same at
+// workOn returns the work at the speed of a node's tasks (reading 11 in README.md), and the same at
 // the speed of the cluster's tasks. A job without finished tasks on the node
 // counts there as in the cluster.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {

@@ -58,7 +58,7 @@ func (d *desk) work() [job.Kinds]float64 {
 	return d.m.work()
 }
 
-// E2.1: means 18, 19, 21 and the work that is left by them.
+// Means 18, 19, 21 and the work that is left by them.
 func TestTuMM_E2_1(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished}, false)
 	j := d.add(10, 0)
@@ -70,7 +70,7 @@ func TestTuMM_E2_1(t *testing.T) {
 	}
 }
 
-// E2.2: reduces that were launched early count only after the last map.
+// Reduces that were launched early count only after the last map.
 func TestTuMM_E2_2(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished, ReduceTime: FullTime}, false)
 	j := d.add(2, 10)
@@ -88,7 +88,7 @@ func TestTuMM_E2_2(t *testing.T) {
 	}
 }
 
-// A11: the time of the same reduce without its wait for the maps is 30 s.
+// Reading 10 in README.md: the time of the same reduce without its wait for the maps is 30 s.
 func TestReduceTimeAfterMaps(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished, ReduceTime: AfterMaps}, false)
 	j := d.add(1, 10)
@@ -101,7 +101,7 @@ func TestReduceTimeAfterMaps(t *testing.T) {
 	}
 }
 
-// E2.3: a map-only job never has work for reduces.
+// A map-only job never has work for reduces.
 func TestTuMM_E2_3(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished}, false)
 	j := d.add(3, 0)
@@ -113,7 +113,7 @@ func TestTuMM_E2_3(t *testing.T) {
 	}
 }
 
-// E2.4: a queued job counts for nothing until its turn, which comes when the
+// A queued job counts for nothing until its turn, which comes when the
 // last map of the job before is launched.
 func TestTuMM_E2_4(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished}, false)
@@ -167,7 +167,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// A1: with unassigned work running tasks do not count.
+// Reading 1 in README.md: with unassigned work running tasks do not count.
 func TestRemainingUnassigned(t *testing.T) {
 	d := newDesk(Config{Remaining: Unassigned}, false)
 	j := d.add(5, 0)
@@ -187,7 +187,7 @@ func (d *desk) timeOn(j *job.Job, k job.Kind, node int32) float64 {
 	return own[k]
 }
 
-// A5: what an unknown mean is taken to be, from the last resort up.
+// Reading 4 in README.md: what an unknown mean is taken to be, from the last resort up.
 func TestUnknownMeans(t *testing.T) {
 	d := newDesk(Config{Remaining: Unfinished}, true)
 	a, b := d.add(9, 9), d.add(9, 9)

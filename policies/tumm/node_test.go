@@ -84,7 +84,7 @@ func fixed(cfg Config, want [job.Kinds]int) *TuMM {
 	return s
 }
 
-// E5.1 and E5.2: an empty cluster with plenty of both kinds to run, filled node
+// An empty cluster with plenty of both kinds to run, filled node
 // by node, or one task at a time in turn.
 func TestTuMM_E5_1_And_E5_2(t *testing.T) {
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestTuMM_E5_1_And_E5_2(t *testing.T) {
 	}
 }
 
-// E5.3 and E5.4: with maps alone to run, the fallback says how far they go; the
+// With maps alone to run, the fallback says how far they go; the
 // letter of the paper starts none at all with an even split.
 func TestTuMM_E5_3_And_E5_4(t *testing.T) {
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestTuMM_E5_3_And_E5_4(t *testing.T) {
 	}
 }
 
-// E6.6, the paper's Fig. 6: 7 maps on two nodes, one twice as fast, under three
+// The paper's Fig. 6: 7 maps on two nodes, one twice as fast, under three
 // splits of four map slots, with the last task on either node.
 func TestTuMM_E6_6(t *testing.T) {
 	for _, c := range []struct{ fast, slow, best, worst int }{{2, 2, 3, 4}, {1, 3, 4, 4}, {3, 1, 2, 2}} {
@@ -199,7 +199,7 @@ func newHeter(n int) *HTuMM {
 	return NewHTuMM(HeterOptions{Config: Config{Early: true, Remaining: Unassigned, Fallback: WithinTarget}, MinPerType: n})
 }
 
-// E7.9: a node keeps its split when no work remains, and starts with an even one.
+// A node keeps its split when no work remains, and starts with an even one.
 // It starts again when it rejoins with other slots.
 func TestHTuMMKeepsItsSplit(t *testing.T) {
 	h := newHeter(0)
@@ -223,7 +223,7 @@ func TestHTuMMKeepsItsSplit(t *testing.T) {
 	expect([2]int{1, 1})
 }
 
-// A13: each kind may be given a least number of slots.
+// Reading 13 in README.md: each kind may be given a least number of slots.
 func TestMinPerType(t *testing.T) {
 	for least, want := range map[int][2]int{0: {5, 0}, 1: {4, 1}, 2: {3, 2}, 9: {3, 2}} {
 		h := newHeter(least)
@@ -240,7 +240,7 @@ func newPlain() *TuMM {
 	return NewTuMM(Options{Config: Config{Early: true, Remaining: Unfinished, Fallback: WithinTarget}, Feedback: Telescoped, Alpha: 1.2})
 }
 
-// A10: unequal nodes are refused by name of what suits them: they keep their
+// Reading 9 in README.md: unequal nodes are refused by name of what suits them: they keep their
 // fixed splits, and when they are equal again TuMM takes over.
 func TestTuMMRefusesUnequalNodes(t *testing.T) {
 	l := newLab(t, newPlain(), [2]int{2, 2}, [2]int{1, 1})

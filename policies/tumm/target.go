@@ -65,7 +65,7 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	}
 	first, ok := Proportional(maps, reduces, slots, nodes)
 	if !ok {
-		return // A5: without work the split does not change
+		return // reading 4 in README.md: without work the split does not change
 	}
 	share := maps / (maps + reduces)
 	switch {

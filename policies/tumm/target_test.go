@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The worked examples of Eq. 4 and 5 in the specification: k=4, S=16.
+// Worked examples of Eq. 4 and 5: k=4, S=16.
 func TestTuMM_E3(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -23,7 +23,7 @@ func TestTuMM_E3(t *testing.T) {
 	}
 }
 
-// E3.5: without work the last split stays; the first is a half.
+// Without work the last split stays; the first is a half.
 func TestTuMM_E3_5(t *testing.T) {
 	s := target{mode: Telescoped, alpha: 1.2}
 	s.update(0, 0, 16, 4, true, 0)
@@ -37,14 +37,14 @@ func TestTuMM_E3_5(t *testing.T) {
 	}
 }
 
-// E3.7: dividing first would lose a slot.
+// Dividing first would lose a slot.
 func TestTuMM_E3_7(t *testing.T) {
 	if got, _ := Proportional(29, 71, 100, 1); got != 29 {
 		t.Errorf("s_m=%d, want 29", got)
 	}
 }
 
-// E3.8: one slot per node cannot be split.
+// One slot per node cannot be split.
 func TestTuMM_E3_8(t *testing.T) {
 	if CheckSize(4, 4) == nil || CheckSize(8, 4) != nil {
 		t.Errorf("4 slots on 4 nodes: %v, 8: %v", CheckSize(4, 4), CheckSize(8, 4))

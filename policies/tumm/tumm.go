@@ -81,7 +81,7 @@ func (t *TuMM) CapacityChanged() {
 }
 
 // checkEqual returns the reason why TuMM cannot serve live nodes of these sizes
-// (A10), or nil.
+// (reading 9 in README.md), or nil.
 func checkEqual(sizes []int) error {
 	seen := -1
 	for size, nodes := range sizes {

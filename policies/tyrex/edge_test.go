@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// The sizes of D1 as running jobs: those at the cut-off point stay.
+// Jobs whose sizes are at the cut-off point stay.
 func TestTyrex_D1_Play(t *testing.T) {
 	small, large := plan{maps: []int{10, 1000}}, plan{maps: []int{200, 1000}}
 	newPlay(t, dynamicTags(t, shares(.9, .1), "departed+zeros"), 20, 0).run(small, small, small, small, large).

@@ -72,7 +72,7 @@ func TestTyrex_S6_WideJob(t *testing.T) {
 	newPlay(t, staticTags(t, shares(.3, .7), never), 120, 0).run(wide).want([]int{60}, []int{1})
 }
 
-// small are the jobs whose sizes make the history of D6.
+// small are the jobs whose sizes make the history of the two tests below.
 func small() (plans []plan) {
 	for _, size := range []int{20, 25, 30, 30, 40} {
 		plans = append(plans, plan{maps: []int{size}})

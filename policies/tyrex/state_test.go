@@ -21,7 +21,7 @@ func TestStateIsKept(t *testing.T) {
 	if err := sched.LoadState(doc, "dynamictags", []sched.Stateful{b}); err != nil {
 		t.Fatal(err)
 	}
-	// With the history of a, the large job of example D6 moves as in the example.
+	// With the history of a, the large job moves as it did there.
 	p.run(plan{maps: times(10, 110)})
 	p.want([]int{550}, []int{2})
 	p.wantService(1, 330, 770)

@@ -1,6 +1,6 @@
 // Package house has the rules of the project that no linter checks: which package
-// may import which, what pure packages must not do, and which words must not be
-// committed. All other rules are golangci-lint's; see .golangci.yml.
+// may import which, what pure packages must not do, which readings of a paper comments
+// cite, and which words must not be committed. All other rules are golangci-lint's; see .golangci.yml.
 //
 // Import layers are here and not in a linter's configuration because they share
 // lists and have exceptions: one line of Go for each layer would be a page of YAML.
@@ -45,6 +45,7 @@ func Rules() []Rule {
 	return []Rule{
 		{"imports", "scheduling does not depend on files, and moving data does not depend on scheduling", checkImports},
 		{"purity", "the same seed must give the same bytes on every machine", checkPurity},
+		{"readings", "a reader can look up each choice where the paper is silent, ambiguous or wrong", checkReadings},
 		{"words", "a commit is finished work that runs on any machine", checkWords},
 	}
 }

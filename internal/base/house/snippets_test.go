@@ -65,6 +65,16 @@ var badTrees = []struct {
 	{"purity", "keys as they come", tree{"policies/tumm/a.go": `package tumm; import ("maps"; "slices"); func F(m map[int]int) []int { return slices.Collect(maps.Keys(m)) }`}, "maps.Keys"},
 	{"purity", "keys sorted", tree{"policies/tumm/a.go": `package tumm; import ("maps"; "slices"); func F(m map[int]int) []int { return slices.Sorted(maps.Keys(m)) }`}, ""},
 
+	{"readings", "a private label", tree{"policies/tumm/a.go": "// Package tumm keeps the last split (A5).\npackage tumm"}, "A5: cite"},
+	{"readings", "an example's label", tree{"policies/a_test.go": "package policies\n\n// E7.9: without work there is no new split.\nvar X int"}, "E7.9: cite"},
+	{"readings", "a private section", tree{"internal/virtual/repro/a.go": "package repro // as in §3.6 step 2"}, "§3.6: cite"},
+	{"readings", "a reading that the README lacks", tree{"policies/tumm/sub/a.go": "// Package tumm follows readings 1 and\n// 3 in README.md.\npackage tumm", "policies/tumm/README.md": "## Readings of the paper\n\n1. One.\n2. Two.\n"}, "has 2"},
+	{"readings", "a reading without a README", tree{"policies/tumm/a.go": "package tumm // reading 1"}, "has 0"},
+	{"readings", "a README that cites what it lacks", tree{"policies/tumm/README.md": "See reading 2.\n## Readings of the paper\n1. One.\n"}, "has 1"},
+	{"readings", "a gap in the numbers", tree{"policies/tumm/README.md": "## Readings of the paper\n1. One.\n3. Three.\n"}, "follows reading 1"},
+	{"readings", "good citations", tree{"policies/tumm/a.go": "package tumm // Eq. 6, readings 1\n\n// as in reading 2 and §IV-B, P2 and M1", "policies/tumm/README.md": "## Readings of the paper\n1. One.\n2. Two.\n## Code\n7. x\n"}, ""},
+	{"readings", "another room's words", tree{"internal/data/a.go": "package data // A4 paper, §3"}, ""},
+
 	{"words", "unfinished", tree{"x.txt": "fine\nTO" + "DO: the rest"}, "finish it"},
 	{"words", "missing", tree{"x.go": `package x; var E = "sorting: not impl` + `emented"`}, "finish it"},
 	{"words", "one machine's path", tree{"run.sh": "cd /wo" + "rk/main"}, "one machine"},

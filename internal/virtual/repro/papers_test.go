@@ -178,7 +178,7 @@ func TestTyrexWatch(t *testing.T) {
 // range.
 func TestTyrexTimerRow(t *testing.T) {
 	w, tb := &tyWorkloads()[0], newTable("", "")
-	if m := tyTimerRow(tb, w, "C0", []float64{0, 40, 100, 200, 400, 0}); m != 100 {
+	if m := tyTimerRow(tb, w, "with zeros", []float64{0, 40, 100, 200, 400, 0}); m != 100 {
 		t.Errorf("median %g, want 100", m)
 	}
 	if m := tyTimerRow(tb, w, "C", []float64{0, 0}); m != 0 {

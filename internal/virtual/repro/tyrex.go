@@ -192,7 +192,8 @@ func tyDynamic(first int) scheduler {
 	return scheduler{"DYNAMICTAGS", "dynamictags,speculate=none", []string{"capacities", tyShares(first), "window", "0", "lend", "false", "reduce-gate", "0"}}
 }
 
-// withoutZeros is reading C of the specification: DYNAMICTAGS judges only by jobs
+// withoutZeros is s with the other half of reading 2 in policies/tyrex/README.md: DYNAMICTAGS
+// judges only by jobs
 // that have left the partition.
 func withoutZeros(s scheduler) scheduler { return s.with(s.name, "sample", "departed") }
 
@@ -642,7 +643,7 @@ func tyFig10(x *lab) {
 			s      scheduler
 			sample string
 			name   string // in the table of timers; "" leaves it out
-		}{{20, tyDynamic(20), "C0", ""}, {30, tyDynamic(30), "C0", "with zeros (C0)"}, {30, withoutZeros(tyDynamic(30)), "C", "without zeros (C)"}} {
+		}{{20, tyDynamic(20), "with zeros", ""}, {30, tyDynamic(30), "with zeros", "with zeros"}, {30, withoutZeros(tyDynamic(30)), "without zeros", "without zeros"}} {
 			o := &tyPlay(x, batches, v.first, v.s)[0]
 			at[i] = append(at[i], o)
 			rows = append(rows, slices.Concat([]string{w.name, fmt.Sprintf("%d %%", v.first), v.sample}, o.cells()))

@@ -24,7 +24,7 @@ type bed struct {
 	all []*cluster.Node
 }
 
-// presched is prescheduling as the specification's examples have it.
+// presched is prescheduling as the examples of Alg 4 have it.
 var presched = dynamicmr.PrescheduleConfig{Enabled: true, Max: 100000}
 
 // strict is delay scheduling that never gives in: only local maps, unless the

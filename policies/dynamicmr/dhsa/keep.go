@@ -12,7 +12,7 @@ import (
 // again has slots that no reduce can take. With lent slots, reduces can occupy
 // all of them and wait for the map that they keep out. A reduce of a job with
 // unfinished maps therefore takes a lent map slot only if some map slots stay
-// free of such reduces (Q14).
+// free of such reduces (reading 14 in README.md).
 //
 // That does not help when output is lost after the reduces have started. Then
 // the tracker kills reduces, and Begin makes all nodes offer slots to maps

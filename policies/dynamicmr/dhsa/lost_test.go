@@ -90,7 +90,7 @@ func node(name string, maps, reduces int) cluster.Spec {
 	return cluster.Spec{Name: name, MapSlots: maps, ReduceSlots: reduces}
 }
 
-// Q14: a job has more reduces than slots, they fill every slot that is left once
+// Reading 14 in README.md: a job has more reduces than slots, they fill every slot that is left once
 // its maps are done, and then the node with the maps' output is lost. With typed
 // slots the maps would be made again at once; here the tracker must kill reduces.
 func TestLostMapsDoNotHang(t *testing.T) {

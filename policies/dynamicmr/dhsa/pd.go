@@ -36,7 +36,7 @@ type dependent struct {
 	pool  int // index in the ranking
 	step  int // case within the pool
 	// noMap and noReduce say that the pool has no task of the kind that can
-	// start on this node, in whichever slot (Q9).
+	// start on this node, in whichever slot (reading 9 in README.md).
 	noMap, noReduce bool
 }
 

@@ -78,7 +78,7 @@ func TestDynamicMR_B5(t *testing.T) {
 	b.want("M@M:1 R@R:2")
 }
 
-// B6: by pools, the pool that runs less comes first with a reduce in a map slot;
+// By pools, the pool that runs less comes first with a reduce in a map slot;
 // by phases, a phase without surplus lends nothing.
 func TestDynamicMR_B6(t *testing.T) {
 	for _, c := range []struct {
@@ -146,7 +146,7 @@ func TestDynamicMR_B10(t *testing.T) {
 	b.want("M@M:1/b M@M:1/b")
 }
 
-// B11: reduces go before the far maps of their own job where they may wait in lent
+// Reduces go before the far maps of their own job where they may wait in lent
 // slots, unless the last map slots are kept; by default they may not.
 func TestDynamicMR_B11(t *testing.T) {
 	c := pd(t, "1", "1")

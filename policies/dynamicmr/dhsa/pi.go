@@ -36,7 +36,7 @@ type independent struct {
 type line struct{ slots, demand int }
 
 // short is L > 1 and ample is L < 1, where L = D/C. L is 0 without demand, and
-// infinite with demand but no slots (Q7).
+// infinite with demand but no slots (reading 7 in README.md).
 func (l line) short() bool { return l.demand > l.slots }
 func (l line) ample() bool { return l.demand < l.slots || l.demand == 0 }
 
@@ -59,7 +59,7 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 	*p = independent{}
 	lines, extra := p.lines(d, r.View)
 	// Only surplus slots are lent. Slots that pending tasks of their own kind are
-	// expected to take stay (Q4).
+	// expected to take stay (reading 4 in README.md).
 	p.lend = max(0, min(extra[p.from], lines[p.from].slots-lines[p.from].demand))
 	for k := range job.Kind(job.Kinds) {
 		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))

@@ -15,7 +15,7 @@ import (
 
 var off = dynamicmr.PrescheduleConfig{}
 
-// state of cluster Z of the specification: 9 nodes of 4+2 slots. here holds
+// state of a cluster of 9 nodes of 4+2 slots. here holds
 // the running tasks of the round's node, and all those of the cluster, in the order
 // maps in map slots, reduces in map slots, reduces in reduce slots, maps in reduce
 // slots.
@@ -62,7 +62,7 @@ func TestDynamicMR_A2(t *testing.T) {
 	b.want("M@M:1 R@R:2 R@R:2")
 }
 
-// A3: two map slots are available; with no local map both are lent, since 8 are
+// Two map slots are available; with no local map both are lent, since 8 are
 // left of the quota of 18 and 16 of the surplus.
 func TestDynamicMR_A3(t *testing.T) {
 	s := state{here: [4]int{0, 2, 2, 0}, all: [4]int{5, 10, 18, 0}, maps: 5, reds: 90}
@@ -81,12 +81,12 @@ func TestDynamicMR_A5(t *testing.T) {
 	piBed(t, "1", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{30, 0, 18, 0}}).want("")
 }
 
-// A6: 12 slots are lent and 9 may be after the quota was lowered.
+// Reading 2 in README.md: 12 slots are lent and 9 may be after the quota was lowered.
 func TestDynamicMR_A6(t *testing.T) {
 	piBed(t, "0.25", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{0, 12, 18, 0}, reds: 90}).want("")
 }
 
-// A7: by D = U + P all 36 map slots are lent, by the literal demand 26.
+// Reading 1 in README.md: by D = U + P all 36 map slots are lent, by the literal demand 26.
 func TestDynamicMR_A7(t *testing.T) {
 	for _, c := range []struct {
 		lend string
@@ -105,7 +105,7 @@ func TestDynamicMR_A7(t *testing.T) {
 		}
 	}
 	if got, want := literalA7(), [9]int{4, 4, 4, 3, 3, 2, 2, 2, 2}; got != want {
-		t.Errorf("literal reading lends %v, the specification says %v", got, want)
+		t.Errorf("literal reading lends %v, want %v", got, want)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestDynamicMR_A9(t *testing.T) {
 	piBed(t, "1", "1", off, state{}).want("")
 }
 
-// A10: counted by task and slot 4 map slots are lent, so that 14 more make the
+// Reading 2 in README.md: counted by task and slot 4 map slots are lent, so that 14 more make the
 // quota of 18; U − run would give −2 and 20 more.
 func TestDynamicMR_A10(t *testing.T) {
 	b := piBed(t, "0.5", "1", off, state{here: [4]int{0, 0, 2, 0}, all: [4]int{6, 4, 12, 6}, reds: 40})
@@ -153,7 +153,7 @@ func TestDynamicMR_A10(t *testing.T) {
 	}
 }
 
-// Q4: three maps wait for closer nodes and are counted on three of the four map
+// Reading 4 in README.md: three maps wait for closer nodes and are counted on three of the four map
 // slots, so only one is lent although the quota is four.
 func TestSurplusBoundsLending(t *testing.T) {
 	b := newBed(t, 1, 4, 1, cfgOf(t, dhsa.PI, "1", "1"), off, "")

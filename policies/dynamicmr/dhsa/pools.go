@@ -17,7 +17,7 @@ type Sharer interface {
 }
 
 // pool counts the running and pending tasks of a pool. Both kinds together
-// determine its rank (Q26).
+// determine its rank (reading 23 in README.md).
 type pool struct {
 	name    string
 	pending [job.Kinds]int

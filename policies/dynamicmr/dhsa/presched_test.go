@@ -63,7 +63,7 @@ func TestDynamicMR_C4(t *testing.T) {
 	}
 }
 
-// C5: reduces get back the two slots that P2 took, although no map slot may be
+// Reading 22 in README.md: reduces get back the two slots that P2 took, although no map slot may be
 // lent; with the paper's condition alone three would start.
 func TestDynamicMR_C5(t *testing.T) {
 	for pre, want := range map[int]string{2: "R@M:P3 R@M:P3", 0: ""} {

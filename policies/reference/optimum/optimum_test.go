@@ -17,7 +17,7 @@ func repeat(n int, w Work) (jobs []Work) {
 	return jobs
 }
 
-// The worked examples of Algorithm 1 in the specification of TuMM: the makespan
+// Worked examples of TuMM's Algorithm 1: the makespan
 // of each split, and the best one.
 func TestStatic(t *testing.T) {
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// E1.6: on 4 nodes of 4 slots the best split is the same by node.
+// On 4 nodes of 4 slots the best split is the same by node.
 func TestStatic_E1_6_ByNode(t *testing.T) {
 	got, err := Static(repeat(3, Work{1600, 400}), 16, 4, ByNode)
 	if err != nil || got != (Split{12, 4, got.Makespan}) || !near(got.Makespan, 500) {
@@ -112,7 +112,7 @@ func walk(jobs []Work, maps, reduces int) float64 {
 	return float64(ticks) / 12
 }
 
-// The worked examples of Eq. 8–17 in the specification of TuMM.
+// Worked examples of TuMM's Eq. 8–17.
 func TestProgram(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -143,7 +143,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// E6.2: three map slots on each node violate Eq. 16. E6.3: all slots to maps.
+// Three map slots on each node violate Eq. 16. Map-only jobs get all slots.
 func TestProgram_E6_2_And_E6_3(t *testing.T) {
 	p := Problem{Nodes: []Node{{4, 1, 2}, {4, 2, 4}}, Maps: 12, Reduces: 6}
 	if p.Check([]Plan{{3, 1, 3, 4}, {3, 1, 1, 2}}) {

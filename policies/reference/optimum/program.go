@@ -22,7 +22,7 @@ type Plan struct {
 type Problem struct {
 	Nodes         []Node
 	Maps, Reduces int // n'_m and n'_r
-	// Mirrored adds constraints that the printed set lacks (A14). The printed
+	// Mirrored adds constraints that the printed set lacks (reading 1 in README.md). The printed
 	// set couples two nodes only if one is strictly faster, and maps to reduces
 	// only if the map is shorter. Mirrored couples all pairs.
 	Mirrored bool

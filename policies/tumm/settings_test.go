@@ -1,36 +1,12 @@
 package tumm_test
 
 import (
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/slotwise/slotwise/policies"
-	"github.com/slotwise/slotwise/policies/tumm"
 	"github.com/slotwise/slotwise/sched"
 )
-
-// Each page has a row for each parameter, with its default, and no other rows.
-func TestPages(t *testing.T) {
-	for name, params := range map[string][]sched.Param{"tumm": tumm.Params(), "htumm": tumm.HeterParams()} {
-		page, err := os.ReadFile("../../docs/policies/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got, want []string
-		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| `([^`]+)` \\| .").FindAllStringSubmatch(string(page), -1) {
-			got = append(got, m[1]+" "+m[2])
-		}
-		for _, p := range params {
-			want = append(want, p.Name+" "+p.Default)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("the page of %s has the parameters\n%v, want\n%v", name, got, want)
-		}
-	}
-}
 
 // Every setting takes its values and refuses others by name; other names do too.
 func TestSettings(t *testing.T) {

@@ -130,10 +130,29 @@ func sourceTime(binary string) (time.Time, error) {
 	return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), nil
 }
 
+// policyPages returns the paths of the READMEs on policies, relative to the root of the
+// repository. They keep their places in the package, because the index links to the others.
+func (b *builder) policyPages() ([]string, error) {
+	pages := []string{"policies/README.md"}
+	found, err := filepath.Glob(filepath.Join(b.root, "policies", "*", "README.md"))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		pages = append(pages, path.Join("policies", filepath.Base(filepath.Dir(p)), "README.md"))
+	}
+	return pages, nil
+}
+
 // sharedFiles returns the files that are the same for every target. The manual pages and
 // completions come from the program itself.
 func (b *builder) sharedFiles(program string) (files []file, err error) {
-	for _, name := range []string{"LICENSE", "CHANGELOG.md"} {
+	names := []string{"LICENSE", "CHANGELOG.md"}
+	readmes, err := b.policyPages()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(names, readmes...) {
 		text, err := os.ReadFile(filepath.Join(b.root, name))
 		if err != nil {
 			return nil, err

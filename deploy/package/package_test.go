@@ -94,7 +94,8 @@ func checkArchive(t *testing.T, name string) {
 	}
 	top := strings.TrimSuffix(filepath.Base(name), ".tar.gz") + "/"
 	for _, want := range []string{"bin/slotwise", "share/man/man1/slotwise-run.1", bashCompletion, zshCompletion, fishCompletion,
-		"share/doc/slotwise/LICENSE", "share/doc/slotwise/slotwise.cdx.json", "share/doc/slotwise/master.yaml", streamingJar, "lib/systemd/system/slotwise-worker.service"} {
+		"share/doc/slotwise/LICENSE", "share/doc/slotwise/policies/README.md", "share/doc/slotwise/policies/tumm/README.md",
+		"share/doc/slotwise/slotwise.cdx.json", "share/doc/slotwise/master.yaml", streamingJar, "lib/systemd/system/slotwise-worker.service"} {
 		if !slices.Contains(names, top+want) {
 			t.Errorf("no file %s in %v", top+want, names)
 		}

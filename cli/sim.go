@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/progress"
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 	"github.com/slotwise/slotwise/internal/virtual/report"
@@ -215,8 +216,11 @@ func (f *simFlags) run(c *cobra.Command) error {
 		if err := study.CheckOut(f.out, f.overwrite); err != nil {
 			return misuse("--out %w", pathLast(f.out, err))
 		}
+		if err := storage.CheckErasable(f.out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return misuse("--out %s: %w", f.out, reason(err))
+		}
 	}
-	files, err := study.OpenFiles(s, f.out, f.events)
+	files, err := study.OpenFiles(s, f.out, f.events, f.overwrite)
 	if wrong := new(study.FileError); errors.As(err, &wrong) {
 		return misuse("--%s %w", wrong.File, wrong.Err)
 	}

@@ -27,6 +27,7 @@ import (
 type Files struct {
 	study       *Study
 	out, log    string // the final names; empty for none
+	overwrite   bool   // out may be an earlier result
 	dir, events string // the temporary names; empty for none
 	open        []*os.File
 	tasks       []*report.Table[report.Attempt] // by run
@@ -35,9 +36,10 @@ type Files struct {
 
 // OpenFiles opens the files that are written during the runs. out is a
 // directory for tables and plots, events a file for the events of a single run;
-// either may be empty. The caller must call Discard in the end.
-func OpenFiles(s *Study, out, events string) (*Files, error) {
-	x := &Files{study: s, out: out, log: events}
+// either may be empty. overwrite permits Publish to replace an earlier result in out.
+// The caller must call Discard in the end.
+func OpenFiles(s *Study, out, events string, overwrite bool) (*Files, error) {
+	x := &Files{study: s, out: out, log: events, overwrite: overwrite}
 	if events != "" && len(s.runs) > 1 {
 		return nil, &FileError{"events", fmt.Errorf("%s: holds one run, and %d are asked for; name one policy and one seed", events, len(s.runs))}
 	}
@@ -61,8 +63,8 @@ func (e *FileError) Error() string { return e.Err.Error() }
 func (e *FileError) Unwrap() error { return e.Err }
 
 // CheckOut returns an error if the directory dir exists and a study must not
-// replace it: it is not empty and overwrite is false, or it holds something that
-// no study has written.
+// replace it: it is not empty and overwrite is false, or it contains something that
+// the study of its report.json has not written.
 func CheckOut(dir string, overwrite bool) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -70,16 +72,72 @@ func CheckOut(dir string, overwrite bool) error {
 		return nil
 	case err != nil:
 		return err
-	case len(entries) > 0 && !overwrite:
+	case len(entries) == 0:
+	case !overwrite:
 		return fmt.Errorf("%s: exists and is not empty; --overwrite replaces it", dir)
-	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == reportName }):
-		return fmt.Errorf("%s: holds no %s, so it is no result of sim, and --overwrite replaces nothing else", dir, reportName)
+	default:
+		if err := checkResult(dir, entries); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	return nil
 }
 
 // reportName is a file that every result has.
 const reportName = "report.json"
+
+// checkResult returns an error that names the first entry of the directory dir that
+// is no file of the result in it. The error is a phrase that follows the directory's name.
+func checkResult(dir string, entries []fs.DirEntry) error {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == reportName && e.Type().IsRegular() }) {
+		return fmt.Errorf("holds no %s, so it is no result of sim, and --overwrite replaces nothing else", reportName)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, reportName))
+	if err != nil {
+		return err
+	}
+	var old struct {
+		Policies []struct{}   // every result has some; other tools' reports have none
+		Runs     []report.Run // those that have failed have left no files
+	}
+	if err := json.Unmarshal(text, &old); err != nil || len(old.Policies) == 0 {
+		return fmt.Errorf("its %s is not of sim, so it is no result of sim, and --overwrite replaces nothing else", reportName)
+	}
+	for _, e := range entries {
+		// A study writes neither directories nor links, whatever their names.
+		if !e.Type().IsRegular() || !isResultFile(e.Name(), old.Runs) {
+			return fmt.Errorf("it contains %s, which sim has not written; move it away, or name another directory", e.Name())
+		}
+	}
+	return nil
+}
+
+// isResultFile reports whether the study of these runs writes a file of this name.
+func isResultFile(name string, runs []report.Run) bool {
+	switch name {
+	case reportName, "report.html", "comparison.txt", "jobs.csv", "jobs.parquet":
+		return true
+	}
+	base, isPlot := strings.CutSuffix(name, ".svg")
+	if !isPlot {
+		base, isPlot = strings.CutSuffix(name, ".png") // of earlier versions
+	}
+	if isPlot && slices.Contains([]string{"slowdown", "queue", "slots"}, base) {
+		return true
+	}
+	for _, r := range runs {
+		run := fileName(r)
+		switch {
+		case name == "tasks-"+run+".csv", name == "tasks-"+run+".parquet", isPlot && base == "gantt-"+run:
+			return true
+		}
+		// The policy chooses the names of its logs, and report.json does not list them.
+		if log, ok := strings.CutSuffix(name, "-"+run+".csv"); ok && log != "" && !strings.ContainsAny(log, " .") {
+			return true
+		}
+	}
+	return false
+}
 
 // begin makes the temporary files and adds their observers to the runs.
 func (x *Files) begin() error {
@@ -320,6 +378,10 @@ func (x *Files) rename() error {
 	}
 	if err := os.Chmod(x.dir, 0o755); err != nil {
 		return err
+	}
+	// The runs may have taken hours, in which files can have come.
+	if err := CheckOut(x.out, x.overwrite); err != nil {
+		return fmt.Errorf("--out %w", err)
 	}
 	old := x.dir + ".old"
 	err := os.Rename(x.out, old)

@@ -71,7 +71,7 @@ func TestReferencesOfStudy(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	files, err := OpenFiles(s, out, "")
+	files, err := OpenFiles(s, out, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}

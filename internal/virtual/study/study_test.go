@@ -79,7 +79,7 @@ func TestStudy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := OpenFiles(s, out, "")
+	files, err := OpenFiles(s, out, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +108,77 @@ func TestStudy(t *testing.T) {
 	}
 }
 
+// TestCheckOut refuses to replace a directory with anything that its study has not written,
+// and publishes nothing over files that came during the runs.
+func TestCheckOut(t *testing.T) {
+	result := func(t *testing.T, overwrite bool) (string, *Files) {
+		cfg := config(t, mix, "learning-nb", "fifo")
+		cfg.Details = true
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		files, err := OpenFiles(s, out, "", overwrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(files.Discard)
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out, files
+	}
+	out, files := result(t, false)
+	if err := files.Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckOut(out, true); err != nil {
+		t.Errorf("a result of all kinds of files: %v", err)
+	}
+	for name, add := range map[string]func(path string) error{
+		"thesis.tex":            func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"jobs2.csv":             func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"tasks-fifo-99.csv":     func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"photo.svg":             func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"decisions-other-3.csv": func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"slots.png":             func(path string) error { return os.Mkdir(path, 0o777) },
+		"queue.png":             func(path string) error { return os.Symlink("queue.svg", path) },
+	} {
+		path := filepath.Join(out, name)
+		if err := add(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckOut(out, true); err == nil || !strings.Contains(err.Error(), "contains "+name+",") {
+			t.Errorf("a result with %s: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, reportName), []byte(`{"mine": 1}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckOut(other, true); err == nil {
+		t.Error("a report.json of another program is replaced")
+	}
+
+	for _, overwrite := range []bool{false, true} {
+		out, files := result(t, overwrite)
+		late := filepath.Join(out, "late.txt")
+		if err := errors.Join(os.Mkdir(out, 0o777), os.WriteFile(late, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if err := files.Publish(t.Context()); err == nil {
+			t.Errorf("overwrite %v: published over a file that came during the runs", overwrite)
+		}
+		if _, err := os.Stat(late); err != nil {
+			t.Errorf("overwrite %v: %v", overwrite, err)
+		}
+	}
+}
+
 // TestDecisions reads the table of decisions that a policy that learns has logged.
 func TestDecisions(t *testing.T) {
 	cfg := config(t, mix, "learning-nb", "fifo")
@@ -117,7 +188,7 @@ func TestDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	files, err := OpenFiles(s, out, "")
+	files, err := OpenFiles(s, out, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +284,7 @@ func TestStudyFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := OpenFiles(s, filepath.Join(dir, "out"), "")
+	files, err := OpenFiles(s, filepath.Join(dir, "out"), "", false)
 	if err != nil {
 		t.Fatal(err)
 	}

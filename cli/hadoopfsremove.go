@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
@@ -169,17 +170,31 @@ func chmod(name string, mode uint32, recursive bool) error {
 	if !recursive {
 		return os.Chmod(name, perm)
 	}
+	top, err := filepath.EvalSymlinks(name) // the user may name a link to the directory
+	if err != nil {
+		return err
+	}
 	var paths []string
-	err := filepath.WalkDir(name, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && (p == name || d.Type()&fs.ModeSymlink == 0) {
+	err = filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeSymlink == 0 {
 			paths = append(paths, p)
 		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return chmodListed(paths, perm)
+}
+
+// chmodListed sets the mode of files in the reverse of their order. It fails where a link has
+// appeared since they were listed: in a directory that others can write, the link of another
+// user would give away any file of this user.
+func chmodListed(paths []string, perm fs.FileMode) error {
 	for _, p := range slices.Backward(paths) {
-		if err == nil {
-			err = os.Chmod(p, perm)
+		if err := durable.Shared().Chmod(p, perm); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }

@@ -263,8 +263,19 @@ func (s sharedFS) SyncDir(path string) error {
 	return errors.Join(err, d.Close())
 }
 
-// Chmod implements Tree. It opens the file first: fchmodat follows links on some systems.
+// Chmod implements Tree. Where the system cannot change a mode by name without following a
+// link, Chmod opens the file, which its owner must then be able to read.
 func (sharedFS) Chmod(path string, perm fs.FileMode) error {
+	mode := uint32(perm.Perm())
+	if perm&fs.ModeSticky != 0 {
+		mode |= unix.S_ISVTX
+	}
+	err := inParent("chmod", path, func(dir int, name string) error {
+		return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
 	f, err := OpenShared(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err

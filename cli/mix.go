@@ -105,6 +105,9 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := jobmix.CheckOutputs(mix.jobs); err != nil {
+		return misuse("--jobs %s: %w", f.jobs, err)
+	}
 	if err := mix.checkInputs(c.Context(), f.jobs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(show)}); err != nil {
 		return err
 	}

@@ -176,6 +176,9 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	if err := jobmix.CheckSubmit(mix.jobs, !f.wait); err != nil {
 		return misuse("--jobs %s: %w", f.jobs, err)
 	}
+	if err := jobmix.CheckOutputs(mix.jobs); err != nil {
+		return misuse("--jobs %s: %w", f.jobs, err)
+	}
 	o, err := f.options(nil)
 	if err != nil {
 		return err

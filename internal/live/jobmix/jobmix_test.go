@@ -215,3 +215,52 @@ jobs:
 		}
 	}
 }
+
+// TestCheckOutputs finds two outputs of which one is, or lies in, the other, however they are
+// spelled, and no others.
+func TestCheckOutputs(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		outputs []string
+		clash   bool
+	}{
+		{[]string{"", "", "a", "a-1", "ab", "b/a", "s3://k/a", "hdfs://n/a"}, false},
+		{[]string{"a", "b", "a"}, true},
+		{[]string{"a", "a-1", "./a/"}, true},
+		{[]string{"a", "a-1", "a/b"}, true},
+		{[]string{"a/b/c", "a"}, true},
+		{[]string{"a", "file://" + wd + "/a"}, true},
+		{[]string{"a", wd + "/b/../a"}, true},
+		{[]string{"s3://k/a/", "s3://k/a"}, true},
+		{[]string{"hdfs://n/a", "hdfs://n//a/b"}, true},
+	} {
+		jobs := make([]mapreduce.MixJob, len(x.outputs))
+		for i, out := range x.outputs {
+			jobs[i].Options.Output = out
+		}
+		if err := CheckOutputs(jobs); (err != nil) != x.clash {
+			t.Errorf("%q: %v", x.outputs, err)
+		}
+	}
+}
+
+// TestPlaceOutputs gives jobs of any names a directory each, below the one that is named.
+func TestPlaceOutputs(t *testing.T) {
+	names := []string{"x", "x", "x-2", "", "job", "..", ".", "__", "a/b", "a_b", "../x"}
+	jobs := make([]mapreduce.MixJob, len(names))
+	for i, name := range names {
+		jobs[i].Name = name
+	}
+	PlaceOutputs(jobs, "out")
+	for i := range jobs {
+		if dir, _ := filepath.Split(jobs[i].Options.Output); dir != "out/" {
+			t.Errorf("job %q writes %s", names[i], jobs[i].Options.Output)
+		}
+	}
+	if err := CheckOutputs(jobs); err != nil {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -56,19 +57,61 @@ func CheckSubmit(jobs []mapreduce.MixJob, detach bool) error {
 	return errors.Join(errs...)
 }
 
+// CheckOutputs returns an error that names two jobs of a mix of which one would write the
+// output of the other, or below it. With --overwrite the second one would replace what the
+// first one has reported as written. Paths are compared as text: links are not resolved.
+func CheckOutputs(jobs []mapreduce.MixJob) error {
+	type output struct{ place, job string }
+	var list []output
+	for i := range jobs {
+		if out := jobs[i].Options.Output; out != "" {
+			list = append(list, output{place(out), jobs[i].Name})
+		}
+	}
+	slices.SortFunc(list, func(a, b output) int { return cmp.Or(strings.Compare(a.place, b.place), strings.Compare(a.job, b.job)) })
+	for i := 1; i < len(list); i++ {
+		// Each place ends in a slash, so one that contains others comes directly before them.
+		if a, b := list[i-1], list[i]; strings.HasPrefix(b.place, a.place) {
+			return fmt.Errorf("jobs %q and %q: output %s of one is, or lies in, the output of the other; give each job its own", a.job, b.job, strings.TrimSuffix(b.place, "/"))
+		}
+	}
+	return nil
+}
+
+// place returns a directory's URI in a form in which the directories in it begin with it.
+func place(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if ok && scheme != "file" {
+		return scheme + "://" + path.Join(rest) + "/"
+	}
+	if ok {
+		uri = rest
+	}
+	if abs, err := filepath.Abs(uri); err == nil {
+		uri = abs
+	}
+	return strings.TrimSuffix(uri, "/") + "/"
+}
+
 // PlaceOutputs gives the jobs without an output a directory each below dir. It is
 // named after the job, with a number if several have the name.
 func PlaceOutputs(jobs []mapreduce.MixJob, dir string) {
-	seen := make(map[string]int)
+	seen := make(map[string]int) // how often each name was given, or asked for
 	for i := range jobs {
 		j := &jobs[i]
 		if j.Options.Output != "" {
 			continue
 		}
-		name := strings.ReplaceAll(cmp.Or(j.Name, "job"), "/", "_")
-		if seen[name]++; seen[name] > 1 {
-			name = fmt.Sprintf("%s-%d", name, seen[name])
+		base := strings.ReplaceAll(cmp.Or(j.Name, "job"), "/", "_")
+		if base == "." || base == ".." { // dir itself, or the directory above it
+			base = strings.ReplaceAll(base, ".", "_")
 		}
+		name := base
+		for seen[name] > 0 { // a job may be called as the second one of another name is
+			seen[base]++
+			name = fmt.Sprintf("%s-%d", base, seen[base])
+		}
+		seen[name]++
 		scheme, rest, found := strings.Cut(dir, "://")
 		if found {
 			j.Options.Output = scheme + "://" + path.Join(rest, name)

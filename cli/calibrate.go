@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/virtual/calibrate"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
@@ -114,7 +113,7 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 		return fmt.Errorf("%s: %w", f.workload, err)
 	}
 	if f.output != "" {
-		if err := durable.WriteFile(durable.OS(), f.output, 0o644, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
+		if err := writeFile(f.output, 0o644, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
 			return misuse("--output %w", pathLast(f.output, err))
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/profile"
@@ -161,7 +160,7 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 
 // write replaces the output file atomically.
 func (f *profileFlags) write(list []workload.Profile) error {
-	return durable.WriteFile(durable.OS(), f.run.output, 0o644, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
+	return writeFile(f.run.output, 0o644, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
 }
 
 // encodeProfiles prints the profiles as JSON, with the keys of the file.

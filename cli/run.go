@@ -267,6 +267,9 @@ func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	if f.events == "" {
 		return func() error { return nil }, nil
 	}
+	if err := checkEvents(f.events, f.overwrite || f.force, false); err != nil {
+		return nil, err
+	}
 	file, err := os.Create(f.events)
 	if err != nil {
 		return nil, misuse("--events: %w", err)

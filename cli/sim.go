@@ -167,8 +167,8 @@ func (f *simFlags) check() error {
 		return misuse("--time-scale %g: must be above 0 and below %g", f.timeScale, workload.MaxScale)
 	case !(f.dataScale > 0 && f.dataScale < workload.MaxScale):
 		return misuse("--data-scale %g: must be above 0 and below %g", f.dataScale, workload.MaxScale)
-	case f.overwrite && f.out == "":
-		return misuse("--overwrite: there is nothing to replace without --out")
+	case f.overwrite && f.out == "" && f.events == "":
+		return misuse("--overwrite: there is nothing to replace without --out or --events")
 	}
 	if err := study.CheckReferences(f.references); err != nil {
 		return misuse("--references: %w", err)
@@ -219,6 +219,9 @@ func (f *simFlags) run(c *cobra.Command) error {
 		if err := storage.CheckErasable(f.out); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return misuse("--out %s: %w", f.out, reason(err))
 		}
+	}
+	if err := checkEvents(f.events, f.overwrite, true); err != nil {
+		return err
 	}
 	files, err := study.OpenFiles(s, f.out, f.events, f.overwrite)
 	if wrong := new(study.FileError); errors.As(err, &wrong) {

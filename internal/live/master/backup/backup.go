@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
 )
@@ -61,7 +62,9 @@ func Write(disk durable.FS, dir, to string) (Summary, error) {
 		return Summary{}, &fs.PathError{Op: "backup to", Path: to, Err: err}
 	}
 	var w writer
-	err := durable.WriteFile(disk, to, 0o600, func(out io.Writer) error {
+	// The temporary names are new ones: the user may have files TO.new and TO.history.new.
+	temp := filepath.Join(filepath.Dir(to), storage.CopyingName(filepath.Base(to)))
+	err := durable.Publish(disk, temp, to, 0o600, func(out io.Writer) error {
 		buffered := bufio.NewWriterSize(out, 1<<20)
 		w = writer{disk: disk, dir: dir, to: to, tar: tar.NewWriter(buffered)}
 		return errors.Join(w.all(), buffered.Flush())
@@ -108,10 +111,7 @@ func (w *writer) all() error {
 // copyHistory adds a snapshot of the history's database. It writes the snapshot beside the
 // backup first, because that disk needs the space in any case.
 func (w *writer) copyHistory() error {
-	temp := w.to + ".history" + durable.TempSuffix
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	temp := filepath.Join(filepath.Dir(w.to), storage.CopyingName(filepath.Base(w.to)+".history"))
 	err := history.Snapshot(w.dir, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the last master was of an earlier version

@@ -107,10 +107,21 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(to, "b.tar")
+	// The user's own files beside the backup stay.
+	for _, name := range []string{"b.tar.new", "b.tar.history.new"} {
+		if err := os.WriteFile(filepath.Join(to, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
 	if _, err := backup.Write(durable.OS(), dir, file); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(to); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(to); err != nil || len(left) != 3 {
 		t.Errorf("the backup left %v, %v", left, err)
 	}
 	if _, err := backup.Restore(durable.OS(), file, filepath.Join(to, "m")); err != nil {

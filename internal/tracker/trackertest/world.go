@@ -288,7 +288,9 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	}
 	before := w.Tracker.Jobs().Attempt(id)
 	tries := -1 // the attempts of the task; -1 if the report changes nothing
-	if before != nil && before.State() == job.AttemptRunning && before.Task().Job().State().Live() {
+	// A restarted tracker waits for its nodes to join again. It drops what they report before.
+	n := w.Tracker.Nodes().Get(node)
+	if n != nil && n.Alive() && before != nil && before.State() == job.AttemptRunning && before.Task().Job().State().Live() {
 		tries = before.Task().Attempts()
 	}
 	w.step(&tracker.Heartbeat{Node: node, Reports: []tracker.Report{r}, NoWork: true})

@@ -29,8 +29,8 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
-		{workersPath, m.only(secure.Serve, m.withRoom(workers))},
-		{clientsPath, m.clients(m.withRoom(m.requests.work(clients)))},
+		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
+		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(console.Root, http.StatusSeeOther))},
@@ -51,8 +51,8 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range m.routes(opts...) {
 		// Health checks need no credentials, so they would share the part of all clients
-		// without any.
-		if strings.HasSuffix(r.pattern, "z") {
+		// without any. The calls of workers are bounded by the number of workers.
+		if strings.HasSuffix(r.pattern, "z") || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" {
 			mux.Handle(r.pattern, r.handler)
 		} else {
 			mux.Handle(r.pattern, m.requests.limit(r.handler))

@@ -29,6 +29,9 @@ import (
 // The guard has authenticated the sender, whose share of both rooms the message takes. A
 // sender that stalls holds room of arriving only. Room of memory is taken at once, by an
 // estimate that covers everything, so no two messages wait for what the other one holds.
+//
+// 64 KiB of gzip take a third of a second to estimate. So a request has a place (places.go)
+// while its message is estimated and decompressed, and none while it waits for a room.
 
 // smallMessage is the length in bytes up to which a message needs no room while it
 // arrives.
@@ -112,10 +115,15 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 		r.Body, r.ContentLength = http.NoBody, 0
 		return nil, nil
 	}
+	ctx, place := r.Context(), placeOf(r.Context())
+	place.leave() // the sender may be slow
 	raw, arrived, err := q.arrive(w, r, user)
 	defer arrived()
 	if err != nil {
 		return nil, err
+	}
+	if place.enter(ctx); ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	compressed := e.codings != "" && e.codings != "identity"
 	if e.framed {
@@ -141,10 +149,14 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 		need = memory + 2*size
 	}
 	need = min(need, share.Share(bounds.Memory, 0))
-	if err := take(r.Context(), q.memory, user, need); err != nil {
+	place.leave() // else those that hold room might wait for a place, and those with a place for room
+	if err := take(ctx, q.memory, user, need); err != nil {
 		return nil, err
 	}
 	done = func() { q.memory.Give(user, need) }
+	if place.enter(ctx); ctx.Err() != nil {
+		return done, context.Cause(ctx)
+	}
 	if compressed {
 		in, err := open()
 		if err == nil {

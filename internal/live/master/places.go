@@ -88,8 +88,8 @@ func (s *requestLimits) limit(next http.Handler) http.Handler {
 	})
 }
 
-// work gives each request of a user a place while it is worked on. The message has been
-// received before, so a slow sender holds none.
+// work gives each request of a user a place while it is worked on. What waits inside, such
+// as the receipt of a message, leaves the place meanwhile.
 func (s *requestLimits) work(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := identity(r.Context())

@@ -45,9 +45,28 @@ func (t *Tracker) faults(done *job.Attempt) {
 		if i == done.Node() || !failedOwn(done.Task(), i) || slices.ContainsFunc(t.recent(n), func(f cluster.Fault) bool { return f.Job == j.ID() }) {
 			continue
 		}
-		t.setFaults(n, slices.Concat(n.Faults()[max(0, len(n.Faults())+1-maxFaults):], []cluster.Fault{{At: t.now, Job: j.ID(), User: j.User()}}))
+		t.setFaults(n, append(withRoom(n.Faults()), cluster.Fault{At: t.now, Job: j.ID(), User: j.User()}))
 	}
 	t.graylist()
+}
+
+// withRoom returns a copy of a node's faults that has room for one more: of maxFaults it leaves
+// out the oldest one of the user who has the most. So a user with many jobs does not push out
+// the other witnesses, without whom his own are not enough.
+func withRoom(faults []cluster.Fault) []cluster.Fault {
+	faults = slices.Clone(faults)
+	if len(faults) < maxFaults {
+		return faults
+	}
+	counts := map[string]int{}
+	most := faults[0].User
+	for _, f := range faults {
+		if counts[f.User]++; counts[f.User] > counts[most] {
+			most = f.User
+		}
+	}
+	at := slices.IndexFunc(faults, func(f cluster.Fault) bool { return f.User == most })
+	return slices.Delete(faults, at, at+1)
 }
 
 // failedOwn reports whether an attempt of the task failed on a node and the failure
@@ -132,15 +151,20 @@ func (t *Tracker) recent(n *cluster.Node) []cluster.Fault {
 	return faults
 }
 
-// convincing reports whether the faults are enough witnesses against a node. If they are
-// jobs of one user, it costs a walk through the live jobs up to the first one of another.
+// convincing reports whether the faults are enough witnesses against a node. While another
+// user has live jobs, a user counts for half of them at most, and not alone. A user who is
+// alone counts in full, also if somebody else's earlier job is a witness, too. It costs a walk
+// through the live jobs up to the first one of a second user.
 func (t *Tracker) convincing(faults []cluster.Fault) bool {
 	if len(faults) < t.cfg.GraylistFaults {
 		return false
 	}
-	user := faults[0].User
-	if !slices.ContainsFunc(faults, func(f cluster.Fault) bool { return f.User != user }) {
-		return !slices.ContainsFunc(t.Jobs().Live(), func(j *job.Job) bool { return j.User() != user })
+	live := t.Jobs().Live()
+	several := slices.ContainsFunc(live, func(j *job.Job) bool { return j.User() != live[0].User() })
+	hasOthers := func(user string) bool { return several || len(live) > 0 && live[0].User() != user }
+	first := faults[0].User
+	if hasOthers(first) && !slices.ContainsFunc(faults, func(f cluster.Fault) bool { return f.User != first }) {
+		return false
 	}
 	count := 0
 	for i, f := range faults {
@@ -150,7 +174,7 @@ func (t *Tracker) convincing(faults []cluster.Fault) bool {
 				before++
 			}
 		}
-		if 2*before < t.cfg.GraylistFaults { // else the user has given his half
+		if 2*before < t.cfg.GraylistFaults || !hasOthers(f.User) { // else the user has given his half
 			count++
 		}
 	}

@@ -84,7 +84,7 @@ const (
 	Report  = 512 << 10 // any message of an attempt to its worker
 	Batch   = 1 << 20   // reports of ended attempts in one heartbeat; actions in one reply
 	Page    = 8 << 20   // jobs or tasks in one reply to a user
-	Decoded = 192 << 20 // the memory that one message to a master takes when it is decoded
+	Decoded = 256 << 20 // the memory that one message to a master takes when it is decoded
 	Nested  = 64        // levels of a message's parts in each other, a number
 	// Complaints is the number of failed fetches in one heartbeat.
 	Complaints = 1000

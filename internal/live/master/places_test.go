@@ -64,7 +64,6 @@ func TestWorkersOfOpenMaster(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	m.requests.underWay, m.requests.worked, m.room = share.NewGate(10), share.NewGate(4), share.NewGate(10)
 	for _, g := range []*share.Gate{m.requests.underWay, m.requests.worked, m.room} {
 		for g.Try("", 1) {
 		}

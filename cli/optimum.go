@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/policies/reference/optimum"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -29,7 +30,7 @@ const byEach = "each"
 
 // newOptimum returns the command that divides slots for known jobs.
 func newOptimum(setup *setup) *cobra.Command {
-	f := &optimumFlags{simFlags: simFlags{setup: setup, world: "default", reference: study.Alone, seeds: 1, timeScale: 1}}
+	f := &optimumFlags{simFlags: simFlags{setup: setup, world: world.Default, reference: study.Alone, seeds: 1, timeScale: 1}}
 	c := &cobra.Command{
 		Use:   "optimum --workload W --cluster C",
 		Short: "Find the best fixed division into map and reduce slots for known jobs",

@@ -137,7 +137,7 @@ func (f *simFlags) registerInputs(c *cobra.Command) {
 	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (see slotwise sim --help)")
 	s.Var(&onceValue{text: &f.cluster}, "cluster", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
-	s.StringVar(&f.world, "world", "default", "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
+	s.StringVar(&f.world, "world", world.Default, "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
 	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")

@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -46,7 +47,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if err != nil {
 		return err
 	}
-	s := &simFlags{setup: f.setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: "default",
+	s := &simFlags{setup: f.setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: world.Default,
 		policies: []string{installed.Name}, seed: f.seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], json: u.json(), quiet: true}
 	if f.policy != "" {
 		s.policies = append(s.policies, f.policy)

@@ -29,7 +29,7 @@ func ExampleRun() {
 	}
 	fmt.Printf("map slots in use: %.0f %%\n", 100*result.MapUse)
 	// Output:
-	// large succeeded after 3m1s
+	// large succeeded after 3m0s
 	// small succeeded after 20s
 	// map slots in use: 85 %
 }
@@ -62,8 +62,8 @@ func ExampleCompare() {
 		fmt.Printf("%s: mean response %v s\n", p.Policy, p.MeanResponse)
 	}
 	// Output:
-	// fifo: mean response 166.4±3.5 s
-	// fair: mean response 105.5±2.7 s
+	// fifo: mean response 166.4±3.2 s
+	// fair: mean response 105.1±2.7 s
 }
 
 func ExampleReadWorkload() {

@@ -15,6 +15,7 @@ type profile struct {
 	perNode time.Duration // for each node of the cluster
 	round   int           // nodes are counted in groups of that many, rounded up
 	floor   time.Duration
+	waits   bool // ends wait for the next heartbeat, as in Hadoop
 }
 
 // defaultProfile is the rule of slotwise's own master.
@@ -50,10 +51,10 @@ func parseProfile(name string) (profile, error) {
 		return profile{perNode: 3 * time.Millisecond, round: 1, floor: 500 * time.Millisecond}, nil
 	case "hadoop-0.20.2", "hadoop-1.0":
 		// max(1 s · ⌈n/100⌉, 3 s); 1.0 only adds a scale, which is 1.
-		return profile{perNode: time.Second, round: 100, floor: 3 * time.Second}, nil
+		return profile{perNode: time.Second, round: 100, floor: 3 * time.Second, waits: true}, nil
 	case "hadoop-1.2":
 		// max(n · 10 ms, 300 ms)
-		return profile{perNode: 10 * time.Millisecond, round: 1, floor: 300 * time.Millisecond}, nil
+		return profile{perNode: 10 * time.Millisecond, round: 1, floor: 300 * time.Millisecond, waits: true}, nil
 	}
 	if text, ok := strings.CutPrefix(name, fixedPrefix); ok {
 		d, err := time.ParseDuration(text)

@@ -68,6 +68,10 @@ type ModelConfig struct {
 	// OutOfBand makes a node send a heartbeat as soon as an attempt has ended, and the
 	// next one an interval later. Hadoop 1 can do that, but not by default.
 	OutOfBand bool
+	// EndsByRule makes the rule of the heartbeats decide OutOfBand: Hadoop's rules wait for
+	// the next heartbeat, slotwise's and fixed intervals report an end at once, as
+	// slotwise's workers do. The worlds of slotwise set it.
+	EndsByRule bool
 	// TickEvery is the interval of ticks to the tracker, each of which costs the number
 	// of nodes. With 0 there are ticks only to give up silent nodes; heartbeats do
 	// everything else. Only a policy that preempts without being Periodic needs more.

@@ -99,6 +99,9 @@ func prepare(cfg Config) (*sim, error) {
 	if s.beats, err = parseProfile(name); err != nil {
 		return nil, err
 	}
+	if s.model.EndsByRule {
+		s.model.OutOfBand = !s.beats.waits
+	}
 	if err := s.build(); err != nil {
 		return nil, err
 	}

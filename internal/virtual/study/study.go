@@ -25,6 +25,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
@@ -47,7 +48,7 @@ type Config struct {
 	// Seed is the first of Seeds seeds.
 	Seed  uint64
 	Seeds int
-	// Model is the world, and World its name for the report; empty is "default".
+	// Model is the world, and World its name for the report; empty is world.Default.
 	Model sim.ModelConfig
 	World string
 	// Autoscale, unless it is nil, starts and stops nodes with the work. Its Max must be the
@@ -123,7 +124,7 @@ func New(cfg Config) (*Study, error) {
 	if cfg.Warn == nil {
 		cfg.Warn = func(string) {}
 	}
-	cfg.World = cmp.Or(cfg.World, "default")
+	cfg.World = cmp.Or(cfg.World, world.Default)
 	if cfg.Reference == "" {
 		cfg.Reference = Alone
 	}

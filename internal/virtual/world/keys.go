@@ -46,7 +46,7 @@ var keys = []Key{
 			return plain(err)
 		},
 		func(m *sim.ModelConfig) string { return strconv.FormatUint(m.Phase, 10) }},
-	flag("out-of-band", "a node sends a heartbeat as soon as an attempt has ended", func(m *sim.ModelConfig) *bool { return &m.OutOfBand }),
+	{"out-of-band", "true, false or auto", "a node sends a heartbeat as soon as an attempt has ended; auto does unless the heartbeat is one of Hadoop's", setOutOfBand, showOutOfBand},
 	span("progress-every", "least time between two reports of an attempt's progress; 0s is each heartbeat", func(m *sim.ModelConfig) *time.Duration { return &m.ProgressEvery }),
 	span("node-timeout", "silence after which a node is given up", func(m *sim.ModelConfig) *time.Duration { return &m.NodeTimeout }),
 	count("max-node-failures", "failures of a job on a node that bar the node from the job; 0 is the tracker's default", func(m *sim.ModelConfig) *int { return &m.MaxNodeFailures }),
@@ -190,3 +190,24 @@ func plain(err error) error {
 
 // sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// setOutOfBand sets when the end of an attempt is reported.
+func setOutOfBand(m *sim.ModelConfig, v string) error {
+	switch v {
+	case "auto":
+		m.OutOfBand, m.EndsByRule = false, true
+	case "true", "false":
+		m.OutOfBand, m.EndsByRule = v == "true", false
+	default:
+		return errors.New("is not one of its values: true, false, auto")
+	}
+	return nil
+}
+
+// showOutOfBand returns the value that setOutOfBand reads.
+func showOutOfBand(m *sim.ModelConfig) string {
+	if m.EndsByRule {
+		return "auto"
+	}
+	return strconv.FormatBool(m.OutOfBand)
+}

@@ -29,10 +29,17 @@ type Named struct {
 	Model      func() sim.ModelConfig
 }
 
+// Default is the name of the world of commands and files that name none.
+const Default = "slotwise"
+
+// slotwise returns the world of a slotwise cluster, whose workers report the end of an
+// attempt at once.
+func slotwise() sim.ModelConfig { return sim.ModelConfig{EndsByRule: true} }
+
 // Worlds returns the named worlds.
 func Worlds() []Named {
 	return []Named{
-		{"default", "nothing fails and daemons take no time; heartbeats as the cluster says", func() sim.ModelConfig { return sim.ModelConfig{} }},
+		{Default, "a cluster of slotwise: ends of tasks are reported at once; nothing fails and daemons take no time", slotwise},
 		{"ideal", "also no heartbeat delays anything: ends are reported at once, reduces fetch while maps run", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "fixed:100ms", OutOfBand: true}
 		}},
@@ -43,7 +50,7 @@ func Worlds() []Named {
 			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true)}
 		}},
 		{"cloud-spot", "machines that are taken away: each after 8 hours on average, for 10 minutes; 2 % of attempts fail, 5 % are 3 times slower", func() sim.ModelConfig {
-			return sim.ModelConfig{MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
+			return sim.ModelConfig{EndsByRule: true, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
 				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}}
 		}},
 		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig { return sim.ModelConfig{Heartbeat: "hadoop-0.20.2", Replicas: -1} }},
@@ -128,7 +135,7 @@ const maxFile = 1 << 20
 
 // Read reads a world file. Errors name the file and line, one error a line.
 func Read(file string, in io.Reader) (sim.ModelConfig, error) {
-	r := &reader{file: file, seen: map[string]bool{}}
+	r := &reader{file: file, model: slotwise(), seen: map[string]bool{}}
 	b, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	switch {
 	case err != nil:

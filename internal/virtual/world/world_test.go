@@ -121,7 +121,7 @@ func TestPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString("| parameter | values | default | what |\n|---|---|---|---|\n")
 	for _, k := range Keys() {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", k.Name, k.Values, k.Show(sim.ModelConfig{}), k.Help)
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", k.Name, k.Values, k.Show(slotwise()), k.Help)
 	}
 	out.WriteString("\n| world | what |\n|---|---|\n")
 	for _, w := range Worlds() {

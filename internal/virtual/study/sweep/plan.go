@@ -185,7 +185,7 @@ func change(c *workload.Cluster, set map[string]string) error {
 // readWorlds expands the axis of worlds.
 func (p *Plan) readWorlds() error {
 	for i, a := range p.Spec.Worlds {
-		name := cmp.Or(a.Name, "default")
+		name := cmp.Or(a.Name, world.Default)
 		base, err := world.Lookup(name)
 		if _, missing := os.Stat(p.path(name)); err != nil && missing == nil {
 			base, err = study.ReadWorld(p.path(name))

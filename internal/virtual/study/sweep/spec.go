@@ -49,7 +49,7 @@ type Spec struct {
 	CapacityScheduler string       `yaml:"capacity-scheduler" help:"Hadoop's file of queues, for policies with queues"`
 
 	Clusters  []ClusterAxis `yaml:"clusters" help:"clusters; each is a file or the short form nodes=20,maps=4,reduces=2, or a mapping (see below)"`
-	Worlds    []WorldAxis   `yaml:"worlds" help:"worlds; each is a name or file, or a mapping with name and set (see below); default: default"`
+	Worlds    []WorldAxis   `yaml:"worlds" help:"worlds; each is a name or file, or a mapping with name and set (see below); default: slotwise"`
 	Autoscale values        `yaml:"autoscale" help:"settings as sim --autoscale without max, such as min=5,start-up=30s, or none for all nodes all the time; max is the number of nodes of each cluster; default none"`
 	Loads     []float64     `yaml:"loads" help:"factors of the arrival rate: 2 divides all times of submission by 2; default 1"`
 	Seeds     Seeds         `yaml:"seeds" help:"number of seeds from 1 on, or a mapping with from and count; default 1"`
@@ -67,7 +67,7 @@ type PolicyAxis struct {
 
 // WorldAxis is a world with values of its parameters.
 type WorldAxis struct {
-	Name string         `yaml:"name" help:"a named world or a file; default: default"`
+	Name string         `yaml:"name" help:"a named world or a file; default: slotwise"`
 	Set  map[string]any `yaml:"set" help:"parameters of the world; lists as above"`
 }
 

@@ -39,7 +39,7 @@ policies:
   - name: dynamictags
     set: {threshold: [1, 4]}
 worlds:
-  - default
+  - slotwise
   - {set: {failure-rate: 0.05}}
 loads: [1, 2]
 seeds: 2

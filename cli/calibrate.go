@@ -105,7 +105,7 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	r, err := calibrate.Fit(calibrate.Config{
 		Jobs: trace.List, Recorded: trace.Recorded, KeepNodes: f.nodes > 0, Seed: f.seed,
 		Cluster: workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: cmp.Or(f.nodes, 20), MapSlots: 2, ReduceSlots: 2}}},
-		Model:   sim.ModelConfig{Heartbeat: f.heartbeat, EndsByRule: true},
+		Model:   sim.ModelConfig{Heartbeat: f.heartbeat, EndsByRule: true, ShuffleShare: -1},
 		Policy:  func() (sched.Policy, error) { return registry.Build(f.policy, sched.Options{Seed: f.seed}) },
 		Stop:    func() error { return context.Cause(ctx) },
 	})

@@ -29,9 +29,9 @@ func ExampleRun() {
 	}
 	fmt.Printf("map slots in use: %.0f %%\n", 100*result.MapUse)
 	// Output:
-	// large succeeded after 3m0s
+	// large succeeded after 3m10s
 	// small succeeded after 20s
-	// map slots in use: 85 %
+	// map slots in use: 81 %
 }
 
 // A new policy is defined by a table. cli.Main accepts the same table.
@@ -62,8 +62,8 @@ func ExampleCompare() {
 		fmt.Printf("%s: mean response %v s\n", p.Policy, p.MeanResponse)
 	}
 	// Output:
-	// fifo: mean response 166.4±3.2 s
-	// fair: mean response 105.1±2.7 s
+	// fifo: mean response 171.4±3.2 s
+	// fair: mean response 110.1±2.7 s
 }
 
 func ExampleReadWorkload() {

@@ -215,7 +215,7 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 }
 
 func (m *Model) internal() sim.ModelConfig {
-	out := sim.ModelConfig{EndsByRule: true, FailureRate: m.FailureRate, MTBF: m.MTBF, MTTR: m.MTTR, NodeTimeout: m.NodeTimeout, TaskStartup: m.TaskStartup,
+	out := sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, FailureRate: m.FailureRate, MTBF: m.MTBF, MTTR: m.MTTR, NodeTimeout: m.NodeTimeout, TaskStartup: m.TaskStartup,
 		Straggler: sim.Straggler{Probability: m.Straggler, Factor: m.StragglerFactor}}
 	for _, c := range m.Crashes {
 		out.Crashes = append(out.Crashes, sim.Crash(c))

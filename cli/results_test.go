@@ -138,7 +138,7 @@ func TestUIOfStudy(t *testing.T) {
 	for path, want := range map[string]string{
 		"/ui/": "response-mean.svg", "/ui/?q=fair": "Mean response (s)", "/ui/figures/response-mean.svg": "<svg", "/ui/?q=nosuch": "No run matches.",
 		"/ui/history":                    "A study keeps the measures of its runs and no jobs.",
-		"/ui/?format=csv&table=verdicts": "fair,fifo,\"nodes=20,maps=4,reduces=2,racks=2, world default, load 1\",makespan,",
+		"/ui/?format=csv&table=verdicts": "fair,fifo,\"nodes=20,maps=4,reduces=2,racks=2, world slotwise, load 1\",makespan,",
 	} {
 		if status, body := get(path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, without %q: %.3000s", path, status, want, body)

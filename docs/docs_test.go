@@ -35,7 +35,7 @@ const (
 	appsEnd   = "<!-- /apps -->"
 )
 
-// The README's table of apps is the registry's.
+// The table of apps in apps.md is the registry's.
 func TestApps(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| app | what it does | reads | writes |\n|---|---|---|---|\n")
@@ -47,7 +47,7 @@ func TestApps(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", a.Name, cell(a.Summary), cell(reads), cell(a.Writes))
 	}
-	replaceTable(t, "../README.md", appsBegin, appsEnd, want.String())
+	replaceTable(t, "apps.md", appsBegin, appsEnd, want.String())
 }
 
 // replaceTable compares the text between two marks of a page with the wanted one, or

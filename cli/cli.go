@@ -62,6 +62,7 @@ type setup struct {
 	program  string // the executable's base name; product for slotwise itself
 	tables   []sched.Table
 	policies *sched.Registry // the built-in policies and the policies in tables
+	atEnd    func()          // runs when the command has ended, also by an error; or nil
 }
 
 // product is the program's name in the texts of this package. Programs with another
@@ -70,6 +71,9 @@ const product = "slotwise"
 
 // execute runs one command line and returns its exit status.
 func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	// A copy, because tests execute several command lines of one program at a time.
+	run := *s
+	s = &run
 	var err error
 	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
 		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
@@ -82,6 +86,9 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	root.SetArgs(args)
 	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
+	if s.atEnd != nil {
+		s.atEnd()
+	}
 	_ = safe.Flush() // a failed write was an error of the command
 	if err != nil && out.unread {
 		return exitBrokenPipe // without a message, like other Unix tools

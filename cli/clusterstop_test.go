@@ -10,7 +10,8 @@ import (
 // TestStoppedTask counts words on three workers while the process of a task stops, as with
 // kill -STOP: of a map that has siblings, then of the only reduce. Its worker lives and
 // reports the attempt. Under every speculator a copy takes over, long before the
-// attempt times out after ten minutes. On an idle machine the jobs take 7 s and 12 s; the
+// attempt times out after ten minutes. On an idle machine the jobs take 7 s and 12 s, and on
+// one that runs other tests beside it a minute was not always enough; the
 // simulator's TestStoppedProcess shows the bound of 30 s.
 func TestStoppedTask(t *testing.T) {
 	t.Parallel()
@@ -29,7 +30,7 @@ func TestStoppedTask(t *testing.T) {
 				began := time.Now()
 				c.must("--mapper", stop(stopped)+`tr ' ' '\n'`, "--reducer", stop(stopped)+"uniq -c | tr -s ' '", "--input", in,
 					"--split-size", "100B", "--reduces", "1", "--output", stopped)
-				if took := time.Since(began); took > time.Minute {
+				if took := time.Since(began); took > 3*time.Minute {
 					t.Errorf("%s stopped: the job took %v", stopped, took)
 				} else {
 					t.Logf("%s stopped: the job took %v", stopped, took)

@@ -92,7 +92,7 @@ reader of the output has exited.`,
 		newVersion(),
 		newMan(),
 	)
-	addProfiling(root)
+	addProfiling(s, root)
 	checkTopics(root)
 	if s.program != product {
 		s.renameHelp(root)
@@ -225,7 +225,7 @@ func checkGiven(c *cobra.Command, args []string) error {
 
 // addProfiling adds to every command hidden flags that write profiles of slotwise itself, and
 // the check of given values, which runs first.
-func addProfiling(root *cobra.Command) {
+func addProfiling(s *setup, root *cobra.Command) {
 	var cpu, mem string
 	flags := root.PersistentFlags()
 	flags.StringVar(&cpu, "cpuprofile", "", "write a CPU profile to `file`")
@@ -233,25 +233,24 @@ func addProfiling(root *cobra.Command) {
 	for _, name := range []string{"cpuprofile", "memprofile"} {
 		flags.Lookup(name).Hidden = true
 	}
-	var cpuFile *os.File
-	root.PersistentPreRunE = func(c *cobra.Command, args []string) (err error) {
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if err := checkGiven(c, args); err != nil {
 			return err
 		}
 		if cpu == "" {
 			return nil
 		}
-		if cpuFile, err = os.Create(cpu); err != nil {
+		f, err := os.Create(cpu)
+		if err != nil {
 			return misuse("--cpuprofile: %w", err)
 		}
-		return pprof.StartCPUProfile(cpuFile)
-	}
-	cobra.OnFinalize(func() {
-		if cpuFile != nil {
+		// A failed command needs its profile too, and cobra runs no hook after one.
+		s.atEnd = func() {
 			pprof.StopCPUProfile()
-			cpuFile.Close()
+			f.Close()
 		}
-	})
+		return pprof.StartCPUProfile(f)
+	}
 	root.PersistentPostRunE = func(*cobra.Command, []string) error {
 		if mem == "" {
 			return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slotwise/slotwise/internal/testkit/detector"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -148,7 +149,7 @@ func TestQuick(t *testing.T) {
 	names, ran := map[string]string{}, 0
 	for _, e := range All() {
 		t.Run(e.ID, func(t *testing.T) {
-			if raceOn && !slices.Contains(cheap, e.ID) {
+			if detector.On && !slices.Contains(cheap, e.ID) {
 				t.Skip("takes minutes under the race detector")
 			}
 			ran++

@@ -18,7 +18,7 @@ func newBusy(b *testing.B, policy string, jobs, nodes int) *fullload.Cluster {
 }
 
 // BenchmarkDecision measures the cost of a heartbeat under every policy, including the
-// tracker's own work. docs/performance.md has its table.
+// tracker's own work. lab/results/performance.md has its table.
 func BenchmarkDecision(b *testing.B) {
 	for _, policy := range Names() {
 		for _, nodes := range []int{100, 10_000} {

@@ -268,10 +268,10 @@ func TestExplains(t *testing.T) {
 	}
 }
 
-// TestPage checks that docs/fault-runs.md has the current text and the current
+// TestPage checks that lab/results/fault-runs.md has the current text and the current
 // kinds of faults. Its results are measurements, which the test does not compare.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "fault-runs.md"))
+	page, err := os.ReadFile(filepath.Join("..", "results", "fault-runs.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestPage(t *testing.T) {
 	want, _, _ := strings.Cut(string(fresh), "## Results")
 	got, _, _ := strings.Cut(string(page), "## Results")
 	if got != want {
-		t.Errorf("docs/fault-runs.md begins with\n%s\nwant\n%s", got, want)
+		t.Errorf("lab/results/fault-runs.md begins with\n%s\nwant\n%s", got, want)
 	}
 }
 

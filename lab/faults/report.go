@@ -199,12 +199,12 @@ func (r *report) writeKind(table harness.Table, k *kind) {
 	table.Rowf("%s | %d | %s | %s", k.name, n, three(next), three(longer))
 }
 
-// pageText is docs/fault-runs.md up to the table of faults.
+// pageText is lab/results/fault-runs.md up to the table of faults.
 //
 //go:embed page.md
 var pageText string
 
-// writePage writes docs/fault-runs.md.
+// writePage writes lab/results/fault-runs.md.
 func (r *report) writePage(name string) error {
 	var b bytes.Buffer
 	b.WriteString(pageText)

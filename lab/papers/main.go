@@ -4,8 +4,8 @@
 //	go -C lab run ./papers                            everything, five rounds, half an hour
 //	go -C lab run ./papers -only 'tumm' -n 2
 //	go -C lab run ./papers -list
-//	go -C lab run ./papers -only "tumm|modfair|tyrex|learning|dynamicmr" -markdown docs/real-papers.md
-//	go -C lab run ./papers -only chains -markdown docs/real-chains.md
+//	go -C lab run ./papers -only "tumm|modfair|tyrex|learning|dynamicmr" -markdown lab/results/real-papers.md
+//	go -C lab run ./papers -only chains -markdown lab/results/real-chains.md
 //
 // The cluster is a master and worker processes on this machine, with slots as the paper
 // divides them. There are two kinds of batches. A batch of times has the paper's tasks with

@@ -83,7 +83,7 @@ own; that and the cost profiles of the programs are all that the simulator was g
 were measured before on inputs that no batch reads, and corrected by the processor time of the
 same app on a cluster: its processes, files and connections cost more than one process does.
 
-A claim with a number is judged as in [repro.md](repro.md): it holds if our number rounds to the
+A claim with a number is judged as in [repro.md](../../docs/repro.md): it holds if our number rounds to the
 printed one, and is in size if it has its direction and between half and double its size. A
 claim without one holds if the interval is below 0.
 

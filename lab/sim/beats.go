@@ -62,7 +62,7 @@ func (r *beatRow) outcome() string {
 	return harness.Limit(max(harness.Median(r.idle), harness.Median(r.busy)) <= mostBeat, fmt.Sprintf("must ≤ %.0f µs", mostBeat))
 }
 
-// printBeats writes the table of heartbeats that docs/performance.md shows.
+// printBeats writes the table of heartbeats that lab/results/performance.md shows.
 func printBeats(w io.Writer, rows []*beatRow) {
 	fmt.Fprintln(w)
 	table := harness.NewTable(w, "policy", "nodes", "jobs", "µs for an idle heartbeat", "µs for a launch", "bytes for a task", "")

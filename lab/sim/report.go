@@ -17,7 +17,7 @@ const (
 	mostDay     = 30. // seconds of the processor for the day of the trace
 )
 
-// printTable writes the table that docs/performance.md shows.
+// printTable writes the table that lab/results/performance.md shows.
 func printTable(w io.Writer, rows []*row) {
 	table := harness.NewTable(w, "work", "policy", "nodes", "ns for an event", "M events/s", "decisions/s", "peak memory", "whole run", "")
 	for _, r := range rows {

@@ -96,7 +96,7 @@ the rounds counts.
 - What several apps at once need beyond their profiles was measured before, too: all programs at
   once on the inputs of the profiles, under %s, %d times. The processor time of the process
   minus that of the tasks by their profiles was %.1f %% of it. Simulated tasks cannot use this
-  share of the cores: core-overhead in [worlds](formats/world.md).
+  share of the cores: core-overhead in [worlds](../../docs/formats/world.md).
 - Simulated nodes measure their load twice a second, as the real ones do (load-every).
 - Submission times are the times at which the tracker gets the planned jobs. Planning competes
   with the tasks here, so that a job may be planned for longer than the job after it.

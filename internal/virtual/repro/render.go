@@ -124,7 +124,7 @@ const FigureDir = "repro"
 func WriteMarkdown(out io.Writer, made []Made, o Options) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "# The papers' experiments, re-made\n\nWritten by `slotwise repro`%s, seed %d, with its figures. The policies and the tracker are the "+
-		"ones that run for real; only nodes and time are virtual. docs/sim-vs-real.md compares the simulator with real runs. %s.\n", quickFlag(o), o.Seed, Summary(made))
+		"ones that run for real; only nodes and time are virtual. %s.\n", quickFlag(o), o.Seed, Summary(made))
 	if o.Quick {
 		fmt.Fprint(w, "\nA quick run has fewer seeds and smaller inputs, so its verdicts may differ from those of a full run.\n")
 	}

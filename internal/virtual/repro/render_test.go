@@ -2,6 +2,7 @@ package repro
 
 import (
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -185,5 +186,47 @@ func TestFigures(t *testing.T) {
 	r.lines("l", "L", "x", "y", s).Limits = []Limit{{"limit", 2}}
 	if f := r.Figures; len(f) != 2 || !f[0].LogY || f[0].Groups[0] != "g" || f[1].X != "x" || f[1].Limits[0].At != 2 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestHeadlinePage checks docs/repro.md against the papers' files: each row of its
+// headlines is a claim with its rule and meaning, each such claim has a row, and no row's
+// verdict is one that Verdict does not have. The numbers and verdicts are from a full run,
+// which takes too long for a test; TestQuick compares those of quick runs.
+func TestHeadlinePage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/repro.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	seen := make(map[string]bool)
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 7 || !strings.Contains(cells[0], "/") {
+			continue
+		}
+		rows++
+		found := false
+		for _, e := range All() {
+			for id, c := range e.claims {
+				before, after, _ := strings.Cut(c.Text, "%s")
+				if e.ID == cells[0] && strings.HasPrefix(cells[1], before) && strings.HasSuffix(cells[1], after) && c.By == cells[2] && c.Headline == cells[6] {
+					found, seen[e.ID+" "+id] = true, true
+				}
+			}
+		}
+		if verdict := strings.TrimSuffix(cells[5], " (calibrated)"); !found || !slices.Contains([]string{Fails.String(), InSize.String(), AsPrint.String()}, verdict) {
+			t.Errorf("docs/repro.md has a row that is no headline of a paper's file: %s", line)
+		}
+	}
+	for _, e := range All() {
+		for id, c := range e.claims {
+			if c.Headline != "" && !seen[e.ID+" "+id] {
+				t.Errorf("docs/repro.md has no row for %s: %s", e.ID, c.Text)
+			}
+		}
+	}
+	if rows < 30 || !strings.Contains(string(page), "- "+strings.Join(Rules, "\n- ")) {
+		t.Errorf("docs/repro.md has %d headlines and must have the rules of judgement", rows)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// The form of the files that earlier versions kept (docs/formats/history.md).
+// The form of the files that earlier versions kept; the package comment describes them.
 
 // magic is the beginning of every file; its last two digits are the version.
 const magic = "SWHIST01"

@@ -1,18 +1,3 @@
-// Package history keeps a record of every ended job and chain, for lists, reports and
-// explanations, across restarts of the master.
-//
-// The records are in a SQLite database, DIR/history/history.db (docs/formats/history.md).
-// Lists filter by its indexed columns. The tasks of a job are compressed values of many tasks
-// each, because no list searches for single attempts. A job's state can be read without the
-// tasks. A write is durable when
-// Put returns. Other processes may read while a master writes.
-//
-//	store.go   the database: Put, Get, the limits
-//	logs.go    the ends of attempts' logs
-//	damage.go  what becomes of a damaged database
-//	read.go    one job, and all jobs
-//	query.go   lists
-//	import.go  the files that earlier versions kept, one for each job
 package history
 
 import (

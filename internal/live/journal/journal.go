@@ -1,19 +1,3 @@
-// Package journal keeps a log of records on disk. A record survives every crash
-// that happens after Sync has returned. The master writes the tracker's facts to a
-// journal and replays them after a restart.
-//
-// A journal is a directory with segments and at most one snapshot. New records go
-// to the last segment. The snapshot replaces all segments before its own number.
-// Records are opaque bytes. docs/formats/journal.md describes the files.
-//
-// After a crash, whichever unsynced bytes the disk has kept:
-//
-//   - synced records are replayed, in order and once;
-//   - unsynced records are replayed up to some point, and the rest is cut off;
-//   - a snapshot has replaced its segments entirely, or not at all.
-//
-// A crash can damage only the last batch. Open refuses a journal with any other
-// damage and names the file and the offset.
 package journal
 
 import (

@@ -1,20 +1,3 @@
-// Package runfile reads and writes sorted, partitioned runs on disk: spills, map
-// outputs, and the binary output between the jobs of a chain.
-//
-//	┌────────┬───────┬───────┬───┬───────┬───────┬────────┐
-//	│ header │ block │ block │ … │ block │ index │ footer │
-//	└────────┴───────┴───────┴───┴───────┴───────┴────────┘
-//
-// Blocks are in the order of partitions, and no block contains records of two
-// partitions. Each block is compressed by itself and has a checksum, which also
-// covers its offset in the file. So a flipped bit, a truncated file and a misplaced
-// block are errors and never give wrong records. The index has the size and the
-// number of records of each partition. docs/formats/runfile.md describes every
-// field.
-//
-// A key equal to the previous one is not written again. Keys that only share a
-// prefix are written in full. A reader then returns slices of the decoded block,
-// without copying or allocating, and compression removes most of the repetition.
 package runfile
 
 import (

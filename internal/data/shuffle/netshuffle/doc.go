@@ -32,5 +32,45 @@
 // Collect fails when outputs were waiting to be fetched and no byte arrived for
 // Config.Patience.
 //
+// # Requests
+//
+// A worker serves the outputs over HTTP/1.1:
+//
+//	GET /v1/outputs/<job>/<map attempt>/<reduce index>
+//	Slotwise-Proof: <64 hexadecimal digits>
+//	Range: bytes=<n>-                                   (to resume)
+//
+// The proof is the HMAC-SHA-256 of the path under the job's secret, which the master
+// creates and gives to the workers that run the job's attempts. Names consist of letters,
+// digits, _ and -. Links that leave the directory of outputs are not followed.
+//
+//	200, 206  the partition's blocks, or their bytes from n on; the header Slotwise-Section
+//	          describes them (a section of package runfile)
+//	400       malformed path or range
+//	403       wrong proof, or unknown job
+//	404       the output or the partition does not exist
+//	410       the output exists, but its index is damaged
+//	500       the output cannot be opened
+//
+// # What a reduce does
+//
+// It fetches five outputs at once, two from one worker, while maps still finish. Outputs
+// that fit into its memory stay there; the others are appended to five scratch files, so
+// neither memory nor open files grow with the number of maps. Outputs on its own worker
+// are verified and read from their files.
+//
+//	A connection breaks.      Request the rest at once, up to four times as long as each
+//	                          attempt brought bytes.
+//	A checksum is wrong.      Fetch once more; if it is wrong again, report at once.
+//	404 or 410                Report at once.
+//	No connection, or no      Pause requests to the worker: 250 ms, then twice as long each
+//	answer within 30 s        time up to 20 s, less up to half of it at random. Report all
+//	                          outputs wanted from it after the fourth failure and every
+//	                          second one from then on.
+//	Other status, no bytes    The same for this output alone.
+//	A new location            Cancel the request and fetch from there.
+//	The local disk fails.     The attempt fails.
+//	No byte for 8 minutes     The attempt fails, if outputs are waiting.
+//
 // Fetch.mu is the only lock. It is not held during I/O or callbacks.
 package netshuffle

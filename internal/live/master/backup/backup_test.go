@@ -68,7 +68,7 @@ func machine(t *testing.T) *faultfs.Disk {
 	return disk
 }
 
-// oldFile returns a file of the history as earlier versions wrote it (docs/formats/history.md).
+// oldFile returns a file of the history as earlier versions wrote it (package history).
 func oldFile(id string) []byte {
 	b, err := proto.Marshal(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: id, User: "ann"}})
 	if err != nil {

@@ -58,6 +58,8 @@ func (s *staging) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	// Prepare and Publish check again. This check spares a job that cannot be published its hours
+	// of work.
 	if _, err := CheckTarget(ctx, s.Ops, s.area); err != nil {
 		return err
 	}
@@ -101,6 +103,8 @@ func (s *staging) create(ctx context.Context) error {
 		return err
 	}
 	marker := map[Replace]string{ReplaceOutput: overwriteFile, ReplaceAll: forceFile}[s.area.Replace]
+	// Before the owner marker: a process that opens the staging by its token must know what Commit
+	// may replace.
 	if marker != "" {
 		if err := s.Ops.Put(ctx, s.marker(marker), nil); err != nil {
 			return err
@@ -120,6 +124,8 @@ func (s *staging) load(ctx context.Context) error {
 		_ = s.Ops.Touch(ctx, s.area.Root)
 		return s.loadReplace(ctx)
 	}
+	// A master that was killed after the publication gives its order to commit again. It must learn
+	// that the output is there, and not that there is no staging.
 	published, err := s.isOutput(ctx)
 	if err != nil {
 		return err
@@ -180,6 +186,8 @@ func (s *staging) phase(ctx context.Context) (phase, error) {
 	if err != nil {
 		return phaseGone, err
 	}
+	// retire removes the owner marker first, so without it the root may be half removed, and only
+	// the target shows what has happened.
 	if !owned {
 		if published, err := s.isOutput(ctx); err != nil || !published {
 			return phaseGone, err
@@ -202,6 +210,8 @@ func (s *staging) phase(ctx context.Context) (phase, error) {
 func (s *staging) Commit(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A master that was killed after the publication gives its order again. An own staging has no
+	// such second caller: there a second Commit is a mistake.
 	if s.mu.published && s.area.Token != "" {
 		return nil
 	}
@@ -209,6 +219,8 @@ func (s *staging) Commit(ctx context.Context) error {
 		return s.failed("commit", fs.ErrClosed)
 	}
 	if err := s.publish(ctx); err != nil {
+		// Another process may then continue or abort the commit. An own staging keeps its lock, so
+		// no sweep takes it for dead before it is aborted.
 		if s.area.Token != "" {
 			err = errors.Join(err, s.unlock())
 		}
@@ -241,6 +253,8 @@ func (s *staging) publish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// The decision. A process that finds the staging after a crash finishes or undoes the
+		// commit, and needs the record for both.
 		if err := s.Ops.Put(ctx, s.marker(commitFile), record); err != nil {
 			return err
 		}
@@ -276,6 +290,8 @@ func (s *staging) Abort(ctx context.Context) error {
 	err := s.relock(ctx)
 	published := false
 	if err == nil {
+		// Another process may have published meanwhile. An abort that then removed the output would
+		// lose a job that counts as done.
 		published, err = s.restore(ctx)
 	}
 	if err == nil {
@@ -353,6 +369,8 @@ func (s *staging) dead(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	ttl := OwnTTL
+	// A shared staging's owner is a job, which may be without any process while a cluster is down,
+	// so a free lock says nothing about it.
 	if s.area.Token != "" && owned {
 		ttl = SharedTTL
 	} else if s.held != nil {
@@ -383,6 +401,8 @@ func (s *staging) conclude(ctx context.Context) error {
 	if at == phaseDecided {
 		interrupted, err = s.Publisher.Interrupted(ctx, s.area)
 	}
+	// Readers see no output, or a mixture, until this ends. Forward is preferred, because the dead
+	// job had succeeded.
 	if interrupted && err == nil {
 		err = s.Publisher.Publish(ctx, s.area)
 	}

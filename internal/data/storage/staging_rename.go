@@ -172,6 +172,8 @@ func (p renamePublisher) replace(ctx context.Context, a StageArea) error {
 	if err := p.ops.Rename(ctx, a.Target, p.old(a)); err != nil {
 		return err
 	}
+	// From here on there is no output. If the process dies now, Interrupted finds old/ without a
+	// target.
 	if err := p.ops.Rename(ctx, p.data(a), a.Target); err != nil {
 		return errors.Join(err, p.Restore(context.WithoutCancel(ctx), a))
 	}
@@ -252,6 +254,8 @@ func (f *renamedFile) moveIntoData(ctx context.Context) error {
 	if err := f.mkdir(ctx, path.Dir(f.name)); err != nil {
 		return err
 	}
+	// Before the rename: an earlier attempt that stopped just before its own rename would otherwise
+	// replace this file later.
 	if err := f.fence(ctx); err != nil {
 		return err
 	}

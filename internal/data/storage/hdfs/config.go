@@ -46,6 +46,8 @@ func load(authority string) (settings, error) {
 	if err != nil {
 		return settings{}, fmt.Errorf("reading Hadoop's configuration: %w", err)
 	}
+	// fs.default.name is the name of the property before Hadoop 2, and old configurations still
+	// have it.
 	if authority == "" {
 		_, authority, _ = strings.Cut(cmp.Or(conf["fs.defaultFS"], conf["fs.default.name"]), "://")
 		authority, _, _ = strings.Cut(authority, "/")
@@ -64,6 +66,8 @@ func load(authority string) (settings, error) {
 		return settings{}, err
 	}
 	var web []string
+	// The name of a name service is no host name. Each of its NameNodes has properties with the
+	// service's and the NameNode's name at their ends.
 	if nodes := conf["dfs.ha.namenodes."+authority]; nodes != "" {
 		for _, n := range strings.Split(nodes, ",") {
 			key := "." + authority + "." + strings.TrimSpace(n)
@@ -71,6 +75,8 @@ func load(authority string) (settings, error) {
 			web = append(web, httpURL(conf, key))
 		}
 	} else {
+		// With its port, so that hdfs://host and hdfs://host:8020 are one file system: paths begin
+		// with the authority, and the driver keeps one FS for each.
 		if _, _, err := net.SplitHostPort(authority); err != nil {
 			authority = net.JoinHostPort(authority, defaultPort)
 			s.authority = authority

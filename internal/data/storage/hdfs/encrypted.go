@@ -82,6 +82,8 @@ func (w *encryptedWriter) Write(p []byte) (int, error) {
 			continue
 		}
 		failed++
+		// The library may have lost bytes that it had accepted, and this writer does not keep them:
+		// only a new attempt of the task can write them again.
 		if failed == attempts || !isRetriable(err) && w.written > 0 {
 			return done, err
 		}
@@ -126,6 +128,7 @@ func (w *encryptedWriter) Remove(ctx context.Context) error {
 	if w.open == nil {
 		return nil
 	}
+	// While the file exists, Close would complete it, half written as it is.
 	if err == nil {
 		_ = w.open.Close() // fails, but frees the connection to the DataNode
 	}

@@ -78,6 +78,8 @@ func (f *FS) blocks(ctx context.Context, p string) ([]block, error) {
 		return l.blocks, l.failed
 	}
 	blocks, err := f.fetchBlocks(ctx, p)
+	// A cancelled call says nothing about the server. A cached failure would take the hosts from
+	// the other splits.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -114,6 +116,7 @@ func (f *FS) fetchBlocksFrom(ctx context.Context, base, p string) ([]block, erro
 		return nil, err
 	}
 	u = u.JoinPath("webhdfs", "v1")
+	// JoinPath would decode percent signs in p, where they are part of a file's name.
 	u.Path += p
 	u.RawPath = ""
 	u.RawQuery = url.Values{"op": {"GETFILEBLOCKLOCATIONS"}, "user.name": {f.settings.user}}.Encode()
@@ -128,9 +131,12 @@ func (f *FS) fetchBlocksFrom(ctx context.Context, base, p string) ([]block, erro
 		return nil, fmt.Errorf("locating the blocks of %s: %w", f.uri(p), err)
 	}
 	defer res.Body.Close()
+	// The address may belong to any server, so the answer's size is bounded.
 	body := io.LimitReader(res.Body, webLimit)
 	switch res.StatusCode {
 	case http.StatusOK:
+	// These two are answers about this file alone: blocks does not apply them to other files, as it
+	// does with every other failure.
 	case http.StatusNotFound:
 		return nil, f.failed("locate", p, fs.ErrNotExist)
 	case http.StatusForbidden, http.StatusUnauthorized:

@@ -84,6 +84,8 @@ func (n *namenode) hangUpLocked() {
 func (n *namenode) call(ctx context.Context, method string, request message) (fields, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// All tries of a call have one number: a NameNode that has carried out the first try repeats
+	// its answer.
 	n.mu.calls++
 	id := n.mu.calls
 	for failed := 1; ; failed++ {
@@ -95,6 +97,8 @@ func (n *namenode) call(ctx context.Context, method string, request message) (fi
 			return answer, nil
 		}
 		var remote *remoteError
+		// A late answer on this connection would be taken for the answer to the next call. And
+		// after a fail-over another NameNode of the list is the active one.
 		if isConnectionError(err) || errors.As(err, &remote) && remote.passive() {
 			n.hangUpLocked()
 			n.mu.server++
@@ -136,6 +140,7 @@ func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, me
 		return nil, err
 	}
 	length := binary.BigEndian.Uint32(size[:])
+	// Whatever listens at the address chooses this number, and so much memory is allocated.
 	if length > maxAnswer {
 		return nil, fmt.Errorf("the NameNode's answer to %s has %d bytes", method, length)
 	}

@@ -216,6 +216,8 @@ func (p *pipeline) handshake(s setup) error {
 	if answer.number(1) == statusSuccess {
 		return nil
 	}
+	// The first DataNode answers for all. If it names no other DataNode, it is itself the one that
+	// refuses.
 	bad := p.nodes[:1]
 	for i, d := range p.nodes {
 		if d.addr == string(answer.data(2)) { // the first bad link
@@ -242,6 +244,8 @@ func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, &pipelineError{p.nodes[:1], err}
 		case !waiting():
+			// No acknowledgement is due, so this silence does not count. A DataNode would close a
+			// connection on which it receives nothing for long.
 			since = time.Time{}
 			if err := p.write(packet{seq: heartbeatSeq}); err != nil {
 				return nil, &pipelineError{p.nodes[:1], err}
@@ -251,9 +255,13 @@ func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
 		if since.IsZero() {
 			since = time.Now()
 		}
+		// Only the DataNodes that do not react are given up. To blame the first one, whose
+		// connection this is, would drop a good replica and keep the bad one.
 		if bad := p.fs.unresponsive(p.nodes); len(bad) > 0 {
 			return nil, &pipelineError{bad, err}
 		}
+		// All react and still nothing arrives, perhaps because a disk hangs. One must go for the
+		// write to continue; the first is as good a guess as any.
 		if time.Since(since) > 2*p.fs.settings.timeout {
 			return nil, &pipelineError{p.nodes[:1], err}
 		}
@@ -310,6 +318,8 @@ func (p *pipeline) send(u packet) error {
 	for len(p.mu.unacked) >= maxUnacked && p.mu.err == nil {
 		p.mu.changed.Wait()
 	}
+	// Also after a failure: a recovery sends this list again, and a packet that is not in it would
+	// leave a hole in the block.
 	p.mu.unacked = append(p.mu.unacked, u)
 	err := p.mu.err
 	p.mu.Unlock()
@@ -393,6 +403,7 @@ func (p *pipeline) readAck() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// The replies are in the order of the pipeline, so the position names the DataNode that failed.
 	for i, reply := range ack[2] {
 		if reply.number != statusSuccess && i < len(p.nodes) {
 			return false, &pipelineError{p.nodes[i : i+1], fmt.Errorf("status %d", reply.number)}
@@ -404,6 +415,7 @@ func (p *pipeline) readAck() (done bool, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// To go by the number alone would count packets in between as received by all DataNodes.
 	if len(p.mu.unacked) == 0 || p.mu.unacked[0].seq != seq {
 		return false, &pipelineError{p.nodes[:1], fmt.Errorf("acknowledged packet %d out of turn", seq)}
 	}

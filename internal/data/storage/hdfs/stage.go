@@ -182,6 +182,8 @@ func (o stageOps) Rename(ctx context.Context, from, to string) error {
 	return o.do(ctx, func(c *hdfs.Client) error {
 		tries++
 		err := c.Rename(from, to)
+		// On the first try a missing file is the truth. On a later one it may mean that an earlier
+		// try, whose answer was lost, has moved it.
 		if tries == 1 || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -122,6 +122,8 @@ func (w *writer) flush() error {
 	}
 	b := w.block
 	p := packet{seq: b.seq, offset: b.sent, data: w.packet}
+	// The pipeline keeps the packet until all DataNodes have acknowledged it, so the buffer cannot
+	// be filled again.
 	w.packet = make([]byte, 0, packetSize)
 	b.seq++
 	b.sent += int64(len(p.data))
@@ -151,6 +153,8 @@ func (w *writer) addBlock() error {
 			return p.start(0, nil)
 		}
 		w.fs.exclude(err)
+		// The NameNode would take the next addBlock for a repetition of this one, and offer the
+		// same block on the same DataNodes.
 		abandon := message{}.data(1, extent.encode(0)).text(2, w.path).text(3, w.nn.name).number(4, w.file)
 		if _, aerr := w.nn.call(w.ctx, "abandonBlock", abandon); aerr != nil {
 			return errors.Join(err, aerr)
@@ -175,6 +179,7 @@ func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
 	}
 	answer, err := w.nn.call(w.ctx, "addBlock", request)
 	var remote *remoteError
+	// The NameNode reports with a plain IOException that it has no DataNodes left to choose from.
 	if len(excluded) > 0 && errors.As(err, &remote) && remote.exception == "java.io.IOException" {
 		w.fs.includeAll()
 		answer, err = w.nn.call(w.ctx, "addBlock", all)
@@ -199,11 +204,15 @@ func (w *writer) recover(stage uint64, cause error) error {
 		if err := context.Cause(w.ctx); err != nil {
 			return err
 		}
+		// The DataNodes are also kept out of later blocks: each of them would fail the same way and
+		// cost another time-out.
 		w.fs.exclude(cause)
 		nodes = without(nodes, cause)
 		if len(nodes) == 0 {
 			return fmt.Errorf("all DataNodes of a block have failed, the last one: %w", cause)
 		}
+		// Each try has a generation of its own. A DataNode that fails during a try may have raised
+		// its replica to the generation of that try, and must not count when a later one succeeds.
 		answer, err := w.nn.call(w.ctx, "updateBlockForPipeline", message{}.data(1, b.extent.encode(acked)).text(2, w.nn.name))
 		if err != nil {
 			return err
@@ -218,6 +227,9 @@ func (w *writer) recover(stage uint64, cause error) error {
 			cause = err
 			continue
 		}
+		// The NameNode must know the generation and the DataNodes before more data are sent. From
+		// then on it rejects the replicas of DataNodes that dropped out, which will lack these
+		// data.
 		update := message{}.text(1, w.nn.name).data(2, b.extent.encode(acked)).data(3, next.encode(acked))
 		for _, d := range nodes {
 			update = update.data(4, d.id)
@@ -230,12 +242,15 @@ func (w *writer) recover(stage uint64, cause error) error {
 			return err
 		}
 		b.pipeline, b.extent, b.token = p, next, token
+		// endBlock had all data acknowledged before it sent the last packet. The request itself has
+		// made the DataNodes complete the block, and they take no more packets.
 		if stage == stageCloseRecovery {
 			return p.conn.Close()
 		}
 		if cause = p.start(acked, unacked); cause == nil {
 			return nil
 		}
+		// More may have been acknowledged before this pipeline failed, too.
 		acked, unacked = p.close()
 	}
 }
@@ -248,6 +263,8 @@ func (w *writer) endBlock() error {
 			return err
 		}
 	}
+	// The empty last packet is sent only now. A DataNode that fails after it needs another kind of
+	// recovery, which transfers no data.
 	err := b.send(packet{seq: b.seq, offset: b.sent, last: true})
 	if err == nil {
 		err = b.drain()
@@ -283,7 +300,10 @@ func (w *writer) Close(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// The NameNode answers false until enough DataNodes have reported the last block, which
+		// they do on their own.
 		if answer.number(1) != 0 {
+			// A Write after this fails. A Remove still removes the complete file.
 			w.err = fs.ErrClosed
 			w.nn.close()
 			return nil

@@ -144,6 +144,8 @@ func (o stageOps) Touch(ctx context.Context, root string) error {
 	if err := o.s.Put(ctx, root+touchedFile, nil); err != nil {
 		return err
 	}
+	// The root may have been removed between the two requests. Nothing would then remove this
+	// object until another job writes to the same output.
 	owned, err := o.Exists(ctx, root+ownerFile)
 	if err == nil && !owned {
 		err = o.s.Delete(ctx, root+touchedFile)
@@ -293,6 +295,8 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 		if err == nil && rival == "" {
 			return nil
 		}
+		// A decided rival will change the target. Of two undecided ones exactly one withdraws, by
+		// the order of their roots: if both did, neither would ever publish.
 		if err == nil && (decided || rival < a.Root || tries == claimTries) {
 			err = errBusy
 		}
@@ -399,6 +403,8 @@ func (p *publisher) over(ctx context.Context, a storage.StageArea, root string) 
 		return !owned, err
 	}
 	_, token, shared := strings.Cut(path.Base(root), ".slotwise-shared-")
+	// An own staging has no token that its output could show. Only its own process, or a sweep, can
+	// say that it is over.
 	if !shared {
 		return false, nil
 	}
@@ -512,6 +518,8 @@ func (p *publisher) Interrupted(ctx context.Context, a storage.StageArea) (bool,
 // Publish implements storage.Publisher.
 func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	m, err := p.manifest(ctx, a)
+	// A sweep or an Abort in another process has won. Without the manifest the steps below would
+	// delete the target's objects and put none in their place.
 	if missing(err) {
 		return fmt.Errorf("the staging was removed during its commit: %w", err)
 	}
@@ -521,6 +529,7 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.moveAside(ctx, a); err != nil {
 		return err
 	}
+	// Before any object changes: a reader that finds _SUCCESS trusts the rest of the listing.
 	if err := p.Delete(ctx, p.successKey(a)); err != nil {
 		return err
 	}
@@ -583,6 +592,7 @@ func (p *publisher) complete(ctx context.Context, f pending) error {
 		switch {
 		case err != nil || made:
 			return err
+		// The server knows no such upload, and the object is not its result: both are gone.
 		case !confirmed:
 			return errUploadLost
 		case tries == madeTries:
@@ -654,6 +664,7 @@ func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
 		return err
 	}
 	err = parallel(ctx, m, func(ctx context.Context, f pending) error {
+		// Only objects of this staging: the same key may still hold the old output's object.
 		made, err := p.made(ctx, f)
 		if err == nil && made {
 			err = p.Delete(ctx, f.Key)
@@ -666,6 +677,7 @@ func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
 	back := func(ctx context.Context, key string) error {
 		return p.Copy(ctx, key, a.Target+"/"+strings.TrimPrefix(key, a.Root+oldDir))
 	}
+	// _SUCCESS comes last, because readers trust a listing that has it.
 	success := a.Root + oldDir + storage.SuccessFile
 	others := slices.DeleteFunc(slices.Clone(old), func(key string) bool { return key == success })
 	if err := parallel(ctx, others, back); err != nil || len(others) == len(old) {
@@ -680,6 +692,8 @@ func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
 	if err := p.release(ctx, a); err != nil {
 		return err
 	}
+	// Uploads end before their records go: afterwards nothing would name them, and the server keeps
+	// and bills the parts of an upload until it is aborted.
 	begun, err := keysBelow(ctx, p, a.Root+uploadsDir)
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 	default:
 		t.drop(a, job.AttemptKilled, r.Error)
 	}
+	// An attempt that has ended has left the list, and the next one has taken its position.
 	if left := n.Attempts(); at < len(left) && left[at] == a {
 		at++
 	}
@@ -57,6 +58,8 @@ func (t *Tracker) answerStale(n int32, a *job.Attempt, r *Report) {
 func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 	task, j := a.Task(), a.Job()
 	if g := task.Granted(); g != nil && g != a {
+		// The holder may have added its part file to the staged output already. Its success must be
+		// the one that counts, or the recorded attempt and the published file would differ.
 		t.kill(a, fmt.Sprintf("%v commits", g.ID()))
 		return
 	}
@@ -129,6 +132,8 @@ func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
 //	  └─────────────────────────┘ holder fails, is killed or is lost
 func (t *Tracker) askCommit(ev *AskCommit) {
 	a := t.Jobs().Attempt(ev.Attempt)
+	// Each worker speaks for its own attempts. An answer that goes to another node's worker would
+	// leave the real attempt waiting.
 	stranger := a != nil && ev.Node != "" && ev.Node != t.node(a).Name()
 	if a == nil || a.State() != job.AttemptRunning || stranger {
 		e := Effect{Kind: CommitDenied, Job: ev.Attempt.Job, Attempt: ev.Attempt, Node: ev.Node,
@@ -139,6 +144,7 @@ func (t *Tracker) askCommit(ev *AskCommit) {
 		t.emit(e)
 		return
 	}
+	// The rival is ended here instead of waiting: if the holder fails, the task is launched again.
 	if g := a.Task().Granted(); g != nil && g != a {
 		why := fmt.Sprintf("%v commits", g.ID())
 		t.emitAttempt(CommitDenied, a, why)
@@ -165,6 +171,8 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 		a == nil || a.Kind() != job.Map || a.Job() != r.Job() || a != a.Task().Success() {
 		return
 	}
+	// Several notices are needed, as many as half of the running reduces: one reduce may have a
+	// broken network of its own, and a map that runs again delays them all.
 	m := a.Task()
 	count := t.jobs.FetchFailure(m)
 	if t.cfg.Record {
@@ -182,6 +190,8 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 
 // loseOutput makes a succeeded map pending again. With blame it counts as a failure.
 func (t *Tracker) loseOutput(a *job.Attempt, blame bool, why string) {
+	// Before the map is pending again: the shell withdraws the output before a reduce could still
+	// be sent to it.
 	t.emitAttempt(MapLost, a, why)
 	t.jobs.LoseOutput(a.Task(), blame, why, t.cfg.MaxNodeFailures, t.now)
 	if t.cfg.Record {

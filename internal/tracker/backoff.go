@@ -82,12 +82,15 @@ func (t *Tracker) releaseDelayed() {
 		for ; first != nil && first.RetryAt() <= t.now; first = j.FirstDelayed() {
 			t.jobs.Release(first)
 		}
+		// Decide has ended its tasks, and its seat may be another job's by now.
 		if !j.State().Live() {
 			return true
 		}
 		if first != nil {
 			t.delayedDue = min(t.delayedDue, first.RetryAt())
 		}
+		// Before noteDemand: it calls watchDelayed, which appends to the list that DeleteFunc walks
+		// unless the job is marked as listed.
 		t.bySeat[j.Seat()].delayed = first != nil
 		t.wantOffer()
 		t.noteDemand(j)

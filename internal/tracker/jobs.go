@@ -30,6 +30,7 @@ func (t *Tracker) submit(ev *Submit) {
 		h.JobAdded(j)
 	}
 	t.graylist() // the user may be a second one
+	// A job without tasks has no success that would decide it.
 	t.commitIfDone(j)
 }
 
@@ -130,6 +131,8 @@ func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 	switch {
 	case task.FailedForGood():
 		text = fmt.Sprintf("%v failed and is not tried again: %s", task.ID(), why)
+	// The text of a panic has its stack, so both attempts failed at the same line. Further tries
+	// would only delay the message to the user.
 	case task.RepeatsItself():
 		text = fmt.Sprintf("%v failed twice in the same way and is not tried again: %s", task.ID(), why)
 	case task.Failures() < j.MaxAttempts():

@@ -18,6 +18,8 @@ func (t *Tracker) join(ev *Join) {
 	switch {
 	case n == nil || !n.Alive() && !n.Absent():
 		n = t.enter(ev.Node)
+	// Without the loss, the tracker would wait for attempts that no process runs, and send reduces
+	// to outputs that are gone.
 	case len(ev.Running)+len(ev.Outputs) == 0:
 		t.lose(n, "it was started anew")
 		n = t.enter(ev.Node)
@@ -97,6 +99,8 @@ func (t *Tracker) dropAttempts(n *cluster.Node, keep map[job.AttemptID]bool, why
 // if a reduce of their job has not succeeded. It does not count as their failure.
 func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
 	for _, j := range t.Jobs().Live() {
+		// A map-only job has its output in the staging directory, and a job whose reduces have all
+		// succeeded reads no map's output any more.
 		if j.Unfinished(job.Reduce) == 0 {
 			continue
 		}
@@ -166,6 +170,8 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	}
 	t.expire(n.Index())
 	t.nodes.Report(n)
+	// An early heartbeat reports the end of an attempt at once. A policy that compares the loads of
+	// successive heartbeats would take it for the load of a whole interval.
 	if ev.Early && t.comparesHeartbeats() {
 		return
 	}

@@ -82,6 +82,8 @@ func (t *Tracker) fill(r *sched.Round) {
 	t.policy.Begin(r)
 	for a, ok := t.policy.Next(r); ok; a, ok = t.policy.Next(r) {
 		if err := t.check(r, a); err != nil {
+			// The round ends: a policy that has broken a rule once would do so again, and Next
+			// could be called for ever.
 			t.stats.Refused++
 			t.stats.LastRefusal = fmt.Sprintf("on %s: %v", r.Node().Name(), err)
 			return
@@ -105,6 +107,8 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 		return fmt.Errorf("%v: occupies %d %v slots, %d are free for it", a.Task.ID(), n.Width(j), a.Slot, r.Free(a.Slot))
 	case t.view.Barred(j, n, k):
 		return fmt.Errorf("%v: the node is barred from the job", a.Task.ID())
+	// A copy of an attempt that commits could never commit, and a third attempt would break the
+	// invariant that a task has two at most.
 	case a.Speculative && !t.view.Copyable(a.Task, n):
 		return fmt.Errorf("%v: must not be copied here now", a.Task.ID())
 	case !a.Speculative && a.Task.State() != job.TaskPending:

@@ -57,6 +57,8 @@ func isBlocked(j *job.Job) bool {
 // whether its reduces may be launched.
 func (t *Tracker) watchBlocked(j *job.Job) {
 	b := &t.bySeat[j.Seat()].blocked
+	// mapsFirst outlives the launch of the job's last pending map. If that map fails, reduces must
+	// stop being launched before they take its slot again.
 	b.mapsFirst = b.mapsFirst && !j.MapsDone()
 	t.jobs.SetMapsFirst(j, b.mapsFirst && j.Pending(job.Map)+j.Delayed(job.Map) > 0)
 	if on := isBlocked(j); on != b.on && t.cfg.PreemptDelay > 0 {
@@ -115,8 +117,11 @@ func (t *Tracker) preemptReduces() {
 func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 	why, _ := t.Explain(j, job.Map)
 	switch why.Code {
+	// A killed reduce would help none of these: no node takes work, the maps wait for a node with
+	// their data or for maps of other jobs, or no node is large enough.
 	case sched.AllClosed, sched.WaitLocality, sched.PartitionFull, sched.TooWide:
 		return nil, false
+	// A limit has no node and no kind of slot, so any reduce that it counts will do.
 	case sched.PoolFull, sched.QueueFull, sched.UserFull:
 		if t.limitedByReduces(j, why.Code == sched.UserFull) {
 			return j.Newest(job.Reduce), true
@@ -163,6 +168,7 @@ func (t *Tracker) mapSlots(j *job.Job) (kind job.Kind, free bool) {
 			left[k] = left[k] || limits[k] >= n.Used(k)+n.Width(j) && kept(n, k, j) == nil
 		}
 	}
+	// These nodes have reduce slots alone, which the policy may lend to maps.
 	if !some[job.Map] {
 		return job.Reduce, left[job.Reduce]
 	}

@@ -22,6 +22,8 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	}
 	t.dropAttempts(n, running, "its node does not run it any more")
 	t.loseOutputs(n, outputs, "its node does not have it any more")
+	// The node leaves and enters again, instead of changing in place: policies add a node's slots
+	// when it joins and subtract them when it leaves.
 	if !same && n.Alive() {
 		t.leave(n, "it registered with other slots")
 		t.notifyNode(n, false)
@@ -31,6 +33,8 @@ func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	}
 	t.nodes.Seen(n, cluster.Load{}, t.now)
 	t.due[n.Index()] = t.now // look at them anew
+	// An attempt could not report while the connection or the master was down, so that time is not
+	// held against it.
 	for _, a := range n.Attempts() {
 		t.jobs.RestartTimeout(a, t.now)
 	}
@@ -71,6 +75,8 @@ func (t *Tracker) holdsOutput(n *cluster.Node, id job.AttemptID) bool {
 func (t *Tracker) dropUnknown(n *cluster.Node, ev *Heartbeat) {
 	for i := 0; i < len(n.Attempts()); {
 		a := n.Attempts()[i]
+		// Unheard names the launches that may still be on their way to the node: their absence from
+		// the reports says nothing.
 		named := slices.Contains(ev.Unheard, a.ID()) ||
 			slices.ContainsFunc(ev.Reports, func(r Report) bool { return r.Attempt == a.ID() })
 		if named {

@@ -83,6 +83,9 @@ func (t *Tracker) trimReservations(j *job.Job) {
 func (t *Tracker) reserve(r *sched.Round) {
 	n := r.Node()
 	for slot := range job.Kind(job.Kinds) {
+		// Free is above 0 only when the reservation fits, and then the policy was asked and has
+		// launched nothing for the job. To keep the slots would leave them idle for a job that may
+		// wait for long.
 		if res := n.Reserved(slot); res.Job != nil && r.Free(slot) > 0 {
 			t.release(n, slot)
 		} else if j := t.rounds.PassedOver(slot); j != nil && res.Job == nil && t.countReservations(j, slot) < j.Pending(slot) {

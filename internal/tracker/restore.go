@@ -80,10 +80,14 @@ func (t *Tracker) complete() {
 			i++
 		}
 	}
+	// Without outputs to commit, a job ends in the step that decides its outcome. A job that is
+	// between the two was cut off there.
 	for !t.cfg.CommitOutput && len(t.Jobs().Finishing()) > 0 {
 		j := t.Jobs().Finishing()[0]
 		t.end(j, j.Message())
 	}
+	// The effects have no receiver yet. Workers list their attempts when they join, and are ordered
+	// to stop the ended ones; Unfinished repeats the orders about outputs.
 	t.effects, t.ends = t.effects[:0], t.ends[:0]
 }
 
@@ -91,9 +95,12 @@ func (t *Tracker) completeJob(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.Total(k) {
 			task := j.Task(k, int32(i))
+			// succeed kills the rivals after the success, each by a fact of its own.
 			for task.Success() != nil && task.Running() > 0 {
 				t.kill(task.Oldest(), fmt.Sprintf("%v succeeded first", task.Success().ID()))
 			}
+			// The failure that used up the task's tries may be the last fact. Without this check
+			// the task would get one attempt too many.
 			if n := task.Attempts(); n > 0 && t.failIfSpent(task, task.Attempt(int32(n-1)).Error()) {
 				return
 			}
@@ -129,6 +136,8 @@ func (t *Tracker) redo(f Fact) error {
 		return t.withAttempt(f.Attempt, job.AttemptRunning, t.jobs.Grant)
 	case *FactEnded:
 		return t.redoEnded(f)
+	// Notices are facts: if a restart forgot them, a map whose output cannot be read would need all
+	// of them once more.
 	case *FactFetchFailed:
 		return t.withAttempt(f.Map, job.AttemptSucceeded, func(a *job.Attempt) { t.jobs.FetchFailure(a.Task()) })
 	case *FactOutputLost:
@@ -148,11 +157,15 @@ func (t *Tracker) redoNode(f Fact) error {
 		if err := f.Node.Check(); err != nil {
 			return err
 		}
+		// That a node is absent after a restart is no fact. So it joins again without a FactLeft,
+		// and is alive as far as the facts say.
 		if n := t.Nodes().Get(f.Node.Name); n != nil && n.Alive() {
 			t.nodes.Leave(n, "", f.At) // it had been absent
 		}
 		t.addNode(f.Node, f.At)
 	case *FactLeft:
+		// lose ends the attempts of a node, by facts of their own, before the node leaves. Attempts
+		// that stayed would hold slots on no node.
 		if n := t.Nodes().Get(f.Node); n != nil && len(n.Attempts()) > 0 {
 			return fmt.Errorf("%v runs on %s", n.Attempts()[0].ID(), f.Node)
 		}
@@ -213,12 +226,15 @@ func (t *Tracker) redoOutcome(f *FactOutcome) error {
 	j := t.Jobs().Get(f.Job)
 	switch {
 	case j == nil || !f.Outcome.Final():
+	// The commit of its output failed (commitEnded).
 	case j.State() == job.Committing && f.Outcome != job.Succeeded && f.Culprit == nil:
 		t.jobs.FailCommit(j, f.Outcome, f.Message, f.At)
 		return nil
+	// The abort found the output published (abortEnded).
 	case j.State() == job.Aborting && f.Outcome == job.Succeeded && j.Unfinished(lastKind(j)) == 0:
 		t.jobs.ConfirmCommit(j, f.At)
 		return nil
+	// decide kills all attempts first, so a job with running ones cannot have an outcome.
 	case j.State().Live() && j.Running(job.Map)+j.Running(job.Reduce) == 0:
 		var culprit *job.Task
 		if f.Culprit != nil {

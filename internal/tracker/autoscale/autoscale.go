@@ -172,6 +172,8 @@ func (s *Scaler) want(now time.Duration, in Input) int {
 	window := max(s.cfg.CoolDown, s.cfg.StartUp)
 	next := need{now, n}
 	for len(s.needs) > 0 && s.needs[len(s.needs)-1].n <= n {
+		// A lower need before a higher one can never be the highest of a window that also contains
+		// the higher one.
 		next.at = s.needs[len(s.needs)-1].at // the need before it ended then
 		s.needs = s.needs[:len(s.needs)-1]
 	}
@@ -246,17 +248,22 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 			continue
 		}
 		switch {
+		// The mark is set and the drain is not: the process ended between the two, or the drain was
+		// lost. Leave repeats both.
 		case w.Registered && !w.Drained:
 			out.Leave = append(out.Leave, w.Name)
 			continue
 		case w.Running > 0:
 			continue
 		}
+		// The times are not stored. After a restart of the master each Hold begins again.
 		since, ok := s.leftAt[w.Name]
 		if !ok {
 			since = now
 		}
 		idle[w.Name] = since
+		// Maps whose output is lost run again, so a wait is cheaper as long as it is bounded: a job
+		// may keep its outputs for hours.
 		if w.Registered && w.Outputs > 0 && now-since < s.cfg.Hold {
 			continue
 		}
@@ -267,6 +274,7 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 	for _, w := range free {
 		switch {
 		case out.Replicas <= s.cfg.Min:
+		// The provider would remove an exposed worker in this one's place, with all attempts on it.
 		case len(exposed) > 0 && !w.Unready:
 			out.Exposed = exposed
 		default:

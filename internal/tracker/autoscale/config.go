@@ -41,6 +41,7 @@ func Parse(text string) (Config, error) {
 		if !ok {
 			return c, fmt.Errorf("%q: want name=value, of min, max, start-up, cool-down and hold", setting)
 		}
+		// The user may have edited one of the two and wonder why it has no effect.
 		if seen[name] {
 			return c, fmt.Errorf("%s is given twice", name)
 		}

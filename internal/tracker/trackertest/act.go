@@ -44,8 +44,12 @@ func (w *World) Act() {
 	case what == 17 && len(w.jobs) > 0:
 		w.step(&tracker.SetPriority{Job: rapid.SampledFrom(w.jobs).Draw(t, "job"),
 			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+	// Kills are rarer than other actions. Most scripts would otherwise end their jobs before
+	// anything happens to their tasks.
 	case what == 18 && len(w.jobs) > 0 && rapid.IntRange(0, 4).Draw(t, "kill") == 0:
 		w.step(&tracker.KillJob{Job: rapid.SampledFrom(w.jobs).Draw(t, "job")})
+	// A report about an attempt that the node may never have run, in any state: the tracker must
+	// not trust it.
 	case what == 19:
 		w.step(&tracker.Heartbeat{Node: node, NoWork: true, Reports: []tracker.Report{{
 			Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1, Index: int32(rapid.IntRange(0, 3).Draw(t, "index"))}},

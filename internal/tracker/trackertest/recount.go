@@ -98,6 +98,7 @@ func recountJob(j *job.Job, on [][job.Kinds][job.Kinds]int) job.Tally {
 			case job.TaskSucceeded:
 				c.Done[k]++
 			}
+			// Active counts tasks, Running counts attempts: a task with a copy is one and two.
 			for n := range task.Attempts() {
 				a := task.Attempt(int32(n))
 				if a.State() != job.AttemptRunning {
@@ -243,6 +244,7 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 			alive++
 			open += 1 - closed(n)
 		} else if len(n.Attempts()) > 0 && !n.Absent() {
+			// An absent node keeps its attempts: it may return after a restart and still run them.
 			return fmt.Errorf("%s is dead and runs %d attempts", n.Name(), len(n.Attempts()))
 		}
 	}
@@ -252,6 +254,7 @@ func recountNodes(t *tracker.Tracker, on [][job.Kinds][job.Kinds]int) error {
 			return fmt.Errorf("%v slots %d on %d nodes, recounted %d on %d", k, l.Slots(k), l.With(k), slots[k], with[k])
 		}
 	}
+	// Faults on most nodes are the jobs' fault or the storage's, not the nodes'.
 	if gray, of := graylisted(t); 2*gray > of {
 		return fmt.Errorf("%d of %d nodes are on the graylist", gray, of)
 	}

@@ -135,6 +135,8 @@ func (s *script) run(f []string) {
 	case "load":
 		s.pending.loads[f[1]] = args.load()
 	case "heartbeat":
+		// Such a heartbeat claims to name all attempts, so it is for one node. Other words may name
+		// several nodes.
 		if _, ok := args["unheard"]; ok || f[len(f)-1] == "all" {
 			hb := s.pending.heartbeat(f[1])
 			hb.All, hb.Unheard = true, s.attempts(args.list("unheard"))
@@ -192,6 +194,7 @@ func (s *script) runMore(f []string) {
 	case "drain", "undrain":
 		s.step(&tracker.Drain{Node: f[1], Undo: f[0] == "undrain"})
 	case "kill":
+		// The same word kills an attempt, whose name says that it is one, and a job.
 		if id, err := job.ParseAttempt(f[1]); err == nil {
 			s.step(&tracker.KillAttempt{Attempt: id})
 			break
@@ -309,6 +312,8 @@ func (s *script) report(f []string) {
 		}
 	case "killed":
 		r.State = job.AttemptKilled
+	// The only report with a value after the attempt, so it names one attempt. The others may name
+	// several.
 	case "progress":
 		p, err := strconv.ParseFloat(f[2], 64)
 		if err != nil {

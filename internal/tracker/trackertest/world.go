@@ -134,6 +134,7 @@ func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
 			facts = append(facts, tr.Facts()...)
 		}
 	}
+	// The first different line names the event that went another way; the rest follows from it.
 	for i := range min(len(log), len(w.log)) {
 		if log[i] != w.log[i] {
 			w.t.Fatalf("played again, line %d differs: %q, was %q, after\n%s", i, log[i], w.log[i], strings.Join(log[max(0, i-20):i], "\n"))
@@ -158,6 +159,8 @@ func (w *World) step(ev tracker.Event) {
 	for _, e := range effects {
 		w.log = append(w.log, "  "+e.String())
 		end := e.Kind == tracker.JobDone || e.Kind == tracker.CommitOutput || e.Kind == tracker.AbortOutput
+		// The slot of a killed attempt may be given away in the same step. A shell that launched
+		// first would run two attempts in one slot.
 		if e.Kind == tracker.Kill && launched || !end && ended {
 			w.t.Fatalf("effects out of order: %v", effects)
 		}
@@ -179,6 +182,8 @@ func (w *World) step(ev tracker.Event) {
 
 func (w *World) apply(e tracker.Effect) {
 	_, ended := w.ended[e.Job]
+	// The shell may be publishing the job's output: a file that joins it now would be published in
+	// part, or not at all.
 	if _, over := w.outputs[e.Job]; (over || ended) && (e.Kind == tracker.Launch || e.Kind == tracker.CommitGranted) {
 		w.t.Fatalf("%v after the job's outcome", e)
 	}

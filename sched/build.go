@@ -27,6 +27,8 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the profile: a value that the user gave under an old name must count as given, or the
+	// profile would override it.
 	if opt.Set, err = unalias(info, opt.Set); err != nil {
 		return nil, err
 	}
@@ -46,6 +48,8 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 		return p, err
 	}
 	hooks, why := HooksOf(p), ""
+	// Outside a simulation these policies would run with sizes of 0, or wait for restarts that
+	// never happen, and their results would mean nothing.
 	switch {
 	case len(hooks.Sizes) > 0:
 		why = "needs the sizes of jobs in advance, which only a simulation knows"

@@ -94,6 +94,8 @@ func (c *Composition) Begin(r *Round) {
 func (c *Composition) Next(r *Round) (Assignment, bool) {
 	for len(r.refused) < maxRefusals {
 		o, ok := c.Slots.Next(r)
+		// Slots that offer the same again have nothing else to offer. Refused offers change
+		// nothing, so the answer would be the same for ever.
 		if !ok || len(r.refused) > 0 && r.refused[len(r.refused)-1] == o {
 			break
 		}
@@ -136,6 +138,8 @@ func (c *Composition) consider(cand Candidate) bool {
 	if !launchable && !copies {
 		return true
 	}
+	// Checks that refuse the job as a whole come before Pick: a Place may count a refusal as a
+	// chance that the job has passed up, and wait longer for local slots.
 	if r.Barred(j, r.node, k) {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
@@ -144,6 +148,8 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
 		return true
 	}
+	// An offer says that one slot is free. A wide task needs more, and the tracker can reserve them
+	// only if it hears of this turn.
 	if slot := c.slot(j, k); !r.ordinary(j) && !r.Fits(j, slot) {
 		r.passOver(j, o, k, slot)
 		return true
@@ -156,6 +162,8 @@ func (c *Composition) consider(cand Candidate) bool {
 		}
 		r.Note(j, k, why)
 	}
+	// Also when Pick has refused: a job whose pending tasks wait for local slots may still need a
+	// copy of a slow one.
 	if copies {
 		if t := c.Speculate.Copy(r, o, cand); t != nil {
 			c.copy(t, cmp.Or(cand.Label, o.Label))

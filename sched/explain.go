@@ -180,6 +180,8 @@ func position(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 	if !ok {
 		return Reason{}
 	}
+	// The walk is a question and no round: it must not overwrite the reasons that real rounds have
+	// noted.
 	r := &Round{View: v, ledger: &Ledger{}}
 	for _, n := range v.nodes.All() {
 		if n.Alive() && !n.Closed() {

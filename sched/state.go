@@ -67,6 +67,8 @@ func LoadState(doc []byte, policy string, parts []Stateful) error {
 	case len(e.Parts) != len(parts):
 		return fmt.Errorf("learned state: the file has %d parts, policy %q has %d", len(e.Parts), policy, len(parts))
 	}
+	// A part may reject its state after others have taken theirs. Half of a learned state would be
+	// worse than none.
 	before := make([][]byte, len(parts))
 	for i, p := range parts {
 		b, err := p.Save()

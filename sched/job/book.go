@@ -317,6 +317,7 @@ func (b *Book) idle(t *Task, now time.Duration) {
 		return
 	}
 	k := t.id.Kind
+	// A task whose attempts end by a kill has no retry time, or one that has passed.
 	if t.readSetbacks().retryAt > now {
 		b.each(t.job, func(c *Tally) { c.Active[k]-- })
 		b.delay(t)
@@ -410,6 +411,8 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 		b.list.tally.Delayed[k] -= j.tally.Delayed[k]
 		j.tally.Delayed[k] = 0
 		b.list.tally.Pending[k] -= j.tally.Pending[k]
+		// The cluster's counts are sums over live jobs. The job keeps its own number of finished
+		// tasks, which its final report shows.
 		b.list.tally.Done[k] -= j.tally.Done[k]
 		b.list.widths[k] -= (j.width - 1) * j.tally.Pending[k]
 		j.tally.Pending[k] = 0

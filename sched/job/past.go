@@ -98,6 +98,8 @@ func (b *Book) AddAs(id ID, spec Spec, now time.Duration) *Job {
 // may be restored in any order, if RestoreOrder is called after the last one.
 func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 	j, k := t.job, t.id.Kind
+	// Add has put the task on the pending list. restoreAttempt and the switch below decide where it
+	// belongs.
 	j.pending[k].take(t)
 	t.doneAt = p.DoneAt
 	if p.FetchFailures > 0 {
@@ -112,6 +114,8 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 		s.lastFail, s.outages, s.outageAt, s.retryAt = p.LastFailure, int32(p.Outages), p.OutageSince, p.RetryAt
 	}
 	switch {
+	// Success comes first: rivals of a succeeded attempt may still be marked as running where the
+	// log was cut off between the success and their kills.
 	case t.success != nil:
 		t.state = TaskSucceeded
 		b.each(j, func(c *Tally) { c.Pending[k]--; c.Done[k]++ })
@@ -156,6 +160,8 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 			speculative: how.Speculative, label: how.Label, state: AttemptSucceeded, progress: 1, started: started, ended: done, progressAt: started}
 		pointers[n] = a
 		j.pending[k].take(t)
+		// The capacity of one makes a later attempt of the task copy its list, instead of
+		// overwriting the pointer of the next task in the shared array.
 		t.attempts, t.success, t.state, t.doneAt = pointers[n:n+1:n+1], a, TaskSucceeded, done
 		j.account.launched(a)
 		j.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)

@@ -37,6 +37,7 @@ func (s *suite) cost(t *testing.T) {
 	bound := cmp.Or(s.CostRatio, maxCost)
 	tooMuch := func() bool { return ratio > bound }
 	tooSteep := func() bool { return s.CostRatio == 0 && ratio > freeCost && growth > maxGrowth }
+	// The smallest time of each cluster counts: other load on the machine only adds.
 	for round := 0; round < rounds || round < most && (tooMuch() || tooSteep()); round++ {
 		for _, c := range []*fullload.Cluster{fifo, few, many} {
 			began := s.Clock()

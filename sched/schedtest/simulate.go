@@ -66,6 +66,7 @@ func (s *suite) simulate(t *testing.T, p sched.Policy) []byte {
 	if r.Tracker.Refused > 0 {
 		t.Errorf("simulation: the tracker refused %d assignments: %s", r.Tracker.Refused, r.Tracker.LastRefusal)
 	}
+	// The result, too: sums of floating-point numbers could differ although all events are equal.
 	fmt.Fprintf(&log, "%+v\n", r)
 	return log.Bytes()
 }

@@ -284,8 +284,8 @@ func (c clientService) setChainPriority(ctx context.Context, r *slotwisev1.SetPr
 	})
 }
 
-// explainChain is Explain for a chain. For a chain that has ended the reasons are those of
-// its steps, from the history.
+// explainChain is Explain for a chain. For a chain that has ended it returns the reasons of
+// the steps, from the history.
 func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRequest) (*slotwisev1.ExplainResponse, error) {
 	id, err := protocol.ParseChain(r.Job)
 	if err != nil {

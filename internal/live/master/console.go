@@ -17,8 +17,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// consoleSource is what the web console shows of a master. It goes through the same
-// methods as requests of users where those exist, so that the access rules are the same.
+// consoleSource gives the web console its view of a master. Where a method for requests of
+// users exists, consoleSource calls it, so that the access rules are the same.
 type consoleSource struct{ m *Master }
 
 var _ console.Source = consoleSource{}

@@ -17,10 +17,10 @@ import (
 // The bytes of the store are divided among the users who upload, by the rule of package
 // share. A byte counts for its uploader from the moment in which he announces it until the
 // file is removed: unfinished uploads are on the disk, too. Files that an earlier master has
-// left count for nobody in particular, as if one more user held them.
+// left count for no user, as if one more user held them.
 //
-// A user without room first gets what files leave that nobody has used for a while and that
-// no job needs, the least recently used ones first, whoever has uploaded them.
+// For a user without room, reserve first removes files that no job needs and that were not
+// used for a while, the least recently used ones first, whichever user has uploaded them.
 
 // storedFile is a complete file of the store.
 type storedFile struct {
@@ -150,7 +150,7 @@ func (u *upload) Read(p []byte) (int, error) {
 }
 
 // reserve takes n more bytes of the user's share. If they do not fit, it removes files that
-// nobody needs, and then returns an error if that is not enough.
+// no job needs, and then returns an error if that is not enough.
 func (u *upload) reserve(n int64) error {
 	s := u.s
 	s.mu.Lock()

@@ -34,7 +34,7 @@ const (
 	// sampled, the answer is made from these.
 	mostForecast = 10 * time.Second
 	leastFutures = 20
-	// firstWait is how long a request waits for the first forecast, or for a fresh
+	// firstWait limits the time for which a request waits for the first forecast, or for a fresh
 	// forecast in place of a stale one.
 	firstWait = 300 * time.Millisecond
 )
@@ -99,7 +99,7 @@ func (fc *forecaster) remember(conf any) {
 	fc.confs[fmt.Sprintf("%T", conf)] = conf
 }
 
-// forecastOn calculates forecasts when they are asked for, until the master closes.
+// forecastOn calculates forecasts on request, until the master closes.
 func (m *Master) forecastOn() {
 	fc := m.forecasts
 	var first sync.Once
@@ -162,8 +162,8 @@ func (m *Master) forecastConfig(b protocol.Basis) forecast.Config {
 		Policy: func() (sched.Policy, error) { return m.freshPolicy(b.Policy, b.Set, b.Learned) }}
 }
 
-// freshPolicy builds a policy with the configurations of pools and queues that the
-// installed one has, and with what it has learned.
+// freshPolicy builds a policy with the configurations of pools and queues and the learned
+// state of the installed one.
 func (m *Master) freshPolicy(name string, set map[string]string, learned []byte) (sched.Policy, error) {
 	p, err := m.buildPolicy(name, set)
 	if err != nil {
@@ -188,7 +188,7 @@ func (m *Master) freshPolicy(name string, set map[string]string, learned []byte)
 	return p, nil
 }
 
-// ownAccount is the account of the master's own work among those of users.
+// ownAccount is the account of the master's own work, among the accounts of users.
 const ownAccount = "\x00master"
 
 // copyState copies the tracker's state in portions, between which the loop does other work.

@@ -37,7 +37,7 @@ func servedWithin() time.Duration {
 	return time.Second
 }
 
-// market is a master with tokens behind its real server, and two users of it.
+// market is a master with tokens behind its real server, and its two users.
 type market struct {
 	t              *testing.T
 	m              *Master
@@ -156,7 +156,7 @@ func (u *marketUser) ask(n int) error {
 	return err
 }
 
-// stall begins a request with a body of length bytes, and sends only some of them. The
+// stall begins a request with a body of length bytes, and sends only the first some bytes. The
 // connection stays open until the test ends.
 func (u *marketUser) stall(method, path string, length, some int) {
 	t := u.market.t
@@ -256,8 +256,8 @@ func (u *marketUser) get(path string) error {
 	return err
 }
 
-// all asks again and again until a request is refused, and returns the number of those that
-// were served.
+// all asks again and again until a request is refused, and returns the number of requests
+// that were served.
 func all(t *testing.T, most int, ask func() error) int {
 	t.Helper()
 	for n := range most {
@@ -275,7 +275,7 @@ func all(t *testing.T, most int, ask func() error) int {
 }
 
 // contest is one resource that users share. hold has the greedy user ask for all that he
-// can get, and returns what he asked for; what he holds he keeps until the test ends. ask
+// can get, which he keeps until the test ends, and returns a description of the request. ask
 // is one request of the modest user.
 type contest struct {
 	cfg  Config
@@ -495,7 +495,7 @@ func (k *market) held() int {
 }
 
 // TestGreedy has one user ask for as much as he can of each resource that users share. It
-// prints what he asked for and how long another user's request takes then.
+// prints the greedy requests and the time that another user's request takes meanwhile.
 func TestGreedy(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string

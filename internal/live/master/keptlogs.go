@@ -74,7 +74,7 @@ type logBatch struct {
 }
 
 // put stores logs and returns the jobs and chains that are full. The first request of a
-// batch waits for the batch before it and then writes; the others wait for it.
+// batch waits for the batch before it and then writes; the others wait until it has written.
 func (w *logWriter) put(h *history.Store, logs []history.Log) (full []string, err error) {
 	w.mu.Lock()
 	b := w.pending

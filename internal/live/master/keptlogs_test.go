@@ -29,12 +29,12 @@ func (r *rig) readLog(who secure.Identity, name string) (text string, err error)
 	return text, err
 }
 
-// TestKeptLogs lets a worker send the log of an attempt and go. The master shows what it
-// has kept to those who may read the log, also after a restart, and keeps no log that the
-// worker has no right to send.
+// TestKeptLogs has a worker send the log of an attempt and leave. The master shows the kept
+// log to users who may read it, also after a restart, and keeps no log that the worker has
+// no right to send.
 func TestKeptLogs(t *testing.T) {
 	r := newRig(t, Config{Access: secure.Rules{}})
-	// The name makes the worker's address one at which nobody listens.
+	// The name makes the worker's address one at which no server listens.
 	w, other := r.worker("127.0.0.1", 1, 0), r.worker("w2", 0, 1)
 	id := r.submit(r.spec(1, 0, ""))
 	attempt := id + "_m_0_0"

@@ -209,7 +209,7 @@ func (m *Master) Close() error {
 	return m.closed
 }
 
-// A batch of functions shares one fsync. It has at most maxBatch of them, and begins none
+// A batch of at most maxBatch functions shares one fsync. No function of a batch begins
 // after batchTime: all replies of a batch leave at its end, so costly questions of one user
 // must not hold back the replies to others.
 const (

@@ -203,7 +203,7 @@ func structSize(d protoreflect.MessageDescriptor) int64 {
 	if n, ok := structSizes.Load(d.FullName()); ok {
 		return n.(int64)
 	}
-	n := int64(256) // an entry of a map, which has no type of its own
+	n := int64(256) // an entry of a map, which has no Go type
 	if t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName()); err == nil {
 		n = int64(reflect.TypeOf(t.Zero().Interface()).Elem().Size())
 	}
@@ -212,7 +212,7 @@ func structSize(d protoreflect.MessageDescriptor) int64 {
 }
 
 // jsonCost is protoCost for a message in JSON. It does not know which field is which, so it
-// counts each object as the largest message. Damage is left to the decoder.
+// counts each object as the largest message. The decoder reports damage.
 func jsonCost(in io.Reader) (size, memory int64, err error) {
 	c := &cost{in: bufio.NewReader(in)}
 	depth, inString := 0, false

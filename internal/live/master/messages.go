@@ -28,7 +28,7 @@ import (
 //
 // The guard has authenticated the sender, whose share of both rooms the message takes. A
 // sender that stalls holds room of arriving only. Room of memory is taken at once, by an
-// estimate that covers everything, so no two messages wait for what the other one holds.
+// estimate that covers everything, so no two messages wait for room that the other one holds.
 //
 // 64 KiB of gzip take a third of a second to estimate. So a request has a place (places.go)
 // while its message is estimated and decompressed, and none while it waits for a room.
@@ -80,7 +80,7 @@ func (q *messages) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// encoding is how a request carries its message.
+// encoding describes the format in which a request carries its message.
 type encoding struct {
 	json    bool
 	framed  bool   // the message has a prefix of five bytes: flags and length
@@ -142,14 +142,16 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if err != nil {
 		return nil, err
 	}
-	// The RPC system copies the message into a buffer of its own, whose capacity grows by
+	// The RPC system copies the message into another buffer, whose capacity grows by
 	// doubling.
 	need := memory + 3*size
 	if !compressed {
 		need = memory + 2*size
 	}
 	need = min(need, share.Share(bounds.Memory, 0))
-	place.leave() // else those that hold room might wait for a place, and those with a place for room
+	// Otherwise requests that hold room might wait for a place, and requests with a place for
+	// room.
+	place.leave()
 	if err := take(ctx, q.memory, user, need); err != nil {
 		return nil, err
 	}
@@ -193,8 +195,8 @@ func inputOf(path string) protoreflect.MessageDescriptor {
 	return m.Input()
 }
 
-// arrive reads the body of a request as it was sent. arrived gives the room back; it is never
-// nil.
+// arrive reads the body of a request without decoding it. arrived gives the room back; it is
+// never nil.
 func (q *messages) arrive(w http.ResponseWriter, r *http.Request, user string) (raw []byte, arrived func(), err error) {
 	const prefix = 5 // of a framed message
 	arrived = func() {}

@@ -13,8 +13,8 @@ import (
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
-// Requests of users are bounded twice. Those under way hold goroutines, buffers and
-// connections. Those that are worked on use the processor as well: they decode, walk through
+// Requests of users are bounded twice. Requests under way hold goroutines, buffers and
+// connections. Requests with a place use the processor as well: they decode, walk through
 // jobs, encode and compress. Without the second bound, a user with a thousand requests would
 // get a thousand times the processor time of a user with one, because the runtime divides
 // it among goroutines.
@@ -56,8 +56,8 @@ func (p *place) leave() {
 	}
 }
 
-// enter takes the place again. If ctx ends first, the request goes on without one: all that
-// is left to do is to return.
+// enter takes the place again. If ctx ends first, the request continues without one: it only
+// has to return.
 func (p *place) enter(ctx context.Context) {
 	if p != nil && !p.held {
 		p.held = p.worked.Take(ctx, p.user, 1) == nil

@@ -13,8 +13,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Policy returns the installed policy and its parameters, and its inner state if the request
-// asks for it.
+// Policy returns the installed policy and its parameters, and on request its inner state.
 func (c clientService) Policy(ctx context.Context, r *slotwisev1.PolicyRequest) (*slotwisev1.PolicyResponse, error) {
 	return query(ctx, c.m, func() (*slotwisev1.PolicyResponse, error) {
 		name, set := c.m.core.Policy()

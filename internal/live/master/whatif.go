@@ -29,7 +29,7 @@ const (
 	// explainTasks is the number of unfinished tasks up to which explain searches for changes
 	// with which a job would start. The search forks the state some twenty times.
 	explainTasks = 20_000
-	// explainWait is how long explain waits for a forecast that includes the job.
+	// explainWait limits the time for which explain waits for a forecast with the job.
 	explainWait = 2 * time.Second
 )
 
@@ -254,12 +254,12 @@ func (m *Master) undecided(ctx context.Context, id job.ID) bool {
 	return live && err == nil
 }
 
-// sliceTime is how long one question is simulated before another one has its turn.
+// sliceTime is the time for which one question is simulated before the next has its turn.
 const sliceTime = 50 * time.Millisecond
 
 // question is one that is being answered. Each holds copies of the state in memory, so
 // their number is bounded. One at a time is simulated, for sliceTime: a short question is
-// answered while a long one pauses, and all of them use one core.
+// answered while a long one pauses, and together they use one core.
 type question struct {
 	fc      *forecaster
 	ctx     context.Context

@@ -82,6 +82,7 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 	if s.Program == nil {
 		return errorf(InvalidArgument, "the job has no program")
 	}
+	// Both would be maps, and the number of a map would name two inputs.
 	if len(s.Splits) > 0 && s.Synthetic > 0 {
 		return errorf(InvalidArgument, "a job has either splits or synthetic maps, not both")
 	}
@@ -102,6 +103,8 @@ func CheckSpec(s *slotwisev1.JobSpec) error {
 		checkTimeout(s.TaskTimeoutMs),
 		checkProgram(s.Program),
 	)
+	// An empty pool lets the policy choose one. An empty user or worker has no such meaning,
+	// so CheckName refuses it above.
 	if err == nil && s.Pool != "" {
 		err = CheckName("pool", s.Pool)
 	}
@@ -143,6 +146,8 @@ func checkSizes(s *slotwisev1.JobSpec) error {
 	rest := proto.Size(s)
 	for i, p := range s.Splits {
 		size := proto.Size(p)
+		// Splits are bounded one by one, and their number by the master's limit of tasks. The rest
+		// is sent to each worker that runs a task of the job.
 		rest -= protowire.SizeTag(6) + protowire.SizeBytes(size)
 		err := checkSplit(p, size)
 		if err == nil && (p.GetLayout() < 0 || int(p.GetLayout()) > len(s.Layouts)) {

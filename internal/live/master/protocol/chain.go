@@ -172,6 +172,7 @@ func (c *Core) submitChain(m *SubmitChain) {
 		c.reply(m.Call, &slotwisev1.SubmitChainResponse{Chain: id.String()})
 		return
 	}
+	// As in submit: nothing is counted or recorded before all checks have passed.
 	err := c.hasRoomForChain(m.Spec.Job.User)
 	if err == nil {
 		err = c.checkQueue(m.Spec.Job.Pool)
@@ -240,6 +241,8 @@ func (c *Core) admitStep(m *Submit) bool {
 	case err != nil:
 	case ch == nil:
 		err = noChain(id)
+	// A driver that was cut off may submit a step after its chain was killed. The step would
+	// run for nothing and write into a directory that is being removed.
 	case ch.outcome != nil:
 		err = errorf(FailedPrecondition, "%s has ended", id)
 	}
@@ -247,6 +250,8 @@ func (c *Core) admitStep(m *Submit) bool {
 		c.refuse(m.Call, err)
 		return false
 	}
+	// The step's output identifies it, not an id of the driver's: a new driver runs the
+	// function from its beginning and must meet the steps of the one before.
 	m.Request = stepRequest(id, m.Spec.Output)
 	if s := ch.stepTo(m.Spec.Output); s != nil {
 		if err := s.sameAs(id, m.Spec); err != nil {
@@ -256,6 +261,8 @@ func (c *Core) admitStep(m *Submit) bool {
 		}
 		return false
 	}
+	// The step's output is being staged on behalf of an earlier driver. The caller joins it,
+	// unless it describes another step.
 	if r := c.requests[m.Request]; r != nil && r.entry != nil && !r.removing {
 		s := chainStep{name: r.entry.spec.Program.GetStep(), output: r.entry.spec.Output, digest: r.entry.spec.Digest}
 		if err := s.sameAs(id, m.Spec); err != nil {
@@ -264,6 +271,8 @@ func (c *Core) admitStep(m *Submit) bool {
 		}
 		return true
 	}
+	// Steps that are entering count, or a function that submits many at once would pass the
+	// limit.
 	if len(ch.steps)+ch.entering >= MaxSteps {
 		c.refuse(m.Call, errorf(FailedPrecondition, "%s has %d steps, which is the most: does its function submit steps for ever?", id, MaxSteps))
 		return false
@@ -278,6 +287,7 @@ func (ch *chainEntry) inherit(m *Submit) {
 	from, s := ch.job(), m.Spec
 	s.User, s.Pool, s.Priority = from.User, from.Pool, from.Priority
 	m.Authenticated = ch.authenticated
+	// A driver must not be able to run another program as the chain's owner.
 	s.Program.Executable, s.Program.Files = from.Program.GetExecutable(), from.Program.GetFiles()
 	priority, ok := job.ParsePriority(s.Priority)
 	if !ok {
@@ -356,8 +366,11 @@ func (c *Core) stepEnded(j *jobEntry) {
 	st.LogTail = "" // the history has it
 	s := &chainStep{job: j.id, name: j.spec.Program.GetStep(), output: j.spec.Output, digest: j.spec.Digest, ended: st}
 	ch.insert(s)
+	// The chain makes progress, so its function is not what takes workers down.
 	ch.driver.lost = 0
 	ch.changed = true
+	// Precedes the record that the job is finished, after which the journal has nothing else
+	// about the step.
 	c.record(ch.endedRecord(s))
 	c.finishChain(ch)
 }
@@ -366,6 +379,8 @@ func (c *Core) stepEnded(j *jobEntry) {
 func (c *Core) decideChain(ch *chainEntry, state slotwisev1.JobState, message string) {
 	ch.outcome = &chainOutcome{state, message, c.now}
 	ch.changed = true
+	// Before the kills below: if the master dies between their records, Restore finds the
+	// outcome and kills the other steps.
 	c.record(ch.outcomeRecord())
 	c.logInfo("chain decided", "chain", ch.id.String(), "state", StateWord(state), "message", message)
 	c.stopDriver(ch, "the chain has ended")
@@ -385,6 +400,8 @@ func (c *Core) killSteps(ch *chainEntry) {
 // finishChain orders the directory of a decided chain to be removed, once no step can
 // write to it any more.
 func (c *Core) finishChain(ch *chainEntry) {
+	// A step that still runs, or whose output is being staged, could write into the directory
+	// after its removal.
 	live := slices.ContainsFunc(ch.steps, func(s *chainStep) bool { return s.ended == nil })
 	if ch.outcome == nil || ch.cleaning || ch.entering > 0 || live {
 		return
@@ -392,6 +409,9 @@ func (c *Core) finishChain(ch *chainEntry) {
 	ch.cleaning = true
 	o := &RemoveChainDir{Chain: ch.id, URI: c.chainDir(ch)}
 	out := ch.job().Output
+	// The last step writes the chain's output, and that job commits or aborts its own staging.
+	// Without such a step, a master that died may have staged the output for a Submit that
+	// never became a job.
 	if !slices.ContainsFunc(ch.steps, func(s *chainStep) bool { return s.output == out }) {
 		o.Output, o.Token = out, StagingToken(c.id, stepRequest(ch.id, out))
 	}
@@ -426,6 +446,7 @@ func (c *Core) chainInHistory(m *ChainInHistory) {
 	if ch == nil || ch.written == nil || ch.final != nil && !ch.unsaved {
 		return
 	}
+	// As in historyWritten: users see the end although the history cannot be written now.
 	if ch.final == nil {
 		c.logInfo("chain ended", "chain", ch.id.String(), "name", ch.job().Name, "state", StateWord(ch.outcome.state), "message", ch.outcome.message)
 		ch.final = ch.written
@@ -488,6 +509,8 @@ func (c *Core) changeChain(m *ChangeChain) {
 		c.refuse(m.Call, errorf(FailedPrecondition, "%s has ended", m.Chain))
 		return
 	}
+	// An unknown queue is refused before the chain's record changes: its later steps are not
+	// checked again.
 	if err := c.checkQueue(m.Pool); err != nil {
 		c.refuse(m.Call, err)
 		return
@@ -497,6 +520,8 @@ func (c *Core) changeChain(m *ChangeChain) {
 	} else {
 		ch.job().Priority = m.Priority.String()
 	}
+	// The chain's own record decides the pool and the priority of later steps; the steps that
+	// run are changed one by one below.
 	c.record(ch.changedRecord())
 	ch.changed = true
 	for _, s := range slices.Clone(ch.steps) {

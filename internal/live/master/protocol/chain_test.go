@@ -247,7 +247,7 @@ func TestParseChain(t *testing.T) {
 	}
 }
 
-// A user with many chains leaves room for those of others. The limit is that of jobs.
+// A user with many chains leaves room for the chains of others. The limit is the limit of jobs.
 func TestMaxChainsOfUser(t *testing.T) {
 	c := chainCore(t, "secret")
 	c.cfg.Limits.Jobs = 4

@@ -56,10 +56,13 @@ func (ch *chainEntry) ref() *slotwisev1.DriverRef {
 // first.
 func (c *Core) assignDrivers() {
 	for _, ch := range c.chains.live {
+		// notBefore spaces out the tries of a function that fails, for example because the storage
+		// is down.
 		if ch.outcome != nil || ch.driver.worker != "" || c.now < ch.driver.notBefore {
 			continue
 		}
 		w := c.freeForDriver()
+		// No later chain finds a worker either.
 		if w == nil {
 			return
 		}
@@ -89,6 +92,8 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	d := &ch.driver
 	d.try++
 	d.worker, d.ran = w.name, w.name
+	// The journal has only the hash, so a copy of the journal does not let its reader act for
+	// the chain.
 	token := c.driverToken(ch)
 	sum := sha256.Sum256([]byte(token))
 	d.token = sum[:]
@@ -132,6 +137,8 @@ func (c *Core) Driver(token string) (DriverRights, bool) {
 	if err != nil {
 		return DriverRights{}, false
 	}
+	// The token of an earlier driver must fail here even if its process still runs, or two
+	// drivers would submit steps of one chain.
 	ch := c.chains.byID[id]
 	if ch == nil || ch.outcome != nil || ch.driver.worker == "" {
 		return DriverRights{}, false
@@ -189,6 +196,8 @@ func (c *Core) loseDriver(ch *chainEntry, why string) {
 	d := &ch.driver
 	worker := d.worker
 	c.logWarn("driver lost", "chain", ch.id.String(), "try", d.try, "worker", worker, "why", why)
+	// Before the record, which says that no worker runs the driver. The lost process may still
+	// run, but its token is not valid any more.
 	c.driverGone(ch)
 	d.lost++
 	c.record(ch.driverRecord(c.now))
@@ -243,10 +252,14 @@ func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complet
 		listed = append(listed, report.GetDriver())
 		c.reportDriver(s, report)
 	}
+	// An overtaken heartbeat may lack drivers that have started since.
 	if !complete {
 		return
 	}
+	// The worker no longer lists these drivers, so their orders are carried out.
 	s.stopping = slices.DeleteFunc(s.stopping, func(ref *slotwisev1.DriverRef) bool { return !containsRef(listed, ref) })
+	// These orders may not have arrived yet, so the drivers count as listed, as the launches
+	// of attempts do.
 	for _, a := range s.outbox {
 		if d := a.GetDrive(); d != nil {
 			listed = append(listed, d.Driver)
@@ -255,6 +268,8 @@ func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complet
 	if len(w.drivers) > 0 {
 		c.keepDrivers(w, listed, "the worker does not know it")
 	}
+	// A worker that leaves would take its drivers down with it, and each loss costs the chain
+	// a start from the beginning of its function.
 	if s.condition != cluster.Ready {
 		c.moveDrivers(w)
 	}
@@ -265,9 +280,13 @@ func (c *Core) reportDriver(s *session, r *slotwisev1.DriverReport) {
 	ch := c.currentDriver(s.worker, r.GetDriver())
 	running := r.State == slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
 	switch {
+	// The driver was replaced while its worker was cut off. Its token is refused, but the
+	// process occupies a place.
 	case ch == nil && running:
 		c.sendStop(s, r.GetDriver(), "another driver has taken over")
 	case ch == nil || running:
+	// The driver is taken off first, because decideChain would order the worker to stop a
+	// process that has ended.
 	case r.State == slotwisev1.AttemptState_ATTEMPT_STATE_SUCCEEDED:
 		c.driverGone(ch)
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_SUCCEEDED, "")
@@ -287,6 +306,7 @@ func (c *Core) driverFailed(ch *chainEntry, r *slotwisev1.DriverReport) {
 	d.failures++
 	d.err, d.logTail = text, bounds.Cut(r.LogTail, bounds.Text)
 	c.record(ch.driverRecord(c.now))
+	// The failure is one that no further try repairs.
 	if r.Final {
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, text)
 		return
@@ -307,6 +327,8 @@ func (c *Core) moveDrivers(w *worker) {
 			return // it continues until the worker ends it
 		}
 		c.logInfo("driver moves", "chain", ch.id.String(), "from", w.name, "to", to.name)
+		// The function starts again from its beginning elsewhere and meets its ended steps, so a
+		// move costs little but time.
 		c.stopDriver(ch, "the worker is being drained")
 		c.drive(ch, to)
 	}

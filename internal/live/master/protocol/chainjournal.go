@@ -63,7 +63,9 @@ func (c *Core) chainRecords() (out []*slotwisev1.JournalRecord) {
 				out = append(out, ch.endedRecord(s))
 			}
 		}
-		if ch.driver.try > 0 { // after the steps, whose ends reset a count of it
+		// After the steps: replaying the end of a step resets driver.lost, which this record
+		// restores.
+		if ch.driver.try > 0 {
 			out = append(out, ch.driverRecord(ch.started))
 		}
 		if ch.outcome != nil {
@@ -82,8 +84,11 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 		r.last = max(r.last, time.Duration(w.Chain.At))
 	case *slotwisev1.JournalRecord_Driver:
 		r.last = max(r.last, time.Duration(w.Driver.At))
+		// The last record of a driver holds its whole state, so it replaces the earlier ones. The
+		// token is kept as a hash: a driver that outlived the master stays valid with it.
 		if ch := c.chains.byID[ChainID(w.Driver.Chain)]; ch != nil {
 			ch.driver = driverState{try: w.Driver.Try, worker: w.Driver.Worker, token: w.Driver.Token, failures: w.Driver.Failures, lost: w.Driver.Lost, ran: w.Driver.Ran, err: w.Driver.Error, logTail: w.Driver.LogTail}
+			// A snapshot's record has the first driver's start, and no later one may move it.
 			if ch.started == 0 {
 				ch.started = time.Duration(w.Driver.At)
 			}
@@ -95,6 +100,8 @@ func (r *replay) applyChain(rec *slotwisev1.JournalRecord) bool {
 		r.last = max(r.last, time.Duration(o.At))
 		if ch := c.chains.byID[ChainID(o.Chain)]; ch != nil {
 			ch.outcome = &chainOutcome{o.State, o.Message, time.Duration(o.At)}
+			// A decided chain has no driver, and its token is not valid any more. The worker is
+			// ordered to stop the process when it lists it.
 			ch.driver.worker = ""
 		}
 	case *slotwisev1.JournalRecord_ChainChanged:
@@ -136,6 +143,8 @@ func (c *Core) resumeChains() {
 			c.finishChain(ch)
 			continue
 		}
+		// The driver waits with its steps while the master is away. To start another one at once
+		// would make the running one useless.
 		if ch.driver.worker != "" {
 			w := c.worker(ch.driver.worker)
 			w.drivers = append(w.drivers, ch)

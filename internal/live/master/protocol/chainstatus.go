@@ -72,10 +72,13 @@ func (c *Core) describeChain(ch *chainEntry) *slotwisev1.JobStatus {
 		s.Message, s.EndedMs = ch.outcome.message, c.millis(ch.outcome.at)
 	}
 	var running []string
+	// An ended step may have left memory with its job, so its last status is kept in the
+	// chain.
 	for _, step := range ch.steps {
 		st := step.ended
 		if st == nil {
 			st = c.status(step.entry)
+			// A function may run several jobs under one name of a step at once.
 			if !slices.Contains(running, step.name) {
 				running = append(running, step.name)
 			}

@@ -39,6 +39,7 @@ func (c *Core) Check() error {
 			return err
 		}
 	}
+	// Their calls are answered by EndBatch, not by the session that has replaced theirs.
 	for _, s := range c.marked { // sessions that ended in this batch
 		if s.held != 0 && s.worker.session != s {
 			held++
@@ -112,12 +113,15 @@ func (c *Core) checkJob(j *jobEntry, alive int) error {
 // checkChain checks a chain that is not in the history.
 func (c *Core) checkChain(ch *chainEntry) error {
 	entering := 0
+	// Sorted, so that a fault run that is repeated with one seed reports the same violation.
 	for _, name := range slices.Sorted(maps.Keys(c.requests)) {
 		if r := c.requests[name]; r.entry != nil && c.chainOf(r.entry) == ch {
 			entering++
 		}
 	}
 	on := 0
+	// The two sides of the assignment change together. A driver listed at a worker that the
+	// chain does not name would be lost twice.
 	for _, w := range c.list {
 		for _, x := range w.drivers {
 			if x == ch {

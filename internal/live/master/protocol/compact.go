@@ -12,7 +12,7 @@ import (
 
 // Compaction
 //
-// A snapshot is not made of the core that runs: it would have to stand still while the
+// A snapshot is not made of the core that runs: the core could not handle messages while the
 // records of all tasks are encoded. Instead, another goroutine replays the journal up to
 // one position into a second core and encodes that one, while the first one continues.
 // The position is the end of a batch, so the second core equals the first one at that
@@ -43,9 +43,9 @@ func (c *Core) Position() Position {
 }
 
 // Compact yields a short journal from which Restore makes the same state as from records:
-// the records of a journal up to a position. The configuration is that of the core. Compact
-// does not use the core, so it may run in any goroutine. It yields at most one error, and
-// nothing after it.
+// the records of a journal up to a position. cfg is the core's configuration. Compact does
+// not use the core, so it may run in any goroutine. It yields at most one error, and nothing
+// after it.
 func Compact(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecord, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
 		c, err := rebuild(cfg, at, records)
@@ -93,6 +93,7 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 			if broken = err; err != nil {
 				return
 			}
+			// Facts leave in large portions, because deleting the front of a slice moves the rest.
 			if len(r.facts) >= 2*window && !r.yield(len(r.facts)-window, yield) {
 				return
 			}
@@ -105,8 +106,13 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 	if err != nil {
 		return nil, err
 	}
+	// Forgetting is no fact, so the replay knows every node since the last snapshot. Without
+	// this line each snapshot would bring back the nodes that an autoscaled cluster has ever
+	// had.
 	t.ForgetNodesExcept(at.nodes)
 	c.tracker, c.now = t, at.now
+	// A snapshot must repeat the record of the installed policy, not the configuration's:
+	// Configured decides after a restart whether the user's choice outlives it.
 	if r.policy != nil {
 		c.policy, c.set, c.cfg.Configured = r.policy.Name, r.policy.Set, r.policy.Configured
 	}

@@ -230,6 +230,8 @@ func (c *Core) Deadline() (time.Duration, bool) {
 
 // begin empties the output of the call before.
 func (c *Core) begin(now time.Duration) {
+	// Times in the journal never decrease, whatever clock the shell uses: Restore takes the
+	// latest time in the journal for the end of the former life.
 	c.now = max(c.now, now)
 	clear(c.out.Records) // not to keep them alive
 	clear(c.out.Replies)
@@ -316,6 +318,8 @@ func (c *Core) carryOut(e tracker.Effect) {
 	case tracker.JobDone:
 		c.endJob(j, &tracker.FactJobEnded{Job: j.id, State: e.State, Message: e.Text, At: c.tracker.Now()})
 	}
+	// There is no entry if a worker has named an attempt of a job that is in the history: the
+	// tracker answers with a Kill.
 	if j != nil {
 		j.changed = true
 	}
@@ -323,13 +327,19 @@ func (c *Core) carryOut(e tracker.Effect) {
 
 // tick lets time pass: time-outs, grace, revisions.
 func (c *Core) tick() {
+	// The step comes first: it gives up silent nodes, whose sessions end next, and only then
+	// does an output find that no attempt is alive any more.
 	c.step(&tracker.Tick{})
 	c.endLostSessions()
 	if c.now >= c.learnedAt+learnedEvery {
 		c.noteLearned()
 	}
 	for _, j := range c.live {
+		// Config.Grace passes without a message, so each tick looks whether an output has waited
+		// for a silent worker long enough.
 		c.finishOutput(j)
+		// A job that waits for the history has its last status, and its watchers have their
+		// answer.
 		if j.changed && !j.unsaved {
 			c.revise(j)
 		}

@@ -69,6 +69,8 @@ func encodeFact(f tracker.Fact) *slotwisev1.JournalRecord {
 // attempts.
 func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	switch f := f.(type) {
+	// The splits and the program are in the job's JournalJob. Here are only the values that
+	// the tracker filled in or that may have changed since.
 	case *tracker.FactAccepted:
 		r.What = &slotwisev1.JournalRecord_Accepted{Accepted: &slotwisev1.FactAccepted{
 			Job: int32(f.Job), Pool: f.Spec.Pool, Priority: int32(f.Spec.Priority), SlowStart: f.Spec.SlowStart,
@@ -115,6 +117,8 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Faults{Faults: w}
 	case *tracker.FactCounts:
 		r.What = &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: int32(f.Jobs), Launches: f.Launches}}
+	// A fact that is dropped silently would be missing after the next restart, so the process
+	// stops at the first one instead.
 	default:
 		panic(fmt.Sprintf("the journal has no record type for %T", f))
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Basis is what a forecast needs of a core beside the state of its tracker.
+// Basis holds the state of a core that a forecast needs beside the state of its tracker.
 type Basis struct {
 	Policy    string
 	Set       map[string]string

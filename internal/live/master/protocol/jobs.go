@@ -99,6 +99,7 @@ func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 	c.attemptStarted(j, e.Attempt, e.Node)
 	j.nodes[e.Node] = true
 	s := c.sessionOf(e.Node)
+	// The launch is in the journal whether or not it can be sent.
 	if s == nil {
 		return // once registered again, the worker does not name the attempt, which is then lost
 	}
@@ -128,6 +129,10 @@ func (c *Core) startOutput(j *jobEntry, e tracker.Effect) {
 // the job's attempts can write to it any more. An attempt on a worker that does not
 // answer is waited for no longer than Config.Grace.
 func (c *Core) finishOutput(j *jobEntry) {
+	// A killed attempt may still add its file to the staged output until its worker says that
+	// it has ended. The commit or removal waits for that, as long as Grace: a worker that is
+	// cut off must not keep the job from ending. Since it has no permission to commit, the
+	// file that it may still write is not published.
 	if j.output == nil || j.alive > 0 && c.now < j.core.Decided()+c.cfg.Grace {
 		return
 	}
@@ -136,14 +141,17 @@ func (c *Core) finishOutput(j *jobEntry) {
 	} else {
 		c.order(&AbortOutput{Job: j.id, URI: j.spec.Output, Token: j.token})
 	}
+	// The kill came before the order. The shell must get both, in this order, or it would
+	// retry the commit of a job that the user has killed.
 	if j.cancelled {
 		c.order(&CancelOutput{j.id})
 	}
 	j.output, j.changed = nil, true
 }
 
-// cancelOutput has the shell stop its retries. An abort that has not failed goes on:
-// the kill may be the repetition of the one that led to it.
+// cancelOutput has the shell stop its retries. An abort that has not failed continues: a
+// client repeats its kill when the answer is lost, and the repetition must not cancel the
+// abort that the first one has led to.
 func (c *Core) cancelOutput(j *jobEntry) {
 	if j.core.State() == job.Aborting && j.delayed == "" {
 		return
@@ -165,6 +173,7 @@ func (c *Core) outputDelayed(m *OutputDelayed) {
 	if j.core.State() == job.Committing {
 		verb = "published"
 	}
+	// Logged once for each commit: the shell tries again for hours when a storage is down.
 	if j.delayed == "" {
 		c.logWarn("the output of a job cannot be "+verb+" now: the master tries again", "job", j.id.String(), "error", m.Err)
 	}
@@ -213,16 +222,19 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	if j == nil || j.described == nil || j.final != nil && !j.unsaved {
 		return
 	}
+	// Users see the end with the first result, even if that is an error: a history that cannot
+	// be written must not keep clients waiting for jobs whose output is in place.
 	if j.final == nil {
 		c.concludeJob(j)
 	}
+	// The journal must keep the job, because it is the only place that has its end now.
 	if j.unsaved = m.Err != nil; j.unsaved {
 		return
 	}
 	if j.spec.Chain == "" {
 		c.record(finishedRecord(j.id, j.request))
 		c.remember(pastRequest{j.id, j.request})
-	} else { // the chain remembers its steps
+	} else { // the chain remembers its steps; a repeated Submit of the step finds it there
 		c.record(finishedRecord(j.id, ""))
 		delete(c.requests, j.request)
 	}
@@ -249,6 +261,8 @@ func (c *Core) concludeJob(j *jobEntry) {
 // dropFiles orders the workers to remove the files of an ended job.
 func (c *Core) dropFiles(j *jobEntry) {
 	for _, w := range c.list {
+		// A worker without a session hears of the job's end in the answer to its next registration
+		// (endedJobs).
 		if w.session != nil && j.nodes[w.name] {
 			c.send(w.session, &slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: j.id.String()}})
 		}
@@ -274,6 +288,8 @@ func (c *Core) watchJob(m *WatchJob) {
 		c.refuse(m.Call, noJob(m.Job))
 		return
 	}
+	// If the user's share of held calls is used up, the call is answered at once and the
+	// client asks again: it sees the same changes, at a higher cost.
 	if m.Wait && j.revision <= m.After && j.final == nil && c.room.watches.Take(m.User, 1) {
 		w := &watcher{m}
 		j.watchers = append(j.watchers, w)

@@ -35,11 +35,14 @@ func (q *ListQuery) matches(id, name, user, pool string, state slotwisev1.JobSta
 func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 	q.Text = strings.ToLower(q.Text)
 	var describe []func() *slotwisev1.JobStatus
+	// Sorted, because pages must not overlap or skip jobs, and a walk over a map has no order.
 	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[id]
 		if j.final != nil && !q.Ended {
 			continue
 		}
+		// The pool of a job may have been changed or chosen since its submission, so the tracker's
+		// or the last status decides, not the spec.
 		pool, state := j.spec.Pool, slotwisev1.JobState_JOB_STATE_COMMITTING
 		switch {
 		case j.final != nil:
@@ -48,6 +51,7 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 			pool, state = j.core.Pool(), j.state()
 		}
 		if q.matches(id.String(), j.spec.Name, j.spec.User, pool, state) {
+			// A status costs a walk through the policy's order, so it is made only for the page.
 			describe = append(describe, func() *slotwisev1.JobStatus { return c.statusNow(j) })
 		}
 	}
@@ -72,7 +76,7 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 	return page, total
 }
 
-// Use counts what the cluster's slots do now.
+// Use counts slots, running attempts and jobs for the overview of the console.
 type Use struct {
 	Slots                        [job.Kinds]int            // of nodes that are alive
 	Running                      map[string][job.Kinds]int // attempts by pool
@@ -88,9 +92,12 @@ func (c *Core) Use() Use {
 	for k := range job.Kind(job.Kinds) {
 		u.Slots[k] = nodes.Slots(k)
 	}
+	// Joins and losses of nodes and ends of jobs change the picture without a revision of any
+	// job that is still listed.
 	u.Revision = int64(u.Alive + u.Nodes + len(c.live))
 	for _, j := range c.live {
 		u.Revision += j.revision
+		// For users such a job has ended.
 		if j.unsaved {
 			continue
 		}

@@ -334,7 +334,7 @@ type (
 		Request string
 		URI     string
 		Token   string
-		// Overwrite and Force are those of the job's description.
+		// Overwrite and Force are copied from the job's description.
 		Overwrite, Force bool
 	}
 
@@ -452,8 +452,8 @@ type Error struct {
 // Error returns the text alone, which is written for users.
 func (e *Error) Error() string { return e.Text }
 
-// errorf returns an *Error. The text is shown to users: it names the object, what is
-// wrong, and where possible the remedy.
+// errorf returns an *Error. The text is shown to users: it names the object, the fault and
+// where possible the remedy.
 func errorf(code Code, format string, args ...any) error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }

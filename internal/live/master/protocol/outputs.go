@@ -139,6 +139,8 @@ func (c *Core) answerPaced() {
 func (c *Core) announceOutputs(w *worker) {
 	for _, j := range c.live {
 		t := j.core
+		// A job without attempts on this worker has no outputs there. The check saves a walk over
+		// all its maps at each registration.
 		if j.decided() || t.Total(job.Reduce) == 0 || !j.nodes[w.name] {
 			continue
 		}
@@ -168,6 +170,7 @@ func (c *Core) mapOutputs(m *MapOutputs) {
 	}
 	pace := max(outputsPause, time.Duration(c.tracker.Nodes().Alive())*outputsPerNode)
 	r := &outputReader{m: m, due: c.now + pace, index: -1}
+	// The job exists: outputsFrom answers at once for one that does not.
 	log := &c.jobs[m.Job].outputs
 	log.readers = append(log.readers, r)
 	c.held[m.Call] = r
@@ -179,6 +182,7 @@ func (r *outputReader) release(c *Core) {
 	if r.index >= 0 {
 		heap.Remove(&c.paced, r.index)
 	}
+	// The job may have been forgotten since the call was held.
 	if j := c.jobs[r.m.Job]; j != nil {
 		j.outputs.readers = slices.DeleteFunc(j.outputs.readers, func(x *outputReader) bool { return x == r })
 	}
@@ -190,6 +194,7 @@ func (r *outputReader) release(c *Core) {
 // any. A reset counts as one.
 func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse, news bool) {
 	j := c.jobs[m.Job]
+	// A reduce that outlives its job must not wait for a log that never grows.
 	if j == nil || j.outputs.ended {
 		return &slotwisev1.MapOutputsResponse{Ended: true}, true
 	}

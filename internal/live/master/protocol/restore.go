@@ -38,8 +38,12 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 		c.id, c.epoch = cfg.ID, cfg.Started
 		c.record(c.masterRecord())
 	}
+	// The wall clock may have been set back while the master was down. Times must not fall
+	// below the times in the journal, or attempts would end before they started.
 	c.base = max(r.last, cfg.Started.Sub(c.epoch))
 	c.now = c.base
+	// Watchers of the earlier life hold a revision and ask for changes after it. A count that
+	// started at 0 would not answer them until it had caught up.
 	for _, j := range c.live {
 		j.revision = c.epoch.Add(c.base).UnixMilli()
 	}
@@ -52,7 +56,11 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	for _, s := range c.intents {
 		c.removeIntended(s)
 	}
+	// After the jobs, which are the chains' steps: a chain finishes only if all its steps have
+	// ended.
 	c.resumeChains()
+	// Commits and aborts that the dead master had ordered or had not yet ordered. Storage
+	// operations are idempotent, so both are ordered again.
 	for _, e := range c.tracker.Unfinished() {
 		if c.jobs[e.Job] != nil {
 			c.carryOut(e)
@@ -129,6 +137,7 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		c.id, c.epoch = w.Master.Id, time.Unix(0, w.Master.Epoch)
 		r.last = max(r.last, time.Duration(w.Master.At))
 	case *slotwisev1.JournalRecord_Policy:
+		// Learned state belongs to one policy: the record of another one ends it.
 		r.policy, c.learned = w.Policy, nil
 	case *slotwisev1.JournalRecord_Learned:
 		c.learned = w.Learned.Doc
@@ -147,6 +156,8 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		}
 	case *slotwisev1.JournalRecord_Finished:
 		id := job.ID(w.Finished.Job)
+		// The history has the job. Only its request stays, so that a repeated Submit is answered
+		// with the same job instead of running it twice.
 		if j := c.jobs[id]; j != nil {
 			delete(c.jobs, id)
 			c.removeLive(j)
@@ -192,6 +203,7 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	if o, ok := f.(*tracker.FactOutcome); ok && !r.accepted[o.Job] {
 		r.acceptForgotten(o)
 	}
+	// A fact about a job that is unknown to the tracker would be a contradiction there.
 	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
 		r.facts = append(r.facts, f)
 	} // else the tracker had forgotten the job when the snapshot was made
@@ -199,6 +211,7 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 	case *tracker.FactAccepted:
 		r.accepted[f.Job] = true
 		r.last = max(r.last, f.At)
+		// An accepted job has its own records, with which its output is committed or aborted.
 		if d := r.details[f.Job]; d != nil {
 			r.c.dropIntent(d.Request)
 		}
@@ -262,8 +275,12 @@ func (c *Core) restoreTracker(r *replay) error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	// The journal may end in the middle of a step, and the tracker has completed it. These
+	// facts must be durable before any order that follows from them.
 	c.recordFacts()
 	if r.policy != nil && c.learned != nil {
+		// A policy can do without its memory. A master that refused to start over it would stop
+		// all jobs.
 		if err := sched.LoadState(c.learned, c.policy, c.tracker.Learned()); err != nil {
 			c.learned = nil
 			c.logWarn("what the policy had learned cannot be used", "error", err)
@@ -283,6 +300,8 @@ func (c *Core) restoreTracker(r *replay) error {
 func (c *Core) resume(j *jobEntry) {
 	t := c.tracker.Jobs().Get(j.id)
 	j.core = t
+	// The master died between the job's record and the tracker's fact, so no client has heard
+	// of the job. The intent that precedes both has its staging directory removed.
 	if t == nil && j.end == nil {
 		delete(c.jobs, j.id)
 		c.removeLive(j)
@@ -294,6 +313,8 @@ func (c *Core) resume(j *jobEntry) {
 	c.requests[j.request] = &request{job: j.id}
 	c.addStep(j)
 	c.order(&HoldFiles{j.spec.Program})
+	// The job's tasks have ended, so it has no map outputs to announce and no attempts to
+	// expect.
 	if j.decided() {
 		j.outputs.ended = true
 		if j.end != nil {
@@ -301,6 +322,7 @@ func (c *Core) resume(j *jobEntry) {
 		}
 		return
 	}
+	// Until their workers register or are given up, these attempts may write to the output.
 	for k := range job.Kind(job.Kinds) {
 		for a := t.Oldest(k); a != nil; a = a.Next() {
 			c.attemptStarted(j, a.ID(), c.nodeOf(a))
@@ -309,6 +331,8 @@ func (c *Core) resume(j *jobEntry) {
 	if t.Total(job.Reduce) == 0 {
 		return
 	}
+	// A new log of map outputs. Its readers start from the beginning, because cursors of the
+	// earlier life are not valid.
 	for i := range t.Total(job.Map) {
 		if a := t.Task(job.Map, int32(i)).Success(); a != nil {
 			j.outputs.events = append(j.outputs.events, outputEvent{a.ID(), c.nodeOf(a)})

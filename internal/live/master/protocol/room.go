@@ -6,7 +6,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/share"
 )
 
-// room counts what users hold of the core's resources. The rule of package share gives
+// room counts the jobs, tasks, chains and held calls of each user. The rule of package share gives
 // each user his part.
 //
 // A job counts from its Submit until the history has it: while its output is being staged,

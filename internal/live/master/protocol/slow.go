@@ -83,7 +83,8 @@ func (c *Core) rowOf(a *job.Attempt, now time.Duration) row {
 	return r
 }
 
-// Findings says what has made the job slow so far. It may be called in any goroutine.
+// Findings returns the reasons why the job has been slow so far. It may be called in any
+// goroutine.
 func (in *Attempts) Findings() []*slotwisev1.Finding {
 	if in == nil {
 		return nil
@@ -171,12 +172,16 @@ func (f *finder) stragglers(k job.Kind) {
 			}
 		}
 	}
+	// The median of two or three attempts is no measure of the usual time.
 	if len(times) < leastSiblings {
 		return
 	}
 	middle := medianOf(times)
 	var slow []*row
 	for i := range f.rows {
+		// Both a factor and a second: half a second above a median of one is noise, and a percent
+		// of an hour is not a straggler. Attempts that still run count by their time so far, which
+		// can only grow.
 		if r := &f.rows[i]; r.counts(k) && float64(f.took(r)) >= slowFactor*float64(middle) && f.took(r) >= middle+slowLeast {
 			slow = append(slow, r)
 		}
@@ -193,7 +198,7 @@ func (f *finder) stragglers(k job.Kind) {
 	}
 }
 
-// why says what distinguishes a slow attempt from its siblings.
+// why names the differences between a slow attempt and its siblings.
 func (f *finder) why(r *row, middle, size int64, mostLocal bool) string {
 	var reasons []string
 	if size > 0 && float64(r.bytes) >= longInput*float64(size) {
@@ -273,6 +278,8 @@ func (f *finder) lost() {
 			nodes[r.node] = true
 		case job.AttemptKilled.String():
 			into = &copies
+		// The attempt succeeded. If reduces could not read its output later, its error says so.
+		// Its time is not counted as lost: the map's next attempt is in the list, too.
 		default:
 			if strings.Contains(r.err, "could not be fetched") {
 				fetches++
@@ -317,6 +324,8 @@ func (f *finder) firstCause() {
 
 // path says where the time of a job that has succeeded went.
 func (f *finder) path() {
+	// Only for success: in a failed or killed job the last attempts are the ones that the end
+	// has cut off.
 	s := f.status
 	if s.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED || s.StartedMs == 0 {
 		return

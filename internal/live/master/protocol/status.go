@@ -59,6 +59,8 @@ func (c *Core) LogOwner(session, name string) (user string, ranHere bool, err er
 	if s == nil {
 		return "", false, errSessionOver
 	}
+	// A log's owner decides who may read it, so a worker is believed only about attempts that
+	// the master has launched there.
 	if run, _, _ := strings.Cut(name, "_"); IsChain(run) {
 		id, err := ParseChain(run)
 		if err != nil {
@@ -153,6 +155,8 @@ func (c *Core) Jobs(r *slotwisev1.JobsRequest, after int64) *slotwisev1.JobsResp
 		if r.Pool != "" && s.Pool != r.Pool {
 			continue
 		}
+		// Beyond the bound jobs are listed without a reason: each reason walks through the order
+		// of all jobs, so a full list would take quadratic time in the loop.
 		if j.final == nil && len(resp.Jobs) < reasonsAtOnce {
 			s.Waiting = c.waitReason(j)
 		}
@@ -221,10 +225,13 @@ func (c *Core) Tasks(id job.ID, r *slotwisev1.TasksRequest) (*slotwisev1.TasksRe
 		if err != nil {
 			return nil, invalid(err)
 		}
+		// The page begins behind the last task of the one before, which stays right while tasks
+		// change their state.
 		kind, from = after.Kind, after.Index+1
 	}
 	resp := &slotwisev1.TasksResponse{}
 	page := Page{}
+	// from applies to the kind of the last task only; reduces begin with their first.
 	for ; kind < job.Kinds; kind, from = kind+1, 0 {
 		if r.Kind != slotwisev1.Kind_KIND_UNSPECIFIED && r.Kind != WireKind(kind) {
 			continue
@@ -280,6 +287,7 @@ const reasonsAtOnce = 200
 // waitReason says in words why nothing of a job runs, or why its output is not in
 // place yet. It is "" if neither is so.
 func (c *Core) waitReason(j *jobEntry) string {
+	// The job has no tasks left to wait for: only the storage's error holds it up.
 	if j.delayed != "" {
 		return j.delayed
 	}
@@ -325,6 +333,8 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 		}
 	}
 	return append(out, heldBack(j, func(w job.Wait) bool {
+		// The reason holds now and has held before. One line with the sum is clearer than two with
+		// the same words.
 		if e := current[key{w.Kind, sched.Code(w.Reason)}]; e != nil {
 			e.HeldMs = w.For.Milliseconds()
 			return false

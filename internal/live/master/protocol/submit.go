@@ -59,10 +59,13 @@ func (c *Core) submit(m *Submit) {
 	if m.Spec.Chain != "" && !c.admitStep(m) {
 		return
 	}
+	// A client repeats its Submit when an answer is lost. All its calls get the same job.
 	if r := c.requests[m.Request]; r != nil {
 		switch {
 		case r.job != 0:
 			c.reply(m.Call, &slotwisev1.SubmitResponse{Job: r.job.String()})
+		// To stage now would use the token of the directory that is being removed, and the removal
+		// would hit the new files.
 		case r.removing:
 			q := &queuedSubmit{r, m}
 			r.queue = append(r.queue, q)
@@ -73,6 +76,8 @@ func (c *Core) submit(m *Submit) {
 		return
 	}
 	j := c.newJob(m.Request, m.Spec, m.Core)
+	// All checks come before anything is counted or recorded, so a refused request leaves
+	// nothing behind and may be repeated when there is room.
 	err := c.hasRoom(j)
 	if err == nil && m.Spec.Chain == "" { // a chain's queue was checked when the chain was submitted
 		err = c.checkQueue(m.Spec.Pool)
@@ -87,14 +92,19 @@ func (c *Core) submit(m *Submit) {
 	j.secret, j.authenticated = m.Secret, m.Authenticated
 	r := &request{calls: []Call{m.Call}, entry: j, core: m.Core}
 	c.requests[m.Request] = r
+	// The job takes its place now, not on acceptance. Otherwise all requests whose outputs are
+	// being staged would find room, and be refused after the storage has done its work.
 	c.room.count(j)
 	c.stepEntering(j, 1)
+	// Nothing is staged, so no intent is needed and the job can be accepted in this step.
 	if m.Spec.Output == "" {
 		c.accept(r)
 		return
 	}
 	c.staging = append(c.staging, j)
 	j.token = StagingToken(c.id, m.Request)
+	// The intent is durable before the order is carried out. If the master dies in between or
+	// afterwards, Restore knows which directory to remove.
 	c.recordIntent(&slotwisev1.JournalStaging{Request: m.Request, Output: m.Spec.Output, Token: j.token, Chain: m.Spec.Chain})
 	c.order(&StageOutput{Request: m.Request, URI: m.Spec.Output, Token: j.token, Overwrite: m.Spec.Overwrite, Force: m.Spec.Force})
 }
@@ -156,6 +166,8 @@ func (c *Core) staged(m *Staged) {
 		for _, call := range r.calls {
 			c.refuse(call, m.Err)
 		}
+		// The error may hide that the directory exists: a time-out does not say whether the
+		// storage has carried the request out.
 		r.calls, r.removing = nil, true
 		c.doneStaging(r.entry)
 		c.room.uncount(r.entry)
@@ -172,8 +184,8 @@ func (c *Core) doneStaging(j *jobEntry) {
 
 // outputIsFree refuses an output that another job or chain writes which has not ended, and
 // one that contains that output or lies in it. Of two such jobs only one could publish, or
-// the later one would remove what the earlier one has published. spec is that of a chain,
-// or of a job that is a step of the chain step or, if step is 0, of none.
+// the later one would remove what the earlier one has published. spec describes a chain, or
+// a job that is a step of the chain with the number step. step is 0 for other jobs.
 func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	if spec.Output == "" {
 		return nil
@@ -188,6 +200,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	}
 	for _, list := range [][]*jobEntry{c.live, c.staging} {
 		for _, other := range list {
+			// Its output is in place or gone. Only the history does not have the job yet.
 			if other.end != nil {
 				continue
 			}
@@ -244,11 +257,14 @@ func outputPlace(uri string) string {
 // removed by Restore.
 func (c *Core) accept(r *request) {
 	j := r.entry
+	// The chain may have been killed while the output of its step was being staged.
 	err := c.stepWanted(j)
 	if err == nil {
 		err = c.enter(j, r.core)
 	}
 	if err != nil {
+		// Nothing was staged, so the callers are refused at once. Otherwise they are answered when
+		// the directory is gone: a client that repeats its request must not meet the removal.
 		if j.token == "" {
 			c.failRequest(j.request, r, err)
 			return
@@ -268,6 +284,8 @@ func (c *Core) accept(r *request) {
 
 // enter has the tracker accept the job and carries out the effects.
 func (c *Core) enter(j *jobEntry, core job.Spec) error {
+	// step finds the job by this field when the tracker accepts it. The tracker gives the
+	// number, so the entry cannot be in the table before.
 	c.entering = j
 	effects := c.step(&tracker.Submit{Spec: core})
 	c.entering = nil
@@ -315,8 +333,12 @@ func (c *Core) stagingRemoved(m *StagingRemoved) {
 	}
 	switch r := c.requests[m.Request]; {
 	case r == nil:
+	// The directory is gone or given up. The callers get both errors, because a directory that
+	// stays is theirs to remove.
 	case r.refused != nil:
 		c.failRequest(m.Request, r, errors.Join(r.refused, m.Err))
+	// The queued Submits start over: they may be refused now for other reasons, such as a lack
+	// of room.
 	case r.removing:
 		delete(c.requests, m.Request)
 		c.endIntent(m.Request)
@@ -342,6 +364,8 @@ const maxPast = 10_000
 func (c *Core) remember(p pastRequest) {
 	c.requests[p.request] = &request{job: p.id}
 	c.past = append(c.past, p)
+	// A client may repeat a Submit long after its job has ended. Beyond maxPast the repetition
+	// starts a new job, which is the price of bounded memory.
 	if over := len(c.past) - maxPast; over > 0 {
 		for _, old := range c.past[:over] {
 			delete(c.requests, old.request)

@@ -51,15 +51,20 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 		Name: r.Worker, Host: r.Host, Rack: r.Rack, MapSlots: int(r.MapSlots), ReduceSlots: int(r.ReduceSlots),
 		Cores: int(r.Cores), Speed: r.Speed, MemoryBytes: r.Memory,
 	}
+	// The lengths come first: the later checks put the texts into errors and logs.
 	if err := checkRegister(r); err != nil {
 		return nil, err
 	}
+	// Comparisons with NaN are false, so a check for a range would accept NaN, and no order of
+	// nodes by speed would hold.
 	if math.IsNaN(r.Speed) || math.IsInf(r.Speed, 0) {
 		return nil, errorf(InvalidArgument, "worker %s: its speed is not a number", r.Worker)
 	}
 	if err := spec.Check(); err != nil {
 		return nil, invalid(err)
 	}
+	// A round asks the policy once for each slot, in the master's only loop: one worker that
+	// claims a million slots would hold up all others.
 	if spec.MapSlots > slots || spec.ReduceSlots > slots {
 		return nil, errorf(InvalidArgument, "worker %s has more than %d slots of a kind, which is the master's limit", r.Worker, slots)
 	}
@@ -82,6 +87,8 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 		if err != nil {
 			return nil, invalid(err)
 		}
+		// Sizes are facts of the worker's disk. A negative one is clamped, not refused: no output
+		// must be lost over it.
 		join.Outputs = append(join.Outputs, tracker.Output{Attempt: id, Bytes: max(0, o.Bytes)})
 	}
 	m := &Register{Request: r, join: join}
@@ -106,6 +113,7 @@ var attemptStates = map[slotwisev1.AttemptState]job.AttemptState{
 // ParseHeartbeat checks a heartbeat. The caller fills in Call.
 func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 	hb := &tracker.Heartbeat{}
+	// Without a measurement the load stays zero, which policies read as unknown.
 	if l := r.Load; l.GetKnown() {
 		hb.Load = cluster.Load{
 			LoadAverage: finite(l.LoadAverage), CPU: fraction(l.Cpu), MemoryFree: 1 - fraction(l.Memory),
@@ -114,6 +122,8 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 			Machine: cluster.Machine{Memory: max(0, l.MachineMemory), Swap: max(0, l.MachineSwap),
 				Disks: max(0, int(l.Disks)), Arch: cluster.ArchOf(l.Arch)},
 		}
+		// On a machine without swap the used part is 0. The difference to 1 would make policies
+		// see free swap.
 		if l.MachineSwap > 0 {
 			hb.Load.SwapFree = 1 - fraction(l.Swap)
 		}
@@ -134,6 +144,8 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() {
 			report.Cause = c
 		}
+		// A state keeps only its own fields: the counters of a failed attempt must not enter the
+		// job's sums.
 		switch state {
 		case job.AttemptRunning:
 			report.BytesRead = max(0, w.Counters.GetBytesRead())
@@ -169,6 +181,7 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 	}
 	spec := job.Spec{
 		Name: s.Name, User: s.User, Pool: s.Pool, Priority: priority, Reduces: int(s.Reduces),
+		// A missing value means the default. 0 is a value: reduces start at once.
 		SlowStart: -1, MaxAttempts: int(s.MaxAttempts),
 		TaskTimeout: time.Duration(s.TaskTimeoutMs) * time.Millisecond, NoSpeculation: s.NoSpeculation,
 		Profile:    [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},

@@ -18,7 +18,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// isInvalid reports whether err is the sender's fault and names what is wrong.
+// isInvalid reports whether err is the sender's fault and names the value.
 func isInvalid(err error, text string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == InvalidArgument && strings.Contains(e.Text, text)

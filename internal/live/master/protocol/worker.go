@@ -204,10 +204,15 @@ func (c *Core) register(m *Register) {
 	r, spec := m.Request, m.join.Node
 	w := c.worker(spec.Name)
 	old := w.session
+	// A worker that replaces its own session takes no further place. If the limit applied to
+	// it, a full master would lock its own workers out after a broken connection.
 	if n := len(c.sessions); old == nil && n >= c.cfg.Limits.Nodes {
 		c.refuse(m.Call, errorf(ResourceExhausted, "the master serves %d workers, which is its limit", n))
 		return
 	}
+	// The network may deliver an old registration late. Accepting it would end the session
+	// that the worker uses now, and the running attempts that the stale list lacks would be
+	// given up.
 	if old.overtook(r) {
 		c.refuse(m.Call, c.overtaken(old, r))
 		return
@@ -219,26 +224,37 @@ func (c *Core) register(m *Register) {
 		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
 	}
 	if old != nil {
+		// Complaints are numbered within a process. A worker that was restarted counts from 1
+		// again, so the former process's number would hide its first complaints.
 		if old.incarnation == s.incarnation {
 			s.complained = old.complained
 		}
 		c.endSession(old)
 	}
 	c.sessions[s.id], w.session = s, s
+	// The alive list must be right before the tracker takes the registration in: the step may
+	// decide a job, whose output is ordered to be committed or aborted at once if no attempt
+	// is counted as alive.
 	running := map[job.AttemptID]bool{}
 	for _, id := range m.join.Running {
 		running[id] = true
 	}
-	for _, o := range m.join.Outputs { // of an attempt that runs for the tracker; its report follows
+	// The answer to a report may have been lost. The tracker then still has the attempt as
+	// running, and the worker lists its output and reports its end again.
+	for _, o := range m.join.Outputs {
 		running[o.Attempt] = true
 	}
 	c.keepAlive(w, running)
-	for _, id := range m.join.Running { // even if the tracker has given them up, until their kill is confirmed
+	// An attempt that the tracker has given up can write to the job's output until the worker
+	// confirms the kill, so it counts as alive all the same.
+	for _, id := range m.join.Running {
 		if j := c.jobs[id.Job]; j != nil && j.final == nil {
 			c.attemptStarted(j, id, spec.Name)
 		}
 	}
 	c.step(m.join)
+	// After the step, which has withdrawn the outputs that the worker no longer has. Reduces
+	// fetch the others from the address of the new session.
 	c.announceOutputs(w)
 	c.registerDrivers(w, r.Drivers)
 	c.logInfo("worker registered", "worker", spec.Name, "address", r.Address, "host", spec.Host, "rack", spec.Rack,
@@ -324,6 +340,8 @@ func (c *Core) endLostSessions() {
 		if n != nil && n.Alive() {
 			continue
 		}
+		// Absent workers are the ones of a master's earlier life. Their attempts run on while the
+		// worker finds the new master, and only a timeout may declare them lost.
 		if n == nil || !n.Absent() {
 			c.keepAlive(w, nil)
 			c.keepDrivers(w, nil, "its worker is lost")
@@ -333,6 +351,8 @@ func (c *Core) endLostSessions() {
 			c.endSession(w.session)
 		}
 		if n == nil {
+			// The tracker forgets a node only if no remembered job has an attempt there, so no entry
+			// refers to this worker any more.
 			delete(c.workers, w.name)
 			forgotten = true
 		}
@@ -362,24 +382,40 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		return
 	}
 	overtaken := r.Seq < s.seq
-	if overtaken { // only ends of attempts are still true
+	// A later heartbeat has been taken in. The load, the progress and the acknowledgements of
+	// this one are out of date, and an attempt that it calls running may have ended since.
+	// Ends of attempts are final, and the tracker ignores one that it knows.
+	if overtaken {
 		ev.Reports = slices.DeleteFunc(ev.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
 		c.reply(m.Call, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 	} else {
 		s.seq, s.load = r.Seq, ev.Load
 		s.condition, s.why = conditionOf(r)
+		// The worker has carried these actions out. It also names the attempts that they launched,
+		// so leaving the outbox does not make an attempt look lost.
 		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
-		if s.held != 0 { // not early: its reports may be of this batch
+		// The newest heartbeat carries the actions, so the older call is answered without any.
+		// The answer is not early: it confirms reports that may be records of this batch.
+		if s.held != 0 {
 			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 		}
+		// Even an answer that is due waits for EndBatch, where work has been offered: the launches
+		// then leave with this reply instead of the next one.
 		c.hold(s, m.Call, r.WaitMs <= 0)
 	}
+	// An overtaken list may lack attempts that were launched since, so the tracker must not
+	// take the missing ones for lost.
 	ev.Node, ev.NoWork, ev.All = s.worker.name, overtaken || r.Leaving, !overtaken
 	ev.Condition, ev.Why = s.condition, s.why
+	// A worker reports ends at once. Policies that compare one heartbeat with the next must
+	// not take such a report for a whole interval. The tenth is tolerance: the worker's timer
+	// and the network are not exact.
 	if ev.Early = len(ev.Reports) > 0 && c.now < s.regularAt; !ev.Early {
 		s.regularAt = c.now + c.heartbeatInterval()*9/10
 	}
 	c.report(s, m)
+	// report may have ended the session, because the worker leaves or the tracker has given it
+	// up. The drivers of such a worker are lost, or its next registration lists them.
 	if !s.over {
 		c.reportDrivers(s, r, !overtaken)
 	}
@@ -410,10 +446,15 @@ func conditionOf(r *slotwisev1.HeartbeatRequest) (cluster.Condition, string) {
 // report has the tracker take in a heartbeat's reports and fetch failures, then
 // accounts for the attempts that have ended.
 func (c *Core) report(s *session, m *Heartbeat) {
+	// Taken before the step: afterwards a repeated report of an end looks like the first.
 	ended := c.endedAttempts(s, m)
+	// The launches of the outbox count as alive, although the worker does not list them: they
+	// may not have arrived yet, or arrive with the answer to this heartbeat.
 	if m.event.All {
 		c.keepAlive(s.worker, s.expected(m.event))
 	}
+	// Before the reports, because the same heartbeat may say that the reduce has ended, and
+	// the tracker ignores complaints of reduces that have.
 	for _, f := range m.Request.FetchFailures {
 		// Heartbeats repeat complaints, in the order of their numbers, until they are
 		// answered. An older worker does not number them.
@@ -423,11 +464,15 @@ func (c *Core) report(s *session, m *Heartbeat) {
 		}
 	}
 	for _, e := range c.step(m.event) {
+		// The step lets time pass before it takes the heartbeat in, so a silent worker may be
+		// given up by its own late heartbeat. It registers again, with a complete list.
 		if e.Kind == tracker.Rejoin {
 			c.endSession(s)
 			c.keepAlive(s.worker, nil)
 		}
 	}
+	// After the step, which may have decided the job by these ends: the last attempt that is
+	// taken off the list orders the job's output committed.
 	for _, e := range ended {
 		c.accountFor(s, e)
 	}
@@ -510,6 +555,8 @@ func (c *Core) accountFor(s *session, e endedAttempt) {
 func (c *Core) fetchFailed(f *slotwisev1.FetchFailure) {
 	reduce, err := job.ParseAttempt(f.Reduce)
 	source, err2 := job.ParseAttempt(f.Map)
+	// The rest of the heartbeat is valid, so a name that cannot be parsed costs only this
+	// complaint.
 	if err != nil || err2 != nil {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/base/proctree"
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -115,16 +116,16 @@ var troubled = &mapreduce.App{
 // runTroubled submits the chain troubled and waits for its end. It returns the number of
 // runs of its function.
 func (c *testCluster) runTroubled(mode, out string, change ...func(*mapreduce.Options, *remote.Cluster)) (runs int, id string, err error) {
-	c.t.Helper()
-	dir := filepath.Join(c.dir, "runs-"+out)
+	c.T.Helper()
+	dir := filepath.Join(c.Dir, "runs-"+out)
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), c.patience)
+	ctx, cancel := context.WithTimeout(c.T.Context(), c.Patience)
 	defer cancel()
-	r := &remote.Cluster{Master: c.url, Accepted: func(s string) { id = s }}
+	r := &remote.Cluster{Master: c.URL, Accepted: func(s string) { id = s }}
 	// Each chain has a separate input, so that chains may run at the same time.
-	o := mapreduce.Options{Inputs: []string{c.write("in-"+out+".txt", "a\nb\n")}, Output: filepath.Join(c.dir, out), Remote: r, Features: features()}
+	o := mapreduce.Options{Inputs: []string{c.Write("in-"+out+".txt", "a\nb\n")}, Output: filepath.Join(c.Dir, out), Remote: r, Features: features()}
 	for _, f := range change {
 		f(&o, r)
 	}
@@ -135,9 +136,9 @@ func (c *testCluster) runTroubled(mode, out string, change ...func(*mapreduce.Op
 
 // noHidden checks that no directory for intermediate outputs is left.
 func (c *testCluster) noHidden() {
-	c.t.Helper()
-	eventually(c.t, "the directories of chains are removed", func() bool {
-		left, _ := filepath.Glob(filepath.Join(c.dir, ".*"))
+	c.T.Helper()
+	clustertest.Eventually(c.T, "the directories of chains are removed", func() bool {
+		left, _ := filepath.Glob(filepath.Join(c.Dir, ".*"))
 		return len(left) == 0
 	})
 }
@@ -148,7 +149,7 @@ func (c *testCluster) noHidden() {
 func TestChainTrouble(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1", "--drivers", "2", "--map-slots", "4")
+	c.StartWorker("w1", "--drivers", "2", "--map-slots", "4")
 	chains := []struct {
 		mode string
 		runs int
@@ -178,13 +179,13 @@ func TestChainTrouble(t *testing.T) {
 			case x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err) || !strings.Contains(err.Error(), id)):
 				t.Errorf("%s: %v, want %s and %s", x.mode, err, id, x.err)
 			}
-			if _, err := os.Stat(filepath.Join(c.dir, out)); (err == nil) != (x.err == "") {
+			if _, err := os.Stat(filepath.Join(c.Dir, out)); (err == nil) != (x.err == "") {
 				t.Errorf("%s: the output: %v", x.mode, err)
 			}
 		})
 	}
 	all.Wait()
-	if got := c.lines("out-parallel"); len(got) != 8 {
+	if got := c.Lines("out-parallel"); len(got) != 8 {
 		t.Errorf("the result of parallel steps: %q", got)
 	}
 	c.noHidden()
@@ -194,8 +195,8 @@ func TestChainTrouble(t *testing.T) {
 func TestChainRefused(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	if err := os.MkdirAll(filepath.Join(c.dir, "taken", "x"), 0o777); err != nil {
+	c.StartWorker("w1")
+	if err := os.MkdirAll(filepath.Join(c.Dir, "taken", "x"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if runs, id, err := c.runTroubled("", "taken"); runs != 0 || id != "" || err == nil || !strings.Contains(err.Error(), "exists and is not empty") {
@@ -209,11 +210,11 @@ func TestChainRefused(t *testing.T) {
 	if runs, id, err := c.runTroubled("", "many", many); runs != 0 || id != "" || err == nil || !strings.Contains(err.Error(), "more than 10000 inputs") {
 		t.Errorf("20,000 inputs: %d runs, %q, %v", runs, id, err)
 	}
-	status, out := c.submit("kmeans", c.write("p.txt", "1,2\n"), "--output", "o", "--user", "a b")
+	status, out := c.Submit("kmeans", c.Write("p.txt", "1,2\n"), "--output", "o", "--user", "a b")
 	if status == 0 || !strings.Contains(out, "a name has no spaces") {
 		t.Errorf("a bad user: %d %s", status, out)
 	}
-	cl, err := client.New(c.url, client.Options{})
+	cl, err := client.New(c.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +229,7 @@ func TestChainRefused(t *testing.T) {
 func TestChainCommands(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w0 := c.worker("w0", "--drivers", "-1")
+	w0 := c.StartWorker("w0", "--drivers", "-1")
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := c.runTroubled("wait", "out")
@@ -238,7 +239,7 @@ func TestChainCommands(t *testing.T) {
 		t.Helper()
 		text := ""
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			out, err := c.command(append(args, "--master", c.url)...).CombinedOutput()
+			out, err := c.Command(append(args, "--master", c.URL)...).CombinedOutput()
 			if text = string(out); err == nil && strings.Contains(text, want) {
 				return
 			}
@@ -247,7 +248,7 @@ func TestChainCommands(t *testing.T) {
 	}
 	says("its driver waits for a worker", "jobs")
 	says("its driver waits for a worker", "explain", "chain-1")
-	c.worker("w1", "--drivers", "1")
+	c.StartWorker("w1", "--drivers", "1")
 	says("troubled (step 1", "jobs")
 	says("\n  j1", "jobs", "--steps", "--all")
 	says("on w1, try 1", "job", "chain-1")
@@ -259,11 +260,11 @@ func TestChainCommands(t *testing.T) {
 	says("", "move", "chain-1", "pool7")
 	says("pool7", "jobs")
 	// The driver moves when its worker is drained.
-	c.worker("w2")
+	c.StartWorker("w2")
 	says("", "nodes", "drain", "w1")
 	says("on w2, try 2", "job", "chain-1")
-	w0.cmd.Process.Signal(syscall.SIGTERM)
-	if err := os.WriteFile(filepath.Join(c.dir, "runs-out", "go"), nil, 0o666); err != nil {
+	w0.Cmd.Process.Signal(syscall.SIGTERM)
+	if err := os.WriteFile(filepath.Join(c.Dir, "runs-out", "go"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -275,7 +276,7 @@ func TestChainCommands(t *testing.T) {
 	says("the driver waits", "logs", "chain-1")
 	says("troubled", "history", "--chains")
 	says("chain-1", "jobs", "--all")
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
 	c.noHidden()
@@ -286,41 +287,41 @@ func TestChainCommands(t *testing.T) {
 func TestChainKilled(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1")
+	w := c.StartWorker("w1")
 	done := make(chan error, 1)
 	go func() {
 		_, _, err := c.runTroubled("wait", "out")
 		done <- err
 	}()
-	c.appears(filepath.Join(c.dir, "runs-out", "run*"))
-	if out, err := c.command("kill", "chain-1", "--reason", "not needed", "--master", c.url).CombinedOutput(); err != nil {
+	c.appears(filepath.Join(c.Dir, "runs-out", "run*"))
+	if out, err := c.Command("kill", "chain-1", "--reason", "not needed", "--master", c.URL).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed: not needed") {
 		t.Errorf("got %v", err)
 	}
-	w.says(`msg="driver ended"`)
+	w.Says(`msg="driver ended"`)
 	c.generatePoints("20MiB")
-	cmd := c.command("submit", "kmeans", "points", "--output", "k", "--wait", "--no-progress", "--master", c.url, "--param", "iterations=1000", "--param", "k=50")
+	cmd := c.Command("submit", "kmeans", "points", "--output", "k", "--wait", "--no-progress", "--master", c.URL, "--param", "iterations=1000", "--param", "k=50")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a step runs", func() bool { return strings.Contains(c.master.log.String(), "kmeans: pick") })
+	clustertest.Eventually(t, "a step runs", func() bool { return strings.Contains(c.Master.Log.String(), "kmeans: pick") })
 	cmd.Process.Signal(os.Interrupt)
 	if status := exitStatus(cmd.Wait()); status != exitInterrupted {
 		t.Errorf("exit status %d", status)
 	}
 	c.noHidden()
-	if _, err := os.Stat(filepath.Join(c.dir, "k")); err == nil {
+	if _, err := os.Stat(filepath.Join(c.Dir, "k")); err == nil {
 		t.Error("a killed chain has an output")
 	}
 }
 
 // generatePoints makes the input of kmeans.
 func (c *testCluster) generatePoints(size string) {
-	c.t.Helper()
-	if out, err := c.command("generate", "points", "--size", size, "--output", "points").CombinedOutput(); err != nil {
-		c.t.Fatalf("%v: %s", err, out)
+	c.T.Helper()
+	if out, err := c.Command("generate", "points", "--size", size, "--output", "points").CombinedOutput(); err != nil {
+		c.T.Fatalf("%v: %s", err, out)
 	}
 }
 
@@ -331,18 +332,18 @@ func (c *testCluster) generatePoints(size string) {
 func TestChainSurvives(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1s")
-	listen := strings.TrimPrefix(c.url, "http://")
+	listen := strings.TrimPrefix(c.URL, "http://")
 	c.generatePoints("2MiB")
 	args := []string{"kmeans", "points", "--reduces", "1", "--param", "k=7", "--param", "iterations=25"}
-	if out, err := c.command(append([]string{"run", "--output", "local"}, args...)...).CombinedOutput(); err != nil {
+	if out, err := c.Command(append([]string{"run", "--output", "local"}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	workers := []*testWorker{c.worker("w1"), c.worker("w2")}
-	cmd := c.command(append([]string{"submit", "--output", "remote", "--wait", "--master", c.url}, args...)...)
+	workers := []*clustertest.Worker{c.StartWorker("w1"), c.StartWorker("w2")}
+	cmd := c.Command(append([]string{"submit", "--output", "remote", "--wait", "--master", c.URL}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a step runs", func() bool { return strings.Contains(c.master.log.String(), "kmeans: pick") })
+	clustertest.Eventually(t, "a step runs", func() bool { return strings.Contains(c.Master.Log.String(), "kmeans: pick") })
 	cmd.Process.Kill()
 	cmd.Wait()
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
@@ -357,36 +358,34 @@ func TestChainSurvives(t *testing.T) {
 		switch kind {
 		case 0: // the driver, or a task
 			kills++
-			for _, p := range proctree.Marked("SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(workers[i].dir, "origin")))) {
+			for _, p := range proctree.Marked("SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(workers[i].Dir, "origin")))) {
 				faults["processes"]++
 				syscall.Kill(p.PID, syscall.SIGKILL)
 			}
 		case 1:
 			faults["worker"]++
-			workers[i].cmd.Process.Kill()
-			<-workers[i].gone
-			workers[i] = c.worker(fmt.Sprint("w", i+1))
+			workers[i].Kill()
+			workers[i] = c.StartWorker(fmt.Sprint("w", i+1))
 		case 2:
 			faults["master"]++
-			c.master.cmd.Process.Kill()
-			<-c.master.gone
-			c.startMaster(listen)
+			c.Master.Kill()
+			c.StartMaster(listen)
 		}
 	}
 	t.Logf("faults: %v", faults)
 	var last *slotwisev1.JobStatus
-	cl, err := client.New(c.url, client.Options{})
+	cl, err := client.New(c.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+	ctx, cancel := context.WithTimeout(t.Context(), c.Patience)
 	defer cancel()
 	if last, err = cl.Wait(ctx, "chain-1", nil); err != nil || last.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		t.Fatalf("%v, %v", last, err)
 	}
 	t.Logf("%d steps, %d drivers", len(last.Steps), last.DriverTries)
 	for _, name := range c.parts("local") {
-		if got, want := readFile(t, filepath.Join(c.dir, "remote", name)), readFile(t, filepath.Join(c.dir, "local", name)); got != want || want == "" {
+		if got, want := readFile(t, filepath.Join(c.Dir, "remote", name)), readFile(t, filepath.Join(c.Dir, "local", name)); got != want || want == "" {
 			t.Errorf("%s: %d bytes, want the %d of the local run", name, len(got), len(want))
 		}
 	}
@@ -395,13 +394,13 @@ func TestChainSurvives(t *testing.T) {
 
 // parts returns the names of an output's part files.
 func (c *testCluster) parts(dir string) (names []string) {
-	c.t.Helper()
-	found, _ := filepath.Glob(filepath.Join(c.dir, dir, "part-*"))
+	c.T.Helper()
+	found, _ := filepath.Glob(filepath.Join(c.Dir, dir, "part-*"))
 	for _, f := range found {
 		names = append(names, filepath.Base(f))
 	}
 	if len(names) == 0 {
-		c.t.Fatalf("%s has no part files", dir)
+		c.T.Fatalf("%s has no part files", dir)
 	}
 	return names
 }

@@ -28,22 +28,22 @@ func TestTokensOnLoopback(t *testing.T) {
 	}
 	shared := t.TempDir()
 	c := newTestCluster(t, "--tokens", tokens, "--storage-root", "file://"+shared)
-	w := c.worker("w1", "--token-file", files["w1"])
+	w := c.StartWorker("w1", "--token-file", files["w1"])
 	as := func(user string, args ...string) (int, string) {
-		return c.run(append(args, "--master", c.url, "--token-file", files[user])...)
+		return c.Run(append(args, "--master", c.URL, "--token-file", files[user])...)
 	}
 	job := func(user, input, output string) (int, string) {
 		return as(user, "submit", "--wait", "--no-progress", "--mapper", "echo the password is $((6*7)) >&2; exit 3", "--input", input,
 			"--output", output, "--max-attempts", "1")
 	}
-	input, outside := filepath.Join(shared, "in.txt"), c.write("in.txt", "a\n")
+	input, outside := filepath.Join(shared, "in.txt"), c.Write("in.txt", "a\n")
 	if err := os.WriteFile(input, []byte("a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if status, out := job("ann", outside, shared+"/out"); status == 0 || !strings.Contains(out, "--storage-root") {
 		t.Errorf("ann reads %s: %s", outside, out)
 	}
-	for _, output := range []string{filepath.Join(c.dir, "m", "journal"), filepath.Join(c.dir, "w1"), keys, c.dir} {
+	for _, output := range []string{filepath.Join(c.Dir, "m", "journal"), filepath.Join(c.Dir, "w1"), keys, c.Dir} {
 		for _, user := range []string{"ann", "root"} {
 			if status, out := job(user, input, output); status == 0 || !strings.Contains(out, output) {
 				t.Errorf("%s writes to %s: %s", user, output, out)
@@ -64,17 +64,10 @@ func TestTokensOnLoopback(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/v1/logs/" + id + "_m_0_0": http.StatusUnauthorized, "/metrics": http.StatusUnauthorized, "/healthz": http.StatusOK} {
-		if status, text := w.get(path); status != want || strings.Contains(text, secret) {
+		if status, text := w.Get(path); status != want || strings.Contains(text, secret) {
 			t.Errorf("%s of the worker: %d, want %d: %s", path, status, want, text)
 		}
 	}
-}
-
-// run runs a command and returns its exit status and output.
-func (c *testCluster) run(args ...string) (int, string) {
-	c.t.Helper()
-	out, err := c.command(args...).CombinedOutput()
-	return exitStatus(err), string(out)
 }
 
 // between returns the text between two others.

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // TestExpectedEnd asks in every place that shows when a job is expected to end: jobs, job, explain,
@@ -11,8 +13,8 @@ import (
 func TestExpectedEnd(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1", "--map-slots", "2")
-	waiting := c.start("submit --wait", "submit", "--wait", "--master", c.url, "sleep", "--param", "maps=5000x200ms", "--output", "out")
+	c.StartWorker("w1", "--map-slots", "2")
+	waiting := c.Start("submit --wait", "submit", "--wait", "--master", c.URL, "sleep", "--param", "maps=5000x200ms", "--output", "out")
 	shown := map[string]*regexp.Regexp{}
 	for command, pattern := range map[string]string{
 		"jobs":               `j1 +sleep .* running .* \d.* \(.* to .*\)`,
@@ -33,21 +35,21 @@ func TestExpectedEnd(t *testing.T) {
 				t.Logf("%s: %.2000s", command, out)
 			}
 		})
-		eventually(t, "the expected end in "+command, func() bool {
-			_, out = c.run(append(strings.Fields(command), "--master", c.url)...)
+		clustertest.Eventually(t, "the expected end in "+command, func() bool {
+			_, out = c.Run(append(strings.Fields(command), "--master", c.URL)...)
 			return want.MatchString(out)
 		})
 	}
-	waiting.says("ends in ")
+	waiting.Says("ends in ")
 	for path, pattern := range map[string]string{"/ui/": `in \d.* \(.* to .*\)`, "/ui/jobs": `in \d.* \(.* to .*\)`, "/ui/jobs/j1": `(?s)Expected end \(10th to 90th percentile\).{0,40}in \d.*Basis of the forecast`, "/ui/jobs?format=json": `"end": [1-9]\d+`} {
 		want := regexp.MustCompile(pattern)
-		eventually(t, "the expected end in "+path, func() bool {
+		clustertest.Eventually(t, "the expected end in "+path, func() bool {
 			_, body := c.visit().get(path)
 			return want.MatchString(body)
 		})
 	}
-	if status, out := c.run("kill", "j1", "--master", c.url); status != 0 {
+	if status, out := c.Run("kill", "j1", "--master", c.URL); status != 0 {
 		t.Errorf("status %d: %s", status, out)
 	}
-	waiting.ends()
+	waiting.Ends()
 }

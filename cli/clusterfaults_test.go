@@ -13,12 +13,13 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/proctree"
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // gate returns a mapper that writes a file named after its attempt when it
 // starts, and continues when the file open exists.
 func (c *testCluster) gate(name string) (mapper, started, open string) {
-	started, open = filepath.Join(c.dir, name+".started."), filepath.Join(c.dir, name+".open")
+	started, open = filepath.Join(c.Dir, name+".started."), filepath.Join(c.Dir, name+".open")
 	mapper = fmt.Sprintf("touch %s$SLOTWISE_ATTEMPT; while [ ! -e %s ]; do sleep 0.02; done; cat", started, open)
 	return mapper, started, open
 }
@@ -32,7 +33,7 @@ func (c *testCluster) begin(args ...string) (wait func() (int, string)) {
 	}
 	done := make(chan end, 1)
 	go func() {
-		status, out := c.submit(args...)
+		status, out := c.Submit(args...)
 		done <- end{status, out}
 	}()
 	return func() (int, string) {
@@ -43,8 +44,8 @@ func (c *testCluster) begin(args ...string) (wait func() (int, string)) {
 
 // appears waits until a file matches a glob, and returns all that do.
 func (c *testCluster) appears(glob string) (found []string) {
-	c.t.Helper()
-	eventually(c.t, glob+" appears", func() bool {
+	c.T.Helper()
+	clustertest.Eventually(c.T, glob+" appears", func() bool {
 		found, _ = filepath.Glob(glob)
 		return len(found) > 0
 	})
@@ -57,24 +58,24 @@ func (c *testCluster) appears(glob string) (found []string) {
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1s")
-	w1 := c.worker("w1")
+	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", "(while :; do echo x; done) >&2 & setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	wait := c.begin("--mapper", "(while :; do echo x; done) >&2 & setsid sleep 1000 >/dev/null 2>&1 & "+mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
 	c.appears(started + "*")
-	mark := "SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(w1.dir, "origin")))
+	mark := "SLOTWISE_ORIGIN=" + strings.TrimSpace(readFile(t, filepath.Join(w1.Dir, "origin")))
 	if n := len(proctree.Marked(mark)); n < 3 {
 		t.Fatalf("%d processes of the task, want at least 3", n)
 	}
-	w1.cmd.Process.Kill()
-	eventually(t, "all processes are gone", func() bool { return len(proctree.Marked(mark)) == 0 })
+	w1.Cmd.Process.Kill()
+	clustertest.Eventually(t, "all processes are gone", func() bool { return len(proctree.Marked(mark)) == 0 })
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c.worker("w2")
+	c.StartWorker("w2")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -94,34 +95,34 @@ func readFile(t *testing.T, path string) string {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w1 := c.worker("w1", "--reduce-slots", "-1")
+	w1 := c.StartWorker("w1", "--reduce-slots", "-1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
 	c.appears(started + "*")
-	if status, text := w1.get("/readyz"); status != http.StatusOK {
+	if status, text := w1.Get("/readyz"); status != http.StatusOK {
 		t.Errorf("before: %d %s", status, text)
 	}
-	w1.cmd.Process.Signal(syscall.SIGTERM)
-	eventually(t, "the worker says that it is not ready", func() bool {
-		status, _ := w1.get("/readyz")
+	w1.Cmd.Process.Signal(syscall.SIGTERM)
+	clustertest.Eventually(t, "the worker says that it is not ready", func() bool {
+		status, _ := w1.Get("/readyz")
 		return status == http.StatusServiceUnavailable
 	})
-	if status, text := w1.get("/readyz?exclude=drain&exclude=disk&exclude=master"); status != http.StatusOK {
+	if status, text := w1.Get("/readyz?exclude=drain&exclude=disk&exclude=master"); status != http.StatusOK {
 		t.Errorf("without the drain: %d %s", status, text)
 	}
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	w1.says("attempt ended")
-	if status, _ := w1.get("/healthz"); status != http.StatusOK {
+	w1.Says("attempt ended")
+	if status, _ := w1.Get("/healthz"); status != http.StatusOK {
 		t.Error("the worker left with a map output that is needed")
 	}
-	c.worker("w2", "--map-slots", "-1")
+	c.StartWorker("w2", "--map-slots", "-1")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	w1.ends()
-	if code := w1.cmd.ProcessState.ExitCode(); code != 0 {
+	w1.Ends()
+	if code := w1.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if found, _ := filepath.Glob(started + "*"); len(found) != 1 {
@@ -134,16 +135,16 @@ func TestDrain(t *testing.T) {
 func TestHandBack(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w1 := c.worker("w1", "--drain-timeout", "10ms")
+	w1 := c.StartWorker("w1", "--drain-timeout", "10ms")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\n"), "--output", "out", "--reduces", "1", "--max-attempts", "1")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\n"), "--output", "out", "--reduces", "1", "--max-attempts", "1")
 	c.appears(started + "*")
-	w1.cmd.Process.Signal(syscall.SIGTERM)
-	w1.ends()
+	w1.Cmd.Process.Signal(syscall.SIGTERM)
+	w1.Ends()
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c.worker("w2")
+	c.StartWorker("w2")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
@@ -154,21 +155,20 @@ func TestHandBack(t *testing.T) {
 func TestWorkerRestart(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "1m")
-	w1 := c.worker("w1")
+	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
 	c.appears(started + "*")
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	w1.says("attempt ended")
-	w1.cmd.Process.Kill()
-	<-w1.gone
-	c.worker("w1")
+	w1.Says("attempt ended")
+	w1.Kill()
+	c.StartWorker("w1")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -179,22 +179,22 @@ func TestWorkerRestart(t *testing.T) {
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t, "--node-timeout", "500ms")
-	w1 := c.worker("w1")
+	w1 := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", c.Write("in.txt", "a\nb\n"), "--output", "out", "--reduces", "1")
 	c.appears(started + "*_0")
-	w1.cmd.Process.Signal(syscall.SIGSTOP)
-	c.worker("w2")
+	w1.Cmd.Process.Signal(syscall.SIGSTOP)
+	c.StartWorker("w2")
 	c.appears(started + "*_1")
-	w1.cmd.Process.Signal(syscall.SIGCONT)
-	w1.says("state=killed")
+	w1.Cmd.Process.Signal(syscall.SIGCONT)
+	w1.Says("state=killed")
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -204,12 +204,12 @@ func TestFrozenWorker(t *testing.T) {
 func TestTaskMemory(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1", "--task-memory", "300MiB")
-	status, out := c.submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
+	w := c.StartWorker("w1", "--task-memory", "300MiB")
+	status, out := c.Submit("--mapper", "head -c 600m /dev/zero | tail", "--input", c.Write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
 	if status != exitFailed || !strings.Contains(out, "used more than 300 MiB of memory, the limit on this worker") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
-	if _, text := w.get("/metrics"); !strings.Contains(text, `slotwise_worker_attempts_ended_total{kind="map",state="failed"} 1`) {
+	if _, text := w.Get("/metrics"); !strings.Contains(text, `slotwise_worker_attempts_ended_total{kind="map",state="failed"} 1`) {
 		t.Errorf("metrics: %s", text)
 	}
 }
@@ -218,13 +218,13 @@ func TestTaskMemory(t *testing.T) {
 // that asks for more than a worker has.
 func TestJobTaskMemory(t *testing.T) {
 	c := newTestCluster(t)
-	c.worker("w1")
-	in := c.write("in.txt", "a\n")
-	status, out := c.submit("--mapper", "head -c 900m /dev/zero | tail", "--input", in, "--output", "out", "--max-attempts", "1", "--task-memory", "24MiB")
+	c.StartWorker("w1")
+	in := c.Write("in.txt", "a\n")
+	status, out := c.Submit("--mapper", "head -c 900m /dev/zero | tail", "--input", in, "--output", "out", "--max-attempts", "1", "--task-memory", "24MiB")
 	if status != exitFailed || !strings.Contains(out, "used more than its 24.0 MiB of memory (--task-memory)") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
-	status, out = c.submit("--mapper", "cat", "--input", in, "--output", "out2", "--task-memory", "100MiB")
+	status, out = c.Submit("--mapper", "cat", "--input", in, "--output", "out2", "--task-memory", "100MiB")
 	if status == 0 || !strings.Contains(out, "a map occupies 4 map slots; the largest node, w1, has 1, each with 32.0 MiB") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
@@ -235,18 +235,18 @@ func TestJobTaskMemory(t *testing.T) {
 func TestFailureTells(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1")
-	status, out := c.submit("--mapper", "echo the disk is on fire >&2; exit 3", "--input", c.write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
+	w := c.StartWorker("w1")
+	status, out := c.Submit("--mapper", "echo the disk is on fire >&2; exit 3", "--input", c.Write("in.txt", "a\n"), "--output", "out", "--max-attempts", "1")
 	if status != exitFailed || !strings.Contains(out, "the disk is on fire") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
-	if status, text := w.get("/v1/logs/j1_m_0_0"); status != http.StatusOK || !strings.Contains(text, "the disk is on fire") {
+	if status, text := w.Get("/v1/logs/j1_m_0_0"); status != http.StatusOK || !strings.Contains(text, "the disk is on fire") {
 		t.Errorf("log: %d %s", status, text)
 	}
 	for path, want := range map[string]int{
 		"/v1/logs/j1_m_7_0": 404, "/v1/logs/..%2f..%2fname": 400, "/v1/logs/x": 400, "/v1/outputs/j1/..%2fx/0": 400, "/nothing": 404,
 	} {
-		if status, text := w.get(path); status != want {
+		if status, text := w.Get(path); status != want {
 			t.Errorf("%s: %d, want %d: %s", path, status, want, text)
 		}
 	}
@@ -256,11 +256,11 @@ func TestFailureTells(t *testing.T) {
 func TestFollowLog(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1")
+	w := c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	wait := c.begin("--mapper", "echo early >&2; "+mapper+"; echo late >&2", "--input", c.write("in.txt", "a\n"), "--output", "out")
+	wait := c.begin("--mapper", "echo early >&2; "+mapper+"; echo late >&2", "--input", c.Write("in.txt", "a\n"), "--output", "out")
 	c.appears(started + "*")
-	resp, err := http.Get("http://" + w.address() + "/v1/logs/j1_m_0_0?follow")
+	resp, err := http.Get("http://" + w.Address() + "/v1/logs/j1_m_0_0?follow")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,13 +290,13 @@ func TestFollowLog(t *testing.T) {
 func TestLogsOfLostWorker(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1")
-	c.must("--mapper", "echo on standard error >&2; cat", "--input", c.write("in.txt", "a\n"), "--output", "out")
+	w := c.StartWorker("w1")
+	c.Must("--mapper", "echo on standard error >&2; cat", "--input", c.Write("in.txt", "a\n"), "--output", "out")
 	if got := c.asks("logs", "j1_m_0_0"); !strings.Contains(got, "on standard error\n") || strings.Contains(got, "kept") {
 		t.Errorf("the worker's log: %q", got)
 	}
-	eventually(t, "the history has the log", func() bool {
-		h, err := history.OpenRead(filepath.Join(c.dir, "m"))
+	clustertest.Eventually(t, "the history has the log", func() bool {
+		h, err := history.OpenRead(filepath.Join(c.Dir, "m"))
 		if err != nil {
 			return false
 		}
@@ -304,9 +304,8 @@ func TestLogsOfLostWorker(t *testing.T) {
 		_, err = h.Log("j1_m_0_0")
 		return err == nil
 	})
-	w.cmd.Process.Kill()
-	<-w.gone
-	out, err := c.command("logs", "j1_m_0_0", "--master", c.url).CombinedOutput()
+	w.Kill()
+	out, err := c.Command("logs", "j1_m_0_0", "--master", c.URL).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "on standard error\n") || !strings.Contains(string(out), "the master has kept all of its log\n") {
 		t.Errorf("after the worker's end: %v: %s", err, out)
 	}
@@ -317,19 +316,19 @@ func TestLogsOfLostWorker(t *testing.T) {
 func TestChain(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.worker("w2")
-	if out, err := c.command("generate", "points", "--size", "200KiB", "--output", "points").CombinedOutput(); err != nil {
+	c.StartWorker("w1")
+	c.StartWorker("w2")
+	if out, err := c.Command("generate", "points", "--size", "200KiB", "--output", "points").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c.must("kmeans", "points", "--output", "remote", "--reduces", "1", "--param", "k=3", "--param", "iterations=2")
-	if out, err := c.command("run", "kmeans", "points", "--output", "local", "--reduces", "1", "--param", "k=3", "--param", "iterations=2").CombinedOutput(); err != nil {
+	c.Must("kmeans", "points", "--output", "remote", "--reduces", "1", "--param", "k=3", "--param", "iterations=2")
+	if out, err := c.Command("run", "kmeans", "points", "--output", "local", "--reduces", "1", "--param", "k=3", "--param", "iterations=2").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if got, want := c.lines("remote"), c.lines("local"); len(want) == 0 || !slices.Equal(got, want) {
+	if got, want := c.Lines("remote"), c.Lines("local"); len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("got %d lines, want %d", len(got), len(want))
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.dir, ".*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(c.Dir, ".*")); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
 }
@@ -339,9 +338,9 @@ func TestChain(t *testing.T) {
 func TestSubmitInterrupted(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1")
+	w := c.StartWorker("w1")
 	mapper, started, _ := c.gate("m")
-	cmd := c.command("submit", "--master", c.url, "--wait", "--no-progress", "--mapper", mapper, "--input", c.write("in.txt", "a\n"), "--output", filepath.Join(c.dir, "out"))
+	cmd := c.Command("submit", "--master", c.URL, "--wait", "--no-progress", "--mapper", mapper, "--input", c.Write("in.txt", "a\n"), "--output", filepath.Join(c.Dir, "out"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -350,10 +349,10 @@ func TestSubmitInterrupted(t *testing.T) {
 	if status := exitStatus(cmd.Wait()); status != exitInterrupted {
 		t.Errorf("exit status %d", status)
 	}
-	w.says("state=killed")
-	eventually(t, "nothing of the output is left", func() bool {
-		left, _ := filepath.Glob(filepath.Join(c.dir, "*out*"))
-		hidden, _ := filepath.Glob(filepath.Join(c.dir, ".*out*"))
+	w.Says("state=killed")
+	clustertest.Eventually(t, "nothing of the output is left", func() bool {
+		left, _ := filepath.Glob(filepath.Join(c.Dir, "*out*"))
+		hidden, _ := filepath.Glob(filepath.Join(c.Dir, ".*out*"))
 		return len(left)+len(hidden) == 0
 	})
 }
@@ -363,20 +362,20 @@ func TestSubmitInterrupted(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("full", "--min-free", "8000000GiB")
-	w.says("the disk is full")
-	if status, text := w.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "disk") {
+	w := c.StartWorker("full", "--min-free", "8000000GiB")
+	w.Says("the disk is full")
+	if status, text := w.Get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "disk") {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := w.get("/readyz?exclude=disk"); status != http.StatusOK {
+	if status, text := w.Get("/readyz?exclude=disk"); status != http.StatusOK {
 		t.Errorf("without the disk: %d %s", status, text)
 	}
-	wait := c.begin("--mapper", "cat", "--input", c.write("in.txt", "a\n"), "--output", "out")
-	c.worker("w2")
+	wait := c.begin("--mapper", "cat", "--input", c.Write("in.txt", "a\n"), "--output", "out")
+	c.StartWorker("w2")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if strings.Contains(w.log.String(), "attempt ended") {
+	if strings.Contains(w.Log.String(), "attempt ended") {
 		t.Error("the full worker got work")
 	}
 }
@@ -386,7 +385,7 @@ func TestDiskFull(t *testing.T) {
 func TestMasterRestart(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w := c.worker("w1", "--reduce-slots", "-1")
+	w := c.StartWorker("w1", "--reduce-slots", "-1")
 	first, firstStarted, open := c.gate("first")
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -394,21 +393,20 @@ func TestMasterRestart(t *testing.T) {
 	second, secondStarted, openSecond := c.gate("second")
 	// The map of the second file waits.
 	mapper := fmt.Sprintf("case $SLOTWISE_TASK in 0) %s;; *) %s;; esac", first, second)
-	c.write("in/a.txt", "a\n")
-	c.write("in/b.txt", "b\n")
+	c.Write("in/a.txt", "a\n")
+	c.Write("in/b.txt", "b\n")
 	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "2", "--output", "out", "--reduces", "1")
 	c.appears(secondStarted + "*")
-	c.master.cmd.Process.Kill()
-	<-c.master.gone
+	c.Master.Kill()
 	if err := os.WriteFile(openSecond, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c.startMaster(strings.TrimPrefix(c.url, "http://"))
-	c.worker("w2", "--map-slots", "-1")
+	c.StartMaster(strings.TrimPrefix(c.URL, "http://"))
+	c.StartWorker("w2", "--map-slots", "-1")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
 	for _, started := range []string{firstStarted, secondStarted} {
@@ -416,7 +414,7 @@ func TestMasterRestart(t *testing.T) {
 			t.Errorf("ran: %q", found)
 		}
 	}
-	if n := strings.Count(w.log.String(), "attempt ended"); n != 2 {
+	if n := strings.Count(w.Log.String(), "attempt ended"); n != 2 {
 		t.Errorf("%d attempts have ended, want 2", n)
 	}
 }
@@ -426,19 +424,19 @@ func TestMasterRestart(t *testing.T) {
 func TestOwnProgram(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	program := filepath.Join(c.dir, "anywhere")
+	c.StartWorker("w1")
+	program := filepath.Join(c.Dir, "anywhere")
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "../examples/anywhere").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)
 	}
-	c.write("in.txt", "a bb cc\nddd a\n")
+	c.Write("in.txt", "a bb cc\nddd a\n")
 	for _, output := range []string{"first", "again"} { // from the cache then
-		cmd := exec.Command(program, "-master", c.url, "-input", "in.txt", "-output", output)
-		cmd.Dir = c.dir
+		cmd := exec.Command(program, "-master", c.URL, "-input", "in.txt", "-output", output)
+		cmd.Dir = c.Dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if got := c.lines(output); !slices.Equal(got, []string{"a\t2", "bb\t1", "cc\t1", "ddd\t1"}) {
+		if got := c.Lines(output); !slices.Equal(got, []string{"a\t2", "bb\t1", "cc\t1", "ddd\t1"}) {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -450,19 +448,19 @@ func TestOwnProgram(t *testing.T) {
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	w1 := c.worker("w1", "--reduce-slots", "-1")
+	w1 := c.StartWorker("w1", "--reduce-slots", "-1")
 	mapper, started, open := c.gate("m")
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c.write("in/a.txt", "a\n")
-	c.write("in/b.txt", "b\n")
-	c.write("in/c.txt", "c\n")
+	c.Write("in/a.txt", "a\n")
+	c.Write("in/b.txt", "b\n")
+	c.Write("in/c.txt", "c\n")
 	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "2", "--output", "out", "--reduces", "1")
-	outputs := filepath.Join(w1.dir, "outputs", "j1", "*_0.run")
-	eventually(t, "all maps have ended", func() bool {
+	outputs := filepath.Join(w1.Dir, "outputs", "j1", "*_0.run")
+	clustertest.Eventually(t, "all maps have ended", func() bool {
 		found, _ := filepath.Glob(outputs)
-		return len(found) == 3 && strings.Count(w1.log.String(), "attempt ended") == 3
+		return len(found) == 3 && strings.Count(w1.Log.String(), "attempt ended") == 3
 	})
 	found := c.appears(outputs)
 	b := []byte(readFile(t, found[0]))
@@ -473,11 +471,11 @@ func TestDamagedOutput(t *testing.T) {
 	if err := os.Remove(found[1]); err != nil {
 		t.Fatal(err)
 	}
-	c.worker("w2", "--map-slots", "-1")
+	c.StartWorker("w2", "--map-slots", "-1")
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("got %q", got)
 	}
 	if found, _ := filepath.Glob(started + "*"); len(found) != 5 {

@@ -9,27 +9,28 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // killMaster kills the master by SIGKILL and restarts it at the same address
 // and directory.
 func (c *testCluster) killMaster() {
-	c.t.Helper()
-	c.master.cmd.Process.Kill()
-	<-c.master.gone
-	c.startMaster(strings.TrimPrefix(c.url, "http://"))
+	c.T.Helper()
+	c.Master.Kill()
+	c.StartMaster(strings.TrimPrefix(c.URL, "http://"))
 }
 
 // asks runs a command that asks the master, which must succeed, and returns what
 // it prints.
 func (c *testCluster) asks(args ...string) string {
-	c.t.Helper()
-	cmd := c.command(append(args, "--master", c.url)...)
-	var stderr lockedBuffer
+	c.T.Helper()
+	cmd := c.Command(append(args, "--master", c.URL)...)
+	var stderr clustertest.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		c.t.Fatalf("slotwise %v: %v\n%s", args, err, stderr.String())
+		c.T.Fatalf("slotwise %v: %v\n%s", args, err, stderr.String())
 	}
 	return string(out)
 }
@@ -40,13 +41,13 @@ func (c *testCluster) asks(args ...string) string {
 func TestMasterKilled(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.worker("w2")
+	c.StartWorker("w1")
+	c.StartWorker("w2")
 	mapper, mapStarted, mapOpen := c.gate("map")
 	reducer, redStarted, redOpen := c.gate("red")
-	c.write("in/a.txt", "b\nc\na\nd\n")
+	c.Write("in/a.txt", "b\nc\na\nd\n")
 	wait := c.begin("--mapper", mapper, "--reducer", reducer, "--input", "in", "--output", "out", "--reduces", "1", "--split-size", "4")
-	eventually(t, "both maps run", func() bool { return len(c.appears(mapStarted+"*")) == 2 })
+	clustertest.Eventually(t, "both maps run", func() bool { return len(c.appears(mapStarted+"*")) == 2 })
 	c.killMaster()
 	if err := os.WriteFile(mapOpen, nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestMasterKilled(t *testing.T) {
 	if status, out := wait(); status != 0 {
 		t.Fatalf("exit status %d: %s", status, out)
 	}
-	if got := c.lines("out"); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("output %q", got)
 	}
 	if n := len(c.appears(mapStarted+"*")) + len(c.appears(redStarted+"*")); n != 3 {
@@ -69,7 +70,7 @@ func TestMasterKilled(t *testing.T) {
 	if got := c.asks("history"); !strings.Contains(got, "succeeded") {
 		t.Errorf("history after another kill:\n%s", got)
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.dir, ".out*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(c.Dir, ".out*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -80,20 +81,20 @@ func TestMasterKilled(t *testing.T) {
 func TestMasterForgets(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
+	c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	in := c.write("in.txt", "a\n")
+	in := c.Write("in.txt", "a\n")
 	first := c.begin("--mapper", mapper, "--input", in, "--output", "first")
 	c.appears(started + "*")
-	c.master.cmd.Process.Signal(syscall.SIGSTOP)
-	if err := os.RemoveAll(filepath.Join(c.dir, "m")); err != nil {
+	c.Master.Cmd.Process.Signal(syscall.SIGSTOP)
+	if err := os.RemoveAll(filepath.Join(c.Dir, "m")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(open, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	c.killMaster()
-	c.must("--mapper", "cat", "--input", in, "--output", "second")
+	c.Must("--mapper", "cat", "--input", in, "--output", "second")
 	if status, out := first(); status == 0 || !strings.Contains(out, "job j1") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
@@ -104,16 +105,16 @@ func TestClusterCommands(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	c := newTestCluster(t, "--policy", "fair")
-	if out, err := c.command("jobs", "--user", "ann", "--master", c.url).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
+	if out, err := c.Command("jobs", "--user", "ann", "--master", c.URL).CombinedOutput(); err != nil || !strings.Contains(string(out), "no job of user ann that has not ended; --all lists") {
 		t.Errorf("no jobs: %v\n%s", err, out)
 	}
-	c.worker("w1")
+	c.StartWorker("w1")
 	mapper, started, open := c.gate("m")
-	in := c.write("in.txt", "a\n")
+	in := c.Write("in.txt", "a\n")
 	first := c.begin("--mapper", "echo hello >&2; "+mapper, "--input", in, "--output", "out1", "--user", "ann")
 	c.appears(started + "*")
 	second := c.begin("--mapper", "cat", "--input", in, "--output", "out2", "--user", "bob")
-	eventually(t, "the second job is there", func() bool { return strings.Contains(c.asks("jobs"), "j2") })
+	clustertest.Eventually(t, "the second job is there", func() bool { return strings.Contains(c.asks("jobs"), "j2") })
 
 	var jobs []struct{ ID, State, User, Waiting string }
 	c.asksJSON(&jobs, "jobs")
@@ -141,7 +142,7 @@ func TestClusterCommands(t *testing.T) {
 	if got := c.asks("tasks", "j1", "--state", "running"); !strings.Contains(got, "j1_m_0_0") {
 		t.Errorf("tasks:\n%s", got)
 	}
-	eventually(t, "the log has a line", func() bool { return strings.Contains(c.asks("logs", "j1_m_0_0"), "hello") })
+	clustertest.Eventually(t, "the log has a line", func() bool { return strings.Contains(c.asks("logs", "j1_m_0_0"), "hello") })
 	if got := c.asks("top"); !strings.Contains(got, "j1") || !strings.Contains(got, "w1") || strings.Contains(got, "\x1b") {
 		t.Errorf("top:\n%s", got)
 	}
@@ -183,13 +184,13 @@ func TestClusterCommands(t *testing.T) {
 		t.Errorf("the job was submitted at %d", times.Submitted)
 	}
 	c.asks("nodes", "drain", "w1", "--undo")
-	c.must("--mapper", "cat", "--input", in, "--output", "out3")
+	c.Must("--mapper", "cat", "--input", in, "--output", "out3")
 }
 
 // asksJSON runs a listing with -o json and decodes it.
 func (c *testCluster) asksJSON(into any, args ...string) {
-	c.t.Helper()
+	c.T.Helper()
 	if err := json.Unmarshal([]byte(c.asks(append(args, "-o", "json")...)), into); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // TestClusterPage follows docs/cluster.md, with three loopback addresses for
@@ -125,7 +127,7 @@ func (p *page) run(machine, block string) {
 	}
 	// The pipe closes when the last process of the block has ended, daemons
 	// included.
-	said, gone := &lockedBuffer{}, make(chan struct{})
+	said, gone := &clustertest.Buffer{}, make(chan struct{})
 	go func() {
 		io.Copy(said, r)
 		close(gone)
@@ -142,7 +144,7 @@ func (p *page) run(machine, block string) {
 		p.t.Fatal(err)
 	}
 	for _, at := range listens.FindAllStringSubmatch(block, -1) {
-		eventually(p.t, "somebody listens at "+at[1], func() bool {
+		clustertest.Eventually(p.t, "somebody listens at "+at[1], func() bool {
 			c, err := net.Dial("tcp", at[1])
 			if err == nil {
 				c.Close()

@@ -20,22 +20,22 @@ func TestStoppedTask(t *testing.T) {
 			t.Parallel() // each mostly waits
 			c := newTestCluster(t, "--policy", "fifo,speculate="+speculator)
 			for _, name := range []string{"w1", "w2", "w3"} {
-				c.worker(name)
+				c.StartWorker(name)
 			}
-			in := c.write("in.txt", strings.Repeat("b a\n", 30)+strings.Repeat("a c\n", 30))
+			in := c.Write("in.txt", strings.Repeat("b a\n", 30)+strings.Repeat("a c\n", 30))
 			stop := func(attempt string) string { // stops the attempt's process, the shell's parent
 				return "case $SLOTWISE_ATTEMPT in *_" + attempt + ") kill -STOP $PPID;; esac; "
 			}
 			for _, stopped := range []string{"m_0_0", "r_0_0"} {
 				began := time.Now()
-				c.must("--mapper", stop(stopped)+`tr ' ' '\n'`, "--reducer", stop(stopped)+"uniq -c | tr -s ' '", "--input", in,
+				c.Must("--mapper", stop(stopped)+`tr ' ' '\n'`, "--reducer", stop(stopped)+"uniq -c | tr -s ' '", "--input", in,
 					"--split-size", "100B", "--reduces", "1", "--output", stopped)
 				if took := time.Since(began); took > 3*time.Minute {
 					t.Errorf("%s stopped: the job took %v", stopped, took)
 				} else {
 					t.Logf("%s stopped: the job took %v", stopped, took)
 				}
-				if got := c.lines(stopped); !slices.Equal(got, []string{" 30 b", " 30 c", " 60 a"}) {
+				if got := c.Lines(stopped); !slices.Equal(got, []string{" 30 b", " 30 c", " 60 a"}) {
 					t.Errorf("%s stopped: got %q", stopped, got)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -27,9 +28,9 @@ type visitor struct {
 func (c *testCluster) visit() *visitor {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	return &visitor{c.t, c.url, &http.Client{Jar: jar}}
+	return &visitor{c.T, c.URL, &http.Client{Jar: jar}}
 }
 
 // answer returns the status and the body of an answer.
@@ -60,9 +61,9 @@ func (v *visitor) post(path string, form url.Values) (int, string) {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.words("in/a.txt", 5_000)
-	c.must("wordcount", "in", "--output", "counts", "--split-size", "16KiB", "--reduces", "2", "--pool", "<script>x")
+	c.StartWorker("w1")
+	c.Words("in/a.txt", 5_000)
+	c.Must("wordcount", "in", "--output", "counts", "--split-size", "16KiB", "--reduces", "2", "--pool", "<script>x")
 	v := c.visit()
 	for path, want := range map[string]string{
 		"/": "Map slots in use", "/ui/": "w1", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "succeeded", "/ui/jobs/j1/attempts?kind=reduce": "j1_r_1_0",
@@ -129,11 +130,11 @@ func TestConsoleSignIn(t *testing.T) {
 		t.Errorf("root changes the policy: %d %.500s", status, body)
 	}
 	// The cookie opens pages only.
-	base, err := url.Parse(c.url + "/ui/")
+	base, err := url.Parse(c.URL + "/ui/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/slotwise.v1.ClientService/Jobs", strings.NewReader("{}"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.URL+"/slotwise.v1.ClientService/Jobs", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestConsoleSignIn(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# nobody\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "ann's session ends with her token", func() bool {
+	clustertest.Eventually(t, "ann's session ends with her token", func() bool {
 		_, body := v.get("/ui/jobs")
 		return strings.Contains(body, "Sign in")
 	})
@@ -167,19 +168,18 @@ func TestConsoleSignIn(t *testing.T) {
 func TestHistoryUI(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.words("in/a.txt", 2_000)
-	c.must("wordcount", "in", "--output", "counts", "--split-size", "8KiB", "--reduces", "1")
-	eventually(t, "the history has the job", func() bool {
+	c.StartWorker("w1")
+	c.Words("in/a.txt", 2_000)
+	c.Must("wordcount", "in", "--output", "counts", "--split-size", "8KiB", "--reduces", "1")
+	clustertest.Eventually(t, "the history has the job", func() bool {
 		_, body := c.visit().get("/ui/history")
 		return strings.Contains(body, "/ui/jobs/j1")
 	})
-	c.master.cmd.Process.Kill()
-	<-c.master.gone
-	ui := c.start("ui", "ui", "history:m", "--listen", "127.0.0.1:0")
-	ui.says("the pages are at ")
-	_, rest, _ := strings.Cut(ui.log.String(), "http://")
-	c.url = "http://" + strings.Split(rest, "/")[0]
+	c.Master.Kill()
+	ui := c.Start("ui", "ui", "history:m", "--listen", "127.0.0.1:0")
+	ui.Says("the pages are at ")
+	_, rest, _ := strings.Cut(ui.Log.String(), "http://")
+	c.URL = "http://" + strings.Split(rest, "/")[0]
 	v := c.visit()
 	for path, want := range map[string]string{"/": "wordcount", "/ui/jobs/j1": "Attempts over time", "/ui/jobs/j1/attempts?kind=map": "j1_m_0_0", "/ui/compare?a=j1&b=j1": "same", "/ui/history?q=none": "No job matches"} {
 		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "/kill") {
@@ -192,12 +192,12 @@ func TestHistoryUI(t *testing.T) {
 	if status, _ := v.post("/ui/jobs/j1/kill", nil); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
 		t.Errorf("a kill: %d", status)
 	}
-	if err := ui.cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := ui.Cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	ui.ends()
-	if status := ui.cmd.ProcessState.ExitCode(); status != 0 && status != 130 {
-		t.Errorf("exit status %d\n%s", status, ui.log)
+	ui.Ends()
+	if status := ui.Cmd.ProcessState.ExitCode(); status != 0 && status != 130 {
+		t.Errorf("exit status %d\n%s", status, &ui.Log)
 	}
 }
 
@@ -205,15 +205,15 @@ func TestHistoryUI(t *testing.T) {
 func TestRunUI(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.words("in/a.txt", 2_000)
+	c.Words("in/a.txt", 2_000)
 	// The maps wait until the test has seen the pages.
-	mapper := "while ! [ -e " + filepath.Join(c.dir, "go") + " ]; do sleep 0.1; done; cat"
-	run := c.start("run", "run", "--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "8KiB", "--output", "out", "--pool", "<script>x", "--ui", "--history", "runs")
-	run.says("the pages of this run are at ")
-	_, rest, _ := strings.Cut(run.log.String(), "http://")
-	c.url = "http://" + strings.Split(rest, "/")[0]
+	mapper := "while ! [ -e " + filepath.Join(c.Dir, "go") + " ]; do sleep 0.1; done; cat"
+	run := c.Start("run", "run", "--mapper", mapper, "--reducer", "cat", "--input", "in", "--split-size", "8KiB", "--output", "out", "--pool", "<script>x", "--ui", "--history", "runs")
+	run.Says("the pages of this run are at ")
+	_, rest, _ := strings.Cut(run.Log.String(), "http://")
+	c.URL = "http://" + strings.Split(rest, "/")[0]
 	v := c.visit()
-	eventually(t, "a map runs", func() bool {
+	clustertest.Eventually(t, "a map runs", func() bool {
 		_, body := v.get("/ui/nodes/worker1")
 		return strings.Contains(body, "j1_m_")
 	})
@@ -227,14 +227,14 @@ func TestRunUI(t *testing.T) {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}
-	c.write("go", "")
-	run.ends()
-	if status := run.cmd.ProcessState.ExitCode(); status != 0 {
-		t.Fatalf("exit status %d\n%s", status, run.log)
+	c.Write("go", "")
+	run.Ends()
+	if status := run.Cmd.ProcessState.ExitCode(); status != 0 {
+		t.Fatalf("exit status %d\n%s", status, &run.Log)
 	}
-	again := c.start("again", "run", "wordcount", "in", "--output", "counts", "--history", "runs")
-	again.ends()
-	store, err := history.OpenRead(filepath.Join(c.dir, "runs"))
+	again := c.Start("again", "run", "wordcount", "in", "--output", "counts", "--history", "runs")
+	again.Ends()
+	store, err := history.OpenRead(filepath.Join(c.Dir, "runs"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestRunUI(t *testing.T) {
 			t.Errorf("%s: %v, %v", id, h.GetJob(), err)
 		}
 	}
-	sim := c.command("sim", "--workload", "history:runs", "--cluster", "nodes=2,maps=1,reduces=1", "--policy", "fair", "-q")
+	sim := c.Command("sim", "--workload", "history:runs", "--cluster", "nodes=2,maps=1,reduces=1", "--policy", "fair", "-q")
 	if out, err := sim.CombinedOutput(); err != nil {
 		t.Errorf("sim: %v\n%s", err, out)
 	}

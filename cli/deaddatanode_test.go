@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
@@ -30,16 +31,16 @@ func TestSortsBesideADeadDataNode(t *testing.T) {
 	upload(t, local, h.URI("/in"))
 	want := sortedRecords(t, local)
 	c := newTestCluster(t)
-	c.patience = 5 * time.Minute
-	c.worker("w1")
-	c.worker("w2")
+	c.Patience = 5 * time.Minute
+	c.StartWorker("w1")
+	c.StartWorker("w2")
 	for n := range 20 {
 		out := h.URI(fmt.Sprint("/out", n))
 		began := time.Now()
 		end := c.begin("terasort", h.URI("/in"), "--output", out, "--reduces", "4", "--split-size", "2MiB")
 		if n == 0 {
-			eventually(t, "the sort is accepted", func() bool { return strings.Contains(c.asks("jobs"), "j1") })
-			eventually(t, "a map has ended", func() bool { return strings.Contains(c.asks("tasks", "j1"), "succeeded") })
+			clustertest.Eventually(t, "the sort is accepted", func() bool { return strings.Contains(c.asks("jobs"), "j1") })
+			clustertest.Eventually(t, "a map has ended", func() bool { return strings.Contains(c.asks("tasks", "j1"), "succeeded") })
 			h.KillDataNode(h.Hosts[0])
 		}
 		if status, text := end(); status != 0 {

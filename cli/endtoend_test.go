@@ -226,17 +226,17 @@ func sumRecords(t *testing.T, name string, sum *big.Int) (n int64) {
 // with a worker on each; nil if locations are unknown.
 func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string, hosts []string) {
 	c := newTestCluster(t, "--policy", "fifo")
-	c.patience = 20 * time.Minute
+	c.Patience = 20 * time.Minute
 	for i := range 4 {
 		at := []string{"--host", fmt.Sprint("host", i)}
 		if hosts != nil {
 			at = []string{"--host", hosts[i], "--listen", hosts[i] + ":0"}
 		}
-		c.worker(fmt.Sprint("w", i), at...)
+		c.StartWorker(fmt.Sprint("w", i), at...)
 	}
 	text, records, out := base+"/text", base+"/records", base
 	if base == "" {
-		text, records, out = filepath.Join(in.dir, "text"), filepath.Join(in.dir, "records"), c.dir
+		text, records, out = filepath.Join(in.dir, "text"), filepath.Join(in.dir, "records"), c.Dir
 	} else {
 		in.store(t, base)
 	}
@@ -261,11 +261,11 @@ func (in *endToEnd) run(t *testing.T, table *strings.Builder, name, base string,
 // checkReplacing has a word count replace its output, and has another one refused
 // because its output exists.
 func (s *endToEndStorage) checkReplacing(text, output string) {
-	t := s.c.t
+	t := s.c.T
 	t.Helper()
-	s.c.must("wordcount", text, "--output", output, "--reduces", "3", "--overwrite")
+	s.c.Must("wordcount", text, "--output", output, "--reduces", "3", "--overwrite")
 	s.in.checkParts(t, output)
-	if status, said := s.c.submit("wordcount", text, "--output", output); status == 0 {
+	if status, said := s.c.Submit("wordcount", text, "--output", output); status == 0 {
 		t.Errorf("%s exists and was accepted as an output:\n%s", output, said)
 	}
 }
@@ -339,12 +339,12 @@ type endToEndStorage struct {
 
 // job submits a job that must succeed, and adds a line to the table.
 func (s *endToEndStorage) job(what string, args ...string) {
-	t := s.c.t
+	t := s.c.T
 	t.Helper()
 	split := max(s.in.size/inputFiles, 1) // a file, or a block of one
 	start := time.Now()
 	// Without --quiet, words about a busy server would be among the lines of JSON.
-	status, out := s.c.submit(append(args, "-o", "json", "--quiet", "--split-size", fmt.Sprint(min(split+1, 8<<20)))...)
+	status, out := s.c.Submit(append(args, "-o", "json", "--quiet", "--split-size", fmt.Sprint(min(split+1, 8<<20)))...)
 	took := time.Since(start)
 	if status != 0 {
 		t.Fatalf("%s: exit status %d\n%s", what, status, out)
@@ -381,16 +381,16 @@ type task struct {
 // also checks the policy: no map starts away from its data while a pending map
 // has its data there.
 func (s *endToEndStorage) placed(tasks []task) (local int) {
-	s.c.t.Helper()
+	s.c.T.Helper()
 	for _, k := range tasks {
 		if len(k.Hosts) == 0 || len(k.Attempts) == 0 {
-			s.c.t.Fatalf("no data or no attempt: %+v", k)
+			s.c.T.Fatalf("no data or no attempt: %+v", k)
 		}
 		first := k.Attempts[0]
 		host := s.host(first.Node)
 		near := slices.Contains(k.Hosts, host)
 		if near != (first.Level == "NODE") {
-			s.c.t.Errorf("%s ran on %s, its data are on %v, and it is said to be %s", first.ID, host, k.Hosts, first.Level)
+			s.c.T.Errorf("%s ran on %s, its data are on %v, and it is said to be %s", first.ID, host, k.Hosts, first.Level)
 		}
 		if near {
 			local++
@@ -398,7 +398,7 @@ func (s *endToEndStorage) placed(tasks []task) (local int) {
 		}
 		for _, other := range tasks {
 			if other.Attempts[0].Started > first.Started && slices.Contains(other.Hosts, host) {
-				s.c.t.Errorf("%s was started on %s, away from its data, while %s waited that has its data there", first.ID, host, other.ID)
+				s.c.T.Errorf("%s was started on %s, away from its data, while %s waited that has its data there", first.ID, host, other.ID)
 			}
 		}
 	}
@@ -409,7 +409,7 @@ func (s *endToEndStorage) placed(tasks []task) (local int) {
 func (s *endToEndStorage) host(worker string) string {
 	i, err := strconv.Atoi(strings.TrimPrefix(worker, "w"))
 	if err != nil {
-		s.c.t.Fatal(err)
+		s.c.T.Fatal(err)
 	}
 	return s.hosts[i]
 }
@@ -423,20 +423,20 @@ func (s *endToEndStorage) checkShare() {
 		return
 	}
 	if node, all := s.c.locality(); node != s.local || all != s.maps {
-		s.c.t.Errorf("the jobs list %d of %d maps as node-local, the tasks %d of %d", node, all, s.local, s.maps)
+		s.c.T.Errorf("the jobs list %d of %d maps as node-local, the tasks %d of %d", node, all, s.local, s.maps)
 	}
 	least := 0.5
 	if s.in.size >= wholeSize {
 		least = 0.8
 	}
 	if share := float64(s.local) / float64(s.maps); share <= least {
-		s.c.t.Errorf("%d of %d maps ran beside their data, a share of %.2f, want more than %.2f", s.local, s.maps, share, least)
+		s.c.T.Errorf("%d of %d maps ran beside their data, a share of %.2f, want more than %.2f", s.local, s.maps, share, least)
 	}
 }
 
 // locality adds up where the maps of all jobs were launched, as slotwise jobs reports it.
 func (c *testCluster) locality() (node, all int) {
-	c.t.Helper()
+	c.T.Helper()
 	var jobs []struct {
 		Locality []int `json:"locality"`
 	}

@@ -12,12 +12,14 @@ import (
 	"net/http/httptest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // screen is a pseudo-terminal whose screen a test reads.
 type screen struct {
 	*os.File // the side that programs write to
-	screen   lockedBuffer
+	screen   clustertest.Buffer
 	read     chan struct{} // closed when the program's side is closed and all is read
 }
 
@@ -53,7 +55,7 @@ func openTerminal(t *testing.T) *screen {
 }
 
 // writerTo hides ReadFrom of a buffer from io.Copy, which would bypass its lock.
-func writerTo(b *lockedBuffer) io.Writer { return struct{ io.Writer }{b} }
+func writerTo(b *clustertest.Buffer) io.Writer { return struct{ io.Writer }{b} }
 
 // shown closes the terminal and returns what was written to it.
 func (p *screen) shown() string {

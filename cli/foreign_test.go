@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -130,7 +131,7 @@ func runForeignFor(t *testing.T, limit time.Duration, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	var stdout, stderr lockedBuffer
+	var stdout, stderr clustertest.Buffer
 	execute(ctx, args, &stdout, &stderr)
 	for _, out := range []string{stdout.String(), stderr.String()} {
 		if why := acts(out, args[0] == "logs"); why != "" {
@@ -423,7 +424,7 @@ func TestDataIsUnchanged(t *testing.T) {
 		{[]string{"hadoop", "fs", "-find", "files", "-name", "evil*", "-print0"}, "files/" + hostileFile + "\x00files/sub/" + hostileFile + "\x00"},
 		{[]string{"run", "--mapper", "cat", "--input", "data", "--output", "-", "--quiet"}, hostile + "\n"},
 	} {
-		var stdout, stderr lockedBuffer
+		var stdout, stderr clustertest.Buffer
 		if status := execute(t.Context(), tt.args, &stdout, &stderr); status != exitOK || stdout.String() != tt.want {
 			t.Errorf("%q: status %d and %q, want %q\n%s", tt.args, status, stdout.String(), tt.want, stderr.String())
 		}

@@ -139,8 +139,8 @@ func partLines(t *testing.T, dir string) (lines []string) {
 // job at once and is named beside the first file.
 func TestAlignedOnCluster(t *testing.T) {
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.worker("w2")
+	c.StartWorker("w1")
+	c.StartWorker("w2")
 	var ab, ba strings.Builder
 	var want []string
 	ab.WriteString("a,b\xff\n")
@@ -150,16 +150,16 @@ func TestAlignedOnCluster(t *testing.T) {
 		fmt.Fprintf(&ba, "b%d,a%d\n", i, i)
 		want = append(want, fmt.Sprintf("a%d\tb%d", i, i), fmt.Sprintf("a%d\tb%d", i, i))
 	}
-	c.write("in/1.csv", ab.String())
-	c.write("in/2.csv", ba.String())
-	in, out := filepath.Join(c.dir, "in"), filepath.Join(c.dir, "out")
+	c.Write("in/1.csv", ab.String())
+	c.Write("in/2.csv", ba.String())
+	in, out := filepath.Join(c.Dir, "in"), filepath.Join(c.Dir, "out")
 	args := []string{"--mapper", "cat", "--input", in, "--format", "csv,lines=single", "--split-size", "2KiB", "--output", out, "--overwrite"}
-	c.must(args...)
+	c.Must(args...)
 	if got := partLines(t, out); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("%d lines, first %.200q", len(got), got)
 	}
-	other := c.write("in/3.csv", "a,c\n1,2\n")
-	status, text := c.submit(args...)
+	other := c.Write("in/3.csv", "a,c\n1,2\n")
+	status, text := c.Submit(args...)
 	if status != 1 || !strings.Contains(text, other) || !strings.Contains(text, filepath.Join(in, "1.csv")) || !strings.Contains(text, "it also has c") || !strings.Contains(text, "failed and is not tried again") {
 		t.Errorf("exit status %d: %s", status, text)
 	}

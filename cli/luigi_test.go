@@ -87,8 +87,8 @@ func TestLuigi(t *testing.T) {
 	run("", hadoop, "fs", "-mkdir", "-p", "hdfs:///luigi")
 	run("", hadoop, "fs", "-put", "in.txt", "hdfs:///luigi/in.txt")
 	c := newTestCluster(t)
-	c.worker("w1")
-	for name, master := range map[string]string{"local": "", "cluster": c.url} {
+	c.StartWorker("w1")
+	for name, master := range map[string]string{"local": "", "cluster": c.URL} {
 		target := "hdfs:///luigi/" + name
 		task := []string{
 			python, "-m", "luigi", "--module", "wordcount", "WordCount", "--source", "hdfs:///luigi/in.txt",

@@ -72,10 +72,10 @@ func TestMrjobOnCluster(t *testing.T) {
 	t.Parallel()
 	m := newMrjob(t)
 	c := newTestCluster(t)
-	c.worker("w1")
+	c.StartWorker("w1")
 	for _, e := range mrjobExamples {
 		if e.name == "mr_phone_to_url" || allMrjob {
-			m.compare(t, e, []string{"SLOTWISE_MASTER=" + c.url})
+			m.compare(t, e, []string{"SLOTWISE_MASTER=" + c.URL})
 		}
 	}
 }

@@ -96,16 +96,16 @@ func sameRows(t *testing.T, got json.RawMessage, want string) {
 func TestOutputFormatOnCluster(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1", "--drivers", "1")
-	in := c.write("in.txt", "the cat\ncat the mat\n")
-	c.must("wordcount", in, "--output", "parquet", "--output-format", "parquet", "--output-columns", "word,count:int", "--output-compress", "zstd")
-	c.must("--mapper", "cat", "--input", filepath.Join(c.dir, "parquet"), "--output", "back")
-	if got := c.lines("back"); !slices.Equal(got, []string{"cat\t2", "mat\t1", "the\t2"}) {
+	c.StartWorker("w1", "--drivers", "1")
+	in := c.Write("in.txt", "the cat\ncat the mat\n")
+	c.Must("wordcount", in, "--output", "parquet", "--output-format", "parquet", "--output-columns", "word,count:int", "--output-compress", "zstd")
+	c.Must("--mapper", "cat", "--input", filepath.Join(c.Dir, "parquet"), "--output", "back")
+	if got := c.Lines("back"); !slices.Equal(got, []string{"cat\t2", "mat\t1", "the\t2"}) {
 		t.Errorf("parquet: %q", got)
 	}
-	points := c.write("points.json", `{"p":"a:1,2","id":1}`+"\n"+`{"p":"b:1,4","id":2}`+"\n"+`{"p":"c:9,8","id":3}`+"\n")
-	c.must("kmeans", points, "--format", "json", "--columns", "p", "--param", "k=2", "--output", "k", "--output-format", "json", "--output-columns", "cluster:int,centroid")
-	got := c.lines("k")
+	points := c.Write("points.json", `{"p":"a:1,2","id":1}`+"\n"+`{"p":"b:1,4","id":2}`+"\n"+`{"p":"c:9,8","id":3}`+"\n")
+	c.Must("kmeans", points, "--format", "json", "--columns", "p", "--param", "k=2", "--output", "k", "--output-format", "json", "--output-columns", "cluster:int,centroid")
+	got := c.Lines("k")
 	if len(got) != 2 || !json.Valid([]byte(got[0])) || !strings.HasPrefix(got[0], `{"cluster":0,"centroid":"`) {
 		t.Errorf("a chain: %q", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // printsNoData are the commands without -o, and why they have none.
@@ -85,7 +87,7 @@ func TestPrintFlag(t *testing.T) {
 		"submit wordcount in --format json --output o5 --master 127.0.0.1:1 -o json": true,
 		"version -- -o json":                                                         false, "kill j1 -o json": false,
 	} {
-		var stdout, stderr lockedBuffer
+		var stdout, stderr clustertest.Buffer
 		execute(t.Context(), strings.Fields(line), &stdout, &stderr)
 		out := stdout.String()
 		if got := out != "" && json.Valid([]byte(out)) && strings.ContainsAny(out[:1], "{["); got != wantJSON && !strings.Contains(line, "--input in.json --output -") {
@@ -104,7 +106,7 @@ func TestPrintFlagIsNotTheOutput(t *testing.T) {
 		"jobs --json=maybe":                    `--json "maybe": must be true or false`,
 		"submit wordcount --input in --output": `flag needs an argument: --output`,
 	} {
-		var stdout, stderr lockedBuffer
+		var stdout, stderr clustertest.Buffer
 		status := execute(t.Context(), strings.Fields(line), &stdout, &stderr)
 		if got := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "slotwise: "); status != exitMisuse || got != want {
 			t.Errorf("%s: status %d and %q, want %q", line, status, got, want)

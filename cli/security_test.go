@@ -17,6 +17,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -26,7 +27,7 @@ type secureCluster struct {
 	*testCluster
 	certs   string            // directory of the authority
 	tokens  map[string]string // by user
-	workers []*testWorker
+	workers []*clustertest.Worker
 }
 
 func newSecureCluster(t *testing.T) *secureCluster {
@@ -51,9 +52,9 @@ func newSecureCluster(t *testing.T) *secureCluster {
 		}
 	}
 	c.testCluster = newTestCluster(t, append(c.flags("server"), "--tokens", tokens, "--storage-root", "file:///", "--pool-acl", "closed=eve")...)
-	c.url = "https" + strings.TrimPrefix(c.url, "http")
+	c.URL = "https" + strings.TrimPrefix(c.URL, "http")
 	for _, name := range []string{"w1", "w2"} {
-		c.workers = append(c.workers, c.worker(name, c.flags("worker")...))
+		c.workers = append(c.workers, c.StartWorker(name, c.flags("worker")...))
 	}
 	return c
 }
@@ -75,9 +76,9 @@ func (c *secureCluster) token(user string) []string {
 
 // private makes a file that only its owner may read.
 func (c *secureCluster) private(name, text string) string {
-	path := c.write(name, text)
+	path := c.Write(name, text)
 	if err := os.Chmod(path, 0o600); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return path
 }
@@ -97,37 +98,37 @@ func (c *secureCluster) client(cert string, tlsOf func(secure.Files) (*tls.Confi
 	}
 	config, err := tlsOf(f)
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	h := secure.Client(config, "")
-	c.t.Cleanup(h.CloseIdleConnections)
+	c.T.Cleanup(h.CloseIdleConnections)
 	return h
 }
 
 // ask returns a client of the master with a certificate.
 func (c *secureCluster) ask(cert string) *client.Client {
-	cl, err := client.New(c.url, client.Options{HTTP: c.http(cert), Patience: -1})
+	cl, err := client.New(c.URL, client.Options{HTTP: c.http(cert), Patience: -1})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return cl
 }
 
 // works runs a job as bob and checks its output.
 func (c *secureCluster) works(output string) {
-	c.t.Helper()
-	want := c.words("in/a.txt", 2_000)
-	c.must(append([]string{"wordcount", "in", "--output", output, "--split-size", "16KiB", "--reduces", "2"}, c.token("bob")...)...)
-	if got := c.lines(output); !slices.Equal(got, want) {
-		c.t.Errorf("%s: %d lines, want %d", output, len(got), len(want))
+	c.T.Helper()
+	want := c.Words("in/a.txt", 2_000)
+	c.Must(append([]string{"wordcount", "in", "--output", output, "--split-size", "16KiB", "--reduces", "2"}, c.token("bob")...)...)
+	if got := c.Lines(output); !slices.Equal(got, want) {
+		c.T.Errorf("%s: %d lines, want %d", output, len(got), len(want))
 	}
 }
 
 // ports returns the addresses of all processes, the master first.
 func (c *secureCluster) ports() []string {
-	all := []string{strings.TrimPrefix(c.url, "https://")}
+	all := []string{strings.TrimPrefix(c.URL, "https://")}
 	for _, w := range c.workers {
-		all = append(all, w.address())
+		all = append(all, w.Address())
 	}
 	return all
 }
@@ -171,22 +172,22 @@ func othersJobs(t *testing.T, c *secureCluster) {
 		}
 	}
 	for _, args := range [][]string{c.flags(""), append(c.flags(""), "--token-file", c.private("wrong.token", secure.NewToken()))} {
-		if status, out := c.submit(append([]string{"wordcount", "in", "--output", "none"}, args...)...); status == 0 {
+		if status, out := c.Submit(append([]string{"wordcount", "in", "--output", "none"}, args...)...); status == 0 {
 			t.Errorf("submitted without a name: %s", out)
 		}
 	}
-	if status, out := c.submit(append([]string{"wordcount", "in", "--output", "before"}, c.token("eve")...)...); status == 0 {
+	if status, out := c.Submit(append([]string{"wordcount", "in", "--output", "before"}, c.token("eve")...)...); status == 0 {
 		t.Errorf("eve wrote over bob's output: %s", out)
 	}
-	c.master.says("does not know this token")
+	c.Master.Says("does not know this token")
 }
 
 // chainsOfUsers runs a chain as bob, whose driver calls the master over TLS with its own
 // token, and has others submit and kill chains.
 func chainsOfUsers(t *testing.T, c *secureCluster) {
-	c.write("points.txt", "1,2\n3,4\n9,9\n")
-	c.must(append([]string{"kmeans", "points.txt", "--output", "kmeans", "--param", "k=2", "--param", "iterations=3"}, c.token("bob")...)...)
-	if got := c.lines("kmeans"); len(got) != 2 {
+	c.Write("points.txt", "1,2\n3,4\n9,9\n")
+	c.Must(append([]string{"kmeans", "points.txt", "--output", "kmeans", "--param", "k=2", "--param", "iterations=3"}, c.token("bob")...)...)
+	if got := c.Lines("kmeans"); len(got) != 2 {
 		t.Errorf("kmeans: %q", got)
 	}
 	resp, err := c.ask("ana").RPC().Job(t.Context(), &slotwisev1.JobRequest{Job: "chain-1", Steps: true})
@@ -206,7 +207,7 @@ func chainsOfUsers(t *testing.T, c *secureCluster) {
 		}
 	}
 	for _, args := range [][]string{{"--user", "ana"}, {"--pool", "closed"}} {
-		if status, out := c.submit(append(append([]string{"kmeans", "points.txt", "--output", "none"}, args...), c.token("bob")...)...); status == 0 || !strings.Contains(out, "may not submit") {
+		if status, out := c.Submit(append(append([]string{"kmeans", "points.txt", "--output", "none"}, args...), c.token("bob")...)...); status == 0 || !strings.Contains(out, "may not submit") {
 			t.Errorf("%v: %d %s", args, status, out)
 		}
 	}
@@ -215,7 +216,7 @@ func chainsOfUsers(t *testing.T, c *secureCluster) {
 // strangeWorkers come without a certificate, with a user's, and with a user's
 // token.
 func strangeWorkers(t *testing.T, c *secureCluster) {
-	_, err := slotwisev1connect.NewWorkerServiceClient(c.http(""), c.url).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
+	_, err := slotwisev1connect.NewWorkerServiceClient(c.http(""), c.URL).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
 	if connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("nobody registers: %v", err)
 	}
@@ -227,17 +228,17 @@ func strangeWorkers(t *testing.T, c *secureCluster) {
 		"ana": {c.flags("ana"), "--tls-cert "},
 		"eve": {asWorker("eve"), "worker is up"}, // it gets as far as asking
 	} {
-		p := c.start(name, append([]string{"worker", "--master", c.url, "--dir", filepath.Join(c.dir, name), "--name", name}, x.flags...)...)
-		p.ends()
-		if log := p.log.String(); strings.Contains(log, "registered") || !strings.Contains(log, x.says) {
+		p := c.Start(name, append([]string{"worker", "--master", c.URL, "--dir", filepath.Join(c.Dir, name), "--name", name}, x.flags...)...)
+		p.Ends()
+		if log := p.Log.String(); strings.Contains(log, "registered") || !strings.Contains(log, x.says) {
 			t.Errorf("%s is a worker, or failed for another reason: %s", name, log)
 		}
 	}
-	_, err = slotwisev1connect.NewWorkerServiceClient(c.http("ana"), c.url).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
+	_, err = slotwisev1connect.NewWorkerServiceClient(c.http("ana"), c.URL).Register(t.Context(), &slotwisev1.RegisterRequest{Worker: "x"})
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("ana registers: %v", err)
 	}
-	c.worker("joined", asWorker("join")...) // one that may, by a token
+	c.StartWorker("joined", asWorker("join")...) // one that may, by a token
 	resp, err := c.ask("admin").RPC().Nodes(t.Context(), &slotwisev1.NodesRequest{})
 	if err != nil || len(resp.Nodes) != 3 {
 		t.Errorf("%v, %v", resp, err)
@@ -256,7 +257,7 @@ func workersPages(t *testing.T, c *secureCluster) {
 		{"", "/v1/outputs/j1/j1_m_0_0/0", 403}, {"admin", "/v1/outputs/j1/j1_m_0_0/0", 403},
 		{"", "/v1/outputs/..%2f..%2fname/x/0", 400}, {"", "/v1/outputs/../logs/j1_m_0_0", 401}, {"", "/", 401},
 	} {
-		resp, err := c.workerHTTP(tt.cert).Get("https://" + c.workers[0].address() + tt.path)
+		resp, err := c.workerHTTP(tt.cert).Get("https://" + c.workers[0].Address() + tt.path)
 		if err != nil {
 			t.Errorf("%s as %q: %v", tt.path, tt.cert, err)
 			continue
@@ -334,8 +335,8 @@ func garbage(t *testing.T, c *secureCluster) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
-	for _, p := range []*testProcess{c.master, c.workers[0].testProcess, c.workers[1].testProcess} {
-		p.says("connection refused or broken")
+	for _, p := range []*clustertest.Process{c.Master, c.workers[0].Process, c.workers[1].Process} {
+		p.Says("connection refused or broken")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -19,26 +20,26 @@ import (
 func TestDamagedOutputs(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	workers := []*testWorker{c.worker("w1", "--reduce-slots", "-1"), c.worker("w2", "--reduce-slots", "-1")}
-	want := c.words("in/a.txt", 16_000)
+	workers := []*clustertest.Worker{c.StartWorker("w1", "--reduce-slots", "-1"), c.StartWorker("w2", "--reduce-slots", "-1")}
+	want := c.Words("in/a.txt", 16_000)
 	ended := make(chan string, 1)
 	go func() {
-		_, out := c.submit("wordcount", "in", "--output", "counts", "--split-size", "20KiB", "--reduces", "1")
+		_, out := c.Submit("wordcount", "in", "--output", "counts", "--split-size", "20KiB", "--reduces", "1")
 		ended <- out
 	}()
 	outputs := func() (all []string) {
 		for _, w := range workers {
-			names, _ := filepath.Glob(filepath.Join(w.dir, "outputs", "*", "*.run"))
+			names, _ := filepath.Glob(filepath.Join(w.Dir, "outputs", "*", "*.run"))
 			all = append(all, names...)
 		}
 		return all
 	}
-	cl, err := client.New(c.url, client.Options{})
+	cl, err := client.New(c.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var maps int
-	eventually(t, "all maps are done", func() bool {
+	clustertest.Eventually(t, "all maps are done", func() bool {
 		jobs, err := cl.RPC().Jobs(t.Context(), &slotwisev1.JobsRequest{})
 		if err != nil || len(jobs.Jobs) == 0 {
 			return false
@@ -51,8 +52,8 @@ func TestDamagedOutputs(t *testing.T) {
 		t.Fatalf("%d outputs of %d maps", len(names), maps)
 	}
 	spoilt := spoil(t, names)
-	c.worker("w3")
-	if out := <-ended; !slices.Equal(c.lines("counts"), want) {
+	c.StartWorker("w3")
+	if out := <-ended; !slices.Equal(c.Lines("counts"), want) {
 		t.Errorf("wrong counts: %s", out)
 	}
 	again := 0
@@ -81,19 +82,19 @@ func TestCutBetweenWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	w1 := c.worker("w1", "--reduce-slots", "-1", "--advertise", l.Addr().String())
-	cut := &brokenLine{to: w1.logged("listens")}
+	w1 := c.StartWorker("w1", "--reduce-slots", "-1", "--advertise", l.Addr().String())
+	cut := &brokenLine{to: w1.Logged("listens")}
 	go cut.serve(l)
-	c.worker("w2", "--map-slots", "-1")
-	want := c.words("in/a.txt", 2_000)
-	c.must("wordcount", "in", "--output", "counts", "--split-size", "10KiB", "--reduces", "1")
-	if got := c.lines("counts"); !slices.Equal(got, want) {
+	c.StartWorker("w2", "--map-slots", "-1")
+	want := c.Words("in/a.txt", 2_000)
+	c.Must("wordcount", "in", "--output", "counts", "--split-size", "10KiB", "--reduces", "1")
+	if got := c.Lines("counts"); !slices.Equal(got, want) {
 		t.Errorf("%d lines, want %d", len(got), len(want))
 	}
 	if n := cut.refused.Load(); n < cutFor {
 		t.Errorf("the reduce was refused %d times only", n)
 	}
-	if log := w1.log.String(); strings.Contains(log, "_1 ") {
+	if log := w1.Log.String(); strings.Contains(log, "_1 ") {
 		t.Errorf("a map ran again:\n%s", log)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // filesOf runs a study and returns all files that it writes, by name.
@@ -82,6 +83,6 @@ func TestSimIsInterrupted(t *testing.T) {
 			t.Errorf("%s: %v was left behind (%v)", reference, left, err)
 		}
 		// A goroutine that has sent its result may live a moment longer.
-		eventually(t, reference+": as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
+		clustertest.Eventually(t, reference+": as few goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 	}
 }

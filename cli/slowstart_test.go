@@ -35,18 +35,17 @@ func TestSlowStartOfRunAndSubmit(t *testing.T) {
 func TestSlowStartFlag(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
-	c.worker("w1")
-	c.write("p.txt", "1,2\n3,4\n")
-	c.must("wordcount", "p.txt", "--output", "a", "--reduces", "1", "--slow-start", "0.75")
-	c.must("kmeans", "p.txt", "--output", "b", "--param", "k=1", "--param", "iterations=1", "--slow-start", "1")
+	c.StartWorker("w1")
+	c.Write("p.txt", "1,2\n3,4\n")
+	c.Must("wordcount", "p.txt", "--output", "a", "--reduces", "1", "--slow-start", "0.75")
+	c.Must("kmeans", "p.txt", "--output", "b", "--param", "k=1", "--param", "iterations=1", "--slow-start", "1")
 	for _, bad := range []string{"-0.1", "1.5", "NaN", "x"} {
-		if status, out := c.submit("wordcount", "p.txt", "--output", "x", "--slow-start", bad); status != exitMisuse || !strings.Contains(out, "slow-start") {
+		if status, out := c.Submit("wordcount", "p.txt", "--output", "x", "--slow-start", bad); status != exitMisuse || !strings.Contains(out, "slow-start") {
 			t.Errorf("--slow-start %s: %d %s", bad, status, out)
 		}
 	}
-	c.master.cmd.Process.Kill()
-	<-c.master.gone
-	l, err := journal.Open(filepath.Join(c.dir, "m", "journal"), journal.Options{})
+	c.Master.Kill()
+	l, err := journal.Open(filepath.Join(c.Dir, "m", "journal"), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // TestUnits checks the units with systemd-analyze, and that its estimate of their
@@ -188,19 +190,18 @@ func TestMetrics(t *testing.T) {
 // scrape returns the metrics of a master and of a worker that have run a job.
 func scrape(t *testing.T) string {
 	c := newCluster(t, current(t))
-	c.startMaster()
-	w := c.startWorker("w1")
+	c.startWorker("w1")
 	c.submit("job").wait(t)
 	var all strings.Builder
-	for _, address := range []string{c.address, w.serves} {
-		r, err := http.Get("http://" + address + "/metrics")
+	for _, url := range []string{c.URL, "http://" + c.workers["w1"].Address()} {
+		r, err := http.Get(url + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
 		page, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || r.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s, %v\n%s", address, r.Status, err, page)
+			t.Fatalf("%s: %s, %v\n%s", url, r.Status, err, page)
 		}
 		all.Write(page)
 	}
@@ -251,109 +252,28 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// cluster is a master and workers as processes on loopback.
+// cluster is a cluster of processes whose program the tests change between starts.
 type cluster struct {
-	t       *testing.T
-	dir     string
-	binary  string // of the processes that are started next
-	address string // of the master
-	master  *process
-	workers map[string]*process
+	*clustertest.Cluster
+	workers map[string]*clustertest.Worker
 }
 
-// process is a master or a worker.
-type process struct {
-	cmd    *exec.Cmd
-	log    string
-	serves string // address of a worker's HTTP server
-}
-
-func newCluster(t *testing.T, binary string) *cluster {
+func newCluster(t *testing.T, program string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), binary: binary, workers: map[string]*process{}}
+	c := &cluster{clustertest.New(t, program), map[string]*clustertest.Worker{}}
 	var text strings.Builder
 	for i := range 4000 {
 		fmt.Fprintf(&text, "line %d of %d\n", i%700, i%3)
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, "in.txt"), []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	c.Write("in.txt", text.String())
+	c.StartMaster("127.0.0.1:0")
 	return c
 }
 
-// start starts a process that ends with the test at the latest.
-func (c *cluster) start(log string, args ...string) *process {
-	c.t.Helper()
-	p := &process{cmd: exec.Command(c.binary, args...), log: filepath.Join(c.dir, log+".log")}
-	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer out.Close()
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if err := p.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() {
-		p.cmd.Process.Kill() // it may have ended
-		p.cmd.Wait()
-		if text, err := os.ReadFile(p.log); err == nil && c.t.Failed() {
-			c.t.Logf("%s:\n%s", p.log, text)
-		}
-	})
-	return p
-}
-
-// startMaster starts the master, possibly again at the same address.
-func (c *cluster) startMaster() {
-	c.t.Helper()
-	listen, file := c.address, filepath.Join(c.dir, "address")
-	if listen == "" {
-		listen = "127.0.0.1:0"
-	}
-	os.Remove(file) // it exists if the master was started before
-	c.master = c.start("master", "master", "--dir", filepath.Join(c.dir, "master"), "--listen", listen, "--address-file", file)
-	c.eventually("the master serves", func() bool {
-		b, err := os.ReadFile(file)
-		c.address = strings.TrimSpace(string(b))
-		return err == nil
-	})
-}
-
-// startWorker starts a worker, possibly again in its directory, and waits until it has
-// registered.
-func (c *cluster) startWorker(name string) *process {
-	c.t.Helper()
-	before := c.count(name+".log", "msg=registered")
-	p := c.start(name, "worker", "--master", c.address, "--dir", filepath.Join(c.dir, name), "--name", name, "--listen", "127.0.0.1:0",
-		"--map-slots", "2", "--reduce-slots", "1", "--memory", "64MiB", "--min-free", "1MiB", "--drain-timeout", "1s")
-	c.eventually(name+" registers", func() bool { return c.count(name+".log", "msg=registered") > before })
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	serves := regexp.MustCompile(`msg="worker is up".* address=(\S+)`).FindAllStringSubmatch(string(text), -1)
-	if serves == nil {
-		c.t.Fatalf("the log of %s does not name its address:\n%s", name, text)
-	}
-	p.serves = serves[len(serves)-1][1]
-	c.workers[name] = p
-	return p
-}
-
-// count counts a text in a log.
-func (c *cluster) count(log, text string) int {
-	b, _ := os.ReadFile(filepath.Join(c.dir, log)) // it may not exist yet
-	return strings.Count(string(b), text)
-}
-
-func (c *cluster) eventually(what string, holds func() bool) {
-	c.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("after two minutes this is still false: %s", what)
-		}
-	}
+// startWorker starts a worker, possibly again in its directory.
+func (c *cluster) startWorker(name string) {
+	c.T.Helper()
+	c.workers[name] = c.StartWorker(name, "--listen", "127.0.0.1:0", "--map-slots", "2", "--drain-timeout", "1s")
 }
 
 // submission is a job that a client waits for.
@@ -366,13 +286,13 @@ type submission struct {
 
 // submit submits a job whose tasks take some time.
 func (c *cluster) submit(name string) *submission {
-	c.t.Helper()
+	c.T.Helper()
 	s := &submission{c: c, name: name}
-	s.cmd = exec.Command(c.binary, "submit", "--mapper", "sleep 1; cat", "--reducer", "sleep 1; uniq -c", "--split-size", "8KiB", "--reduces", "3",
-		"--input", filepath.Join(c.dir, "in.txt"), "--output", filepath.Join(c.dir, name), "--master", c.address, "--wait", "--no-progress")
+	s.cmd = c.Command("submit", "--mapper", "sleep 1; cat", "--reducer", "sleep 1; uniq -c", "--split-size", "8KiB", "--reduces", "3",
+		"--input", filepath.Join(c.Dir, "in.txt"), "--output", filepath.Join(c.Dir, name), "--master", c.URL, "--wait", "--no-progress")
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return s
 }
@@ -385,7 +305,7 @@ func (s *submission) wait(t *testing.T) {
 		return
 	}
 	want := map[string]int{}
-	text, err := os.ReadFile(filepath.Join(s.c.dir, "in.txt"))
+	text, err := os.ReadFile(filepath.Join(s.c.Dir, "in.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +313,7 @@ func (s *submission) wait(t *testing.T) {
 		want[strings.TrimSpace(line)]++
 	}
 	var lines, expected []string
-	parts, err := filepath.Glob(filepath.Join(s.c.dir, s.name, "part-*"))
+	parts, err := filepath.Glob(filepath.Join(s.c.Dir, s.name, "part-*"))
 	if err != nil || len(parts) != 3 {
 		t.Errorf("job %s has the parts %v, %v", s.name, parts, err)
 	}
@@ -414,7 +334,7 @@ func (s *submission) wait(t *testing.T) {
 	if !slices.Equal(lines, expected) {
 		t.Errorf("job %s has %d lines, want %d", s.name, len(lines), len(expected))
 	}
-	if _, err := os.Stat(filepath.Join(s.c.dir, s.name, "_SUCCESS")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.c.Dir, s.name, "_SUCCESS")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,12 +1,13 @@
 package deploy
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // older returns the program of the last release, or of the previous commit if there is
@@ -46,45 +47,43 @@ func TestUpgrade(t *testing.T) {
 	}
 	old, current := older(t), current(t)
 	c := newCluster(t, old)
-	c.startMaster()
 	for _, name := range []string{"w1", "w2"} {
 		c.startWorker(name)
 	}
 	before := c.submit("before")
-	c.eventually("a task has finished", func() bool { return c.count("w1.log", "state=succeeded")+c.count("w2.log", "state=succeeded") > 0 })
+	clustertest.Eventually(t, "a task has finished", func() bool {
+		return strings.Contains(c.workers["w1"].Log.String()+c.workers["w2"].Log.String(), "state=succeeded")
+	})
 
-	c.stop(c.master)
-	c.binary = current
-	c.startMaster()
+	stop(t, c.Master)
+	c.Program = current
+	c.RestartMaster()
 	afterMaster := c.submit("after-master")
-	c.binary = old
+	c.Program = old
 	olderClient := c.submit("older-client")
-	c.binary = current
+	c.Program = current
 	for _, name := range []string{"w1", "w2"} {
-		c.stop(c.workers[name])
+		stop(t, c.workers[name].Process)
 		c.startWorker(name)
 	}
 	last := c.submit("last")
 	for _, s := range []*submission{before, afterMaster, olderClient, last} {
 		s.wait(t)
 	}
-	out, err := exec.Command(current, "jobs", "--master", c.address, "-o", "json").Output()
+	out, err := exec.Command(current, "jobs", "--master", c.URL, "-o", "json").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "[]" {
 		t.Errorf("jobs are left: %s, %v", out, err)
 	}
-	if hidden, err := filepath.Glob(filepath.Join(c.dir, ".*")); err != nil || len(hidden) > 0 {
+	if hidden, err := filepath.Glob(filepath.Join(c.Dir, ".*")); err != nil || len(hidden) > 0 {
 		t.Errorf("files are left: %v, %v", hidden, err)
 	}
 }
 
-// stop ends a process with the signal that systemd sends, and waits until it has exited.
-func (c *cluster) stop(p *process) {
-	c.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		text, _ := os.ReadFile(p.log)
-		c.t.Fatalf("%s: %v\n%s", p.log, err, text)
+// stop ends a process with the signal that systemd sends. The process must exit without an error.
+func stop(t *testing.T, p *clustertest.Process) {
+	t.Helper()
+	p.Signal(syscall.SIGTERM)
+	if status := p.Ends(); status != 0 {
+		t.Fatalf("exit status %d\n%s", status, &p.Log)
 	}
 }

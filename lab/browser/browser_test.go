@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 // chrome is a tab of a browser that records what goes wrong in its pages.
@@ -110,7 +112,7 @@ func eval[T any](b *chrome, expression string) (v T) {
 // until waits until an expression is true. Between two pages it cannot be evaluated.
 func (b *chrome) until(what, expression string) {
 	b.t.Helper()
-	eventually(b.t, what, func() bool {
+	clustertest.Eventually(b.t, what, func() bool {
 		ctx, stop := context.WithTimeout(b.ctx, time.Minute)
 		defer stop()
 		holds := false
@@ -198,24 +200,24 @@ func (b *chrome) check(path string) {
 // TestBrowser opens every page in a real browser while jobs of several kinds run.
 func TestBrowser(t *testing.T) {
 	c := newTestCluster(t, "--policy", "fair", "--heartbeat", "200ms")
-	b := newChrome(t, c.url)
+	b := newChrome(t, c.URL)
 	for _, w := range []string{"w1", "w2"} {
-		c.worker(w, "--map-slots", "2")
+		c.StartWorker(w, "--map-slots", "2")
 	}
-	c.words("in/a.txt", 20_000)
-	slow := c.write("slow.sh", "#!/bin/sh\necho attempt begins >&2\nsleep 0.4\nwc -l\n")
-	fails := c.write("fails.sh", "#!/bin/sh\necho this job always fails >&2\nexit 3\n")
-	c.must("wordcount", "in", "--output", "counts", "--split-size", "32KiB", "--reduces", "3", "--pool", "reports")
-	if status, out := c.submit("--mapper", "./fails.sh", "--reducer", "cat", "--file", fails, "--input", "in", "--output", "none", "--reduces", "1", "--pool", "tests"); !strings.Contains(out, "j2") || status == 0 {
+	c.Words("in/a.txt", 20_000)
+	slow := c.Write("slow.sh", "#!/bin/sh\necho attempt begins >&2\nsleep 0.4\nwc -l\n")
+	fails := c.Write("fails.sh", "#!/bin/sh\necho this job always fails >&2\nexit 3\n")
+	c.Must("wordcount", "in", "--output", "counts", "--split-size", "32KiB", "--reduces", "3", "--pool", "reports")
+	if status, out := c.Submit("--mapper", "./fails.sh", "--reducer", "cat", "--file", fails, "--input", "in", "--output", "none", "--reduces", "1", "--pool", "tests"); !strings.Contains(out, "j2") || status == 0 {
 		t.Fatalf("the failing job: status %d, %s", status, out)
 	}
-	submit := c.command("submit", "--master", c.url, "--mapper", "./slow.sh", "--reducer", "cat", "--file", slow, "--input", "in", "--output", "slow",
+	submit := c.Command("submit", "--master", c.URL, "--mapper", "./slow.sh", "--reducer", "cat", "--file", slow, "--input", "in", "--output", "slow",
 		"--split-size", "8KiB", "--reduces", "2", "--pool", "<script>alert(1)")
 	if out, err := submit.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	talks := c.write("talks.sh", "#!/bin/sh\ni=0\nwhile [ $i -lt 3000 ]; do i=$((i+1)); echo line $i >&2; sleep 0.2; done\n")
-	if out, err := c.command("submit", "--master", c.url, "--mapper", "./talks.sh", "--reducer", "cat", "--file", talks, "--input", "in", "--output", "talk", "--reduces", "1").CombinedOutput(); err != nil {
+	talks := c.Write("talks.sh", "#!/bin/sh\ni=0\nwhile [ $i -lt 3000 ]; do i=$((i+1)); echo line $i >&2; sleep 0.2; done\n")
+	if out, err := c.Command("submit", "--master", c.URL, "--mapper", "./talks.sh", "--reducer", "cat", "--file", talks, "--input", "in", "--output", "talk", "--reduces", "1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	live(b)
@@ -317,12 +319,12 @@ func noScript(b *chrome, pages []string) {
 }
 
 // screenshots writes the pictures of docs/console.md.
-func screenshots(b *chrome, c *testCluster) {
-	if out, err := c.command("policy", "tumm", "--master", c.url).CombinedOutput(); err != nil {
+func screenshots(b *chrome, c *clustertest.Cluster) {
+	if out, err := c.Command("policy", "tumm", "--master", c.URL).CombinedOutput(); err != nil {
 		b.t.Fatalf("%v: %s", err, out)
 	}
 	for i, pool := range []string{"reports", "tests", "reports", "adhoc"} {
-		cmd := c.command("submit", "--master", c.url, "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i))
+		cmd := c.Command("submit", "--master", c.URL, "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.t.Fatalf("%v: %s", err, out)
 		}

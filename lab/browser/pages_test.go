@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -22,12 +23,12 @@ func (b *chrome) at(url string) *chrome {
 	return b
 }
 
-// ui serves slotwise ui with an argument.
-func (c *testCluster) ui(what string) string {
-	c.t.Helper()
-	p := c.start("ui "+what, "ui", what, "--listen", "127.0.0.1:0")
-	p.says("the pages are at ")
-	_, rest, _ := strings.Cut(p.log.String(), "http://")
+// ui serves slotwise ui with an argument and returns the URL of its server.
+func ui(c *clustertest.Cluster, what string) string {
+	c.T.Helper()
+	p := c.Start("ui "+what, "ui", what, "--listen", "127.0.0.1:0")
+	p.Says("the pages are at ")
+	_, rest, _ := strings.Cut(p.Log.String(), "http://")
 	return "http://" + strings.Split(rest, "/")[0]
 }
 
@@ -47,8 +48,8 @@ func largeJob() *slotwisev1.HistoryJob {
 // TestBrowserWithoutMaster opens the pages of a history, of simulations and of a study. The history
 // has a job of 10,000 tasks.
 func TestBrowserWithoutMaster(t *testing.T) {
-	c := &testCluster{t: t, dir: t.TempDir()}
-	store, err := history.Open(filepath.Join(c.dir, "m"), history.Limits{}, nil)
+	c := clustertest.New(t, binary)
+	store, err := history.Open(filepath.Join(c.Dir, "m"), history.Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,17 +63,17 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.write("mix.yaml", string(mix))
-	c.write("study.yaml", "workload: mix.yaml\nclusters: [\"nodes=20,maps=4,reduces=2,racks=2\"]\npolicies: [fifo, fair]\nloads: [1, 2]\nseeds: 2\n")
+	c.Write("mix.yaml", string(mix))
+	c.Write("study.yaml", "workload: mix.yaml\nclusters: [\"nodes=20,maps=4,reduces=2,racks=2\"]\npolicies: [fifo, fair]\nloads: [1, 2]\nseeds: 2\n")
 	for _, args := range [][]string{
 		{"sim", "--workload", "mix.yaml", "--cluster", "nodes=20,maps=4,reduces=2,racks=2", "--policy", "fair,fifo", "--references", "none", "--quiet", "--out", "results"},
 		{"study", "study.yaml", "--quiet", "--out", "big"},
 	} {
-		if status, out := c.run(args...); status != 0 {
+		if status, out := c.Run(args...); status != 0 {
 			t.Fatalf("%v: status %d: %s", args, status, out)
 		}
 	}
-	b := newChrome(t, c.ui("history:m"))
+	b := newChrome(t, ui(c, "history:m"))
 	b.open("/ui/jobs/j1")
 	b.until("the attempts", `document.querySelector("#timeline svg path") !== null`)
 	if note := eval[string](b, `document.querySelector("#timeline .note").textContent`); !strings.Contains(note, "too many to draw each") {
@@ -90,7 +91,7 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	if got := eval[string](b, `document.querySelector("#t-attempts tbody tr:last-child th").textContent`); got != "j1_m_9999_0" {
 		t.Errorf("the last attempt is %q", got)
 	}
-	b.at(c.ui("results"))
+	b.at(ui(c, "results"))
 	for _, path := range []string{"/ui/", "/ui/history?q=fair-1", "/ui/jobs/r1.j3", "/ui/compare?a=r1.j3&b=r2.j3"} {
 		b.check(path)
 	}
@@ -100,7 +101,7 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	if os.Getenv("SLOTWISE_REWRITE") == "1" {
 		b.picture(picture{"/ui/", "results", "light"})
 	}
-	b.at(c.ui("big"))
+	b.at(ui(c, "big"))
 	b.check("/ui/")
 	b.check("/ui/?q=fair")
 	b.open("/ui/")
@@ -113,12 +114,12 @@ func TestBrowserWithoutMaster(t *testing.T) {
 
 // TestBrowserRun opens the pages of a run in one process while its maps wait.
 func TestBrowserRun(t *testing.T) {
-	c := &testCluster{t: t, dir: t.TempDir()}
-	c.words("in/a.txt", 2_000)
-	mapper := "while ! [ -e " + filepath.Join(c.dir, "go") + " ]; do sleep 0.1; done; cat"
-	run := c.start("run", "run", "--mapper", mapper, "--input", "in", "--split-size", "8KiB", "--output", "out", "--ui")
-	run.says("the pages of this run are at ")
-	_, rest, _ := strings.Cut(run.log.String(), "http://")
+	c := clustertest.New(t, binary)
+	c.Words("in/a.txt", 2_000)
+	mapper := "while ! [ -e " + filepath.Join(c.Dir, "go") + " ]; do sleep 0.1; done; cat"
+	run := c.Start("run", "run", "--mapper", mapper, "--input", "in", "--split-size", "8KiB", "--output", "out", "--ui")
+	run.Says("the pages of this run are at ")
+	_, rest, _ := strings.Cut(run.Log.String(), "http://")
 	b := newChrome(t, "http://"+strings.Split(rest, "/")[0])
 	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/nodes/worker1", "/ui/policy", "/ui/history"} {
 		b.open(path)
@@ -126,8 +127,8 @@ func TestBrowserRun(t *testing.T) {
 			t.Errorf("%s: %q", path, bad)
 		}
 	}
-	c.write("go", "")
-	<-run.gone
+	c.Write("go", "")
+	run.Ends()
 }
 
 // TestBrowserRights signs in as a user who may see a job and not change it. No page offers an
@@ -144,13 +145,13 @@ func TestBrowserRights(t *testing.T) {
 	}
 	shared := t.TempDir()
 	c := newTestCluster(t, "--tokens", file, "--storage-root", "file://"+shared)
-	if err := os.WriteFile(filepath.Join(c.dir, "ann"), []byte(tokens["ann"]), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.Dir, "ann"), []byte(tokens["ann"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, out := c.run("submit", "--master", c.url, "--token-file", "ann", "sleep", "--param", "maps=2x1s", "--output", filepath.Join(shared, "out")); status != 0 {
+	if status, out := c.Run("submit", "--master", c.URL, "--token-file", "ann", "sleep", "--param", "maps=2x1s", "--output", filepath.Join(shared, "out")); status != 0 {
 		t.Fatalf("status %d: %s", status, out)
 	}
-	b := newChrome(t, c.url)
+	b := newChrome(t, c.URL)
 	signIn := func(user string) {
 		b.open("/ui/login?next=/ui/jobs/j1")
 		b.do("the token of "+user, chromedp.SetValue(`input[name="token"]`, tokens[user], chromedp.ByQuery), chromedp.Submit(`input[name="token"]`, chromedp.ByQuery))
@@ -181,7 +182,7 @@ func TestBrowserRights(t *testing.T) {
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<form method="post" action="%s/ui/jobs/j1/kill"><button>Win</button></form>`, c.url)
+		fmt.Fprintf(w, `<form method="post" action="%s/ui/jobs/j1/kill"><button>Win</button></form>`, c.URL)
 	}))
 	defer other.Close()
 	b.do("a page of another site", chromedp.Navigate(other.URL), chromedp.Click("button", chromedp.ByQuery))

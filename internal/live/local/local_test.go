@@ -12,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/data/engine"
 	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -76,15 +77,6 @@ func runningMaps(c *Cluster, h *Handle) (n int) {
 	return n
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("in vain: " + what)
-		}
-	}
-}
-
 // TestReload changes Hadoop's file of pools while jobs wait: a limit that goes
 // lets the job's tasks start. A bad file changes nothing and causes a warning.
 func TestReload(t *testing.T) {
@@ -107,7 +99,7 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "one map runs", func() bool { return runningMaps(c, h) == 1 })
+	clustertest.Eventually(t, "one map runs", func() bool { return runningMaps(c, h) == 1 })
 	write(`<allocations><pool name="a"><maxMaps>none at all</maxMaps></pool></allocations>`)
 	if w := <-warnings; !strings.Contains(w, file+": line 1") || !strings.Contains(w, "stays as it was") {
 		t.Errorf("warning %q", w)
@@ -116,7 +108,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("after a bad file %d maps run", n)
 	}
 	write(`<allocations><pool name="a"><maxMaps>3</maxMaps></pool></allocations>`)
-	eventually(t, "three maps run", func() bool { return runningMaps(c, h) == 3 })
+	clustertest.Eventually(t, "three maps run", func() bool { return runningMaps(c, h) == 3 })
 	close(open)
 	if err := h.Wait(t.Context(), c); err != nil {
 		t.Error(err)
@@ -176,7 +168,7 @@ func TestWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first job runs", func() bool { return runningMaps(c, first) == 1 })
+	clustertest.Eventually(t, "the first job runs", func() bool { return runningMaps(c, first) == 1 })
 	before := waits(first)
 	second, err := c.Submit(gated(t, "second", "", 1, open))
 	if err != nil {
@@ -185,7 +177,7 @@ func TestWaits(t *testing.T) {
 	full := func(h job.Wait) bool {
 		return strings.Contains(h.Words, "all 1 map slots") && h.For >= 50*time.Millisecond
 	}
-	eventually(t, "the second job has a reason", func() bool { return slices.ContainsFunc(waits(second), full) })
+	clustertest.Eventually(t, "the second job has a reason", func() bool { return slices.ContainsFunc(waits(second), full) })
 	close(open)
 	for _, h := range []*Handle{first, second} {
 		if err := h.Wait(t.Context(), c); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -41,7 +42,7 @@ func TestCancelledPolls(t *testing.T) {
 		})
 	}
 	group.Wait()
-	eventually(t, "no call is left", func() bool {
+	clustertest.Eventually(t, "no call is left", func() bool {
 		n, err := query(t.Context(), r.m, func() (int, error) {
 			users, beats := r.m.core.Held()
 			return users + len(r.m.calls) - beats, r.m.core.Check()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -77,7 +78,7 @@ func TestFiveQuestions(t *testing.T) {
 					t.Logf("want %q, got\n%s", want, got)
 				}
 			})
-			eventually(t, "the five answers", ok)
+			clustertest.Eventually(t, "the five answers", ok)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -19,7 +20,7 @@ func TestForecast(t *testing.T) {
 	await := func(what string, ok func(f *slotwisev1.JobForecast) bool) {
 		t.Helper()
 		var last *slotwisev1.JobForecast
-		eventually(t, what, func() bool { last = r.job(id).Forecast; return last != nil && ok(last) })
+		clustertest.Eventually(t, what, func() bool { last = r.job(id).Forecast; return last != nil && ok(last) })
 	}
 	await("never without workers", func(f *slotwisev1.JobForecast) bool {
 		return f.Never && !f.Known && strings.Contains(f.Unknown, "no live node")
@@ -106,13 +107,13 @@ func TestForecastsRest(t *testing.T) {
 func TestStaleForecast(t *testing.T) {
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(6, 0, ""))
-	eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })
+	clustertest.Eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })
 	fc := r.m.forecasts
 	fc.mu.Lock()
 	old := fc.latest
 	fc.made = fc.made.Add(-time.Hour)
 	fc.mu.Unlock()
-	eventually(t, "a newer forecast", func() bool {
+	clustertest.Eventually(t, "a newer forecast", func() bool {
 		f, age := r.m.awaitForecast(t.Context())
 		return f != old && age < time.Hour
 	})

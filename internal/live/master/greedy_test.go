@@ -21,6 +21,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/detector"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -312,7 +313,7 @@ var contests = map[string]contest{
 			for range 40 {
 				k.greedy.stall("POST", slotwisev1connect.ClientServiceSubmitProcedure, 1<<20, 40<<10)
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].arriving.Held("greedy") == 2<<20 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].arriving.Held("greedy") == 2<<20 })
 			return "40 messages of 1 MiB that stall"
 		},
 		ask: func(k *market) error { return k.modest.ask(600 << 10) },
@@ -328,7 +329,7 @@ var contests = map[string]contest{
 				r.ProtoReflect().SetUnknown(padding(1 << 20))
 				go k.greedy.rpc.Job(t.Context(), r)
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].memory.Held("greedy") > 9<<20 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.messages[0].memory.Held("greedy") > 9<<20 })
 			return "40 messages of 1 MiB that the master holds"
 		},
 		ask: func(k *market) error { return k.modest.ask(600 << 10) },
@@ -338,7 +339,7 @@ var contests = map[string]contest{
 			for range 2 * bounds.Uploads {
 				k.greedy.stall("PUT", "/files/"+shaOf(newToken()), 100, 1)
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.files.places.Held("greedy") == bounds.Uploads/2 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.files.places.Held("greedy") == bounds.Uploads/2 })
 			return fmt.Sprint(2*bounds.Uploads, " uploads that stall")
 		},
 		ask: func(k *market) error { return k.modest.upload(1000) },
@@ -359,7 +360,7 @@ var contests = map[string]contest{
 			for range 20 {
 				go k.greedy.get("/ui/attempts/j1_m_0_0/log?follow")
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.followers.Held("greedy") == 10 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.followers.Held("greedy") == 10 })
 			return "to follow 20 logs of 20"
 		},
 		ask: func(k *market) error { return k.modest.get("/ui/attempts/j2_m_0_0/log") },
@@ -389,7 +390,7 @@ var contests = map[string]contest{
 					}
 				}()
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.forecasts.questions.Held("greedy") == bounds.Questions/2 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.forecasts.questions.Held("greedy") == bounds.Questions/2 })
 			return "12 what-if questions at a time of 100,000 maps each"
 		},
 		ask: func(k *market) error {
@@ -406,7 +407,7 @@ var contests = map[string]contest{
 			for range 40 {
 				go k.greedy.rpc.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.underWay.Held("greedy") == 20 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.underWay.Held("greedy") == 20 })
 			return "40 requests at a time of 40"
 		},
 		ask: func(k *market) error { return k.modest.ask(0) },
@@ -425,7 +426,7 @@ var contests = map[string]contest{
 			}
 			submitted.Wait()
 			k.flood(200, "/ui/jobs?format=json") // each answer lists 800 jobs
-			eventually(t, "the greedy user has many", func() bool { return k.m.requests.worked.Held("greedy") > bounds.Worked/4 })
+			clustertest.Eventually(t, "the greedy user has many", func() bool { return k.m.requests.worked.Held("greedy") > bounds.Worked/4 })
 			return "200 lists of 800 jobs at a time"
 		},
 		ask: func(k *market) error { return k.modest.get("/ui/nodes") },
@@ -436,7 +437,7 @@ var contests = map[string]contest{
 			for range bounds.Inbox {
 				go query(greedy, k.m, func() (int, error) { time.Sleep(5 * time.Millisecond); return 0, nil })
 			}
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.inbox.Len() > bounds.Inbox/4 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.inbox.Len() > bounds.Inbox/4 })
 			return fmt.Sprint(bounds.Inbox, " questions of 5 ms each")
 		},
 		ask: func(k *market) error { return k.modest.ask(0) },
@@ -450,7 +451,7 @@ var contests = map[string]contest{
 				}
 			}
 			k.flood(200, "/ui/history?format=json&limit=2000")
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.reads.Held("greedy") == bounds.Reads/2 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.reads.Held("greedy") == bounds.Reads/2 })
 			return "200 lists of 2,000 jobs at a time"
 		},
 		ask: func(k *market) error { return k.modest.get("/ui/history?format=json") },
@@ -458,7 +459,7 @@ var contests = map[string]contest{
 	"requests for metrics under way": {
 		hold: func(t *testing.T, k *market) string {
 			k.flood(200, "/metrics")
-			eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.scrapes.Held("greedy") >= bounds.Scrapes/2 })
+			clustertest.Eventually(t, "the greedy user holds his share", func() bool { return k.m.requests.scrapes.Held("greedy") >= bounds.Scrapes/2 })
 			return "metrics, 200 times at a time"
 		},
 		ask: func(k *market) error { return k.modest.get("/metrics") },
@@ -472,14 +473,14 @@ var contests = map[string]contest{
 			for range 40 { // the ones beyond his share are answered at once
 				go k.greedy.rpc.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
 			}
-			eventually(t, "half of the requests wait", func() bool { return k.held() == 20 })
+			clustertest.Eventually(t, "half of the requests wait", func() bool { return k.held() == 20 })
 			return "40 requests that wait"
 		},
 		ask: func(k *market) error { // the request has to wait, so it is served when it waits
 			ctx, cancel := context.WithCancel(k.t.Context())
 			defer cancel()
 			go k.modest.rpc.Job(ctx, &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
-			eventually(k.t, "the modest user's request waits", func() bool { return k.held() == 21 })
+			clustertest.Eventually(k.t, "the modest user's request waits", func() bool { return k.held() == 21 })
 			return nil
 		},
 	},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -145,7 +146,7 @@ func TestRepetition(t *testing.T) {
 		}
 		held <- resp
 	}(w.seq)
-	eventually(t, "the heartbeat is held", func() bool {
+	clustertest.Eventually(t, "the heartbeat is held", func() bool {
 		n, err := query(t.Context(), r.m, func() (int, error) { _, n := r.m.core.Held(); return n, nil })
 		return err == nil && n == 1
 	})
@@ -353,7 +354,7 @@ func TestLimits(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	long := &slotwisev1.JobRequest{Job: "j2", After: 1 << 60, WaitMs: 60_000}
 	go func() { _, err := r.users.Job(ctx, long); waits <- err }()
-	eventually(t, "one waits", func() bool {
+	clustertest.Eventually(t, "one waits", func() bool {
 		n, err := query(t.Context(), r.m, func() (int, error) { n, _ := r.m.core.Held(); return n, nil })
 		return err == nil && n == 1
 	})
@@ -362,7 +363,7 @@ func TestLimits(t *testing.T) {
 	}
 	stop()
 	<-waits
-	eventually(t, "nobody waits", func() bool {
+	clustertest.Eventually(t, "nobody waits", func() bool {
 		n, err := query(t.Context(), r.m, func() (int, error) { n, _ := r.m.core.Held(); return n, nil })
 		return err == nil && n == 0
 	})
@@ -390,7 +391,7 @@ func TestHadoopFiles(t *testing.T) {
 	w := r.worker("w1", 4, 0)
 	runs := func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprint(n, " maps run"), func() bool {
+		clustertest.Eventually(t, fmt.Sprint(n, " maps run"), func() bool {
 			w.heartbeat(5 * time.Millisecond)
 			return len(w.running) == n
 		})
@@ -404,7 +405,7 @@ func TestHadoopFiles(t *testing.T) {
 		}
 	}
 	write("3")
-	eventually(t, "three maps or more run", func() bool {
+	clustertest.Eventually(t, "three maps or more run", func() bool {
 		w.heartbeat(5 * time.Millisecond)
 		return len(w.running) >= 3
 	})
@@ -582,17 +583,6 @@ func accessByRole(t *testing.T, m *Master, as func(string, ...string) context.Co
 	if w.Code != http.StatusForbidden {
 		t.Errorf("without a guard: %d", w.Code)
 	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatal("not within 20 seconds: " + what)
 }
 
 // TestLongErrors sends long texts with characters of several bytes. They must not be

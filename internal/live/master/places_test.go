@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -23,8 +24,8 @@ func TestPlaceOfMessage(t *testing.T) {
 	for range 3 {
 		k.greedy.stall("POST", slotwisev1connect.ClientServiceSubmitProcedure, 1000, 1)
 	}
-	eventually(t, "the requests arrive", func() bool { return k.m.requests.underWay.Held("greedy") == 3 })
-	eventually(t, "requests that arrive have no place", func() bool { return worked.Used() == 0 })
+	clustertest.Eventually(t, "the requests arrive", func() bool { return k.m.requests.underWay.Held("greedy") == 3 })
+	clustertest.Eventually(t, "requests that arrive have no place", func() bool { return worked.Used() == 0 })
 	if !worked.Try("greedy", 1) {
 		t.Fatal("the greedy user has no place")
 	}
@@ -48,7 +49,7 @@ func TestPlaceOfMessage(t *testing.T) {
 	if err := <-answered; connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("a message that is too large: %v", err)
 	}
-	eventually(t, "all places are given back", func() bool { return worked.Used() == 0 })
+	clustertest.Eventually(t, "all places are given back", func() bool { return worked.Used() == 0 })
 }
 
 // On a master without authentication, too, users' requests keep no worker out.

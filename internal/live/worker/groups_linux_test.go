@@ -12,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/cgroup"
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -36,7 +37,7 @@ func delegatedGroup(t *testing.T) (dir string, pid int) {
 	t.Cleanup(func() {
 		sleeper.Process.Kill()
 		sleeper.Wait()
-		eventually(t, "only the worker's own group is left, and it can be removed", func() bool {
+		clustertest.Eventually(t, "only the worker's own group is left, and it can be removed", func() bool {
 			os.Remove(filepath.Join(dir, "slotwise-worker"))
 			return os.Remove(dir) == nil
 		})
@@ -77,7 +78,7 @@ func TestControlGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the detached process and the group of "+attempt+" are gone", func() bool { return ended(left) && !exists(filepath.Join(dir, group)) })
+		clustertest.Eventually(t, "the detached process and the group of "+attempt+" are gone", func() bool { return ended(left) && !exists(filepath.Join(dir, group)) })
 	}
 
 	m.launch("j1_m_0_0", m.job("j1", detached+"; cat", 1, "a\n"))
@@ -85,7 +86,7 @@ func TestControlGroups(t *testing.T) {
 	check("j1_m_0_0")
 
 	m.launch("j2_m_0_0", m.job("j2", detached+"; trap '' TERM INT; while :; do sleep 0.1; done", 1, "a\n"))
-	eventually(t, "the attempt runs", func() bool { return exists(filepath.Join(notes, "j2_m_0_0.group")) })
+	clustertest.Eventually(t, "the attempt runs", func() bool { return exists(filepath.Join(notes, "j2_m_0_0.group")) })
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j2_m_0_0", Reason: "for a test"}}})
 	want(t, m.ends("j2_m_0_0"), killed, "for a test")
 	check("j2_m_0_0")

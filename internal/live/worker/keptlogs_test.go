@@ -9,6 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -69,7 +70,7 @@ func TestKeepLogsOtherMaster(t *testing.T) {
 	w := m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "echo secret >&2; sleep 600", 1, "a\n"))
 	log := filepath.Join(w.dir, "logs", "j1_m_0_0.log")
-	eventually(t, "the attempt prints", func() bool { b, _ := os.ReadFile(log); return len(b) > 0 })
+	clustertest.Eventually(t, "the attempt prints", func() bool { b, _ := os.ReadFile(log); return len(b) > 0 })
 	m.do(func() { m.mu.id, m.mu.again = "m2", true })
 	m.until("it registers twice more", func() bool { return len(m.mu.registers) == 3 })
 	m.launch("j2_m_0_0", m.job("j2", "echo next >&2; cat", 1, "a\n"))

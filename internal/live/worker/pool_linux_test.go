@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -95,7 +96,7 @@ func TestReuse(t *testing.T) {
 		t.Error("the process of a running job has ended at once")
 	}
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
-	eventually(t, "the process of a job that has ended ends", func() bool { return ended(first) })
+	clustertest.Eventually(t, "the process of a job that has ended ends", func() bool { return ended(first) })
 	second := pid("j2_m_0_0")
 	w.stop()
 	if !ended(second) {
@@ -146,7 +147,7 @@ func TestIdleProcessFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if signal == syscall.SIGSTOP { // some threads stop later, and could still begin the next attempt
-			eventually(t, "all threads have stopped", func() bool { return stopped(t, pid(attempt)) })
+			clustertest.Eventually(t, "all threads have stopped", func() bool { return stopped(t, pid(attempt)) })
 		}
 	}
 	pids := map[int]bool{}
@@ -192,7 +193,7 @@ func TestMakeRoom(t *testing.T) {
 	run, pid = m.pidJob("j2", "true")
 	run("j2_m_0_0")
 	last := pid("j2_m_0_0")
-	eventually(t, "one idle process ends", func() bool { return ended(idle[0]) != ended(idle[1]) })
+	clustertest.Eventually(t, "one idle process ends", func() bool { return ended(idle[0]) != ended(idle[1]) })
 	if ended(last) {
 		t.Error("the process of the running job has ended")
 	}
@@ -237,7 +238,7 @@ func TestOtherMasterTakesDriver(t *testing.T) {
 	m.files[hash(t, path)] = script
 	started := func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprint(n, " drivers have started"), func() bool {
+		clustertest.Eventually(t, fmt.Sprint(n, " drivers have started"), func() bool {
 			b, _ := os.ReadFile(filepath.Join(dir, "started"))
 			return len(b) >= n
 		})

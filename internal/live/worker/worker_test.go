@@ -21,6 +21,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -36,7 +37,7 @@ func gate(t *testing.T) (mapper string, runs func(n int), open func()) {
 	dir := t.TempDir()
 	runs = func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d attempts run", n), func() bool {
+		clustertest.Eventually(t, fmt.Sprintf("%d attempts run", n), func() bool {
 			found, _ := filepath.Glob(filepath.Join(dir, "j*"))
 			return len(found) >= n
 		})
@@ -47,17 +48,6 @@ func gate(t *testing.T) (mapper string, runs func(n int), open func()) {
 		}
 	}
 	return fmt.Sprintf("touch %s/$SLOTWISE_ATTEMPT; while [ ! -e %[1]s/open ]; do sleep 0.01; done; cat", dir), runs, open
-}
-
-// eventually polls until holds returns true, for conditions that no message of the
-// worker announces.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute still not: %s", what)
-		}
-	}
 }
 
 func want(t *testing.T, r *slotwisev1.Report, state slotwisev1.AttemptState, text string) {
@@ -189,7 +179,7 @@ func TestMasterAway(t *testing.T) {
 	m.server.Close()
 	m.do(func() { m.mu.session = 100 }) // it has forgotten the session
 	open()
-	eventually(t, "the attempts end while the master is away", func() bool {
+	clustertest.Eventually(t, "the attempts end while the master is away", func() bool {
 		return exists(w.output("j1", "j1_m_0_0")) && exists(w.output("j1", "j1_m_0_1"))
 	})
 	m.start()
@@ -233,7 +223,7 @@ func TestShortSessions(t *testing.T) {
 	m.do(func() { m.mu.hostile, m.mu.again = true, true })
 	start, first := time.Now(), registered()
 	const more = 7
-	eventually(t, "the worker continues to register", func() bool { return registered() >= first+more })
+	clustertest.Eventually(t, "the worker continues to register", func() bool { return registered() >= first+more })
 	// The pauses are at least 50 ms, 100 ms and so on up to a second.
 	if took := time.Since(start); took < 2*time.Second {
 		t.Errorf("%d registrations in %v", more, took)
@@ -242,7 +232,7 @@ func TestShortSessions(t *testing.T) {
 	// next one.
 	last := 0
 	m.do(func() { m.mu.hostile, m.mu.again, last = false, true, len(m.mu.registers) })
-	eventually(t, "a session that lasts", func() bool { return registered() > last })
+	clustertest.Eventually(t, "a session that lasts", func() bool { return registered() > last })
 	m.launch("j1_m_0_0", m.job("j1", "cat", 0, "a\n"))
 	want(t, m.ends("j1_m_0_0"), succeeded, "")
 }
@@ -318,7 +308,7 @@ func TestRestart(t *testing.T) {
 		t.Error("a file that was being replaced is left")
 	}
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: &slotwisev1.Kill{Attempt: "j1_m_0_0", Reason: "given up"}}})
-	eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })
+	clustertest.Eventually(t, "nothing of the job is left", func() bool { return !exists(filepath.Join(dir, "outputs", "j1")) })
 }
 
 // TestForgottenJob plays a master that lost the end of its journal and gives a job's
@@ -350,9 +340,9 @@ func TestDropWaitingReduce(t *testing.T) {
 		return strings.Contains(string(all[:runtime.Stack(all, true)]), function)
 	}
 	m.launch("j1_r_0_0", nil)
-	eventually(t, "the reduce reads", func() bool { return runs(").sendMapOutputs(") && runs(").pollMapOutputs(") })
+	clustertest.Eventually(t, "the reduce reads", func() bool { return runs(").sendMapOutputs(") && runs(").pollMapOutputs(") })
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
-	eventually(t, "both goroutines end", func() bool { return !runs(").sendMapOutputs(") && !runs(").pollMapOutputs(") })
+	clustertest.Eventually(t, "both goroutines end", func() bool { return !runs(").sendMapOutputs(") && !runs(").pollMapOutputs(") })
 }
 
 // TestKill kills an attempt that ignores signals. Its report must give the reason.

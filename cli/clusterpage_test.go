@@ -18,11 +18,11 @@ import (
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
-// TestClusterPage follows docs/cluster.md, with three loopback addresses for
+// TestOperatePage follows docs/operate.md, with three loopback addresses for
 // the three machines and a directory for each home.
-func TestClusterPage(t *testing.T) {
-	text := readFile(t, "../docs/cluster.md")
-	_, text, _ = strings.Cut(text, "\n## Three machines in five minutes\n")
+func TestOperatePage(t *testing.T) {
+	text := readFile(t, "../docs/operate.md")
+	_, text, _ = strings.Cut(text, "\n## Start a cluster\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	blocks := regexp.MustCompile("(?s)((?:[^\n]+\n)+)\n```sh\n(.*?)```\n").FindAllStringSubmatch(text, -1)
 	if len(blocks) != 5 {

@@ -50,7 +50,7 @@ func sizeFlag(name string, size terminal.Size, usage string) *terminal.Size {
 //
 //	go test ./cli -run TestEndToEnd -v -timeout 1h -endtoend.size 512MiB
 //
-// prints the table of docs/cluster.md.
+// prints the table of lab/results/end-to-end.md.
 func TestEndToEnd(t *testing.T) {
 	type target struct {
 		name, title, base string

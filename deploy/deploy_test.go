@@ -1,5 +1,5 @@
 // Package deploy holds the tests of the files for operators: units of systemd, rules of
-// Prometheus and a board of Grafana. docs/operations.md describes them.
+// Prometheus and a board of Grafana. docs/operate.md describes them.
 package deploy
 
 import (
@@ -89,9 +89,9 @@ func readRules(t *testing.T) rules {
 
 // TestAlerts checks the alerts with promtool where it is installed. Everywhere it checks
 // that each has a severity and a summary, a valid duration and balanced brackets, and
-// that docs/operations.md explains it.
+// that docs/operate.md explains it.
 func TestAlerts(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAlerts(t *testing.T) {
 				}
 			}
 			if !strings.Contains(string(page), "| `"+r.Alert+"` |") {
-				t.Errorf("docs/operations.md does not explain %s", r.Alert)
+				t.Errorf("docs/operate.md does not explain %s", r.Alert)
 			}
 		}
 	}

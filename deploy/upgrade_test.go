@@ -38,7 +38,7 @@ func older(t *testing.T) string {
 	return binary
 }
 
-// TestUpgrade upgrades a cluster in the order of docs/operations.md while jobs run: the
+// TestUpgrade upgrades a cluster in the order of docs/operate.md while jobs run: the
 // master, then one worker after the other. Jobs that older and newer clients submit
 // before, between and after must succeed with the right output.
 func TestUpgrade(t *testing.T) {

@@ -76,7 +76,7 @@ const (
 	boundsEnd   = "<!-- /bounds -->"
 )
 
-// limits.md has the table of package bounds.
+// operate.md has the table of package bounds.
 func TestBounds(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| what | limit | beyond it |\n|---|---:|---|\n")
@@ -87,7 +87,7 @@ func TestBounds(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s |\n", r.What, value, r.Then)
 	}
-	replaceTable(t, "limits.md", boundsBegin, boundsEnd, want.String())
+	replaceTable(t, "operate.md", boundsBegin, boundsEnd, want.String())
 }
 
 const (
@@ -95,7 +95,7 @@ const (
 	sharedEnd   = "<!-- /shared -->"
 )
 
-// limits.md has the totals of what users share, and the share of a user who is alone.
+// operate.md has the totals of what users share, and the share of a user who is alone.
 func TestShared(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| what | all users | one user alone | beyond it |\n|---|---:|---:|---|\n")
@@ -106,7 +106,7 @@ func TestShared(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", r.What, total, alone, r.Then)
 	}
-	replaceTable(t, "limits.md", sharedBegin, sharedEnd, want.String())
+	replaceTable(t, "operate.md", sharedBegin, sharedEnd, want.String())
 }
 
 // size writes a number of bytes as documents do.
@@ -185,17 +185,30 @@ func TestParts(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+var link = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
 
-// Links between the project's own pages lead somewhere.
+// TestLinks checks that links between the project's own pages lead to a file and, after a
+// #, to a heading of that page.
 func TestLinks(t *testing.T) {
+	headings := make(map[string]map[string]bool)
 	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(p) != ".md" {
 			return err
 		}
 		for _, m := range link.FindAllStringSubmatch(read(t, p), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(p), m[1])); err != nil {
+			to := p
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(p), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s: link to %s: %v", p, m[1], err)
+			} else if m[2] != "" {
+				if headings[to] == nil {
+					headings[to] = anchors(read(t, to))
+				}
+				if !headings[to][m[2]] {
+					t.Errorf("%s: %s has no heading for %s", p, to, m[2])
+				}
 			}
 		}
 		return nil
@@ -203,6 +216,28 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+var (
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	dropped  = regexp.MustCompile(`[^\pL\pN _-]`)
+)
+
+// anchors returns the anchors of a page's headings as GitHub makes them: lower case,
+// without punctuation, with hyphens for spaces, and a number behind a repeated one.
+func anchors(page string) map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(linkText.ReplaceAllString(m[1], "$1")), "")
+		name = "#" + strings.ReplaceAll(name, " ", "-")
+		unique := name
+		for i := 1; all[unique]; i++ {
+			unique = fmt.Sprintf("%s-%d", name, i)
+		}
+		all[unique] = true
+	}
+	return all
 }
 
 // The program in the README compiles.

@@ -1,6 +1,6 @@
 // Package bounds lists the largest sizes of everything that users, the authors of jobs,
 // and workers send to a master, and of the master's own messages. Table describes each
-// bound for docs/limits.md.
+// bound for docs/operate.md.
 //
 // A bound is enforced where the value enters the system: the attempt and the worker check
 // output of a job's code, the master checks requests. A request beyond a bound is refused

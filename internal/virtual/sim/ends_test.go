@@ -18,7 +18,7 @@ func (s *slotTime) Observe(e *Event) {
 }
 
 // TestEndsAtOnce: in a world of slotwise the slot time of maps is their work, on any number
-// of nodes, and more nodes are never worse, as docs/cluster.md says of the protocol. In
+// of nodes, and more nodes are never worse, as package proto/slotwise/v1 says of heartbeats. In
 // Hadoop's rules an end still waits for the next heartbeat.
 func TestEndsAtOnce(t *testing.T) {
 	const maps, work = 4000, 3 * time.Second

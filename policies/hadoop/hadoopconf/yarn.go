@@ -193,7 +193,7 @@ func (r *yarnReader) check(name string, p Property) (warning string, err error) 
 	case setting == "ordering-policy":
 		return "", r.fail(name, "is %s: jobs of a queue run in the order of submission; for fair sharing use the policy fair", p.Value)
 	case strings.HasPrefix(setting, "acl_") && p.Value != "*":
-		return "", r.fail(name, "is %q: queues have no lists of users here; docs/security.md describes the rules of access", p.Value)
+		return "", r.fail(name, "is %q: queues have no lists of users here; the file of slotwise master --access has the rules of access", p.Value)
 	case ofQueue && slices.Contains(yarnQueue, setting):
 		return "", nil
 	case setting == "minimum-user-limit-percent" || setting == "user-limit-factor":
@@ -223,8 +223,8 @@ var queueRefused = map[string]string{
 	"defaultFairSharePreemptionThreshold": "the fair share is preempted for at half of it, always",
 	"allowPreemptionFrom":                 "every queue can be preempted",
 	"queuePlacementPolicy":                "rules that choose queues are not supported; jobs name their queue",
-	"aclSubmitApps":                       "queues have no lists of users here; docs/security.md describes the rules of access",
-	"aclAdministerApps":                   "queues have no lists of users here; docs/security.md describes the rules of access",
+	"aclSubmitApps":                       "queues have no lists of users here; the file of slotwise master --access has the rules of access",
+	"aclAdministerApps":                   "queues have no lists of users here; the file of slotwise master --access has the rules of access",
 }
 
 // asPools rewrites a file of Hadoop 2 and 3 to the form of Hadoop 1: queues become pools.

@@ -86,8 +86,11 @@ type Locality struct{ Node, Rack, Any, None int64 }
 func (l Locality) NodeShare() float64 { return collect.Locality(l).NodeShare() }
 
 // result puts together what the run measured.
-func (r *run) result(raw *sim.Result) *Result {
+func (r *run) result(raw *sim.Result) (*Result, error) {
 	m := r.collector.Report(raw, r.bounds)
+	if err := m.Check(); err != nil {
+		return nil, fmt.Errorf("sim: policy %s, seed %d: %w", r.config.Policy, r.config.Seed, err)
+	}
 	out := &Result{
 		Policy: r.config.Policy.String(), Seed: r.config.Seed,
 		Succeeded: raw.Succeeded, Failed: raw.Failed, Killed: raw.Killed, Unfinished: raw.Unfinished,
@@ -108,7 +111,7 @@ func (r *run) result(raw *sim.Result) *Result {
 			out.Jobs[i].Response = j.Ended - j.Submitted
 		}
 	}
-	return out
+	return out, nil
 }
 
 func waits(list []job.Wait) []Wait {

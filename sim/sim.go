@@ -168,7 +168,7 @@ func runAll(ctx context.Context, configs []Config) ([]*Result, error) {
 			errs[i] = fmt.Errorf("sim: policy %s, seed %d: %w", r.config.Policy, r.config.Seed, errs[i])
 			continue
 		}
-		results[i] = r.result(raw[i])
+		results[i], errs[i] = r.result(raw[i])
 	}
 	return results, errors.Join(errs...)
 }
@@ -215,7 +215,7 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 }
 
 func (m *Model) internal() sim.ModelConfig {
-	out := sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, FailureRate: m.FailureRate, MTBF: m.MTBF, MTTR: m.MTTR, NodeTimeout: m.NodeTimeout, TaskStartup: m.TaskStartup,
+	out := sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, FailureRate: m.FailureRate, MTBF: m.MTBF, MTTR: m.MTTR, NodeTimeout: m.NodeTimeout, TaskStartup: m.TaskStartup,
 		Straggler: sim.Straggler{Probability: m.Straggler, Factor: m.StragglerFactor}}
 	for _, c := range m.Crashes {
 		out.Crashes = append(out.Crashes, sim.Crash(c))

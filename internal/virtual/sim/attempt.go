@@ -91,8 +91,12 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	if s.cfg.Observer != nil {
 		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
 	}
-	s.nodes[n].attempts = append(s.nodes[n].attempts, at)
+	nd := &s.nodes[n]
+	nd.attempts = append(nd.attempts, at)
 	s.layOut(a)
+	if a.plain && !s.model.Contention && len(nd.attempts) > nd.spec.MapSlots+nd.spec.ReduceSlots {
+		s.result.Free++
+	}
 	s.occupy(a)
 	s.countLaunch(a)
 	s.notifyAttempt(AttemptStarted, a, "")
@@ -280,7 +284,7 @@ func (s *sim) startStage(at int32) {
 	st := &a.stages[a.current]
 	switch st.use {
 	case useTime:
-		s.queue.push(s.now+st.span, evTimer, at, a.gen)
+		s.endAfter(a, st.span)
 	case useGate:
 		s.arriveAtGate(at)
 	case useShuffle:

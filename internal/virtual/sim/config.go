@@ -111,6 +111,10 @@ type ModelConfig struct {
 	// Paging is k in the formula of paging.go: on a machine that lacks a tenth of the memory
 	// in use, tasks take longer by k/10. 0 is 20. Negative turns the model of memory off.
 	Paging float64
+	// Contention makes tasks of given duration compete for processors, once a machine runs more
+	// of them than it was made for; see crowd.go. Without it such a task takes its time
+	// however many run beside it, as one that sleeps does.
+	Contention bool
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds
 	// either twice its mean load, CPU over Duration, or none. 0 is a steady load.
 	LoadTick time.Duration

@@ -13,6 +13,7 @@
 //	gate.go     how reduces wait for the outputs of maps
 //	station.go  a resource of a node, shared equally by its users
 //	plant.go    the resources of a node together
+//	crowd.go    more tasks than slots or processors
 //	paging.go   the memory of machines, and tasks that wait for pages
 //	load.go     the load that a node reports
 //	network.go  NICs, rack uplinks and the core link, shared max-min fairly
@@ -25,8 +26,8 @@
 //
 // # The model of a task
 //
-// A task with a given duration takes that long on a node of speed 1, whatever else runs
-// there. A reduce with a given duration fetches during the fraction
+// A task with a given duration takes that long on a node of speed 1, unless the node runs
+// more than its slots (crowd.go) or lacks memory (paging.go). A reduce with a given duration fetches during the fraction
 // ModelConfig.ShuffleShare of this time, which cannot end before the last map.
 //
 // Other tasks have stages. Each stage uses one resource of the node:

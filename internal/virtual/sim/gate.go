@@ -179,9 +179,10 @@ func (s *sim) tryGate(at int32) {
 		s.startLoad(a)
 		a.fetchedAt = s.fetchEnd(a, a.from+share)
 		a.gen++
-		s.queue.push(a.fetchedAt+s.afterGate(a), evTimer, at, a.gen)
+		s.endAfter(a, a.fetchedAt+s.afterGate(a)-s.now)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
+		s.leave(at)
 		s.stopLoad(a)
 		a.gen++
 	}

@@ -94,6 +94,9 @@ func (s *sim) addLoad(nd *node, n float64) {
 	if nd.load.runnable += n; nd.load.runnable < 1e-9 {
 		nd.load.runnable = 0
 	}
+	if s.model.Contention {
+		s.crowd(nd)
+	}
 }
 
 // changeLoad adds the load of n users of a station to a machine.

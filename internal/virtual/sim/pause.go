@@ -119,10 +119,10 @@ func (s *sim) freeze(at int32) frozen {
 	if a.current < a.count {
 		switch st := &a.stages[a.current]; st.use {
 		case useTime:
-			f.timer, f.span = true, a.from+st.span-s.now
+			f.timer, f.span = true, s.timeLeft(a)
 		case useGate:
 			if f.timer = a.open && s.now >= a.fetchedAt; f.timer {
-				f.span = a.fetchedAt + s.afterGate(a) - s.now
+				f.span = s.timeLeft(a)
 			}
 		default:
 			if a.station >= 0 {
@@ -166,7 +166,7 @@ func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 	}
 	switch st := &a.stages[a.current]; {
 	case f.timer:
-		s.queue.push(s.now+f.span, evTimer, f.at, a.gen)
+		s.endAfter(a, f.span)
 	case st.use == useGate:
 		a.open = false
 		s.arriveAtGate(f.at)

@@ -162,7 +162,7 @@ func (s *sim) addGroup(i int) error {
 			nd.machine, nd.mates = first, int32(g.Count)
 		}
 		nd.plant = plant{speed: g.Speed, disk: float64(g.DiskBandwidth),
-			nic: float64(g.NICBandwidth), memory: float64(machineMemory(g)), slower: 1, next: never}
+			nic: float64(g.NICBandwidth), memory: float64(machineMemory(g)), slower: 1, crowded: 1, room: room(g), next: never}
 		if g.Speed == 0 {
 			nd.plant.speed = 1
 		}

@@ -14,7 +14,7 @@ const (
 	useDisk      // reads and writes share its bandwidth
 	useNear      // transfers from the same rack: the NIC
 	useFar       // transfers from other racks: the NIC, the uplink and the core link
-	useClock     // the time of tasks of given duration on a machine with limited memory
+	useClock     // the time of tasks of given duration on a machine that is short of memory or processors
 	stations
 	useTime    = stations     // no resource: the stage only takes time
 	useGate    = stations + 1 // time, and the end of the job's maps
@@ -29,6 +29,11 @@ type plant struct {
 	// memory is the memory of the machine in bytes, 0 if it is unknown. resident is the
 	// part that processes occupy, and slower the factor that follows; see paging.go.
 	memory, resident, slower float64
+	// room is the number of busy processors that the machine can give, and crowded the factor
+	// by which tasks take longer because they want more. On a machine that has been crowded
+	// once, tasks of given duration use the clock and not timers; see crowd.go.
+	room, crowded float64
+	clocked       bool
 	// outside is the fraction of the other nodes that are in other racks. A byte that
 	// is fetched from all nodes alike loads the links between racks with that fraction.
 	outside float64
@@ -135,12 +140,16 @@ func (s *sim) share() {
 	for _, n := range s.dirty {
 		nd := &s.nodes[n]
 		p := &nd.plant
-		p.dirty = false
+		if p.crowded > 1 && !p.clocked {
+			s.startClock(nd)
+		}
+		p.dirty = false // after startClock, whose tasks would put the node on the list again
 		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
-			cpu.rate = float64(p.speed*min(1, nd.cores/float64(len(cpu.users)))) / p.slower
+			share := min(1, nd.cores/float64(len(cpu.users)))
+			cpu.rate = float64(p.speed*min(share, 1/p.crowded)) / p.slower
 		}
 		if clock := &p.station[useClock]; len(clock.users) > 0 {
-			clock.rate = 1 / p.slower
+			clock.rate = 1 / (p.slower * p.crowded)
 		}
 		if disk := &p.station[useDisk]; len(disk.users) > 0 {
 			disk.rate = p.disk / float64(len(disk.users))

@@ -22,7 +22,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 	case a.gate:
 		return s.gateProgress(a)
 	case a.plain:
-		return fraction(s.now-a.from, a.span)
+		return fraction(a.stages[a.current].span-s.timeLeft(a), a.span)
 	}
 	return s.stageProgress(nd, a)
 }
@@ -79,13 +79,17 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 // gateProgress returns the progress of a reduce of given duration. The shuffle is a third
 // and follows the maps; the rest is in proportion to time.
 func (s *sim) gateProgress(a *attempt) float64 {
-	share := s.shuffleSpan(a)
+	share, rest := s.shuffleSpan(a), s.afterGate(a)
 	if !a.open {
 		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))
 		return min(maps, fraction(s.now-a.from, share)) / 3
 	}
-	if s.now < a.fetchedAt {
-		return fraction(s.now-a.from, share) / 3
+	fetched, left := s.now-a.from, s.timeLeft(a)
+	if a.station >= 0 { // what the clock still owes beyond the rest belongs to the fetches
+		fetched = share + rest - left
 	}
-	return 1./3 + 2./3*fraction(s.now-a.fetchedAt, a.span-share)
+	if left > rest {
+		return fraction(fetched, share) / 3
+	}
+	return 1./3 + 2./3*fraction(rest-left, rest)
 }

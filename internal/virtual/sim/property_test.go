@@ -195,7 +195,7 @@ func drawConfig(t *rapid.T) Config {
 // stays up, so that all jobs can end.
 func drawTrouble(t *rapid.T, n int) ModelConfig {
 	m := ModelConfig{OutOfBand: rapid.Bool().Draw(t, "oob"), NodeTimeout: time.Minute, FetchRetry: 10 * time.Second,
-		SortMemory: 20e6, ShuffleMemory: 20e6}
+		SortMemory: 20e6, ShuffleMemory: 20e6, Contention: rapid.Bool().Draw(t, "contention")}
 	if rapid.Bool().Draw(t, "overheads") {
 		m.Overheads = Hadoop121(rapid.Bool().Draw(t, "reuse"))
 		m.Overheads.InitPoll = rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(t, "poll")

@@ -27,6 +27,10 @@ type Result struct {
 	Attempts [job.Kinds][job.AttemptLost + 1]int64
 	// Maps counts launched maps by level.
 	Maps [cluster.NONE + 1]int64
+	// Free counts attempts that started on a node whose slots of both kinds were all in use,
+	// and that slowed nothing down there: their tasks have given durations, and
+	// ModelConfig.Contention is off. Policies that start such attempts look too good.
+	Free int64
 	// BytesRead counts the bytes that successful maps have read, by level, and
 	// BytesFetched the number that successful reduces have fetched.
 	BytesRead    [cluster.NONE + 1]int64

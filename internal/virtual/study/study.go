@@ -240,8 +240,10 @@ func (s *Study) Run(ctx context.Context) error {
 		}
 		r.report = r.collector.Report(r.result, r.draft.bounds)
 		r.report.Policy, r.report.Seed = r.Policy, r.Seed
+		r.err = r.report.Check()
 	}
 	s.warnStarved()
+	s.warnFree()
 	return stop()
 }
 
@@ -413,6 +415,19 @@ func (s *Study) warnStarved() {
 		}
 		if text := worst.Warning(runs[0].Policy); text != "" {
 			s.warn(text)
+		}
+	}
+}
+
+// warnFree warns of each policy whose attempts cost nothing, with the numbers of its first
+// such seed.
+func (s *Study) warnFree() {
+	for runs := range slices.Chunk(s.runs, len(s.drafts)) {
+		for _, r := range runs {
+			if r.err == nil && r.report.Free > 0 {
+				s.warn(r.report.FreeWarning())
+				break
+			}
 		}
 	}
 }

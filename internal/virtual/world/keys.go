@@ -75,6 +75,7 @@ var keys = []Key{
 			return err
 		},
 		func(m *sim.ModelConfig) string { return strconv.Itoa(max(0, m.Replicas)) }},
+	flag("contention", "tasks of given duration take longer on a machine that runs more of them than it has slots or processors; false is for tasks that sleep", func(m *sim.ModelConfig) *bool { return &m.Contention }),
 	span("load-tick", "length of the ticks in which a task is either runnable or not; 0s is a steady load", func(m *sim.ModelConfig) *time.Duration { return &m.LoadTick }),
 	span("load-every", "least time between two measurements of a machine's load, which reports the mean use of its processors between them; 0s measures with each heartbeat", func(m *sim.ModelConfig) *time.Duration { return &m.LoadEvery }),
 	part("core-overhead", "from 0 to below 1", "share of each machine's cores that tasks cannot use: planning, collection of garbage, scheduling", 0, 1-1e-9, func(m *sim.ModelConfig) *float64 { return &m.CoreOverhead }),

@@ -36,31 +36,35 @@ const Default = "slotwise"
 // attempt at once. A reduce whose shuffle the workload does not state takes all its time
 // after the maps, as the sleeping tasks of run do: a guessed overlap would make the
 // simulator run less work than the file states.
-func slotwise() sim.ModelConfig { return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1} }
+func slotwise() sim.ModelConfig {
+	return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true}
+}
 
 // Worlds returns the named worlds.
 func Worlds() []Named {
 	return []Named{
 		{Default, "a cluster of slotwise: ends of tasks are reported at once; nothing fails and daemons take no time", slotwise},
 		{"ideal", "also no heartbeat delays anything: nodes send one each 100 ms, however many there are", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "fixed:100ms", OutOfBand: true, ShuffleShare: -1}
+			return sim.ModelConfig{Heartbeat: "fixed:100ms", OutOfBand: true, ShuffleShare: -1, Contention: true}
 		}},
 		{"hadoop-1.2", "a cluster of Hadoop 1.2.1: its heartbeats, and the overheads of its daemons and processes", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(false)}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(false), Contention: true}
 		}},
 		{"hadoop-1.2-reuse", "hadoop-1.2 with processes that all tasks of a job reuse", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true)}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true), Contention: true}
 		}},
 		{"cloud-spot", "machines that are taken away: each after 8 hours on average, for 10 minutes; 2 % of attempts fail, 5 % are 3 times slower", func() sim.ModelConfig {
-			return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
+			return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
 				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}}
 		}},
-		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig { return sim.ModelConfig{Heartbeat: "hadoop-0.20.2", Replicas: -1} }},
+		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig {
+			return sim.ModelConfig{Heartbeat: "hadoop-0.20.2", Replicas: -1, Contention: true}
+		}},
 		{"paper/tyrex", "the world of Tyrex's experiments: Hadoop 1.0, progress every 3 s", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.0", ProgressEvery: 3 * time.Second}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.0", ProgressEvery: 3 * time.Second, Contention: true}
 		}},
 		{"paper/modfair", "the world of Modified Fair's experiments: Hadoop 1.2, one copy of each block, progress every 3 s", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.2", Replicas: 1, ProgressEvery: 3 * time.Second}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", Replicas: 1, ProgressEvery: 3 * time.Second, Contention: true}
 		}},
 	}
 }

@@ -36,7 +36,7 @@ slow:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sim.ModelConfig{Heartbeat: "fixed:1s", ProgressEvery: 3 * time.Second, FailureRate: 0.02, ShuffleShare: -1, Replicas: -1, SortMemory: 100e6,
+	want := sim.ModelConfig{Heartbeat: "fixed:1s", ProgressEvery: 3 * time.Second, FailureRate: 0.02, ShuffleShare: -1, Contention: true, Replicas: -1, SortMemory: 100e6,
 		Straggler: sim.Straggler{Probability: 0.05, Factor: 4}, Overheads: sim.Hadoop121(true),
 		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Stops: []sim.Stop{{Node: 1, At: 30 * time.Second, Until: 90 * time.Second}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}}}
 	want.Overheads.Setup = 2 * time.Second

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -13,10 +14,11 @@ import (
 
 // Bounds are lower bounds of the makespan on a cluster, in seconds, for any
 // policy with any knowledge. They count every slot for both kinds of tasks, so
-// they also hold for policies that lend slots. They do not hold for policies
-// that run more tasks than there are slots, nor for jobs that end early because a
-// speculative copy drew a shorter duration. They ignore heartbeats, placement and
-// differences between nodes.
+// they also hold for policies that lend slots. Where tasks compete for processors
+// (sim.ModelConfig.Contention) a machine with more processors than slots counts by its
+// processors, so that they hold for policies that run more tasks than there are slots.
+// They ignore heartbeats, placement and differences between nodes. Report.Check says
+// which runs they do not hold for.
 type Bounds struct {
 	// Work assumes that all slots are busy: max over the arrivals a of a −
 	// first + Σ work of jobs submitted from a on / Σ slots · speed.
@@ -29,6 +31,30 @@ type Bounds struct {
 
 // Best returns the larger of the bounds.
 func (b Bounds) Best() float64 { return max(b.Work, b.Path) }
+
+// Check compares a run with its lower bound. No policy can be below it, so a run that is
+// shows an error of the bound or of the simulator, and its other numbers are not to be
+// trusted either. The bounds say nothing about a run whose jobs did not all succeed, nor
+// about one in which a copy of a task was faster than the task, because such a run did
+// less work; and in one with attempts that cost nothing (Free) the slots are no limit.
+func (r *Report) Check() error {
+	least := r.Bounds.Best()
+	if r.Jobs.Succeeded < r.Jobs.All || r.Waste.Won > 0 || r.Free > 0 || r.Makespan >= least*(1-1e-6) {
+		return nil
+	}
+	return fmt.Errorf("the makespan of %.3f s is below the lower bound of %.3f s: this is an error of slotwise, please report it with the inputs",
+		r.Makespan, least)
+}
+
+// FreeWarning returns a sentence about a policy with attempts that cost nothing, else an
+// empty string.
+func (r *Report) FreeWarning() string {
+	if r.Free == 0 {
+		return ""
+	}
+	return fmt.Sprintf("policy %s started %d attempts on nodes whose slots were all in use, and in this world they slow nothing down: "+
+		"its times are too good, and it is not compared; the world's contention: true makes tasks compete for processors", r.Policy, r.Free)
+}
 
 // best holds the maximum of each resource that a task can get in the cluster.
 type best struct {
@@ -78,14 +104,26 @@ func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 		b.share = 1. / 3 // the model's default
 	}
 	b.share = max(0, b.share)
+	faster := 1. // the largest factor by which a node is faster than its group
+	for _, x := range m.Slow {
+		if x.Factor > 0 {
+			faster = max(faster, 1/x.Factor)
+		}
+	}
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		speed, disk := cmp.Or(g.Speed, 1), g.DiskBandwidth
+		speed, disk := cmp.Or(g.Speed, 1)*faster, g.DiskBandwidth*faster
 		if disk == 0 {
 			disk = math.Inf(1)
 		}
 		b.speed, b.disk = max(b.speed, speed), max(b.disk, disk)
-		b.capacity += float64(g.Count*(g.MapSlots+g.ReduceSlots)) * speed
+		room := float64(g.Count * (g.MapSlots + g.ReduceSlots))
+		if m.Contention && g.Together {
+			room = max(room, float64(g.Processors()))
+		} else if m.Contention {
+			room = max(room, float64(g.Count*g.Processors()))
+		}
+		b.capacity += room * speed
 	}
 	return b
 }

@@ -305,7 +305,7 @@ func (k *Collector) Capacity() [job.Kinds]int { return k.slots }
 
 // Report makes the report of an ended run. The caller fills in Policy and Seed.
 func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
-	p := &Report{Makespan: r.Makespan.Seconds(), Bounds: bounds, Events: r.Events, Decisions: r.Decisions, Waste: k.waste,
+	p := &Report{Makespan: r.Makespan.Seconds(), Bounds: bounds, Events: r.Events, Decisions: r.Decisions, Free: r.Free, Waste: k.waste,
 		Jobs: Jobs{All: len(k.jobs), Succeeded: r.Succeeded, Failed: r.Failed, Killed: r.Killed, Unfinished: r.Unfinished},
 		Locality: Locality{Node: r.Maps[cluster.NODE], Rack: r.Maps[cluster.RACK], Any: r.Maps[cluster.ANY],
 			None: r.Maps[cluster.NONE]}}

@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
@@ -62,6 +63,12 @@ func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
 		p.Ratio = metrics.PairedRatio(a, b, Level)
 	}
 	p.Verdict = p.words(m, a, b, w.Fixed)
+	for _, r := range slices.Concat(policy, baseline) {
+		if r.Free > 0 {
+			p.Verdict = fmt.Sprintf("withheld: %s runs more tasks on a node than it has slots, at no cost in this world", r.Policy)
+			break
+		}
+	}
 	return p
 }
 

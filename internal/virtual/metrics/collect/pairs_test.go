@@ -129,3 +129,45 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// A run whose attempts cost nothing gets no verdict, on either side; its warning names the
+// policy and the remedy.
+func TestVerdictWithheld(t *testing.T) {
+	honest, free := &Report{Policy: "fair", Makespan: 100}, &Report{Policy: "crowding", Makespan: 50, Free: 7}
+	m, err := FindMeasure("makespan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]*Report{{free, honest}, {honest, free}} {
+		p := Compare(m, Workload{}, []Observed{{Report: pair[0]}}, []Observed{{Report: pair[1]}})
+		if want := "withheld: crowding runs more tasks on a node than it has slots, at no cost in this world"; p.Verdict != want {
+			t.Errorf("%s against %s: %q", p.Policy, p.Baseline, p.Verdict)
+		}
+	}
+	if honest.FreeWarning() != "" || !strings.Contains(free.FreeWarning(), "policy crowding started 7 attempts") || !strings.Contains(free.FreeWarning(), "contention: true") {
+		t.Errorf("%q and %q", honest.FreeWarning(), free.FreeWarning())
+	}
+}
+
+// A run below its lower bound is an error, unless it did less work than the bound counts.
+func TestCheck(t *testing.T) {
+	below := func() *Report {
+		return &Report{Jobs: Jobs{All: 2, Succeeded: 2}, Makespan: 99, Bounds: Bounds{Work: 100}}
+	}
+	if err := below().Check(); err == nil || !strings.Contains(err.Error(), "99.000 s is below the lower bound of 100.000 s") {
+		t.Error(err)
+	}
+	for what, change := range map[string]func(r *Report){
+		"at the bound":       func(r *Report) { r.Makespan = 100 },
+		"a job that failed":  func(r *Report) { r.Jobs.Succeeded = 1 },
+		"a copy that won":    func(r *Report) { r.Waste.Won = 1 },
+		"attempts for free":  func(r *Report) { r.Free = 1 },
+		"a path beyond work": func(r *Report) { r.Makespan, r.Bounds.Path = 120, 110 },
+	} {
+		r := below()
+		change(r)
+		if err := r.Check(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -53,8 +53,11 @@ type Report struct {
 	// no cores counts as having one for each slot.
 	Overload float64 `json:"overload"`
 	Starved  Starved `json:"starved"`
-	Waste    Waste   `json:"waste"`
-	Classes  []Class `json:"classes"`
+	// Free is the number of attempts that started beyond the slots of their node at no cost;
+	// see sim.Result. A run with such attempts is not compared with others.
+	Free    int64   `json:"free,omitempty"`
+	Waste   Waste   `json:"waste"`
+	Classes []Class `json:"classes"`
 
 	// Machines is nil unless the run started and stopped nodes with the work, or
 	// Collector.PayForAll was called.

@@ -93,6 +93,7 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 		if errs[i] == nil {
 			out[i].Report = collectors[i].Report(r, collect.BoundsOf(trials[i].cluster, trials[i].sample.jobs, p.Model))
 			out[i].Report.Seed = trials[i].sample.seed
+			errs[i] = out[i].Report.Check()
 		}
 	}
 	return out, errs, nil

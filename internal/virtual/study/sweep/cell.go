@@ -312,6 +312,9 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	}
 	out := &Outcome{Report: k.Report(result, g.bounds), Response: known(o.Response), Waiting: known(o.Waiting)}
 	out.Report.Policy, out.Report.Seed = c.Policy(), c.Seed
+	if err := out.Report.Check(); err != nil {
+		return &Outcome{Error: err.Error()}, nil
+	}
 	return out, nil
 }
 

@@ -153,6 +153,7 @@ func (r *Result) point(store *Store, cells []int) error {
 	p := r.plan
 	var runs []collect.Observed
 	worst := make(map[string]collect.Starved) // by label, over all seeds
+	free := make(map[string]bool)             // policies that are warned of
 	alone := make(map[uint64][]time.Duration)
 	workloads := make(map[uint64]collect.Workload)
 	for _, i := range cells {
@@ -172,6 +173,10 @@ func (r *Result) point(store *Store, cells []int) error {
 		}
 		if label := r.Rows[i].Label(); !c.Reference() && o.Report.Starved.Time > worst[label].Time {
 			worst[label] = o.Report.Starved
+		}
+		if text := o.Report.FreeWarning(); text != "" && !free[o.Report.Policy] {
+			free[o.Report.Policy] = true
+			r.Warnings = append(r.Warnings, c.point().title()+": "+text)
 		}
 		runs = append(runs, collect.Observed{Report: o.Report, Outcomes: collect.OutcomesOf(unknown(o.Response), unknown(o.Waiting), alone[c.Seed])})
 	}

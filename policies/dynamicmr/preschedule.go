@@ -112,6 +112,8 @@ func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*j
 	switch l := Label(o.Label); {
 	case l != AboveLine && l != AboveLent && l != WithinLent:
 		return p.base.Pick(r, o, c)
+	// Reading 19 in README.md: above the line a job gets one task for each heartbeat. Below it P2
+	// is a case of Alg 2 like the others.
 	case l != WithinLent && served(r, c.Job):
 		return nil, 0, sched.Reason{Code: sched.NotYet}
 	}

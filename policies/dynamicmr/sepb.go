@@ -183,6 +183,8 @@ func (s *SEPB) waiting(r *sched.Round, o sched.Offer) bool {
 	if s.cfg.PoolLevel || s.cfg.Fraction != One || s.sum(o, r.Jobs().Pending(job.Map), s.reduces) == 0 {
 		return false
 	}
+	// A pending task counts only if the order would serve it: a task of a pool at its maximum, or
+	// of a job that is held back, cannot use the slot.
 	return s.probe.any(r, o.Kind) || s.counts(o) && s.probe.any(r, o.Kind.Other())
 }
 
@@ -254,6 +256,8 @@ func (p *probe) stopAt(c sched.Candidate) bool {
 func (p *probe) find(r *sched.Round, o sched.Offer, order sched.Order) *job.Task {
 	p.r, p.offer, p.order, p.found = r, o, order, nil
 	p.offer.Pool = ""
+	// Cheaper than the search for a straggler, and all conditions of Alg 3 must hold (reading 15 in
+	// README.md).
 	if !p.s.cfg.PoolLevel && p.idle("", p.s.cfg.Fraction.Ceil(len(r.Jobs().Live()))) > 0 {
 		return nil
 	}
@@ -286,6 +290,8 @@ func (p *probe) seekOne(c sched.Candidate) bool {
 	switch {
 	case c.Kind != o.Kind || !p.s.MayCopyJob(j, c.Kind) || j.Active(c.Kind) == 0 || j.NoSpeculation() || p.r.Barred(j, p.r.Node(), c.Kind):
 		return true
+	// A copy of such a reduce would wait for maps, too, in a slot that the offer keeps from waiting
+	// reduces.
 	case o.MapsDone && c.Kind == job.Reduce && !j.MapsDone():
 		return true
 	case p.s.cfg.PoolLevel && !p.poolIdle(j):
@@ -300,6 +306,8 @@ func (p *probe) seekOne(c sched.Candidate) bool {
 func (p *probe) poolIdle(j *job.Job) bool {
 	pool := p.s.seats[j.Seat()].pool
 	all := p.s.sum(p.offer, pool.pending[job.Map], pool.pending[job.Reduce])
+	// Reading 16 in README.md: no job is checked with a fraction of 0. If all jobs of the pool are
+	// checked, the pool's count is the answer; otherwise the first k must be visited.
 	k := p.s.cfg.PoolFraction.Ceil(pool.jobs)
 	return k == 0 || all == 0 || k < pool.jobs && p.idle(j.Pool(), k) == 0
 }

@@ -169,6 +169,7 @@ func (b *Bayes) rebase() {
 func (b *Bayes) Predict(v *Vector) Prediction {
 	if b.histogram {
 		switch {
+		// A class without examples has a prior of 0, whose logarithm is no number to add to.
 		case b.n[good]+b.n[bad] <= histogramStart || b.n[bad] == 0:
 			return Certain
 		case b.n[good] == 0:

@@ -141,6 +141,8 @@ func (l *Learner) label(r *Record, x *node, now time.Duration) {
 // learn trains the classifier with a labelled decision, if Config.Withheld
 // permits.
 func (l *Learner) learn(r *Record) {
+	// Reading 5 in README.md: a classifier that has become too cautious launches nothing, and
+	// without examples of withheld decisions it would never learn that it was wrong.
 	if !r.Assigned && (l.cfg.Withheld == TrainNone || l.cfg.Withheld == TrainFalseNegatives && !r.Good) {
 		return
 	}
@@ -166,6 +168,8 @@ func (l *Learner) values(index int32, k job.Kind, p job.Profile, tasks int) Valu
 // Weight returns the factor that the utility is multiplied by: the probability
 // of being good, or the paper's shortened product.
 func (l *Learner) Weight(v Prediction) float64 {
+	// Reading 11 in README.md: the product without P(F) orders jobs by how common their features
+	// are.
 	if l.cfg.Rank == RankJoint {
 		return v.Joint()
 	}
@@ -189,6 +193,8 @@ func (l *Learner) Withheld(index int32, d Decision) { l.decide(index, d, false) 
 
 func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	x := l.node(index)
+	// A busy node's load may come from its own tasks, so a refusal there is no sign of another
+	// cause.
 	if x.idle++; assigned || d.Busy {
 		x.idle = 0
 	}
@@ -275,6 +281,7 @@ func (l *Learner) relearn() {
 	l.model.Reset()
 	for i := range l.log.Len() {
 		r := l.log.At(i)
+		// Reading 12 in README.md: under another rule the same report may mean the opposite.
 		r.Good = !l.cfg.Rule.Overloaded(r.Seen)
 		l.learn(r)
 	}

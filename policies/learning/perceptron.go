@@ -44,6 +44,8 @@ func (p *Perceptron) Predict(v *Vector) Prediction {
 
 // Train implements Classifier: W_j += α(y−c)·F_j.
 func (p *Perceptron) Train(v *Vector, isGood bool) {
+	// Reading 15 in README.md: the prediction with the weights of now, and not the one that led to
+	// the decision.
 	if predictedGood := p.margin(v) > 0; predictedGood == isGood {
 		return
 	}

@@ -119,10 +119,14 @@ func (d *Dynamic) TaskStarted(a *job.Attempt, now time.Duration) {
 		return
 	}
 	waited := d.Wait(a.Job()).Waited // before the launch resets it
+	// Reading 12 in README.md: on a full cluster this wait is the queue's, and jobs decline slots
+	// for as long as they queue.
 	if d.queued {
 		waited = now - a.Job().Submitted()
 	}
 	d.Delay.TaskStarted(a, now)
+	// Reading 11 in README.md: Hadoop remembers the level of the last map, and a job whose last map
+	// ran far away does not wait for a close node.
 	if !d.memory {
 		d.Wait(a.Job()).Level = cluster.NODE
 	}

@@ -307,6 +307,7 @@ func (o *Order) launched(m *member, a *job.Attempt) {
 // level.
 func adjust(p job.Priority, before, now job.Level, table Table) job.Priority {
 	step := int(before) - int(now) // levels count from the closest
+	// Readings 13 and 14 in README.md.
 	if table == TablePrint {
 		switch {
 		case step == 0:

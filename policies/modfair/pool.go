@@ -110,6 +110,7 @@ func (o *Order) reposition(p *pool, k job.Kind) {
 	if s.inBusy {
 		o.busy[k] = removeSorted(o.busy[k], p, k, comparePools)
 	}
+	// Only now, when the pool's position changes (reading 16 in README.md).
 	key.lot = o.lot()
 	s.key, s.inReady, s.inBusy = key, ready, busy
 	if ready {

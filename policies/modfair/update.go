@@ -15,6 +15,7 @@ func (o *Order) update() {
 		for _, m := range o.members {
 			o.classify(m, c)
 		}
+	// No job joins the shared pool at an update. The pool stays open for the jobs that are in it.
 	case ClassifySubmit:
 		o.enabled = o.shared.size > 0
 	}
@@ -27,6 +28,7 @@ func (o *Order) update() {
 // classify moves a job to the shared pool if it is small, otherwise to its
 // user's pool (Figure 6).
 func (o *Order) classify(m *member, c census) {
+	// A job without maps has no size in the paper's sense, and would be the smallest of all.
 	if maps := m.job.Total(job.Map); o.enabled && maps > 0 && maps <= c.maps {
 		o.move(m, o.shared)
 	} else {
@@ -88,6 +90,8 @@ func (o *Order) grantShared(c census) {
 		return
 	}
 	for k, need := range [job.Kinds]int{c.maps, c.reduces} {
+		// Figure 7 makes the grant once. A smaller job that arrives later takes no slots from the
+		// small jobs that run.
 		if o.grant[k] == 0 {
 			o.grant[k] = (need + 1) / 2 // reading 6 in README.md: rounded up
 		}
@@ -120,6 +124,7 @@ func (o *Order) allocate(k job.Kind) {
 		p.auto = auto
 		s := &p.side[k]
 		s.quota = 0
+		// Without pending tasks no pool needs anything, and the fraction is 0/0.
 		if all > 0 {
 			s.quota = min(p.max(k), (left*s.pending+all-1)/all) // reading 6 in README.md: rounded up
 		}

@@ -59,6 +59,8 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	n := r.Node()
 	own, all := h.mon.workOn(n.Index())
 	if split, ok := HeterShare(size(n), own, all); ok {
+		// Reading 13 in README.md: a node with fewer than twice that number of slots keeps half for
+		// each kind.
 		low := min(h.minPerType, size(n)/2)
 		split[job.Map] = min(max(split[job.Map], low), size(n)-low)
 		split[job.Reduce] = size(n) - split[job.Map]

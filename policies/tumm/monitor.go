@@ -125,11 +125,14 @@ func (m *monitor) ended(a *job.Attempt) {
 
 func (m *monitor) learn(a *job.Attempt) {
 	j, k, from := a.Job(), a.Kind(), a.Started()
+	// The time until the job's last map ended is a wait and no work (reading 10 in README.md). A
+	// job whose output was lost has no such moment.
 	if k == job.Reduce && m.cfg.ReduceTime == AfterMaps && j.MapsDone() {
 		from = min(max(from, j.MapsDoneAt()), a.Ended())
 	}
 	seconds := max(shortest, (a.Ended() - from).Seconds())
 	w := &m.members[j.Seat()]
+	// A simulation's true mean stands (section 4.1). Finished tasks would only add noise.
 	if w.known {
 		return
 	}
@@ -206,6 +209,8 @@ func (m *monitor) lookAhead(r *sched.Round) {
 		return
 	}
 	m.head = head
+	// Only the first job in order counts as mapping before a map of it runs (reading 2 in
+	// README.md), so the former first job may leave the phase.
 	if old != nil {
 		m.sync(old)
 	}
@@ -238,6 +243,8 @@ func (m *monitor) changed() bool {
 		return false
 	}
 	m.phasesChanged = false
+	// Compared by content: a job that left a phase and came back between two heartbeats is no
+	// change, which would restart the feedback (reading 5 in README.md).
 	same := true
 	for k, now := range m.phase {
 		same = same && slices.EqualFunc(now, m.phasesBefore[k], func(e entry, id job.ID) bool { return e.id == id })
@@ -321,6 +328,7 @@ func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 				t = m.timeOf(e, k)
 			}
 			sum += t * e.left
+			// Both lists are sorted by job, so one walk finds the entries of this node.
 			for len(on) > 0 && on[0].job < e.id {
 				on = on[1:]
 			}

@@ -64,6 +64,7 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	if r.Free(job.Map)+r.Free(job.Reduce) == 0 || b.cfg.MaxPerHeartbeat > 0 && len(r.Launched()) >= b.cfg.MaxPerHeartbeat {
 		return sched.Offer{}, false
 	}
+	// A refusal changes neither the first job in order nor the work.
 	if len(r.Refused()) == 0 {
 		b.mon.lookAhead(r)
 	}
@@ -73,6 +74,8 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 		return b.offer(r, k), true
 	}
 	k = k.Other()
+	// Reading 7 in README.md: Algorithm 3 as printed leaves the slot idle here, and an empty
+	// cluster with an even split would never start anything.
 	switch allowed := b.cfg.Fallback == AnyKind || b.cfg.Fallback == WithinTarget && want[k] > running[k] || b.onlyCopies(r); {
 	case allowed && b.open(r, k):
 		return b.offer(r, k), true

@@ -71,6 +71,7 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	switch {
 	case !t.seeded || t.mode == Off:
 		t.seeded, t.seed, t.mapSlots = true, share, first
+	// Fewer corrections, each of which covers the ends of more tasks (feedback-period).
 	case now-t.at < t.period:
 		return
 	case t.mode == Literal:
@@ -78,6 +79,8 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 		t.mapSlots = clamp(t.mapSlots+floor(t.alpha*(share-t.share)*float64(slots)), slots, nodes)
 	default:
 		// Eq. 6 summed since the seed: s_m = ⌊S·(ρ0 + α·(ρ − ρ0))⌋.
+		// Reading 5 in README.md: the sum is bounded, not each step, so a bound cuts nothing off
+		// for good.
 		t.mapSlots = clamp(floor(float64(slots)*(t.seed+t.alpha*(share-t.seed))), slots, nodes)
 	}
 	t.share, t.at = share, now
@@ -89,6 +92,7 @@ func (t *target) resize(slots, nodes int) {
 	if slots == t.slots && nodes == t.nodes {
 		return
 	}
+	// An even split stays even while nodes join one by one: rounding at each of them would move it.
 	if t.slots == 0 || !t.seeded && t.mapSlots == t.slots/2 {
 		t.mapSlots = slots / 2
 	} else {
@@ -139,6 +143,7 @@ func HeterShare(size int, own, all [job.Kinds]float64) (split [job.Kinds]int, ok
 	for k := range split {
 		split[k] = floor(float64(size) * own[k] / sum)
 	}
+	// At most one slot is left, because two quotients with the sum size are rounded down.
 	if pair(split).sum() < size {
 		spare := job.Map
 		if slowness(own[job.Map], all[job.Map]) > slowness(own[job.Reduce], all[job.Reduce]) {

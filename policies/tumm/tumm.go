@@ -75,6 +75,7 @@ func (t *TuMM) count(n *cluster.Node, by int) {
 // CapacityChanged implements sched.CapacityWatcher.
 func (t *TuMM) CapacityChanged() {
 	t.mon.stale = true
+	// Without open nodes k is 0. The split then stays for the nodes that return.
 	if t.unsplittable == nil && t.view.Nodes().Open() > 0 {
 		t.target.resize(t.capacity())
 	}
@@ -126,6 +127,7 @@ func (t *TuMM) targets() [job.Kinds]int {
 
 // share is Algorithm 3, lines 1–4, for the round's node.
 func (t *TuMM) share(r *sched.Round) [job.Kinds]int {
+	// S/k is no whole number of slots (reading 9 in README.md).
 	if t.unsplittable != nil {
 		return [job.Kinds]int{r.Node().Slots(job.Map), r.Node().Slots(job.Reduce)}
 	}

@@ -48,6 +48,8 @@ func (c *Classic) Begin(*sched.Round) {
 	c.ended = false
 	c.moving = c.rule.due(c.Tags, c.moving[:0])
 	for _, r := range c.moving {
+		// The simulation restarts jobs after the round, so a job may be due in several rounds
+		// before.
 		if !slices.Contains(c.again, r.job) {
 			c.again = append(c.again, r.job)
 		}

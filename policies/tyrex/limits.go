@@ -13,6 +13,8 @@ package tyrex
 //	4 slots, shares 0.1 0.9: 0.4 3.6 → 0 4 → 1 3
 func Limits(slots int, shares []float64) []int {
 	limits := make([]int, len(shares))
+	// Reading 15 in README.md: nodes come and go, so a cluster that is too small to split for a
+	// while is no error.
 	if slots < len(shares) {
 		for k := range limits {
 			limits[k] = slots

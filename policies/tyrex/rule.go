@@ -44,6 +44,7 @@ func (*static) repositioned(*job.Job) {}
 
 func (s *static) due(t *Tags, list []*member) []*member {
 	for _, r := range s.grown {
+		// Cleared also for jobs that stay: the next task that they complete lists them again.
 		r.listed = false
 		if limit, ok := s.timer(r.part); ok && r.spent > limit {
 			list = append(list, r)
@@ -123,6 +124,7 @@ func (d *dynamic) grow(r *member, before time.Duration) {
 		return
 	}
 	p, old, x := &d.parts[r.part], size(before), size(r.spent)
+	// Sizes count in whole milliseconds, and a shorter task changes none.
 	if old == x {
 		return
 	}
@@ -130,6 +132,7 @@ func (d *dynamic) grow(r *member, before time.Duration) {
 		p.sample.remove(old)
 	}
 	p.sample.add(x)
+	// A job of size 0 was in no list: it can exceed no cut-off point.
 	p.grown.Add(r.job)
 }
 
@@ -174,6 +177,8 @@ func (d *dynamic) repositioned(j *job.Job) {
 
 // due implements rule. It examines all partitions before any job moves.
 func (d *dynamic) due(t *Tags, list []*member) []*member {
+	// All samples are those before any move. A job that has just moved would otherwise count in two
+	// partitions, and could move twice in one batch.
 	for i := range d.parts {
 		p := &d.parts[i]
 		if p.cutoff = math.Inf(1); !p.sample.exceeds(d.cfg.Threshold) {

@@ -154,6 +154,9 @@ func (s *sample) cutoff() float64 {
 			c.s2, c.q2 = c.s2-a, c.q2.minus(square)
 			i++
 		}
+		// Reading 4 in README.md: the right side falls in a step at a, so a itself is p* if the
+		// sides have crossed there. Otherwise they may cross on the way to the next size, up to
+		// which this cut holds.
 		switch {
 		case i == len(s.values) || c.balanced(a):
 			return float64(a)

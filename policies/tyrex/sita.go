@@ -115,9 +115,13 @@ func (s *SITA) partitionOf(size time.Duration) int {
 	for _, x := range s.loads[:at] {
 		smaller += x
 	}
+	// The smallest jobs seen so far belong to the first partition, even if they alone are more work
+	// than its share.
 	if smaller == 0 {
 		return 0
 	}
+	// Half of the jobs of equal size: a size whose work lies across a boundary goes to the side
+	// where most of it is.
 	share, middle := 0.0, smaller+s.loads[at]/2
 	for k, c := range s.cfg.Capacities[job.Map][:last] {
 		if share += c; middle < share*s.total {

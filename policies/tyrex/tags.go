@@ -139,6 +139,8 @@ func (t *Tags) moveJobs() {
 		t.rule.leave(r, true)
 		r.part++
 		r.spent = 0
+		// Attempts that run already keep their partition's slots until they end (reading 11 in
+		// README.md).
 		r.since = append(r.since, t.lastSeq+1)
 		t.enqueue(r)
 		t.rule.enter(r)
@@ -201,6 +203,8 @@ func (t *Tags) borrows(part int, slot job.Kind) bool {
 	idle := 0
 	for i := range t.parts {
 		left := t.parts[i].limit[slot] - t.parts[i].used[slot]
+		// Idle slots of earlier partitions stay for short jobs (reading 9 in README.md). What an
+		// earlier one has borrowed counts against the others' idle slots.
 		if i >= part || left < 0 {
 			idle += left
 		}
@@ -230,6 +234,8 @@ func (t *Tags) serve(r *sched.Round, o sched.Offer, part int, k job.Kind, visit 
 		switch {
 		case o.Pool != "" && o.Pool != j.Pool() || o.HeadOnly && j.Total(k) == 0:
 			continue
+		// The gate may have closed again after a map's output was lost. The job is passed over, and
+		// a HeadOnly offer still ends with it.
 		case j.Launchable(k) && !t.open(j, k):
 		case !visit(sched.Candidate{Job: j, Kind: k, Label: int32(part + 1)}):
 			return false
@@ -249,6 +255,7 @@ func (t *Tags) open(j *job.Job, k job.Kind) bool {
 // gate returns how many maps must be done before the job's reduces may start.
 func (t *Tags) gate(j *job.Job) int {
 	n := t.cfg.ReduceGate * float64(j.Total(job.Map))
+	// Reading 13 in README.md. Rounded up: no reduce starts before the share is reached.
 	whole := int(n)
 	if float64(whole) < n {
 		whole++
@@ -321,6 +328,7 @@ func (t *Tags) JobAdded(j *job.Job) {
 	t.countRunning(r)
 	t.enqueue(r)
 	t.rule.enter(r)
+	// Reading 16 in README.md: after a change of policy the next round may already move it.
 	t.ended = t.ended || r.spent > 0
 }
 
@@ -380,6 +388,7 @@ func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 		return
 	}
 	t.ended = true
+	// Reading 11 in README.md.
 	if part == r.part {
 		before := r.spent
 		r.spent += a.Ended() - a.Started()

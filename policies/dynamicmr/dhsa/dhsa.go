@@ -142,6 +142,8 @@ func (d *DHSA) Begin(r *sched.Round) {
 	d.demand.refreshAll(r.View)
 	d.seen, d.offered = 0, false
 	d.rescue = noRescue
+	// Reading 14 in README.md: the tracker has killed a reduce that kept its own job's maps out.
+	// Without this offer the freed slot could go to the next reduce.
 	if r.Jobs().MapsFirst() > 0 && r.Jobs().Running(job.Map) == 0 && (d.by() != noLending || d.lent(job.Map) > 0) {
 		d.rescue = toRescue
 	}

@@ -43,6 +43,7 @@ func (g *lentSlots) watch(j *job.Job) {
 // keep map slots stay free of such reduces.
 func (g *lentSlots) open(v *sched.View, keep int) bool {
 	room := v.Nodes().Slots(job.Map) - keep
+	// The common case needs no walk: even if all reduces in map slots waited, there would be room.
 	if v.Jobs().OccupiedOn(job.Reduce, job.Map) < room {
 		return true
 	}

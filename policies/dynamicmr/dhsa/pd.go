@@ -67,9 +67,12 @@ func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 	}
 	full := p.pass || p.left <= 0
 	if full && p.stage < copies && d.onlyCopies(r, job.Map) && d.onlyCopies(r, job.Reduce) {
+		// Copies need no balance line, because they are no pending tasks; see onlyCopies.
 		*p, refused = dependent{stage: copies}, false
 	}
 	switch {
+	// Reading 17 in README.md: Alg 2 returns at the line, and P1 could never act without this pass
+	// before.
 	case p.pass:
 		return p.over(d, r, refused)
 	case p.left <= 0 && p.stage < copies:
@@ -90,6 +93,7 @@ func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 // over handles a node at or above the balance line. Each job may start one
 // local map in a map slot (P1) or, if none is free, in a reduce slot (P2).
 func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	// Readings 18 and 19 in README.md: P1 or P2, one pass. The place has had its turn for all jobs.
 	if refused {
 		return sched.Offer{}, false
 	}
@@ -101,6 +105,9 @@ func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 
 // refused records which kind the refused offer was for, and advances.
 func (p *dependent) refused(d *DHSA) {
+	// Reading 9 in README.md: the place declined the kind for this node, not for this slot, and
+	// another offer of the kind would charge its jobs a second wait. P2 is left out: its refusal
+	// says only that no map has its data here.
 	if p.stage == byPool {
 		p.noMap = p.noMap || p.step == case1 || p.step == case3
 		p.noReduce = p.noReduce || p.step == case2 || p.step == caseP3 || p.step == case4
@@ -110,10 +117,12 @@ func (p *dependent) refused(d *DHSA) {
 
 // advance moves to the next step, pool or stage.
 func (p *dependent) advance(d *DHSA) {
+	// Case 5 is one step for each pool.
 	if p.step++; p.step < casesPD && p.stage != farMaps {
 		return
 	}
 	p.step, p.noMap, p.noReduce = 0, false, false
+	// Copies are offered to no pool in particular.
 	if p.pool++; p.pool < len(d.demand.ranking) && p.stage != copies {
 		return
 	}
@@ -155,9 +164,11 @@ func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, b
 		return local(job.Reduce, dynamicmr.WithinLent), maps && !freeMap && d.mayPreschedule(r)
 	case case2:
 		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), reduces && freeReduce
+	// P3 returns map slots for the reduce slots that P2 holds, no more (reading 22 in README.md).
 	case caseP3:
 		return d.toReduce(job.Map, dynamicmr.ReduceBack), reduces && !freeReduce && freeMap &&
 			d.pre != nil && d.pre.MayReturn()
+	// Cases 3 and 4 lend idle slots only, within the fractions (readings 9 and 10 in README.md).
 	case case3:
 		return toMap(job.Reduce, dynamicmr.MapLent), maps && freeReduce && d.MayLend(job.Reduce)
 	}
@@ -170,6 +181,7 @@ func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
 	if r.Free(job.Map) == 0 {
 		o = toMap(job.Reduce, dynamicmr.FarMap)
 	}
+	// Reading 13 in README.md: an idle slot is worth more than a wait for local data.
 	o.NoWait = true
 	return o, pool.pending[job.Map] > 0 && (r.Free(job.Map) > 0 || r.Free(job.Reduce) > 0 && d.MayLend(job.Reduce))
 }

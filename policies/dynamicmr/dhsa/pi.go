@@ -64,6 +64,8 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 	for k := range job.Kind(job.Kinds) {
 		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))
 	}
+	// Decided at the start of the round: after its own maps every node would count as full, and
+	// prescheduling would follow each ordinary round.
 	p.pass = d.pre != nil && p.avail[job.Map] == 0
 }
 
@@ -71,6 +73,8 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 // the extra demand that lending adds to it.
 func (p *independent) lines(d *DHSA, v *sched.View) (lines [job.Kinds]line, extra [job.Kinds]int) {
 	for k := range job.Kind(job.Kinds) {
+		// Reading 1 in README.md: slots in use by either kind count as demand. Without lent ones
+		// lending would stop far below the surplus.
 		lines[k] = line{v.Nodes().Slots(k), d.used(k) + d.demand.pending(v, k)}
 	}
 	m, red := lines[job.Map], lines[job.Reduce]
@@ -92,6 +96,7 @@ func (d *DHSA) extra(slot job.Kind, need line) int {
 }
 
 func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
+	// Counted from the launches: an offer may be refused, or filled by a copy.
 	for ; p.taken < len(r.Launched()); p.taken++ {
 		a := r.Launched()[p.taken]
 		p.avail[a.Slot] = max(0, p.avail[a.Slot]-1)
@@ -99,6 +104,8 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 			p.lend--
 		}
 	}
+	// A kind that cannot start in its own slots cannot start in lent ones either, since the node is
+	// the same.
 	if refused {
 		p.refusedKind[job.Map] = p.refusedKind[job.Map] || p.step == ownMaps
 		p.refusedKind[job.Reduce] = p.refusedKind[job.Reduce] || p.step == ownReduces
@@ -124,6 +131,7 @@ func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	case ownReduces:
 		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0 || d.onlyCopies(r, job.Reduce)
 	}
+	// App. C: a kind lends only what its own tasks have left, so lending is the last step.
 	if p.lend <= 0 || p.avail[p.from] == 0 || p.refusedKind[p.from.Other()] {
 		return sched.Offer{}, false
 	}

@@ -52,6 +52,7 @@ func compareRank(a, b rank) int {
 // now returns the pool's present sort key.
 func (p *pool) now() rank {
 	demand := p.running + p.pending[job.Map] + p.pending[job.Reduce]
+	// A pool without enough tasks to reach its minimum share is not below it.
 	if least := min(p.least, demand); p.running < least {
 		return rank{false, float64(p.running) / float64(max(p.least, 1)), p.name}
 	}
@@ -151,6 +152,8 @@ func (d *demand) count(j *job.Job, held bool) {
 	c := &d.parts[j.Seat()]
 	now := part{pool: c.pool, running: j.Occupied(job.Map) + j.Occupied(job.Reduce)}
 	if held {
+		// Reading 1 in README.md: tasks of a job that the order holds back cannot start, so they
+		// are no demand.
 		now.held = j.Wanted(job.Map)
 	}
 	for k := range job.Kind(job.Kinds) {

@@ -99,6 +99,7 @@ func (c *Order) Reconfigure(conf any) (bool, error) {
 	if err := c.configure(cfg); err != nil {
 		return true, err
 	}
+	// Queues are new objects. Live jobs join them again with the tasks that they run.
 	clear(c.seats)
 	if c.view != nil {
 		for _, j := range c.view.Jobs().Live() {
@@ -334,6 +335,7 @@ func (c *Order) spent(r *sched.Round, k job.Kind) bool {
 			continue
 		}
 		launched++
+		// Hadoop counts after the far map, which is itself allowed.
 		if far {
 			after++
 		}
@@ -356,6 +358,8 @@ func (c *Order) offSwitch(a sched.Assignment) bool {
 // visitQueue visits the jobs of a queue. It returns false when the walk is
 // over.
 func (s *walk) visitQueue(q *queue) bool {
+	// Queries pass over the limits: they ask for the order of jobs, and a job behind a limit has a
+	// place in it.
 	if s.real && q.full(s.p, s.slots, s.cfg.TinyZero) {
 		s.noteFull(q)
 		return true

@@ -201,6 +201,8 @@ func (a *Allocations) String() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Pools)) {
 		p := a.Pools[name]
+		// A pool copies the defaults when it is first named, and ParseAllocations reads the
+		// defaults first. So only what differs from them is written.
 		mode, jobs := "", ""
 		if p.FIFO != a.FIFO {
 			mode = "schedulingMode=" + modeName(p.FIFO)

@@ -183,6 +183,8 @@ func (f *Order) rank(j *member, k job.Kind) {
 	p := j.pool
 	s, ps := &j.side[k], &p.side[k]
 	at := standing{aboveMin: true, ratio: float64(j.job.Occupied(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
+	// Hadoop's FifoComparator: by priority, then by submission. The priority takes the place of the
+	// ratio, the first key.
 	if p.limits.FIFO {
 		at.ratio = -float64(j.job.Priority())
 	}
@@ -310,6 +312,8 @@ func (f *Order) JobChanged(j *job.Job, c sched.Change) {
 	f.changes++
 	x := f.jobs[j.Seat()]
 	if c == sched.PoolChanged {
+		// leavePool ranks the job, and a job that is not runnable leaves all rankings of the old
+		// pool.
 		runnable := x.runnable
 		x.runnable = false
 		f.leavePool(x)
@@ -418,6 +422,8 @@ func (f *Order) admit() (changed bool) {
 	for _, j := range f.all.Jobs() {
 		x, a := f.jobs[j.Seat()], &f.cfg.Pools
 		x.held = sched.Reason{}
+		// Jobs come in order of urgency, so an urgent job that is submitted late may hold back one
+		// that runs already. Its running tasks continue.
 		switch user, pool := j.User(), j.Pool(); {
 		case users[user] >= a.userJobs(user):
 			x.held = sched.Reason{Code: sched.JobsFull, Pool: "user " + user, Have: users[user], Need: a.userJobs(user)}
@@ -452,6 +458,8 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 			p.side[k].weight, p.side[k].min = p.limits.Weight, p.least(job.Kind(k))
 		}
 	}
+	// Shares and clocks follow the new limits at once. Otherwise a pool could preempt by a share
+	// that it no longer has.
 	f.update(f.now)
 	f.rankAll()
 	for _, p := range f.pools {

@@ -40,6 +40,8 @@ func (f *Order) Starving(j *job.Job, now time.Duration) bool {
 // checkPreemption chooses the attempts to kill, at most once per
 // PreemptInterval.
 func (f *Order) checkPreemption(now time.Duration) {
+	// Victims that the tracker has not taken yet still run, and would be counted as missing a
+	// second time.
 	if !f.cfg.Preempt || now-f.checked < f.cfg.PreemptInterval || len(f.victims) > 0 {
 		return
 	}
@@ -61,6 +63,8 @@ func (p *pool) missing(k job.Kind, now, fairTimeout time.Duration) int {
 	if now-s.atMin > p.limits.MinTimeout {
 		target = min(s.min, s.demand)
 	}
+	// As in Hadoop: the time-out starts below half of the share, and the whole share may then be
+	// reclaimed.
 	if now-s.atHalf > fairTimeout {
 		target = max(target, int(math.Min(s.share, float64(s.demand))))
 	}
@@ -87,6 +91,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 			}
 		}
 	}
+	// The newest attempts have the least work to lose.
 	slices.SortStableFunc(tasks, func(a, b *job.Attempt) int {
 		return cmp.Or(cmp.Compare(b.Started(), a.Started()), cmp.Compare(b.Seq(), a.Seq()))
 	})

@@ -87,6 +87,8 @@ func (c *capacityReader) read(p Property) string {
 	if !ours {
 		return ""
 	}
+	// A default-NAME that is no setting of queues may still be one of the scheduler's own
+	// properties below.
 	if setting, ok := strings.CutPrefix(p.Name, defaultPrefix); ok {
 		name = setting
 		if slices.Contains(queueSettings, setting) {
@@ -95,6 +97,7 @@ func (c *capacityReader) read(p Property) string {
 		}
 	}
 	if rest, ok := strings.CutPrefix(p.Name, queuePrefix); ok {
+		// At the last dot: names of queues may have dots, names of settings have none.
 		dot := strings.LastIndexByte(rest, '.')
 		if dot < 0 {
 			return "names no setting of a queue"

@@ -63,6 +63,8 @@ func FairSettings(props []Property) (set map[string]string, warnings []Warning, 
 			set[fairTimes[name]] = wait
 			continue
 		}
+		// locality.delay is the older property for both waits. The two specific ones win, whichever
+		// comes first in the file.
 		for _, param := range []string{"node-wait", "rack-wait"} {
 			if _, own := set[param]; !own {
 				set[param] = wait

@@ -35,6 +35,7 @@ func parse(r io.Reader) (*element, error) {
 			for _, a := range t.Attr {
 				e.attrs[a.Name.Local] = a.Value
 			}
+			// The stack of open elements grows with the file, which any user may have written.
 			if len(open) > maxDepth {
 				return nil, &Error{line, e.name, "is nested too deeply"}
 			}
@@ -46,6 +47,7 @@ func parse(r io.Reader) (*element, error) {
 		case xml.CharData:
 			top.text += string(t)
 		}
+		// After the token: the decoder reports the end of the file without one.
 		if err == io.EOF {
 			return rootOf(root, line)
 		}
@@ -81,6 +83,7 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 	}
 	switch root.name {
 	case "configuration":
+	// A common mistake deserves its own message: both files list queues.
 	case "queues":
 		return nil, nil, &Error{root.line, root.name, "this is a mapred-queues.xml, which has no capacities: state the queues in capacity-scheduler.xml, as mapred.capacity-scheduler.queue.NAME.capacity"}
 	default:
@@ -99,6 +102,7 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 				p.Name = c.text
 			case "value":
 				p.Value, given = c.text, true
+			// Hadoop's tools write these for people. They change nothing.
 			case "description", "final", "source":
 			default:
 				warnings = append(warnings, Warning{c.line, c.name, "is unknown and was passed over"})
@@ -107,6 +111,7 @@ func ReadProperties(r io.Reader) (props []Property, warnings []Warning, err erro
 		if p.Name == "" {
 			return nil, warnings, &Error{e.line, e.name, "has no name"}
 		}
+		// An element without a value is no empty value: Hadoop keeps the default then.
 		if given {
 			props = append(props, p)
 		} else {

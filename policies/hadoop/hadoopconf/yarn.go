@@ -87,6 +87,7 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 		}
 		return r.leaf(path, capacity, limit)
 	}
+	// The recursion is as deep as the file makes it, and any user may have written the file.
 	if strings.Count(path, ".") > maxQueueDepth {
 		return r.fail(path+".queues", "more than %d queues below each other", maxQueueDepth)
 	}
@@ -102,6 +103,8 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 		sum += share
 		shares = append(shares, share)
 	}
+	// YARN accepts shares of 0 for all children only where there is nothing to divide, or where the
+	// file says so.
 	zero := sum == 0 && (capacity == 0 || r.byName[path+".allow-zero-capacity-sum"].Value == "true")
 	if math.Abs(sum-100) > 0.05 && !zero {
 		return r.fail(path+".queues", "illegal capacity sum of %v for the queues below %s; it must be 100", sum, path)
@@ -112,6 +115,7 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 		if err != nil {
 			return err
 		}
+		// The policy would refuse the sum of both later, by a name that the file does not contain.
 		if most < shares[i] {
 			return r.fail(child+".maximum-capacity", "is %v and less than the capacity %v", most, shares[i])
 		}

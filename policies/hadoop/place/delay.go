@@ -123,6 +123,7 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 		return t, level, sched.Reason{}
 	}
 	switch {
+	// What is left has failed on this node, so the job waits for another one, not for its data.
 	case c.Job.Fresh(job.Map) == nil:
 		return nil, 0, sched.Reason{Code: sched.FailedHere}
 	case allowed < within:
@@ -152,6 +153,8 @@ func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 		w.skipped = !w.launched
 		return
 	}
+	// At most twice the interval: a job at the end of a long queue was not waiting for data all
+	// that time.
 	if w.skipped {
 		w.Waited += min(now-w.turn, 2*d.beat.mean)
 	}

@@ -99,6 +99,7 @@ func (m *Missed) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 	if c.Kind == job.Map {
 		m.passed[j.Seat()]++
 	}
+	// Hadoop tries failed maps again first, wherever their data are.
 	if t, level := Retry(r, o, c); t != nil {
 		return t, level, sched.Reason{}
 	}
@@ -118,6 +119,7 @@ func (m *Missed) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 		return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: within}
 	case t == nil:
 		return nil, 0, sched.Reason{Code: sched.FailedHere}
+	// A map in the rack of its data counts as near: only maps from other racks are declined.
 	case !m.isFar(level):
 		return t, level, sched.Reason{}
 	}

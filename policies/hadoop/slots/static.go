@@ -172,6 +172,7 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 	var todo, all [job.Kinds]int
 	for _, j := range r.Jobs().Live() {
 		todo[job.Map] += j.Width() * j.Unfinished(job.Map)
+		// Reduces before slow start cannot run, so they are no load to spread.
 		if j.Open(job.Reduce) {
 			todo[job.Reduce] += j.Width() * j.Unfinished(job.Reduce)
 		}
@@ -188,6 +189,8 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 			factor = float64(todo[k]) / float64(capacity)
 		}
 		l.left[k] = min(int(math.Ceil(factor*float64(slots))), slots) - n.Occupied(k)
+		// On up to three nodes Hadoop keeps nothing free: the padding would be a large part of the
+		// cluster.
 		padding := 0
 		if r.Nodes().Alive() > minPaddedNodes {
 			padding = min(slots, int(float64(all[k])*cfg.Padding))
@@ -203,6 +206,8 @@ func (l *load) next(r *sched.Round) (sched.Offer, bool) {
 	for _, a := range r.Launched() {
 		k := a.Task.Kind()
 		got[k]++
+		// A heartbeat gets maps until one reads from another rack: the next node may hold the data
+		// of the others. A second attempt runs anywhere, so it says nothing about locality.
 		far := a.Level >= cluster.ANY && a.Task.Attempts() == 1
 		mapsOver = mapsOver || k == job.Map && (far || a.Speculative || l.padded[job.Map]) || k == job.Reduce
 	}

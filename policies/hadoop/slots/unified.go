@@ -72,6 +72,8 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 		return sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}, len(r.Refused()) == 0
 	}
 	o := sched.Offer{Kind: job.Map}
+	// No map took the slot. Reduces get it beyond their share, the last one of the cluster only if
+	// they need not wait for maps, which could otherwise have no slot left.
 	if len(r.Refused()) > 0 {
 		o = sched.Offer{Kind: job.Reduce, MapsDone: r.Jobs().Occupied(job.Reduce) >= u.total()-1}
 	}

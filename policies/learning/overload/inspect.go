@@ -22,6 +22,7 @@ func (s *Overload) Inspect(time.Duration) (i sched.Insight) {
 	i.Show(sched.Measure{Name: "labelled decisions", Help: "Decisions of which the learner knows how they turned out."}, float64(a.Labelled()))
 	const chart = "confidence and accuracy"
 	confidence, accurate, recent := s.learner.Confidence()
+	// The shares are 0/0 before the first labelled decision.
 	if recent > 0 {
 		i.Show(sched.Measure{Name: "confidence", Unit: "share", Help: "How certain the learner was of its latest decisions: the mean probability that it gave to what it decided.", Chart: chart}, confidence)
 		i.Show(sched.Measure{Name: "recent accuracy", Unit: "share", Help: "The share of the latest decisions that turned out right.", Chart: chart}, accurate)
@@ -85,6 +86,7 @@ func (s *Overload) Log() sched.Log {
 			if r.Good {
 				followed = "none"
 			}
+			// One slice for all rows: a log has up to log-size of them.
 			cells := append(row[:0], sched.Number(r.Seq), sched.Number(r.At.Seconds()), sched.Text(names[r.Node]), sched.Text(r.Job.String()), sched.Text(r.Kind.String()),
 				sched.Text(decided), sched.Text(followed), sched.Number(r.P), sched.Number(r.Utility))
 			for _, v := range r.Values {

@@ -104,6 +104,8 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	mapsDone := reduces && s.enoughWaiting(r.Node())
 	switch {
+	// A refusal ends the round: the order has compared all candidates and recorded its decision.
+	// Another offer would be a second decision about the same state.
 	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
 		return sched.Offer{}, false
 	case maps && reduces:
@@ -127,6 +129,7 @@ func (s *Overload) enoughWaiting(n *cluster.Node) bool {
 // Limits implements sched.Limiter. It returns the safety cap, and 0 for a kind
 // of which the node has no slots.
 func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
+	// Without a report there is no prediction and no label, so the specification is the only limit.
 	if !s.learner.Known(n.Index()) {
 		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
 	}

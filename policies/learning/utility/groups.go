@@ -62,6 +62,9 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false
 	u.gather(r, o)
 	u.whole = o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
+	// Candidates of a group have one expected utility only if the offer is for all of them and
+	// nothing in their value depends on the time or on the job's progress. With more groups than
+	// candidates there is nothing to save.
 	if !u.whole || gated || u.worth.anyVaries || len(u.groups) > len(u.ready.list) {
 		return unknown
 	}
@@ -71,6 +74,7 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 		if g.good, g.chosen = false, false; g.count[u.ready.which] == 0 {
 			continue
 		}
+		// Candidates of no value get a wait reason of their own, which weigh notes.
 		if !(g.fixed > 0) {
 			return unknown
 		}
@@ -82,6 +86,8 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 			anyBad, due = true, due || r.Now() >= g.nextNote
 		}
 	}
+	// Jobs that may only get a copy belong to no group of ready candidates. They are few, so each
+	// is weighed alone.
 	for _, i := range u.extra {
 		c := &u.all.list[i]
 		g := &u.groups[c.group]
@@ -97,12 +103,14 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 		}
 	}
 	switch {
+	// Only weigh notes wait reasons, one candidate at a time.
 	case live && due:
 		return unknown
 	case live && anyBad:
 		u.noteFresh(r)
 	}
 	switch {
+	// Copies and tasks compete, so all good candidates must be in one list.
 	case len(u.picks) > 0:
 		u.top = max(u.top, u.greatest(true))
 		u.picks = u.picksOf(true, u.picks)
@@ -111,6 +119,8 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 		u.top = u.greatest(true)
 		return someGood
 	}
+	// Most nodes that refuse everything grant no exception, so the list of bad candidates is filled
+	// only if one is due.
 	u.lazy = true
 	u.findBest(u.greatest(false))
 	return allBad
@@ -194,6 +204,8 @@ func (u *Order) firstOfGroups(random bool) int {
 			ties += g.count[u.ready.which]
 		}
 	}
+	// One draw for all ties, like in first: both ways must take the same numbers from the
+	// generator, or the results would depend on which one served an offer.
 	if ties > 1 && random && u.cfg.Tie == TieRandom {
 		nth := u.rnd.IntN(ties)
 		for i := range u.ready.list {

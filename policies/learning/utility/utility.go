@@ -177,6 +177,8 @@ func (u *Order) withholdBest(r *sched.Round, live bool) {
 	case u.learner.Escape(r.Node().Index(), idle):
 		u.fillBad()
 		u.picks, u.top = append(u.picks, u.bad...), u.best.eu
+	// Queries decide nothing, and a round that offers twice still makes one decision about one
+	// state of the node.
 	case live && !u.decidedWithheld:
 		u.decidedWithheld = true
 		d := u.proposal(r, u.best).d

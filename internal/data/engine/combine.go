@@ -42,6 +42,8 @@ func combineSorted(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) err
 	if err != nil {
 		return 0, err
 	}
+	// The combiner's groups are equal keys, never those of SameGroup: a reducer may group keys that
+	// a combiner must keep apart.
 	g := merge.NewGroups(st, nil)
 	for err == nil && g.Next() {
 		if err = r.Reduce(g.Key(), g.Values()); err == nil {
@@ -51,6 +53,7 @@ func combineSorted(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) err
 	if err == nil {
 		err = g.Err()
 	}
+	// Close may emit the last records, so the sink's error is checked after it, too.
 	if cerr := r.Close(); err == nil {
 		err = cerr
 	}

@@ -56,6 +56,8 @@ type mapSink interface {
 // it has removed everything that the attempt wrote. The counters are never nil.
 func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, count *counters.Set, err error) {
 	defer func() {
+		// A panic of the job's code must not end a process that runs other attempts. Its stack
+		// becomes the attempt's error.
 		if p := recover(); p != nil {
 			out, err = nil, newPanicError(p)
 		}
@@ -82,6 +84,8 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	} else {
 		err = mapSplit(ctx, env, t, src.Format, mapper, sink, count)
 	}
+	// Close comes also after an error, because it ends what the mapper has opened. The first error
+	// says more.
 	if cerr := mapper.Close(); err == nil {
 		err = cerr
 	}
@@ -93,6 +97,8 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	}
 	out, err = sink.finish(ctx)
 	sink.addCounters(count)
+	// Only after finish: the permission to commit must not be asked for while records can still
+	// fail to be written.
 	if err == nil && commit != nil {
 		err = commit(ctx)
 	}
@@ -154,11 +160,14 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 
 func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	blocks, _ := mapper.(BlockMapper)
+	// Only a text block is its lines. The other formats have records to decode, which f.Each does.
 	if f.Kind != input.Text {
 		blocks = nil
 	}
 	record := func(k, v []byte) error {
 		count.Add(counters.InputRecords, 1)
+		// The tick says that the map is alive although no block has ended: a record may take
+		// seconds.
 		if count.Get(counters.InputRecords)%stepRecords == 0 {
 			t.Meter.Ticks.Add(1)
 			if err := step(); err != nil {
@@ -171,11 +180,14 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 	for {
 		block, err := r.NextBlock()
 		if errors.Is(err, io.EOF) {
+			// The last step reports the whole split as read, and returns an error of the sink that
+			// a flush has found since.
 			return step()
 		}
 		if err != nil {
 			return err
 		}
+		// A split may consist of several files, and a block never crosses from one to the next.
 		if name := r.File(); name != file {
 			file = name
 			t.setInputFile(name)

@@ -37,6 +37,7 @@ func newMultiRun(runs []kv.Partitioned, last kv.Partitioned) kv.Partitioned {
 func (m multiRun) Partition(p int) (kv.Stream, error) {
 	streams := make([]kv.Stream, 0, len(m))
 	for _, r := range m {
+		// An empty stream would still cost a leaf of the merge and, of a run on disk, a read.
 		if n, _ := r.Size(p); n == 0 {
 			continue
 		}

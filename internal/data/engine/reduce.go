@@ -47,6 +47,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 	if err != nil {
 		return count, err
 	}
+	// The time in Collect is a wait for maps and no work of this attempt.
 	cpu := startCPU()
 	defer func() { thread = cpu.stop() }()
 	merged, err := mergeInputs(ctx, env, t, streams)
@@ -55,6 +56,8 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 	}
 	defer merged.Close()
 	count.Add(counters.InputBytes, t.Inputs.Bytes())
+	// After the inputs are there: an open file would be held, and touched in the storage, for as
+	// long as the maps take.
 	sink, err := newFileSink(env, t.Staging, t.Part, t.Program, t.OutCode, t.Task)
 	if err != nil {
 		return count, err
@@ -90,6 +93,8 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	}
 	g := merge.NewGroups(in, t.Program.SameGroup)
 	t.Task.RecordKey = g.RecordKey
+	// Within a group, too: a reducer that gets a hundred million values of one key must hear of a
+	// cancelled attempt or a full disk.
 	g.Watch(func(read int64) error {
 		t.Task.Meter.Done.Store(read)
 		if err := sink.err(); err != nil {

@@ -69,6 +69,8 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceSplit) error {
 	src := &p.Sources[at.Source]
 	sub := at.Split
+	// Records of a fixed length begin at multiples of it. A sample that begins elsewhere would give
+	// keys from the middles of two records.
 	if n := int64(src.Format.RecordLen); src.Format.Kind == input.Fixed {
 		first := &sub.Pieces[0]
 		first.Offset -= first.Offset % n
@@ -85,6 +87,7 @@ func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceS
 	}
 	defer r.Close()
 	step := func() error {
+		// Checked every few records, or after a whole block. Emit drops the keys beyond.
 		if s.left <= 0 {
 			return errEnough
 		}

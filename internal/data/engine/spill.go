@@ -41,6 +41,8 @@ func (s *spiller) partition(key []byte) int {
 		return 0
 	}
 	p := s.part(key, s.parts)
+	// Permanent: the partitioner is a function of the key, so another attempt would fail on the
+	// same record.
 	if uint(p) >= uint(s.parts) {
 		s.fail = retry.Permanent(fmt.Errorf("the job's Partitioner returned %d, but there are only %d reduces (0 to n-1)", p, s.parts))
 		return 0
@@ -113,6 +115,8 @@ func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, e
 // memory that the buffer occupies, not the size of its records. Otherwise many
 // small outputs would occupy the memory that later maps need for their buffers.
 func (s *spiller) mapOutput(b kv.Partitioned, footprint int64) (kv.Partitioned, error) {
+	// With a combiner the last buffer is written as well: only writing runs the combiner, and
+	// reduces would fetch all records otherwise.
 	if s.task.Program.NewCombiner == nil && s.env.Resident.TryGrow(footprint) {
 		last := &resident{Partitioned: b, release: func() { s.env.Resident.Shrink(footprint) }}
 		return newMultiRun(s.takeRuns(), last), nil

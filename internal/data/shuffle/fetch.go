@@ -87,6 +87,8 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 		if c.mapIndex < 0 || c.mapIndex >= len(f.ready) {
 			continue
 		}
+		// An output may become ready twice without being lost, when a second attempt replaces it.
+		// It counts once.
 		if was := f.ready[c.mapIndex]; was == c.lost {
 			f.ready[c.mapIndex] = !c.lost
 			if c.lost {
@@ -96,6 +98,8 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 			}
 		}
 		e = Event{Map: c.mapIndex, Lost: c.lost}
+		// The log is behind the present state: an output that has been withdrawn since has no size
+		// any more, and its loss is a later event.
 		if v := f.st.outs[c.mapIndex]; v != nil && !c.lost {
 			e.Records, e.Bytes = v.out.Size(f.part)
 		}
@@ -112,6 +116,7 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 // are replaced or the job is dropped. Close closes them; the caller may do so
 // earlier. An output that cannot be opened gives a *MapError.
 func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
+	// An output may be lost between Next and pin. Then the reader waits for its successor.
 	for f.pinned == nil {
 		for {
 			if _, ok := f.next(ctx); !ok {

@@ -233,6 +233,8 @@ func (t *Table) slot(key []byte) (e *entry, fresh bool) {
 	if len(key) <= inlineMax {
 		probe.lo, probe.hi = load(key)
 	} else {
+		// Long keys are in the arena. find compares their bytes only when length and hash are
+		// equal.
 		probe.lo = hashLong(key)
 	}
 	if e = t.find(&probe, key); e.meta != 0 {
@@ -249,6 +251,7 @@ func (t *Table) slot(key []byte) (e *entry, fresh bool) {
 		if !t.makeRoom(arena) {
 			return nil, false
 		}
+		// The slots may have moved.
 		e = t.find(&probe, key)
 	}
 	*e = probe

@@ -118,6 +118,8 @@ func (g *Groups) nextValue() bool {
 }
 
 func (g *Groups) belongs() bool {
+	// Equal to the record before, which belongs to the group. That holds for every grouping
+	// function, too.
 	if g.repeats != nil && g.repeats.Same() {
 		return true
 	}

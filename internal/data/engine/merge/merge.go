@@ -107,6 +107,8 @@ func newTree(streams []kv.Stream, index func(i int) int) *Stream {
 		switch s := s.(type) {
 		case nil:
 		case *Stream:
+			// Its codes are relative to records that it has returned, so its leaves cannot start
+			// again in another tree.
 			if s.began {
 				m.addLeaf(s, index(i))
 				break
@@ -145,6 +147,8 @@ func (m *Stream) Next() bool {
 	tree, at := m.tree, w.at
 	for n := (int(at) + len(tree)) >> 1; n > 0; n >>= 1 {
 		t := &tree[n]
+		// Both codes are relative to the key that was returned last, so the smaller code has the
+		// smaller key.
 		if code < t.code {
 			continue
 		}
@@ -229,6 +233,7 @@ func (l *leaf) column() uint64 {
 // advance moves the winner's stream to its next record. It returns the code of the
 // new key relative to the old one, which is the key that was returned last.
 func (m *Stream) advance(l *leaf) uint64 {
+	// The stream may overwrite the key when it moves. The first column is kept in l.col.
 	if len(l.key) > colLen {
 		l.prev = append(l.prev[:0], l.key[colLen:]...)
 	} else {
@@ -247,9 +252,12 @@ func (m *Stream) advance(l *leaf) uint64 {
 	if col > old {
 		return firstCol | col
 	}
+	// A smaller key would make all codes wrong, and the merge would lose the order without a sign.
+	// It is the file's fault, so it is an error.
 	if col < old {
 		return m.unsorted(l)
 	}
+	// The whole key is in the column, so equal columns are equal keys.
 	if col&lenMask < colLen {
 		return sameKey
 	}
@@ -279,6 +287,7 @@ func (m *Stream) unsorted(l *leaf) uint64 {
 // not cover; equal keys are ordered by their streams. The loser stays in t.
 func (m *Stream) tie(t *match, at int32, code uint64) (winner int32, winCode uint64) {
 	loser := uint64(sameKey)
+	// Equal keys are ordered by their streams, which makes the merge stable.
 	first := at < t.leaf
 	if code == endCode {
 		return at, code

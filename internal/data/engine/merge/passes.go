@@ -63,6 +63,7 @@ func MultiPass(ctx context.Context, streams []kv.Stream, cfg Config) (kv.Stream,
 			return nil, errors.Join(err, p.close(p.runs))
 		}
 	}
+	// Without intermediate runs New may choose a faster merge than the tree.
 	if p.written == 0 {
 		return New(streams), nil
 	}
@@ -107,11 +108,14 @@ func (p *passes) choose() (at, n int) {
 		fan = min(fan, max(2, p.cfg.FanIn))
 	}
 	if p.cfg.Memory > 0 && total > p.cfg.Memory {
+		// By the largest stream: whichever neighbours are merged, their buffers then fit.
 		fan = min(fan, max(2, int(p.cfg.Memory/largest)))
 	}
 	if count <= fan {
 		return 0, 0
 	}
+	// A pass of n streams leaves n-1 fewer. With this first pass, all later ones are full and so
+	// there are as few passes as possible.
 	need := (count-1)%(fan-1) + 1
 	if need == 1 {
 		need = fan
@@ -163,6 +167,7 @@ func (p *passes) reduce(at, n int) error {
 		file.Release() // removes the run, which no stream of p owns yet
 		return err
 	}
+	// In the place of its window, so that equal keys keep the order of their streams.
 	r := newRun(merged, -1)
 	r.file = file
 	p.runs = slices.Replace(p.runs, at, at+n, r)

@@ -141,6 +141,8 @@ func (f *File) readAt(b []byte, off int64) error {
 	if n == len(b) {
 		return nil
 	}
+	// The index has promised these bytes, so an end here is damage of the file and not a normal end
+	// of reading.
 	if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
 		return f.errorAt(off+int64(n), ErrTruncated)
 	}

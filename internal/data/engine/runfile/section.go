@@ -69,6 +69,8 @@ func (s *Section) UnmarshalText(text []byte) error {
 		Offset: at(0), Length: at(1), Records: at(2), Bytes: at(3),
 		MaxRaw: int(at(4)), MaxStored: int(at(5)),
 	}
+	// The checksum says that nothing was damaged on the way, not that the sender is honest: the
+	// numbers decide how much memory a reader takes.
 	if got.Offset < int64(headerLen) || got.Length < 0 || got.Offset+got.Length < got.Offset ||
 		got.Records < 0 || got.Bytes < 0 || at(4) < 0 || at(4) > maxBlock || at(5) < 0 || at(5) > at(4) {
 		return fmt.Errorf("section of a run: %w: %+v", ErrCorrupt, got)
@@ -90,6 +92,8 @@ func (s Section) OpenBytes(b []byte, name string) (kv.Stream, error) {
 	st := s.stream(nil, name)
 	st.win, st.borrowed, st.next = b, true, st.end
 	st.memory = 0
+	// Only compressed blocks need a buffer. The headers are not verified yet, so their lengths are
+	// bounded by the section's.
 	for at := 0; at+blockHdrLen <= len(b); {
 		h := parseBlockHeader(b[at:])
 		if h.codec != None {

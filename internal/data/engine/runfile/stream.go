@@ -68,11 +68,14 @@ func (s *stream) Next() bool {
 		b = s.left
 	}
 	var klen, vlen, at int
+	// Nearly all lengths take one byte each, for which this is faster than the general decoding.
 	if len(b) >= 2 && b[0]|b[1] < 0x80 {
 		klen, vlen, at = int(b[0])-1, int(b[1]), 2
 	} else if klen, vlen, at = longLengths(b); at == 0 {
 		return s.corrupt("record lengths")
 	}
+	// Length 0 in the file means the same key as before. The first record of a block has no key
+	// before it, because blocks are decoded alone.
 	if klen < 0 {
 		if s.key == nil || vlen > len(b)-at {
 			return s.corrupt("record without a key")
@@ -115,6 +118,8 @@ func (s *stream) load() bool {
 	}
 	at := s.next - int64(len(s.win)-s.pos)
 	if at >= s.end {
+		// A file that was cut at the end of a block has blocks with correct checksums. Only the
+		// index knows that records are missing.
 		if s.records != 0 || s.bytes != 0 {
 			return s.corrupt("partition does not hold the records that the index promises")
 		}
@@ -199,6 +204,7 @@ func (s *stream) fill(n int) bool {
 	}
 	buf = buf[:want]
 	copy(buf, s.win[s.pos:])
+	// A new buffer is always larger, so equal capacities mean that win was reused.
 	if cap(buf) != cap(s.win) {
 		putBuffer(s.win)
 	}

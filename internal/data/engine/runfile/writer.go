@@ -121,6 +121,7 @@ func (w *Writer) put(key, value []byte, same bool) {
 			b = make([]byte, 0, blockHdrLen+max(w.opts.BlockSize, len(key)+len(value)+2*binary.MaxVarintLen32))
 		}
 		b = b[:blockHdrLen]
+		// Blocks are decoded alone, so each one begins with a whole key.
 		same = false
 	}
 	if same {
@@ -155,6 +156,7 @@ func (w *Writer) closeParts(next int) {
 	w.flush()
 	w.last = nil
 	w.parts[w.part].length = w.off - w.parts[w.part].offset
+	// Partitions without records lie between two offsets that are equal.
 	for p := w.part + 1; p <= next && p < len(w.parts); p++ {
 		w.parts[p].offset = w.off
 	}

@@ -201,6 +201,8 @@ func (f *Fetch) done(e assignment, h fetchedOutput, err error) []Failure {
 		e.w.fails = 0
 		return nil
 	}
+	// While this fetch ran, the map may have run again. A failure of the old output says nothing
+	// about the new one.
 	same := o.place == e.place
 	if o.place.Lost {
 		o.state = waiting
@@ -209,10 +211,12 @@ func (f *Fetch) done(e assignment, h fetchedOutput, err error) []Failure {
 	}
 	var reports []Failure
 	switch {
+	// The fetch was stopped here. That is no fault of the worker.
 	case f.ctx.Err() != nil || context.Cause(e.ctx) == errReplaced:
 	case errors.As(err, new(*unreachableError)):
 		reports = f.workerFailedLocked(e.w, err)
 	default:
+		// The worker has answered, so it is up. Only the output is at fault.
 		e.w.fails = 0
 		if same {
 			reports = f.outputFailedLocked(m, err)
@@ -230,6 +234,8 @@ func (f *Fetch) workerFailedLocked(w *remote, err error) []Failure {
 	w.fails++
 	w.after = time.Now().Add(f.backoffLocked(w.fails))
 	var reports []Failure
+	// All outputs of the worker wait behind this failure, so all are reported: the master decides
+	// by the number of reduces that cannot read an output.
 	for _, m := range w.queue {
 		o := &f.mu.outs[m]
 		o.last = err
@@ -246,6 +252,7 @@ func (f *Fetch) outputFailedLocked(m int, err error) []Failure {
 	o.fails++
 	o.last = err
 	o.after = time.Now().Add(f.backoffLocked(o.fails))
+	// A checksum that is wrong stays wrong, so more tries would only delay the map's next run.
 	certain := errors.As(err, new(*badOutputError))
 	if certain || f.cfg.mustReport(o.fails) {
 		return []Failure{o.failure(err, certain)}
@@ -265,5 +272,7 @@ func (f *Fetch) backoffLocked(fails int) time.Duration {
 	if shift := fails - 1; shift < 20 && f.cfg.Backoff<<shift < d {
 		d = f.cfg.Backoff << shift
 	}
+	// All reduces of a job fail at the same moment when a worker dies. Without the random part they
+	// would come back at the same moment, too.
 	return d - time.Duration(f.mu.rand.Int64N(int64(d)/2+1))
 }

@@ -42,6 +42,7 @@ func DriverMain(run func(context.Context, *slotwisev1.DriverOrder) (final bool, 
 	kill := killWithWorker()
 	go func() {
 		for {
+			// A driver has no state to save: the next one joins the steps that this one has submitted.
 			if m, err := p.receive(); err != nil || m.GetStop() != "" {
 				kill()
 				return
@@ -49,6 +50,8 @@ func DriverMain(run func(context.Context, *slotwisev1.DriverOrder) (final bool, 
 		}
 	}()
 	final, err := run(context.Background(), m.GetDrive())
+	// Before the outcome is sent, so that nothing of the driver runs when the master starts
+	// another one.
 	proctree.KillChildren()
 	if err != nil {
 		return p.outlet().finish(&slotwisev1.Done{Error: err.Error(), Final: final})

@@ -64,12 +64,15 @@ func Main(schemes *storage.Schemes, build Builder) int {
 func (h *host) serve(order *slotwisev1.Order) int {
 	for {
 		out := h.pipe.outlet()
+		// Before anything that takes time: the worker repeats an order elsewhere if it is not
+		// answered, so the answer must precede every effect of the attempt.
 		if order.GetKeep() {
 			// A broken pipe ends the process elsewhere.
 			_ = out.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Began{Began: true}})
 		}
 		done, stopped := h.attempt(order, out)
 		alone := proctree.KillChildren() // processes that a streaming command has left running
+		// Only a process in which nothing of the attempt is left may get the next one.
 		done.Ready = order.GetKeep() && done.Ok && !stopped && alone && h.fresh.restore() == nil
 		if status := out.finish(done); status != 0 || !done.Ready {
 			return status
@@ -88,6 +91,7 @@ func (h *host) attempt(order *slotwisev1.Order, out *outlet) (done *slotwisev1.D
 	defer stop(nil)
 	r.stop = stop
 	if err := r.prepare(h.build); err != nil {
+		// listen waits for the attempt of each order, also if there is none.
 		h.running <- nil
 		return &slotwisev1.Done{Error: err.Error(), Cause: causeOf(err)}, false
 	}
@@ -109,6 +113,8 @@ func (h *host) listen() {
 			return
 		}
 		if o := m.GetOrder(); o != nil {
+			// The messages behind the order belong to its attempt, so none is read before the attempt
+			// can handle it.
 			h.orders <- o
 			<-h.running
 		} else if r := h.current.Load(); r != nil {
@@ -129,6 +135,8 @@ const (
 
 // next waits for the next order. It returns nil if the process must end.
 func (h *host) next() *slotwisev1.Order {
+	// The Go runtime keeps freed memory. If much is left after giving it back, the job's code
+	// holds it, and it would count against the next attempt.
 	if held() > mostHeld {
 		debug.FreeOSMemory()
 		if held() > mostHeld {

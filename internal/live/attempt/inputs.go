@@ -61,6 +61,8 @@ func (in *inputs) update(m *slotwisev1.MapOutputsResponse) {
 			Map: int(o.GetMap()), Lost: o.GetLost(), Attempt: o.GetAttempt(), Worker: o.GetWorker(), Address: o.GetAddress(),
 		}
 		locations = append(locations, p)
+		// A lost output keeps its last location, which reportUnreadable names if this reduce has
+		// fetched it before.
 		if !p.Lost {
 			in.mu.locations[p.Map] = p
 		}

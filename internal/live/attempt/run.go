@@ -51,6 +51,7 @@ type runner struct {
 // attempt.
 func (r *runner) prepare(build Builder) (err error) {
 	r.spec = r.order.GetJob().GetSpec()
+	// First: the job's code runs in the attempt's directory, also while it builds the program.
 	if err := enter(r.order.GetWork()); err != nil {
 		return err
 	}
@@ -60,6 +61,8 @@ func (r *runner) prepare(build Builder) (err error) {
 	if r.program, err = build(r.spec.GetProgram()); err != nil {
 		return fmt.Errorf("this program cannot build the job: %w", err)
 	}
+	// A name that this program does not know will not be known by its next process either, so
+	// the error is permanent.
 	if text := r.spec.GetOutputRows(); text != "" {
 		if r.program.Rows, err = format.ParseOutput(text); err != nil {
 			return retry.Permanent(err)
@@ -109,6 +112,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 		d.Error, d.LogTail, d.Cause = engine.ErrorText(err), logTail(err), causeOf(err)
 	default:
 		d.Ok = true
+		// The worker keeps the output only if it is named.
 		if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
 			d.Output, d.OutputBytes = OutputName, r.written
 		}
@@ -181,12 +185,15 @@ func (r *runner) task(ctx context.Context) (*counters.Set, error) {
 		Ctx: ctx, Attempt: r.id, JobName: r.spec.GetName(), Maps: int(o.GetJob().GetMaps()),
 		Reduces: int(r.spec.GetReduces()), Counters: &r.user, Meter: &r.meter,
 	}
+	// The inputs are closed before Done is sent, so that no connection of this attempt is open
+	// in the next one.
 	if r.id.Kind == job.Reduce {
 		defer r.inputs.Close()
 		count, err := engine.RunReduce(ctx, env, &engine.ReduceTask{
 			Program: r.program, Task: task, Inputs: r.inputs,
 			Staging: staging, Part: r.program.PartName(job.Reduce, int(r.id.Index)), OutCode: r.outCode,
 		})
+		// Only here is it known that the reduce has failed because of an input.
 		r.inputs.reportUnreadable(err)
 		return count, err
 	}
@@ -199,6 +206,8 @@ func (r *runner) task(ctx context.Context) (*counters.Set, error) {
 // staging opens the job's unfinished output. It returns nil for maps of a job with
 // reduces, which do not write to it.
 func (r *runner) staging(ctx context.Context) (storage.Staging, error) {
+	// Opening the output for each map would cost a request to the storage, and a map that
+	// cannot reach the output's storage can still do its work.
 	if r.id.Kind == job.Map && r.spec.GetReduces() > 0 {
 		return nil, nil
 	}
@@ -221,6 +230,7 @@ func (r *runner) staging(ctx context.Context) (storage.Staging, error) {
 func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask) (*counters.Set, error) {
 	if !t.Synthetic {
 		s := r.order.GetSplit()
+		// The program may be another build than the one that planned the job, with fewer sources.
 		if t.Source = int(s.GetSource()); t.Source < 0 || t.Source >= len(r.program.Sources) {
 			return &counters.Set{}, retry.Permanent(fmt.Errorf("the split belongs to source %d, but the job has %d sources", t.Source, len(r.program.Sources)))
 		}

@@ -30,7 +30,7 @@ import (
 )
 
 // Options configure a Client. The zero value suits a master on this machine that
-// uses neither TLS nor tokens.
+// does without TLS and tokens.
 type Options struct {
 	// HTTP makes the requests; by default a new http.Client. It must have no
 	// time-out, because the master may hold a call until there is an answer.

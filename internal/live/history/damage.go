@@ -58,6 +58,7 @@ func isDamage(err error) bool {
 func (s *Store) setAside(damage error) error {
 	s.swap.Lock()
 	defer s.swap.Unlock()
+	// If the steps below fail, the next Put finds no open file and opens the database again.
 	s.write.file = nil
 	// Closing may fail because of the damage. The log's pages need not reach this database.
 	_ = s.closeDB()
@@ -77,6 +78,7 @@ func (s *Store) setAside(damage error) error {
 	if err != nil {
 		return fmt.Errorf("%s is damaged (%w) and cannot be replaced: %w", s.path, damage, err)
 	}
+	// The history works again. Old copies that cannot be removed only take space.
 	if err := s.dropDamaged(); err != nil {
 		damage = fmt.Errorf("%w (and older damaged databases cannot be removed: %w)", damage, err)
 	}
@@ -142,6 +144,7 @@ func (s *Store) dropDamaged() error {
 		if err != nil {
 			return err
 		}
+		// A database and its log are one copy: the log alone may hold the latest entries.
 		sizes[strings.TrimSuffix(name, "-wal")] += info.Size()
 	}
 	var list []string
@@ -156,6 +159,8 @@ func (s *Store) dropDamaged() error {
 		return strings.Compare(b, a) // of two equal ones the later one goes first
 	})
 	for len(list) > maxDamaged {
+		// The log first. A crash in between leaves a database, which sqlite3 opens; a log without
+		// its database cannot be opened.
 		for _, name := range []string{list[0] + "-wal", list[0]} {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err

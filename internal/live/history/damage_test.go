@@ -481,7 +481,7 @@ func TestOpenAtOnce(t *testing.T) {
 }
 
 // TestOpenWhileCreated opens a history that had no database when Open began, and of which
-// another Store makes the database before Open goes on. Its log is not a lost one.
+// another Store makes the database before Open continues. Its log is not a lost one.
 func TestOpenWhileCreated(t *testing.T) {
 	made, dir := t.TempDir(), t.TempDir()
 	first := open(t, made, Limits{})

@@ -29,7 +29,7 @@
 //
 // status, whole, tasks and packed are compressed with zstd, whose frames have checksums.
 // Many tasks share a value because no list searches for single attempts: an attempt takes
-// 38 bytes, where a row of its own took 68, and a job of 100,000 attempts would hold the
+// 38 bytes, where a separate row took 68, and a job of 100,000 attempts would hold the
 // database's write lock for half a second. A job's state is read without its tasks.
 //
 // PRAGMA user_version is the version, 2, and a higher one is refused. Version 1 had no

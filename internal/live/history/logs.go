@@ -46,10 +46,12 @@ const logRowBytes = 100
 // PutLogs stores logs in one transaction, replacing earlier ones of the same names, and
 // removes the oldest logs beyond the limits. The logs are durable when PutLogs returns nil.
 //
-// The logs of one job have bounds.JobLogs bytes at most, compressed, and those of failed
-// attempts as many again. PutLogs drops a log that finds no room. full lists the jobs and
+// The logs of one job have bounds.JobLogs bytes at most, compressed. Logs of failed attempts
+// may have as many again. PutLogs drops a log that finds no room. full lists the jobs and
 // chains of which it stores logs of failed attempts only from now on.
 func (s *Store) PutLogs(logs []Log) (full []string, err error) {
+	// Full jobs make workers send logs of failed attempts only, and these are dropped here,
+	// too.
 	if s.limits.Logs == 0 {
 		for i := range logs {
 			full = append(full, RunOf(logs[i].Name))
@@ -89,6 +91,8 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		// One sum for each job in the batch, not for each log: hundreds of logs of one job arrive
+		// together.
 		if _, known := held[run]; !known {
 			var sum int64
 			if err := tx.QueryRow("SELECT coalesce(sum(bytes), 0) FROM logs WHERE run = ?", run).Scan(&sum); err != nil {
@@ -97,11 +101,15 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 			held[run] = sum
 		}
 		room := int64(bounds.JobLogs)
+		// The logs of attempts that succeeded fill the room first. Failures come later and are the
+		// ones that users look for, so a second room is theirs alone.
 		if l.Failed {
 			room *= 2
 		}
 		packed := encoder().EncodeAll(l.End, nil)
 		size := int64(len(packed)+len(l.Name)) + logRowBytes
+		// A log may be sent twice, because a worker repeats a request without an answer. The
+		// second copy replaces the first and is counted once.
 		if held[run]+size <= room {
 			var old int64
 			var oldUser string
@@ -126,6 +134,8 @@ func (s *Store) putLogsLocked(logs []Log) (full []string, err error) {
 	if err := tx.Commit(); err != nil {
 		return nil, s.named(err)
 	}
+	// Counted after the commit: a transaction that is rolled back must not change the sums by
+	// which old logs are removed.
 	for user, n := range more { //house:sorted sums do not depend on the order
 		s.countLogsLocked(user, n)
 	}
@@ -167,6 +177,7 @@ func (s *Store) countLogsLocked(user string, n int64) {
 func (s *Store) trimLogsLocked() error {
 	if s.limits.Age > 0 {
 		before := time.Now().Add(-s.limits.Age).UnixMilli()
+		// In batches, so that the database's write lock is not held for long.
 		for removed := trimBatch; removed == trimBatch; {
 			var err error
 			if removed, err = s.removeLogsLocked("SELECT id, user, bytes FROM (SELECT id, user, bytes, ended FROM logs ORDER BY id LIMIT ?) WHERE ended < ? ORDER BY id", 1<<62, trimBatch, before); err != nil {
@@ -182,6 +193,7 @@ func (s *Store) trimLogsLocked() error {
 			}
 		}
 		removed, err := s.removeLogsLocked("SELECT id, user, bytes FROM logs WHERE user = ? ORDER BY id LIMIT ?", s.write.logs-s.limits.Logs, greediest, trimBatch)
+		// Without a removal the sums are wrong, and the loop would not end.
 		if err != nil || removed == 0 {
 			return err
 		}
@@ -230,7 +242,7 @@ func (s *Store) removeLogsLocked(query string, enough int64, args ...any) (remov
 	return len(gone), nil
 }
 
-// Log returns the log of an attempt or a driver. For a chain it returns that of the driver
+// Log returns the log of an attempt or a driver. For a chain it returns the log of the driver
 // that ended last. The error wraps fs.ErrNotExist if the history does not have it.
 func (s *Store) Log(name string) (*Log, error) {
 	run, err := parseName(RunOf(name))

@@ -38,6 +38,7 @@ func (q *Query) where() (condition string, args []any, err error) {
 	terms := []string{"1"}
 	add := func(term string, value any) { terms, args = append(terms, term), append(args, value) }
 	if q.Kind != All {
+		// The lowest bit of an id distinguishes chains from jobs.
 		add("id & 1 = ?", int(q.Kind))
 	}
 	if q.User != "" {
@@ -61,6 +62,8 @@ func (q *Query) where() (condition string, args []any, err error) {
 	if q.Text != "" {
 		add("instr(search, ?) > 0", strings.ToLower(q.Text))
 	}
+	// Pages continue by number and not by offset, so that jobs that end meanwhile do not move
+	// rows from one page to the next.
 	if q.Before != "" {
 		key, err := parseName(q.Before)
 		if err != nil {
@@ -85,6 +88,8 @@ func (s *Store) List(ctx context.Context, q Query) ([]*slotwisev1.HistoryJob, er
 	}
 	s.swap.RLock()
 	defer s.swap.RUnlock()
+	// The inner query reads the small table runs and its indexes only. Joining first would
+	// read and skip the large values of all entries before the page.
 	rows, err := s.db.QueryContext(ctx, "SELECT id, status FROM records JOIN runs USING (id) WHERE id IN (SELECT id FROM runs WHERE "+where+
 		" ORDER BY "+order+" LIMIT ? OFFSET ?) ORDER BY "+order, append(args, max(0, q.Limit), max(0, q.Offset))...)
 	if err != nil {
@@ -101,6 +106,7 @@ func (s *Store) List(ctx context.Context, q Query) ([]*slotwisev1.HistoryJob, er
 		}
 		j := &slotwisev1.JobStatus{}
 		if err := decode(packed, j); err != nil {
+			// One damaged entry must not hide all others.
 			errs = append(errs, fmt.Errorf("history of %s: %w", formatKey(id), s.named(err)))
 			continue
 		}

@@ -93,6 +93,7 @@ func (s *Store) Each(ctx context.Context) iter.Seq2[*slotwisev1.HistoryJob, erro
 			case !p.first:
 				all.Tasks = append(all.Tasks, p.job.Tasks...)
 				continue
+			// A job is complete only when the next one begins.
 			case all != nil && !yield(all, nil):
 				return
 			}
@@ -118,6 +119,8 @@ func (s *Store) pieces(ctx context.Context, where string, args ...any) iter.Seq2
 		defer s.swap.RUnlock()
 		query := "SELECT id, whole, NULL FROM records WHERE " + where + " ORDER BY id"
 		if s.parted {
+			// The join repeats the row of records for each part. Only the first repetition returns
+			// whole, or a job of a hundred parts would read it a hundred times.
 			query = "SELECT id, CASE WHEN coalesce(part, 0) = 0 THEN whole END, tasks FROM records LEFT JOIN parts USING (id) WHERE " + where + " ORDER BY id, part"
 		}
 		rows, err := s.db.QueryContext(ctx, query, args...)
@@ -133,6 +136,7 @@ func (s *Store) pieces(ctx context.Context, where string, args ...any) iter.Seq2
 				yield(piece{}, s.named(err))
 				return
 			}
+			// whole comes before tasks, because callers add the tasks to it.
 			for i, packed := range values {
 				if packed == nil {
 					continue

@@ -182,6 +182,8 @@ func (s *Store) openFile() error {
 	if err != nil {
 		return err
 	}
+	// Also after a crash between creating the file and the schema: the version is still 0, and
+	// each statement skips tables that exist.
 	if v < version { // the schema's last statement sets the version
 		if _, err := s.db.Exec(schema); err != nil {
 			return s.named(err)
@@ -194,6 +196,7 @@ func (s *Store) openFile() error {
 	if err := s.countAllLogsLocked(); err != nil {
 		return s.named(err)
 	}
+	// Remembered to notice later that the path leads to another file (reopenIfGone).
 	file, err := os.Lstat(s.path)
 	if err != nil {
 		return err
@@ -279,7 +282,7 @@ const (
 	// busyTimeout is the time for which SQLite waits for the locks of other processes.
 	busyTimeout = 30 * time.Second
 	// busyPause is the time between two tries where SQLite does not wait: if two processes
-	// open a new database at once, both begin its write-ahead log, and one of them fails.
+	// open a new database at once, both begin its write-ahead log, and one fails.
 	busyPause = 5 * time.Millisecond
 )
 
@@ -406,6 +409,8 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 		return nil, err
 	}
 	e := &entry{key: key, status: h.Job, packed: encoder().EncodeAll(status, nil)}
+	// One value is read with one query. Beyond partTasks, a head would decode all tasks and
+	// show none.
 	if len(h.Tasks) <= partTasks {
 		e.whole, err = encode(h)
 		return e, err
@@ -464,6 +469,8 @@ func (s *Store) Put(list ...*slotwisev1.HistoryJob) error {
 	if err == nil {
 		err = s.putLocked(entries, "REPLACE")
 	}
+	// One more try only: an empty database that is damaged again means that the disk is
+	// broken.
 	if isDamage(err) {
 		if err = s.setAside(err); err == nil {
 			err = s.putLocked(entries, "REPLACE")
@@ -511,6 +518,8 @@ func (s *Store) putLocked(list []*entry, verb string) error {
 		if err == nil {
 			_, err = tx.Exec("INSERT OR REPLACE INTO records (id, status, whole) VALUES (?, ?, ?)", e.key, e.packed, e.whole)
 		}
+		// A repeated Put may have fewer parts than the first. Parts that stayed would be read as
+		// tasks of this entry.
 		if err == nil {
 			_, err = tx.Exec("DELETE FROM parts WHERE id = ?", e.key)
 		}
@@ -522,6 +531,7 @@ func (s *Store) putLocked(list []*entry, verb string) error {
 		}
 		bytes += e.bytes()
 	}
+	// The counters change only with the database.
 	if err := tx.Commit(); err != nil {
 		return s.named(err)
 	}
@@ -568,6 +578,8 @@ func (s *Store) trimLocked() (removed int, err error) {
 	}
 	defer rows.Close()
 	var gone []int64
+	// The newest entry stays even if it alone exceeds the limit: a user who looks at his job
+	// at its end must find it.
 	for rows.Next() && entries > 1 {
 		var id, ended, size int64
 		if err := rows.Scan(&id, &ended, &size); err != nil {

@@ -24,7 +24,7 @@ import (
 )
 
 // Cluster holds the properties of a virtual cluster that determine the number
-// of a job's tasks, where neither the file nor the program states it.
+// of a job's tasks, if the file and the program do not state it.
 type Cluster struct {
 	MapSlots, ReduceSlots int
 	Features              []mapreduce.Feature // to find the inputs of programs

@@ -50,6 +50,8 @@ func (l *Log) openAll() (open []durable.File, err error) {
 	if len(logs) == 0 {
 		return nil, fmt.Errorf("journal: %s holds no segments: %w", l.dir, fs.ErrNotExist)
 	}
+	// A compaction that removed files while the directory was listed leaves such a gap. Copy
+	// then begins again.
 	for i, name := range logs {
 		if want := segmentName(l.base + uint64(i)); name != want {
 			return nil, fmt.Errorf("journal: %s is missing: %w", l.path(want), fs.ErrNotExist)
@@ -89,12 +91,14 @@ func (l *Log) copyAll(open []durable.File, add func(name string, size int64, con
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
+		// The log creates the file first and then writes its header, so a copy may see it without.
 		if i > 0 && i == len(open)-1 && size <= headerSize {
 			if _, err := readHeader(f, kindSegment, number, size); errors.Is(err, errTorn) {
 				break // it is being created
 			}
 		}
 		_, end, err := l.wholePrefix(f, number, size)
+		// A batch that is being written can be in the last segment only.
 		if err == nil && end < size && i < len(open)-1 {
 			err = &DamageError{l.path(segmentName(number)), end, "a batch is incomplete, although later segments exist"}
 		}

@@ -96,6 +96,8 @@ func Open(dir string, opt Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
+	// Two masters on one journal would both append to the last segment. A file system without
+	// locks is used all the same; the operator must then start one master only.
 	if err := lock.Lock(false); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		if errors.Is(err, durable.ErrLocked) {
 			err = ErrLocked
@@ -103,6 +105,8 @@ func Open(dir string, opt Options) (*Log, error) {
 		return nil, errors.Join(fmt.Errorf("journal %s: %w", dir, err), lock.Close())
 	}
 	l.lock = lock
+	// Close gives the lock back, so a master that was refused for damage does not block the
+	// next try.
 	if err := l.recover(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -128,6 +132,8 @@ func (l *Log) Append(rec []byte) {
 		return
 	}
 	l.buf = appendRecord(l.buf, rec)
+	// A batch beyond maxBatch is written early, so that the records of a large step need not
+	// be in memory twice. Records without a Sync may be durable or not in any case.
 	if len(l.buf) > maxBatch {
 		l.failed = l.flush()
 	}
@@ -140,6 +146,8 @@ func (l *Log) Sync() error {
 	if l.failed == nil {
 		l.failed = l.flush()
 	}
+	// Only after the batch is durable: a segment may end in an incomplete batch only if no
+	// later segment exists.
 	if l.failed == nil && l.size >= l.limit {
 		l.failed = l.rotate()
 	}
@@ -152,6 +160,8 @@ func (l *Log) flush() error {
 		return nil
 	}
 	l.batch = appendBatch(l.batch[:0], l.buf, l.salt, l.size)
+	// Emptied before the write. After an error it is unknown whether the disk has the batch,
+	// so it must not be written a second time.
 	l.buf = l.buf[:0]
 	if _, err := l.file.Write(l.batch); err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -181,6 +191,7 @@ func (l *Log) rotate() error {
 		return err
 	}
 	next := l.segments[len(l.segments)-1].number + 1
+	// Closed only after create has succeeded: until then Close needs an open file in l.file.
 	before := l.file
 	l.segments[len(l.segments)-1].size = l.size
 	l.olderBytes += l.size
@@ -201,6 +212,8 @@ func (l *Log) create(number uint64) error {
 	if err == nil {
 		err = f.Sync()
 	}
+	// Without the directory's sync a power cut could take the name away, together with all
+	// batches that were acknowledged in the file.
 	if err == nil {
 		err = l.fs.SyncDir(l.dir)
 	}

@@ -76,6 +76,8 @@ func (l *Log) check(logs []string) error {
 		}
 	}
 	for i, name := range logs {
+		// Segments are created in order and removed only up to a snapshot, so no crash leaves a
+		// gap.
 		if n, _ := parseNumber(name, "log-"); n != l.base+uint64(i) {
 			return fmt.Errorf("journal: %s is missing", l.path(segmentName(l.base+uint64(i))))
 		}
@@ -86,6 +88,7 @@ func (l *Log) check(logs []string) error {
 	switch {
 	case len(logs) > 0:
 		return nil
+	// The segment with the snapshot's number was durable before the snapshot was begun.
 	case l.snapshot:
 		return fmt.Errorf("journal: %s is missing", l.path(segmentName(l.base)))
 	}
@@ -116,6 +119,7 @@ func (l *Log) checkSegment(name string, number uint64, last bool) error {
 			l.cut = &Cut{l.path(name), end, size - end}
 		}
 		err = l.rewrite(f, number, salt, end)
+	// The next segment begins only after the last batch of this one was flushed.
 	case end < size:
 		err = &DamageError{l.path(name), end, "a batch is incomplete, although later segments exist"}
 	default:
@@ -144,6 +148,8 @@ func (l *Log) rewrite(old durable.File, number, salt uint64, end int64) error {
 	if err == nil {
 		err = f.Sync()
 	}
+	// The rename comes after the sync: a crash must find the old segment or a complete new one
+	// under the name.
 	if err == nil {
 		err = l.fs.Rename(temp, path)
 	}
@@ -204,6 +210,8 @@ func (l *Log) wholePrefix(f durable.File, number uint64, size int64) (salt uint6
 		if buf, err = readBatch(f, salt, end, size, buf); err != nil {
 			break
 		}
+		// The checksum is right, so the bytes were written like this. Cutting them off as an
+		// interrupted write would lose records that were acknowledged.
 		if !wellFormed(buf) {
 			return 0, 0, &DamageError{name, end, "the lengths of the records exceed the batch"}
 		}
@@ -215,6 +223,9 @@ func (l *Log) wholePrefix(f durable.File, number uint64, size int64) (salt uint6
 	if err := readFull(f, rest, end); err != nil {
 		return 0, 0, l.inFile(name, end, err)
 	}
+	// The length of the damaged batch cannot be trusted, so the next head may begin at any
+	// byte. The head's checksum covers its offset, so a chance match is as unlikely as a
+	// collision.
 	for i := 1; i < len(rest); i++ {
 		if _, ok := parseHead(rest[i:], salt, end+int64(i)); ok {
 			return 0, 0, &DamageError{name, end, fmt.Sprintf("the batch is incomplete, although a later batch follows at offset %d", end+int64(i))}
@@ -276,6 +287,8 @@ func (l *Log) replayFile(name string, kind byte, number uint64, size int64, yiel
 		return false
 	}
 	defer f.Close()
+	// Only segments have a recorded size: Open may have cut off the end of the last one. A
+	// snapshot is complete or refused.
 	if size < 0 {
 		if size, err = f.Size(); err != nil {
 			yield(nil, fmt.Errorf("journal: %w", err))
@@ -289,6 +302,7 @@ func (l *Log) replayFile(name string, kind byte, number uint64, size int64, yiel
 	}
 	var buf []byte
 	for at := int64(headerSize); at < size; at += batchSize + int64(len(buf)) {
+		// Verified again although Open has done so: a compaction may read the file days later.
 		if buf, err = readBatch(f, salt, at, size, buf); err != nil {
 			yield(nil, l.inFile(l.path(name), at, err))
 			return false

@@ -80,6 +80,8 @@ func (c *Compaction) Write(records iter.Seq2[[]byte, error]) (int64, error) {
 	if err == nil {
 		err = l.fs.SyncDir(l.dir)
 	}
+	// It is unknown whether the rename has reached the disk. The old files and the snapshot
+	// stay, and opening the log again decides which of the two count.
 	if err != nil {
 		c.fatal = fmt.Errorf("journal: %w", err)
 		return 0, c.fatal
@@ -112,6 +114,7 @@ func (l *Log) End(c *Compaction) {
 	if l.failed == nil {
 		l.failed = c.fatal
 	}
+	// The files that should have been replaced still count.
 	if !c.published {
 		return
 	}
@@ -151,6 +154,7 @@ func (l *Log) writeSnapshot(path string, number uint64, records iter.Seq2[[]byte
 		}
 		w.add(rec)
 	}
+	// The end mark makes a file that was cut off at a batch's end recognisable.
 	if w.flush(); w.err == nil {
 		w.write(appendBatch(nil, nil, w.salt, w.size))
 	}

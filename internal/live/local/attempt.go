@@ -69,12 +69,14 @@ func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {
 	defer a.stop(nil)
 	spec := &a.job.spec
 	env := c.env
+	// A wide task occupies several slots and gets their memory.
 	env.MapBuffer = min(env.MapBuffer*int64(a.width), engine.MaxMapBuffer)
 	env.MergeBuffer *= int64(a.width)
 	env.Commit = func(ctx context.Context, _ job.AttemptID) error { return c.mayCommit(ctx, a) }
 	task := &engine.Task{
 		Ctx: ctx, Attempt: a.id, JobName: spec.Name, Maps: a.job.maps, Reduces: spec.Reduces, Counters: &engine.UserCounters{}, Meter: &a.meter, SharesProcess: true,
 	}
+	// Fetching begins at once, also while maps run, which is the purpose of an early start.
 	if a.id.Kind == job.Reduce {
 		in := c.store.NewFetch(ctx, int32(a.id.Job), a.job.maps, int(a.id.Index))
 		defer in.Close()
@@ -116,6 +118,7 @@ func (c *Cluster) finished(a *attempt, err error) {
 	switch {
 	case err == nil:
 		r.OutputBytes, r.Counters = outputBytes(a.out, a.job.spec.Reduces), a.counters
+	// The attempt was stopped, so its end is no failure of the task.
 	case errors.Is(err, context.Canceled) || errors.As(err, new(*stopped)):
 		r.State, r.Error = job.AttemptKilled, err.Error()
 	default:
@@ -124,11 +127,14 @@ func (c *Cluster) finished(a *attempt, err error) {
 		if cause := engine.CauseOf(err); cause != job.CauseNode {
 			r.Cause = cause
 		}
+		// Kept as a value, so that a program that called Run can inspect its own error.
 		if own, ok := errors.AsType[*engine.UserError](err); ok {
 			a.job.userErr = own.Err
 		}
 		c.lostOutput(a, err)
 	}
+	// The map's output stays with the attempt until the tracker has accepted the success: a
+	// copy of the task may have won.
 	c.ended[a.id] = a
 	c.reports[a.node] = append(c.reports[a.node], r)
 	if c.cfg.Heartbeat == 0 {
@@ -193,6 +199,7 @@ func (c *Cluster) lostOutput(a *attempt, err error) {
 	}
 	if index >= 0 {
 		m := c.tracker.Jobs().Task(job.TaskID{Job: a.id.Job, Kind: job.Map, Index: int32(index)})
+		// The map may be running again already, on the report of another reduce.
 		if m != nil && m.Success() != nil {
 			c.apply(&tracker.FetchFailed{Reduce: a.id, Map: m.Success().ID(), SourceGone: true})
 		}

@@ -135,6 +135,7 @@ func Start(cfg Config) (*Cluster, error) {
 	if err := cfg.checkLoad(cfg.Policy, policy); err != nil {
 		return nil, err
 	}
+	// Scratch files of a process that was killed. Its lock is free, so they cannot be in use.
 	if _, err := storage.SweepStale(cfg.TempDir); err != nil {
 		return nil, err
 	}
@@ -157,6 +158,7 @@ func Start(cfg Config) (*Cluster, error) {
 	c.env = memoryShares(cfg, more)
 	c.env.Mem.KeepReleased()
 	c.env.Schemes, c.env.Scratch, c.env.Codec = cfg.Schemes, scratch, cfg.Codec
+	// Before the loop starts: until then this goroutine owns the tracker.
 	for i := range cfg.Workers {
 		name := fmt.Sprintf("worker%d", i+1)
 		c.nodes = append(c.nodes, name)
@@ -167,6 +169,7 @@ func Start(cfg Config) (*Cluster, error) {
 	}
 	go c.loop()
 	files := policyfiles.New(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
+	// After the loop has started, because pools and queues reach the policy through it.
 	if err := files.Load(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -292,6 +295,8 @@ func (c *Cluster) loop() {
 		case <-tick.C:
 			c.tick()
 		case <-c.ctx.Done():
+			// Jobs that are killed still remove their staged output, and attempts still hold scratch
+			// files. The loop serves them to their end.
 			if len(c.attempts) == 0 && len(c.jobs) == 0 {
 				return
 			}
@@ -391,11 +396,15 @@ func (c *Cluster) carryOut(e tracker.Effect) {
 	switch e.Kind {
 	case tracker.Launch:
 		c.launch(e)
+	// The goroutine sees the cancelled context and reports the attempt's end itself; the
+	// tracker ignores it for an attempt that it has killed.
 	case tracker.Kill, tracker.CommitDenied:
 		if a := c.attempts[e.Attempt]; a != nil {
 			a.stop(&stopped{e.Text})
 		}
 	case tracker.CommitGranted:
+		// The channel has room for the one answer, so the loop never blocks, even if the attempt
+		// has been cancelled.
 		if a := c.attempts[e.Attempt]; a != nil {
 			a.granted <- nil
 		}
@@ -443,12 +452,15 @@ func (c *Cluster) beatNode(node string, early bool) {
 	ended := c.reports[node]
 	delete(c.reports, node)
 	slices.SortFunc(ended, func(a, b tracker.Report) int { return cmp.Compare(c.ended[a.Attempt].seq, c.ended[b.Attempt].seq) })
+	// Clipped, so that appending the running ones does not write into the slice that the loop
+	// below walks over.
 	reports := slices.Clip(ended)
 	for _, a := range c.running(node) {
 		reports = append(reports, tracker.Report{Attempt: a.id, State: job.AttemptRunning, Progress: a.meter.Fraction(), Ticks: a.meter.Ticks.Load(),
 			BytesRead: a.meter.BytesRead.Load()})
 	}
 	c.apply(&tracker.Heartbeat{Node: node, Load: c.load, Reports: reports, NoWork: early, Early: early})
+	// After the step, whose effects publish the map outputs of these attempts.
 	for _, r := range ended {
 		c.release(r.Attempt)
 	}

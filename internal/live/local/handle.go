@@ -149,6 +149,7 @@ func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
 // none of the job's goroutines can write to it any more. It makes one try, outside
 // the loop, and does not interrupt it when the job is killed meanwhile.
 func (h *Handle) finishOutput(c *Cluster) {
+	// A goroutine that was cancelled may still be writing its part file.
 	if h.output == nil || h.live > 0 {
 		return
 	}
@@ -184,6 +185,8 @@ func (h *Handle) ended(c *Cluster, e tracker.Effect) {
 	h.state = e.State
 	if e.State != job.Succeeded {
 		cause := h.outputErr
+		// The last error of the job's code need not be the reason: the job may have failed by
+		// another task's error.
 		if h.userErr != nil && strings.Contains(e.Text, h.userErr.Error()) {
 			cause = errors.Join(cause, h.userErr)
 		}

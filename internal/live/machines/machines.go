@@ -35,8 +35,8 @@ type Fleet struct {
 	Replicas int
 	// Machines are the existing machines, without the ones that are being removed.
 	Machines []Machine
-	// Trouble says why the provider does not make the machines that it was asked for, and
-	// what to do; "" if all is well.
+	// Trouble says why the provider does not make the requested machines, and what to do; ""
+	// if all is well.
 	Trouble string
 }
 

@@ -139,6 +139,8 @@ func (m *Master) refreshForecast() error {
 		if more, err = run.Next(); err != nil {
 			return err
 		}
+		// On a large state a few futures must do, or the answer would be out of date when it is
+		// ready.
 		if time.Since(began) > mostForecast && done >= leastFutures {
 			break
 		}
@@ -225,6 +227,7 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 			if ctx.Err() != nil {
 				return nil, basis, context.Cause(ctx)
 			}
+		// The loop has ended and will not run the portion.
 		case <-m.stopped:
 			return nil, basis, errClosed
 		case <-m.ctx.Done():

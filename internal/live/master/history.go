@@ -67,6 +67,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	resp := &slotwisev1.HistoryResponse{}
 	page := protocol.Page{}
 	for _, j := range jobs {
+		// Next names the last job that was sent: the next request continues behind it.
 		if j = c.m.shownPast(identity(ctx), j); !page.Add(proto.Size(j)) {
 			resp.Next = resp.Jobs[len(resp.Jobs)-1].Job.Id
 			break
@@ -114,6 +115,8 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 			}
 			err := m.history.Put(entry)
 			<-m.historyTurn
+			// The record itself is the reason, so no further try could store it. The core must be told
+			// that the entry is done, or the job would stay in memory and in the journal for ever.
 			if errors.Is(err, history.ErrRefused) {
 				m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)
 				err = nil
@@ -122,6 +125,7 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 				m.report(result(nil))
 				return
 			}
+			// The core shows users the end of the job after this first report.
 			if pause == firstPause {
 				m.log.Error("a job or chain cannot be written to the history now: the master tries again, and its journal keeps it meanwhile", "id", entry.Job.Id, "error", err)
 				m.report(result(err))
@@ -188,6 +192,8 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 	defer done()
 	list := map[int64]*slotwisev1.JobStatus{}
 	until := int64(math.MaxInt64)
+	// The page of jobs in memory was cut off there. Jobs of the history behind it belong to
+	// the next page.
 	if live.Next != "" {
 		until = protocol.ListPosition(live.Next) // later jobs belong to the next page
 	}
@@ -202,6 +208,7 @@ func (m *Master) withPast(ctx context.Context, r *slotwisev1.JobsRequest, after 
 			}
 		}
 	}
+	// A job that has just ended is in both. The core's status is not older than the history's.
 	for _, s := range live.Jobs {
 		list[protocol.ListPosition(s.Id)] = s
 	}

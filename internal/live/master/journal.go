@@ -87,6 +87,8 @@ const snapshotPause = time.Minute
 // goroutine replays the older ones and writes the snapshot.
 func (m *Master) maybeSnapshot() {
 	start := time.Now()
+	// Four times the last snapshot: writing snapshots then costs at most a quarter of what the
+	// journal writes, however large the state is.
 	if m.compacting || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || start.Before(m.noSnapshot) {
 		return
 	}
@@ -96,6 +98,8 @@ func (m *Master) maybeSnapshot() {
 		return
 	}
 	m.unsynced, m.compacting = false, true // Begin has synced
+	// Read in the loop, directly after Begin: it belongs to exactly the records before the new
+	// segment.
 	at, paused := m.core.Position(), time.Since(start)
 	m.background.Go(func() {
 		size, err := c.Write(m.encoded(protocol.Compact(m.coreConfig, at, decoded(m.gently(c.Records())))))

@@ -28,6 +28,8 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 	if len(r.Logs) > maxLogs {
 		return nil, fault(connect.CodeInvalidArgument, "the request has %d logs, and the most are %d", len(r.Logs), maxLogs)
 	}
+	// Checked before the loop is asked, so that a broken worker costs the master's loop
+	// nothing.
 	for _, l := range r.Logs {
 		if len(l.End) > bounds.KeptLog || l.Size < int64(len(l.End)) {
 			return nil, fault(connect.CodeInvalidArgument, "a log has %d bytes of %d, and the most are %d", len(l.End), l.Size, bounds.KeptLog)
@@ -39,6 +41,8 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 			if err != nil {
 				return nil, err
 			}
+			// A worker may send logs of its own attempts only. Others are dropped without an error, or
+			// it would send them again for ever.
 			if ranHere {
 				logs = append(logs, history.Log{Name: l.Attempt, End: l.End, Size: l.Size, User: user, Failed: l.Failed})
 			}
@@ -83,6 +87,8 @@ func (w *logWriter) put(h *history.Store, logs []history.Log) (full []string, er
 		b = &logBatch{done: make(chan struct{})}
 		w.pending = b
 	}
+	// The disk is slower than the workers. They keep their logs and try again; without the
+	// bound, the master's memory would hold them all.
 	if !first && b.size > bounds.Message {
 		w.mu.Unlock()
 		return nil, errors.New("too many logs wait for the disk")
@@ -98,6 +104,7 @@ func (w *logWriter) put(h *history.Store, logs []history.Log) (full []string, er
 	}
 	w.writing.Lock()
 	w.mu.Lock()
+	// Only now: requests that arrive while the batch before is written join this one.
 	w.pending = nil
 	w.mu.Unlock()
 	b.full, b.err = h.PutLogs(b.logs)
@@ -111,6 +118,8 @@ func (w *logWriter) put(h *history.Store, logs []history.Log) (full []string, er
 // The caller has checked that the user may read it; owner is the user of the job.
 func (m *Master) sendKept(name, owner string, why error, send func(*slotwisev1.LogChunk) error) error {
 	l, err := m.history.Log(name)
+	// A journal that was lost makes the master count jobs from 1 again, so the log may belong
+	// to another user's job of the same name.
 	if err == nil && l.User != owner { // of a job with the same name on an earlier journal
 		err = fs.ErrNotExist
 	}
@@ -131,6 +140,7 @@ func (m *Master) sendKept(name, owner string, why error, send func(*slotwisev1.L
 		part = fmt.Sprintf("the last %s of the %s of its log", terminal.Bytes(int64(len(l.End))), terminal.Bytes(l.Size))
 	}
 	note := fmt.Sprintf("%v; the master has kept %s", reason, part)
+	// The note goes with the first chunk only.
 	for end := l.End; len(end) > 0; note = "" {
 		n := min(len(end), logChunk)
 		if err := send(&slotwisev1.LogChunk{Data: end[:n], Note: note}); err != nil {

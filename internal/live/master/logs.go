@@ -51,9 +51,13 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 	}
 	defer m.followers.Give(user, 1)
 	placeOf(ctx).leave() // followers have places of their own
+	// Kept to distinguish a caller that has gone from a worker that is too slow: only the
+	// latter has a kept log as its answer.
 	caller := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// A worker that accepts the connection and says nothing must not hold the caller, and one
+	// of the user's places, for ever.
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
 	resp, err := m.openLog(ctx, at, follow)
@@ -124,6 +128,8 @@ func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.R
 	if err != nil {
 		return nil, err
 	}
+	// Workers without authentication have no key. The signature also proves to the worker that
+	// the request comes from its master.
 	if at.key != nil {
 		secure.SignRequest(req, at.key)
 	}
@@ -131,6 +137,8 @@ func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.R
 	if err != nil {
 		return nil, fault(connect.CodeUnavailable, "the worker that ran %s cannot be reached: %w", at.name, err)
 	}
+	// Another process may listen at the address of a worker that has ended. Its answer must
+	// not be shown as an attempt's log.
 	proven := at.key == nil || secure.VerifyResponse(resp, at.key)
 	if proven && resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -230,6 +238,7 @@ func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, er
 	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
 		return at, err
 	}
+	// Stops at the attempt, so the parts of a large job behind it are not decoded.
 	for piece, err := range m.history.Pieces(id.Job.String()) {
 		if err != nil {
 			return at, pastError(id.Job.String(), err)

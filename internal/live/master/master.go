@@ -176,6 +176,8 @@ func (m *Master) open() (err error) {
 		return err
 	}
 	m.core = core
+	// The restored core may have completed a step that the journal cut off. Its facts are
+	// durable before its orders start.
 	m.absorb(out)
 	if !m.sync() {
 		return m.failed
@@ -308,6 +310,8 @@ func (m *Master) absorb(out protocol.Output) {
 			m.log.Info(l.Text, l.Args...)
 		}
 	}
+	// Not after the sync: a token that has become invalid must be refused at once, and a new
+	// one leaves the master only with the batch.
 	m.drivers.apply(out.Tokens)
 	for _, r := range out.Records {
 		m.append(r)

@@ -130,6 +130,8 @@ func (c *cost) message(d protoreflect.MessageDescriptor, end int64, depth int) e
 
 // field reads the value of a field.
 func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end int64, depth int) error {
+	// An element of a list costs more than its bytes on the wire: the decoder grows a slice,
+	// and a short text or an empty message takes a pointer or a header each.
 	own := int64(valueCost)
 	switch {
 	case f == nil || !f.IsList():
@@ -159,6 +161,8 @@ func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end in
 	if err != nil {
 		return err
 	}
+	// A field cannot be longer than its message. Adding the length as it is could overflow the
+	// position.
 	if length > bounds.Message {
 		return io.EOF // damage
 	}
@@ -169,6 +173,7 @@ func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end in
 			return err
 		}
 		return c.message(f.Message(), c.size+n, depth+1)
+	// A list of numbers in one field: a byte on the wire may become a number of eight bytes.
 	case f != nil && f.Kind() != protoreflect.StringKind && f.Kind() != protoreflect.BytesKind:
 		err = c.add(packedCost * n)
 	default:
@@ -231,8 +236,11 @@ func jsonCost(in io.Reader) (size, memory int64, err error) {
 		case b == '"':
 			inString = !inString
 			n += elementCost / 2
+		// Braces and commas in texts are data. Counting them would refuse harmless messages.
 		case inString:
 		case b == '{', b == '[':
+			// The decoder calls itself for each level, so depth costs stack, which no estimate of
+			// memory bounds.
 			if depth++; depth > bounds.Nested {
 				return c.size, c.sum, errNested
 			}

@@ -142,6 +142,8 @@ func (m *Master) readings() []reading {
 			gauge(descUsed, float64(jobs.OccupiedOn(job.Map, k)+jobs.OccupiedOn(job.Reduce, k)), k.String()),
 			gauge(descPending, float64(jobs.Pending(k)+jobs.Delayed(k)), k.String()), gauge(descRunning, float64(jobs.Running(k)), k.String()))
 	}
+	// JobStates names all states, also with 0: a series that disappears is no zero in
+	// Prometheus.
 	for state, n := range m.core.JobStates() {
 		list = append(list, gauge(descJobs, float64(n), state))
 	}
@@ -151,6 +153,7 @@ func (m *Master) readings() []reading {
 			states[n.State().String()]++
 		}
 	}
+	// Each state is named, for the same reason.
 	for _, state := range cluster.States() {
 		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}

@@ -20,6 +20,7 @@ import (
 func (m *Master) carryOut() {
 	for _, o := range m.orders {
 		switch o := o.(type) {
+		// Not retried: the client waits, sees the error and repeats its request.
 		case *protocol.StageOutput:
 			m.background.Go(func() {
 				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
@@ -68,6 +69,8 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 		if errors.Is(result.Err, storage.ErrPublished) {
 			result.Published, result.Err = true, nil
 		}
+		// A master that closes does not know whether the storage has carried the work out. The
+		// next master orders it again.
 		if m.ctx.Err() == nil {
 			m.postOwn(func() {
 				delete(m.outputs, result.Job)
@@ -142,9 +145,12 @@ func (w *outputWork) run(ctx context.Context) error {
 			return err
 		}
 		patience := w.patience
+		// Nothing brings a staging directory back that was removed, but the answer must not be
+		// lost to a mount that is down for a moment.
 		if errors.Is(err, fs.ErrNotExist) {
 			patience = min(patience, missingPatience)
 		}
+		// No time repairs these: another output is in the way, or the job may not write there.
 		final := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrInvalid) || errors.As(err, new(*roots.Denied))
 		if final || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
 			return err
@@ -194,6 +200,8 @@ func finishOutputOnce(ctx context.Context, resolve resolver, uri, token string, 
 	}
 	s, err := files.Reopen(ctx, path, token)
 	switch {
+	// The abort of an earlier life, or an earlier try whose answer was lost, has removed it. A
+	// commit without its staging is a loss and an error.
 	case errors.Is(err, fs.ErrNotExist) && !commit:
 		return nil
 	case err != nil:

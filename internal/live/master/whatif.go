@@ -59,6 +59,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 		return nil, rpcError(err)
 	}
 	defer q.end()
+	// A copy takes memory, so it is made only when the question is admitted, and the turn to
+	// simulate is taken only after it: the loop makes the copy, not this goroutine.
 	state, basis, err := m.copyState(ctx, q.user)
 	if err != nil {
 		return nil, rpcError(err)
@@ -73,6 +75,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	cfg := m.forecastConfig(basis)
 	cfg.Stop = q.pause
 	asIs := forecast.NewRun(cfg, state)
+	// The present policy has its learned state in both runs. A new one begins without any, as
+	// it would on the cluster.
 	if r.Policy != "" {
 		if err := protocol.CheckPolicy(r.Policy, r.Set); err != nil {
 			return nil, rpcError(err)
@@ -87,6 +91,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	// Both sides are corrected by the same errors of the past, so their difference stays
+	// meaningful.
 	m.forecasts.apply(now, then)
 	resp := m.compare(state, changed, now, then, basis.Epoch)
 	resp.TookMs = time.Since(began).Milliseconds()
@@ -106,6 +112,8 @@ func inPairs(a, b *forecast.Run) (*forecast.Forecast, *forecast.Forecast, error)
 		if err != nil {
 			return nil, nil, err
 		}
+		// Both sides have the same number of futures, drawn with the same seed, so the difference
+		// is not the luck of one more draw.
 		if !moreA && !moreB || done >= leastPairs && time.Since(began) > whatIfEnough {
 			return a.Result(), b.Result(), nil
 		}
@@ -164,11 +172,13 @@ func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.V
 
 // newJob translates a job that is not submitted.
 func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob, err error) {
+	// Written so that NaN, for which every comparison is false, is refused, too.
 	bad := func(x float64) bool { return !(x >= 0 && x < 1e7) || math.IsNaN(x) }
 	limit := int32(m.cfg.Limits.JobTasks)
 	switch {
 	case len(j.Name) > bounds.Name || len(j.User) > bounds.Name || len(j.Pool) > bounds.Name:
 		return n, fault(connect.CodeInvalidArgument, "a name of a job has more than %d bytes", bounds.Name)
+	// reduces > limit-maps instead of maps+reduces > limit, because the sum could overflow.
 	case j.Maps < 0 || j.Reduces < 0 || j.Maps > limit || j.Reduces > limit-j.Maps || j.Maps+j.Reduces == 0:
 		return n, fault(connect.CodeInvalidArgument, "job %q has %d maps and %d reduces: it may have 1 to %d tasks", j.Name, j.Maps, j.Reduces, limit)
 	case bad(j.MapSeconds) || bad(j.ReduceSeconds) || j.SplitBytes < 0:
@@ -198,6 +208,8 @@ func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob
 // wouldStart says with which changes a waiting job would start at once. It returns nothing
 // if the answer would cost too much, or if it takes too long because others ask, too.
 func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
+	// The latest forecast says that the job runs or is about to. The search, which forks the
+	// state many times, would find nothing.
 	if f, _ := m.Forecast(); f.Job(id) == nil || f.Job(id).Position == 0 && f.Job(id).WaitsFor == "" {
 		return nil
 	}
@@ -209,6 +221,7 @@ func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
 	}
 	defer q.end()
 	state, basis, err := m.copyState(ctx, q.user)
+	// explain still answers, without this part.
 	if err != nil || state.Left() > explainTasks || q.start() != nil {
 		return nil
 	}

@@ -34,6 +34,8 @@ const boundName = "named"
 
 // Register begins a session.
 func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterRequest) (*slotwisev1.RegisterResponse, error) {
+	// The credentials of a worker on a machine of little trust must not be enough to take
+	// another worker's name and attempts.
 	if who := identity(ctx); slices.Contains(who.Groups, boundName) && who.User != r.Worker {
 		return nil, fault(connect.CodePermissionDenied, "this certificate or token belongs to worker %s, so worker %s cannot use it: set --name %s, or use credentials without the group %s",
 			who.User, r.Worker, who.User, boundName)
@@ -46,6 +48,8 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	if err != nil {
 		return nil, rpcError(err)
 	}
+	// A job that read the worker's directory could read the map outputs and logs of other
+	// users.
 	if r.Dir != "" {
 		if err := w.m.roots.AddOther("worker "+r.Worker, r.Dir); err != nil {
 			w.m.log.Warn("jobs are not kept from a worker's directory", "error", err)
@@ -53,6 +57,8 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 	}
 	msg.Session = newToken()
 	resp, err := call[*slotwisev1.RegisterResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
+		// The call may have waited for the loop. Registering a worker that has given it up would
+		// end the session of its later registration.
 		if ctx.Err() != nil { // the worker is gone, or has sent another registration
 			return nil, context.Cause(ctx)
 		}

@@ -60,7 +60,7 @@ type source struct {
 	disk, net func() (map[string]uint64, error)
 }
 
-// New returns a Sampler for this machine. The free disk space is that of dir's file system.
+// New returns a Sampler for this machine. It measures the free space of dir's file system.
 func New(dir string) *Sampler {
 	return &Sampler{read: source{
 		average: readAverage, processes: readProcesses, memory: readMemory, swap: readSwap,

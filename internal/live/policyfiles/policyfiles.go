@@ -40,7 +40,7 @@ type Files struct {
 	}
 }
 
-// file is one of them.
+// file is a file of pools or queues.
 type file struct {
 	path  string
 	apply func(content []byte) ([]hadoopconf.Warning, error)

@@ -48,8 +48,8 @@ type Options struct {
 	// up; 0 means 3.
 	Runs int
 	// Job holds the options of all runs; Measure sets inputs and output.
-	// SplitSize should be that of later jobs, because the effect of a fold or a
-	// combiner depends on it.
+	// SplitSize should equal the split size of later jobs, because the effect of a fold or
+	// a combiner depends on it.
 	Job mapreduce.Options
 	// Done, if set, is called after each run with the number of finished runs
 	// and of all runs.

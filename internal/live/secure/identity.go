@@ -45,9 +45,9 @@ type Identity struct {
 	AnyFile bool
 }
 
-// Account returns the name under which a server counts what the sender uses of the
-// resources that users share. A driver counts as the user of its chain. All clients of a
-// server without authentication are one account, because each could claim any name.
+// Account returns the name under which a server counts the sender's use of shared
+// resources. A driver counts as the user of its chain. All clients of a server without
+// authentication are one account, because each could claim any name.
 func (id Identity) Account() string {
 	if id.Role == Worker || id.Role == Master {
 		return "\x00" + string(id.Role) + "\x00" + id.User // no user has such a name

@@ -21,8 +21,8 @@ import (
 // tokenPrefix begins every token, so that scanners recognise a leaked one.
 const tokenPrefix = "slw_"
 
-// NewToken returns a token of more than 128 random bits. A plain SHA-256 of it is safe
-// to store, because a random token cannot be guessed.
+// NewToken returns a token of more than 128 random bits. Its plain SHA-256 is safe to store,
+// because a random token cannot be guessed.
 func NewToken() string { return tokenPrefix + rand.Text() }
 
 // hashToken returns the hash that a tokens file stores.
@@ -199,7 +199,7 @@ func OpenTokens(path string, log *slog.Logger) (*TokenFile, error) {
 }
 
 // load reads the file. After an error the tokens of the last valid version stay valid: a
-// mistake in the file must not lock out everybody.
+// mistake in the file must not lock out all users.
 func (t *TokenFile) load() (*Tokens, error) {
 	tokens, bad, err := readTokens(t.path)
 	problem := err

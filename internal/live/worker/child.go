@@ -145,6 +145,8 @@ func (w *Worker) startChild(o *childOrder) (c *child, err error) {
 			closeAll(ours[:])
 		}
 	}()
+	// Pipe 0 carries orders to the child, 1 its reports, 2 its output. The child's ends are
+	// closed in this process, or reading would not end with the child.
 	for i := range ours {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -158,6 +160,8 @@ func (w *Worker) startChild(o *childOrder) (c *child, err error) {
 		Path: o.path, Args: []string{w.arg0(o.path)}, Dir: o.dir, Env: w.environment(o),
 		Stdout: its[2], Stderr: its[2], ExtraFiles: its[:2], SysProcAttr: childAttr(),
 	}
+	// The user may not be able to open the executable in the cache, which only root can enter,
+	// so it is opened here and started by its descriptor.
 	if o.owner != nil {
 		o.owner.runAs(cmd.SysProcAttr)
 		if o.path != w.cfg.Executable {
@@ -169,6 +173,8 @@ func (w *Worker) startChild(o *childOrder) (c *child, err error) {
 			cmd.Path = by
 		}
 	}
+	// The child begins in its group. Moved there after its start, it could have started
+	// processes outside.
 	if o.group != nil {
 		handle, err := o.group.Handle()
 		if err != nil {
@@ -383,12 +389,15 @@ func (w *Worker) stopChildOnCancel(ctx context.Context, c *child, over <-chan st
 		return
 	case <-ctx.Done():
 	}
+	// select chooses at random if both channels are ready. An attempt that has ended must win,
+	// because its process may belong to another one now.
 	select {
 	case <-over:
 		return
 	default:
 	}
 	cause := context.Cause(ctx)
+	// During the grace it would take more memory from the other attempts of the machine.
 	if !errors.As(cause, new(*memoryError)) {
 		go c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Stop{Stop: cause.Error()}})
 		t := time.NewTimer(w.cfg.KillGrace)

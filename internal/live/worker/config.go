@@ -84,7 +84,7 @@ type Config struct {
 	// removed. LogsSize bounds all logs together (default 512 MiB); the logs of the
 	// attempts that ended first are removed.
 	LogSize, LogsSize int64
-	// DrainTimeout is how long attempts may run after Drain. Then the worker kills
+	// DrainTimeout is the time for which attempts may run after Drain. Then the worker kills
 	// them, and their tasks run on other nodes. Default 5 minutes.
 	DrainTimeout time.Duration
 	// ServeTimeout is the additional time for which a drained worker serves map
@@ -147,6 +147,7 @@ func (c *Config) fill() error {
 	cores := runtime.GOMAXPROCS(0) // a container may have fewer processors than its machine
 	c.MapSlots = max(0, cmp.Or(c.MapSlots, cores))
 	c.ReduceSlots = max(0, cmp.Or(c.ReduceSlots, max(1, cores/2)))
+	// Without a slot the worker would register and never get work.
 	if c.MapSlots+c.ReduceSlots == 0 || c.MapSlots+c.ReduceSlots > maxSlots {
 		return fmt.Errorf("%d map slots and %d reduce slots (--map-slots, --reduce-slots): their sum must be from 1 to %d", c.MapSlots, c.ReduceSlots, maxSlots)
 	}

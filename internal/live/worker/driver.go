@@ -44,6 +44,8 @@ func (w *Worker) startDriver(id agent.DriverID, d *slotwisev1.Drive) {
 	go func() {
 		defer w.tasks.Done()
 		defer stop(nil)
+		// Both have one directory, named by chain and try. The earlier driver removes it when it
+		// has ended.
 		if before != nil {
 			<-before.ended
 		}
@@ -66,6 +68,7 @@ func (w *Worker) stopDriver(id agent.DriverID, reason string) {
 func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.Done, error) {
 	program := p.drive.GetSpec().GetJob().GetProgram()
 	owner, err := w.cfg.findOwner(p.drive.GetOwner())
+	// All workers are expected to know the same users, so another one would refuse, too.
 	if errors.As(err, new(*ownerError)) {
 		return &slotwisev1.Done{Error: err.Error(), Final: true}, err
 	}
@@ -88,6 +91,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 		return nil, err
 	}
 	defer log.Close()
+	// The chain may have been killed while files were downloaded.
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -117,12 +121,16 @@ func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess
 		}}})
 	}()
 	done := c.receive(func(*slotwisev1.FromAttempt) {})
+	// The driver has said how it ended. A process that does not exit afterwards must not keep
+	// its place.
 	if done != nil {
 		t := time.AfterFunc(w.cfg.KillGrace, c.kill)
 		defer t.Stop()
 	}
 	err := w.waitChild(c, stopCopying)
 	switch cause := context.Cause(ctx); {
+	// Success is reported after the last step has ended, so it stands even if the driver was
+	// stopped meanwhile.
 	case done.GetOk():
 		return done, nil
 	case p.group != nil && p.group.OutOfMemory():

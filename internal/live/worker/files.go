@@ -81,10 +81,13 @@ func (c *cache) get(ctx context.Context, hash string) (path string, done func(),
 // it, ensure waits and then looks again.
 func (c *cache) ensure(ctx context.Context, hash, path string) error {
 	for {
+		// Looked at again after each wait: the download of the other goroutine may have failed,
+		// and then this one tries.
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		c.mu.Lock()
+		// Attempts of one job start together, and all need the same executable. One downloads it.
 		busy := c.mu.downloads[hash]
 		if busy == nil {
 			c.mu.downloads[hash] = make(chan struct{})
@@ -112,6 +115,8 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 			return c.trim()
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		// The master is there and has no such file, or the disk of this machine fails. Waiting
+		// helps neither.
 		case !errors.As(err, new(*unavailableError)):
 			return fmt.Errorf("downloading file %s from the master: %w", hash, err)
 		}
@@ -202,6 +207,8 @@ func (c *cache) trim() error {
 	slices.SortFunc(files, func(a, b fs.FileInfo) int {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
+	// Held to the end, so that no attempt begins to use a file between the check and its
+	// removal. get counts a use before it looks for the file.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range files {

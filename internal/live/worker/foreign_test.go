@@ -23,8 +23,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Everything in this file tests what the worker reads and a process of a job has written. The
-// worker's memory for it must have a bound that the process cannot raise.
+// The tests of this file have the worker read files that a process of a job has written. The
+// worker's memory for such a file must have a bound that the process cannot raise.
 
 // allocated returns the bytes that f allocates, in all goroutines.
 func allocated(f func()) int64 {
@@ -35,7 +35,7 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// writeBomb writes a sparse run file of so many empty partitions, with checksums that fit.
+// writeBomb writes a sparse run file of empty partitions, with checksums that fit.
 func writeBomb(path string, partitions int) error {
 	const header, entry = 8, 3
 	n := entry * partitions
@@ -71,7 +71,7 @@ func writeRun(path string, partitions int) error {
 }
 
 // TestForeignOutputs leaves every kind of wrong file as the output of a map. The attempt
-// fails, nothing of it is kept, and the worker's memory is bounded. A worker that finds such a
+// fails, the worker keeps no file, and its memory is bounded. A worker that finds such a
 // file when it starts removes it, or lists it within the same bound.
 func TestForeignOutputs(t *testing.T) {
 	h, err := openHome(filepath.Join(t.TempDir(), "w"), "", false)

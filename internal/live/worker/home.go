@@ -48,7 +48,7 @@ const originVar = "SLOTWISE_ORIGIN"
 // openHome creates and locks the directory, kills processes of an earlier worker in
 // it and removes their unfinished files. It fails if another worker holds the lock.
 // An empty name takes the stored one, or a new random one. With owned, only the
-// worker's user may be able to replace the directory or an entry of it.
+// worker's user may be able to replace the directory or one of its entries.
 func openHome(dir, name string, owned bool) (*home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,11 +60,14 @@ func openHome(dir, name string, owned bool) (*home, error) {
 			return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 		}
 	}
+	// Before the first file is written: as root, the worker would follow a link that a user
+	// has put into its place.
 	if owned {
 		if err := h.checkOwned(); err != nil {
 			return nil, err
 		}
 	}
+	// Everything below changes or removes files, which only the owner of the lock may do.
 	if h.lock, err = lockHome(abs); err != nil {
 		return nil, fmt.Errorf("worker directory %s: %w", dir, err)
 	}
@@ -78,6 +81,8 @@ func openHome(dir, name string, owned bool) (*home, error) {
 		err = fmt.Errorf("%s: bad name %q", filepath.Join(abs, "name"), h.name)
 	}
 	if err == nil {
+		// Last, because it needs the origin: it kills the processes that carry it, and only then
+		// are their files certain not to change any more.
 		err = h.sweep()
 	}
 	if err != nil {
@@ -236,6 +241,8 @@ func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 			if err == nil && f.Type().IsRegular() { // to open a pipe could block
 				bytes, err = runBytes(path, 0) // the job is not known yet; netshuffle.Handler checks the number
 			}
+			// Damaged files are removed and not reported: the master would send reduces here in vain.
+			// Their maps run again.
 			if err != nil || !f.Type().IsRegular() || h.output(id) != path {
 				if err := os.RemoveAll(path); err != nil {
 					return nil, err
@@ -275,7 +282,8 @@ func runBytes(path string, partitions int) (n int64, err error) {
 }
 
 // keepOutput moves a finished map's output to the directory from which it is served. It fails
-// if the file is not a run file with so many partitions: the attempt's process has written it.
+// if the file is not a run file with this number of partitions: the attempt's process has
+// written it.
 // If owner is not nil, the attempt has run as that user.
 func (h *home) keepOutput(id job.AttemptID, from string, owner *account, partitions int) (err error) {
 	to := h.output(id)
@@ -295,7 +303,7 @@ func (h *home) keepOutput(id job.AttemptID, from string, owner *account, partiti
 	return err
 }
 
-// checkRun returns an error unless path is a run file with so many partitions.
+// checkRun returns an error unless path is a run file with this number of partitions.
 func checkRun(path string, partitions int) error {
 	if _, err := runBytes(path, partitions); err != nil {
 		return fmt.Errorf("the map output that the attempt's process has written cannot be used: %w", err)
@@ -326,6 +334,8 @@ func (h *home) setMaster(master string) (changed bool, err error) {
 	if err != nil || old == master {
 		return false, err
 	}
+	// The outputs go before the new master is recorded. A crash in between repeats the
+	// removal; the other order would keep outputs of foreign jobs.
 	return true, errors.Join(removeAll(h.outputs()), replaceFile(durable.OS(), path, master))
 }
 

@@ -54,8 +54,8 @@ func (w *Worker) listen() (err error) {
 }
 
 // warnOfMasterName logs a warning if the worker's certificate is valid for the master's name.
-// Commands and workers check the role in a certificate, but a browser takes whoever has the
-// worker's key for the master.
+// Commands and workers check the role in a certificate, but a browser takes any server with
+// the worker's key for the master.
 func (w *Worker) warnOfMasterName() {
 	if u, err := url.Parse(w.cfg.Master); err == nil && u.Hostname() != "" && w.cfg.TLS.ValidFor(u.Hostname()) {
 		w.log.Warn("the worker's certificate is valid for the master's name, so browsers would accept its key as the master's: "+
@@ -77,6 +77,7 @@ func (w *Worker) advertised(own string) (string, error) {
 		}
 		return a, nil
 	}
+	// A name or a certain address was configured, so others can be expected to reach it.
 	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 		return own, nil
 	}
@@ -88,6 +89,8 @@ func (w *Worker) advertised(own string) (string, error) {
 	if u.Port() == "" {
 		to = net.JoinHostPort(u.Hostname(), "80")
 	}
+	// The machine may have several networks. The one that leads to the master is the one on
+	// which the cluster lives.
 	c, err := net.Dial("udp", to)
 	if err != nil {
 		return "", err
@@ -188,6 +191,8 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 		log = p.log
 	}
 	w.mu.Unlock()
+	// The attempt has ended, so its files do not change any more and are copied without
+	// following them.
 	if log == nil {
 		err = w.home.copyLog(name, rw)
 	} else {
@@ -195,6 +200,8 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 		err = log.copyTo(r.Context(), rw, r.URL.Query().Has("follow"), func() { out.Flush() })
 	}
 	switch {
+	// Nothing has been written to the answer yet, so its status can still change. After other
+	// errors the answer is under way and can only be cut off.
 	case errors.Is(err, fs.ErrNotExist):
 		http.Error(rw, "this worker has no log of "+name+": it was removed to make room for later ones, or "+name+" printed nothing", http.StatusNotFound)
 	case err != nil:

@@ -45,6 +45,8 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 		switch {
 		case err == nil:
 			w.mu.Lock()
+			// Two attempts of the job may have asked at once. The first answer stays, because the
+			// other attempt holds a pointer to it already.
 			if w.mu.jobs[id] == nil {
 				w.mu.jobs[id] = &jobState{id: id, info: info, stopPolling: func() {}, readers: map[*process]*reader{}}
 				w.mu.agent.JobKnown(id, info.GetStaging())
@@ -53,6 +55,8 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 			continue
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		// The job has ended. The session's end is answered differently and is retried in the next
+		// session.
 		case connect.CodeOf(err) == connect.CodeNotFound:
 			return nil, err
 		}
@@ -87,7 +91,7 @@ func (w *Worker) outputsOf(name string) (secret []byte, partitions int) {
 }
 
 // reader passes the locations of map outputs to one running reduce. Its goroutine
-// sends what is in queue, so that a child that reads slowly delays no other reduce.
+// sends the messages of queue, so that a child that reads slowly delays no other reduce.
 type reader struct {
 	queue []*slotwisev1.MapOutputsResponse // guarded by Worker.mu
 	more  chan struct{}                    // holds a value when queue is not empty
@@ -111,11 +115,13 @@ func (w *Worker) startReading(p *process, t *turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j := w.mu.jobs[p.id.Job]
+	// This runs beside the attempt, which may be over before it is reached.
 	if j == nil || t.ended {
 		return
 	}
 	r.enqueueLocked(&slotwisev1.MapOutputsResponse{Reset_: true, Outputs: j.outputs})
 	j.readers[p], p.readsFrom = r, j
+	// One poll a job, however many of its reduces run here: the master answers per call.
 	if len(j.readers) == 1 {
 		ctx, stop := context.WithCancel(context.Background())
 		j.stopPolling = stop

@@ -111,7 +111,7 @@ func (s *logSender) clear() {
 	s.mu.waiting, s.mu.full = nil, nil
 }
 
-// sendLogs sends logs until ctx is cancelled, and then those that are left.
+// sendLogs sends logs until ctx is cancelled, and then the remaining ones.
 func (w *Worker) sendLogs(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {

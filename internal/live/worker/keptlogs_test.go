@@ -23,9 +23,9 @@ func (m *fakeMaster) kept(attempt string) *slotwisev1.EndedLog {
 	return nil
 }
 
-// TestKeepLogs checks which logs a worker sends to the master: those of attempts that have
+// TestKeepLogs checks which logs a worker sends to the master: logs of attempts that have
 // printed something, and once the job is full, of failed attempts only. A worker that ends
-// sends those that are left.
+// sends the remaining ones.
 func TestKeepLogs(t *testing.T) {
 	m := newFakeMaster(t)
 	w := m.worker("", func(c *worker.Config) { c.LogSize = 1 << 20 })

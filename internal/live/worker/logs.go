@@ -295,6 +295,7 @@ func (h *home) trimLogs(limit int64, running func(name string) bool) error {
 		if running(name) {
 			continue
 		}
+		// A log may be gone because an attempt of the same name has begun a new one.
 		if err := os.Remove(filepath.Join(h.logs(), f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

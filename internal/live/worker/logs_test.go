@@ -26,7 +26,7 @@ func homeWithLogs(t *testing.T) *home {
 }
 
 // TestSilentLogs verifies that attempts that print nothing leave no files and have an empty
-// log, and that a log that is gone is told apart, within the memory for the names.
+// log, and that a removed log is distinguished from an empty one while the name is remembered.
 func TestSilentLogs(t *testing.T) {
 	h := homeWithLogs(t)
 	run := func(name, output string) {
@@ -145,8 +145,8 @@ func TestLogFollowed(t *testing.T) {
 	}
 }
 
-// TestTrimLogs verifies that the oldest logs are removed and those of running
-// attempts stay.
+// TestTrimLogs verifies that the oldest logs are removed and that logs of running attempts
+// stay.
 func TestTrimLogs(t *testing.T) {
 	h := homeWithLogs(t)
 	now := time.Now()

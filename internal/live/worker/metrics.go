@@ -38,6 +38,7 @@ func newMetrics(w *Worker) *metrics {
 			Name: "slotwise_worker_heartbeat_failures_total", Help: "Heartbeats that got no answer.",
 		}),
 	}
+	// Gauges are read when they are scraped, so that no code has to remember to update them.
 	gauge := func(name, help string, f func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slotwise_worker_" + name, Help: help}, f))
 	}

@@ -66,6 +66,7 @@ func (c *Config) findOwner(owner string) (*account, error) {
 	if c.RunAs != RunAsOwner {
 		return nil, nil
 	}
+	// The name in a job is only a claim if the master has not authenticated its submitter.
 	if owner == "" {
 		return nil, &ownerError{"this worker runs each job as its user (--run-as owner), and the job was submitted without authentication: submit it again with a token or certificate"}
 	}
@@ -73,9 +74,13 @@ func (c *Config) findOwner(owner string) (*account, error) {
 	if errors.As(err, new(user.UnknownUserError)) {
 		return nil, &ownerError{fmt.Sprintf("machine %s has no user %s, as whom the job must run there (--run-as owner of its worker): create the account, or use a user that the machine has", c.Host, owner)}
 	}
+	// The directory of users may be unreachable for a moment. That is a failure of this node,
+	// not of the job.
 	if err != nil {
 		return nil, fmt.Errorf("looking up user %s on machine %s: %w", owner, c.Host, err)
 	}
+	// Some directories ignore case or add a domain. Two names for one account would share its
+	// files although the master tells the users apart.
 	if u.Username != owner {
 		return nil, &ownerError{fmt.Sprintf("machine %s knows user %s under the name %s: jobs run as users of exactly the same name (--run-as owner)", c.Host, owner, u.Username)}
 	}
@@ -87,6 +92,7 @@ func (c *Config) findOwner(owner string) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("user %s on machine %s: %w", owner, c.Host, err)
 	}
+	// System accounts own files of services; a job that runs as one could change them.
 	if ids[0] == 0 || int64(ids[0]) < int64(c.RunAsMinUID) {
 		return nil, &ownerError{fmt.Sprintf("user %s has the uid %d on machine %s, whose worker runs jobs only as users with a uid of at least %d (--run-as-min-uid), and never as root", owner, ids[0], c.Host, c.RunAsMinUID)}
 	}

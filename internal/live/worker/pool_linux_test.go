@@ -224,7 +224,7 @@ func TestOtherMasterTakesIDs(t *testing.T) {
 }
 
 // TestOtherMasterTakesDriver replaces the master while a driver runs that ends only when it is
-// killed. The new master's driver has the same id. It runs in a directory of its own, and the
+// killed. The new master's driver has the same id. It runs in another directory, and the
 // worker reports no end of the old driver.
 func TestOtherMasterTakesDriver(t *testing.T) {
 	m := newFakeMaster(t)

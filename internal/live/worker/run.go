@@ -22,6 +22,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	if err != nil {
 		return nil, fmt.Errorf("asking the master for the job's description: %w", err)
 	}
+	// Before any file of the job is copied or opened on this machine.
 	if err := w.checkFiles(p.launch.GetSplit(), info.GetSpec()); err != nil {
 		return nil, err
 	}
@@ -39,6 +40,8 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	w.mu.Unlock()
 	key := keyOf(p, info, path)
 	var c *child
+	// Taken before the directories are made, because an idle child may bring an empty
+	// directory that saves making them.
 	if w.cfg.reuses(path) {
 		c = w.takeIdle(key)
 	}
@@ -51,6 +54,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	}()
 	if err := w.prepareAttempt(ctx, p, order, c); err != nil {
 		if c != nil {
+			// The child has no attempt, so nothing else would end it.
 			w.endLater(c)
 		}
 		return nil, err
@@ -58,6 +62,8 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	defer p.log.Close()
 	if c != nil {
 		done, err := w.superviseChild(ctx, p, order, c)
+		// An attempt that has not begun has had no effect, so it may be given to another process.
+		// Any other error is the attempt's outcome.
 		if !errors.Is(err, errNotBegun) {
 			return done, err
 		}
@@ -85,6 +91,7 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 	w.mu.Lock()
 	p.log = log
 	w.mu.Unlock()
+	// Copying files takes time. A job that was killed meanwhile needs no process.
 	if err := context.Cause(ctx); err != nil {
 		return errors.Join(err, log.Close())
 	}
@@ -93,6 +100,8 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 
 // freshChild starts a process for the attempt.
 func (w *Worker) freshChild(p *process, key poolKey, work string) (*child, error) {
+	// Idle processes leave before the new one starts, so the machine never holds more
+	// processes than it has slots.
 	w.makeRoom()
 	name := p.id.String()
 	group, err := w.newGroup(name, p.limits)
@@ -166,6 +175,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 			w.startReading(p, t)
 		}
 	}()
+	// Blocks until the attempt has said how it ended or its process is gone.
 	done := c.receive(func(m *slotwisev1.FromAttempt) {
 		if m.GetBegan() {
 			begin.happened()
@@ -175,10 +185,15 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 		w.serveChild(ctx, p, t, m)
 	})
 	begin.over()
+	// From here on the child may be kept: a stop that arrives now must not kill the process
+	// under its next attempt.
 	close(over)
+	// A message that was cut off would be read as the beginning of the next attempt's order.
 	whole := t.endSends(w.cfg.KillGrace)
 	<-ordered
 	w.stopReading(p, t)
+	// Kept only if nothing casts doubt on the process: it has answered everything, was not
+	// stopped, and no limit has killed one of its processes.
 	if done.GetReady() && done.GetOk() && whole && ctx.Err() == nil && begin.reusable() && !outOfMemory(c) {
 		stopCopying()
 		err := w.keepMapOutput(p, order, done)
@@ -190,6 +205,8 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	}
 	defer w.removeGroup(c.name, c.group)
 	if done != nil {
+		// The process waits for another order. Closing its pipe is how it learns that there is
+		// none.
 		if done.GetReady() {
 			c.in.Close()
 		}
@@ -197,6 +214,8 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 		defer grace.Stop()
 	}
 	err := w.waitChild(c, stopCopying)
+	// A success that the process has reported before it was stopped counts: its file may be
+	// committed already, and a report of failure would run the task again for nothing.
 	switch fault := begin.fault(context.Cause(ctx), outOfMemory(c), p.limits); {
 	case done.GetOk():
 		return done, w.keepMapOutput(p, order, done)
@@ -334,6 +353,8 @@ func (w *Worker) askCommit(ctx context.Context, id job.AttemptID) *slotwisev1.As
 		switch {
 		case err == nil:
 			return resp
+		// The attempt was stopped. Without an answer its process would wait for one until it is
+		// killed.
 		case ctx.Err() != nil:
 			return &slotwisev1.AskCommitResponse{Reason: context.Cause(ctx).Error()}
 		}

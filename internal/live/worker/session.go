@@ -64,6 +64,8 @@ func (w *Worker) runSessions(ctx context.Context) error {
 			accepted, refusals = true, 0
 			began := time.Now()
 			w.heartbeats(ctx, every)
+			// A long session has ended because the master restarted or the connection broke.
+			// Registering at once keeps the pause for the jobs short.
 			if time.Since(began) >= shortSession {
 				short = 0
 				continue
@@ -72,6 +74,8 @@ func (w *Worker) runSessions(ctx context.Context) error {
 				w.log.Warn("every session ends at once: is there another worker with the same name?", "worker", w.home.name)
 			}
 			backOff(ctx, short)
+		// Nothing runs yet, so the operator should see the error of a wrong token or name at once,
+		// not in a log later.
 		case !accepted && isRefusal(err):
 			return err
 		default:
@@ -134,6 +138,8 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 		Dir: w.home.path, DriverSlots: int32(c.Drivers), NeedsUsers: c.RunAs == RunAsOwner,
 	}
 	w.mu.Lock()
+	// Listed comes before the outputs: an attempt that ends in between is then in both lists,
+	// never in none. The lock is not held while the disk is read.
 	listed := w.mu.agent.Listed()
 	w.mu.Unlock()
 	held, err := w.home.heldOutputs()
@@ -150,6 +156,7 @@ func (w *Worker) registration() (*slotwisev1.RegisterRequest, error) {
 // master is another one than before: the worker has then stopped and removed
 // everything of the former master's jobs and must register once more.
 func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err error) {
+	// Before anything is removed: a master without authentication may be the wrong one.
 	if err := w.cfg.needsUsers(resp.GetKey()); err != nil {
 		return false, err
 	}
@@ -163,6 +170,8 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	w.mu.lastAnswer = time.Now()
 	if otherMaster {
 		w.mu.masters++
+		// The new master has given the ids of these attempts and jobs to others, perhaps of other
+		// users.
 		w.logs.clear()
 		clear(w.mu.jobs)
 		w.endIdleLocked(func(*child) bool { return true })
@@ -201,12 +210,16 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	due := true
 	for ctx.Err() == nil {
 		if due && underWay < 2 {
+			// Composed here and not in the goroutine, so that the numbers of heartbeats are in the
+			// order in which they report.
 			req := w.composeHeartbeat(w.holdTime(every))
 			newest, due = req.GetSeq(), false
 			underWay++
 			go func() { answers <- w.call(ctx, req) }()
 		}
 		wake := w.wake
+		// The news waits in the channel for the next heartbeat. More calls would only repeat one
+		// another.
 		if underWay == 2 {
 			wake = nil
 		}
@@ -222,6 +235,8 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if isRefusal(a.err) {
 					return // registering again returns the reason
 				}
+				// A refusal for the size must change the next heartbeat, which would otherwise be refused
+				// in the same way for ever.
 				w.shrink(a)
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
@@ -235,10 +250,14 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if ms := a.resp.GetHeartbeatMs(); ms > 0 {
 					every = time.Duration(ms) * time.Millisecond
 				}
+				// An answer to an older heartbeat comes at once by rule, because the newer one has
+				// overtaken it. Only an empty answer to the newest means that the master does not hold
+				// calls.
 				if len(a.resp.GetActions()) == 0 && a.req.GetSeq() == newest && a.took < tooSoon {
 					backOff(ctx, 0)
 				}
 			}
+			// The master always has one heartbeat to answer: it is the way on which actions arrive.
 			due = due || underWay == 0
 		case <-ctx.Done():
 		}

@@ -113,6 +113,8 @@ func Start(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before any process is started: other users must reach their own directories and no
+	// others, and inherit no open file of root's.
 	if cfg.RunAs == RunAsOwner {
 		if err := errors.Join(h.openToUsers(), closeInherited()); err != nil {
 			return nil, errors.Join(err, h.close())
@@ -141,6 +143,7 @@ func Start(cfg Config) (*Worker, error) {
 	w.files = newCache(h.files(), strings.TrimRight(cfg.Master, "/"), client, cfg.CacheSize)
 	w.metrics = newMetrics(w)
 	w.openGroups()
+	// Jobs of the worker's own program name it by this hash and need no download.
 	if w.executable, err = hashFile(cfg.Executable); err == nil {
 		w.roots, err = roots.New(nil, nil, append([]string{h.path, cfg.TLS.Cert, cfg.TLS.Key}, cfg.OwnFiles...))
 	}
@@ -179,6 +182,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { w.watchMachine(ctx) })
 	watchers.Go(func() { w.watchDrain(ctx, stop) })
+	// Not cancelled with ctx: the logs of the attempts that are killed below are still to be
+	// sent.
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
 	sent := make(chan struct{})
@@ -187,12 +192,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.sendLogs(sending)
 	}()
 	err := w.runSessions(ctx)
+	// The order matters: attempts end first, then their logs leave, then idle processes end,
+	// and only then is the master told that the worker has left. Earlier it would start the
+	// tasks elsewhere while they still run here.
 	w.killAll("the worker is shutting down")
 	w.tasks.Wait()
 	stopSending()
 	<-sent
 	w.endIdle(func(*child) bool { return true })
 	w.ending.Wait()
+	// After a refusal there is no session to leave.
 	if err == nil {
 		w.sendLeaving()
 	}
@@ -298,6 +307,8 @@ func (w *Worker) checkDisk(probe bool) bool {
 	w.mu.Lock()
 	unusable := w.mu.disk != slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
 	w.mu.Unlock()
+	// The path may lead to another directory with much free space, such as the mount point of
+	// a disk that was unmounted.
 	if gone := w.home.gone(); gone != nil {
 		err = gone
 	}
@@ -309,6 +320,8 @@ func (w *Worker) checkDisk(probe bool) bool {
 	changed := disk != w.mu.disk
 	usable := disk == slotwisev1.NodeCondition_NODE_CONDITION_UNSPECIFIED
 	var ended []job.ID
+	// Read under the lock together with the new state, so that a job that ends at this moment
+	// is removed now or noted for the next time.
 	if usable {
 		ended, w.mu.notRemoved = w.mu.notRemoved, nil
 	}
@@ -318,6 +331,8 @@ func (w *Worker) checkDisk(probe bool) bool {
 	for _, id := range ended {
 		w.dropJob(id)
 	}
+	// Only a change is logged and reported at once. A full disk would otherwise send a
+	// heartbeat twice a second.
 	if !changed {
 		return !usable
 	}
@@ -393,6 +408,8 @@ func (w *Worker) isDrained(after time.Duration) bool {
 		}
 		return false
 	}
+	// A job may wait for a slot for days. The machine cannot be kept that long for the job's
+	// map outputs, which can be made again.
 	if after >= w.cfg.DrainTimeout+w.cfg.ServeTimeout {
 		w.log.Warn("the drain timeout has passed: leaving, although jobs may need map outputs of this worker", "after", after)
 		return true

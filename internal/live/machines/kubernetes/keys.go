@@ -32,7 +32,8 @@ const (
 	mostRSA      = 8192
 )
 
-// algorithms are the signatures that Kubernetes makes. None of them takes a secret or no key.
+// algorithms are the signatures that Kubernetes makes. All need a public key: signatures with
+// a shared secret or without a key are refused.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 
 // keys holds the published keys of the cluster. They answer whether Kubernetes has signed a
@@ -99,7 +100,7 @@ func (k *keys) find(ctx context.Context, id string) (key any, known bool, err er
 		return key, true, nil
 	}
 	reading := k.refreshLocked()
-	if key != nil { // a stale key serves until the read ends, so no request waits for it
+	if key != nil { // a stale key serves until the read ends, so that no request has to wait
 		k.mu.Unlock()
 		return key, true, nil
 	}
@@ -137,7 +138,7 @@ func (k *keys) refreshLocked() <-chan struct{} {
 		return nil
 	}
 	k.mu.tried, k.mu.reading = now, make(chan struct{})
-	// The read does not end with the request that started it, because others wait for it.
+	// The read does not end with the request that started it, because others wait, too.
 	go k.refresh()
 	return k.mu.reading
 }

@@ -211,8 +211,8 @@ var properties = map[string]string{
 	"yarn.service.failure-count-reset.window-sec": "600",
 }
 
-// write writes a file with permissions. Nobody else can read it in the meantime, because
-// of its directory.
+// write writes a file and then sets its permissions. In the meantime its directory keeps other
+// users from reading it.
 func (c *Cluster) write(ctx context.Context, to string, mode fs.FileMode, content io.Reader) error {
 	w, err := c.files.CreateFile(ctx, to, true)
 	if err != nil {
@@ -239,7 +239,7 @@ const noRegistry = " -D hadoop.registry.zk.retry.times=0 -D hadoop.registry.zk.r
 
 // submission returns the application that runs YARN's service master. Its type is not
 // yarn-service: at the end of such an application the ResourceManager cleans the registry,
-// and without a ZooKeeper all its work stands still for a minute.
+// and without a ZooKeeper it then does no other work for a minute.
 func (c *Cluster) submission(s *Spec, id string) any {
 	memory, err := strconv.Atoi(c.conf["yarn.service.am-resource.memory"])
 	if err != nil {

@@ -77,15 +77,20 @@ func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error
 	for archive := tar.NewReader(r); ; {
 		h, err := archive.Next()
 		switch {
+		// The manifest is written last, so an archive without one was cut off, however complete
+		// its files look.
 		case err == io.EOF:
 			return sum, errors.New("the backup is not complete: it ends without its manifest")
 		case err != nil:
 			return sum, fmt.Errorf("it is no backup, or a damaged one: %w", err)
+		// Nothing after the manifest is read: it covers everything before it.
 		case h.Name == manifest:
 			if err := checkManifest(archive, list.String()); err != nil {
 				return sum, err
 			}
 			return sum, checkJournal(disk, dir)
+		// The name becomes part of a path. Only names that a master's directory can hold are
+		// accepted, so an archive cannot write outside of dir.
 		case !isFile(h.Name) || h.Typeflag != tar.TypeReg:
 			return sum, fmt.Errorf("it is no backup of a master: it holds %q", h.Name)
 		}
@@ -93,6 +98,7 @@ func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error
 		if err != nil {
 			return sum, fmt.Errorf("%s: %w", h.Name, err)
 		}
+		// A file that is used by its hash must have that hash, whatever the manifest says.
 		if path.Dir(h.Name) == filesDir && hash != path.Base(h.Name) {
 			return sum, fmt.Errorf("%s: %w", h.Name, errDamaged)
 		}

@@ -197,6 +197,8 @@ func (g *Agent) Registration(r *slotwisev1.RegisterRequest, listed []job.Attempt
 		r.Running = append(r.Running, id.String())
 		named[id.String()] = true
 	}
+	// An output beyond the bound is only work that is done again. A registration that the
+	// master refuses for its size would keep the worker out for ever.
 	for _, o := range held {
 		if !named[o.GetAttempt()] && len(r.Outputs) < bounds.Held {
 			r.Outputs = append(r.Outputs, o)
@@ -221,6 +223,8 @@ func (g *Agent) Listed() []job.AttemptID {
 // mean other jobs, everything that runs is stopped and disowned, and the caller
 // must register once more so that the new master learns of an empty worker.
 func (g *Agent) Registered(resp *slotwisev1.RegisterResponse, otherMaster bool) []Order {
+	// The master numbers heartbeats and actions within a session. With the old counts it would
+	// take new heartbeats for overtaken ones, and the agent would skip the first actions.
 	g.session, g.seq, g.acted = resp.GetSession(), 0, 0
 	if otherMaster {
 		return g.disownAll()
@@ -240,6 +244,8 @@ func (g *Agent) disownAll() (orders []Order) {
 			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: "the master of its job was replaced"})
 		}
 	}
+	// Nothing reports these ends: the new master may have given the same ids to other
+	// attempts.
 	g.attempts = slices.DeleteFunc(g.attempts, (*attempt).ended)
 	orders = g.stopDrivers(orders, "the master of its chain was replaced")
 	g.drivers = nil
@@ -269,6 +275,8 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 				room -= size
 				ends++
 			} else {
+				// The attempt must be named, or the master takes it for lost. Its end follows in the next
+				// heartbeat, which the answer without a wait lets leave at once.
 				report, r.WaitMs = stillRunning(report), 0
 			}
 		}
@@ -276,6 +284,8 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 	}
 	for i, f := range g.complaints {
 		size := proto.Size(f)
+		// A complaint that is too large alone goes all the same, if nothing else does: the refusal
+		// then names it (TooLarge).
 		if i == bounds.Complaints || size > room && ends+i > 0 {
 			r.WaitMs = 0
 			break
@@ -296,6 +306,7 @@ func stillRunning(r *slotwisev1.Report) *slotwisev1.Report {
 // only one, which therefore is too large alone, the agent drops the complaint, or fails
 // the attempt whose end it was, and returns an order to discard its output.
 func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (orders []Order) {
+	// The refusal may belong to a session that has ended, whose heartbeat had other content.
 	if r.GetSession() != g.session {
 		return nil
 	}
@@ -312,6 +323,8 @@ func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (orders []Order) {
 	}
 	g.budget = size / 2
 	switch {
+	// Only a report that was alone is known to be the cause. With two, the halved budget
+	// separates them first.
 	case len(ends) == 1 && len(r.GetFetchFailures()) == 0:
 		return g.failLarge(ends[0])
 	case len(ends) == 0 && len(r.GetFetchFailures()) == 1:
@@ -329,6 +342,8 @@ func (g *Agent) failLarge(r *slotwisev1.Report) []Order {
 	}
 	text := fmt.Sprintf("the master refused the report of the attempt's end for its size of %d bytes", proto.Size(r))
 	a.report = stillRunning(a.report)
+	// The tracker must learn that the attempt has ended. Its counters and its output are lost,
+	// so it counts as failed and the task runs again.
 	a.report.State, a.report.Error = Failed, text
 	return []Order{{Kind: Discard, Attempt: id, Reason: text}}
 }
@@ -356,12 +371,15 @@ func (g *Agent) Acknowledge(r *slotwisev1.HeartbeatRequest) {
 		return
 	}
 	for _, report := range r.GetReports() {
+		// A report that said "running" is no end, although the attempt may have ended since: that
+		// end is still to be reported.
 		if id, err := job.ParseAttempt(report.GetAttempt()); err == nil && report.GetState() != Running {
 			g.remove(id)
 		}
 	}
 	g.acknowledgeDrivers(r.GetDrivers())
 	g.forgetComplaints(r.GetFetchFailures())
+	// The master has accepted this size, so the next heartbeat may carry more.
 	g.budget = min(bounds.Batch, 2*g.budget+minBudget)
 }
 
@@ -372,6 +390,8 @@ const minBudget = 1 << 10
 // session. startedMillis is the present in milliseconds since 1970, for reports.
 func (g *Agent) Act(actions []*slotwisev1.Action, startedMillis int64) (orders []Order) {
 	for _, a := range actions {
+		// Every answer repeats the actions that no heartbeat has acknowledged yet, and two answers
+		// may be under way.
 		if a.GetNumber() <= g.acted {
 			continue
 		}
@@ -398,17 +418,23 @@ func (g *Agent) launch(orders []Order, l *slotwisev1.Launch, startedMillis int64
 	if err != nil {
 		return append(orders, Order{Kind: Refuse, Reason: "launch: " + err.Error()})
 	}
+	// Two jobs of one id differ in their staging directories. Map outputs of the earlier job
+	// must not be served to reduces of this one.
 	if known := g.staging[id.Job]; known != "" && l.GetStaging() != "" && l.GetStaging() != known {
 		// A master that lost the end of its journal has given the id again.
 		orders = g.dropJob(orders, id.Job.String())
 	}
 	at, listed := g.find(id)
+	// The attempt runs, or its end is not acknowledged yet. A launch that is repeated must not
+	// run it a second time.
 	if listed {
 		return orders
 	}
 	a := &attempt{id: id, report: &slotwisev1.Report{Attempt: id.String(), State: Running, StartedMs: startedMillis}}
 	g.attempts = slices.Insert(g.attempts, at, a)
 	orders = append(orders, Order{Kind: Start, Attempt: id, Launch: l})
+	// The launch was under way when the worker began to end. Listing the attempt and stopping
+	// it reports its end, so the task need not wait for a time-out.
 	if g.stopped != "" {
 		orders = append(orders, Order{Kind: Stop, Attempt: id, Reason: g.stopped})
 	}
@@ -440,6 +466,8 @@ func (g *Agent) dropJob(orders []Order, name string) []Order {
 	}
 	for _, a := range g.attempts {
 		if a.id.Job == id && !a.ended() {
+			// The attempt occupies its slot until its process has ended, so reports continue to name
+			// it. Its outcome is dropped.
 			a.disowned = true
 			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: "the job has ended"})
 		}

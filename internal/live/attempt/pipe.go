@@ -92,7 +92,7 @@ func (o *outlet) write(m *slotwisev1.FromAttempt, last bool) error {
 
 // finish sends the last message of the attempt and returns the process's exit status.
 func (o *outlet) finish(d *slotwisev1.Done) int {
-	// Errors may quote the data or the code of a job: any bytes, and any number of them.
+	// Errors may quote the data or the code of a job: any bytes, in any number.
 	d.Error, d.LogTail = bounds.Cut(d.Error, bounds.Text), bounds.Cut(d.LogTail, bounds.Text)
 	if err := o.write(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Done{Done: d}}, true); err != nil {
 		fmt.Fprintln(os.Stderr, "attempt: the outcome could not be sent to the worker:", err)

@@ -81,7 +81,7 @@ func startIn(t *testing.T, g *Group, script string) *exec.Cmd {
 	return c
 }
 
-// Kill ends every process of the group, also those that left their process group and
+// Kill ends every process of the group, also processes that left their process group and
 // session, and Remove leaves nothing.
 func TestKillEndsAllProcesses(t *testing.T) {
 	tree := realTree(t)
@@ -258,7 +258,7 @@ func fakeGroup(t *testing.T, dir, controllers string) {
 	}
 }
 
-// A group without a controller that is needed is refused and left as it was.
+// A group without a controller that is needed is refused and stays unchanged.
 func TestMissingController(t *testing.T) {
 	dir := t.TempDir()
 	fakeGroup(t, dir, "cpu pids\n")

@@ -79,6 +79,8 @@ func New(address string, opts Options) (*Client, error) {
 		opts.Answer = time.Minute
 	}
 	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
+	// A copy, because the caller may use its client for other servers, which must not see the
+	// token.
 	if opts.Token != "" {
 		own := *opts.HTTP
 		own.Transport = secure.Bearer(opts.HTTP.Transport, opts.Token)
@@ -118,8 +120,11 @@ func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Co
 		What: "master " + c.base, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
 		Patience: func(err error) time.Duration {
 			switch {
+			// The master has refused the call. Asking again gives the same answer.
 			case !Unreachable(err) && !contextEnded(err):
 				return -1
+			// The master itself says that something is unavailable, such as the storage of the output.
+			// That may take longer than a restart of the master.
 			case connect.IsWireError(err):
 				return max(e.patience, e.storage)
 			}
@@ -127,6 +132,7 @@ func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Co
 		},
 	}
 	v, err := retry.Do(ctx, o, try)
+	// The caller has given up; the address of the master would explain nothing.
 	if err == nil || ctx.Err() != nil {
 		return v, err
 	}
@@ -161,6 +167,8 @@ func Unreachable(err error) bool {
 		return false
 	}
 	var coded *connect.Error
+	// An error of the connection has a code, too, which the library chose. Only errors that
+	// the master sent are its word.
 	if errors.As(err, &coded) {
 		return coded.Code() == connect.CodeUnavailable || coded.Code() == connect.CodeDeadlineExceeded && connect.IsWireError(err) ||
 			!connect.IsWireError(err) && broken(err)
@@ -229,6 +237,7 @@ func Message(err error) string {
 // job is submitted once.
 func (c *Client) Submit(ctx context.Context, spec *slotwisev1.JobSpec) (string, error) {
 	r := &slotwisev1.SubmitRequest{RequestId: rand.Text(), Spec: spec}
+	// The master would refuse it after the upload, without a remedy.
 	if size := proto.Size(r); size > bounds.Message {
 		return "", fmt.Errorf("the job's description has %d MiB, more than the %d MiB that a master takes: use larger splits, fewer input files or shorter paths",
 			size>>20, bounds.Message>>20)
@@ -296,6 +305,7 @@ func (c *Client) Wait(ctx context.Context, job string, update func(*slotwisev1.J
 		if err != nil {
 			return nil, err
 		}
+		// The next call is held until the job changes again.
 		after = resp.Job.Revision
 		if update != nil {
 			update(resp.Job)
@@ -329,6 +339,8 @@ func (c *Client) ensure(ctx context.Context, sha string, open func() (io.ReadClo
 	if err != nil {
 		return err
 	}
+	// Most submissions use a program that the master has: one small request instead of an
+	// upload.
 	if err := c.do(head); err == nil || !isStatus(err, http.StatusNotFound) {
 		return err
 	}
@@ -341,6 +353,8 @@ func (c *Client) ensure(ctx context.Context, sha string, open func() (io.ReadClo
 	if err != nil {
 		return err
 	}
+	// An announced length lets the master refuse a file that is too large before any byte is
+	// sent.
 	put.ContentLength = size
 	return c.do(put)
 }

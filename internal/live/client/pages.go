@@ -59,6 +59,7 @@ func (c *Client) History(ctx context.Context, r *slotwisev1.HistoryRequest) (job
 		switch {
 		case resp.Next == "" || len(resp.Jobs) == 0:
 			return jobs, nil
+		// The pages of one job are pages of its tasks, which another call continues.
 		case r.Job != "":
 			tasks, err := c.Tasks(ctx, &slotwisev1.TasksRequest{Job: r.Job, After: resp.Next})
 			jobs[0].Tasks = append(jobs[0].Tasks, tasks...)

@@ -269,7 +269,10 @@ func verify(path string) error {
 	if result != "ok" {
 		return fmt.Errorf("%w: %s", errDamaged, result)
 	}
+	// integrity_check verifies the structure of the pages. The values have checksums, which
+	// decompressing them verifies.
 	query := "SELECT id, status, whole FROM records"
+	// A database of the first version that is only read has no such table.
 	if s.parted {
 		query += " UNION ALL SELECT id, tasks, NULL FROM parts"
 	}

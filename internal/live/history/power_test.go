@@ -10,7 +10,7 @@ import (
 )
 
 // These tests compose the files that a loss of power may leave. SQLite cannot be given the
-// tests' file system that forgets what was not synced, because its driver takes no file
+// tests' file system that forgets unsynced writes, because its driver takes no file
 // system for writing. So the tests take copies of the files between two syncs, and let each
 // sector that was written in between be old, new or garbage.
 

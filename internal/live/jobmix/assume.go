@@ -99,6 +99,8 @@ func (a *assumption) complete(ctx context.Context, lookup LookupFunc) error {
 	}
 	err := a.findJob(lookup)
 	switch {
+	// Without the program nothing says how many maps there are. The other values have
+	// defaults.
 	case err != nil && tasks:
 		return fmt.Errorf("the number of its tasks is unknown: %w; state maps and map-time, or work", err)
 	case err != nil:
@@ -154,6 +156,7 @@ func (a *assumption) findJob(lookup LookupFunc) error {
 // reads.
 func (a *assumption) planTasks(ctx context.Context) error {
 	c := a.class
+	// The maps come from a parameter, so there is no input to list.
 	if n := a.job.Synthetic; n > 0 {
 		reduces, why := a.reduces(0)
 		c.SetTasks(make([]workload.Task, n), reduces)
@@ -172,9 +175,13 @@ func (a *assumption) planTasks(ctx context.Context) error {
 	size, stated := given.SplitSize, "as split-size says"
 	if size == 0 {
 		folds, sorts := a.job.Aggregate != mapreduce.NoFold, a.job.Reducer != nil
+		// The same rule as in run, with the virtual cluster's slots, so that sim and run plan the
+		// same maps.
 		size = input.ChooseSplitSize(in.Bytes, a.on.MapSlots, folds, sorts, mapBuffer)
 		stated = fmt.Sprintf("as run would choose for %s", terminal.Plural(a.on.MapSlots, "map slot"))
 	}
+	// Before the splits are made: a terabyte in splits of one byte would fill the memory
+	// first.
 	if in.Bytes/size > workload.MaxTasks {
 		return fmt.Errorf("%s of input in splits of %s are too many maps; the most are %d", terminal.Bytes(in.Bytes), terminal.Bytes(size), workload.MaxTasks)
 	}

@@ -86,6 +86,8 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 	}
 	app, err := lookup(c.App)
 	switch {
+	// A trace names programs that exist elsewhere. Its stated times are enough to replay the
+	// load.
 	case err != nil && c.StatesTimes():
 		return sleeping(c, lookup, fmt.Sprintf("there is no app %q", c.App), "")
 	case err != nil:
@@ -95,6 +97,7 @@ func newProgram(c *workload.Class, lookup LookupFunc, stderr io.Writer) (*progra
 	case app.Reads == "" && len(given.Inputs) > 0:
 		return nil, fmt.Errorf("%s reads no input; leave input out", c.App)
 	}
+	// Checked before any job starts, so that one run shows the errors of all entries.
 	if _, err := app.Check(given.Params); err != nil {
 		return nil, err
 	}
@@ -176,9 +179,12 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 	if d.SlowStart >= 0 {
 		j.Options.SlowStart = &d.SlowStart
 	}
+	// Several jobs of one entry would write to one directory.
 	if given.Output != "" && (c.Count > 1 || c.Share > 0) {
 		j.Options.Output = fmt.Sprintf("%s-%d", given.Output, d.Number+1)
 	}
+	// The sleep app reads no files and has its tasks from its parameters. Inputs would be
+	// refused.
 	if p.stated {
 		j.Options.Inputs, j.Options.Include, j.Options.Exclude, j.Options.Reduces, j.Options.SplitSize = nil, nil, nil, 0, 0
 		j.Options.Format, j.Options.Columns = "", nil

@@ -181,6 +181,8 @@ func (s *submitter) order() []int {
 // turn, unless turn is negative.
 func (s *submitter) submit(ctx context.Context, i, turn int) {
 	j, e := &s.jobs[i], &s.done[i]
+	// Called at the latest when this job ends, whatever happens: the next job in the order
+	// waits for this call.
 	answered := sync.OnceFunc(func() { close(s.accepted[i]) })
 	defer close(s.ended[i])
 	defer answered()
@@ -196,6 +198,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		e.Error = "not submitted"
 		return
 	}
+	// A copy, because Accepted differs from job to job.
 	cluster := s.o.Remote
 	cluster.Accepted = func(id string) {
 		e.ID, e.Submit = id, time.Since(s.start)
@@ -221,6 +224,8 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		e.State, e.Results = "submitted", nil
 	case e.Err == nil:
 		e.State = "succeeded"
+	// With a cancelled context the job was killed by this command; the state of the beginning
+	// stays.
 	case ctx.Err() == nil:
 		e.State = "failed"
 	}

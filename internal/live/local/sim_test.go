@@ -170,8 +170,8 @@ func simulated(t *testing.T, policy string) string {
 	return events.String()
 }
 
-// decisions returns the lines of an event log from the first job on: what was
-// submitted, reported as ended, asked and decided. What running tasks report is
+// decisions returns the lines of an event log from the first job on: submissions,
+// reported ends, questions and decisions. What running tasks report is
 // left out, because progress is modelled and not measured in the simulator. So is
 // the end of each commit: the live shell commits the output of jobs at the same
 // time, in any order, so that two jobs that end at one moment are sorted.

@@ -150,10 +150,13 @@ func (l *Loop) step(ctx context.Context, now time.Duration) (trouble []string, e
 		}
 	}
 	out := l.decide(now, in, fleet)
+	// The provider removes machines that are not ready first, whatever is named. While such a
+	// machine holds work, removing any would remove that one.
 	if len(out.Exposed) > 0 {
 		trouble = append(trouble, fmt.Sprintf("no worker is given back until these are ready, because they hold work and would be removed first: %s",
 			strings.Join(out.Exposed[:min(len(out.Exposed), mostNames)], ", ")))
 	}
+	// Only decisions that change something are logged: there is one every two seconds.
 	if out.Replicas != fleet.Replicas || len(out.Stay)+len(out.Leave) > 0 {
 		l.Log.Info("scaling workers", "from", fleet.Replicas, "to", out.Replicas, "want", out.Want,
 			"drain", out.Leave, "keep", out.Stay, "give back", out.GiveBack)
@@ -168,7 +171,10 @@ func (l *Loop) decide(now time.Duration, in autoscale.Input, fleet Fleet) autosc
 		known[w.Name] = w
 	}
 	in.Workers, in.Replicas = nil, fleet.Replicas
+	// Only machines of the provider count. A worker that an operator has started elsewhere
+	// cannot be given back.
 	for _, m := range fleet.Machines {
+		// A machine whose worker has not registered yet has the zero values.
 		w := known[m.Name]
 		w.Name, w.Marked, w.Unready = m.Name, m.Leaving, m.Unready
 		in.Workers = append(in.Workers, w)

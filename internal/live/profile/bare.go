@@ -42,6 +42,8 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 		return nil, err
 	}
 	inputs := [][]string{o.Inputs}
+	// A job with sources has no mapper beside them, and the inputs of the options are not
+	// read.
 	if j.Mapper == nil {
 		inputs = nil
 	}
@@ -51,6 +53,7 @@ func List(ctx context.Context, j *mapreduce.Job, o mapreduce.Options) (*Listing,
 	all := &Listing{}
 	for i := range inputs {
 		text := ""
+		// The format of the options belongs to the options' inputs. Sources state theirs.
 		if i == 0 && j.Mapper != nil {
 			text = o.Format
 		}
@@ -104,6 +107,8 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 	if err != nil {
 		return err
 	}
+	// The whole run has chosen a size. The bare run must have the same maps, or the difference
+	// of both would not be the cost of sorting.
 	if o.SplitSize == 0 {
 		o.SplitSize = s.read/int64(s.maps) + 1
 	}
@@ -119,6 +124,8 @@ func (m *measurement) bare(ctx context.Context, o mapreduce.Options, s *sample) 
 		return err
 	}
 	count := &tally{}
+	// Without reduces, the maps' output goes to a sink that only counts, so no sorting is
+	// measured.
 	count.strip(spec.Program)
 	bare, err := runMaps(ctx, spec, o)
 	if err != nil {

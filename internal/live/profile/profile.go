@@ -140,8 +140,6 @@ func (m *measurement) set(ctx context.Context, inputs []string) error {
 func (m *measurement) round(ctx context.Context, inputs []string, split int64) ([]sample, error) {
 	o := m.o.Job
 	o.Inputs, o.Output, o.Overwrite, o.SplitSize = inputs, m.out, true, split
-	// What closing the cluster takes is not the jobs', so the last look is when
-	// the last job ends.
 	before, used := processCPU(), time.Duration(0)
 	// Closing the cluster is not part of the job, so the last reading is taken
 	// when the last job ends.

@@ -80,10 +80,14 @@ func (b *Browser) serve(g *Guard, w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodPost || r.URL.Path != b.SignIn && r.URL.Path != b.SignOut {
 		return false
 	}
+	// A page of another site could otherwise sign a user in with its own token, and he would
+	// act under a foreign name without noticing.
 	if err := b.origin.Check(r); err != nil {
 		http.Error(w, "the request comes from a page of another site", http.StatusForbidden)
 		return true
 	}
+	// The answer sets a cookie. A cache between the browser and the server must not hand it to
+	// another browser.
 	w.Header().Set("Cache-Control", "no-store")
 	if r.URL.Path == b.SignOut {
 		b.end(r)
@@ -91,6 +95,7 @@ func (b *Browser) serve(g *Guard, w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, b.SignIn+"?done=signout", http.StatusSeeOther)
 		return true
 	}
+	// Before the form is parsed: the sender is not authenticated yet.
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	next := r.URL.Query().Get("next")
 	name, err := b.begin(g, strings.TrimSpace(r.PostFormValue("token")))
@@ -100,6 +105,7 @@ func (b *Browser) serve(g *Guard, w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	b.setCookie(w, r, name, int(sessionTime/time.Second))
+	// next comes from the address, which anyone can write into a link.
 	http.Redirect(w, r, LocalPath(next, b.Path), http.StatusSeeOther)
 	return true
 }
@@ -130,7 +136,10 @@ func (b *Browser) begin(g *Guard, token string) (string, error) {
 	name, now := rand.Text(), time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// The user's own oldest session goes, so that one user cannot fill the table and keep
+	// others out.
 	b.makeRoomLocked(id.Account())
+	// A walk through all sessions, so it is made only when the table is full.
 	if len(b.mu.sessions) >= maxSessions {
 		b.expireLocked(now)
 	}
@@ -195,6 +204,7 @@ func (b *Browser) token(r *http.Request) (hash [sha256.Size]byte, ok bool) {
 	switch {
 	case s == nil:
 		return hash, false
+	// The browser would send the cookie again at each request.
 	case s.over(now):
 		delete(b.mu.sessions, name)
 		return hash, false

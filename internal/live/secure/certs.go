@@ -55,6 +55,8 @@ func NewAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	// MaxPathLenZero: the authority signs certificates of peers only. A stolen key of one can
+	// then not sign further ones.
 	t.IsCA, t.BasicConstraintsValid, t.MaxPathLenZero = true, true, true
 	t.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
@@ -88,6 +90,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 // must never have the master's: browsers check the name and no role. valid is the validity, 0 for a
 // year; the certificate never outlives the authority.
 func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.Duration) error {
+	// The name becomes two paths in the authority's directory.
 	if name == "" || strings.ContainsAny(name, `/\`) || name == "." || name == ".." {
 		return fmt.Errorf("certificate name %q: it becomes a file name, so it must not be empty or contain slashes", name)
 	}
@@ -97,6 +100,8 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	if id.User == "" {
 		return errors.New("a certificate needs the name of its user, worker or master")
 	}
+	// The name appears in lists and logs of the master, which could not show such characters,
+	// and the guard refuses a certificate with them.
 	for _, name := range append([]string{id.User}, id.Groups...) {
 		if err := bounds.CheckName("the name of a certificate's user or group", name); err != nil {
 			return err
@@ -111,10 +116,14 @@ func (a *Authority) Issue(name string, id Identity, hosts []string, valid time.D
 	if err != nil {
 		return err
 	}
+	// Clients reject a certificate with an expired authority, and the error would name the
+	// authority instead of this certificate.
 	if t.NotAfter.After(a.cert.NotAfter) {
 		t.NotAfter = a.cert.NotAfter
 	}
 	t.KeyUsage = x509.KeyUsageDigitalSignature
+	// Every role makes calls. Only masters and workers serve, so only their certificates are
+	// valid for a server: a user must not be able to pose as one.
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	if id.Role == Master || id.Role == Worker {
 		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
@@ -169,6 +178,8 @@ func writePair(disk durable.FS, dir, certName, keyName string, der []byte, key *
 	}
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	// Verified before anything is written: a pair that does not match would be found only when
+	// a server starts.
 	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
 		return err
 	}
@@ -177,6 +188,7 @@ func writePair(disk durable.FS, dir, certName, keyName string, der []byte, key *
 		return err
 	}
 	if err := writeNew(disk, filepath.Join(dir, certName), certPEM); err != nil {
+		// A key alone would make the next call with this name fail.
 		return errors.Join(err, disk.Remove(keyPath))
 	}
 	return disk.SyncDir(dir)

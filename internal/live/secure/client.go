@@ -54,6 +54,8 @@ var podDir = "/var/run/secrets/slotwise"
 // token.
 func withPod(files Files, tokenFile string) (Files, func() (string, error)) {
 	path := filepath.Join(podDir, podToken)
+	// Credentials that the user names win over the pod's, which belong to the pod's service
+	// account.
 	if tokenFile != "" || files.Cert != "" || !isFile(path) {
 		return files, nil
 	}
@@ -91,6 +93,7 @@ func Dial(master string, files Files, tokenFile string) (url string, c *http.Cli
 	}
 	if !strings.Contains(master, "://") {
 		scheme := "http://"
+		// Certificates are of use with TLS only, so naming one says that the master speaks TLS.
 		if files != (Files{}) {
 			scheme = "https://"
 		}

@@ -63,6 +63,7 @@ var (
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	writer := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Signing in needs no identity: it makes one.
 		if g.Browser != nil && g.Browser.serve(g, w, r) {
 			return
 		}
@@ -75,12 +76,17 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
 			return
 		}
+		// Only a person in a browser who sends no credentials is shown the page for signing in. A
+		// program with a wrong token gets an error that it can read, and a POST would be repeated
+		// as a GET.
 		if g.Browser != nil && g.Browser.covers(r) && r.Method == http.MethodGet && errors.Is(err, errNoCredentials) {
 			http.Redirect(w, r, g.Browser.SignIn+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 			return
 		}
 		g.refused(r, err)
 		w.Header().Set("WWW-Authenticate", "Bearer")
+		// Clients of the RPC system decode errors from its own format; a plain text would reach
+		// the user as an unknown error.
 		if writer.IsSupported(r) {
 			var coded *connect.Error // from Driver, if it cannot tell now
 			if !errors.As(err, &coded) {
@@ -114,11 +120,14 @@ func (g *Guard) public(path string) bool {
 // a certificate: a program on a worker's machine may act for a user. If the request is
 // signed, identify adds a signature to the header of the response.
 func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error) {
+	// Before the tokens: a worker knows no tokens of users, and the master signs instead.
 	if g.Session != nil && r.Header.Get(signatureHeader) != "" {
 		return g.Session.verify(r, response)
 	}
 	token, hasToken := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	token = strings.TrimSpace(token)
+	// Also on a server that accepts every client: a driver runs code of the user, and its
+	// token limits it to its chain.
 	if hasToken && g.Driver != nil {
 		if id, known, err := g.Driver(r.Context(), token); known || err != nil {
 			return id, err
@@ -127,6 +136,8 @@ func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error
 	if !g.Authenticates() {
 		if g.Session != nil {
 			switch key, registered := g.Session.get(); {
+			// Before the first registration the worker does not know whether its master authenticates,
+			// so it trusts no one yet.
 			case !registered:
 				return Identity{}, errNotRegistered
 			case len(key) > 0:
@@ -141,6 +152,8 @@ func (g *Guard) identify(r *http.Request, response http.Header) (Identity, error
 		return Identity{Role: Admin, Open: true}, nil
 	}
 	if hasToken {
+		// Before the file of tokens: it recognises its kind by the form of the token and leaves
+		// others alone.
 		if g.Account != nil {
 			if id, known, err := g.Account(r.Context(), hostOf(r.RemoteAddr), token); known || err != nil {
 				return id, err

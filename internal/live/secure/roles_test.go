@@ -24,7 +24,7 @@ import (
 )
 
 // roleCertificates are certificates of one authority, all valid for a server on this machine:
-// one of each role, and those that an operator's own authority may sign.
+// one of each role, and certificates that an operator's own authority may sign.
 var roleCertificates = map[string][]string{ // the organisations in them
 	"master": {"slotwise master"}, "worker": {"slotwise worker"}, "user": {"slotwise user"}, "admin": {"slotwise admin"},
 	"named master": {"Example Ltd", "slotwise master"},
@@ -33,7 +33,7 @@ var roleCertificates = map[string][]string{ // the organisations in them
 }
 
 // newRoles makes an authority and the certificates, and returns the directory. Unlike
-// those of Issue, all are valid as a server's, under the master's name.
+// certificates of Issue, all are valid for a server with the master's name.
 func newRoles(t *testing.T) *Authority {
 	t.Helper()
 	a, err := NewAuthority(t.TempDir())

@@ -95,12 +95,16 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 		return nil
 	}
 	switch id.Role {
+	// Daemons have no more rights than their messages need: a worker's machine may be the
+	// weakest of the cluster.
 	case Worker, Master:
 		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && a == ReadLogs {
 			return nil
 		}
 		return deny("a %s may not %s", id.Role, a)
 	case Admin:
+		// An admin who registers a worker would get other users' code and data under a name of his
+		// choice.
 		if a == Serve {
 			return deny("only a worker may %s", a)
 		}
@@ -108,6 +112,8 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	case User:
 		return r.userMay(id, a, s)
 	case Driver:
+		// The token of a driver is in the hands of the user's code, so it reaches its own chain
+		// and nothing else.
 		if a == Drive || a == FetchFile || (a == Submit || a == Change) && id.Chain != "" && s.Chain == id.Chain {
 			return nil
 		}
@@ -129,6 +135,8 @@ func (r Rules) userMay(id Identity, a Action, s Subject) error {
 	case Change:
 		return r.mayChange(id, s, s.Pool)
 	case Move:
+		// Moving takes two permissions: to take the job out of its pool, and to use the other
+		// pool.
 		if err := r.mayChange(id, s, s.From); err != nil {
 			return err
 		}

@@ -136,10 +136,14 @@ func (w *idleLimitedWriter) ReadFrom(r io.Reader) (total int64, err error) {
 		r, limit = outer.R, outer.N
 	}
 	for total < limit {
+		// In pieces, because one deadline for a file of any size would end slow downloads that
+		// make progress.
 		w.extend()
 		want := min(limit-total, deadlineChunk)
 		n, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: r, N: want})
 		total += n
+		// The caller reads from its LimitedReader's count how much was sent, so the count is kept
+		// as io.Copy would.
 		if limited {
 			outer.N -= n
 		}

@@ -129,6 +129,8 @@ func ServerTLS(f Files, role Role) (*tls.Config, error) {
 			return nil, fmt.Errorf("--tls-cert %s: %w", f.Cert, err)
 		}
 		c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+		// Given, but not required: users may authenticate by tokens instead, and health checks
+		// need nothing. The guard decides.
 		if f.CA != "" {
 			if c.ClientCAs, err = loadPool(f.CA); err != nil {
 				return nil, err
@@ -141,6 +143,8 @@ func ServerTLS(f Files, role Role) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A listener needs a configuration with a certificate. Each handshake replaces it by the
+	// newest version.
 	outer := first.Clone()
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c, _ := w.get() // the last valid one while the files are being replaced
@@ -195,6 +199,8 @@ func ClientTLS(f Files) (*tls.Config, error) {
 		}
 		c.RootCAs = pool
 	}
+	// Set before the client's own certificate, because clients without one need the check,
+	// too.
 	masterOnly(c)
 	if !f.Given() {
 		return c, nil
@@ -252,6 +258,8 @@ func onlyWorkers(c *tls.Config) *tls.Config {
 			return errors.New("the worker sent no certificate")
 		}
 		between := x509.NewCertPool()
+		// Intermediates that the worker sends are needed to build the chain, and are not trusted
+		// by themselves.
 		for _, cert := range s.PeerCertificates[1:] {
 			between.AddCert(cert)
 		}

@@ -44,6 +44,7 @@ func (t *Tokens) Find(token string) (Identity, bool) { return t.find(hashToken(t
 func (t *Tokens) find(hash [sha256.Size]byte) (Identity, bool) {
 	at := -1
 	for i := range t.list {
+		// No early return: the time must not reveal how far down the list a token is.
 		if subtle.ConstantTimeCompare(hash[:], t.list[i].hash[:]) == 1 {
 			at = i
 		}
@@ -141,6 +142,8 @@ func addToken(disk durable.FS, path string, id Identity) (token string, err erro
 	if err != nil {
 		return "", err
 	}
+	// Appending to an unfinished line would make one wrong line of two, and both tokens
+	// invalid.
 	if err = endsInNewline(f); errors.Is(err, errNoNewline) {
 		line, err = "\n"+line, nil
 	}
@@ -209,6 +212,7 @@ func (t *TokenFile) load() (*Tokens, error) {
 	switch {
 	case problem == nil:
 		t.said = ""
+	// OpenTokens returns the error of the first version, so it is not logged, too.
 	case err != nil && !t.opened:
 	case problem.Error() != t.said: // a file that cannot be read is tried again each second
 		t.said = problem.Error()
@@ -232,6 +236,7 @@ func readTokens(path string) (*Tokens, []error, error) {
 	if len(bad) > maxBadLines {
 		bad = append(bad[:maxBadLines:maxBadLines], fmt.Errorf("and %d more", len(bad)-maxBadLines))
 	}
+	// Accepting it would shut out every user, silently, because of a wrong file name.
 	if len(tokens.list) == 0 && len(bad) > 0 {
 		return nil, nil, fmt.Errorf("tokens file %s has no valid line: %w", path, errors.Join(bad...))
 	}

@@ -136,7 +136,7 @@ func TestTokensAreReloaded(t *testing.T) {
 		name          string
 		change        func() error
 		first, second bool   // which of the tokens are valid afterwards
-		log           string // what is logged of the step
+		log           string // the step's line in the log
 	}{
 		{"a new token", func() error { return nil }, true, true, ""},
 		{"garbage", write("rubbish\n", 0o600), true, true, "no valid line: line 1"},

@@ -47,6 +47,8 @@ func (w *watchedFile[T]) get() (T, error) {
 func (w *watchedFile[T]) checkLocked() {
 	stamps := make([]stamp, len(w.paths))
 	for i, p := range w.paths {
+		// A file that is missing for a moment, while it is replaced, has an empty stamp: the next
+		// check sees a change and reads it.
 		if st, err := os.Stat(p); err == nil {
 			stamps[i] = stamp{st.ModTime(), st.Size(), st.Mode()}
 		}

@@ -113,6 +113,7 @@ func newAccounts(a *api, allowed []Account, log *slog.Logger) *Accounts {
 // another kind. peer is the address that the token came from. An error with the code
 // unavailable means that Kubernetes cannot tell now.
 func (v *Accounts) Identify(ctx context.Context, peer, token string) (secure.Identity, bool, error) {
+	// Tokens of slotwise have no dots: the file of tokens knows them.
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
 		return secure.Identity{}, false, nil
 	}
@@ -145,9 +146,11 @@ func (v *Accounts) Identify(ctx context.Context, peer, token string) (secure.Ide
 		return r.id, true, r.err
 	}
 	id, err := v.review(ctx, caller, token)
+	// Kubernetes could not answer. That says nothing about the token, so it is not remembered.
 	if coded := (*connect.Error)(nil); errors.As(err, &coded) {
 		return secure.Identity{}, true, err
 	}
+	// An accepted token is remembered until its own end at the latest.
 	r := verified{id, err, v.now().Add(acceptedFor)}
 	if err != nil {
 		r.until = v.now().Add(refusedFor)

@@ -123,7 +123,10 @@ func (a *api) call(ctx context.Context, method, path, contentType string, conten
 		return fmt.Errorf("the API of Kubernetes: %w", err)
 	}
 	defer resp.Body.Close()
+	// The master's memory must not depend on the size of an answer.
 	limited := io.LimitReader(resp.Body, a.maxAnswer)
+	// Refusals become errors with a remedy: most are missing rights, which the operator can
+	// grant.
 	if resp.StatusCode/100 != 2 {
 		return a.refused(method, path, resp.StatusCode, limited)
 	}

@@ -118,6 +118,7 @@ func (k *keys) find(ctx context.Context, id string) (key any, known bool, err er
 	switch {
 	case key != nil:
 		return key, true, nil
+	// Without keys the signature is unknown, not wrong: the review by Kubernetes then decides.
 	case k.mu.err != nil:
 		return nil, false, nil
 	case reading == nil:

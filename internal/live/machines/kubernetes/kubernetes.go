@@ -119,11 +119,14 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 	}
 	f.Replicas = dep.Spec.Replicas
 	for _, c := range dep.Status.Conditions {
+		// A quota that is used up is reported here and nowhere else: there is no pod that could
+		// have an event.
 		if c.Type == "ReplicaFailure" && c.Status == "True" {
 			f.Trouble = fmt.Sprintf("Kubernetes makes no pod for deployment %s/%s: %s; %s", d.namespace, d.name, c.Message, remedyOfCreate(c.Message))
 		}
 	}
 	var labels []string
+	// Sorted, so that the pages of one list have the same query.
 	for _, k := range slices.Sorted(maps.Keys(dep.Spec.Selector.MatchLabels)) {
 		labels = append(labels, k+"="+dep.Spec.Selector.MatchLabels[k])
 	}
@@ -139,6 +142,8 @@ func (d *Deployment) Fleet(ctx context.Context) (machines.Fleet, error) {
 			return f, err
 		}
 		for _, p := range page.Items {
+			// Pods that are being removed, or that have ended and stay in the list, run no worker and
+			// never will.
 			if p.Metadata.Deleted == "" && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded" {
 				f.Machines = append(f.Machines, d.machine(&p))
 			}
@@ -200,6 +205,8 @@ func remedyOfWaiting(reason string) string {
 
 // Scale implements machines.Provider.
 func (d *Deployment) Scale(ctx context.Context, n int, first ...string) error {
+	// Before the number changes: Kubernetes reads the costs at the moment in which it removes
+	// pods.
 	for _, name := range first {
 		if err := d.setCost(ctx, name, costFirst); err != nil {
 			return err

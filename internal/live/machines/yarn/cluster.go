@@ -66,6 +66,7 @@ func Open(schemes *storage.Schemes) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Calls would fail later, with an error of Java that names no cause.
 	if strings.EqualFold(conf["hadoop.security.authentication"], "kerberos") {
 		return nil, fmt.Errorf("%s: hadoop.security.authentication is kerberos: slotwise cannot start workers on a YARN with Kerberos; start slotwise worker on the machines by other means", dir)
 	}
@@ -151,6 +152,7 @@ func resourceManagers(conf map[string]string) ([]string, error) {
 			host := cmp.Or(conf["yarn.resourcemanager.hostname"+id], conf["yarn.resourcemanager.hostname"])
 			address = net.JoinHostPort(host, port)
 		}
+		// The default of Hadoop's configuration. A client cannot connect to it.
 		if strings.HasPrefix(address, "0.0.0.0:") {
 			return nil, fmt.Errorf("yarn-site.xml names no ResourceManager: set %s or yarn.resourcemanager.hostname", key+id)
 		}
@@ -189,6 +191,7 @@ func (c *Cluster) call(ctx context.Context, method, path string, body, answer an
 		}
 	}
 	var failed error
+	// The body is in memory, so that it can be sent again to the next server.
 	for _, server := range c.servers {
 		req, err := http.NewRequestWithContext(ctx, method, server+path+"?"+url.Values{"user.name": {c.user}}.Encode(), bytes.NewReader(sent))
 		if err != nil {
@@ -251,6 +254,7 @@ func (c *Cluster) refused(resp *http.Response, method, path string, body io.Read
 		remedy = "; the web server of YARN wants a log-in, which slotwise has only as user.name (hadoop.http.authentication.type simple)"
 	case resp.StatusCode == http.StatusForbidden, strings.Contains(message, "does not have permission"):
 		remedy = fmt.Sprintf("; use a queue or application of user %s (--queue, --name), or another user (HADOOP_USER_NAME)", c.user)
+	// A ResourceManager without the services API answers with a page of HTML.
 	case strings.HasPrefix(path, servicesPath) && !isJSON:
 		message = "YARN's services API is off"
 		remedy = "; set yarn.webapp.api-service.enable to true in the ResourceManager's yarn-site.xml and restart it"

@@ -92,6 +92,8 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
+	// YARN's own command keeps its services in the same place. Launching over one would
+	// overwrite its description.
 	if err := c.checkDirectory(ctx, s.Name); err != nil {
 		return "", err
 	}
@@ -105,12 +107,15 @@ func (c *Cluster) Launch(ctx context.Context, s *Spec) (id string, err error) {
 	if err := c.call(ctx, http.MethodPost, "/ws/v1/cluster/apps/new-application", nil, &made); err != nil {
 		return "", err
 	}
+	// The service master looks at the size of the workers only after YARN has accepted the
+	// application. Here the user still sees the error.
 	switch {
 	case s.Memory > made.Maximum.Memory:
 		return "", fmt.Errorf("--memory %dMiB: the largest container of this YARN has %d MiB (yarn.scheduler.maximum-allocation-mb)", s.Memory, made.Maximum.Memory)
 	case s.Cores > made.Maximum.Cores:
 		return "", fmt.Errorf("--cpu %d: the largest container of this YARN has %d vcores (yarn.scheduler.maximum-allocation-vcores)", s.Cores, made.Maximum.Cores)
 	}
+	// Cleaning up must work after Ctrl-C, too, which has cancelled ctx.
 	later := context.WithoutCancel(ctx)
 	if err := c.upload(ctx, s, made.ID); err != nil {
 		return "", errors.Join(err, c.files.Remove(later, c.dir(s.Name)))
@@ -155,6 +160,8 @@ func (c *Cluster) checkDirectory(ctx context.Context, name string) error {
 // upload writes the files and the description of a service. Only its owner can read its
 // directory.
 func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
+	// Creating it would need the rights of HDFS's administrator; the error of the first
+	// MakeDir would not say so.
 	if _, err := c.files.Stat(ctx, c.home); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("user %s has no home directory on HDFS: as HDFS's administrator run hdfs dfs -mkdir -p /user/%s and hdfs dfs -chown %s /user/%s: %w", c.user, c.user, c.user, c.user, err)
 	}
@@ -164,6 +171,7 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 			return err
 		}
 	}
+	// Before the files, among which are tokens and keys of the workers.
 	if err := c.files.SetMode(ctx, dir, 0o700); err != nil {
 		return err
 	}
@@ -175,6 +183,8 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 		}
 		localised = append(localised, localFile{"STATIC", "hdfs://" + to, f.Name})
 	}
+	// HDFS without Kerberos trusts this name. Containers may run as another user of the
+	// system.
 	env := map[string]string{"HADOOP_USER_NAME": c.user}
 	for k, v := range s.Env {
 		env[k] = v
@@ -194,6 +204,8 @@ func (c *Cluster) upload(ctx context.Context, s *Spec, id string) error {
 	if err := c.write(ctx, c.definitionFile(s.Name), 0o600, bytes.NewReader(text)); err != nil {
 		return err
 	}
+	// Last: the service counts as existing once this file is there, and yarn down finds the
+	// application by it.
 	return c.write(ctx, c.applicationFile(s.Name), 0o600, strings.NewReader(id))
 }
 

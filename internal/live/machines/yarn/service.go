@@ -98,6 +98,7 @@ func (s *Service) LogsURL(ctx context.Context) (string, error) {
 	if err := s.call(ctx, http.MethodGet, appPath(app.ID)+"/appattempts", nil, &tries); err != nil {
 		return "", err
 	}
+	// The application waits for its first container.
 	if len(tries.List.Try) == 0 {
 		return app.LogsURL, nil
 	}
@@ -112,6 +113,7 @@ func (s *Service) LogsURL(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, c := range running.Container {
+		// The service master is a container, too, and its log explains no worker.
 		if c.ID != last.Master && c.URL != "" {
 			return c.URL, nil
 		}
@@ -181,6 +183,8 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 	if err := s.call(ctx, http.MethodGet, s.path(), nil, &st); err != nil {
 		return f, s.explain(ctx, err)
 	}
+	// The service master answers before it has read its description. Zero machines would make
+	// the loop ask for more.
 	if len(st.Components) != 1 || st.Components[0].Name != component {
 		return f, s.explain(ctx, fmt.Errorf("YARN service %s has not started its workers yet", s.name))
 	}
@@ -191,6 +195,7 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 	c := &st.Components[0]
 	f.Replicas = c.Wanted
 	for _, i := range c.Containers {
+		// The worker in the container named itself by the same number (${COMPONENT_ID}).
 		if number, ok := strings.CutPrefix(i.Name, component); ok {
 			name := s.name + number
 			f.Machines = append(f.Machines, machines.Machine{Name: name, Leaving: marked[name], Place: i.place()})
@@ -199,6 +204,8 @@ func (s *Service) Fleet(ctx context.Context) (machines.Fleet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch now := time.Now(); {
+	// YARN gives no reason why containers are missing, so only time distinguishes a full queue
+	// from a slow start.
 	case len(c.Containers) >= c.Wanted:
 		s.short = time.Time{}
 	case s.short.IsZero():
@@ -236,11 +243,14 @@ func (s *Service) Scale(ctx context.Context, n int, first ...string) error {
 		return err
 	}
 	var leaving []string
+	// Only machines that exist: a repeated call also names machines that the first call has
+	// removed.
 	for _, m := range f.Machines {
 		if slices.Contains(first, m.Name) {
 			leaving = append(leaving, m.Name)
 		}
 	}
+	// Marked ones go next, because they are drained already.
 	for _, m := range f.Machines {
 		if m.Leaving && f.Replicas-len(leaving) > n && !slices.Contains(leaving, m.Name) {
 			leaving = append(leaving, m.Name)
@@ -252,10 +262,12 @@ func (s *Service) Scale(ctx context.Context, n int, first ...string) error {
 		if err := s.call(ctx, http.MethodPut, s.path(), body, nil); err != nil {
 			return s.explain(ctx, err)
 		}
+		// The mark of a machine that is gone would stay on HDFS for ever.
 		if err := s.Mark(ctx, name, false); err != nil {
 			return err
 		}
 	}
+	// Each named removal has lowered YARN's number by one.
 	if f.Replicas-len(leaving) == n {
 		return nil
 	}
@@ -335,9 +347,12 @@ func (s *Service) Remove(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// Containers may outlive the application for a moment, and they read files of the
+		// directory that is removed next.
 		if app.Ended() && app.Containers <= 0 {
 			break
 		}
+		// Repeated until the end, in case an order was lost.
 		if !app.Ended() {
 			if err := s.call(limited, http.MethodPut, appPath(id)+"/state", map[string]string{"state": "KILLED"}, nil); err != nil {
 				return err

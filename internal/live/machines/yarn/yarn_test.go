@@ -161,8 +161,8 @@ func TestCutSubmission(t *testing.T) {
 	}
 }
 
-// TestForeignService: the directory of a service that yarn app -launch has started is neither
-// changed nor removed. A launch after an interrupted one succeeds.
+// TestForeignService: the directory of a service that yarn app -launch has started stays
+// unchanged. A launch after an interrupted one succeeds.
 func TestForeignService(t *testing.T) {
 	f := &fakeRM{}
 	c := serve(t, f)

@@ -105,6 +105,8 @@ func Fit(c Config) (*Result, error) {
 	if len(c.Jobs) != len(c.Recorded) {
 		return nil, fmt.Errorf("%d jobs and %d recorded response times", len(c.Jobs), len(c.Recorded))
 	}
+	// The last jobs are held out. They show whether the fit predicts, or has only learned the jobs
+	// by heart.
 	cut := len(c.Jobs) - int(heldOut*float64(len(c.Jobs)))
 	if recorded(c.Recorded[:cut]) < leastJobs || recorded(c.Recorded[cut:]) < leastJobs {
 		return nil, fmt.Errorf("of %d jobs, %d of the first %d and %d of the others state when they ended; a fit needs %d of each", len(c.Jobs),
@@ -234,6 +236,8 @@ func (f *fit) compareNodes() ([]Fitting, error) {
 			counts = append(counts, n)
 		}
 	}
+	// The list of counts rises by about a half each time. Around the best one the steps are an
+	// eighth.
 	for n := max(1, g.Count*3/4); n <= g.Count*5/4; n += max(1, g.Count/8) {
 		counts = append(counts, n)
 	}
@@ -253,6 +257,7 @@ func (f *fit) compareNodes() ([]Fitting, error) {
 		}
 	}
 	for _, x := range all {
+		// All are scored before one is kept: the comparison below must be with the best one.
 		if x.score < f.least {
 			f.best, f.least = x.candidate, x.score
 		}

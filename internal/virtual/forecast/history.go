@@ -73,6 +73,8 @@ func newHistory(s *State) *history {
 	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
+		// A live job with finished tasks helps other jobs, too. It comes last, because donors are
+		// in order of age.
 		if len(j.Times.Seconds[job.Map])+len(j.Times.Seconds[job.Reduce]) > 0 {
 			add(j.ID, j.Spec.Name, &j.Times, [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])})
 		}
@@ -81,6 +83,8 @@ func newHistory(s *State) *history {
 	for i := range h.donors {
 		d := &h.donors[i]
 		for k := range job.Kind(job.Kinds) {
+			// Corrected to an average node, so that a job that ran on slow nodes does not predict
+			// slow tasks everywhere.
 			if d.even[k] = h.nodes.even(d.times, k); len(d.even[k]) > 0 {
 				d.log[k] = portable.Log(max(minTask, middle(d.even[k])))
 			}
@@ -141,6 +145,7 @@ func (h *history) shapeOf(k job.Kind) (all []float64, spread float64) {
 func (h *history) judge(k job.Kind) {
 	var square [2][measures]float64
 	var count [2][measures]int
+	// Only earlier donors predict: in use, later runs are not known either.
 	for i := max(1, len(h.donors)-mostJudged); i < len(h.donors); i++ {
 		d := &h.donors[i]
 		if len(d.even[k]) == 0 {
@@ -152,6 +157,8 @@ func (h *history) judge(k job.Kind) {
 				if center, n := h.mean(peers, k, by); n > 0 {
 					if x, ok := d.measure(by, k); ok {
 						off := d.log[k] - center - x
+						// The mean of n peers has itself a variance of one n-th. The factor n/(n+1)
+						// leaves the variance of a single peer.
 						square[named][by] += float64(off*off) * float64(n) / float64(n+1)
 						count[named][by]++
 					}
@@ -162,6 +169,7 @@ func (h *history) judge(k job.Kind) {
 	for named := range 2 {
 		best := rule{variance: math.Inf(1)}
 		for by := range measures {
+			// A measure that was known for few jobs may win by chance.
 			if by != byNothing && (count[named][by] < leastRule || 2*count[named][by] < count[named][byNothing]) {
 				continue
 			}

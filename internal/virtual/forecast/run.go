@@ -141,6 +141,8 @@ func (r *Run) Result() *Forecast {
 		switch {
 		case r.done == 0:
 			a.Unknown = "nothing was simulated yet"
+		// Quantiles over the futures that end would be too early if many do not end. So four of
+		// five must.
 		case len(ends)*5 < r.done*4:
 			a.Unknown, a.Never = r.whyNot(j, i), s.never(j) != ""
 		default:
@@ -148,6 +150,7 @@ func (r *Run) Result() *Forecast {
 			a.End, a.Early, a.Late = at(ends, 0.5), at(ends, 0.1), at(ends, 0.9)
 			a.End, a.Early, a.Late = a.End+commit, a.Early+commit, a.Late+commit
 		}
+		// A job that runs already has no start to predict.
 		if starts := reached(r.starts[i]); !running[j.ID] && len(starts) > 0 && len(starts)*5 >= r.done*4 {
 			a.Start = at(starts, 0.5)
 		}

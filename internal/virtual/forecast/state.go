@@ -128,6 +128,8 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 	}
 	for budget > 0 && len(c.live) > 0 {
 		j := c.live[0]
+		// A job that has ended since the first call has no future, and its attempts are left out by
+		// State.
 		if j.State().Live() {
 			if !c.read(j, &budget, true) {
 				return false
@@ -139,6 +141,7 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 	for budget > 0 && len(c.ended) > 0 {
 		j := c.ended[0]
 		past, known := c.Known[j.ID()]
+		// Reading a past job costs a visit to each of its tasks, so it is read once.
 		if !known {
 			if !c.read(j, &budget, false) {
 				return false
@@ -152,6 +155,7 @@ func (c *Copier) Copy(t *tracker.Tracker, budget int) bool {
 		return false
 	}
 	if c.Known != nil {
+		// The tracker has forgotten the others.
 		clear(c.Known)
 		for _, p := range c.state.Past {
 			c.Known[p.ID] = p
@@ -185,6 +189,8 @@ func (c *Copier) begin(t *tracker.Tracker) {
 		}
 		s.Nodes = append(s.Nodes, Node{Spec: n.Spec(), Index: n.Index(), Closed: n.Closed(), Load: n.Load()})
 		for _, a := range n.Attempts() {
+			// All running attempts are read at once: steps between two calls could otherwise show
+			// one attempt twice, or none of a task.
 			c.running[a.ID().TaskID] = true
 			s.Running = append(s.Running, Attempt{ID: a.ID(), Node: n.Name(), Slot: a.Slot(), Width: int32(a.Width()),
 				Level: a.Level(), Speculative: a.Speculative(), Label: a.Label(), Seq: a.Seq(), Started: a.Started(),
@@ -196,12 +202,14 @@ func (c *Copier) begin(t *tracker.Tracker) {
 		s.Finishing = append(s.Finishing, j.ID())
 	}
 	ended := t.Jobs().Ended()
+	// New jobs of a what-if get ids above all that exist.
 	for _, list := range [][]*job.Job{c.live, t.Jobs().Finishing(), ended} {
 		for _, j := range list {
 			s.Last = max(s.Last, j.ID())
 		}
 	}
 	for _, j := range ended[max(0, len(ended)-maxPast):] {
+		// The times of a failed job may come from the mistake that made it fail.
 		if j.State() == job.Succeeded {
 			c.ended = append(c.ended, j)
 		}

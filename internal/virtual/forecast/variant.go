@@ -138,6 +138,7 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 	if j == nil || slices.ContainsFunc(s.Running, func(a Attempt) bool { return a.ID.Job == id }) {
 		return nil, nil
 	}
+	// A job waits for its maps first. Its reduces cannot start before.
 	kind := job.Map
 	if j.left(job.Map) == 0 {
 		kind = job.Reduce
@@ -149,6 +150,7 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 		}
 		return startsSoon(cfg, c, id)
 	}
+	// It starts anyway, within some heartbeats: there is nothing to change.
 	if now, err := starts(Variant{}); err != nil || now {
 		return nil, err
 	}
@@ -168,6 +170,7 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 		v.Slots[kind] = n
 		return v
 	}
+	// Each question costs a fork, so the number is doubled until it is enough, and then bisected.
 	enough, last := 1, 0
 	for ; enough <= mostSlots; last, enough = enough, enough*2 {
 		ok, err := starts(slots(enough))

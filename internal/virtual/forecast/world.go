@@ -212,9 +212,13 @@ func (w *world) resume(a *Attempt, id job.AttemptID) {
 		}
 		p, elapsed := a.Progress, (a.ProgressAt - a.Started).Seconds()
 		noise := 1 + float64(0.25*(1-p)*u.normal())
+		// By its own progress, which says more the further the attempt is. It cannot take less time
+		// than it has run already.
 		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, noise)))
 		switch {
 		case known:
+			// Only times above its age are left: an attempt that has run for long is one of the
+			// slow ones.
 			f.full = float64(size * d.sampleAbove(u.uniform(), age/size))
 			if p >= 0.05 {
 				f.full = float64(p*projected) + float64((1-p)*f.full)
@@ -283,6 +287,8 @@ const (
 // reached.
 func (w *world) run() error {
 	for i := range w.state.Nodes {
+		// Without work at first: the policy must know the load of all nodes before it decides for
+		// one of them.
 		w.beat(&w.state.Nodes[i], false)
 	}
 	w.queue.push(event{at: w.now, what: evBeat})
@@ -310,11 +316,14 @@ func (w *world) run() error {
 			if w.worked == w.now {
 				beats = 0
 			}
+			// A policy may wait for ever for a load or a node that no future brings.
 			if beats++; beats > idleBeats && w.now-w.worked > idleLeast && !w.busy() {
 				w.explainRest()
 				return nil
 			}
 			w.beatAll()
+			// The interval grows with the time: a future of days would otherwise consist of
+			// heartbeats, and needs no such precision.
 			w.queue.push(event{at: w.now + max(w.cfg.Heartbeat, (w.now-w.state.At)/beatGrowth), what: evBeat})
 		}
 		if at, due := w.t.OfferDue(); due && !w.offer {
@@ -344,6 +353,7 @@ func (w *world) explainRest() {
 			continue
 		}
 		w.failed[i] = "the simulated future was cut off before its end"
+		// The state at the bound of steps says nothing about why a job waits.
 		if w.steps > w.cfg.MaxSteps {
 			continue
 		}

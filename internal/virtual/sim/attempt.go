@@ -87,6 +87,8 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	at := s.allot(&s.nodes[n])
 	a := &s.attempts[at]
 	*a.work = work{node: n, slot: e.Slot, level: e.Level, speculative: e.Speculative, began: s.now}
+	// The generation continues from the entry's last use, so a timer of the former attempt is
+	// stale.
 	*a = attempt{id: e.Attempt, self: at, job: j, gen: a.gen + 1, station: -1, from: s.now, work: a.work}
 	if s.cfg.Observer != nil {
 		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
@@ -145,6 +147,9 @@ func (s *sim) layOut(a *attempt) {
 	case t.Duration > 0:
 		span := t.Duration
 		if a.speculative {
+			// The workload's time belongs to the task on the machine where it was recorded, where
+			// something may have been slow. A copy runs elsewhere, so it takes the time of a
+			// sibling.
 			span = s.drawSibling(a)
 		}
 		if f := luck.slower / nd.plant.speed; f != 1 {
@@ -154,6 +159,8 @@ func (s *sim) layOut(a *attempt) {
 		if t.CPU > 0 {
 			a.runnable = t.CPU.Seconds() / t.Duration.Seconds()
 		}
+		// A reduce of given duration cannot end before the job's last map; useGate stops it at the
+		// point of its shuffle.
 		u := useTime
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
@@ -161,6 +168,8 @@ func (s *sim) layOut(a *attempt) {
 		a.plain, a.gate, a.span = true, u == useGate, span
 		s.addStart(a, nd)
 		if s.paging {
+			// With limited memory the work advances by the machine's clock, which the stage of one
+			// span cannot express.
 			a.paged, a.gate = true, false
 			s.layOutPaged(a, span)
 			break
@@ -175,12 +184,14 @@ func (s *sim) layOut(a *attempt) {
 		bytes := a.job.wants(a.id.Index)
 		a.add(stage{use: useTime, span: s.model.TaskStartup})
 		a.add(stage{use: useShuffle, amount: bytes, alone: 1})
+		// Written and read once more.
 		if s.model.ShuffleMemory > 0 && bytes > float64(s.model.ShuffleMemory) {
 			s.addWork(a, useDisk, 2*bytes, luck.slower)
 		}
 		s.addWork(a, useCPU, t.CPU.Seconds(), luck.slower)
 		s.addWork(a, useDisk, float64(t.Output), luck.slower)
 	}
+	// Last, because a cut needs all stages.
 	if luck.fails {
 		a.cut(luck.point)
 		a.gate = false
@@ -309,6 +320,8 @@ func (s *sim) worked(at int32) {
 		s.finishWork(at, job.AttemptFailed)
 		return
 	}
+	// A map output stays on its node. Only attempts that write a part of the job's output compete
+	// for the commit.
 	if a.id.Kind == job.Map && len(a.job.spec.Reduces) > 0 {
 		s.finishWork(at, job.AttemptSucceeded)
 		return
@@ -347,6 +360,8 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 	a := &s.attempts[at]
 	nd := &s.nodes[a.node]
 	s.halt(at)
+	// An attempt that has ended and is killed before its report keeps the time at which its work
+	// ended.
 	if !a.over {
 		a.finished = s.now
 	}
@@ -369,6 +384,7 @@ func (s *sim) halt(at int32) {
 	s.leave(at)
 	s.stopLoad(a)
 	s.vacate(a)
+	// Otherwise the job would hand map outputs to an attempt that is gone.
 	if a.count > 0 && a.current < a.count {
 		if u := a.stages[a.current].use; u == useGate || u == useShuffle {
 			a.job.forget(at)

@@ -233,6 +233,8 @@ func (m *ModelConfig) check(n int) error {
 			errs = append(errs, fmt.Errorf("model: "+format, args...))
 		}
 	}
+	// Negated comparisons refuse NaN, too. A rate of 1 would fail every attempt, so no run could
+	// end.
 	bad(!(m.FailureRate >= 0 && m.FailureRate < 1), "failure rate %g, must be at least 0 and below 1", m.FailureRate)
 	bad(!(m.CoreOverhead >= 0 && m.CoreOverhead < 1), "core overhead %g, must be at least 0 and below 1", m.CoreOverhead)
 	bad(!(m.ShuffleShare <= 1), "shuffle share %g, must be at most 1", m.ShuffleShare)

@@ -24,6 +24,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 		case tracker.Kill, tracker.CommitDenied:
 			s.kill(e)
 		case tracker.CommitGranted:
+			// A commit takes no time here, so the permission is the end of the work.
 			if at := s.find(e); at >= 0 {
 				s.finishWork(at, job.AttemptSucceeded)
 			}
@@ -36,12 +37,14 @@ func (s *sim) apply(effects []tracker.Effect) {
 			s.end(e)
 		case tracker.CommitOutput, tracker.AbortOutput:
 			end := s.now
+			// Hadoop 1 runs a cleanup task, in a slot, before a job ends.
 			if s.model.Overheads.Cleanup > 0 {
 				end = s.startCleanup()
 			}
 			s.queue.push(end+s.model.CommitTime, evOutput, int32(e.Job), 0)
 		case tracker.JobAccepted:
 			s.accepted(e)
+		// Only a mistake in the workload or in the cluster leads here, so the run ends.
 		case tracker.JobRejected:
 			j := &s.cfg.Jobs[s.submitting]
 			s.err = fmt.Errorf("job %d %q: %s", s.submitting, j.Name, e.Text)
@@ -111,6 +114,8 @@ func (s *sim) kill(e *tracker.Effect) {
 	if at < 0 {
 		return
 	}
+	// The attempt's success arrived in the same heartbeat in which another attempt of the task got
+	// the permission to commit. It must not count twice.
 	if i := slices.Index(s.ending, at); i >= 0 {
 		s.ending = slices.Delete(s.ending, i, i+1)
 	}

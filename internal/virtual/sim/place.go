@@ -53,6 +53,7 @@ func (s *sim) placeBlock(g *rand.PCG, hosts []string, copies int) []string {
 	}
 	mates := s.racks[s.nodes[second].rack].nodes
 	third := mates[pick(g, len(mates))]
+	// Two nodes of a rack suffice only if the first copy is in another one.
 	if enough := len(mates) > 2 || len(mates) == 2 && s.nodes[first].rack != s.nodes[second].rack; enough {
 		for third == second || third == first {
 			third = mates[pick(g, len(mates))]
@@ -104,10 +105,13 @@ func (s *sim) build() error {
 	}
 	for i := range s.nodes {
 		nd := &s.nodes[i]
+		// The part of a shuffle that crosses racks, if map outputs are spread evenly over the other
+		// nodes.
 		if others := len(s.nodes) - 1; others > 0 {
 			nd.plant.outside = float64(len(s.nodes)-len(s.racks[nd.rack].nodes)) / float64(others)
 		}
 	}
+	// Applied to the machine: nodes of a group that is together share it.
 	for _, x := range s.model.Slow {
 		if x.Node >= 0 && x.Node < len(s.nodes) && x.Factor > 0 {
 			p := &s.nodes[s.nodes[x.Node].machine].plant
@@ -129,6 +133,7 @@ func (s *sim) addGroup(i int) error {
 			return fmt.Errorf("cluster: group %s: cores, speed and bandwidths are %v, must not be negative", name, x)
 		}
 	}
+	// One network card cannot be in two racks, so limits between racks would be meaningless.
 	if g.Together && len(s.racks) > 1 && (g.NICBandwidth > 0 || s.net.core > 0 || s.racks[0].uplink > 0) {
 		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, so they cannot be in %d racks with limited bandwidths",
 			name, len(s.racks))
@@ -140,6 +145,8 @@ func (s *sim) addGroup(i int) error {
 	for k := range g.Count {
 		n := int32(len(s.nodes))
 		r := int(n) % len(s.racks)
+		// A recorded cluster says which rack a group is in. Otherwise groups are spread, as nodes
+		// of one kind usually are.
 		if g.Rack > 0 {
 			r = g.Rack - 1
 		}
@@ -153,6 +160,8 @@ func (s *sim) addGroup(i int) error {
 		if err := spec.Check(); err != nil {
 			return fmt.Errorf("cluster: %w", err)
 		}
+		// Names are the tracker's identity of nodes: the second would replace the first without a
+		// sign.
 		if _, twice := s.byName[spec.Name]; twice {
 			return fmt.Errorf("cluster: two nodes are called %s", spec.Name)
 		}

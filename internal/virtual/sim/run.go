@@ -102,6 +102,7 @@ func prepare(cfg Config) (*sim, error) {
 	if s.model.EndsByRule {
 		s.model.OutOfBand = !s.beats.waits
 	}
+	// The nodes first: the model, the fleet and the plan are checked against their number.
 	if err := s.build(); err != nil {
 		return nil, err
 	}
@@ -191,6 +192,7 @@ func checkTasks(tasks [job.Kinds][]workload.Task) error {
 // ticks.
 func (s *sim) start() {
 	for i := range s.nodes {
+		// The autoscaler begins with Min nodes. The others join when it asks for them.
 		if s.fleet != nil && !s.fleet.begin(s, int32(i)) {
 			continue
 		}
@@ -203,6 +205,8 @@ func (s *sim) start() {
 		if !s.nodes[i].up {
 			continue
 		}
+		// Spread evenly: nodes that all reported at once would make the first one in the list take
+		// every task.
 		at := s.interval * time.Duration(i) / time.Duration(len(s.nodes))
 		switch {
 		case s.model.Aligned:
@@ -267,10 +271,13 @@ func (s *sim) once() bool {
 	case !ok:
 		s.err = s.stuck()
 		return false
+	// Cancelled events stay in the queue, because finding them there would cost more than to skip
+	// them here.
 	case s.stale(&e):
 		s.result.Stale++
 		return true
 	case s.cfg.Until > 0 && e.at > s.cfg.Until:
+		// The result counts up to that time, also if nothing happened in the last part of it.
 		s.now = s.cfg.Until
 		return false
 	}
@@ -279,6 +286,8 @@ func (s *sim) once() bool {
 	if e.kind > background {
 		s.lastWork = s.now
 	} else if s.queue.real == 0 && s.now-s.lastWork > s.model.StallAfter {
+		// Heartbeats alone would go by for ever. A policy that never gives a job its slot must end the
+		// run with an error.
 		s.err = s.stuck()
 		return false
 	}
@@ -314,6 +323,7 @@ func (s *sim) dispatch(e *event) {
 		s.fleet.scale(s)
 	case evBoot:
 		s.fleet.boot(s, e.who)
+	// A silent node is due. Without TickEvery the tracker has no other event that could notice it.
 	case evExpire:
 		s.tick()
 	case evArrive:
@@ -340,6 +350,8 @@ func (s *sim) dispatch(e *event) {
 	case evSwap:
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
 		s.setHooks(s.cfg.Swaps[e.who].Policy)
+		// SetPolicy has called the new policy's hooks, but what only a simulation knows, such as
+		// sizes, comes from here.
 		for _, j := range s.tr.Jobs().Live() {
 			s.informPolicy(s.jobs[j.ID()])
 		}
@@ -352,6 +364,7 @@ func (s *sim) dispatch(e *event) {
 	case evOutput:
 		s.finishOutput(job.ID(e.who))
 	}
+	// After every event, because each may have reported the success that makes a job due.
 	if len(s.restarters) > 0 {
 		s.restartJobs()
 	}

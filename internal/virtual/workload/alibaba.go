@@ -62,6 +62,8 @@ func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, err
 	for _, f := range files {
 		im.readFile(f, func(in io.Reader) error { return eachRow(im, in, a.row) })
 	}
+	// Only now: the rows of a job may be anywhere in both tables, so no job is complete before the
+	// last row.
 	if len(im.r.errs) == 0 {
 		for _, j := range a.jobs {
 			a.add(j)
@@ -122,6 +124,7 @@ func (a *alibaba) taskRow(line int, row []string) {
 		return
 	}
 	t.instances = max(1, int(math.Round(n)))
+	// The task has no usable time, and its job is left out unless TraceOptions.All keeps it.
 	if row[4] != "Terminated" {
 		j.failed = true
 		return
@@ -144,6 +147,7 @@ func (a *alibaba) instanceRow(line int, row []string) {
 	if !ok {
 		return
 	}
+	// Another instance repeats its work. A part of a run is no time of a task.
 	if row[4] != "Terminated" {
 		a.again++
 		return
@@ -250,6 +254,7 @@ func (a *alibaba) add(j *alibabaJob) {
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		n := t.instances
+		// Some copies of the trace lack rows of batch_instance.
 		if len(t.runs) == 0 {
 			if t.end == 0 {
 				a.timeless++

@@ -28,6 +28,7 @@ func ReadCluster(file string, in io.Reader) (Cluster, error) {
 	case len(text) > maxClusterFile:
 		return Cluster{}, fmt.Errorf("%s: has more than %d bytes", file, maxClusterFile)
 	}
+	// JSON first, because every JSON text is also YAML.
 	if c, ok, err := readJSONCluster(text); ok {
 		if err != nil {
 			return Cluster{}, fmt.Errorf("%s: %w", file, err)
@@ -49,6 +50,7 @@ func ReadCluster(file string, in io.Reader) (Cluster, error) {
 	if len(nodes) == 0 {
 		r.fail(o.node, "cluster: no nodes")
 	}
+	// A count that could not be read makes the sums wrong, too. One mistake gets one error.
 	if err := c.check(); err != nil && len(r.errs) == 0 {
 		r.fail(o.node, "cluster: %s", err)
 	}
@@ -155,6 +157,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "type":
 		var t InstanceType
 		t, err = FindInstance(value)
+		// It fills what the group does not state so far; a later key overrides it.
 		t.fill(g)
 	case "uplink":
 		c.RackUplink, err = ParseRate(value)

@@ -58,10 +58,13 @@ func readJSONCluster(text []byte) (Cluster, bool, error) {
 	switch {
 	case len(text) > 0 && text[0] == '[':
 		var nodes []jsonNode
+		// Not an error here: the text may be a cluster file of this project in JSON, which the
+		// caller reads as YAML.
 		if json.Unmarshal(text, &nodes) != nil || len(nodes) == 0 || nodes[0].Name == "" {
 			return b.c, false, nil
 		}
 		for _, n := range nodes {
+			// Nodes that are lost or being drained will run nothing.
 			if !slices.Contains(usableStates, n.State) {
 				continue
 			}
@@ -73,6 +76,8 @@ func readJSONCluster(text []byte) (Cluster, bool, error) {
 		}
 	case len(text) > 0 && text[0] == '{':
 		dec := json.NewDecoder(bytes.NewReader(text))
+		// The tools write one object after another, without a list around them. Only the first
+		// decides whether the file is theirs.
 		for first := true; ; first = false {
 			var r jsonRack
 			err := dec.Decode(&r)

@@ -331,15 +331,19 @@ func (g *google) instance(line int, j *googleJob, r *googleRow) {
 		if j.running == nil {
 			j.running = map[googleInt]googleAt{}
 		}
+		// A second SCHEDULE without an end between them means that the row of the end is missing.
+		// The later start counts.
 		if !isRunning {
 			g.count(line)
 		}
 		j.running[i] = googleAt{at}
+	// The instance runs again from its beginning, so this run is no time of a task.
 	case googleEvict, googleFail, googleKill, googleLost:
 		delete(j.running, i)
 		g.again++
 	case googleFinish:
 		delete(j.running, i)
+		// A time of 0 is before the trace and 2⁶³−1 after it: the run is known only in part.
 		if !isRunning || started.start == 0 || at == 1<<63-1 {
 			g.timeless++
 			return
@@ -372,6 +376,8 @@ func (g *google) finish() {
 		switch {
 		case j.leftOut:
 			continue
+		// Without a row about its end the job still ran when the trace ended. Its finished
+		// instances count.
 		case j.outcome != googleFinish && j.outcome != googleSubmit && !g.im.options.All:
 			g.failed++
 			continue

@@ -29,6 +29,7 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 		}
 		start := dec.InputOffset() - int64(len(raw))
 		line := lines.line(start)
+		// The file is of another kind, so its rest would only give more errors.
 		if raw[0] != '{' {
 			im.fail(line, "should be JSON objects {…} one after another, is %.20q", raw)
 			return
@@ -38,6 +39,8 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 			at := start
 			var wrong *json.UnmarshalTypeError
 			if errors.As(err, &wrong) {
+				// The decoder counts from the start of the object; users look for a line of the
+				// file.
 				at += max(0, wrong.Offset-1)
 				im.fail(lines.line(at), "%s: should be a %s, is a %s", wrong.Field, wrong.Type, wrong.Value)
 			} else {
@@ -49,6 +52,8 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 				return
 			}
 		}
+		// The positions of lines before this object are not needed any more, and a trace may have
+		// millions.
 		lines.forget(start)
 	}
 }

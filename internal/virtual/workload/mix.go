@@ -262,8 +262,11 @@ func (m *Mix) check() error {
 		if err := c.check(m, i); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Describe(), err))
 		}
+		// Results are listed by class. In a list of jobs equal names are common, such as two runs
+		// of one app.
 		bad(!m.Listed && seen[c.Name], "a second class %q; each needs a name of its own", c.Name)
 		seen[c.Name] = true
+		// Saturated: many large counts must not overflow to a small sum.
 		total = min(total+max(0, c.Count), MaxJobs+1)
 	}
 	bad(total > MaxJobs, "more than %d jobs", MaxJobs)

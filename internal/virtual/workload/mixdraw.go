@@ -113,6 +113,7 @@ func (m *Mix) picks(seed uint64) [][2]int {
 		drawn := make([]int, len(m.Classes))
 		for range m.Count {
 			i, x := 0, g.Float64()*sum
+			// The last class takes what rounding leaves beyond the sum.
 			for ; i < len(m.Classes)-1 && x >= m.Classes[i].Share; i++ {
 				x -= m.Classes[i].Share
 			}

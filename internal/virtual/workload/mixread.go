@@ -49,11 +49,13 @@ func ReadMix(file string, in io.Reader, profiles ...Profile) (*Mix, error) {
 func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 	entries := "classes"
 	if n := o.get("jobs"); n != nil && n.Kind == yaml.SequenceNode {
+		// The key has two forms: a list of jobs, or the number of jobs to draw.
 		m.Listed, entries = true, "jobs"
 	} else {
 		m.Count = field(o, "jobs", 0, whole(1, MaxJobs))
 	}
 	if m.Listed {
+		// Not ignored: they would have no effect, and the user meant them to have one.
 		for _, key := range []string{"order", "start", "arrivals"} {
 			if o.get(key) != nil {
 				r.fail(o.key[key], "job mix: %s is for classes; a job in a list says by submit when it comes", key)
@@ -146,6 +148,7 @@ func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
 	o.taskKeys(&c)
 	c.After = o.after(m)
 	o.end()
+	// A job that WriteJobs has written keeps its empty name, so that it is read back equal.
 	if c.Name == "" && (o.value["name"] == nil || c.MapTasks == nil && c.ReduceTasks == nil) {
 		c.Name = c.defaultName(i)
 	}
@@ -294,6 +297,7 @@ func (o *object) after(m *Mix) []int {
 			list = append(list, at)
 			continue
 		}
+		// Names may repeat in a list of jobs. The nearest one before counts.
 		at := len(m.Classes) - 1
 		for at >= 0 && m.Classes[at].Name != name {
 			at--
@@ -340,6 +344,7 @@ func (o *object) arrivals() Arrivals {
 	if in == nil {
 		return a
 	}
+	// A mapping's content is key, value, key, value: two entries are exactly one law.
 	if len(n.Content) != 2 {
 		o.r.fail(n, "arrivals: should be at-once or one of every, poisson, load, times")
 		return a

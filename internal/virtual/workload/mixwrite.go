@@ -39,6 +39,7 @@ func writeJob(w *bufio.Writer, j *Job) {
 	if j.Plan != 0 {
 		fmt.Fprintf(w, "    plan: %s\n", j.Plan)
 	}
+	// Negative leaves it to the cluster, which is also what an absent key means.
 	if j.SlowStart >= 0 {
 		fmt.Fprintf(w, "    slow-start: %s\n", strconv.FormatFloat(j.SlowStart, 'g', -1, 64))
 	}
@@ -69,6 +70,8 @@ func writeTasks(w *bufio.Writer, key string, tasks []Task) {
 	fmt.Fprintf(w, "    %s:\n", key)
 	for len(tasks) > 0 {
 		t, n := &tasks[0], 1
+		// Traces have thousands of equal tasks in a row, and a line for each would make files of
+		// gigabytes.
 		for n < len(tasks) && equalTasks(t, &tasks[n]) {
 			n++
 		}

@@ -9,6 +9,7 @@ import (
 func modfairGenerators() []Generator {
 	pools := []string{"P1", "P2", "P3"}
 	example := bench{"example", 3, 3, 20, 20}.class("job", 3)
+	// The paper starts reduces after all maps.
 	example.SlowStart = 1
 	list := []Generator{{Name: "modfair-example", Cluster: "modfair-example",
 		Summary: "modified Fair, Figures 4 and 5: three jobs of 3 maps and 3 reduces of 20 s, each in a pool of its own; reduces after all maps",

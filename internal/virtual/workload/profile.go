@@ -201,6 +201,7 @@ func (o *object) hints() (hints [job.Kinds]job.Profile) {
 	name := "hints"
 	n := o.get(name)
 	if o.kind == "entry" {
+		// Only entries had this name before; in a file of profiles it would be something else.
 		if old := o.get("profile"); old != nil {
 			if n != nil {
 				o.r.fail(old, "%s: profile and hints are two names of one key; keep one of them", o.what)

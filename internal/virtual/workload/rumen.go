@@ -148,6 +148,7 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	}
 	var mapsEnd int64
 	for i := range r.MapTasks {
+		// A reduce that started before this moment waited for it.
 		if a := r.MapTasks[i].best(); a.Finish != nil {
 			mapsEnd = max(mapsEnd, *a.Finish)
 		}
@@ -163,6 +164,7 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 // tasks converts the tasks of a kind. It returns total tasks, or more if the
 // list is longer, and the number of tasks without times.
 func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64) ([]Task, int, error) {
+	// The file states the total, so it is checked before memory is allocated for it.
 	if err := checkTasks(kind, float64(max(total, len(list)))); err != nil {
 		return nil, 0, err
 	}
@@ -188,6 +190,7 @@ func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from in
 			t.Duration = middle
 			guessed++
 		}
+		// A duration takes precedence over the stages in the simulator.
 		if o.Stages && t.CPU > 0 {
 			t.Duration = 0
 		}
@@ -241,6 +244,8 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	if *a.Finish < *a.Start {
 		return t, fmt.Errorf("it finished at %d, before it started at %d", *a.Finish, *a.Start)
 	}
+	// Clock skew and lost maps can put the last map's end after the reduce's: then nothing is left
+	// but the least time.
 	began := max(*a.Start, min(from, *a.Finish))
 	ms := *a.Finish - began
 	if ms > int64(maxTime/time.Millisecond) {
@@ -249,6 +254,7 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	t.Duration = time.Duration(max(1, ms)) * time.Millisecond
 	switch fetched := a.ShuffleFinished; {
 	case kind == job.Map:
+	// How long it fetched after the last map cannot be told from its waiting.
 	case began > *a.Start:
 		t.Fetch = -1
 	case fetched != nil && *fetched > began && *fetched <= *a.Finish:

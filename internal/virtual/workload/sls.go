@@ -94,6 +94,7 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 	if s.Start != nil {
 		j.Submit = time.Duration(min(*s.Start, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
 	}
+	// Times are relative and may be negative, so 0 is no mark for "no map".
 	mapsEnd := int64(math.MinInt64)
 	for i := range s.Tasks {
 		if c := &s.Tasks[i]; c.Type == "map" && c.End != nil {
@@ -118,6 +119,7 @@ func (s *slsJob) job(o *TraceOptions) (Job, error) {
 		if n < 1 {
 			return j, fmt.Errorf("task %d: count %d, must be at least 1", i, n)
 		}
+		// Before the tasks are made: a count of a few digits may ask for billions.
 		if err := checkTasks(kind, float64(len(*list)+n)); err != nil {
 			return j, err
 		}

@@ -108,12 +108,16 @@ func ReadSWIM(file string, in io.Reader, options SWIMOptions) (*Trace, error) {
 				im.fail(number, "%s", err)
 				continue
 			}
+			// The user has turned the bound off, perhaps without knowing that such jobs are in the
+			// trace. One warning names the first.
 			if len(j.Reduces) == 0 && options.MapOutput < 0 && j.Maps[0].Output > defaultMapOutput {
 				if heavy++; heavy == 1 {
 					where = number
 				}
 			}
 			if j.Outline != nil {
+				// They were made only to check the row. The outline makes them again when the job
+				// is submitted, so a trace does not fill the memory.
 				j.Maps, j.Reduces = nil, nil
 			}
 			im.add(number, j)
@@ -184,6 +188,8 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 	}
 	out := output
 	switch n := math.Ceil(float64(output) / float64(max(1, o.MapOutput))); {
+	// The maps of a map-only job write its output. By the input alone, a job that reads little and
+	// writes a terabyte would have one map that runs for hours.
 	case shuffle == 0 && o.MapOutput > 0 && n > float64(len(j.Maps)):
 		if j.Maps, err = count(job.Map, n); err != nil {
 			return j, fmt.Errorf("output bytes: %w", err)
@@ -208,6 +214,7 @@ func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
 		t := &j.Maps[i]
 		t.Output = share(out, i, len(j.Maps))
 		work := t.Input
+		// Other maps write for the reduces, whose time is in the reduces' work.
 		if shuffle == 0 {
 			work += t.Output
 		}

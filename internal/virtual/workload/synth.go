@@ -129,6 +129,7 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 		for _, c := range w.Classes {
 			sum += c.Weight
 		}
+		// Negated, so that NaN is refused, too.
 		if !(w.Weight > 0) || !(sum > 0) || !(w.Weight+sum < 1e9) {
 			im.fail(line, "%s: workload_weight %g and the sum of class_weight %g must be above 0", what, w.Weight, sum)
 			continue
@@ -138,6 +139,7 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 				continue
 			}
 			name := fmt.Sprintf("%s/%s", w.Name, cmp.Or(w.Classes[k].Name, fmt.Sprint(k+1)))
+			// The weights of classes divide the weight of their workload.
 			c, err := w.Classes[k].class(w.Queue, w.Weight/sum)
 			if err != nil {
 				im.fail(line, "class %q: %s", name, err)

@@ -196,6 +196,8 @@ func (im *importer) sorted() []Job {
 	for i := range jobs {
 		after := jobs[i].After[:0]
 		for _, p := range jobs[i].After {
+			// The simulator needs predecessors first, which also excludes circles. Google's traces
+			// have jobs that name a later one.
 			if position[p] < i {
 				after = append(after, position[p])
 			} else {

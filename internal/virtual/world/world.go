@@ -188,12 +188,15 @@ func (r *reader) mapping(n *yaml.Node, prefix string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		name := prefix + key.Value
+		// A group may be written in two places, a value may not: one of the two would have no
+		// effect.
 		if r.seen[name] && value.Kind != yaml.MappingNode {
 			r.fail(key, "%s: is here twice", name)
 			continue
 		}
 		r.seen[name] = true
 		switch {
+		// base has read it before all others, wherever it is in the file.
 		case name == "base":
 		case name == "crashes":
 			r.list(value, name, r.crash)

@@ -178,6 +178,7 @@ func (l *Line) Any(v any) error {
 	default:
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
+		// The line is data and no page: "<" must stay "<".
 		e.SetEscapeHTML(false)
 		if err := e.Encode(v); err != nil {
 			return err

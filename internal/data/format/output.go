@@ -314,6 +314,8 @@ func (w *Writer) divide(key, value []byte) error {
 	if len(row) == 1 {
 		return w.set(&row[0], &columns[0], line)
 	}
+	// Without names there are two columns, and the value may have any number of TABs: all after the
+	// first belong to it.
 	if !w.named {
 		rest, found := []byte(nil), false
 		if line, rest, found = bytes.Cut(line, []byte{'\t'}); !found {

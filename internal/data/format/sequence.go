@@ -95,18 +95,14 @@ func (r *sequence) header() error {
 		return errors.New("it is no SequenceFile of version 4 to 6")
 	}
 	version := magic[3]
-	var err error
 	for _, w := range []**writable{&r.key, &r.value} {
-		class, cerr := r.name()
-		if cerr != nil {
-			return cerr
+		class, err := r.name()
+		if err != nil {
+			return err
 		}
-		if *w, cerr = newWritable(class); cerr != nil && err == nil {
-			err = cerr
+		if *w, err = newWritable(class); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return err
 	}
 	compressed, err := r.in.ReadByte()
 	if err != nil {
@@ -118,6 +114,7 @@ func (r *sequence) header() error {
 	}
 	if r.block = inBlocks != 0; compressed != 0 {
 		r.codec = "deflate"
+		// Version 4 knew only this one codec.
 		if version >= 5 {
 			class, err := r.name()
 			if err != nil {
@@ -326,9 +323,12 @@ func (r *sequence) enter() error {
 		if err != nil {
 			return early(err)
 		}
+		// Before memory is allocated: the size is a number in the file.
 		if err := r.fits(int(size), "a part of a block"); err != nil {
 			return err
 		}
+		// The parts follow each other, so each must be read in full before the next one can be
+		// found.
 		packed, err := compression.ReadBounded(r.in, nil, int(size))
 		if err != nil {
 			return early(err)

@@ -170,6 +170,7 @@ func (l *Layout) align(names []string) ([]int, error) {
 		}
 		return at, nil
 	}
+	// Text has no columns to which the columns of this file could correspond.
 	if len(l.Columns) == 0 {
 		return nil, &LayoutError{fmt.Sprintf("it has the columns %s, and %s, the first file of the input, is text: read them by different jobs, or exclude one of them", list(names), l.File)}
 	}

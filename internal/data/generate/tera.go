@@ -36,6 +36,8 @@ func TeraRows(w io.Writer, from, to uint64) error {
 	if from >= to {
 		return nil
 	}
+	// The generator jumps to its state at the first row, so parts can be written at the same time
+	// and still equal Hadoop's file.
 	x := teraState(from)
 	var key [16]byte
 	record := make([]byte, recordLen)

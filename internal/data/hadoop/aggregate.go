@@ -50,6 +50,7 @@ func (a *Aggregator) Add(v string) error {
 		switch {
 		case a.kind == "longvaluesum":
 			a.n += n
+		// The first value counts whatever it is: 0 would be the maximum of negative ones.
 		case first, a.kind == "longvaluemax" && n > a.n, a.kind == "longvaluemin" && n < a.n:
 			a.n = n
 		}
@@ -60,6 +61,7 @@ func (a *Aggregator) Add(v string) error {
 		}
 		a.f += f
 	case "stringvaluemax", "stringvaluemin":
+		// Java compares UTF-16 units, which differ from code points for characters beyond 2¹⁶.
 		order := slices.Compare(utf16.Encode([]rune(v)), utf16.Encode([]rune(a.text)))
 		if first || a.kind == "stringvaluemax" && order > 0 || a.kind == "stringvaluemin" && order < 0 {
 			a.text = v

@@ -65,6 +65,7 @@ func NewKeySpec(options, separator string) (*KeySpec, error) {
 			numeric, reverse = true, true
 		case strings.HasPrefix(w, "-k"):
 			text := w[2:]
+			// "-k 2,2" is the form of sort(1), which Hadoop takes, too.
 			if text == "" && i+1 < len(words) {
 				i++
 				text = words[i]
@@ -77,6 +78,7 @@ func NewKeySpec(options, separator string) (*KeySpec, error) {
 		}
 	}
 	for i := range s.fields {
+		// Global flags apply only to fields without flags of their own, as in sort(1).
 		if f := &s.fields[i]; !f.numeric && !f.reverse {
 			f.numeric, f.reverse = numeric, reverse
 		}

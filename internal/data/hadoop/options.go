@@ -215,6 +215,7 @@ func (s *Streaming) flag(name string) {
 // next option, the others one.
 func (s *Streaming) list(name string, args []string) (rest []string, err error) {
 	n := 1
+	// A shell expands a pattern such as part-* to several words.
 	if name == "input" || name == "file" {
 		for n < len(args) && !strings.HasPrefix(args[n], "-") {
 			n++
@@ -254,6 +255,7 @@ func (s *Streaming) values(given map[string]string) error {
 		if name == "input" {
 			ok = len(s.Inputs) > 0
 		}
+		// -D may have named it instead.
 		if !ok && !s.names(name) {
 			form := map[string]string{"input": "-input <name>", "output": "-output "}[name]
 			return usage("Required argument: %s", form)
@@ -322,6 +324,7 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 		if value == "" {
 			value = c.Get(x.property, "")
 		}
+		// Hadoop 2 has another name for this property alone.
 		if value == "" && x.private == PropPartition {
 			value = c.Get("mapreduce.job.partitioner.class", "")
 		}
@@ -347,6 +350,7 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 	if s.Reduces >= 0 {
 		reduces = s.Reduces
 	}
+	// -reducer NONE is an older way to write -numReduceTasks 0, and wins over it.
 	if strings.EqualFold(s.Reducer, "NONE") {
 		reduces = 0
 	}

@@ -43,6 +43,7 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 	if err != nil {
 		return nil, err
 	}
+	// All files must have the first file's columns, so these are found before any split is made.
 	if err := p.findFirst(files); err != nil {
 		return nil, err
 	}
@@ -294,6 +295,7 @@ type globber struct {
 // expand adds what matches the elements of a pattern below dir.
 func (g *globber) expand(dir string, parts []string) error {
 	plain := 0
+	// Elements without a pattern need no listing, which may not be permitted and may be long.
 	for plain < len(parts) && !strings.ContainsAny(parts[plain], globMeta) {
 		dir = path.Join(dir, parts[plain])
 		plain++

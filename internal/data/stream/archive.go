@@ -34,6 +34,8 @@ func Unpack(from, dir, name string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
+	// Names in an archive may lead out of the directory, by ".." or by a link. The root refuses
+	// both.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

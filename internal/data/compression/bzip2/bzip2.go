@@ -174,16 +174,20 @@ func (r *Reader) next() error {
 			return err
 		}
 		switch magic {
+		// Files may be joined: after the end of a stream another one may begin.
 		case endMagic:
 			if err := r.endStream(); err != nil {
 				return err
 			}
 		case blockMagic:
 			r.start, r.retries, r.keep = r.at, 0, r.at/8
+			// This block belongs to the next range. Reading continues all the same, because a
+			// record may cross the border.
 			if r.start/8 >= r.to {
 				r.leaveRange()
 			}
 			switch err = r.decode(r.start + magicBits + crcBits); {
+			// Within the last possible block nothing but the end of the file can be missing.
 			case errors.Is(err, errNoMagic) && r.size-r.start/8 < maxBlock:
 				err = fmt.Errorf("the file ends within the block at byte %d: %w", r.start/8, io.ErrUnexpectedEOF)
 			case errors.Is(err, errNoMagic):

@@ -116,6 +116,8 @@ func (k *kind) converted(c deprecated.ConvertedType) {
 // append adds a value that is not null to a line.
 func (k *kind) append(l *format.Line, v *parquet.Value) error {
 	switch {
+	// Logical types come first: a date is an int32 as well, and would be written as a number of
+	// days.
 	case k.layout != "" || k.decimal || k.uuid:
 		any, err := k.value(v)
 		if err != nil {

@@ -68,6 +68,7 @@ type rows struct {
 
 // open implements format.Format.Open.
 func open(src *format.Source, s *format.Spec) (format.Records, error) {
+	// Before the library: it would allocate the footer's size, which is a number in the file.
 	if err := checkEnd(src); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		fields[i] = r.names[at]
 		r.cols = append(r.cols, newColumn(top[at]))
 	}
+	// The library does not pass this type on, so it is found in the schema itself.
 	half := halves(f.Metadata().Schema)
 	for _, c := range r.cols {
 		for _, l := range c.leaves {

@@ -87,6 +87,7 @@ func btTopTrackers(p mapreduce.Params) (*mapreduce.Job, error) {
 					peers[string(v[8:])] += number(v, 0)
 				}
 				list := topList{limit: int(top)}
+				// In any order: the list sorts by peers, and then by name.
 				for tracker, n := range peers {
 					list.add(append(mapreduce.AppendInt64(nil, -n), tracker...), nil)
 				}

@@ -72,6 +72,7 @@ func btTopHashes(p mapreduce.Params) (*mapreduce.Job, error) {
 			rank := int64(0)
 			return mapreduce.ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 				for v := range values {
+					// Each map has sent its own best ones, so there are more than the job wants.
 					if rank == top {
 						return nil
 					}

@@ -83,11 +83,13 @@ func readCentroids(ctx context.Context, files *mapreduce.Files, uri string) ([][
 	if err == nil && len(centroids) == 0 {
 		err = fmt.Errorf("%s: no centroids", uri)
 	}
+	// A file with numbers on some lines only is one without numbers: they would be coordinates.
 	if err != nil || len(ids) != len(centroids) {
 		return centroids, err
 	}
 	ordered := make([][]float64, len(ids))
 	for i, id := range ids {
+		// The first numbers are no numbers of clusters, so the lines count.
 		if id < 0 || id >= len(ids) || ordered[id] != nil {
 			return centroids, nil
 		}

@@ -268,6 +268,8 @@ func (d *Disk) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, 
 		}
 		err = nil
 	case err == nil && flag&os.O_TRUNC != 0:
+		// Truncating is a change that a crash may come before or after, so it counts as an
+		// operation.
 		if err := d.Changing(Create, name); err != nil {
 			return nil, err
 		}

@@ -188,6 +188,8 @@ func (f *Faults) check(op Op, path string, changes bool) (flip bool, err error) 
 		if r.Op != Any && r.Op != op && !(r.Op == Change && changes) || !strings.Contains(path, r.Path) {
 			continue
 		}
+		// All rules count, also after one has fired, so Nth means the same whichever other rules
+		// there are.
 		r.matches++
 		if fires == nil && (r.Nth == 0 || r.Nth == r.matches) {
 			r.fired++
@@ -199,6 +201,7 @@ func (f *Faults) check(op Op, path string, changes bool) (flip bool, err error) 
 	if fires == nil {
 		return false, nil
 	}
+	// Outside the lock, because Call may use the file system.
 	if fires.Call != nil {
 		fires.Call()
 		if fires.Err == nil {

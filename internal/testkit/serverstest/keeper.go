@@ -61,6 +61,8 @@ func lease(kind string, into any) error {
 	if err != nil {
 		return err
 	}
+	// The lock comes first: a keeper whose servers have long been idle could otherwise stop them
+	// between this process's look and its lock.
 	if leases.files[kind] == nil {
 		f, err := os.OpenFile(filepath.Join(dir, leaseFile), os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {
@@ -272,6 +274,7 @@ func watch(ctx context.Context, dir string, own *os.File) error {
 			return nil
 		case <-tick.C:
 		}
+		// A process holds the lease shared.
 		if flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 			idle = 0
 			continue
@@ -284,6 +287,8 @@ func watch(ctx context.Context, dir string, own *os.File) error {
 		}
 		done := false
 		err := withLock(filepath.Join(dir, startingFile), func() error {
+			// A process may have taken the lease since the look before, and now waits for the
+			// starting lock.
 			if done = flock(lease, syscall.LOCK_EX|syscall.LOCK_NB) == nil; !done {
 				return nil
 			}

@@ -40,6 +40,7 @@ func Own(ctx context.Context, kind, dir string, dataNodes int, in io.Reader, out
 		if err != nil {
 			return refuse(out, err)
 		}
+		// A closure, because restart replaces s.
 		defer func() { s.stop() }()
 		p = Private{Env: s.Env(), Server: s.Server, Objects: filepath.Join(dir, "data", s.Bucket)}
 		carryOut = func(command, _ string) error { return s.control(ctx, command, dir) }

@@ -46,10 +46,13 @@ func (r crashRun) failing(n int) bool {
 	fired := m.Faults.Fired() > 0
 	r.what = fmt.Sprintf("operation %d (%s) failed", n, m.Faults.LastFired())
 	m.Faults.Reset()
+	// Another error would mean that the first failure led to a second one, whose message misleads
+	// the user.
 	if err != nil && (!fired || !errors.Is(err, errOnce)) {
 		r.Fatalf("%s: the job returns another error: %v", r.what, err)
 	}
 	switch {
+	// The job has failed. Its next process must still be able to finish or undo the commit.
 	case err != nil:
 		r.checkReaders(m)
 		m = m.Restart(0)
@@ -67,6 +70,7 @@ func (r crashRun) failing(n int) bool {
 	case !r.scenario.abort && !r.reads(m, r.scenario.newer()):
 		r.Fatalf("%s: the commit succeeded and the output is not the new one", r.what)
 	}
+	// A later job, when all that is left counts as dead.
 	m = m.Restart(storage.SharedTTL + storage.OwnTTL)
 	r.must(sweepNext(m))
 	r.checkOutcome(m, true)

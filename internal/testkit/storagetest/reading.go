@@ -35,6 +35,7 @@ func (r *run) list() {
 		}
 		got = append(got, entry{path.Base(i.Path), i.Size, i.Dir})
 	}
+	// Names in the order of bytes: "a" before "a-", although S3 lists "a/x" after it.
 	want := []entry{{".hidden", 0, false}, {"_SUCCESS", 0, false}, {"_tmp", 2, false}, {"a", 0, true}, {"a-", 1, false}, {"b", 2, false}}
 	if !slices.Equal(got, want) {
 		r.Errorf("got %v, want %v", got, want)

@@ -54,7 +54,8 @@ same without the first word.
 Jobs run in this process or, if SLOTWISE_MASTER is set, on that cluster. The file of
 a jar need not exist; its name decides. Messages and exit statuses are Hadoop's.
 Without an HDFS, hdfs:/// is a local directory: $SLOTWISE_HDFS_DIR, or slotwise/hdfs
-in the user's directory of data. docs/coming-from-hadoop.md has the details.`,
+in the user's directory of data. Details:
+` + docsURL + `coming-from-hadoop.md`,
 		Example: `  slotwise hadoop jar hadoop-streaming.jar -input logs -output counts -mapper cat -reducer 'uniq -c'
   slotwise hadoop fs -ls hdfs:///user
   slotwise hadoop version`,

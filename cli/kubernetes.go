@@ -107,8 +107,8 @@ runs as root or may write to its image.
 Certificates are made in the directory of --credentials and reused from then on. Keep
 it: it holds the key of the authority, and the certificate of an admin.
 
-go run ./deploy/image makes an image. docs/kubernetes.md has the way from a cluster to
-a result.`,
+The way from a cluster to a result, with the making of an image:
+` + docsURL + `kubernetes.md`,
 		Example: `  slotwise kubernetes manifest --image registry.example.org/slotwise:1 --credentials creds > slotwise.yaml
   slotwise kubernetes manifest --image localhost/slotwise:1 --credentials creds --workers 8 --cpu 4 --memory 8Gi | kubectl apply -f -`,
 		Args: noArgs,

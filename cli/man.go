@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,15 +67,32 @@ func manPage(c *cobra.Command) string {
 	return b.String()
 }
 
-// manFlags writes the section on flags that are not hidden, if there are any.
+// manFlags writes the section on flags that are not hidden, if there are any, with a
+// subsection for each group.
 func manFlags(b *strings.Builder, c *cobra.Command) {
 	heading := ".SH OPTIONS\n"
+	groups := []string{""}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
+		if g := groupOf(f); !f.Hidden && !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	})
+	for _, g := range groups {
+		if g != "" {
+			heading += ".SS " + roff(g) + "\n"
+		}
+		manGroup(b, c, g, &heading)
+	}
+}
+
+// manGroup writes the flags of a group. It writes heading before the first one and empties it.
+func manGroup(b *strings.Builder, c *cobra.Command, group string, heading *string) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || groupOf(f) != group {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(b, "%s.TP\n", heading)
+		fmt.Fprintf(b, "%s.TP\n", *heading)
 		if f.Shorthand != "" {
 			fmt.Fprintf(b, "\\fB\\-%s\\fR, ", roff(f.Shorthand))
 		}
@@ -87,7 +105,7 @@ func manFlags(b *strings.Builder, c *cobra.Command) {
 			fmt.Fprintf(b, " (default %s)", roff(f.DefValue))
 		}
 		b.WriteString("\n")
-		heading = ""
+		*heading = ""
 	})
 }
 

@@ -57,7 +57,7 @@ tasks of a kind.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix, or a trace, FORM:FILE (see slotwise sim --help)")
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix, or a trace, FORM:FILE (slotwise sim --help has the forms)")
 	s.Var(&onceValue{text: &f.cluster}, "cluster", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,...")
 	s.StringVar(&f.by, "by", optimum.ByNode, "the divisions to try: `node`, slot or each")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")

@@ -54,50 +54,36 @@ reader of the output has exited.`,
 	root.SetVersionTemplate(build.String())
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.PersistentFlags().SortFlags = false
-	root.AddCommand(
-		newRun(s),
-		newApps(),
-		newPolicies(s),
-		newMaster(s),
-		newJobs(),
-		newJob(),
-		newTasks(),
-		newExplain(),
-		newWhatIf(s),
-		newKill(),
-		newPriority(),
-		newMove(),
-		newNodes(),
-		newPolicy(s),
-		newTop(),
-		newLogs(),
-		newHistory(),
-		newUI(),
-		newCerts(),
-		newToken(),
-		newKubernetes(),
-		newYarn(),
-		newSim(s),
-		newStudy(s),
-		newOptimum(s),
-		newCalibrate(s),
-		newTune(s),
-		newSize(s),
-		newRepro(),
-		newGenerate(),
-		newProfile(s),
-		newWorker(),
-		newSubmit(s),
-		newHadoop(),
-		newVersion(),
-		newMan(),
-	)
+	addCommands(root, s)
 	addProfiling(s, root)
 	checkTopics(root)
 	if s.program != product {
 		s.renameHelp(root)
 	}
 	return root
+}
+
+// addCommands adds all commands, in the groups of the general help.
+func addCommands(root *cobra.Command, s *setup) {
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run jobs:", []*cobra.Command{newRun(s), newSubmit(s), newApps(), newPolicies(s), newFormats(), newGenerate(), newHadoop()}},
+		{"cluster", "Run and watch a cluster:", []*cobra.Command{newMaster(s), newWorker(), newKubernetes(), newYarn(), newCerts(), newToken(),
+			newJobs(), newJob(), newTasks(), newLogs(), newKill(), newPriority(), newMove(), newNodes(), newPolicy(s), newTop(), newHistory(), newUI()}},
+		{"answers", "Ask a cluster:", []*cobra.Command{newExplain(), newWhatIf(s)}},
+		{"simulate", "Simulate:", []*cobra.Command{newSim(s), newStudy(s), newOptimum(s), newTune(s), newSize(s), newProfile(s), newCalibrate(s), newRepro()}},
+		{"tools", "Tools:", []*cobra.Command{newVersion(), newMan()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
 }
 
 // checkTopics makes help and completion, which the library adds, refuse names that they do

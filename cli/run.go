@@ -44,8 +44,8 @@ result on standard output, and --merge FILE writes it to one file. The input - i
 standard input, which is first copied to --temp-dir.
 
 With --jobs it runs the jobs of a file side by side, each submitted at its time, and
-prints how long each waited and ran. docs/formats/jobmix.md describes the file, which
-slotwise submit --jobs and slotwise sim --workload take as well.`,
+prints how long each waited and ran. slotwise formats jobmix describes the file,
+which slotwise submit --jobs and slotwise sim --workload take as well.`,
 		Example: `  slotwise run wordcount --input book.txt --output counts
   slotwise run grep --param regex='fail(ed|ure)' --input /var/log --include '*.log' --output hits
   slotwise run sort big.txt --memory 2GiB --compress lz4 --output sorted

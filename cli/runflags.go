@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +89,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.StringVar(&f.learned, "learned", "", "`file` in which the policy keeps what it has learned from run to run")
 	s.DurationVar(&f.heartbeat, "heartbeat", 0, "`time` between a worker's heartbeats (default: at once; 100ms for policies that learn from them)")
 
-	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side (docs/formats/jobmix.md)")
+	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side; slotwise formats jobmix describes it")
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 
@@ -99,7 +100,26 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.Lookup("ui").NoOptDefVal = "127.0.0.1:0"
 	s.StringVar(&f.history, "history", "", "keep a record of the ended jobs in this `directory`, for slotwise ui history:DIR and sim --workload history:DIR")
 	f.registerShow(c)
+	groupJobFlags(c, []string{"input", "output", "overwrite", "mapper", "reducer", "param", "reduces", "memory", "workers", "policy", "jobs", "explain", "ui", "print", "quiet"})
 	completeJob(c)
+}
+
+// groupJobFlags groups the flags of run or of submit in the help, behind the common ones.
+func groupJobFlags(c *cobra.Command, common []string) {
+	groups := []group{
+		{"Input", []string{"include", "exclude", "format", "columns", "split-size"}},
+		{"Output", []string{"force", "output-format", "output-columns", "output-compress", "merge", "sync"}},
+		{"Tasks", []string{"combiner", "compress", "map-slots", "reduce-slots", "temp-dir", "task-memory", "task-cpus"}},
+		{"Scheduling", []string{"policy-config", "policy-set", "fair-scheduler", "capacity-scheduler", "learned", "heartbeat", "slow-start",
+			"user", "pool", "priority", "alone", "seed"}},
+		{"Failures", []string{"task-timeout", "max-attempts", "storage-retry"}},
+		{"Watching", []string{"history", "events", "no-progress"}},
+		{"Connection", []string{"tls-ca", "tls-cert", "tls-key", "token-file", "config"}},
+	}
+	for i := range groups {
+		groups[i].flags = slices.DeleteFunc(groups[i].flags, func(name string) bool { return c.Flags().Lookup(name) == nil })
+	}
+	groupFlags(c, common, slices.DeleteFunc(groups, func(g group) bool { return len(g.flags) == 0 })...)
 }
 
 // registerData declares the flags about the program and its data.
@@ -108,12 +128,12 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
 	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
-	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (docs/formats/input.md)")
+	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (slotwise formats input)")
 	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier job's output in the output directory, once the job has succeeded")
 	s.BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
-	s.StringVar(&f.outputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (docs/formats/output.md)")
+	s.StringVar(&f.outputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (slotwise formats output)")
 	s.StringSliceVar(&f.outputColumns, "output-columns", nil, "`names` of the output's columns, as word,count:int; types are string (default), bytes, int, float, bool (default: key,value)")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
 

@@ -79,14 +79,14 @@ nodes=600,maps=4,reduces=2,racks=20. A policy
 is a name or a composition; parts with = belong to the policy before them, so
 fifo,fair,place=greedy is two policies.
 
---trace-set changes how a trace becomes tasks:
-
-` + traceOptionList() + `
 A world says what the cluster does besides running tasks: heartbeats, failures, slow
-attempts, overheads of daemons. It is a YAML file (docs/formats/world.md has every
-parameter) or one of these:
+attempts, overheads of daemons. It is a YAML file or one of these:
 
-` + worldList() + `
+  ` + strings.Join(worldNames(), ", ") + `
+
+slotwise formats describes job mixes, traces with the options of --trace-set, clusters, and
+worlds with their parameters.
+
 References show how much a policy leaves to gain: a lower bound of the makespan and of each
 response time, which no schedule beats (bound); with known sizes of jobs, the shortest
 remaining work first (srpt), the smallest job first (psjf), and each job in the partition of
@@ -126,6 +126,11 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	addPrint(c, &f.json)
+	groupFlags(c, []string{"workload", "cluster", "policy", "seed", "seeds", "world", "out", "overwrite", "explain", "print", "quiet"},
+		group{"Workload", []string{"profiles", "limit", "time-scale", "data-scale", "trace-set"}},
+		group{"Cluster", []string{"set", "heartbeat", "autoscale"}},
+		group{"Policies", []string{"policy-set", "fair-scheduler", "capacity-scheduler"}},
+		group{"Comparison", []string{"reference", "references", "events"}})
 	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "references", append(study.References(), study.RefNone))
 }
@@ -134,10 +139,10 @@ func (f *simFlags) register(c *cobra.Command) {
 func (f *simFlags) registerInputs(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (see slotwise sim --help)")
+	s.StringVar(&f.workload, "workload", "", "`what` to run: a job mix (the file of run --jobs), or a trace, FORM:FILE (slotwise sim --help has the forms)")
 	s.Var(&onceValue{text: &f.cluster}, "cluster", "`where`: a YAML file, or nodes=N,maps=N,reduces=N,racks=N,cores=N,...")
 	s.StringArrayVar(&f.profiles, "profiles", nil, "`file` of cost profiles, as slotwise profile writes it, for a job mix (repeatable)")
-	s.StringVar(&f.world, "world", world.Default, "`what` the cluster does besides running tasks: a YAML file, or a named world (see slotwise sim --help)")
+	s.StringVar(&f.world, "world", world.Default, "`what` the cluster does besides running tasks: a YAML file, or a named world (slotwise formats world)")
 	s.StringArrayVar(&f.set, "set", nil, "one parameter of the world, `name=value`, such as model.failure-rate=0.02 (repeatable)")
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: the world's, else the cluster's)")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
@@ -347,15 +352,6 @@ func (f *simFlags) inputs(ctx context.Context, show *simProgress) (model sim.Mod
 	return model, cluster, w, nil
 }
 
-// traceOptionList describes the options of traces, a line each.
-func traceOptionList() string {
-	var b strings.Builder
-	for _, o := range workload.TraceOptionNames() {
-		fmt.Fprintf(&b, "  %-16s %s\n", o[0], o[1])
-	}
-	return b.String()
-}
-
 // worldNames returns the names of the named worlds.
 func worldNames() []string {
 	var names []string
@@ -363,15 +359,6 @@ func worldNames() []string {
 		names = append(names, w.Name)
 	}
 	return names
-}
-
-// worldList describes the named worlds, a line each.
-func worldList() string {
-	var b strings.Builder
-	for _, w := range world.Worlds() {
-		fmt.Fprintf(&b, "  %-17s %s\n", w.Name, w.Help)
-	}
-	return b.String()
 }
 
 // readWorld reads the world and sets its single parameters. Its errors name the flag.

@@ -35,7 +35,7 @@ func newStudy(setup *setup) *cobra.Command {
 		Use:   "study FILE",
 		Short: "Simulate a grid of policies, parameters, clusters, worlds, autoscaling, loads and seeds",
 		Long: `Runs every combination that a study file describes, on all processors, and compares
-the policies pair by pair with confidence intervals. docs/formats/study.md has every
+the policies pair by pair with confidence intervals. slotwise formats study has every
 key of the file. A small one:
 
   workload: swim:trace.tsv

@@ -52,7 +52,7 @@ data between the steps is in a hidden directory beside the output until the chai
 ends.
 
 With --jobs it submits the jobs of a file, each at its time, and prints their ids
-as the master accepts them. docs/formats/jobmix.md describes the file, which is
+as the master accepts them. slotwise formats jobmix describes the file, which is
 also the one of slotwise run --jobs and slotwise sim --workload. The command ends
 when the last job is submitted or, with --wait, when all have ended: its status is
 0 if all succeeded. An interrupt keeps the remaining jobs from being submitted;
@@ -91,6 +91,7 @@ with --wait it kills those that run.` + masterNote,
 		}
 		return f.submit(c, args)
 	})
+	groupJobFlags(c, []string{"master", "input", "output", "overwrite", "mapper", "reducer", "param", "reduces", "file", "jobs", "wait", "print", "quiet"})
 	return c
 }
 

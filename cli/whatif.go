@@ -66,7 +66,7 @@ policy whose jobs take less time from submission to end, with the interval of th
 	fl.StringVar(&f.nodes, "nodes", "", "`number` of workers to add, as in +10, each like the first; -10 removes the ten that joined last")
 	fl.StringArrayVar(&f.priorities, "priority", nil, "another priority of a job, `job=level` (repeatable)")
 	fl.StringArrayVar(&f.kill, "kill", nil, "`job` that is killed (repeatable)")
-	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (docs/formats has the format)")
+	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (slotwise formats jobmix)")
 	fl.DurationVar(&f.since, "since", 0, "simulate the jobs that have ended in this `time` up to now under the installed policy and others (with --policy: that one)")
 	fl.Uint64Var(&f.seed, "seed", 1, "`seed` of what the mix draws at random")
 	completeWith(c, "policy", s.completePolicies)

@@ -41,7 +41,8 @@ func newYarn() *cobra.Command {
 already. The addresses of YARN and HDFS come from core-site.xml, hdfs-site.xml and
 yarn-site.xml in HADOOP_CONF_DIR. HADOOP_USER_NAME is the user to act as (default: you).
 
-docs/yarn.md has the way from a Hadoop cluster to a result.`,
+The way from a Hadoop cluster to a result:
+` + docsURL + `yarn.md`,
 		Example: `  slotwise yarn up
   slotwise yarn status
   slotwise yarn down`,

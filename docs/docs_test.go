@@ -1,4 +1,3 @@
-// Package docs contains the tests that compare the project's documentation with its code.
 package docs
 
 import (
@@ -253,5 +252,21 @@ func TestReadmeProgram(t *testing.T) {
 	}
 	if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
 		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}
+
+// TestIndex checks that docs/README.md links to every page of docs.
+func TestIndex(t *testing.T) {
+	index := read(t, "README.md")
+	for _, glob := range []string{"*.md", "formats/*.md"} {
+		pages, err := filepath.Glob(glob)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: %v", glob, err)
+		}
+		for _, p := range pages {
+			if p != "README.md" && !strings.Contains(index, "]("+filepath.ToSlash(p)+")") {
+				t.Errorf("README.md does not link to %s", p)
+			}
+		}
 	}
 }

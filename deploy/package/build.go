@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -144,6 +146,24 @@ func (b *builder) policyPages() ([]string, error) {
 	return pages, nil
 }
 
+// sources is where the files are that a package does not have.
+const sources = "https://github.com/slotwise/slotwise/blob/main/"
+
+var pageLink = regexp.MustCompile(`\]\(([^):#]+)((?:#[^)]*)?\))`)
+
+// packagePage returns a page of the repository for a package that has the named pages only:
+// links to other files become addresses.
+func packagePage(name, text string, names []string) []byte {
+	return []byte(pageLink.ReplaceAllStringFunc(text, func(link string) string {
+		m := pageLink.FindStringSubmatch(link)
+		to := path.Join(path.Dir(name), m[1])
+		if slices.Contains(names, to) {
+			return link
+		}
+		return "](" + sources + to + m[2]
+	}))
+}
+
 // sharedFiles returns the files that are the same for every target. The manual pages and
 // completions come from the program itself.
 func (b *builder) sharedFiles(program string) (files []file, err error) {
@@ -152,12 +172,13 @@ func (b *builder) sharedFiles(program string) (files []file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range append(names, readmes...) {
+	names = append(names, readmes...)
+	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(b.root, name))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{"share/doc/slotwise/" + name, text, 0o644})
+		files = append(files, file{"share/doc/slotwise/" + name, packagePage(name, string(text), names), 0o644})
 	}
 	files = append(files, file{streamingJar, nil, 0o644})
 	for shell, path := range map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion} {

@@ -363,3 +363,18 @@ func TestVersions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPackagePage checks that a page in a package links to no file that the package lacks.
+func TestPackagePage(t *testing.T) {
+	names := []string{"CHANGELOG.md", "policies/README.md", "policies/tumm/README.md"}
+	for _, c := range []struct{ name, text, want string }{
+		{"policies/README.md", "[a](tumm/README.md#gain)", "[a](tumm/README.md#gain)"},
+		{"policies/tumm/README.md", "[a](../README.md), [b](../tyrex/README.md)", "[a](../README.md), [b](" + sources + "policies/tyrex/README.md)"},
+		{"policies/tumm/README.md", "[a](../../docs/repro.md#x)", "[a](" + sources + "docs/repro.md#x)"},
+		{"CHANGELOG.md", "[a](docs/api.md) [b](https://example.org/x) [c](#d)", "[a](" + sources + "docs/api.md) [b](https://example.org/x) [c](#d)"},
+	} {
+		if got := string(packagePage(c.name, c.text, names)); got != c.want {
+			t.Errorf("%s: %s: got %s, want %s", c.name, c.text, got, c.want)
+		}
+	}
+}

@@ -298,7 +298,7 @@ func (v *Accounts) check(user string, audience []string) error {
 	case !slices.ContainsFunc(v.allowed, func(a Account) bool { return a.Namespace == namespace && (a.Name == name || a.Name == "*") }):
 		return fmt.Errorf("this master does not accept the service account %s:%s: start it with --service-account %s:%s (slotwise kubernetes manifest has the same flag)", namespace, name, namespace, name)
 	case !slices.Contains(audience, secure.PodAudience):
-		return fmt.Errorf("the token of service account %s:%s is not valid for audience %s: mount a token for this audience as docs/kubernetes.md shows", namespace, name, secure.PodAudience)
+		return fmt.Errorf("the token of service account %s:%s is not valid for audience %s: mount a projected token with this audience (serviceAccountToken.audience)", namespace, name, secure.PodAudience)
 	}
 	return nil
 }

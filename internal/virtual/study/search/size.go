@@ -40,7 +40,7 @@ func ParseGoal(text string) (Goal, error) {
 	case m.Better == collect.Larger && below:
 		return Goal{}, fmt.Errorf("%q: large values of %s are better, so the goal must be %s>%s", text, m.Name, m.Name, strings.TrimSpace(text[i+1:]))
 	case m.OfMachines():
-		return Goal{}, fmt.Errorf("%q: %s is known to studies only, see docs/formats/study.md", text, m.Name)
+		return Goal{}, fmt.Errorf("%q: %s is known to studies only, see slotwise formats study", text, m.Name)
 	case m.Better == collect.Neither:
 		return Goal{}, fmt.Errorf("%q: %s describes a run and is no goal", text, m.Name)
 	}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slotwise/slotwise/docs"
+	"github.com/slotwise/slotwise/internal/base/terminal"
+)
+
+// docsURL is the folder of the pages that installed packages do not have.
+const docsURL = "https://github.com/slotwise/slotwise/blob/main/docs/"
+
+// newFormats returns the command that prints the pages about files.
+func newFormats() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "formats [NAME]",
+		Short: "List the kinds of files, or describe one",
+		Long: `Lists the files that slotwise reads and writes, a line each. With NAME it prints the
+page about one: its keys with their defaults, and examples.`,
+		Example: `  slotwise formats
+  slotwise formats jobmix
+  slotwise formats input`,
+		Args: atMostOne("name"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return formatPages(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listFormats(c.OutOrStdout(), asJSON)
+			}
+			return printFormat(c.OutOrStdout(), args[0])
+		},
+	}
+	addPrint(c, &asJSON)
+	return c
+}
+
+// formatPages returns the names of the pages, in the order of the alphabet.
+func formatPages() []string {
+	entries, err := fs.ReadDir(docs.Formats(), ".")
+	if err != nil {
+		panic(err) // the pages are part of the program
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".md")
+	}
+	return names
+}
+
+// listFormats prints the name and the title of each page.
+func listFormats(w io.Writer, asJSON bool) error {
+	type entry struct {
+		Name  string `json:"name"`
+		Title string `json:"title"`
+	}
+	list := []entry{}
+	for _, name := range formatPages() {
+		text, err := fs.ReadFile(docs.Formats(), name+".md")
+		if err != nil {
+			return err
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		list = append(list, entry{name, title})
+	}
+	if asJSON {
+		return encode(w, list)
+	}
+	for _, e := range list {
+		if _, err := terminal.Fprintf(w, "%-8s %s\n", e.Name, e.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printFormat prints a page. Its links become commands or addresses, because an installed
+// package does not have the files that they name.
+func printFormat(w io.Writer, name string) error {
+	text, err := fs.ReadFile(docs.Formats(), name+".md")
+	if err != nil {
+		return unknown("format", name, formatPages())
+	}
+	_, err = io.WriteString(w, withoutLinks(string(text)))
+	return err
+}
+
+var (
+	pageLink = regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`)
+	comment  = regexp.MustCompile(`<!--.*-->\n`)
+)
+
+// withoutLinks replaces the links of a page below docs/formats, and removes its comments: a
+// link to another such page becomes a command, one within the page its text, and any other
+// an address.
+func withoutLinks(page string) string {
+	return comment.ReplaceAllString(pageLink.ReplaceAllStringFunc(page, func(link string) string {
+		m := pageLink.FindStringSubmatch(link)
+		text, target := m[1], m[2]
+		file, anchor, _ := strings.Cut(target, "#")
+		switch {
+		case file == "":
+			return text
+		case !strings.Contains(file, "/"):
+			return fmt.Sprintf("slotwise formats %s", strings.TrimSuffix(file, ".md"))
+		case strings.Contains(file, "://"):
+			return text + " (" + target + ")"
+		}
+		url := strings.Replace(docsURL, "docs/", path.Join("docs/formats", file), 1)
+		if anchor != "" {
+			url += "#" + anchor
+		}
+		if strings.HasSuffix(text, ".md") {
+			return url
+		}
+		return text + " (" + url + ")"
+	}), "")
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/data/storage/schemes"
+	"github.com/slotwise/slotwise/internal/testkit/detector"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
@@ -52,6 +53,9 @@ func sizeFlag(name string, size terminal.Size, usage string) *terminal.Size {
 //
 // prints the table of lab/results/end-to-end.md.
 func TestEndToEnd(t *testing.T) {
+	if detector.On {
+		t.Skip("takes minutes under the race detector; .ci/run runs it without, and TestCluster and TestRemoteStorage run the same processes with it")
+	}
 	type target struct {
 		name, title, base string
 		hosts             []string

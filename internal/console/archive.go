@@ -88,7 +88,6 @@ func (a *Archive) Policy(context.Context) (*Policy, error) { return nil, errOnly
 // History implements Source.
 func (a *Archive) History(ctx context.Context, q Query) (Jobs, error) {
 	out, err := ListPast(ctx, a.store, q)
-	out.Note = a.store.Broken()
 	if err != nil {
 		out.Note = "A part of the history cannot be read: " + err.Error()
 	}

@@ -121,9 +121,9 @@ const pageCount = 40
 // overloadMixes are jobs that wait for the network, jobs that compute, and both.
 func overloadMixes(data string) []mix {
 	fetch := "  - {app: urlget, input: " + filepath.Join(data, "urls") + ", split-size: 40, params: {timeout: 20s}," +
-		" profile: {map: {cpu: 3, memory: 4, disk: 6, network: 7}}}\n"
+		" hints: {map: {cpu: 3, memory: 4, disk: 6, network: 7}}}\n"
 	compute := "  - {app: cpuload, params: {maps: '40', records: '100', iterations: '40000'}," +
-		" profile: {map: {cpu: 10, memory: 5, disk: 5, network: 3}}}\n"
+		" hints: {map: {cpu: 10, memory: 5, disk: 5, network: 3}}}\n"
 	make := func(name, what string, jobs ...string) mix {
 		return mix{"overload", name, what, "jobs:\n" + strings.Join(jobs, ""), []string{"--workers", "4"}, overloadPolicies(), 0}
 	}
@@ -140,7 +140,7 @@ func behindMixes(data string) []mix {
 	policies := []contestant{policy("fifo"), policy("fair"), policy("modfair"), policy("statictags", "timers=300ms"), policy("dynamictags")}
 	make := func(name, what, small string) mix {
 		jobs := fmt.Sprintf("jobs:\n  - {name: large, app: invertedindex, input: [%[1]s, %[1]s], split-size: 1MiB, reduces: 16, pool: large, user: ann}\n"+
-			"  - {name: small, %[2]s, input: %[3]s, pool: small, user: bob, delay: 100ms, repeat: 10, every: 40ms}\n",
+			"  - {name: small, %[2]s, input: %[3]s, pool: small, user: bob, submit: 100ms, repeat: 10, every: 40ms}\n",
 			filepath.Join(data, "text"), small, filepath.Join(data, "small"))
 		return mix{"behind", name, what + " after an InvertedIndex of 64 MiB", jobs, []string{"--workers", "2", "--alone"}, policies, 0}
 	}

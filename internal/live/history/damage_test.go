@@ -149,23 +149,26 @@ func TestManyDamagedDatabases(t *testing.T) {
 	}
 }
 
-// TestLaterVersion opens the database of a later version, which stays unchanged.
-func TestLaterVersion(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Limits{})
-	if _, err := s.db.Exec("PRAGMA user_version = 99"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := Open(dir, Limits{}, nil); err == nil || !strings.Contains(err.Error(), "later version") || !strings.Contains(err.Error(), "99") {
-			t.Errorf("a later version: %v", err)
+// TestOtherVersions opens databases of a later and of an earlier version, which stay
+// unchanged.
+func TestOtherVersions(t *testing.T) {
+	for _, v := range []int{1, 99} {
+		dir := t.TempDir()
+		s := open(t, dir, Limits{})
+		if _, err := s.db.Exec(fmt.Sprint("PRAGMA user_version = ", v)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n := damagedIn(t, dir); n != 0 {
-		t.Errorf("%d databases were set aside", n)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, open := range []func() (*Store, error){func() (*Store, error) { return Open(dir, Limits{}, nil) }, func() (*Store, error) { return OpenRead(dir) }} {
+			if _, err := open(); err == nil || !strings.Contains(err.Error(), "another version") || !strings.Contains(err.Error(), fmt.Sprintf("(version %d of", v)) {
+				t.Errorf("version %d: %v", v, err)
+			}
+		}
+		if n := damagedIn(t, dir); n != 0 {
+			t.Errorf("%d databases were set aside", n)
+		}
 	}
 }
 

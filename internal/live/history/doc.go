@@ -12,7 +12,7 @@
 //	damage.go  what becomes of a damaged database
 //	read.go    one job, and all jobs
 //	query.go   lists
-//	import.go  the files that earlier versions kept, one for each job
+//	snapshot.go  a copy of the database, for backups
 //
 // # Tables
 //
@@ -32,9 +32,7 @@
 // 38 bytes, where a separate row took 68, and a job of 100,000 attempts would hold the
 // database's write lock for half a second. A job's state is read without its tasks.
 //
-// PRAGMA user_version is the version, 2, and a higher one is refused. Version 1 had no
-// parts: whole had all tasks. The first start adds the table and leaves older jobs as
-// they are. Versions without the table logs ignore it.
+// PRAGMA user_version is the version, 2. A database of another version is refused.
 //
 // # Limits
 //
@@ -43,15 +41,4 @@
 // does not shrink. Logs that arrive together are one transaction. A job's logs have at most
 // 16 MiB, compressed; beyond that only logs of failed attempts are kept, up to 32 MiB.
 // Logs have a bound and an age of their own, beyond which the oldest are removed.
-//
-// # Files of earlier versions
-//
-// Earlier versions kept DIR/history/jN.history for each job and DIR/chains/jN.history for
-// each chain, N in ten digits. The first start of a master imports them in transactions of
-// 200 files and removes the files once a transaction is durable. After a crash in between,
-// the next start finds the entries in the database and removes the files. A damaged file is
-// reported and stays. Commands that only read import into a temporary database. A file is
-// SWHIST01 (the last two digits are the version) and two parts, the JobStatus and the
-// HistoryJob compressed with zstd, each after its length and its CRC-32C, 4 bytes each,
-// little-endian.
 package history

@@ -30,8 +30,7 @@ func RunOf(name string) string {
 	return run
 }
 
-// logsSchema creates the table of logs in databases of every version. Programs that do not
-// know the table ignore it.
+// logsSchema creates the table of logs.
 const logsSchema = `
 CREATE TABLE IF NOT EXISTS logs (
 	id INTEGER PRIMARY KEY,

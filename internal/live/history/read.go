@@ -7,9 +7,53 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
+
+// OpenRead opens a history for reading and changes nothing. dir is the directory of a master,
+// which may be running, or its history directory.
+func OpenRead(dir string) (s *Store, err error) {
+	if filepath.Base(filepath.Clean(dir)) == subdir && !isDir(filepath.Join(dir, subdir)) {
+		dir = filepath.Dir(filepath.Clean(dir))
+	}
+	path := filepath.Join(dir, subdir, FileName)
+	if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no history: name the directory of a master (slotwise master --dir)", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openRead(path)
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// openRead opens a database for reading. A database without a write-ahead log has no writer.
+// It is opened as a file that does not change, so that SQLite creates no files beside it.
+func openRead(path string) (*Store, error) {
+	s := &Store{path: path}
+	mode := "immutable"
+	if hasLog(path) {
+		mode = "ro"
+	}
+	if err := s.open(mode); err != nil {
+		return nil, err
+	}
+	_, err := s.checkVersion()
+	if err == nil {
+		err = s.count()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
 
 // Head returns a job without its tasks, or a chain with its steps. It does not read the parts
 // of a large job. The error wraps fs.ErrNotExist if the history does not have the job.
@@ -117,13 +161,10 @@ func (s *Store) pieces(ctx context.Context, where string, args ...any) iter.Seq2
 	return func(yield func(piece, error) bool) {
 		s.swap.RLock()
 		defer s.swap.RUnlock()
-		query := "SELECT id, whole, NULL FROM records WHERE " + where + " ORDER BY id"
-		if s.parted {
-			// The join repeats the row of records for each part. Only the first repetition returns
-			// whole, or a job of a hundred parts would read it a hundred times.
-			query = "SELECT id, CASE WHEN coalesce(part, 0) = 0 THEN whole END, tasks FROM records LEFT JOIN parts USING (id) WHERE " + where + " ORDER BY id, part"
-		}
-		rows, err := s.db.QueryContext(ctx, query, args...)
+		// The join repeats the row of records for each part. Only the first repetition returns
+		// whole, or a job of a hundred parts would read it a hundred times.
+		rows, err := s.db.QueryContext(ctx, "SELECT id, CASE WHEN coalesce(part, 0) = 0 THEN whole END, tasks FROM records LEFT JOIN parts USING (id) WHERE "+
+			where+" ORDER BY id, part", args...)
 		if err != nil {
 			yield(piece{}, s.named(err))
 			return

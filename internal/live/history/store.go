@@ -45,12 +45,9 @@ const (
 // Store is an open history. Several goroutines may use it at the same time.
 type Store struct {
 	limits Limits
-	report Report         // never nil
-	path   string         // of the database
-	parted bool           // the database has the table parts: always, unless it is only read
-	above  fs.FileInfo    // the directory that holds the history's, as Open found it
-	temp   string         // a directory that Close removes; "" if there is none
-	broken map[string]int // files of an earlier version that cannot be read, by directory
+	report Report      // never nil
+	path   string      // of the database
+	above  fs.FileInfo // the directory that holds the history's, as Open found it
 
 	// swap guards db: readers of the Store hold it shared, and setAside and reopen exclusively.
 	swap sync.RWMutex
@@ -73,9 +70,8 @@ const FileName = "history.db"
 
 // Other names below a master's directory.
 const (
-	subdir    = "history"
-	lockName  = "lock"   // of the file that Lock locks
-	oldChains = "chains" // where earlier versions kept the ended chains
+	subdir   = "history"
+	lockName = "lock" // of the file that Lock locks
 )
 
 // schema creates the tables. An entry's id is twice its number, plus one for a chain. search
@@ -99,8 +95,8 @@ CREATE TABLE IF NOT EXISTS parts (
 	PRIMARY KEY (id, part));
 PRAGMA user_version = 2;`
 
-// version is the version of the schema. A later program must be able to tell. Version 1 had
-// no table parts: whole had the tasks of every job. The jobs that were stored then stay so.
+// version is the version of the schema, by which a program recognizes a database that it
+// cannot read.
 const version = 2
 
 // partTasks is the number of tasks in a part of a large job. A job with at most as many is
@@ -110,11 +106,9 @@ const partTasks = 2000
 // rowBytes estimates the bytes of an entry's keys, index entries and page headers.
 const rowBytes = 400
 
-// Open opens the history below a master's directory and creates it if necessary. It
-// imports the files of an earlier version and removes each one once its job is durable in
-// the database. A damaged database is set aside, and an empty one takes its place. report,
-// which may be nil, is called then and whenever Put sets one aside. A database of a later
-// version is an error.
+// Open opens the history below a master's directory and creates it if necessary. A damaged
+// database is set aside, and an empty one takes its place. report, which may be nil, is
+// called then and whenever Put sets one aside. A database of another version is an error.
 func Open(dir string, limits Limits, report Report) (*Store, error) {
 	limits.Entries = cmp.Or(limits.Entries, DefaultEntries)
 	limits.Bytes = cmp.Or(limits.Bytes, DefaultBytes)
@@ -133,11 +127,11 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 	}
 	s.above = above
 	if err = s.openFile(); err == nil {
-		err = s.fill(dir)
+		err = s.Trim()
 	}
 	if isDamage(err) {
 		if err = s.setAside(err); err == nil {
-			err = s.fill(dir)
+			err = s.Trim()
 		}
 	}
 	if err != nil {
@@ -184,14 +178,10 @@ func (s *Store) openFile() error {
 	}
 	// Also after a crash between creating the file and the schema: the version is still 0, and
 	// each statement skips tables that exist.
-	if v < version { // the schema's last statement sets the version
-		if _, err := s.db.Exec(schema); err != nil {
+	if v == 0 { // the schema's last statement sets the version
+		if _, err := s.db.Exec(logsSchema + schema); err != nil {
 			return s.named(err)
 		}
-	}
-	s.parted = true
-	if _, err := s.db.Exec(logsSchema); err != nil {
-		return s.named(err)
 	}
 	if err := s.countAllLogsLocked(); err != nil {
 		return s.named(err)
@@ -270,14 +260,6 @@ func (s *Store) closeDB() error {
 	return s.db.Close()
 }
 
-// fill imports the files of an earlier version and applies the limits.
-func (s *Store) fill(dir string) error {
-	if err := s.importAll(dir, true); err != nil {
-		return err
-	}
-	return s.Trim()
-}
-
 const (
 	// busyTimeout is the time for which SQLite waits for the locks of other processes.
 	busyTimeout = 30 * time.Second
@@ -293,7 +275,7 @@ func isBusy(err error) bool {
 }
 
 // checkVersion returns the version of the database, 0 if it is empty. It returns an error if
-// a later version of this program has written it.
+// a program with another schema has written it.
 func (s *Store) checkVersion() (v int, err error) {
 	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(busyPause) {
 		err := s.db.QueryRow("PRAGMA user_version").Scan(&v)
@@ -304,8 +286,8 @@ func (s *Store) checkVersion() (v int, err error) {
 			return 0, s.named(err)
 		}
 	}
-	if v > version {
-		return 0, fmt.Errorf("%s: a later version of slotwise has written it (version %d of the schema, this program knows %d): use that version, or move the directory %s away",
+	if v != 0 && v != version {
+		return 0, fmt.Errorf("%s: another version of slotwise has written it (version %d of the schema, this program reads %d): use that version, or move the directory %s away",
 			s.path, v, version, filepath.Dir(s.path))
 	}
 	return v, nil
@@ -334,11 +316,7 @@ func (s *Store) named(err error) error {
 func (s *Store) Close() error {
 	s.write.Lock()
 	defer s.write.Unlock()
-	err := s.closeDB()
-	if s.temp != "" {
-		err = errors.Join(err, os.RemoveAll(s.temp))
-	}
-	return err
+	return s.closeDB()
 }
 
 // chainPrefix begins the name of a chain, before its number.
@@ -388,6 +366,13 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	}
 	return z
 })
+
+// maxPart bounds a value, both compressed and decompressed. A corrupt length must not make
+// the master allocate without limit.
+const maxPart = 1 << 30
+
+// errDamaged reports a record whose checksum or structure is wrong.
+var errDamaged = errors.New("the record is damaged")
 
 // decoder is the inverse of encoder.
 var decoder = sync.OnceValue(func() *zstd.Decoder {
@@ -467,13 +452,13 @@ func (s *Store) Put(list ...*slotwisev1.HistoryJob) error {
 	defer s.write.Unlock()
 	err := s.reopenIfGone()
 	if err == nil {
-		err = s.putLocked(entries, "REPLACE")
+		err = s.putLocked(entries)
 	}
 	// One more try only: an empty database that is damaged again means that the disk is
 	// broken.
 	if isDamage(err) {
 		if err = s.setAside(err); err == nil {
-			err = s.putLocked(entries, "REPLACE")
+			err = s.putLocked(entries)
 		}
 	}
 	if err == nil {
@@ -486,14 +471,7 @@ func (s *Store) Put(list ...*slotwisev1.HistoryJob) error {
 // ErrRefused is wrapped by errors of Put that do not depend on the database.
 var ErrRefused = errors.New("the record cannot be stored")
 
-// put stores entries. verb is REPLACE, or IGNORE to keep entries that exist.
-func (s *Store) put(list []*entry, verb string) error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	return s.putLocked(list, verb)
-}
-
-func (s *Store) putLocked(list []*entry, verb string) error {
+func (s *Store) putLocked(list []*entry) error {
 	tx, err := s.db.Begin()
 	if err != nil {
 		return s.named(err)
@@ -503,8 +481,6 @@ func (s *Store) putLocked(list []*entry, verb string) error {
 	for _, e := range list {
 		var old int64
 		switch err := tx.QueryRow("SELECT bytes FROM runs WHERE id = ?", e.key).Scan(&old); {
-		case err == nil && verb == "IGNORE":
-			continue
 		case err == nil:
 			bytes -= old
 		case errors.Is(err, sql.ErrNoRows):

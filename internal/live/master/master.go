@@ -158,9 +158,6 @@ func (m *Master) open() (err error) {
 	if m.history, err = history.Open(m.cfg.Dir, m.cfg.History, m.historyDamaged); err != nil {
 		return err
 	}
-	if broken := m.history.Broken(); broken != "" {
-		m.log.Error("the history of an earlier version cannot be read completely", "error", broken)
-	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	l := m.cfg.Limits

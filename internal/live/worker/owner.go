@@ -205,8 +205,8 @@ func (h *home) openToUsers() error {
 
 // needsUsers refuses a master without authentication, which would let every client
 // choose the user as whom a job runs. A master with authentication gives each session a
-// key. A master refuses such a registration itself, but a master of an earlier version
-// does not.
+// key. A master refuses such a registration itself; the worker does not rely on it,
+// because it alone would execute the jobs.
 func (c *Config) needsUsers(key []byte) error {
 	if c.RunAs == RunAsOwner && len(key) == 0 {
 		return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("--run-as %s: the master authenticates nobody, so every client could run jobs as any user: give the master --tokens or --tls-ca", RunAsOwner))

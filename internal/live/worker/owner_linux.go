@@ -27,7 +27,7 @@ func openProgram(path string) (f *os.File, by string, err error) {
 		return nil, "", err
 	}
 	defer g.Close()
-	if err := g.Chmod(0o555); err != nil { // earlier versions kept it from other users
+	if err := g.Chmod(0o555); err != nil { // store keeps it from other users
 		return nil, "", err
 	}
 	fd, err := unix.FcntlInt(g.Fd(), unix.F_DUPFD_CLOEXEC, 100)

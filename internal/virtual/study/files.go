@@ -119,9 +119,6 @@ func isResultFile(name string, runs []report.Run) bool {
 		return true
 	}
 	base, isPlot := strings.CutSuffix(name, ".svg")
-	if !isPlot {
-		base, isPlot = strings.CutSuffix(name, ".png") // of earlier versions
-	}
 	if isPlot && slices.Contains([]string{"slowdown", "queue", "slots"}, base) {
 		return true
 	}

@@ -2,7 +2,6 @@ package study
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/live/history"
@@ -19,9 +18,6 @@ func readPast(ctx context.Context, dir string, o workload.Options) (workload.Sou
 		return nil, err
 	}
 	defer store.Close()
-	if broken := store.Broken(); broken != "" {
-		return nil, fmt.Errorf("%s: %s: move them away to read the others", dir, broken)
-	}
 	o.Past = func(yield func(*workload.PastJob, error) bool) {
 		for h, err := range store.Each(ctx) {
 			if err != nil {

@@ -142,8 +142,8 @@ func TestCheckOut(t *testing.T) {
 		"tasks-fifo-99.csv":     func(path string) error { return os.WriteFile(path, nil, 0o666) },
 		"photo.svg":             func(path string) error { return os.WriteFile(path, nil, 0o666) },
 		"decisions-other-3.csv": func(path string) error { return os.WriteFile(path, nil, 0o666) },
-		"slots.png":             func(path string) error { return os.Mkdir(path, 0o777) },
-		"queue.png":             func(path string) error { return os.Symlink("queue.svg", path) },
+		"slots.png":             func(path string) error { return os.WriteFile(path, nil, 0o666) },
+		"gantt-fifo-98.svg":     func(path string) error { return os.Mkdir(path, 0o777) },
 	} {
 		path := filepath.Join(out, name)
 		if err := add(path); err != nil {

@@ -215,12 +215,6 @@ func (o *object) counts(c *Class, m *Mix) {
 	c.Every = o.duration("every")
 	c.Plan, c.Label = o.duration("plan"), o.text("class")
 	c.Submit = o.duration("submit")
-	if delay := o.get("delay"); delay != nil {
-		if o.get("submit") != nil {
-			o.r.fail(delay, "%s: delay and submit are two names of one key; keep one of them", o.what)
-		}
-		c.Submit = o.duration("delay")
-	}
 }
 
 // taskKeys reads the keys that say which tasks a job has and how long they

@@ -194,25 +194,14 @@ func (r *reader) profile(n *yaml.Node) (Profile, bool) {
 	return p, true
 }
 
-// hints reads the key "hints" or its older name "profile": {map: …, reduce: …},
-// where each is [cpu, memory, disk, network] or a mapping with these keys.
+// hints reads the key "hints": {map: …, reduce: …}, where each is [cpu, memory, disk, network] or a mapping with these keys.
 // Ratings go from 1 to 10; 0 means unknown.
 func (o *object) hints() (hints [job.Kinds]job.Profile) {
-	name := "hints"
-	n := o.get(name)
-	if o.kind == "entry" {
-		// Only entries had this name before; in a file of profiles it would be something else.
-		if old := o.get("profile"); old != nil {
-			if n != nil {
-				o.r.fail(old, "%s: profile and hints are two names of one key; keep one of them", o.what)
-			}
-			name, n = "profile", old
-		}
-	}
+	n := o.get("hints")
 	if n == nil {
 		return hints
 	}
-	in := o.r.object(n, o.what+": "+name)
+	in := o.r.object(n, o.what+": hints")
 	if in == nil {
 		return hints
 	}

@@ -34,8 +34,6 @@ type JournalRecord struct {
 	//	*JournalRecord_Policy
 	//	*JournalRecord_Learned
 	//	*JournalRecord_Job
-	//	*JournalRecord_Totals
-	//	*JournalRecord_Counted
 	//	*JournalRecord_Finished
 	//	*JournalRecord_Staging
 	//	*JournalRecord_StagingEnded
@@ -137,24 +135,6 @@ func (x *JournalRecord) GetJob() *JournalJob {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_Job); ok {
 			return x.Job
-		}
-	}
-	return nil
-}
-
-func (x *JournalRecord) GetTotals() *JournalTotals {
-	if x != nil {
-		if x, ok := x.What.(*JournalRecord_Totals); ok {
-			return x.Totals
-		}
-	}
-	return nil
-}
-
-func (x *JournalRecord) GetCounted() *JournalCounted {
-	if x != nil {
-		if x, ok := x.What.(*JournalRecord_Counted); ok {
-			return x.Counted
 		}
 	}
 	return nil
@@ -432,14 +412,6 @@ type JournalRecord_Job struct {
 	Job *JournalJob `protobuf:"bytes,4,opt,name=job,proto3,oneof"` // precedes FactAccepted
 }
 
-type JournalRecord_Totals struct {
-	Totals *JournalTotals `protobuf:"bytes,5,opt,name=totals,proto3,oneof"` // written by older versions
-}
-
-type JournalRecord_Counted struct {
-	Counted *JournalCounted `protobuf:"bytes,6,opt,name=counted,proto3,oneof"` // written by older versions
-}
-
 type JournalRecord_Finished struct {
 	Finished *JournalFinished `protobuf:"bytes,7,opt,name=finished,proto3,oneof"`
 }
@@ -560,10 +532,6 @@ func (*JournalRecord_Learned) isJournalRecord_What() {}
 
 func (*JournalRecord_Job) isJournalRecord_What() {}
 
-func (*JournalRecord_Totals) isJournalRecord_What() {}
-
-func (*JournalRecord_Counted) isJournalRecord_What() {}
-
 func (*JournalRecord_Finished) isJournalRecord_What() {}
 
 func (*JournalRecord_Staging) isJournalRecord_What() {}
@@ -626,7 +594,7 @@ type JournalMaster struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Epoch int64                  `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"` // nanoseconds since the Unix epoch
 	// The master's time when the record was written, in nanoseconds since epoch. A snapshot
-	// has no other record of it. Journals of older versions have 0.
+	// has no other record of it.
 	At            int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1438,162 +1406,6 @@ func (x *JournalChainFinished) GetRequest() string {
 	return ""
 }
 
-// JournalTotals is, in a snapshot of an older version, the account of a job. FactTask and
-// FactCounted have replaced it.
-type JournalTotals struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           int32                  `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Maps          *Counters              `protobuf:"bytes,2,opt,name=maps,proto3" json:"maps,omitempty"`
-	Reduces       *Counters              `protobuf:"bytes,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
-	Levels        []int32                `protobuf:"varint,4,rep,packed,name=levels,proto3" json:"levels,omitempty"`                             // ignored: FactTask has them
-	FailedMaps    int32                  `protobuf:"varint,5,opt,name=failed_maps,json=failedMaps,proto3" json:"failed_maps,omitempty"`          // ignored
-	FailedReduces int32                  `protobuf:"varint,6,opt,name=failed_reduces,json=failedReduces,proto3" json:"failed_reduces,omitempty"` // ignored
-	LastError     string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Nodes         []string               `protobuf:"bytes,8,rep,name=nodes,proto3" json:"nodes,omitempty"` // on which an attempt was launched
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *JournalTotals) Reset() {
-	*x = JournalTotals{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *JournalTotals) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*JournalTotals) ProtoMessage() {}
-
-func (x *JournalTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JournalTotals.ProtoReflect.Descriptor instead.
-func (*JournalTotals) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *JournalTotals) GetJob() int32 {
-	if x != nil {
-		return x.Job
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetMaps() *Counters {
-	if x != nil {
-		return x.Maps
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetReduces() *Counters {
-	if x != nil {
-		return x.Reduces
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetLevels() []int32 {
-	if x != nil {
-		return x.Levels
-	}
-	return nil
-}
-
-func (x *JournalTotals) GetFailedMaps() int32 {
-	if x != nil {
-		return x.FailedMaps
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetFailedReduces() int32 {
-	if x != nil {
-		return x.FailedReduces
-	}
-	return 0
-}
-
-func (x *JournalTotals) GetLastError() string {
-	if x != nil {
-		return x.LastError
-	}
-	return ""
-}
-
-func (x *JournalTotals) GetNodes() []string {
-	if x != nil {
-		return x.Nodes
-	}
-	return nil
-}
-
-// JournalCounted holds the counters of an attempt that has succeeded. The field counters
-// of FactEnded has replaced it.
-type JournalCounted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       *AttemptRef            `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Counters      *Counters              `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *JournalCounted) Reset() {
-	*x = JournalCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *JournalCounted) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*JournalCounted) ProtoMessage() {}
-
-func (x *JournalCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use JournalCounted.ProtoReflect.Descriptor instead.
-func (*JournalCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *JournalCounted) GetAttempt() *AttemptRef {
-	if x != nil {
-		return x.Attempt
-	}
-	return nil
-}
-
-func (x *JournalCounted) GetCounters() *Counters {
-	if x != nil {
-		return x.Counters
-	}
-	return nil
-}
-
 // JournalFinished records that a job has ended and is in the history, so that no other
 // record of the job is needed.
 type JournalFinished struct {
@@ -1606,7 +1418,7 @@ type JournalFinished struct {
 
 func (x *JournalFinished) Reset() {
 	*x = JournalFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1430,7 @@ func (x *JournalFinished) String() string {
 func (*JournalFinished) ProtoMessage() {}
 
 func (x *JournalFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1443,7 @@ func (x *JournalFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFinished.ProtoReflect.Descriptor instead.
 func (*JournalFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JournalFinished) GetJob() int32 {
@@ -1659,7 +1471,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1483,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1496,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskRef) GetJob() int32 {
@@ -1720,7 +1532,7 @@ type AttemptRef struct {
 
 func (x *AttemptRef) Reset() {
 	*x = AttemptRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1544,7 @@ func (x *AttemptRef) String() string {
 func (*AttemptRef) ProtoMessage() {}
 
 func (x *AttemptRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1557,7 @@ func (x *AttemptRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRef.ProtoReflect.Descriptor instead.
 func (*AttemptRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttemptRef) GetJob() int32 {
@@ -1793,7 +1605,7 @@ type FactAccepted struct {
 
 func (x *FactAccepted) Reset() {
 	*x = FactAccepted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1617,7 @@ func (x *FactAccepted) String() string {
 func (*FactAccepted) ProtoMessage() {}
 
 func (x *FactAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1630,7 @@ func (x *FactAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactAccepted.ProtoReflect.Descriptor instead.
 func (*FactAccepted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FactAccepted) GetJob() int32 {
@@ -1880,7 +1692,7 @@ type FactPriority struct {
 
 func (x *FactPriority) Reset() {
 	*x = FactPriority{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1704,7 @@ func (x *FactPriority) String() string {
 func (*FactPriority) ProtoMessage() {}
 
 func (x *FactPriority) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +1717,7 @@ func (x *FactPriority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPriority.ProtoReflect.Descriptor instead.
 func (*FactPriority) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FactPriority) GetJob() int32 {
@@ -1932,7 +1744,7 @@ type FactPool struct {
 
 func (x *FactPool) Reset() {
 	*x = FactPool{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +1756,7 @@ func (x *FactPool) String() string {
 func (*FactPool) ProtoMessage() {}
 
 func (x *FactPool) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +1769,7 @@ func (x *FactPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPool.ProtoReflect.Descriptor instead.
 func (*FactPool) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FactPool) GetJob() int32 {
@@ -1987,7 +1799,7 @@ type FactOutcome struct {
 
 func (x *FactOutcome) Reset() {
 	*x = FactOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +1811,7 @@ func (x *FactOutcome) String() string {
 func (*FactOutcome) ProtoMessage() {}
 
 func (x *FactOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +1824,7 @@ func (x *FactOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
 func (*FactOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FactOutcome) GetJob() int32 {
@@ -2062,7 +1874,7 @@ type FactJobEnded struct {
 
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +1886,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +1899,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -2131,7 +1943,7 @@ type FactCounted struct {
 
 func (x *FactCounted) Reset() {
 	*x = FactCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +1955,7 @@ func (x *FactCounted) String() string {
 func (*FactCounted) ProtoMessage() {}
 
 func (x *FactCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +1968,7 @@ func (x *FactCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounted.ProtoReflect.Descriptor instead.
 func (*FactCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FactCounted) GetJob() int32 {
@@ -2204,7 +2016,7 @@ type FactCommitCancelled struct {
 
 func (x *FactCommitCancelled) Reset() {
 	*x = FactCommitCancelled{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2028,7 @@ func (x *FactCommitCancelled) String() string {
 func (*FactCommitCancelled) ProtoMessage() {}
 
 func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2041,7 @@ func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCommitCancelled.ProtoReflect.Descriptor instead.
 func (*FactCommitCancelled) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FactCommitCancelled) GetJob() int32 {
@@ -2262,7 +2074,7 @@ type FactLaunched struct {
 
 func (x *FactLaunched) Reset() {
 	*x = FactLaunched{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2086,7 @@ func (x *FactLaunched) String() string {
 func (*FactLaunched) ProtoMessage() {}
 
 func (x *FactLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2099,7 @@ func (x *FactLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLaunched.ProtoReflect.Descriptor instead.
 func (*FactLaunched) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FactLaunched) GetAttempt() *AttemptRef {
@@ -2355,7 +2167,7 @@ type FactGranted struct {
 
 func (x *FactGranted) Reset() {
 	*x = FactGranted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2179,7 @@ func (x *FactGranted) String() string {
 func (*FactGranted) ProtoMessage() {}
 
 func (x *FactGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2192,7 @@ func (x *FactGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGranted.ProtoReflect.Descriptor instead.
 func (*FactGranted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactGranted) GetAttempt() *AttemptRef {
@@ -2408,7 +2220,7 @@ type FactEnded struct {
 
 func (x *FactEnded) Reset() {
 	*x = FactEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2232,7 @@ func (x *FactEnded) String() string {
 func (*FactEnded) ProtoMessage() {}
 
 func (x *FactEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2245,7 @@ func (x *FactEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactEnded.ProtoReflect.Descriptor instead.
 func (*FactEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactEnded) GetAttempt() *AttemptRef {
@@ -2515,7 +2327,7 @@ type FactFetchFailed struct {
 
 func (x *FactFetchFailed) Reset() {
 	*x = FactFetchFailed{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2339,7 @@ func (x *FactFetchFailed) String() string {
 func (*FactFetchFailed) ProtoMessage() {}
 
 func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2352,7 @@ func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFetchFailed.ProtoReflect.Descriptor instead.
 func (*FactFetchFailed) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FactFetchFailed) GetMap() *AttemptRef {
@@ -2562,7 +2374,7 @@ type FactOutputLost struct {
 
 func (x *FactOutputLost) Reset() {
 	*x = FactOutputLost{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2386,7 @@ func (x *FactOutputLost) String() string {
 func (*FactOutputLost) ProtoMessage() {}
 
 func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2399,7 @@ func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutputLost.ProtoReflect.Descriptor instead.
 func (*FactOutputLost) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FactOutputLost) GetMap() *AttemptRef {
@@ -2635,7 +2447,7 @@ type FactJoined struct {
 
 func (x *FactJoined) Reset() {
 	*x = FactJoined{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2459,7 @@ func (x *FactJoined) String() string {
 func (*FactJoined) ProtoMessage() {}
 
 func (x *FactJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2472,7 @@ func (x *FactJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJoined.ProtoReflect.Descriptor instead.
 func (*FactJoined) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FactJoined) GetName() string {
@@ -2737,7 +2549,7 @@ type FactLeft struct {
 
 func (x *FactLeft) Reset() {
 	*x = FactLeft{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2561,7 @@ func (x *FactLeft) String() string {
 func (*FactLeft) ProtoMessage() {}
 
 func (x *FactLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2574,7 @@ func (x *FactLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLeft.ProtoReflect.Descriptor instead.
 func (*FactLeft) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FactLeft) GetNode() string {
@@ -2797,7 +2609,7 @@ type FactDrained struct {
 
 func (x *FactDrained) Reset() {
 	*x = FactDrained{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2621,7 @@ func (x *FactDrained) String() string {
 func (*FactDrained) ProtoMessage() {}
 
 func (x *FactDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2634,7 @@ func (x *FactDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactDrained.ProtoReflect.Descriptor instead.
 func (*FactDrained) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FactDrained) GetNode() string {
@@ -2857,7 +2669,7 @@ type FactGraylisted struct {
 
 func (x *FactGraylisted) Reset() {
 	*x = FactGraylisted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2681,7 @@ func (x *FactGraylisted) String() string {
 func (*FactGraylisted) ProtoMessage() {}
 
 func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2694,7 @@ func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
 func (*FactGraylisted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FactGraylisted) GetNode() string {
@@ -2919,7 +2731,7 @@ type FactFaults struct {
 
 func (x *FactFaults) Reset() {
 	*x = FactFaults{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +2743,7 @@ func (x *FactFaults) String() string {
 func (*FactFaults) ProtoMessage() {}
 
 func (x *FactFaults) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +2756,7 @@ func (x *FactFaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
 func (*FactFaults) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FactFaults) GetNode() string {
@@ -2985,7 +2797,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +2809,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +2822,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -3044,7 +2856,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +2868,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +2881,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -3159,7 +2971,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +2983,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +2996,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{37}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -3303,14 +3115,12 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xc4\x0f\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xd5\x0e\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
 	"\alearned\x18\x03 \x01(\v2\x1b.slotwise.v1.JournalLearnedH\x00R\alearned\x12+\n" +
-	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x124\n" +
-	"\x06totals\x18\x05 \x01(\v2\x1a.slotwise.v1.JournalTotalsH\x00R\x06totals\x127\n" +
-	"\acounted\x18\x06 \x01(\v2\x1b.slotwise.v1.JournalCountedH\x00R\acounted\x12:\n" +
+	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x12:\n" +
 	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
 	"\astaging\x18\b \x01(\v2\x1b.slotwise.v1.JournalStagingH\x00R\astaging\x12G\n" +
 	"\rstaging_ended\x18\t \x01(\v2 .slotwise.v1.JournalStagingEndedH\x00R\fstagingEnded\x121\n" +
@@ -3408,21 +3218,7 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\bpriority\x18\x03 \x01(\tR\bpriority\"F\n" +
 	"\x14JournalChainFinished\x12\x14\n" +
 	"\x05chain\x18\x01 \x01(\x05R\x05chain\x12\x18\n" +
-	"\arequest\x18\x02 \x01(\tR\arequest\"\x92\x02\n" +
-	"\rJournalTotals\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\x05R\x03job\x12)\n" +
-	"\x04maps\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\x04maps\x12/\n" +
-	"\areduces\x18\x03 \x01(\v2\x15.slotwise.v1.CountersR\areduces\x12\x16\n" +
-	"\x06levels\x18\x04 \x03(\x05R\x06levels\x12\x1f\n" +
-	"\vfailed_maps\x18\x05 \x01(\x05R\n" +
-	"failedMaps\x12%\n" +
-	"\x0efailed_reduces\x18\x06 \x01(\x05R\rfailedReduces\x12\x1d\n" +
-	"\n" +
-	"last_error\x18\a \x01(\tR\tlastError\x12\x14\n" +
-	"\x05nodes\x18\b \x03(\tR\x05nodes\"v\n" +
-	"\x0eJournalCounted\x121\n" +
-	"\aattempt\x18\x01 \x01(\v2\x17.slotwise.v1.AttemptRefR\aattempt\x121\n" +
-	"\bcounters\x18\x02 \x01(\v2\x15.slotwise.v1.CountersR\bcounters\"=\n" +
+	"\arequest\x18\x02 \x01(\tR\arequest\"=\n" +
 	"\x0fJournalFinished\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x05R\x03job\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\tR\arequest\"E\n" +
@@ -3577,7 +3373,7 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalRecord)(nil),        // 0: slotwise.v1.JournalRecord
 	(*JournalMaster)(nil),        // 1: slotwise.v1.JournalMaster
@@ -3592,101 +3388,93 @@ var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalChainOutcome)(nil),  // 10: slotwise.v1.JournalChainOutcome
 	(*JournalChainChanged)(nil),  // 11: slotwise.v1.JournalChainChanged
 	(*JournalChainFinished)(nil), // 12: slotwise.v1.JournalChainFinished
-	(*JournalTotals)(nil),        // 13: slotwise.v1.JournalTotals
-	(*JournalCounted)(nil),       // 14: slotwise.v1.JournalCounted
-	(*JournalFinished)(nil),      // 15: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),              // 16: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),           // 17: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),         // 18: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),         // 19: slotwise.v1.FactPriority
-	(*FactPool)(nil),             // 20: slotwise.v1.FactPool
-	(*FactOutcome)(nil),          // 21: slotwise.v1.FactOutcome
-	(*FactJobEnded)(nil),         // 22: slotwise.v1.FactJobEnded
-	(*FactCounted)(nil),          // 23: slotwise.v1.FactCounted
-	(*FactCommitCancelled)(nil),  // 24: slotwise.v1.FactCommitCancelled
-	(*FactLaunched)(nil),         // 25: slotwise.v1.FactLaunched
-	(*FactGranted)(nil),          // 26: slotwise.v1.FactGranted
-	(*FactEnded)(nil),            // 27: slotwise.v1.FactEnded
-	(*FactFetchFailed)(nil),      // 28: slotwise.v1.FactFetchFailed
-	(*FactOutputLost)(nil),       // 29: slotwise.v1.FactOutputLost
-	(*FactJoined)(nil),           // 30: slotwise.v1.FactJoined
-	(*FactLeft)(nil),             // 31: slotwise.v1.FactLeft
-	(*FactDrained)(nil),          // 32: slotwise.v1.FactDrained
-	(*FactGraylisted)(nil),       // 33: slotwise.v1.FactGraylisted
-	(*FactFaults)(nil),           // 34: slotwise.v1.FactFaults
-	(*FactCounts)(nil),           // 35: slotwise.v1.FactCounts
-	(*FactTask)(nil),             // 36: slotwise.v1.FactTask
-	(*PastAttempt)(nil),          // 37: slotwise.v1.PastAttempt
-	nil,                          // 38: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),              // 39: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),            // 40: slotwise.v1.ChainSpec
-	(*JobStatus)(nil),            // 41: slotwise.v1.JobStatus
-	(JobState)(0),                // 42: slotwise.v1.JobState
-	(*Counters)(nil),             // 43: slotwise.v1.Counters
-	(FailureCause)(0),            // 44: slotwise.v1.FailureCause
+	(*JournalFinished)(nil),      // 13: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),              // 14: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),           // 15: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),         // 16: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),         // 17: slotwise.v1.FactPriority
+	(*FactPool)(nil),             // 18: slotwise.v1.FactPool
+	(*FactOutcome)(nil),          // 19: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),         // 20: slotwise.v1.FactJobEnded
+	(*FactCounted)(nil),          // 21: slotwise.v1.FactCounted
+	(*FactCommitCancelled)(nil),  // 22: slotwise.v1.FactCommitCancelled
+	(*FactLaunched)(nil),         // 23: slotwise.v1.FactLaunched
+	(*FactGranted)(nil),          // 24: slotwise.v1.FactGranted
+	(*FactEnded)(nil),            // 25: slotwise.v1.FactEnded
+	(*FactFetchFailed)(nil),      // 26: slotwise.v1.FactFetchFailed
+	(*FactOutputLost)(nil),       // 27: slotwise.v1.FactOutputLost
+	(*FactJoined)(nil),           // 28: slotwise.v1.FactJoined
+	(*FactLeft)(nil),             // 29: slotwise.v1.FactLeft
+	(*FactDrained)(nil),          // 30: slotwise.v1.FactDrained
+	(*FactGraylisted)(nil),       // 31: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),           // 32: slotwise.v1.FactFaults
+	(*FactCounts)(nil),           // 33: slotwise.v1.FactCounts
+	(*FactTask)(nil),             // 34: slotwise.v1.FactTask
+	(*PastAttempt)(nil),          // 35: slotwise.v1.PastAttempt
+	nil,                          // 36: slotwise.v1.JournalPolicy.SetEntry
+	(*JobSpec)(nil),              // 37: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),            // 38: slotwise.v1.ChainSpec
+	(*JobStatus)(nil),            // 39: slotwise.v1.JobStatus
+	(JobState)(0),                // 40: slotwise.v1.JobState
+	(*Counters)(nil),             // 41: slotwise.v1.Counters
+	(FailureCause)(0),            // 42: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
 	2,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
 	3,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
 	4,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
-	13, // 4: slotwise.v1.JournalRecord.totals:type_name -> slotwise.v1.JournalTotals
-	14, // 5: slotwise.v1.JournalRecord.counted:type_name -> slotwise.v1.JournalCounted
-	15, // 6: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
-	5,  // 7: slotwise.v1.JournalRecord.staging:type_name -> slotwise.v1.JournalStaging
-	6,  // 8: slotwise.v1.JournalRecord.staging_ended:type_name -> slotwise.v1.JournalStagingEnded
-	7,  // 9: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
-	8,  // 10: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
-	9,  // 11: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
-	10, // 12: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
-	11, // 13: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
-	12, // 14: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
-	18, // 15: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
-	19, // 16: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
-	20, // 17: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	21, // 18: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
-	25, // 19: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
-	26, // 20: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
-	27, // 21: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
-	28, // 22: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
-	29, // 23: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
-	30, // 24: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
-	31, // 25: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
-	32, // 26: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	35, // 27: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	36, // 28: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	33, // 29: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
-	34, // 30: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	22, // 31: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
-	24, // 32: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
-	23, // 33: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
-	38, // 34: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	39, // 35: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	40, // 36: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
-	41, // 37: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
-	42, // 38: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
-	43, // 39: slotwise.v1.JournalTotals.maps:type_name -> slotwise.v1.Counters
-	43, // 40: slotwise.v1.JournalTotals.reduces:type_name -> slotwise.v1.Counters
-	17, // 41: slotwise.v1.JournalCounted.attempt:type_name -> slotwise.v1.AttemptRef
-	43, // 42: slotwise.v1.JournalCounted.counters:type_name -> slotwise.v1.Counters
-	16, // 43: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	43, // 44: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
-	43, // 45: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
-	17, // 46: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	17, // 47: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	17, // 48: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	43, // 49: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	44, // 50: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
-	17, // 51: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	17, // 52: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	16, // 53: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	37, // 54: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	44, // 55: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	13, // 4: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
+	5,  // 5: slotwise.v1.JournalRecord.staging:type_name -> slotwise.v1.JournalStaging
+	6,  // 6: slotwise.v1.JournalRecord.staging_ended:type_name -> slotwise.v1.JournalStagingEnded
+	7,  // 7: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
+	8,  // 8: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
+	9,  // 9: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
+	10, // 10: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
+	11, // 11: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
+	12, // 12: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
+	16, // 13: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
+	17, // 14: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
+	18, // 15: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
+	19, // 16: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	23, // 17: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
+	24, // 18: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
+	25, // 19: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
+	26, // 20: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
+	27, // 21: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
+	28, // 22: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
+	29, // 23: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
+	30, // 24: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
+	33, // 25: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	34, // 26: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	31, // 27: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	32, // 28: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	20, // 29: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	22, // 30: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
+	21, // 31: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
+	36, // 32: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	37, // 33: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	38, // 34: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
+	39, // 35: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
+	40, // 36: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
+	14, // 37: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	41, // 38: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	41, // 39: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	15, // 40: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	15, // 41: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	15, // 42: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	41, // 43: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	42, // 44: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	15, // 45: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	15, // 46: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	14, // 47: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	35, // 48: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	42, // 49: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -3701,8 +3489,6 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Policy)(nil),
 		(*JournalRecord_Learned)(nil),
 		(*JournalRecord_Job)(nil),
-		(*JournalRecord_Totals)(nil),
-		(*JournalRecord_Counted)(nil),
 		(*JournalRecord_Finished)(nil),
 		(*JournalRecord_Staging)(nil),
 		(*JournalRecord_StagingEnded)(nil),
@@ -3738,7 +3524,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1017,8 +1017,7 @@ type FetchFailure struct {
 	Error   string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	Corrupt bool                   `protobuf:"varint,5,opt,name=corrupt,proto3" json:"corrupt,omitempty"` // the output was fetched and is damaged, so other reduces need not confirm the failure
 	// Number of the report within the worker's incarnation, rising, from 1. Reports are
-	// repeated until they are acknowledged, and count once. 0 is an older worker's: each
-	// repetition counts.
+	// repeated until they are acknowledged, and count once.
 	Number        int64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2212,13 +2211,13 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xa2\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x96\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12!\n" +
 	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03keyJ\x04\b\x04\x10\x05R\x04kill\"\xd1\x03\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xd1\x03\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +

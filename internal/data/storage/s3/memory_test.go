@@ -596,50 +596,12 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestEarlierVersion: a commit that an earlier version of the program has begun is
-// finished. That version claimed the output by an object in the place of the directory of
-// claims, and had one record for each file.
-func TestEarlierVersion(t *testing.T) {
-	ctx := t.Context()
-	for _, decided := range []bool{false, true} {
-		m := newMemory()
-		f := memoryFS{m}
-		s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
-		must(t, err)
-		must(t, publishPart(t, s, "x").Commit())
-		for key, o := range m.mu.objects {
-			if strings.Contains(key, filesDir) {
-				delete(m.mu.objects, key)
-				m.mu.objects[path.Dir(key)] = o
-			}
-		}
-		if decided {
-			m.Inject(faultfs.Rule{Op: faultfs.Commit, Nth: 1, Err: errors.New("no")})
-			if err := s.Commit(ctx); err == nil || m.Fired() == 0 {
-				t.Fatal(err)
-			}
-			claim := "dir/out/" + publishingDir
-			m.mu.objects[claim] = m.mu.objects[claim+"/.out.slotwise-shared-t"]
-			delete(m.mu.objects, claim+"/.out.slotwise-shared-t")
-		}
-		again, err := f.Reopen(ctx, "dir/out", "t")
-		must(t, err)
-		must(t, again.Commit(ctx))
-		if got := string(m.mu.objects["dir/out/part"].content); got != "x" {
-			t.Errorf("decided: %v: published %q", decided, got)
-		}
-		if left := m.left(); len(left) > 0 {
-			t.Errorf("left %q", left)
-		}
-	}
-}
-
 // TestTree: on a server that has no object a/b beside an object a, an output replaces one in
 // which a file has the name of a directory of the other. A commit that is undone brings the
-// old output back. A claim of an earlier version, whose staging is gone, is no obstacle.
+// old output back.
 func TestTree(t *testing.T) {
 	ctx := t.Context()
-	for name, old := range map[string][]string{"a file becomes a directory": {"a"}, "a directory becomes a file": {"a/b/c", "a/b/d"}, "an old claim": {publishingDir}} {
+	for name, old := range map[string][]string{"a file becomes a directory": {"a"}, "a directory becomes a file": {"a/b/c", "a/b/d"}} {
 		for _, undone := range []bool{false, true} {
 			m := newMemory()
 			m.tree = true
@@ -664,9 +626,7 @@ func TestTree(t *testing.T) {
 				must(t, errors.Join(err, again.Abort(ctx)))
 				want = []string{"dir/out/_SUCCESS"}
 				for _, key := range old {
-					if key != publishingDir { // it is not output
-						want = append(want, "dir/out/"+key)
-					}
+					want = append(want, "dir/out/"+key)
 				}
 			} else if err := s.Commit(ctx); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -676,56 +636,6 @@ func TestTree(t *testing.T) {
 				t.Errorf("%s, undone: %v: the bucket has %q, want %q", name, undone, got, want)
 			}
 		}
-	}
-}
-
-// TestEarlierClaim: a staging of an earlier version that has not ended keeps its claim.
-func TestEarlierClaim(t *testing.T) {
-	ctx := t.Context()
-	m := newMemory()
-	f := memoryFS{m}
-	other, err := f.StageShared(ctx, "dir/out", "other", storage.ReplaceAll)
-	must(t, err)
-	const claim = "dir/out/" + publishingDir
-	must(t, m.Put(ctx, claim, []byte("dir/.out.slotwise-shared-other")))
-	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
-	must(t, err)
-	must(t, publishPart(t, s, "x").Commit())
-	if err := s.Commit(ctx); !errors.Is(err, errBusyEarlier) || !errors.Is(err, errBusy) {
-		t.Errorf("error %v", err)
-	}
-	if _, err := m.Get(ctx, claim); err != nil {
-		t.Errorf("the other staging's claim: %v", err)
-	}
-	must(t, other.Abort(ctx))
-	must(t, s.Commit(ctx))
-	if left := m.left(); len(left) > 0 {
-		t.Errorf("left %q", left)
-	}
-}
-
-// TestMixedVersions: the commit of a file with records of two versions fails and says why,
-// because the records do not show which attempt the master has accepted.
-func TestMixedVersions(t *testing.T) {
-	ctx := t.Context()
-	m := newMemory()
-	s, err := memoryFS{m}.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
-	must(t, err)
-	must(t, publishPart(t, s, "x").Commit())
-	for key := range maps.Clone(m.mu.objects) {
-		if strings.Contains(key, filesDir) {
-			var f pending
-			must(t, getJSON(ctx, m, key, &f))
-			f.Rank = 0
-			must(t, putJSON(ctx, m, path.Dir(key), f)) // an attempt of the earlier version commits, too
-		}
-	}
-	if err := s.Commit(ctx); !errors.Is(err, errMixed) || !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "part: workers of two versions") {
-		t.Errorf("error %v", err)
-	}
-	must(t, s.Abort(ctx))
-	if left := m.left(); len(left) > 0 || len(m.mu.objects) != 0 {
-		t.Errorf("left %q", left)
 	}
 }
 

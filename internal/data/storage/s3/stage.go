@@ -186,13 +186,12 @@ const (
 // publishingDir is in an output directory while a commit changes it. It holds an object
 // for each staging that claims the output; the object's content is the staging's root.
 // Where it is present and _SUCCESS is not, a listing may show parts of the old and of the
-// new output. (An object of this very name is a claim of an earlier version.)
+// new output.
 const publishingDir = "_slotwise_publishing"
 
 // isClaim reports whether key is a claim of the output directory target.
 func isClaim(target, key string) bool {
-	rest, below := strings.CutPrefix(key, target+"/"+publishingDir)
-	return below && (rest == "" || rest[0] == '/')
+	return strings.HasPrefix(key, target+"/"+publishingDir+"/")
 }
 
 // errBusy reports that another staging of the same output is being committed, or was
@@ -284,9 +283,6 @@ const claimTries = 6
 // If both see the other, the staging whose root comes first in the alphabet waits for the
 // other one to withdraw. Claims of stagings that have nothing more to change are removed.
 func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
-	if err := p.clearEarlierClaim(ctx, a); err != nil {
-		return err
-	}
 	if err := p.Put(ctx, p.claimKey(a), []byte(a.Root)); err != nil {
 		return err
 	}
@@ -307,32 +303,6 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 			return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
 		}
 	}
-}
-
-// errBusyEarlier is errBusy for a staging of an earlier version.
-var errBusyEarlier = fmt.Errorf("%w with an earlier version of slotwise, which holds the claim %s: wait for that job's end, or end it", errBusy, publishingDir)
-
-// clearEarlierClaim removes the claim of an earlier version, which is an object in the place
-// of the directory of claims, if its staging is over or is this one. Some servers have
-// no object below another one, so a claim could not be put. If the other staging is not
-// over, clearEarlierClaim fails with errBusyEarlier.
-func (p *publisher) clearEarlierClaim(ctx context.Context, a storage.StageArea) error {
-	key := a.Target + "/" + publishingDir
-	root, err := p.Get(ctx, key)
-	if missing(err) {
-		return nil
-	}
-	over := err == nil && string(root) == a.Root
-	if err == nil && !over {
-		over, err = p.over(ctx, a, string(root))
-	}
-	if err == nil && !over {
-		err = errBusyEarlier
-	}
-	if err != nil {
-		return err
-	}
-	return p.Delete(ctx, key)
 }
 
 // rival returns the root of another staging that claims the output; "" if there is none.
@@ -374,14 +344,11 @@ type claimObject struct{ key, root string }
 
 // claims returns all claims of the output.
 func (p *publisher) claims(ctx context.Context, a storage.StageArea) (claims []claimObject, err error) {
-	keys, err := keysBelow(ctx, p, a.Target+"/"+publishingDir)
+	keys, err := keysBelow(ctx, p, a.Target+"/"+publishingDir+"/")
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
-		if !isClaim(a.Target, key) {
-			continue
-		}
 		root, err := p.Get(ctx, key)
 		if missing(err) {
 			continue // withdrawn meanwhile
@@ -457,29 +424,7 @@ func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if name := mixed(records); name != "" {
-		return nil, fmt.Errorf("%s: %w", name, errMixed)
-	}
 	return marshal(choose(records))
-}
-
-// errMixed reports that the records of a file do not show which attempt the master has
-// accepted. It wraps fs.ErrInvalid, because another try would fail in the same way.
-var errMixed = fmt.Errorf("workers of two versions of slotwise have written this file, and a record of the earlier version has no rank: upgrade all workers and run the job again (%w)", fs.ErrInvalid)
-
-// mixed returns the name of a file that has a record of an earlier version, which is its
-// only one there and has no rank, and also a record of this version; "" if there is none.
-func mixed(records []pending) string {
-	ranked := map[string]bool{}
-	for _, r := range records {
-		ranked[r.Name] = ranked[r.Name] || r.Rank > 0
-	}
-	for _, r := range records {
-		if r.Rank == 0 && ranked[r.Name] {
-			return r.Name
-		}
-	}
-	return ""
 }
 
 // choose returns the record of the highest rank of each name, in the order of names.

@@ -5,8 +5,7 @@
 // order, and a last entry MANIFEST with the SHA-256 of each file before it. An archive
 // without a manifest is not complete. The master may run while its directory is copied:
 // the copies of the journal and of the history are the states of one moment each, and files
-// are written once and never changed. A history of an earlier version is one file for each
-// job and chain, which are also written once.
+// are written once and never changed.
 //
 // The journal comes first. So the history and the files may be newer than the journal,
 // and never lack what the journal refers to. (A file of a job could only be missing if
@@ -39,7 +38,6 @@ import (
 const (
 	journalDir  = "journal"
 	historyDir  = "history"
-	chainsDir   = "chains"
 	filesDir    = "files"
 	manifest    = "MANIFEST"
 	maxManifest = 64 << 20 // bytes; each file takes about 100
@@ -93,10 +91,8 @@ func (w *writer) all() error {
 	if err := w.copyHistory(); err != nil {
 		return err
 	}
-	for _, sub := range []string{historyDir, chainsDir, filesDir} {
-		if err := w.copyDir(sub); err != nil {
-			return err
-		}
+	if err := w.copyFiles(); err != nil {
+		return err
 	}
 	list := w.manifest.String()
 	if err := w.tar.WriteHeader(&tar.Header{Name: manifest, Mode: 0o600, Size: int64(len(list))}); err != nil {
@@ -114,7 +110,7 @@ func (w *writer) copyHistory() error {
 	temp := filepath.Join(filepath.Dir(w.to), storage.CopyingName(filepath.Base(w.to)+".history"))
 	err := history.Snapshot(w.dir, temp)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the last master was of an earlier version
+		return nil // the master has ended before it made its history
 	}
 	defer os.Remove(temp)
 	if err != nil {
@@ -132,21 +128,18 @@ func (w *writer) copyHistory() error {
 	return w.add(historyDir+"/"+history.FileName, info.Size(), f)
 }
 
-// copyDir adds the files of one of the master's directories. It skips files that the
-// master removes meanwhile, and temporary files.
-func (w *writer) copyDir(sub string) error {
-	names, err := w.disk.ReadDir(filepath.Join(w.dir, sub))
-	if errors.Is(err, fs.ErrNotExist) && sub == chainsDir {
-		return nil // the last master was of a version without chains
-	}
+// copyFiles adds the files of jobs. It skips files that the master removes meanwhile, and
+// unfinished uploads.
+func (w *writer) copyFiles() error {
+	names, err := w.disk.ReadDir(filepath.Join(w.dir, filesDir))
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !isFile(sub+"/"+name) || name == history.FileName {
+		if !isFile(filesDir + "/" + name) {
 			continue
 		}
-		err := w.copyFile(sub + "/" + name)
+		err := w.copyFile(filesDir + "/" + name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -190,20 +183,14 @@ func (w *writer) add(name string, size int64, content io.Reader) error {
 // errDamaged reports content that differs from what the master has written.
 var errDamaged = errors.New("the file is damaged")
 
-// verify checks the content of a file of the history, or of a job's file, which is named
-// by its SHA-256. The checksums of the journal are verified elsewhere.
+// verify checks the content of a job's file, which is named by its SHA-256.
 func verify(name string, content io.Reader) error {
-	switch path.Dir(name) {
-	case historyDir, chainsDir:
-		return history.Verify(content)
-	case filesDir:
-		h := sha256.New()
-		if _, err := io.Copy(h, content); err != nil {
-			return err
-		}
-		if hex.EncodeToString(h.Sum(nil)) != path.Base(name) {
-			return errDamaged
-		}
+	h := sha256.New()
+	if _, err := io.Copy(h, content); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != path.Base(name) {
+		return errDamaged
 	}
 	return nil
 }
@@ -215,8 +202,8 @@ func isFile(name string) bool {
 	switch path.Dir(name) {
 	case journalDir:
 		return journal.IsFile(base)
-	case historyDir, chainsDir:
-		return history.IsFile(base) || name == historyDir+"/"+history.FileName
+	case historyDir:
+		return base == history.FileName
 	case filesDir:
 		b, err := hex.DecodeString(base)
 		return err == nil && len(b) == sha256.Size && base == strings.ToLower(base)

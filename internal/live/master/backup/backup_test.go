@@ -3,11 +3,9 @@ package backup_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -15,9 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/live/history"
@@ -62,29 +57,7 @@ func machine(t *testing.T) *faultfs.Disk {
 	sum := sha256.Sum256(program)
 	disk.Put("m/files/"+hex.EncodeToString(sum[:]), program)
 	disk.Put("m/files/upload-x", program)
-	disk.Put("m/history/j0000000001.history", oldFile("j1"))
-	disk.Put("m/chains/j0000000001.history", oldFile("chain-1"))
-	disk.Put("m/history/j0000000009.history.new", program)
 	return disk
-}
-
-// oldFile returns a file of the history as earlier versions wrote it (package history).
-func oldFile(id string) []byte {
-	b, err := proto.Marshal(&slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: id, User: "ann"}})
-	if err != nil {
-		panic(err)
-	}
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		panic(err)
-	}
-	file := []byte("SWHIST01")
-	for _, part := range [][]byte{b[2:], z.EncodeAll(b, nil)} { // the first part is the JobStatus in the message
-		file = binary.LittleEndian.AppendUint32(file, uint32(len(part)))
-		file = binary.LittleEndian.AppendUint32(file, crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli)))
-		file = append(file, part...)
-	}
-	return file
 }
 
 // TestHistory copies the directory of a master that has written a history, and restores it.

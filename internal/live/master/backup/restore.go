@@ -68,7 +68,7 @@ func publish(disk durable.Tree, temp, dir string) error {
 
 // extract writes the files of an archive to a new directory and verifies them.
 func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error) {
-	for _, sub := range []string{"", journalDir, historyDir, chainsDir, filesDir} {
+	for _, sub := range []string{"", journalDir, historyDir, filesDir} {
 		if err := disk.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return sum, err
 		}

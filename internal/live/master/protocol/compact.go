@@ -61,26 +61,9 @@ func Compact(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 	}
 }
 
-// window is the number of the latest facts that rebuild keeps, because a later record may
-// complete a fact (replay.uncounted).
-const window = 1 << 14
-
-// yield yields the first n of the collected facts and drops them.
-func (r *replay) yield(n int, yield func(tracker.Fact) bool) bool {
-	for _, f := range r.facts[:n] {
-		if !yield(f) {
-			return false
-		}
-		if end, ok := f.(*tracker.FactEnded); ok {
-			delete(r.uncounted, end.Attempt)
-		}
-	}
-	r.facts = slices.Delete(r.facts, 0, n)
-	return true
-}
-
 // rebuild replays the records of a journal up to a position into a core that only
-// Snapshot can use. It keeps few facts after the tracker has read them.
+// Snapshot can use. The tracker reads the facts of each record at once, so that the memory
+// does not grow with the journal.
 func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*Core, error) {
 	c := blank(cfg)
 	r := newReplay(c)
@@ -93,12 +76,13 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 			if broken = err; err != nil {
 				return
 			}
-			// Facts leave in large portions, because deleting the front of a slice moves the rest.
-			if len(r.facts) >= 2*window && !r.yield(len(r.facts)-window, yield) {
-				return
+			for _, f := range r.facts {
+				if !yield(f) {
+					return
+				}
 			}
+			r.facts = r.facts[:0]
 		}
-		r.yield(len(r.facts), yield)
 	})
 	if broken != nil {
 		return nil, broken

@@ -118,7 +118,7 @@ func (c *choices) heartbeat(worker string) *slotwisev1.HeartbeatRequest {
 			Counters: &slotwisev1.Counters{InputRecords: c.number(), BytesRead: c.number()}})
 	}
 	for _, id := range c.attempts() {
-		r.FetchFailures = append(r.FetchFailures, &slotwisev1.FetchFailure{Reduce: id, Map: c.attempt(), Worker: c.worker(), Corrupt: c.bit()})
+		r.FetchFailures = append(r.FetchFailures, &slotwisev1.FetchFailure{Reduce: id, Map: c.attempt(), Worker: c.worker(), Corrupt: c.bit(), Number: c.number()})
 	}
 	return r
 }

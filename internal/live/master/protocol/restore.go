@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/base/counters"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -62,11 +60,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	// Commits and aborts that the dead master had ordered or had not yet ordered. Storage
 	// operations are idempotent, so both are ordered again.
 	for _, e := range c.tracker.Unfinished() {
-		if c.jobs[e.Job] != nil {
-			c.carryOut(e)
-		} else { // in the history, but a journal of an older version does not have its end
-			c.endForgotten(e)
-		}
+		c.carryOut(e)
 	}
 	c.logInfo("master restored", "id", c.id, "policy", c.policy, "jobs", len(c.jobs), "nodes", len(c.tracker.Nodes().All()))
 	return c, c.out, nil
@@ -88,8 +82,7 @@ func (c *Core) trackerConfig() tracker.Config {
 }
 
 func newReplay(c *Core) *replay {
-	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{},
-		totals: map[job.ID]*tracker.FactCounted{}, uncounted: map[job.AttemptID]*tracker.FactEnded{}}
+	return &replay{c: c, details: map[job.ID]*slotwisev1.JournalJob{}, accepted: map[job.ID]bool{}}
 }
 
 // replay is the state of Restore while it reads the journal.
@@ -100,33 +93,6 @@ type replay struct {
 	details  map[job.ID]*slotwisev1.JournalJob
 	policy   *slotwisev1.JournalPolicy // the latest
 	last     time.Duration             // the latest time in a record
-
-	// Older versions recorded counters beside the tracker's facts. totals are the sums of
-	// the jobs of a snapshot. uncounted are the successes whose counters may follow in
-	// a JournalCounted, within the records of one heartbeat.
-	totals    map[job.ID]*tracker.FactCounted
-	uncounted map[job.AttemptID]*tracker.FactEnded
-}
-
-// applyTotals takes in the sums of a job in a snapshot of an older version, which precede
-// the job's facts.
-func (r *replay) applyTotals(t *slotwisev1.JournalTotals) {
-	id := job.ID(t.Job)
-	r.totals[id] = &tracker.FactCounted{Job: id, LastError: t.LastError,
-		Counters: [job.Kinds]counters.Set{counterspb.Decode(t.Maps), counterspb.Decode(t.Reduces)}}
-	if j := r.c.jobs[id]; j != nil {
-		for _, name := range t.Nodes {
-			j.nodes[name] = true
-		}
-	}
-}
-
-// addTotals adds the sums of a job after a fact of the older version's snapshot. They
-// belong after the job's last task, and the snapshot does not say which one that is.
-func (r *replay) addTotals(id job.ID) {
-	if t := r.totals[id]; t != nil {
-		r.facts = append(r.facts, t)
-	}
 }
 
 // apply applies one record.
@@ -147,13 +113,6 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		c.intents = append(c.intents, w.Staging)
 	case *slotwisev1.JournalRecord_StagingEnded:
 		c.dropIntent(w.StagingEnded.Request)
-	case *slotwisev1.JournalRecord_Totals:
-		r.applyTotals(w.Totals)
-	case *slotwisev1.JournalRecord_Counted:
-		if end := r.uncounted[attemptOf(w.Counted.Attempt)]; end != nil {
-			end.Counters = decodeCounters(w.Counted.Counters)
-			delete(r.uncounted, end.Attempt)
-		}
 	case *slotwisev1.JournalRecord_Finished:
 		id := job.ID(w.Finished.Job)
 		// The history has the job. Only its request stays, so that a repeated Submit is answered
@@ -198,10 +157,7 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 		return err
 	}
 	if f == nil {
-		return errors.New("a record has an unknown type: it was written by a newer slotwise, which must be used to read it")
-	}
-	if o, ok := f.(*tracker.FactOutcome); ok && !r.accepted[o.Job] {
-		r.acceptForgotten(o)
+		return errors.New("a record has an unknown type: it was written by another version of slotwise, which must be used to read it")
 	}
 	// A fact about a job that is unknown to the tracker would be a contradiction there.
 	if end, ok := f.(*tracker.FactJobEnded); !ok || r.accepted[end.Job] {
@@ -226,12 +182,8 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 				j.nodes[name] = true
 			}
 		}
-		r.addTotals(f.Task.Job)
 	case *tracker.FactEnded:
 		r.last = max(r.last, f.At)
-		if f.State == job.AttemptSucceeded && f.Counters == nil {
-			r.uncounted[f.Attempt] = f
-		}
 	case *tracker.FactOutcome:
 		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
@@ -241,22 +193,6 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 		}
 	}
 	return nil
-}
-
-// acceptForgotten has the tracker accept a job again, without its tasks' past. Snapshots
-// of older versions contain the outcome but not the acceptance of a job that their
-// tracker had forgotten while its output was not published or removed yet. The output
-// is then committed or aborted like that of any other finishing job.
-func (r *replay) acceptForgotten(o *tracker.FactOutcome) {
-	d := r.details[o.Job]
-	if d == nil {
-		return
-	}
-	if spec, err := CoreSpec(d.Spec); err == nil { // applyJob has read it without an error
-		r.facts = append(r.facts, &tracker.FactAccepted{Job: o.Job, Spec: spec, At: o.At})
-		r.accepted[o.Job] = true
-		r.addTotals(o.Job)
-	}
 }
 
 // restoreTracker builds the policy and the tracker. A policy that a user has installed
@@ -305,9 +241,6 @@ func (c *Core) resume(j *jobEntry) {
 	if t == nil && j.end == nil {
 		delete(c.jobs, j.id)
 		c.removeLive(j)
-		if j.token != "" && !slices.ContainsFunc(c.intents, func(s *slotwisev1.JournalStaging) bool { return s.Request == j.request }) { // a journal of an older version
-			c.recordIntent(&slotwisev1.JournalStaging{Request: j.request, Output: j.spec.Output, Token: j.token, Chain: j.spec.Chain})
-		}
 		return
 	}
 	c.requests[j.request] = &request{job: j.id}
@@ -338,15 +271,4 @@ func (c *Core) resume(j *jobEntry) {
 			j.outputs.events = append(j.outputs.events, outputEvent{a.ID(), c.nodeOf(a)})
 		}
 	}
-}
-
-// endForgotten ends a job in the tracker that is in the history already.
-func (c *Core) endForgotten(e tracker.Effect) {
-	switch e.Kind {
-	case tracker.CommitOutput:
-		c.tracker.Step(c.now, &tracker.CommitEnded{Job: e.Job})
-	case tracker.AbortOutput:
-		c.tracker.Step(c.now, &tracker.AbortEnded{Job: e.Job})
-	}
-	c.recordFacts()
 }

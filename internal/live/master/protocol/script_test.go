@@ -22,19 +22,20 @@ import (
 
 // conversation runs the commands of a script against one master over all its lives.
 type conversation struct {
-	t        *testing.T
-	core     *Core
-	now      time.Duration
-	start    time.Duration // of this life
-	lives    int
-	calls    Call
-	journal  [][]byte          // durable records
-	batch    bool              // inside batch … end
-	sessions map[string]string // the latest one, by worker
-	seqs     map[string]int64  // the latest heartbeat, by worker
-	policy   string
-	limits   Limits
-	out      strings.Builder
+	t          *testing.T
+	core       *Core
+	now        time.Duration
+	start      time.Duration // of this life
+	lives      int
+	calls      Call
+	journal    [][]byte          // durable records
+	batch      bool              // inside batch … end
+	sessions   map[string]string // the latest one, by worker
+	seqs       map[string]int64  // the latest heartbeat, by worker
+	complaints int64             // fetch failures that a script did not number
+	policy     string
+	limits     Limits
+	out        strings.Builder
 }
 
 // TestScripts plays the conversations in testdata. Each command prints what the core
@@ -367,6 +368,9 @@ func (c *conversation) heartbeat(a args, input string) Message {
 			complaint := &slotwisev1.FetchFailure{Reduce: f[1], Map: f[2], Worker: f[3], Corrupt: slices.Contains(f, "corrupt")}
 			if n, ok := strings.CutPrefix(f[len(f)-1], "#"); ok {
 				complaint.Number, _ = strconv.ParseInt(n, 10, 64)
+			} else { // a new one
+				c.complaints++
+				complaint.Number = 1000 + c.complaints
 			}
 			r.FetchFailures = append(r.FetchFailures, complaint)
 			continue

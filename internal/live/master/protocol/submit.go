@@ -215,9 +215,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 	}
 	own := c.chains.byID[step]
 	for _, ch := range c.chains.live {
-		// Earlier versions admitted two chains with one output. The older chain has it.
-		first := own != nil && ch.id >= step && overlap(own.place, ch.place)
-		if ch.outcome != nil || first {
+		if ch.outcome != nil || ch == own {
 			continue
 		}
 		if err := conflict(ch.id.String(), ch.job(), ch.place); err != nil {

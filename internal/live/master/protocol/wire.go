@@ -188,7 +188,9 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 		TaskMemory: s.TaskMemory, TaskCPUs: int(s.TaskCpus),
 	}
 	if s.SlowStart != nil {
-		spec.SlowStart = max(0, *s.SlowStart) // older clients ask for a start at once by -1
+		if spec.SlowStart = *s.SlowStart; spec.SlowStart < 0 { // the core would take it for the default
+			return job.Spec{}, errorf(InvalidArgument, "slow start is %g, must be from 0 to 1", spec.SlowStart)
+		}
 	}
 	if s.Synthetic > 0 {
 		spec.Splits = make([]job.Split, s.Synthetic)

@@ -130,6 +130,11 @@ func TestCoreSpec(t *testing.T) {
 	if spec.Priority != job.High || spec.TaskTimeout != 1500*time.Millisecond || len(spec.Splits) != 1 || spec.Splits[0].Bytes != 9 || !spec.NoSpeculation {
 		t.Errorf("spec %+v", spec)
 	}
+	for _, slow := range []float64{-1, math.NaN(), 1.5} {
+		if _, err := CoreSpec(&slotwisev1.JobSpec{User: "u", Synthetic: 1, SlowStart: &slow}); err == nil {
+			t.Errorf("a slow start of %v is accepted", slow)
+		}
+	}
 	if synthetic, err := CoreSpec(&slotwisev1.JobSpec{Synthetic: 4}); err != nil || len(synthetic.Splits) != 4 {
 		t.Errorf("%d splits, error %v", len(synthetic.Splits), err)
 	}

@@ -425,8 +425,7 @@ func (c *Core) heartbeat(m *Heartbeat) {
 // maxWhy bounds the text with which a worker explains its condition, in bytes.
 const maxWhy = 256
 
-// conditionOf returns a worker's ability to take work, as a heartbeat reports it. Workers
-// of earlier versions report only that they take none.
+// conditionOf returns a worker's ability to take work, as a heartbeat reports it.
 func conditionOf(r *slotwisev1.HeartbeatRequest) (cluster.Condition, string) {
 	why := r.ConditionText
 	if len(why) > maxWhy {
@@ -457,9 +456,9 @@ func (c *Core) report(s *session, m *Heartbeat) {
 	// the tracker ignores complaints of reduces that have.
 	for _, f := range m.Request.FetchFailures {
 		// Heartbeats repeat complaints, in the order of their numbers, until they are
-		// answered. An older worker does not number them.
-		if f.Number == 0 || f.Number > s.complained {
-			s.complained = max(s.complained, f.Number)
+		// answered. Each one counts once.
+		if f.Number > s.complained {
+			s.complained = f.Number
 			c.fetchFailed(f)
 		}
 	}

@@ -531,7 +531,7 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 		r.Cause = done.GetCause()
 	}
 	if done.GetCounters() != nil {
-		// The attempt may be an executable of an older version, or none of ours.
+		// The attempt may be any executable, whose counters may be no set of ours.
 		count := counterspb.Decode(done.GetCounters())
 		r.Counters = counterspb.Encode(&count)
 	}

@@ -106,13 +106,13 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 }
 
 // transcode checks the chunks of the wanted columns, and replaces the file if the library
-// cannot decompress one of them.
+// would read one of them wrongly.
 func (r *rows) transcode(src *format.Source) error {
-	needed, err := checkChunks(r.file.Metadata(), r.cols)
-	if err != nil || !needed {
+	wrong, err := checkChunks(r.file.Metadata(), r.cols)
+	if err != nil || len(wrong) == 0 {
 		return err
 	}
-	t, size, err := transcode(src, r.file.Metadata())
+	t, size, err := transcode(src, r.file.Metadata(), wrong)
 	if err != nil {
 		return err
 	}

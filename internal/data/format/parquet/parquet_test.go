@@ -304,3 +304,45 @@ func TestTypesRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// TestDecodeBooleans decodes what an encoder of the test makes of random booleans, in random
+// runs of both kinds. Torn input is an error, or fewer booleans; it is never more than asked for.
+func TestDecodeBooleans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []byte
+		var want []bool
+		for range rapid.IntRange(0, 6).Draw(t, "runs") {
+			if n := rapid.IntRange(1, 200).Draw(t, "length"); rapid.Bool().Draw(t, "repeated") {
+				bit := rapid.Bool().Draw(t, "bit")
+				runs = append(binary.AppendUvarint(runs, uint64(n)<<1), map[bool]byte{true: 1}[bit])
+				want = append(want, slices.Repeat([]bool{bit}, n)...)
+				continue
+			}
+			packed := rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "packed")
+			runs = append(binary.AppendUvarint(runs, uint64(len(packed))<<1|1), packed...)
+			for _, b := range packed {
+				for i := range 8 {
+					want = append(want, b>>i&1 == 1)
+				}
+			}
+		}
+		src := append(binary.LittleEndian.AppendUint32(nil, uint32(len(runs))), runs...)
+		most := rapid.IntRange(0, len(want)).Draw(t, "most")
+		bits, err := decodeBooleans(src, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bits) != (most+7)/8 {
+			t.Fatalf("%d bytes for %d booleans", len(bits), most)
+		}
+		for i := range most {
+			if got := bits[i/8]>>(i%8)&1 == 1; got != want[i] {
+				t.Fatalf("boolean %d of %d is %v", i, most, got)
+			}
+		}
+		torn := src[:rapid.IntRange(0, len(src)).Draw(t, "torn")]
+		if bits, err := decodeBooleans(torn, most); err == nil && len(torn) < len(src) || len(bits) > (most+7)/8 {
+			t.Fatalf("%d of %d bytes: %d bytes of booleans, error %v", len(torn), len(src), len(bits), err)
+		}
+	})
+}

@@ -22,20 +22,25 @@ import (
 // supported are the codecs of pages that are read.
 var supported = []types.CompressionCodec{types.Uncompressed, types.Snappy, types.Gzip, types.Brotli, types.Zstd, types.Lz4Raw}
 
-// checkChunks returns an error if a chunk of a wanted column cannot be read. It also reports
-// whether the library would read one wrongly:
+// checkChunks returns an error if a chunk of a wanted column cannot be read. It also returns
+// the indexes of the leaves that the library would read wrongly:
 //
 //   - Version 0.32.0 drops an LZ4_RAW page that it had to decompress into a larger buffer,
 //     which it does with every page that is compressed to more than a third. What it then
 //     takes for the page are zeros, or the bytes of another page.
 //   - It reads all chunks of a column by the codec of the first one. Files that were joined
 //     from others may have several.
-func checkChunks(meta *types.FileMetaData, cols []*column) (transcode bool, err error) {
+//   - It repeats the byte of a run of booleans in the encoding RLE, where it should repeat
+//     the bit: true becomes false, and values move. pyarrow writes this encoding.
+//   - It ends with a nil pointer at a page without values, which pyarrow writes for columns
+//     with lists.
+func checkChunks(meta *types.FileMetaData, cols []*column) (wrong map[int]bool, err error) {
+	wrong = map[int]bool{}
 	for i := range meta.RowGroups {
 		for _, c := range cols {
 			for _, leaf := range c.leaves {
 				if leaf.index >= len(meta.RowGroups[i].Columns) {
-					return false, fmt.Errorf("row group %d has %d columns: the footer is corrupt", i, len(meta.RowGroups[i].Columns))
+					return nil, fmt.Errorf("row group %d has %d columns: the footer is corrupt", i, len(meta.RowGroups[i].Columns))
 				}
 				chunk := &meta.RowGroups[i].Columns[leaf.index]
 				codec := chunk.MetaData.Codec
@@ -48,21 +53,33 @@ func checkChunks(meta *types.FileMetaData, cols []*column) (transcode bool, err 
 					err = fmt.Errorf("its codec %v is not supported; write the file with one of %v", codec, supported)
 				}
 				if err != nil {
-					return false, fmt.Errorf("row group %d, column %s: %w", i, c.name, err)
+					return nil, fmt.Errorf("row group %d, column %s: %w", i, c.name, err)
 				}
-				transcode = transcode || codec == types.Lz4Raw || codec != meta.RowGroups[0].Columns[leaf.index].MetaData.Codec
+				if codec == types.Lz4Raw || codec != meta.RowGroups[0].Columns[leaf.index].MetaData.Codec ||
+					runsOfBooleans(&chunk.MetaData) || c.node != nil {
+					wrong[leaf.index] = true
+				}
 			}
 		}
 	}
-	return transcode, nil
+	return wrong, nil
+}
+
+// runsOfBooleans reports whether a chunk may have pages of booleans in the encoding RLE.
+// Without statistics the chunk's list of encodings decides, which names RLE for levels too.
+func runsOfBooleans(m *types.ColumnMetaData) bool {
+	if m.Type != types.Boolean || !slices.Contains(m.Encoding, types.RLE) {
+		return false
+	}
+	return len(m.EncodingStats) == 0 || slices.ContainsFunc(m.EncodingStats, func(s types.PageEncodingStats) bool { return s.Encoding == types.RLE })
 }
 
 // regionSize is the distance in bytes between the decompressed chunks of a transcoded file.
 // Such a chunk is at most as long.
 const regionSize = 1 << 36
 
-// transcoded is a Parquet file whose pages are decompressed while they are read, for chunks
-// that the library cannot decompress.
+// transcoded is a Parquet file some of whose pages are decompressed and repaired while they
+// are read, for chunks that the library would read wrongly.
 //
 //	0 … size         size + k × regionSize                 footerAt
 //	─────┴────────────────────┴───────────────────────────────┴──────────►
@@ -78,17 +95,22 @@ type transcoded struct {
 	footer   []byte
 }
 
-// transcode returns a file for the library, and its size, in which all chunks are decompressed.
-func transcode(src *format.Source, meta *types.FileMetaData) (*transcoded, int64, error) {
+// transcode returns a file for the library, and its size, in which the chunks of the given
+// leaves are decompressed and repaired.
+func transcode(src *format.Source, meta *types.FileMetaData, leaves map[int]bool) (*transcoded, int64, error) {
 	t := &transcoded{file: src.File, size: src.Size}
+	levels := leveled(meta.Schema)
 	copied := *meta
 	copied.RowGroups = slices.Clone(meta.RowGroups)
 	for i := range copied.RowGroups {
 		g := &copied.RowGroups[i]
 		g.Columns = slices.Clone(g.Columns)
 		for j := range g.Columns {
+			if !leaves[j] {
+				continue // the library reads it where it is
+			}
 			c := &g.Columns[j]
-			t.chunks = append(t.chunks, newChunk(src, &c.MetaData))
+			t.chunks = append(t.chunks, newChunk(src, &c.MetaData, levels[j]))
 			c.MetaData.Codec = types.Uncompressed
 			c.MetaData.DataPageOffset, c.MetaData.DictionaryPageOffset, c.MetaData.IndexPageOffset = t.start(len(t.chunks)-1), 0, 0
 			c.MetaData.TotalCompressedSize = regionSize
@@ -118,24 +140,59 @@ func (t *transcoded) ReadAt(p []byte, off int64) (int, error) {
 	return t.chunks[k].readAt(p, off-t.start(int(k)))
 }
 
-// chunk decompresses the pages of a column chunk.
+// levels says which levels a leaf's values have: repeated if they have repetition levels,
+// optional if they have definition levels.
+type levels struct{ repeated, optional bool }
+
+// leveled returns the levels of all leaves of a schema, which is a tree in depth-first order.
+func leveled(schema []types.SchemaElement) []levels {
+	var all []levels
+	i := 0
+	var walk func(above levels)
+	walk = func(above levels) {
+		e := &schema[i]
+		i++
+		if i > 1 && e.RepetitionType.Valid { // the root has none
+			above.repeated = above.repeated || e.RepetitionType.V == types.Repeated
+			above.optional = above.optional || e.RepetitionType.V != types.Required
+		}
+		if e.Type.Valid {
+			all = append(all, above)
+			return
+		}
+		for range e.NumChildren.V {
+			if i < len(schema) { // the library has checked the counts
+				walk(above)
+			}
+		}
+	}
+	if len(schema) > 0 {
+		walk(levels{})
+	}
+	return all
+}
+
+// chunk decompresses and repairs the pages of a column chunk.
 type chunk struct {
-	meta *types.ColumnMetaData
-	src  *io.SectionReader
-	in   *bufio.Reader // nil before the first read
-	pos  int64         // offset of rest in the decompressed chunk
-	rest []byte        // of the current page with its header
-	body []byte        // as stored; reused
+	meta   *types.ColumnMetaData
+	levels levels
+	src    *io.SectionReader
+	in     *bufio.Reader // nil before the first read
+	pos    int64         // offset of rest in the decompressed chunk
+	rest   []byte        // of the current page with its header
+	body   []byte        // as stored; reused
+	// noDictionary says that the chunk's dictionary has no entries.
+	noDictionary bool
 }
 
 // newChunk returns the chunk that meta describes. It copies meta.
-func newChunk(src *format.Source, meta *types.ColumnMetaData) *chunk {
+func newChunk(src *format.Source, meta *types.ColumnMetaData, l levels) *chunk {
 	from := meta.DataPageOffset
 	if meta.DictionaryPageOffset > 0 {
 		from = min(from, meta.DictionaryPageOffset)
 	}
 	copied := *meta
-	return &chunk{meta: &copied, src: io.NewSectionReader(src.File, from, max(0, min(meta.TotalCompressedSize, src.Size-from)))}
+	return &chunk{meta: &copied, levels: l, src: io.NewSectionReader(src.File, from, max(0, min(meta.TotalCompressedSize, src.Size-from)))}
 }
 
 // readAt reads the decompressed chunk from an offset. Reading in the order of offsets is fast;
@@ -191,6 +248,13 @@ func (c *chunk) next() error {
 			return err
 		}
 	}
+	if page, err = c.repair(&h, page, levels); err != nil {
+		return err
+	}
+	if page == nil {
+		c.rest = nil // readAt asks for the next page
+		return nil
+	}
 	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(page)), int32(len(page)), 0
 	h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{Valid: h.DataPageHeaderV2.Valid}
 	if c.rest, err = thrift.Marshal(protocol, h); err != nil {
@@ -198,6 +262,113 @@ func (c *chunk) next() error {
 	}
 	c.rest = append(c.rest, page...)
 	return nil
+}
+
+// repair changes a decompressed page so that the library reads it rightly: runs of booleans
+// become plain ones. A page that must be left out becomes nil: one without values, and a
+// dictionary without entries, whose header the library could not write again. Pages that
+// refer to such a dictionary have nulls only, and become plain ones. levels is the number of
+// bytes of the levels in a page of version 2; in one of version 1 they state their length.
+func (c *chunk) repair(h *types.PageHeader, page []byte, levels int) ([]byte, error) {
+	encoding := &h.DataPageHeader.V.Encoding
+	values := h.DataPageHeader.V.NumValues
+	switch {
+	case h.Type == types.DataPageV2 && h.DataPageHeaderV2.Valid:
+		encoding, values = &h.DataPageHeaderV2.V.Encoding, h.DataPageHeaderV2.V.NumValues
+	case h.Type == types.DataPage && h.DataPageHeader.Valid:
+	case h.Type == types.DictionaryPage && h.DictionaryPageHeader.Valid && h.DictionaryPageHeader.V.NumValues == 0:
+		c.noDictionary = true
+		return nil, nil
+	default:
+		return page, nil // another dictionary, or what the library refuses
+	}
+	runs := c.meta.Type == types.Boolean && *encoding == types.RLE
+	nulls := c.noDictionary && (*encoding == types.PlainDictionary || *encoding == types.RLEDictionary)
+	switch {
+	case values == 0:
+		return nil, nil
+	case !runs && !nulls:
+		return page, nil
+	}
+	if h.Type == types.DataPage {
+		var err error
+		if levels, err = c.levels.length(page); err != nil {
+			return nil, err
+		}
+	}
+	*encoding = types.Plain
+	if nulls {
+		return page[:levels], nil
+	}
+	bits, err := decodeBooleans(page[levels:], int(values))
+	if err != nil {
+		return nil, fmt.Errorf("decoding booleans: %w", err)
+	}
+	return slices.Concat(page[:levels], bits), nil
+}
+
+// length returns the number of bytes of the levels at the start of a page of version 1.
+func (l levels) length(page []byte) (int, error) {
+	n := 0
+	for _, there := range [...]bool{l.repeated, l.optional} {
+		if !there {
+			continue
+		}
+		if len(page)-n < 4 || int64(binary.LittleEndian.Uint32(page[n:])) > int64(len(page)-n-4) {
+			return 0, errors.New("a page ends within its levels")
+		}
+		n += 4 + int(binary.LittleEndian.Uint32(page[n:]))
+	}
+	return n, nil
+}
+
+// decodeBooleans decodes at most so many booleans in Parquet's encoding RLE into its encoding
+// PLAIN, a bit for each, from the lowest on:
+//
+//	length uint32, then runs: a varint n and
+//	  n even: one byte, whose lowest bit is repeated n/2 times
+//	  n odd:  n/2 bytes of 8 booleans each, the last of which may be padded
+func decodeBooleans(src []byte, most int) ([]byte, error) {
+	if len(src) < 4 || int64(binary.LittleEndian.Uint32(src)) > int64(len(src)-4) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	src = src[4 : 4+binary.LittleEndian.Uint32(src)]
+	bits, n := make([]byte, 0, (most+7)/8), 0
+	put := func(bit byte) {
+		if n%8 == 0 {
+			bits = append(bits, 0)
+		}
+		bits[n/8] |= bit << (n % 8)
+		n++
+	}
+	for len(src) > 0 && n < most {
+		head, size := binary.Uvarint(src)
+		if size <= 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		src = src[size:]
+		count := head >> 1
+		if head&1 == 0 {
+			if len(src) < 1 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			for range min(count, uint64(most-n)) {
+				put(src[0] & 1)
+			}
+			src = src[1:]
+			continue
+		}
+		if count > uint64(len(src)) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		for _, b := range src[:count] {
+			for i := 0; i < 8 && n < most; i++ {
+				put(b >> i & 1)
+			}
+		}
+		src = src[count:]
+	}
+	return bits, nil
 }
 
 // maxRatio bounds how far LZ4 can compress: a byte of a match's length stands for 255 bytes.

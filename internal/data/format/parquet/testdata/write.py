@@ -44,3 +44,18 @@ for name, codec, version in (("snappy", "snappy", "1.0"), ("zstd", "zstd", "2.0"
 with open("rows.jsonl", "w") as out:
     for row in pq.read_table("snappy.parquet").to_pylist():
         out.write(json.dumps({k: plain(v, k) for k, v in row.items()}, ensure_ascii=False) + "\n")
+
+# Booleans in runs, pages without values, which pyarrow writes in version 2.0, and a dictionary
+# without entries.
+runs = pa.table({
+    "flag": pa.array([i % 97 < 40 if i < 200 else i % 3 == 0 for i in range(300)]),
+    "maybe": pa.array([None if i % 5 == 0 else i % 60 < 25 for i in range(300)]),
+    "flags": pa.array([[j < i % 13 for j in range(i % 20)] if i % 4 else None for i in range(300)]),
+    "list": pa.array([[None, [], None, [None], [1, 2, None], [5]][i * i % 6] for i in range(300)], pa.list_(pa.int64())),
+    "nulls": pa.array([[None, None]] * 300, pa.list_(pa.string())),
+})
+for name, version in (("runs", "1.0"), ("runs-2", "2.0")):
+    pq.write_table(runs, f"{name}.parquet", compression="zstd", data_page_version=version, data_page_size=10, write_batch_size=7)
+with open("runs.jsonl", "w") as out:
+    for row in runs.to_pylist():
+        out.write(json.dumps(row) + "\n")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ var codecs = []*codec{
 	{name: "xz", suffixes: []string{".xz"}, magic: startsWith("\xfd7zXZ\x00"), open: enabled(compression.XZ)},
 	{name: "snappy", suffixes: []string{".snappy", ".sz"}, magic: startsWith("\xff\x06\x00\x00sNaPpY"), open: enabled(compression.Snappy)},
 	{name: "lz4", suffixes: []string{".lz4"}, magic: startsWith(lz4Frame, lz4Legacy), open: openLZ4},
-	{name: "deflate", suffixes: []string{".deflate"}, open: enabled(compression.Deflate)},
+	{name: "deflate", suffixes: []string{".deflate"}, open: openDeflate},
 }
 
 // The first bytes of lz4 files.
@@ -88,82 +89,102 @@ func enabled(id compression.ID) func(io.Reader) (io.ReadCloser, error) {
 	}
 }
 
-// gzipMembers reads the members of a gzip file. The library's own way to read several members
-// calls short trailing bytes a truncated file.
-type gzipMembers struct {
-	*gzip.Reader
-	src interface {
-		io.Reader
-		io.ByteScanner
-	}
+// members reads a file of several members, one after the other, as cat makes them. The
+// libraries' readers end with the first member, or call short trailing bytes a truncated file.
+type members struct {
+	io.Reader // of the current member
+	src       byteSource
+	begin     func(src byteSource) (io.Reader, error) // begins the next member
+	first     byte                                    // of every member
+	header    error                                   // of begin for bytes that begin no member
+	zeros     bool                                    // zeros may follow the last member
+	name      string
 }
 
-var errTrailing = errors.New("bytes that are no gzip follow the end of the gzip data: the file is damaged, or something was appended to it")
+// byteSource is the compressed file. A decompressor that can read single bytes takes no more
+// than its member.
+type byteSource interface {
+	io.Reader
+	io.ByteScanner
+}
 
-// openGzip reads gzip files of one or more members. Zeros may follow the last member, as tapes
-// and block devices add them and gzip allows them.
-func openGzip(r io.Reader) (io.ReadCloser, error) {
-	g := &gzipMembers{}
+// openMembers begins the first member.
+func openMembers(m *members, r io.Reader) (io.ReadCloser, error) {
 	var ok bool
-	if g.src, ok = r.(interface {
-		io.Reader
-		io.ByteScanner
-	}); !ok {
-		g.src = bufio.NewReader(r)
+	if m.src, ok = r.(byteSource); !ok {
+		m.src = bufio.NewReader(r)
 	}
 	var err error
-	if g.Reader, err = gzip.NewReader(g.src); err != nil {
+	if m.Reader, err = m.begin(m.src); err != nil {
 		return nil, err
 	}
-	g.Multistream(false)
-	return g, nil
+	return io.NopCloser(m), nil
 }
 
 // Read implements io.Reader.
-func (g *gzipMembers) Read(p []byte) (int, error) {
+func (m *members) Read(p []byte) (int, error) {
 	for {
-		n, err := g.Reader.Read(p)
+		n, err := m.Reader.Read(p)
 		if err != io.EOF {
 			return n, err
 		}
-		if err := g.next(); n > 0 || err != nil {
+		if err := m.next(); n > 0 || err != nil {
 			return n, err
 		}
 	}
 }
 
 // next begins the next member. After the last one it returns io.EOF.
-func (g *gzipMembers) next() error {
-	b, err := g.src.ReadByte()
-	for padding := false; err == nil && (b == 0 || padding); padding = true {
+func (m *members) next() error {
+	b, err := m.src.ReadByte()
+	for padding := false; err == nil && (b == 0 && m.zeros || padding); padding = true {
 		if b != 0 {
-			return retry.Permanent(errTrailing) // nothing may follow the zeros
+			return m.trailing() // nothing may follow the zeros
 		}
-		b, err = g.src.ReadByte()
+		b, err = m.src.ReadByte()
 	}
 	if err != nil {
 		return err
 	}
-	if err := g.src.UnreadByte(); err != nil {
+	if err := m.src.UnreadByte(); err != nil {
 		return err
 	}
-	if b != gzipMagic {
-		return retry.Permanent(errTrailing)
+	if b != m.first {
+		return m.trailing()
 	}
-	switch err := g.Reset(g.src); {
+	switch m.Reader, err = m.begin(m.src); {
 	case err == io.EOF:
-		return io.ErrUnexpectedEOF
-	case errors.Is(err, gzip.ErrHeader):
-		return retry.Permanent(errTrailing)
-	case err != nil:
-		return err
+		return io.ErrUnexpectedEOF // the file ends within the header
+	case errors.Is(err, m.header):
+		return m.trailing()
 	}
-	g.Multistream(false)
-	return nil
+	return err
 }
 
-// gzipMagic is the first byte of a member.
-const gzipMagic = 0x1f
+// trailing returns the error for bytes behind the last member.
+func (m *members) trailing() error {
+	return retry.Permanent(fmt.Errorf("bytes that are no %s follow the end of the %[1]s data: the file is damaged, or something was appended to it", m.name))
+}
+
+// openGzip reads gzip files. Zeros may follow the last member, as tapes and block devices add
+// them and gzip allows them.
+func openGzip(r io.Reader) (io.ReadCloser, error) {
+	g := new(gzip.Reader)
+	return openMembers(&members{name: "gzip", first: 0x1f, header: gzip.ErrHeader, zeros: true, begin: func(src byteSource) (io.Reader, error) {
+		err := g.Reset(src)
+		g.Multistream(false)
+		return g, err
+	}}, r)
+}
+
+// openDeflate reads files of zlib's format, Hadoop's DefaultCodec. Hadoop reads all members.
+func openDeflate(r io.Reader) (io.ReadCloser, error) {
+	const deflated = 0x78 // the method and the usual window, with which all writers begin
+	open := enabled(compression.Deflate)
+	return openMembers(&members{name: "deflate", first: deflated, header: zlib.ErrHeader, begin: func(src byteSource) (io.Reader, error) {
+		return open(src)
+	}}, r)
+}
 
 // openLZ4 reads lz4 frames, or else the blocks that Hadoop's Lz4Codec writes.
 func openLZ4(r io.Reader) (io.ReadCloser, error) {

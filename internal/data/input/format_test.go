@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,7 +191,13 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: got %v (permanent: %v), want %q", name, err, errors.Is(err, retry.ErrPermanent), c.text)
 		}
 	}
-	p := write(t, t.TempDir(), "padded.gz", append(append(bytes.Clone(g), g...), make([]byte, 512)...))
+	var b bytes.Buffer
+	d := packed(t, zlib.NewWriter(&b), &b, data)
+	p := write(t, t.TempDir(), "text.deflate", append(bytes.Clone(d), "trailing"...))
+	if _, err := readAll(t, Options{Inputs: []string{p}}, 0); !errors.Is(err, retry.ErrPermanent) || !strings.Contains(err.Error(), "bytes that are no deflate follow the end of the deflate data") {
+		t.Errorf("text behind deflate: %v", err)
+	}
+	p = write(t, t.TempDir(), "padded.gz", append(append(bytes.Clone(g), g...), make([]byte, 512)...))
 	recs, err := readAll(t, Options{Inputs: []string{p}}, 0)
 	must(t, err)
 	same(t, dumbLines(p, append(bytes.Clone(data), data...)), recs)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,17 @@ func TestMoreCodecs(t *testing.T) {
 			recs, err := readSplit(t, nil, splits[0], Format{}, 1000)
 			must(t, err)
 			same(t, dumbLines(p, data), recs)
+			// Members one after the other, as cat makes them, and what may follow them.
+			p = write(t, t.TempDir(), name, slices.Concat(stored, stored, stored))
+			recs, err = readAll(t, Options{Inputs: []string{p}}, 0)
+			must(t, err)
+			same(t, dumbLines(p, slices.Concat(data, data, data)), recs)
+			for _, rest := range [][]byte{stored[:len(stored)/2], stored[:len(stored)-1], []byte("trailing text"), {'x'}} {
+				p := write(t, t.TempDir(), name, slices.Concat(stored, rest))
+				if recs, err := readAll(t, Options{Inputs: []string{p}}, 0); err == nil {
+					t.Errorf("%s, and %.20q behind it: %d records and no error", name, rest, len(recs))
+				}
+			}
 			for _, cut := range []int{len(stored) / 2, len(stored) - 1} {
 				p := write(t, t.TempDir(), name, stored[:cut])
 				if _, err := readAll(t, Options{Inputs: []string{p}}, 0); err == nil || !strings.Contains(err.Error(), p) {

@@ -133,6 +133,7 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 	var store *history.Store
 	var lock io.Closer
 	if f.history != "" {
+		// Entries are named by the job's number: the run's j1 would replace the master's.
 		if master := masterOf(f.history); master != "" {
 			return nil, misuse("--history %s: %s is the directory of a master, whose jobs have the same numbers; name another directory", f.history, master)
 		}
@@ -140,6 +141,8 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			terminal.Fprintf(c.ErrOrStderr(), "slotwise: --history: the history in %s was damaged and begins anew: %v; the damaged database is kept as %s\n", f.history, err, aside)
 		}
 		var err error
+		// Two runs would give the same numbers to their jobs, each from the last one in the
+		// history.
 		if lock, err = history.Lock(f.history); err != nil {
 			if errors.Is(err, history.ErrInUse) {
 				err = fmt.Errorf("%w; wait for its end, or name another directory", err)
@@ -150,29 +153,31 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 			return nil, misuse("--history %w", errors.Join(err, lock.Close()))
 		}
 	}
+	closeHistory := func() error {
+		if store == nil {
+			return nil
+		}
+		// The lock goes last: another run may then open the history, whole.
+		return errors.Join(store.Close(), lock.Close())
+	}
 	view, err := localview.New(c.Context(), store)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--history: %w", err), store.Close())
+		return nil, errors.Join(fmt.Errorf("--history: %w", err), closeHistory())
 	}
 	w.features = []mapreduce.Feature{feature.Feature{Observer: view}}
 	stop := func() {}
 	if f.ui != "" {
 		pages, err := startUI(c.Context(), "--ui", view, f.ui)
 		if err != nil {
-			if store != nil {
-				err = errors.Join(err, store.Close())
-			}
-			return nil, err
+			return nil, errors.Join(err, closeHistory())
 		}
 		terminal.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
 		stop = pages.stop
 	}
 	w.end = func() error {
+		// The pages end first: they read the history.
 		stop()
-		if store == nil {
-			return nil
-		}
-		if err := errors.Join(view.Wait(), store.Close(), lock.Close()); err != nil {
+		if err := errors.Join(view.Wait(), closeHistory()); err != nil {
 			return fmt.Errorf("--history: %w", err)
 		}
 		return nil

@@ -91,9 +91,12 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 		return err
 	}
 	registry := f.setup.policies
+	// Before the trace is read, which may take minutes: a mistyped policy should be reported
+	// at once.
 	if _, err := registry.Build(f.policy, sched.Options{Seed: f.seed}); err != nil {
 		return misuse("--policy %s: %w", f.policy, err)
 	}
+	// A history was recorded by slotwise itself; the other traces are Hadoop's.
 	if f.heartbeat == "" {
 		f.heartbeat = heartbeatOf(f.workload)
 	}
@@ -112,6 +115,8 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.workload, err)
 	}
+	// The world is written before the result is printed: a user who sees the result can use
+	// the file.
 	if f.output != "" {
 		if err := writeFile(f.output, 0o644, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
 			return misuse("--output %w", pathLast(f.output, err))

@@ -70,6 +70,7 @@ func (f *certsFlags) run(c *cobra.Command) error {
 	}
 	var names []string
 	var err error
+	// Without a role the directory has no authority yet, and one is made.
 	if f.role == "" {
 		names, err = f.begin()
 	} else {

@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// showAfter is how long a command runs before it shows bars. Shorter commands
+// showAfter is the time for which a command runs before it shows bars. Shorter commands
 // need none.
 const showAfter = 300 * time.Millisecond
 

@@ -104,7 +104,7 @@ func (f *generateFlags) make(c *cobra.Command, kind generate.Kind, params map[st
 	return written, err
 }
 
-// explain adds advice to an error. All errors but those of files count as
+// explain adds advice to an error. All errors but errors of files count as
 // misuse.
 func (f *generateFlags) explain(err error) error {
 	var param *generate.UnknownParamError

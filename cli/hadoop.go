@@ -264,12 +264,18 @@ func (h *hadoopCommand) locate(typed string) (*location, error) {
 	l := &location{typed: typed, fs: fsys, path: p}
 	scheme, _ := storage.SplitURI(uri)
 	authority, _, _ := strings.Cut(p, "/")
+	// The storage's path begins with the authority. holds refuses paths that leave it, such as
+	// an alternative of a pattern with "..".
 	if scheme != "" && scheme != "file" {
 		l.within = authority
 	}
 	switch typedScheme, rest, _ := strings.Cut(typed, ":"); {
+	// Hadoop prints a path in the form in which the user has typed it, and scripts compare
+	// these lines. So each case notes what to put before the storage's path, and what to cut
+	// off.
 	case typedScheme == "file" && rest != "":
 		l.prefix = "file://"
+	// Without a cluster, hdfs: means a local directory, whose place must not be shown.
 	case typedScheme == "hdfs" && h.ns.Local() && strings.HasPrefix(p, h.ns.Root):
 		l.prefix, l.strip, l.within = "hdfs://", h.ns.Root, h.ns.Root
 	case typedScheme == "hdfs" && (strings.HasPrefix(rest, "///") || !strings.HasPrefix(rest, "//")):

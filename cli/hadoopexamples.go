@@ -90,6 +90,7 @@ func (x *hadoopExample) configure(g hadoop.Generic) error {
 		if err != nil {
 			return err
 		}
+		// Settings of files come first, so that -D wins over them wherever it was typed.
 		settings = append(more, settings...)
 	}
 	for _, s := range settings {
@@ -97,6 +98,8 @@ func (x *hadoopExample) configure(g hadoop.Generic) error {
 		given = append(given, s.Name)
 	}
 	x.setDefault(cmp.Or(g.FS, x.conf.Get("fs.defaultFS", "")))
+	// Stamp and root decide how ids and paths are printed. Tasks see them as properties, as
+	// under Hadoop.
 	x.conf.Set(hadoop.PropStamp, strconv.FormatInt(stampOfRun(x.conf), 10))
 	x.conf.Set(hadoop.PropRoot, x.ns.RootURI())
 	x.job = &hadoopRun{hadoopCommand: x.hadoopCommand, log: x.log(), conf: x.conf}
@@ -253,6 +256,7 @@ func (x *hadoopExample) pi(args []string) int {
 		return hadoopNotFound
 	}
 	terminal.Fprintf(x.out, "Number of Maps  = %d\nSamples per Map = %d\n", maps, samples)
+	// Only the sum of the output is of use, so it goes to a local directory that is removed.
 	out, err := os.MkdirTemp("", "slotwise-pi-")
 	if err != nil {
 		terminal.Fprintf(x.err, "%s\n", err)
@@ -270,6 +274,7 @@ func (x *hadoopExample) pi(args []string) int {
 		terminal.Fprintf(x.err, "%s\n", err)
 		return hadoopFailed
 	}
+	// As in Hadoop, the estimate has twenty decimals. A float64 has sixteen.
 	inside := new(big.Rat)
 	for line := range strings.Lines(string(text)) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "inside\t"); ok {

@@ -90,6 +90,7 @@ func (h *hadoopCommand) fs(args []string) error {
 		terminal.Fprintf(h.err, "%s\n", err)
 		return exit(hadoopUsage)
 	}
+	// Files first, then -D in order: the last setting of a name wins.
 	for _, file := range g.ConfFile {
 		settings, err := readHadoopFile(file)
 		if err != nil {
@@ -107,12 +108,14 @@ func (h *hadoopCommand) fs(args []string) error {
 		return exit(hadoopUsage)
 	}
 	name, dash := strings.CutPrefix(args[0], "-")
+	// Help is answered before the storage is touched, which may not be there.
 	if dash && (name == "help" || name == "usage") {
 		return h.fsHelp(args[1:])
 	}
 	cmd := fsCommands[name]
 	if !dash || cmd == nil {
 		terminal.Fprintf(h.err, "%s: Unknown command\n", args[0])
+		// Commands of other tools have no dash, so this mistake gets a hint.
 		if !dash {
 			terminal.Fprintf(h.err, "Did you mean -%s?  This command begins with a dash.\n", name)
 		}
@@ -130,6 +133,8 @@ func (h *hadoopCommand) fs(args []string) error {
 	if err := cmd.run(c); err != nil {
 		return err
 	}
+	// A command goes through all its paths and reports each failure, as Hadoop's does. The
+	// status tells scripts that there was one.
 	if c.failed {
 		return exit(hadoopFailed)
 	}
@@ -181,6 +186,7 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 		f := args[0]
 		args = args[1:]
 		switch {
+		// Ends the flags: a file may have a name that begins with a dash.
 		case f == "--":
 		case slices.Contains(cmd.flags, f):
 			c.flags[f] = ""
@@ -188,6 +194,8 @@ func (c *fsCall) parse(cmd *fsCommand, args []string) string {
 		case slices.Contains(cmd.values, f) && len(args) > 0:
 			c.flags[f], args = args[0], args[1:]
 			continue
+		// Ignoring an option would do something else than the script expects, such as not
+		// preserving times.
 		case slices.Contains(cmd.refused, f):
 			return "Illegal option " + f + ": slotwise does not have this option of Hadoop's"
 		default:
@@ -505,6 +513,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) error {
 	if from.fs == to.fs {
 		dir, p := from.path, to.path
+		// A link may lead back into the source. Only paths without links can be compared.
 		if _, local := from.fs.(storage.Local); local {
 			dir, p = resolved(dir), resolved(p)
 		}
@@ -519,6 +528,7 @@ func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) e
 	if !info.Dir {
 		return c.copyTo(from, to, force)
 	}
+	// An existing directory is merged into, as by Hadoop; its files are replaced only with -f.
 	if err := c.makeDir(to, false); err != nil && !errors.Is(err, fs.ErrExist) {
 		return &pathError{to.typed, err}
 	}

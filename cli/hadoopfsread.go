@@ -39,7 +39,7 @@ func (c *fsCall) print(e entry) error {
 	return c.copyOut(e, raw(c.out))
 }
 
-// endBytes is how much of a file head and tail print, as in Hadoop.
+// endBytes is the number of bytes of a file that head and tail print, as in Hadoop.
 const endBytes = 1024
 
 // end prints the first or the last bytes of a file.
@@ -88,6 +88,7 @@ func (c *fsCall) getmerge() error {
 		files = append(files, list...)
 		return err
 	})
+	// An incomplete list would give a file that looks whole.
 	if c.failed {
 		return nil
 	}
@@ -99,6 +100,7 @@ func (c *fsCall) getmerge() error {
 	defer w.Discard()
 	buffer := bufio.NewWriter(w)
 	for _, x := range files {
+		// Hadoop merges the files of a directory and does not descend.
 		if x.Dir || c.has("-skip-empty-file") && x.Size == 0 {
 			continue
 		}
@@ -136,7 +138,7 @@ type device struct{ *os.File }
 // Commit implements storage.Writer.
 func (d device) Commit() error { return d.Close() }
 
-// Discard implements storage.Writer. What was written stays written.
+// Discard implements storage.Writer. Bytes that were written cannot be taken back.
 func (d device) Discard() error {
 	if err := d.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
@@ -290,13 +292,14 @@ func (c *fsCall) measure(e entry) (t tree, err error) {
 	return t, err
 }
 
-// du prints sizes, and what they take on the disks.
+// du prints sizes, and the space that the files take on the disks.
 func (c *fsCall) du() error {
 	if len(c.args) == 0 {
 		c.args = []string{"."}
 	}
 	var lines [][3]string
 	var width [2]int
+	// The titles count for the width of the columns.
 	if c.has("-v") {
 		lines = append(lines, [3]string{"SIZE", "DISK_SPACE_CONSUMED_WITH_ALL_REPLICAS", "FULL_PATH_NAME"})
 		width = [2]int{len(lines[0][0]), len(lines[0][1])}
@@ -314,6 +317,7 @@ func (c *fsCall) du() error {
 		if !e.Dir || c.has("-s") {
 			return add(e)
 		}
+		// Without -s a directory shows its entries, not itself.
 		entries, err := c.list(e.location)
 		for _, x := range entries {
 			err = cmp.Or(err, add(x))
@@ -402,7 +406,7 @@ func (c *fsCall) find() error {
 	}
 	out := c.out
 	if c.has("-print0") {
-		out = raw(out) // names as they are, for another program
+		out = raw(out) // unescaped names, for another program
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()

@@ -105,6 +105,8 @@ func (j *hadoopStreamingJob) run() int {
 		j.log.Line("ERROR", "streaming.StreamJob", "%s", oneLine(err))
 		return status
 	}
+	// Only properties that the user has given are judged. A configuration of a whole cluster
+	// has hundreds that mean nothing here.
 	r := j.conf.Check(j.given)
 	for _, text := range r.Deprecated {
 		j.log.Info("Configuration.deprecation", "%s", text)
@@ -181,6 +183,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 			j.set(s)
 		}
 	}
+	// After the files, so that the command line wins.
 	for _, s := range append(j.Settings, j.JobConf...) {
 		j.set(s)
 	}
@@ -195,6 +198,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 		{"-reducedebug", j.ReduceDebug, "scripts after failed tasks are not run; the log of a failed attempt is in the output of this command"},
 		{"-inputreader", j.InputReader, "records that span lines, such as XML, cannot be read by a streaming job"},
 	} {
+		// An error is better than a job without a part of its options.
 		if refused.value != "" {
 			return hadoopFailed, fmt.Errorf("%s %s is not supported: %s", refused.option, refused.value, refused.why)
 		}
@@ -206,6 +210,8 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	if len(j.Inputs) == 0 {
 		j.Inputs = hadoop.SplitList(j.conf.Get("mapreduce.input.fileinputformat.inputdir", ""))
 	}
+	// Tasks see inputs and output as Hadoop spells them, in properties that streaming programs
+	// read.
 	shown, err := j.display(append(j.Inputs[:len(j.Inputs):len(j.Inputs)], j.Output))
 	if err != nil {
 		return hadoopFailed, err
@@ -219,6 +225,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	if j.conf.Get("mapreduce.job.name", "") == "" {
 		j.conf.Set("mapreduce.job.name", fmt.Sprintf("streamjob%d.jar", time.Now().UnixNano()))
 	}
+	// After the properties: options about classes and formats become properties, too, and win.
 	if err := j.commands(); err != nil {
 		return hadoopFailed, err
 	}
@@ -280,6 +287,8 @@ func (j *hadoopStreamingJob) commands() error {
 // the originals; a cluster gets them uploaded.
 func (j *hadoopStreamingJob) shipFiles() (status int, err error) {
 	var files, archives []string
+	// Each list is an option or property of Hadoop. Some name files, others archives that are
+	// unpacked.
 	for _, list := range []struct {
 		paths []string
 		to    *[]string
@@ -290,6 +299,7 @@ func (j *hadoopStreamingJob) shipFiles() (status int, err error) {
 		{hadoop.SplitList(j.conf.Get("tmparchives", "")), &archives}, {hadoop.SplitList(j.conf.Get("mapreduce.job.cache.archives", "")), &archives},
 	} {
 		for _, item := range list.paths {
+			// The name after # is the link in the task's directory.
 			path, name, _ := strings.Cut(item, "#")
 			name = cmp.Or(name, filepath.Base(strings.TrimSuffix(path, "/")))
 			local, err := j.copyIn(path, list.to == &archives, name)
@@ -403,6 +413,7 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 		MaxAttempts: max(c.Int("mapreduce.map.maxattempts", 0), c.Int("mapreduce.reduce.maxattempts", 0)),
 		Notify:      notifyOn(t.err, "hadoop"), Progress: t.progress,
 	}
+	// 0 means no limit to Hadoop, and the default to slotwise.
 	if ms := c.Int("mapreduce.task.timeout", -1); ms == 0 {
 		o.TaskTimeout = -1
 	} else if ms > 0 {
@@ -415,6 +426,8 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 		}
 		o.SlowStart = &share
 	}
+	// The codec of intermediate data is not visible to jobs, so Hadoop's choice of a class is
+	// not needed.
 	if c.Bool("mapreduce.map.output.compress", false) {
 		o.Compress = "lz4"
 	}
@@ -423,9 +436,11 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 		return o, err
 	}
 	master := clusterAddress()
+	// The rest concerns a cluster only: tasks of this process share its memory.
 	if master == "" {
 		return o, nil
 	}
+	// slotwise has one request for both kinds of tasks, so the larger one counts.
 	o.TaskMemory = int64(max(c.Int("mapreduce.map.memory.mb", 0), c.Int("mapreduce.reduce.memory.mb", 0))) << 20
 	o.TaskCPUs = max(c.Int("mapreduce.map.cpu.vcores", 0), c.Int("mapreduce.reduce.cpu.vcores", 0))
 	r, err := clusterFromEnvironment(master)

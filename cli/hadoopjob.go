@@ -38,9 +38,11 @@ func (h *hadoopCommand) job(name string, args []string) error {
 		return exit(hadoopUsage)
 	}
 	master := clusterAddress()
+	// -jt names the cluster in scripts of Hadoop 1.
 	if g.JT != "" && g.JT != "local" {
 		master = g.JT
 	}
+	// A job of a process cannot be listed or killed from another one.
 	if master == "" {
 		terminal.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
 		return exit(hadoopFailed)
@@ -76,6 +78,7 @@ func (q *hadoopJobs) run(args []string) error {
 		return exit(hadoopUsage)
 	}
 	var err error
+	// Ids come in Hadoop's spelling, such as job_1_0007. ClusterJob translates them.
 	switch verb {
 	case "-list":
 		err = q.list(len(args) > 0 && args[0] == "all")
@@ -145,6 +148,8 @@ func (q *hadoopJobs) show(verb string, args []string) error {
 	if err == nil {
 		s = resp.GetJob()
 	} else {
+		// The job may have left the master's memory. If the history does not have it either, the
+		// first error is the one to show.
 		past, perr := client.Call(q.ctx, q.cl, q.cl.RPC().History, &slotwisev1.HistoryRequest{Job: id})
 		if perr != nil || len(past.GetJobs()) == 0 {
 			return err
@@ -152,6 +157,7 @@ func (q *hadoopJobs) show(verb string, args []string) error {
 		s = past.GetJobs()[0].GetJob()
 	}
 	groups := statsOf(s).Groups()
+	// Only the number, because scripts read it.
 	if verb == "-counter" {
 		terminal.Fprintf(q.out, "%d\n", counterValue(groups, args[1], args[2]))
 		return nil

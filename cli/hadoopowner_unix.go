@@ -17,6 +17,7 @@ import (
 func fileOwner(e entry) (mode, owner, group string) {
 	if s := e.Status; s != nil {
 		mode := []byte(s.Mode.Perm().String()[1:] + " ")
+		// As ls: t with the right to enter the directory, T without.
 		if s.Mode&fs.ModeSticky != 0 {
 			mode[8] = 'T'
 			if s.Mode&1 != 0 {
@@ -26,6 +27,7 @@ func fileOwner(e entry) (mode, owner, group string) {
 		return string(mode), s.Owner, s.Group
 	}
 	mode, owner, group = modeOf(e.Dir)+" ", defaultOwner(), "supergroup"
+	// An object store has no owners. Scripts still expect the columns.
 	if _, local := e.fs.(storage.Local); !local {
 		return mode, owner, group
 	}
@@ -36,6 +38,7 @@ func fileOwner(e entry) (mode, owner, group string) {
 	mode = info.Mode().Perm().String()[1:] + " "
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		owner, group = strconv.Itoa(int(st.Uid)), strconv.Itoa(int(st.Gid))
+		// A file may belong to a number without a name.
 		if u, err := user.LookupId(owner); err == nil {
 			owner = u.Username
 		}

@@ -36,6 +36,8 @@ prints them unchanged there as well, such as colours of your own job.`,
 	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
 		r.Attempt = args[0]
 		out := u.out()
+		// A pipe gets the bytes unchanged. A terminal would obey control characters that a job has
+		// printed.
 		if unchanged || !c.Flags().Changed("raw") && !isTerminal(out) {
 			out = raw(out)
 		}
@@ -89,6 +91,7 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		if limit < 0 {
 			return misuse("--limit %d: must not be negative", limit)
 		}
+		// The client joins pages, so a large limit is fine; the message has 32 bits.
 		r.Limit = int32(min(limit, 1<<30))
 		if state != "" {
 			if err := oneOf("state", state, pastStates); err != nil {

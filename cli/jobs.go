@@ -42,6 +42,7 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 		if u.json() {
 			return printMessages(u.out(), jobs)
 		}
+		// On standard error: a script that reads the table gets a head and no rows.
 		if len(jobs) == 0 {
 			terminal.Fprintf(c.ErrOrStderr(), "%s\n", noJobs(r))
 		}
@@ -208,6 +209,8 @@ func usage(c *cobra.Command) string { return c.Parent().CommandPath() + " " + c.
 func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	t := table(w)
 	line := func(name, value string) {
+		// A job before its start, a chain and a step lack some values. An empty line would look
+		// like an unknown value.
 		if value != "" {
 			terminal.Fprintf(t, "%s\t%s\n", name, value)
 		}
@@ -325,6 +328,7 @@ func newTasks() *cobra.Command {
 		default:
 			return oneOf("kind", kind, []string{"map", "reduce"})
 		}
+		// The master would answer an unknown state with an empty list.
 		if state != "" {
 			if err := oneOf("state", state, taskStates); err != nil {
 				return err

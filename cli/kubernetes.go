@@ -176,6 +176,7 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	if f.image == "" {
 		return nil, misuse("--image is missing: the image of master and workers; go run ./deploy/image makes one")
 	}
+	// The chart's text has the names without quotes, so characters of YAML must not get in.
 	if strings.ContainsFunc(f.image, func(r rune) bool { return r <= ' ' || r >= 0x7f }) || len(f.image) > 512 {
 		return nil, misuse("--image %q: want a name such as registry.example.org/slotwise:1", f.image)
 	}
@@ -205,6 +206,7 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	case f.serve <= 0 || f.serve > maxPodDrain:
 		return nil, misuse("--serve-timeout %v: must be above 0 and at most %v", f.serve, maxPodDrain)
 	}
+	// The chart's own defaults, so that manifest and helm install make the same objects.
 	v, err := helm.Defaults()
 	if err != nil {
 		return nil, err
@@ -216,6 +218,8 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	}
 	v["cpu"], v["memory"], v["scratch"] = f.cpu, f.memory, f.scratch
 	v["drainTimeout"], v["serveTimeout"] = f.drain.String(), f.serve.String()
+	// The kubelet kills a pod after this time. It must outlast the drain, or map outputs
+	// vanish under running reduces.
 	v["terminationGracePeriodSeconds"] = int((f.drain + f.serve + graceReserve + time.Second - 1) / time.Second)
 	v["storage"], v["storageClass"], v["masterMemory"], v["policy"] = f.storage, f.storageClass, f.masterMemory, f.policy
 	allowed, err := parseAccounts(f.accounts)
@@ -280,6 +284,7 @@ metadata:
 `, f.namespace)
 	files := map[string][]string{}
 	var names []string
+	// A certificate may belong to several Secrets. Each has the authority's certificate once.
 	for _, c := range certs {
 		for _, s := range c.secrets {
 			if files[s] == nil {
@@ -305,6 +310,8 @@ metadata:
 // master's certificate that was made for another namespace.
 func (f *kubernetesFlags) issue(certs []kubernetesCert) error {
 	a, err := secure.OpenAuthority(f.credentials)
+	// Other errors must not lead to a new authority: certificates of the old one would become
+	// useless.
 	if errors.Is(err, os.ErrNotExist) {
 		a, err = secure.NewAuthority(f.credentials)
 	}
@@ -315,6 +322,7 @@ func (f *kubernetesFlags) issue(certs []kubernetesCert) error {
 		path := a.Files(c.name).Cert
 		text, err := os.ReadFile(path)
 		switch {
+		// Existing certificates are reused, so that applying the manifest again changes no Secret.
 		case errors.Is(err, os.ErrNotExist):
 			if err := a.Issue(c.name, c.id, c.hosts, f.valid); err != nil {
 				return err
@@ -334,6 +342,7 @@ func (f *kubernetesFlags) issue(certs []kubernetesCert) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		// Workers would refuse the master, with an error that does not name the namespace.
 		if cert.VerifyHostname(c.hosts[0]) != nil {
 			return fmt.Errorf("%s is not valid for %s: give each namespace a directory of its own", path, c.hosts[0])
 		}

@@ -137,7 +137,7 @@ func manSeeAlso(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// roff escapes text so that no part of it is interpreted as a request.
+// roff escapes text so that roff does not read a part as a request.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

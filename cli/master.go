@@ -144,6 +144,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The listener comes before the master: an address that is in use must not cost a restore
+	// of the journal, and clients wait in the listener's queue instead of failing meanwhile.
 	l, guard, err := f.serve(f.listen, cfg.Log)
 	if err != nil {
 		return err
@@ -155,6 +157,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("--dir %s: %w", f.dir, err), l.Close())
 	}
+	// Before the server starts: requests must not reach a guard that does not know drivers
+	// yet.
 	guard.Driver = m.IdentifyDriver
 	guard.Browser = secure.NewBrowser(console.Root)
 	guard.Public = append(guard.Public, console.Public...)
@@ -162,6 +166,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	cfg.Log.Info("master is up", "address", l.Addr().String(), "dir", f.dir, "console", f.consoleURL(l.Addr()))
+	// After the server has started, because scripts connect as soon as the file is there.
 	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
@@ -173,6 +178,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 			defer close(ended)
 			loop.Run(scaling)
 		}()
+		// The loop calls the master, so it ends first.
 		defer func() {
 			stop()
 			<-ended
@@ -210,6 +216,7 @@ func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
 		return nil, nil
 	case f.deployment != "" && f.yarnService != "":
 		return nil, misuse("--worker-deployment and --yarn-service exclude each other")
+	// One flag without the other would leave the workers unscaled, silently.
 	case f.autoscale == "":
 		return nil, misuse("--%s needs --autoscale, such as min=1,max=20", flag)
 	case f.deployment == "" && f.yarnService == "":
@@ -312,16 +319,19 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
 		Authenticates: f.files.CA != "" || f.tokens != "",
-		StorageRoots:  f.storageRoots, OwnFiles: []string{
+		// Jobs must not read the master's secrets, even below a storage root.
+		StorageRoots: f.storageRoots, OwnFiles: []string{
 			f.tokens, f.access, f.files.Cert, f.files.Key, f.files.CA, f.topology, f.fairScheduler, f.capacityFile,
 		},
 		Limits:        master.Limits{File: int64(f.maxFile), Files: int64(f.maxFiles)},
 		SnapshotBytes: int64(f.snapshotSize),
 		History:       history.Limits{Bytes: int64(f.historySize), Age: f.historyAge, Logs: int64(f.historyLogs)},
 	}
+	// 0 is "none" on the command line and "the default" in Config.
 	if f.historyLogs == 0 {
 		cfg.History.Logs = -1
 	}
+	// The master checks the roots again. Here the error can name the flag.
 	if _, err := roots.New(cfg.Schemes, f.storageRoots, nil); err != nil {
 		return none, misuse("--storage-root: %w", err)
 	}

@@ -108,6 +108,8 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	if err := jobmix.CheckOutputs(mix.jobs); err != nil {
 		return misuse("--jobs %s: %w", f.jobs, err)
 	}
+	// All inputs before the first job starts, so that a typing error in the last entry does
+	// not cost an hour.
 	if err := mix.checkInputs(c.Context(), f.jobs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(show)}); err != nil {
 		return err
 	}
@@ -123,6 +125,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Force, p.Stderr = show.named(&mix.jobs[i]), f.overwrite, f.force, show
+		// Flags are for all jobs. An entry of the file that states a value keeps its own.
 		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, cmp.Or(p.OutputCompress, f.outputCompress)
 		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
@@ -137,9 +140,11 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	})
 	show.close()
 	err = errors.Join(err, watching.end())
+	// Nothing was started.
 	if r == nil {
 		return errors.Join(err, closeEvents())
 	}
+	// Also after a failed job: what the policy has learned from the others is worth keeping.
 	err = errors.Join(err, closeEvents(), f.writeLearned(r.Learned))
 	if f.json {
 		e := json.NewEncoder(c.OutOrStdout())
@@ -213,6 +218,7 @@ func printMix(w io.Writer, r *mapreduce.MixResult) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	alone := false
 	for _, e := range r.Jobs {
+		// The columns appear only if --alone has measured them.
 		alone = alone || e.Alone > 0
 	}
 	head := "job\tid\tstate\tsubmitted\twaited\tran\tnode-local"

@@ -79,6 +79,7 @@ and how many tasks still run there.`,
 		}
 		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
 		if err != nil {
+			// The order must not look as if it had failed: a script would repeat it or give up.
 			return fmt.Errorf("the change of node %s succeeded, but reading its new state failed: %w", r.Node, err)
 		}
 		for _, n := range resp.Nodes {
@@ -129,6 +130,7 @@ like slotwise whatif --policy.`,
 			return misuse("--preview needs the name of a policy")
 		case len(args) == 0:
 			return showPolicy(ctx, u, set)
+		// The same question as whatif asks, so it is answered by the same code.
 		case preview:
 			return (&whatIfFlags{policy: args[0], set: given}).ask(ctx, u, nil)
 		}
@@ -183,6 +185,7 @@ func printInsight(w io.Writer, resp *slotwisev1.PolicyResponse) error {
 			}
 			fmt.Fprintln(t)
 		}
+		// Each table has its own widths of columns.
 		if err := t.Flush(); err != nil {
 			return err
 		}

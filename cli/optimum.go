@@ -140,6 +140,8 @@ func (f *optimumFlags) run(c *cobra.Command) error {
 		return misuse("--workload: %w", err)
 	}
 	out := &optimumResult{Workload: w.Name, Cluster: f.cluster, Jobs: len(jobs), By: f.by}
+	// Algorithm 1 divides equal nodes in one way. Each solves Eq. 8 to 17, for nodes that
+	// differ.
 	if f.by == byEach {
 		err = out.splitEach(&cluster, jobs)
 	} else {
@@ -164,6 +166,7 @@ func (o *optimumResult) splitAll(c *workload.Cluster, jobs []workload.Job) error
 	work := make([]optimum.Work, len(jobs))
 	for i := range jobs {
 		work[i] = study.WorkOf(&jobs[i])
+		// Work is in seconds of a node of speed 1.
 		if g.Speed > 0 {
 			work[i].Maps, work[i].Reduces = work[i].Maps/g.Speed, work[i].Reduces/g.Speed
 		}
@@ -174,6 +177,7 @@ func (o *optimumResult) splitAll(c *workload.Cluster, jobs []workload.Job) error
 	if err != nil {
 		return err
 	}
+	// The configured division would never end, so it cannot be compared.
 	if o.ReduceWork > 0 && reduces == 0 || o.MapWork > 0 && maps == 0 {
 		return errors.New("the cluster's own division has no slot for some tasks; give it map and reduce slots")
 	}
@@ -211,6 +215,7 @@ func (o *optimumResult) splitEach(c *workload.Cluster, jobs []workload.Job) erro
 		o.MapWork, o.ReduceWork = o.MapWork+w.Maps, o.ReduceWork+w.Reduces
 		p.Maps, p.Reduces = p.Maps+jobs[i].Count(job.Map), p.Reduces+jobs[i].Count(job.Reduce)
 	}
+	// The time of the search grows with tasks, nodes and slots.
 	if p.Maps == 0 || p.Reduces == 0 || p.Maps > mostEachTasks || p.Reduces > mostEachTasks {
 		return fmt.Errorf("the workload has %d maps and %d reduces; the search takes 1 to %d of each", p.Maps, p.Reduces, mostEachTasks)
 	}

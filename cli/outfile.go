@@ -22,8 +22,8 @@ func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error) error 
 	return durable.Publish(durable.OS(), temp, path, perm, fill)
 }
 
-// checkReplaced returns an error if a file in the place of path would replace what is no file:
-// a rename puts it in the place of /dev/stdout as well.
+// checkReplaced returns an error if a file in the place of path would replace something other
+// than a file: a rename puts it in the place of /dev/stdout as well.
 func checkReplaced(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return misuse("%s: is no regular file, and would be replaced by one", path)

@@ -79,6 +79,7 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 		terminal.Fprintf(t, "  %s\t%s\t%s\n", p.Part, p.Name, p.Summary)
 		params += len(p.Params)
 	}
+	// Parameters follow without columns: their explanations are long.
 	if err := t.Flush(); err != nil {
 		return err
 	}

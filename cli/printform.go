@@ -66,8 +66,8 @@ func addPrint(c *cobra.Command, asJSON *bool) {
 	old.Hidden, old.NoOptDefVal = true, "true"
 }
 
-// commandLineOnly is an annotation of flags that neither the environment nor a file of
-// settings sets.
+// commandLineOnly is an annotation of flags that the environment and files of settings do
+// not set.
 const commandLineOnly = "command line only"
 
 // addListingPrint is addPrint for a command that lists things. Its flag used to be --format,
@@ -119,7 +119,7 @@ func wantsJSON(c *cobra.Command, args []string) bool {
 	return false
 }
 
-// isPrintForm reports whether a flag chooses the form of what is printed. --format of run is
+// isPrintForm reports whether a flag chooses the form of the printed result. --format of run is
 // the format of the input.
 func isPrintForm(f *pflag.Flag) bool {
 	if f == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
-// profileFlags are the flags of profile: those of run that affect the cost of a
+// profileFlags are the flags of profile: the flags of run that affect the cost of a
 // task, and the number of runs.
 type profileFlags struct {
 	run   runFlags
@@ -91,6 +91,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// A profile states costs for each MB of input.
 	if p.app.Reads == "" {
 		return misuse("%s reads no input, so it has no cost for each MB of it", p.name)
 	}
@@ -102,6 +103,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs); err != nil {
 		return err
 	}
+	// Each --again is measured apart: costs for each task show only if the sizes differ.
 	sizes := [][]string{o.Inputs}
 	for _, in := range f.again {
 		sizes = append(sizes, []string{in})

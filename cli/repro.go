@@ -91,6 +91,7 @@ func (f *reproFlags) run(c *cobra.Command, name string) error {
 	case f.list:
 		return f.listExperiments(out, experiments)
 	}
+	// Before the experiments, which take minutes.
 	if err := f.checkOut(); err != nil {
 		return err
 	}

@@ -57,6 +57,7 @@ reader of the output has exited.`,
 	addCommands(root, s)
 	addProfiling(s, root)
 	checkTopics(root)
+	// A program with another name must not tell its users to type slotwise.
 	if s.program != product {
 		s.renameHelp(root)
 	}

@@ -108,6 +108,8 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Standard input is copied to a file, since a split is read again when its attempt is
+	// repeated.
 	defer spooled.close()
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
@@ -122,6 +124,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Last of all that can fail, because it serves pages and locks a history.
 	watching, err := f.watch(c)
 	if err != nil {
 		return errors.Join(err, closeEvents())

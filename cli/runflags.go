@@ -195,7 +195,9 @@ func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 // inputs.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
-		Features:       features(),
+		Features: features(),
+		// The slice is cut to its capacity, so that append copies it: f.inputs must stay as the
+		// user gave them.
 		Inputs:         append(f.inputs[:len(f.inputs):len(f.inputs)], args...),
 		Include:        f.include,
 		Exclude:        f.exclude,
@@ -237,6 +239,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	if err := f.checkValues(); err != nil {
 		return o, err
 	}
+	// The flag's default is shown in the help. The job's own choice counts unless the user
+	// gives the flag.
 	if f.given != nil && f.given("slow-start") {
 		o.SlowStart = &f.slowStart
 	}
@@ -349,6 +353,8 @@ func (f *runFlags) checkValues() error {
 		{"max-attempts", f.maxAttempts},
 		{"task-cpus", f.taskCPUs},
 	} {
+		// 0 is the default of these flags and means "the job's choice". A user who types 0 means
+		// something else.
 		if n.flag == "reduces" && n.value == 0 && f.given != nil && f.given(n.flag) {
 			return misuse("--reduces 0: must be positive; a streaming job without --reducer has maps only")
 		}
@@ -359,6 +365,7 @@ func (f *runFlags) checkValues() error {
 	if f.reduces > mapreduce.MaxReduces {
 		return misuse("--reduces %d: at most %d; each reduce writes a file", f.reduces, mapreduce.MaxReduces)
 	}
+	// Tasks would fail one by one, each with an error about a scratch file.
 	if f.tempDir != "" {
 		info, err := os.Stat(f.tempDir)
 		switch {
@@ -371,6 +378,7 @@ func (f *runFlags) checkValues() error {
 	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
 		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	}
+	// Written so that NaN is refused.
 	if !(f.slowStart >= 0 && f.slowStart <= 1) {
 		return misuse("--slow-start %v: must be from 0 to 1", f.slowStart)
 	}

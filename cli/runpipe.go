@@ -115,6 +115,7 @@ func (p *runOutput) name() string {
 // writeMerged copies the output files to the file of --merge, which gets its name when it
 // is complete and on the disk.
 func (p *runOutput) writeMerged(overwrite bool) (err error) {
+	// In the same directory, because a rename works within one file system only.
 	file, err := os.CreateTemp(filepath.Dir(p.merge), ".slotwise-merge-")
 	if err != nil {
 		return fmt.Errorf("--merge: %w", err)
@@ -130,6 +131,7 @@ func (p *runOutput) writeMerged(overwrite bool) (err error) {
 		err = file.Chmod(0o644)
 	}
 	if err == nil {
+		// The name must not appear before the content is on the disk.
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {

@@ -102,8 +102,7 @@ func exitStatus(err error) int {
 }
 
 // checkJSON checks that a file is one JSON value and that the value at a path
-// of names and indexes is, printed, what is wanted;
-// what is not there is null.
+// of names and indexes prints as the wanted text. A missing value is null.
 //
 //	json stdout jobs.0.maps 3
 func checkJSON(ts *testscript.TestScript, neg bool, args []string) {

@@ -49,6 +49,7 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress, m collect.Mea
 		return nil, err
 	}
 	policies := study.NewPolicies(f.setup.policies, []string{f.policy})
+	// One by one, so that the error names the parameter.
 	for name, value := range set {
 		if err := policies.Set(map[string]string{name: value}); err != nil {
 			return nil, misuse("--policy-set %s: %w", name, err)
@@ -86,6 +87,7 @@ workload is compared on other seeds.`,
 				return misuse("--minimise: %w", err)
 			case m.OfMachines():
 				return misuse("--minimise %s: is known to studies only", measure)
+			// The search must know a direction.
 			case m.Better == collect.Neither:
 				return misuse("--minimise %s: is neither better small nor large", measure)
 			case o.Budget < search.LeastBudget || o.Budget > 1_000_000:
@@ -174,6 +176,8 @@ Slowdowns are relative to each job on the cluster of the same size.`,
 			} else {
 				err = printSizing(c.OutOrStdout(), s, goal)
 			}
+			// The result is printed all the same: it shows how far the largest cluster was from the
+			// goal.
 			if err == nil && s.Nodes == 0 {
 				err = fmt.Errorf("the goal %s cannot be met with at most %d nodes; --max-nodes allows more, or another policy or goal may help", goal, most)
 			}

@@ -217,10 +217,13 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	// All files are checked before the simulation, which may take hours.
 	if f.out != "" {
 		if err := study.CheckOut(f.out, f.overwrite); err != nil {
 			return misuse("--out %w", pathLast(f.out, err))
 		}
+		// CheckOut has looked at the content; this protects mount points and the user's own
+		// directories.
 		if err := storage.CheckErasable(f.out); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return misuse("--out %s: %w", f.out, reason(err))
 		}
@@ -235,6 +238,7 @@ func (f *simFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	// Files appear under their names only when all runs have ended.
 	defer files.Discard()
 	if err := s.Run(c.Context()); err != nil {
 		return err
@@ -297,6 +301,7 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 	}
 	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
 		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+	// study.New does not know flags, so its kinds of errors are translated here.
 	switch {
 	case errors.Is(err, study.ErrCluster):
 		return nil, misuse("--cluster %s: %w", f.cluster, err)
@@ -420,6 +425,7 @@ func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Pol
 	if err != nil {
 		return nil, err
 	}
+	// In the order of the command line, so that the error names the first wrong one.
 	for _, given := range f.policySet {
 		name, _, _ := strings.Cut(given, "=")
 		if err := list.Set(map[string]string{name: set[name]}); err != nil {

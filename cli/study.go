@@ -87,6 +87,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if err != nil {
 		return misuse("%w", err)
 	}
+	// Results of another build are not reused: it may simulate differently.
 	program, err := buildDigest()
 	if err != nil {
 		return err
@@ -99,6 +100,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if f.out == "" {
 		f.out = strings.TrimSuffix(strings.TrimSuffix(file, ".yaml"), ".yml") + ".study"
 	}
+	// Before the store is opened, which would create its directory.
 	if f.dryRun {
 		return f.list(c.OutOrStdout(), plan)
 	}
@@ -172,6 +174,7 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 		Done      bool    `json:"done"`
 	}
 	missing := make(map[string]bool)
+	// A cell is done if the store has a result for the same inputs and program.
 	for _, c := range plan.Missing(sweep.StoreAt(f.out)) {
 		missing[c.Key] = true
 	}

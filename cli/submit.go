@@ -97,6 +97,7 @@ with --wait it kills those that run.` + masterNote,
 
 // submit is the command without --jobs.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
+	// Workers run on other machines, which do not have this process's pipes.
 	if f.output == standard || slices.Contains(f.inputs, standard) || slices.Contains(args, standard) {
 		return misuse("-: standard input and output are for slotwise run; the workers of a cluster read and write shared files")
 	}
@@ -123,6 +124,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 			return misuse("--file %s: is a directory; name its files", name)
 		}
 	}
+	// After all checks that need no master.
 	if _, err := f.connect(nil); err != nil {
 		return err
 	}
@@ -131,9 +133,11 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	results, err := p.run(c.Context(), o)
 	took := time.Since(start)
 	show.close()
+	// Nothing was submitted: the error is about the command line or the inputs.
 	if len(results) == 0 {
 		err = planMisuse(err)
 	}
+	// Only the id, for scripts that pass it to other commands.
 	if err == nil && !f.wait && !f.json {
 		_, err = terminal.Fprintf(c.OutOrStdout(), "%s\n", results[0].ID)
 		return err
@@ -171,6 +175,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Before CheckOutputs, which compares the places of all jobs.
 	if f.output != "" {
 		jobmix.PlaceOutputs(mix.jobs, f.output)
 	}
@@ -196,6 +201,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		p.Progress, p.Stderr, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
 		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
+		// An entry's own request wins over the flags, which are for all others.
 		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
 	}
 	cl, err := f.connect(f.notify(show))
@@ -215,6 +221,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		},
 	})
 	show.close()
+	// Some jobs may have been submitted before one failed. Then it is not a misuse: they run.
 	if !slices.ContainsFunc(done, func(s jobmix.Submitted) bool { return s.ID != "" }) {
 		err = planMisuse(err)
 	}

@@ -127,6 +127,7 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 	if f.since < 0 {
 		return nil, misuse("--since %v: must be positive", f.since)
 	}
+	// Both columns of the answer would be the same.
 	if f.since == 0 && f.policy == "" && f.nodes == "" && f.submit == "" && len(f.priorities)+len(f.kill) == 0 {
 		return nil, misuse("whatif: what would change? (--policy, --nodes, --priority, --kill or --submit)")
 	}

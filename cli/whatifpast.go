@@ -23,6 +23,7 @@ const mostPast = 1000
 // askPast simulates the jobs that the cluster has run under its policy and others, and
 // recommends one.
 func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotwisev1.WhatIfRequest) error {
+	// The jobs have ended, so none can be changed.
 	if len(change.Priorities)+len(change.Kill) > 0 || f.submit != "" {
 		return misuse("--since simulates the past: it goes with --policy and --nodes only")
 	}
@@ -49,6 +50,8 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	}
 	s := &simFlags{setup: f.setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: world.Default,
 		policies: []string{installed.Name}, seed: f.seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], json: u.json(), quiet: true}
+	// With a named policy the comparison has two sides; otherwise all that need no further
+	// settings are tried.
 	if f.policy != "" {
 		s.policies = append(s.policies, f.policy)
 	} else {
@@ -64,6 +67,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if err := st.Run(ctx); err != nil {
 		return err
 	}
+	// A recommendation from a part of the runs would be worth nothing.
 	if err := failedRuns(st.Failed()); err != nil {
 		return err
 	}
@@ -110,8 +114,8 @@ func fetchHistory(ctx context.Context, cl *client.Client, dir string, since time
 	return len(list), nil
 }
 
-// writeNodes writes the live workers of a cluster, and more or fewer of them, as slotwise nodes
-// prints them.
+// writeNodes writes the live workers of a cluster in the form in which slotwise nodes prints
+// them, with more or fewer workers if more is not 0.
 func writeNodes(ctx context.Context, cl *client.Client, file string, more int) error {
 	resp, err := client.Call(ctx, cl, cl.RPC().Nodes, &slotwisev1.NodesRequest{})
 	if err != nil {

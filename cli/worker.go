@@ -105,6 +105,8 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	if cfg.Log, err = f.logger(c.ErrOrStderr()); err != nil {
 		return err
 	}
+	// An attempt's process may leave children behind. As their adopter the worker finds and
+	// ends them.
 	if err := proctree.Adopt(); err == nil {
 		cfg.Adopted = true
 	} else {
@@ -119,10 +121,12 @@ func (f *workerFlags) run(c *cobra.Command) error {
 		return misuseError{err}
 	}
 	cfg.Log.Info("worker is up", "worker", w.Name(), "address", w.Address(), "listens", w.Listens(), "pid", os.Getpid())
+	// Not cancelled by the first signal, because that one drains the worker.
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(c.Context()))
 	defer stop(nil)
 	go func() {
 		for s := range signals {
+			// The operator does not want to wait for the drain.
 			if s != syscall.SIGTERM || w.Draining() {
 				stop(errors.New("a second signal: ending at once"))
 			}

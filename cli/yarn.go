@@ -200,13 +200,17 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	if err != nil {
 		return err
 	}
+	// Containers on other machines cannot reach a master that listens on loopback; they would
+	// fail one by one.
 	if err := f.reachable(u, s.Address()); err != nil {
 		return err
 	}
+	// The master must answer before anything is uploaded or started.
 	if _, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{}); err != nil {
 		return err
 	}
 	files, err := f.contents(u)
+	// Also after an error, which leaves the first files open.
 	for _, file := range files {
 		if c, ok := file.Content.(io.Closer); ok {
 			defer c.Close()
@@ -227,6 +231,8 @@ func (f *yarnUp) run(ctx context.Context, u *userCommand) error {
 	defer cancel()
 	w := &yarnWait{u: u, s: s, name: f.name}
 	if err := w.joined(limited, f.workers); err != nil {
+		// The application has ended by itself, so its directory is of no use. In other cases the
+		// workers may still come.
 		if w.ended {
 			return errors.Join(err, s.Remove(context.WithoutCancel(ctx)))
 		}
@@ -283,6 +289,7 @@ func (f *yarnUp) contents(u *userCommand) ([]yarn.File, error) {
 	}
 	var files []yarn.File
 	add := func(flag, path, name string, mode os.FileMode) error {
+		// All files share the directory of the container.
 		if slices.ContainsFunc(files, func(f yarn.File) bool { return f.Name == name }) || name == workerSettings || name == "data" {
 			return misuse("--%s %s: a worker has another file with the name %s", flag, path, name)
 		}
@@ -440,6 +447,8 @@ and --yarn-service does the same with the work.`,
 		if err != nil {
 			return err
 		}
+		// Fewer workers take a drain first: a container that is removed takes its map outputs with
+		// it.
 		if n < fleet.Replicas {
 			err = w.shrink(ctx, fleet, n, hold)
 		} else if err = s.Scale(ctx, n); err == nil {
@@ -471,6 +480,7 @@ func (w *yarnWait) shrink(ctx context.Context, fleet machines.Fleet, n int, hold
 	var leave []string
 	for _, m := range fleet.Machines[:min(fleet.Replicas-n, len(fleet.Machines))] {
 		leave = append(leave, m.Name)
+		// A worker that has not registered cannot be drained and has no attempts.
 		if nodes[m.Name] == nil {
 			continue
 		}
@@ -484,6 +494,7 @@ func (w *yarnWait) shrink(ctx context.Context, fleet machines.Fleet, n int, hold
 	if err := w.s.Scale(ctx, n, leave...); err != nil {
 		return err
 	}
+	// YARN removes containers after it has answered. The command ends when they are gone.
 	for {
 		now, err := w.s.Fleet(ctx)
 		if err != nil {
@@ -502,6 +513,7 @@ func (w *yarnWait) shrink(ctx context.Context, fleet machines.Fleet, n int, hold
 // drained waits until the workers have no attempts, and then until the jobs that are live
 // now have ended, at most for hold.
 func (w *yarnWait) drained(ctx context.Context, leave []string, hold time.Duration) error {
+	// Jobs that start later never have map outputs on these workers.
 	before, err := w.jobs(ctx)
 	if err != nil {
 		return err
@@ -521,6 +533,7 @@ func (w *yarnWait) drained(ctx context.Context, leave []string, hold time.Durati
 		if attempts > 0 {
 			w.note("draining %s: %d attempts run there", strings.Join(leave, ", "), attempts)
 		} else {
+			// hold counts from the end of the last attempt.
 			if idle.IsZero() {
 				idle = time.Now()
 			}
@@ -616,6 +629,7 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 	}
 	if app.State == "RUNNING" {
 		fleet, err := s.Fleet(ctx)
+		// The services API may be off. The rest of the status is still of use.
 		if err != nil {
 			fleet.Trouble = err.Error()
 		}

@@ -70,7 +70,7 @@ type Job struct {
 
 // Source is an input with its own mapper.
 type Source struct {
-	// Name, if set, is what users call the input: [Main] takes --input NAME=PATH, and
+	// Name, if set, is the input's name for users: [Main] takes --input NAME=PATH, and
 	// [Options].NamedInputs has its files. A source with a name needs a file.
 	Name   string
 	Inputs []string // files, directories or globs

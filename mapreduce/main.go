@@ -58,7 +58,7 @@ func Main(j *Job, features ...Feature) {
 
 // MainApp is the main function of a program that runs one app. Each of the app's
 // parameters is a flag, and the app's functions get the values, also on the workers of
-// a cluster. Otherwise it does what [Main] does.
+// a cluster. Otherwise it behaves like [Main].
 func MainApp(a *App, features ...Feature) {
 	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
 	ctx, stop := terminal.Interruptible(context.Background(), a.Name, os.Stderr)

@@ -53,6 +53,7 @@ type copied struct {
 // fresh returns the value if it is new enough, and the copy that is being made.
 func (e *cacheEntry) fresh(ended bool) (*attempts, *copied) {
 	v := e.mu.value
+	// An ended job's attempts do not change any more, so its copy serves longer.
 	if v != nil && (time.Now().Before(e.mu.until) || ended && v.counts["running"] == 0 && time.Now().Before(e.mu.until.Add(time.Minute))) {
 		return v, nil
 	}

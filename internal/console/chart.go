@@ -155,6 +155,9 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		for _, l := range layers {
 			sum += l.values[i]
 		}
+		// Some policies run more attempts than a node has slots, and after a restart of the master
+		// attempts run on workers that have not registered again. So the areas can be higher than
+		// the line.
 		top = max(top, sum, float64(s.use.Map+s.use.Reduce))
 	}
 	x := xScale(from, to)
@@ -173,6 +176,8 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		}
 		area.Close()
 		class := svg.Series(k % seriesColours)
+		// An area needs two points. The legend is there from the first sample on, so that the page
+		// keeps its height.
 		if len(list) > 1 {
 			c.Paths = append(c.Paths, path{"area " + class, area})
 		}
@@ -212,6 +217,7 @@ func byPool(list []sample) []series {
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(total), func(a, b string) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
+	// One colour is left for all other pools together.
 	names = names[:min(len(names), seriesColours-1)]
 	layers := make([]series, len(names), len(names)+1)
 	others := series{name: "other pools", values: make([]float64, len(list))}
@@ -251,6 +257,7 @@ func cut(s string, n int) string {
 func histogram(title string, names []string, values [][]int64, label func(int64) string) *chart {
 	c := &chart{Title: title, W: chartWidth, H: 190}
 	high := int64(1)
+	// The intervals are common to all series: their bars are compared side by side.
 	for _, v := range values {
 		for _, x := range v {
 			high = max(high, x)
@@ -262,6 +269,7 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 	top := 1
 	for i, v := range values {
 		for _, x := range v {
+			// The last interval also takes the rounding of the width, so that no value falls outside.
 			at := min(bins, x/width)
 			counts[i][at]++
 			top = max(top, counts[i][at])
@@ -274,6 +282,7 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 		class := svg.Series(i)
 		c.Legend = append(c.Legend, legend{class, name})
 		for k, n := range counts[i] {
+			// An empty rectangle would still have a description, which screen readers read out.
 			if n == 0 {
 				continue
 			}

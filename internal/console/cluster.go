@@ -21,6 +21,8 @@ func (s *Server) nodes(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	q, wanted := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("state")
+	// The choices come from the whole list, before the filter: else choosing one state would
+	// remove the others.
 	states := []string{""}
 	for _, n := range list {
 		if !slices.Contains(states, n.State) {
@@ -58,6 +60,8 @@ func (s *Server) node(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A node that the master has forgotten is a dead link of an old page, not an error of the
+	// server.
 	at := slices.IndexFunc(list, func(n *slotwisev1.NodeStatus) bool { return n.Name == name })
 	if at < 0 {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no node %s is known", cut(name, 80)))
@@ -72,12 +76,15 @@ func (s *Server) node(r *http.Request) (*page, error) {
 		{"Attempts are limited by", plain(n.Limits)}, {"Recent failures", number(int64(n.Failures))}, {"Last heartbeat", plain(shortDuration(n.SeenMs) + " ago")},
 		{"Free slots are kept for", plain(strings.Join(n.ReservedFor, ", "))}, {"Version", plain(n.Version)},
 	} {
+		// Workers of other versions and nodes without a session leave facts out.
 		if f.Text != "" {
 			sec.Facts = append(sec.Facts, f)
 		}
 	}
 	t := &table{ID: "running", Caption: "Attempts that run here", Empty: "Nothing runs here.", Columns: []column{{Key: "attempt", Name: "Attempt"}, {Key: "job", Name: "Job"}, {Key: "kind", Name: "Kind"}, {Key: "level", Name: "Data"},
 		{Key: "progress", Name: "Progress"}, {Key: "started", Name: "Started"}, {Key: "took_ms", Name: "Time", Number: true}}}
+	// Sorted, because the order of the source may change from one view to the next, and the
+	// script replaces sections that differ.
 	slices.SortFunc(running, func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID)) })
 	for i := range running {
 		a := &running[i]
@@ -89,6 +96,7 @@ func (s *Server) node(r *http.Request) (*page, error) {
 	p.add(sec)
 	p.add(s.loads.sections(name, now)...)
 	p.add(&section{ID: "running", Title: "Running attempts", Table: t})
+	// A form that would be refused is not shown. The actor checks again when it is sent.
 	if s.actor != nil && s.actor.MayDrain(r.Context()) {
 		f := form{Summary: "Drain", Action: nodePath(name) + "/drain", Button: "Drain " + cut(name, 40), Note: "The node gets no new work; running attempts finish."}
 		if n.State == "draining" || n.State == "drained" {
@@ -125,6 +133,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	}
 	p.add(&section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts})
 	now := time.Now()
+	// The first section of a change is the preview, if there is one; the last one is the form.
 	if s.actor != nil && pol.MayChange {
 		change := s.policyChange(r, pol, now)
 		if len(change) > 1 { // a preview, which must not be calculated again and again

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -113,15 +112,19 @@ func (g *grid) policies(match func(*gridRun) bool) *table {
 		x := groups[k]
 		if x == nil {
 			x = &group{means: make([]mean, len(mainMeasures))}
+			// Rows keep the order of the file, which is the order of the user's flags.
 			groups[k], order = x, append(order, k)
 		}
 		x.runs++
+		// A run that failed has measures of its beginning only, so it is counted and not averaged.
 		if r.State != "ok" {
 			x.failed++
 			continue
 		}
 		for i, m := range mainMeasures {
-			if v, known := r.Measures[m.Key]; known && !math.IsInf(v, 0) {
+			// A run without a value lacks the measure, because JSON has no NaN. The other runs still
+			// give a mean.
+			if v, known := r.Measures[m.Key]; known {
 				x.means[i].sum, x.means[i].n = x.means[i].sum+v, x.means[i].n+1
 			}
 		}
@@ -176,6 +179,8 @@ func (t *table) pageOf(u *url.URL, name string) {
 func (s *Results) studyPage(r *http.Request) (*page, error) {
 	g, q := s.grid, r.URL.Query().Get("q")
 	text := strings.ToLower(q)
+	// One search for all three tables, so that a policy's means, comparisons and runs are seen
+	// together.
 	selects := func(words ...string) bool { return strings.Contains(strings.ToLower(strings.Join(words, " ")), text) }
 	match := func(x *gridRun) bool { return selects(x.label(), x.String()) }
 	facts := &section{ID: "study", Title: "Study", Alerts: g.Warnings[:min(len(g.Warnings), 20)], Facts: []fact{{"Workload", plain(cut(g.Workload, 300))},
@@ -184,6 +189,8 @@ func (s *Results) studyPage(r *http.Request) (*page, error) {
 		facts.Facts = append(facts.Facts, fact{"Assumed", plain(cut(strings.Join(g.Assumed, "; "), 2000))})
 	}
 	means := g.policies(match)
+	// Each table has its own parameter: turning the page of one must leave the others where
+	// they are.
 	means.pageOf(r.URL, "from")
 	verdicts := &table{ID: "verdicts", Caption: "Policies compared over the same jobs", Empty: "No comparison matches.", Columns: []column{{Key: "policy", Name: "Policy"}, {Key: "baseline", Name: "Compared with"},
 		{Key: "point", Name: "Cluster, world and load"}, {Key: "measure", Name: "Measure"}, {Key: "verdict", Name: "Result"}}}

@@ -72,6 +72,7 @@ func (s *insights) follow(ctx context.Context, source Source) {
 func (s *insights) add(at time.Time, policy string, in sched.Insight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Values of two policies under one name need not mean the same.
 	if s.mu.policy != policy {
 		s.mu.policy, s.mu.lines, s.mu.list = policy, nil, nil
 	}
@@ -81,6 +82,7 @@ func (s *insights) add(at time.Time, policy string, in sched.Insight) {
 			return
 		}
 		if i := s.line(line{m.Chart, m.Unit, name}); i >= 0 {
+			// A line that the policy did not report this time keeps its index, without a value.
 			for len(values) < len(s.mu.lines) {
 				values = append(values, math.NaN())
 			}
@@ -145,6 +147,8 @@ func (s *Server) insightSections(r *http.Request, in sched.Insight, now time.Tim
 		}
 		links = append(links, link{Text: "last " + x.name, Href: with(r.URL, "range", x.key), Current: current})
 	}
+	// Charts only for lines that were recorded: a policy that has just been installed has
+	// values and no course yet.
 	lines, list := s.insights.since(now, span)
 	if len(in.Figures) > 0 {
 		t := &table{ID: "state", Caption: "Values by which the policy decides now", Columns: []column{{Key: "name", Name: "Name"}, {Key: "value", Name: "Value", Number: true}, {Key: "unit", Name: "Unit"}, {Key: "help", Name: "Meaning"}}}
@@ -224,6 +228,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 	every := 1 + len(list)/mostPoints
 	var points []insightSample
 	for i := range list {
+		// Counted from the newest sample, so that it is always drawn.
 		if (len(list)-1-i)%every == 0 {
 			points = append(points, list[i])
 		}
@@ -250,6 +255,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 			}
 		}
 	}
+	// A scale needs a span. A constant value is drawn at the bottom.
 	if high == low {
 		high = low + 1
 	}
@@ -320,8 +326,11 @@ func (s *Server) policyChange(r *http.Request, pol *Policy, now time.Time) (list
 		resp, err = s.actor.Preview(r.Context(), name, set)
 	}
 	switch {
+	// The policy or a parameter does not exist, so there is nothing to install.
 	case connect.CodeOf(err) == connect.CodeInvalidArgument:
 		answer.Alerts = []string{errorText(err)}
+	// The forecast failed, for lack of time or of measurements. That must not keep an operator
+	// from changing the policy.
 	case err != nil:
 		answer.Alerts, answer.Forms = []string{"What the policy would change is unknown: " + errorText(err)}, []form{install}
 	default:
@@ -338,6 +347,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	}
 	size := func(w *slotwisev1.WhatIfRow) int64 {
 		ms, known := difference(w)
+		// Unknown differences come last: the operator must see the largest known ones.
 		if !known {
 			return -1
 		}
@@ -353,6 +363,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 		words := cell{Text: "unknown", Value: int64(0)}
 		switch {
 		case !known:
+		// Below a second, forecasts differ by chance.
 		case ms <= -1000:
 			earlier++
 			words = cell{Text: terminal.About(time.Duration(-ms)*time.Millisecond) + " earlier", Value: ms}
@@ -362,6 +373,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 		default:
 			words = cell{Text: "same", Value: ms}
 		}
+		// The loop goes through all rows for the sums, and lists the first only.
 		if len(t.Rows) < mostPreview {
 			t.Rows = append(t.Rows, []cell{linked(w.Job, jobPath(w.Job)), {Text: cut(w.Name, 60), Value: w.Name}, expectedEnd(&slotwisev1.JobStatus{Forecast: w.Now}, now), expectedEnd(&slotwisev1.JobStatus{Forecast: w.Then}, now), words})
 		}

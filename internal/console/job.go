@@ -29,6 +29,7 @@ func (s *Server) job(r *http.Request) (*page, error) {
 	st := j.Status
 	p := &page{Title: st.Id + " " + jobName(st), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}}
 	p.add(jobSummary(j, now), whySection(j))
+	// A chain runs no attempts itself: its steps are jobs with their own pages.
 	if len(j.Steps) > 0 || strings.HasPrefix(st.Id, "chain-") {
 		t := jobTable("steps", "Steps of the chain", j.Steps, now)
 		t.Empty = "No step was submitted yet."
@@ -74,6 +75,7 @@ func jobSummary(j *Job, now time.Time) *section {
 	add("Reduces", phaseFact(st.Reduces, st.EndedMs > 0))
 	add("Submitted", moment(st.SubmittedMs, now))
 	add("Started", moment(st.StartedMs, now))
+	// A forecast is shown only for a job that can still end.
 	if st.EndedMs > 0 {
 		add("Ended", moment(st.EndedMs, now))
 		add("Took", milliseconds(jobAge(st, now)))
@@ -154,6 +156,8 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
 	if err != nil {
 		return err
 	}
+	// The copy of a large job is still being made. Soon has the script ask again at once
+	// instead of after the next change.
 	if x == nil {
 		p.Live, p.Soon = true, true
 		p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{beingRead}})
@@ -291,6 +295,8 @@ func (x *attempts) table(u *url.URL, logs bool, limit int) *table {
 		if (kind == "" || kind == kindWord(a)) && (state == "" || state == a.State) && (node == "" || node == a.Node) && strings.Contains(a.ID, id) {
 			selected = append(selected, i)
 		}
+		// Without an order the first matches are the answer. A job of a hundred thousand attempts
+		// need not be searched to its end for ten rows.
 		if limit > 0 && sorted == "" && len(selected) == limit {
 			break
 		}
@@ -309,6 +315,8 @@ func (x *attempts) table(u *url.URL, logs bool, limit int) *table {
 	for _, i := range selected[min(from, len(selected)):min(from+size, len(selected))] {
 		a := &x.list[i]
 		log := cell{Text: "–", Value: ""}
+		// Users who may not change the job may not read its logs. A link would lead them to an
+		// error.
 		if logs {
 			log = linked("log", attemptPath(a.ID))
 		}
@@ -344,6 +352,7 @@ func (s *Server) attemptList(r *http.Request) (*page, error) {
 	}
 	p := &page{Title: "Attempts of " + j.Status.Id, Live: j.Status.EndedMs == 0,
 		Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}, {Text: j.Status.Id + " " + jobName(j.Status), Href: jobPath(j.Status.Id)}}}
+	// As on the job's page: the list appears when the copy is ready.
 	if x == nil {
 		p.Live, p.Soon = true, true
 		p.add(&section{ID: "attempts", Title: "Attempts", Notes: []string{beingRead}})
@@ -420,6 +429,7 @@ func counterRows(st *slotwisev1.JobStatus) (rows []counterRow) {
 	fields := (&slotwisev1.Counters{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
+		// Counters are found by reflection, so that a new one appears without a change here.
 		if f.Kind() != protoreflect.Int64Kind || f.IsMap() {
 			continue
 		}
@@ -454,11 +464,15 @@ func counterCell(key string, n int64) cell {
 
 // settings lists how the job was submitted.
 func settings(spec *slotwisev1.JobSpec) *section {
+	// The history has no description, and viewers without a right to change the job get none:
+	// parameters may hold secrets.
 	if spec == nil {
 		return nil
 	}
 	t := &table{ID: "settings", Caption: "Settings", Columns: []column{{Key: "setting", Name: "Setting"}, {Key: "value", Name: "Value"}}}
 	add := func(name, value string) {
+		// Defaults would fill the table. The values 0 that mean something have cases of their own
+		// below.
 		if value != "" && value != "0" {
 			t.Rows = append(t.Rows, []cell{plain(name), {Text: cut(value, 1000), Value: value}})
 		}
@@ -475,6 +489,7 @@ func settings(spec *slotwisev1.JobSpec) *section {
 	add("output codec", spec.OutputCodec)
 	add("shuffle codec", spec.ShuffleCodec)
 	add("most attempts of a task", strconv.Itoa(int(spec.MaxAttempts)))
+	// 0 is a value here: reduces start at once.
 	if spec.SlowStart != nil {
 		add("slow start", strconv.FormatFloat(spec.GetSlowStart(), 'g', 4, 64))
 	}

@@ -24,6 +24,7 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	if q.To, err = date(v, "to", now.Location()); err != nil {
 		return nil, err
 	}
+	// The user names a day, and the whole day belongs to the range.
 	if q.To > 0 {
 		q.To += 24*time.Hour.Milliseconds() - 1
 	}
@@ -34,6 +35,7 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	t := endedTable(list.List, now)
 	t.paged(r.URL, from, list.Total)
 	f := jobFilter(&q)
+	// Jobs that have not ended are not in the history.
 	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
 	f.Fields = append(f.Fields, field{Name: "from", Label: "Submitted from", Value: v.Get("from"), Type: "date"}, field{Name: "to", Label: "until", Value: v.Get("to"), Type: "date"})
 	return &page{Title: "History", Sections: []*section{
@@ -76,6 +78,7 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 		if jobs[i], err = s.source.Job(r.Context(), id); err != nil {
 			return nil, err
 		}
+		// Waits for the copies: a comparison with one side missing helps less than a slow one.
 		if tried[i], err = s.attemptsOf(r, jobs[i].Status, copyTimeout); err != nil {
 			return nil, err
 		}
@@ -90,7 +93,7 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 	}
 	// costs adds a row of numbers of which less is better. A job without such a value has a
 	// negative number: the time of its maps if none succeeded, for example. Differences of up
-	// to noise are neither good nor bad.
+	// to noise count as equal.
 	costs := func(what string, x, y, noise int64, show func(int64) cell) {
 		row := []cell{plain(what), plain("none"), plain("none"), plain("")}
 		for i, n := range []int64{x, y} {
@@ -100,6 +103,8 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 		}
 		if x >= 0 && y >= 0 {
 			row[3] = change(x, y, show)
+			// Two runs of one job never take exactly the same time. Colour marks differences that mean
+			// something.
 			if max(y-x, x-y) > noise {
 				row[3].Class = map[int]string{1: "more", -1: "less"}[cmp.Compare(y, x)]
 			}
@@ -117,6 +122,7 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 	for k, kind := range kindNames {
 		x, y := tried[0].stat[k], tried[1].stat[k]
 		numbers(kind+" that succeeded", int64(x.n), int64(y.n), number)
+		// Without a success there is no median, and 0 would look like the better run.
 		if x.n == 0 {
 			x.median, x.high = -1, -1
 		}

@@ -20,7 +20,7 @@ func (u untried) Attempts(ctx context.Context, id string) ([]Attempt, []*slotwis
 }
 
 // TestCompareWithoutAttempts compares a job that succeeded with one that never began. The
-// page must not show the missing times as 0 ms, nor their absence as an improvement.
+// page must not show the missing times as 0 ms or their absence as an improvement.
 func TestCompareWithoutAttempts(t *testing.T) {
 	f := newFake(2, "sort")
 	f.jobs[0].EndedMs = 9000

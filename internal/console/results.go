@@ -175,6 +175,8 @@ func (s *Results) addJob(r *record) error {
 	if len(s.jobs) == mostResultJobs {
 		return fmt.Errorf("more than %d jobs in all runs: show the results of fewer seeds or policies", mostResultJobs)
 	}
+	// As sim writes the names of files: a policy's parameters have characters that no file
+	// name should have.
 	policy := strings.Map(func(c rune) rune {
 		if strings.ContainsRune("=,/ ", c) {
 			return '_'
@@ -182,6 +184,7 @@ func (s *Results) addJob(r *record) error {
 		return c
 	}, r.text("policy"))
 	run := policy + "-" + r.text("seed")
+	// The rows of one run follow each other.
 	if len(s.runs) == 0 || s.runs[len(s.runs)-1] != run {
 		s.runs = append(s.runs, run)
 	}
@@ -190,6 +193,7 @@ func (s *Results) addJob(r *record) error {
 		return fmt.Errorf("column job: %q is no number", cut(r.text("job"), 40))
 	}
 	maps, reduces := int32(r.number("maps")), int32(r.number("reduces"))
+	// The simulation ended before the job did.
 	state, ended := resultStates[r.text("state")]
 	if !ended {
 		state = slotwisev1.JobState_JOB_STATE_WAITING
@@ -239,6 +243,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []Attempt, _ []*s
 		return nil, nil, err
 	}
 	err = readCSV(filepath.Join(s.dir, "tasks-"+j.run+".csv"), func(r *record) error {
+		// The file has the attempts of all jobs of the run.
 		if r.text("job") != j.index {
 			return nil
 		}
@@ -254,6 +259,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []Attempt, _ []*s
 		if err != nil {
 			return fmt.Errorf("attempt %q: %q is no number", cut(r.text("attempt"), 40), cut(parts[1], 40))
 		}
+		// Clones, because the reader reuses the memory of a row for the next one.
 		a := Attempt{ID: id + "_" + rest, Kind: 'm', Task: int32(task), State: strings.Clone(r.text("outcome")), Node: strings.Clone(r.text("node")), Level: strings.Clone(r.text("locality")),
 			Speculative: r.text("copy") == "true", Started: r.moment("started_s"), Ended: r.moment("left_s"), OutputBytes: int64(r.number("bytes"))}
 		if parts[0] == "r" {
@@ -329,10 +335,13 @@ func (s *Results) comparison(r *http.Request) (*page, error) {
 	all := &table{ID: "measures", Caption: "All measures", Folded: true, Columns: []column{{Key: "policy", Name: "Policy"}, {Key: "measure", Name: "Measure"}, {Key: "n", Name: "Runs", Number: true}, {Key: "mean", Name: "Mean", Number: true}, {Key: "half", Name: "Half interval", Number: true}}}
 	for _, p := range s.study.Policies {
 		row := []cell{plain(p.Policy), number(int64(p.Runs))}
+		// A run may lack a measure. Each row has all columns, or the values would move under other
+		// names.
 		for range mainMeasures {
 			row = append(row, cell{Text: "–", Value: ""})
 		}
 		for _, m := range p.Measures {
+			// JSON has no infinity: the mean of a measure that some run never reached is null.
 			if m.Mean == nil {
 				continue
 			}

@@ -99,6 +99,8 @@ type Server struct {
 func New(ctx context.Context, source Source, actor Actor, version string) *Server {
 	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
+	// A history and results have no present, so they begin with a list and lack the pages of a
+	// cluster.
 	switch x := source.(type) {
 	case *Archive:
 		s.past, start = true, s.history
@@ -113,9 +115,11 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 	} {
 		s.mux.Handle(pattern, s.show(show))
 	}
+	// These three write their own answers: a stream, a log and files are no pages.
 	s.mux.HandleFunc("GET "+Events, s.events)
 	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
 	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
+	// Without an actor the paths do not exist, so no request can change anything.
 	if actor != nil {
 		for pattern, act := range map[string]func(*http.Request) (string, error){
 			"POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
@@ -124,6 +128,8 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 			s.mux.Handle(pattern, s.act(act))
 		}
 	}
+	// The least specific pattern: paths that no other one matches get a page of the console as
+	// their error.
 	s.mux.Handle("/ui/", s.show(func(r *http.Request) (*page, error) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no page %s", r.URL.Path))
 	}))
@@ -241,6 +247,7 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	p.Asset, p.Version = Root+"assets/"+assetHash+"/", s.version
 	who := secure.From(r.Context())
 	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
+	// A page for signing in, or an error before it, shows no links that would lead back to it.
 	if who.Role != "" {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
 			switch {
@@ -257,12 +264,14 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 			p.Nav = append(p.Nav, l)
 		}
 	}
+	// The parameter done is removed: it would show its message again with the data.
 	for _, sec := range p.Sections {
 		if t := sec.Table; t != nil {
 			t.CSV, t.JSON = with(r.URL, "format", "csv", "table", t.ID, "done", ""), with(r.URL, "format", "json", "table", t.ID, "done", "")
 		}
 	}
 	var b bytes.Buffer
+	// Into a buffer first, so that an error can still change the status.
 	if err := templates.ExecuteTemplate(&b, "page", p); err != nil {
 		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
@@ -338,6 +347,7 @@ const (
 // events sends an event whenever the cluster has changed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	user := secure.From(r.Context()).Account()
+	// Each stream holds a goroutine and a connection for minutes.
 	if !s.streams.Try(user, 1) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
@@ -351,6 +361,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	for {
 		revision, changed := s.samples.next()
 		text := ": quiet\n\n"
+		// Otherwise a comment, which keeps proxies from closing an idle connection.
 		if revision != sent {
 			text = fmt.Sprintf("event: change\ndata: %d\n\n", revision)
 			sent = revision
@@ -362,12 +373,15 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-changed:
 		case <-quiet.C:
+		// The browser connects again and is authenticated again, so a revoked token ends its
+		// streams within streamTime.
 		case <-end.C:
 			quiet.Stop()
 			return
 		case <-r.Context().Done():
 			quiet.Stop()
 			return
+		// The server's shutdown waits for handlers that run.
 		case <-s.ctx.Done():
 			quiet.Stop()
 			return

@@ -114,6 +114,7 @@ func (x *attempts) assignLanes() {
 		a := &x.list[i]
 		nodes[a.Node] = append(nodes[a.Node], entry{a.Started, int32(i)})
 	}
+	// Sorted, so that a lane stays where it is when the page is loaded again.
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		order, begin := nodes[node], len(x.lanes)
 		slices.SortFunc(order, func(p, q entry) int { return cmp.Or(cmp.Compare(p.started, q.started), cmp.Compare(p.at, q.at)) })
@@ -125,6 +126,7 @@ func (x *attempts) assignLanes() {
 			if at == len(x.lanes) {
 				x.lanes = append(x.lanes, lane{node: node})
 			}
+			// A running attempt holds its lane beyond now.
 			x.lanes[at].end = cmp.Or(x.list[e.at].Ended, x.now+1)
 			x.laneOf[e.at] = int32(at)
 		}
@@ -190,6 +192,7 @@ func (x *attempts) timeline(u *url.URL, loc *time.Location) (*chart, string) {
 	c.XTicks = timeTicks(from, to, loc)
 	c.Zoom = x.zoom(u, from, to)
 	note := fmt.Sprintf("%s in %s.", terminal.Plural(len(shown), "attempt"), terminal.Plural(len(x.lanes), "lane"))
+	// Each rectangle is an element of the page. Tens of thousands would freeze the browser.
 	if len(shown) > maxShownAttempts || len(x.lanes) > maxShownLanes {
 		rows := x.drawGroups(c, shown, from, to)
 		note = fmt.Sprintf("%s in %s are too many to draw each (the most are %s in %d lanes). Each row shows %s, each cell the part of the time in which they were busy: the darker, the busier. A red cell has attempts that did not succeed. Zoom in to see single attempts.",
@@ -238,6 +241,7 @@ func (x *attempts) drawEach(c *chart, shown []int, from, to int64) {
 		right := scaleX.At(float64(cmp.Or(a.Ended, x.now)))
 		top := plotTop + height*float64(x.laneOf[i])
 		class := x.class(a)
+		// A path for all attempts of a class is small, but its parts cannot have descriptions.
 		if len(shown) > maxTitled {
 			all.box(class, left, top, max(0.6, right-left-gap), height-gap)
 			continue
@@ -258,14 +262,17 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 		bad  int
 	}
 	cells := make([]cell, rows*groupColumns)
+	// Rounded up, so that the last column reaches the end of the range.
 	width := max(1, (to-from+groupColumns-1)/groupColumns)
 	for _, i := range shown {
 		a := &x.list[i]
 		row := int(x.laneOf[i]) / each
 		start, end := max(a.Started, from), min(cmp.Or(a.Ended, x.now), to)
+		// An attempt counts in each column for its time within it.
 		for col := (start - from) / width; col < groupColumns && from+col*width <= end; col++ {
 			cl := &cells[row*groupColumns+int(col)]
 			cl.busy[kindOf(a)] += max(0, min(end, from+(col+1)*width)-max(start, from+col*width))
+			// Counted in every column: one failed attempt must be seen among hundreds that succeeded.
 			if !a.Running() && a.State != "succeeded" {
 				cl.bad++
 			}
@@ -277,6 +284,8 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 	all := figures{}
 	for row := range rows {
 		for col := 0; col < groupColumns; {
+			// The class of a cell is its kind and one of four shades. Colours come from the style
+			// sheet.
 			class := func(i int) string {
 				cl := cells[row*groupColumns+i]
 				busy, kind := cl.busy[0], "map"
@@ -293,6 +302,8 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 				return kind + " o" + strconv.FormatInt(level, 10)
 			}
 			first, k := col, class(col)
+			// Neighbours of one class become one rectangle, which makes the page several times
+			// smaller.
 			for col++; col < groupColumns && class(col) == k; col++ {
 			}
 			if k != "" {

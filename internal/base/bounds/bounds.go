@@ -74,7 +74,7 @@ const (
 	Reads     = 4         // lists and whole jobs that are read from the history
 	Scrapes   = 8         // requests for metrics under way
 	Uploads   = 64        // uploads under way
-	Arriving  = 512 << 20 // bytes of large messages that are being received, as they are sent
+	Arriving  = 512 << 20 // bytes of large messages that are being received, not decoded
 	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
 )
 

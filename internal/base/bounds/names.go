@@ -36,8 +36,8 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// CheckWord returns an error unless name is a valid name for CheckName and neither empty nor
-// with spaces or slashes. It is the rule for users, groups, pools and workers, which become
+// CheckWord returns an error unless CheckName accepts name and name is not empty and has no
+// spaces or slashes. It is the rule for users, groups, pools and workers, which become
 // words of files and parts of paths.
 func CheckWord(what, name string) error {
 	if name == "" {
@@ -47,7 +47,7 @@ func CheckWord(what, name string) error {
 		return err
 	}
 	for _, c := range name {
-		// U+FFFD is what reading of invalid UTF-8 gives.
+		// Reading invalid UTF-8 gives U+FFFD.
 		if unicode.IsSpace(c) || c == '/' || c == '\\' || c == utf8.RuneError {
 			return fmt.Errorf("%s %+q: a name has no spaces, slashes or control characters", what, name)
 		}

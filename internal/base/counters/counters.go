@@ -47,7 +47,7 @@ const (
 	NumIDs // number of built-in counters, not an ID
 )
 
-// Unit tells how a counter's number is shown.
+// Unit is the unit of a counter, by which its number is formatted.
 type Unit uint8
 
 // The units. A number of nanoseconds is given as milliseconds in JSON.

@@ -155,9 +155,9 @@ func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) err
 	return f.SyncDir(filepath.Dir(path))
 }
 
-// CreateNew creates a file for writing. It removes what has the name already instead of opening
-// it: that may be a link, or a file that another user has open. A directory that is not empty
-// is an error.
+// CreateNew creates a file for writing. It removes a file that has the name already instead of
+// opening it: that may be a link, or a file that another user has open. A directory that is not
+// empty is an error.
 func CreateNew(f FS, path string, perm fs.FileMode) (File, error) {
 	for range 10 { // another process may create the file again in between
 		file, err := f.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)

@@ -114,9 +114,9 @@ func retry[T any](call func() (T, error)) (T, error) {
 	}
 }
 
-// openAt opens a name in a directory. It refuses what is neither a regular file nor a
-// directory, and for writing an existing file of another user or with a second name: the
-// other name may be in a directory that only this process's user can enter.
+// openAt opens a name in a directory. It opens regular files and directories only. For writing
+// it refuses an existing file of another user or with a second name: the other name may be in
+// a directory that only this process's user can enter.
 func openAt(dir int, name, path string, flag int, perm fs.FileMode) (*os.File, error) {
 	how := flag&^os.O_TRUNC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := retry(func() (int, error) { return unix.Openat(dir, name, how, uint32(perm.Perm())) })
@@ -379,7 +379,7 @@ func (r *remover) empty(d *os.File, depth int) error {
 	}
 }
 
-// moveUp moves a directory to the top of the tree under a name that nobody can foresee.
+// moveUp moves a directory to the top of the tree under a name that no other user can foresee.
 func (r *remover) moveUp(dir int, name string) error {
 	top, err := openAt(r.parent, r.top, r.top, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

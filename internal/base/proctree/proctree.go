@@ -13,7 +13,7 @@ type Process struct {
 	Resident    int64  // bytes in memory
 	Started     uint64 // clock ticks since the boot; together with PID it is unique
 	CPU         time.Duration
-	Ended       bool // a zombie: its parent has not waited for it yet
+	Ended       bool // a zombie: its parent has not called wait yet
 }
 
 // Table is a snapshot of all visible processes, by pid.

@@ -25,9 +25,9 @@ const (
 	defaultLastPause  = 2 * time.Second
 )
 
-// Options select the errors that are retried, the time for it, and the receiver of notices.
+// Options select the errors that are retried, the time for retries, and the receiver of notices.
 type Options struct {
-	// What names the server that is away, as in "waiting for WHAT".
+	// What names the server that is away; notices begin with "waiting for" and this name.
 	What string
 	// Patience returns for how long an operation is retried after the first of a series
 	// of such errors. Below 0 the error is final, and so is every ErrPermanent.
@@ -195,9 +195,9 @@ func (n *notices) close() {
 func seconds(d time.Duration) time.Duration { return max(time.Second, d.Round(time.Second)) }
 
 // ErrPermanent marks errors that every retry would repeat, on any machine: the input is not
-// of its format, a parameter is out of range, a codec does not exist. Callers test for it
-// with errors.Is. An error type whose errors are all permanent has a method Is that reports
-// true for it.
+// of its format, a parameter is out of range, a codec does not exist. Callers test with
+// errors.Is. An error type whose errors are all permanent has a method Is that reports
+// true for ErrPermanent.
 //
 // An attempt that fails with such an error fails its job at once, and Do returns the error
 // without another try. So the mark is wrong for an error that a damaged copy of the data, a

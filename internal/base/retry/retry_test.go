@@ -37,7 +37,7 @@ func failing(d time.Duration, err error) (try func(context.Context) (int, error)
 }
 
 // TestOutage verifies that an operation outlives an outage that is shorter than the
-// patience, and that the user hears of it after NoticeAfter and every half minute.
+// patience, and that the user gets a notice after NoticeAfter and every half minute.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices []string
@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 }
 
 // A permanent error is returned after one try, whatever Patience says. The mark keeps the
-// text and what is wrapped, on both sides of further wrapping.
+// text and the wrapped error, on both sides of further wrapping.
 func TestPermanent(t *testing.T) {
 	cause := errors.New("no such codec")
 	for name, err := range map[string]error{

@@ -13,8 +13,8 @@ import (
 // Whenever there may be room, the waiting user goes first who would hold least with it;
 // of equal ones, the one whose turn is longest ago. So a modest user passes all requests
 // of a greedy one, and users who hold the same take turns. The requests of one user are
-// admitted in the order of their arrival. If the first user does not fit, nobody does: a
-// large request is not passed for ever by others that would hold as much.
+// admitted in the order of their arrival. If the first user does not fit, no other user is
+// admitted: a large request is not passed for ever by others that would hold as much.
 type Gate struct {
 	mu struct {
 		sync.Mutex
@@ -107,7 +107,7 @@ func (g *Gate) Give(user string, n int64) {
 }
 
 // Yield gives n back and takes them again, after the requests that come first by then. It
-// returns at once if nobody waits. On an error the caller holds nothing.
+// returns at once if no request waits. On an error the caller holds nothing.
 func (g *Gate) Yield(ctx context.Context, user string, n int64) error {
 	g.mu.Lock()
 	idle := len(g.mu.order) == 0

@@ -4,7 +4,7 @@ import "sync"
 
 // Line is a queue whose users take turns: Pop returns the oldest item of the user whose
 // last item was popped longest ago. An item of a user without others in the line waits for
-// at most one item of each other user. Line bounds nothing: a Gate in front of it does. It
+// at most one item of each other user. Line bounds nothing: callers put a Gate in front. A Line
 // is safe for concurrent use.
 type Line[T any] struct {
 	mu struct {
@@ -88,7 +88,7 @@ func (l *Line[T]) Pop() (item T, user string, ok bool) {
 	return item, a.user, true
 }
 
-// compacted drops the first entries of a slice when they are at least half of it, so that
+// compacted drops the first entries of a slice when they are at least its half, so that
 // each entry is moved at most once for each one that was removed.
 func compacted[E any](s []E, first int) ([]E, int) {
 	if 2*first < len(s) {

@@ -6,13 +6,13 @@
 //	a user holds at most half of what the other users leave
 //
 // With a total of T, a user who is alone may hold T/2. While he holds that much, the next
-// one may hold T/4, and so on. So whoever comes finds as much free as the greediest user
+// one may hold T/4, and so on. So a new user finds as much free as the greediest user
 // holds, and no number of users is configured anywhere. A fixed share would either waste
 // most of a server that one person uses, or be so large that two users take everything.
-// The rule is that of dynamic thresholds in the shared buffers of switches, with factor 1.
+// Switches share their buffers by the same rule (dynamic thresholds, with factor 1).
 //
-// A user whose use has passed his share, because others came after him, keeps what he
-// holds and gets nothing more until he is below it.
+// A user whose use has passed his share, because others came after him, keeps his holdings and
+// gets nothing more until he is below his share.
 //
 // Three types apply the rule:
 //
@@ -30,7 +30,7 @@ package share
 
 import "maps"
 
-// Pool counts what users hold of one resource. It is not safe for concurrent use.
+// Pool counts the units of one resource that each user holds. It is not safe for concurrent use.
 type Pool struct {
 	total, used int64
 	users       map[string]int64 // what each user holds; no entry is 0
@@ -40,8 +40,8 @@ type Pool struct {
 // nothing.
 func NewPool(total int64) *Pool { return &Pool{total: total, users: map[string]int64{}} }
 
-// Share returns how much of a total a user may hold while others hold some of it: half of
-// the rest, rounded up, so that the last unit of a small total can be used, too.
+// Share returns how much of a total a user may hold while the other users hold others: half
+// of the rest, rounded up, so that the last unit of a small total can be used, too.
 func Share(total, others int64) int64 { return (max(0, total-others) + 1) / 2 }
 
 // Share returns how much the user may hold now.
@@ -50,7 +50,7 @@ func (p *Pool) Share(user string) int64 { return Share(p.total, p.used-p.users[u
 // Fits reports whether the user may take n more.
 func (p *Pool) Fits(user string, n int64) bool { return p.users[user]+n <= p.Share(user) }
 
-// Full reports whether the total leaves no room for n more, whoever asks.
+// Full reports whether the total leaves no room for n more, for any user.
 func (p *Pool) Full(n int64) bool { return p.used+n > p.total }
 
 // Take takes n more for a user and reports whether they fit. If not, it changes nothing.

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever users take and give back, one who holds nothing gets a unit while one is free,
-// nobody passes his share by Take, and the counts add up.
+// no user passes his share by Take, and the counts add up.
 func TestPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int64Range(1, 100).Draw(t, "total")
@@ -51,7 +51,7 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// A user who takes all that he can leaves half, and twenty of them leave something.
+// A user who takes all that he can leaves half, and twenty such users leave something.
 func TestGreedy(t *testing.T) {
 	p := NewPool(2_000_000)
 	for i := range 20 {
@@ -159,7 +159,7 @@ func TestGateEnds(t *testing.T) {
 	})
 }
 
-// Many users with random requests: nothing is held in the end, nobody waits for ever, and
+// Many users with random requests: nothing is held in the end, no request waits for ever, and
 // the total is never passed.
 func TestGateRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -235,7 +235,7 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// Ready wakes the reader for every item, also for those that Pop has left.
+// Ready wakes the reader for every item, also for items that Pop has left.
 func TestLineReady(t *testing.T) {
 	l := NewLine[int]()
 	for i := range 3 {

@@ -1,4 +1,4 @@
-// Package suggest finds the name that a misspelt name most likely stands for.
+// Package suggest finds the name that the user of a misspelt name most likely meant.
 // Error messages use it for commands, flags, apps, policies and their
 // parameters.
 package suggest

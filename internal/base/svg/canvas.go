@@ -14,8 +14,8 @@ type Canvas struct{ text strings.Builder }
 // String returns the elements.
 func (c *Canvas) String() string { return c.text.String() }
 
-// number formats a position with at most one decimal. What is no position is 0, because a
-// viewer would reject the whole drawing.
+// number formats a position with at most one decimal. A number that is no position becomes 0,
+// because a viewer would reject the whole drawing.
 func number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"
@@ -23,7 +23,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64)
 }
 
-// escape returns a text as it is written between tags and in attributes. Characters that XML
+// escape escapes a text for the space between tags and for attributes. Characters that XML
 // forbids become U+FFFD, so that no name can spoil a drawing.
 func escape(s string) string {
 	s = strings.Map(func(r rune) rune {

@@ -36,13 +36,13 @@ type Axis struct {
 	// another one around its values.
 	Low, High float64
 	Log       bool
-	// Ticks chooses about n ticks. nil stands for Ticks, or LogTicks if Log is set.
+	// Ticks chooses about n ticks. nil means Ticks, or LogTicks if Log is set.
 	Ticks func(low, high float64, n int) []Tick
 	// Names makes an axis of categories, with a name at 0, 1, 2 and so on. They have no grid.
 	Names []string
 }
 
-// Fixed returns a function for Axis.Ticks that returns ticks as they are given.
+// Fixed returns a function for Axis.Ticks that always returns ticks.
 func Fixed(ticks []Tick) func(low, high float64, n int) []Tick {
 	return func(float64, float64, int) []Tick { return ticks }
 }
@@ -50,7 +50,7 @@ func Fixed(ticks []Tick) func(low, high float64, n int) []Tick {
 // Key is an entry of a legend.
 type Key struct {
 	Name string
-	// Classes are those of the sample, side by side; none leaves only the text.
+	// Classes are the sample's classes, side by side; none leaves only the text.
 	Classes []string
 	// Line shows the sample as a line, and as a box otherwise.
 	Line bool
@@ -81,7 +81,7 @@ type placed struct {
 	top, bottom    float64
 }
 
-// SVG writes the figure as a file of its own.
+// SVG writes the figure as a separate file.
 func (f *Figure) SVG(w io.Writer) error {
 	_, err := io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"+f.draw("<style>\n"+fileSheet()+"</style>\n"))
 	return err

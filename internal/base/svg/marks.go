@@ -52,8 +52,8 @@ func (l Line) draw(c *Canvas, x, y Scale) {
 	c.Path(l.Class, &p)
 }
 
-// Area fills what is between the base, which is the axis' lower end, and the points, whose
-// values are kept until the next one.
+// Area fills the space between the base, which is the axis' lower end, and the points. The
+// value of a point is kept until the next one.
 type Area struct {
 	Class  string
 	Points []Point

@@ -90,7 +90,7 @@ func Steps(low, high float64, n int) []float64 {
 		i++
 	}
 	list := multiples(low, high, factors[i]*unit)
-	if len(list) < 2 { // few fit, and the range may lie between two of them
+	if len(list) < 2 { // few multiples fit, and the range may lie between two
 		list = multiples(low, high, factors[i-1]*unit)
 	}
 	if len(list) == 0 {

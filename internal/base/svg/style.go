@@ -11,7 +11,7 @@ import (
 // colour is a colour in both themes.
 type colour struct{ name, light, dark string }
 
-// colours are the variables of the style sheet. Those of series, s0 and on, are Okabe and
+// colours are the variables of the style sheet. The colours of series, s0 and on, are Okabe and
 // Ito's, which people with colour-blindness can distinguish, lightened or darkened for 3:1 on
 // the background; the most different ones come first. None is grey, which marks discarded
 // work and reference values.
@@ -43,7 +43,7 @@ func Sheet() string {
 	return ":root {" + light.String() + " }\n@media (prefers-color-scheme: dark) { :root {" + dark.String() + " } }\n" + rules
 }
 
-// fileSheet returns the style sheet for a drawing in a file of its own. It has colours in
+// fileSheet returns the style sheet for a drawing in a separate file. It has colours in
 // place of variables, because viewers other than browsers do not know variables and would
 // draw everything in black.
 func fileSheet() string {
@@ -82,7 +82,7 @@ var widths = [...]uint16{
 }
 
 // textWidth returns the width of a text of a size, about as a viewer draws it. Letters outside
-// ASCII count as wide ones, and those of Asia's scripts as squares.
+// ASCII count as wide ones, and letters of Asia's scripts as squares.
 func textWidth(text string, size float64) float64 {
 	sum := 0
 	for _, r := range text {

@@ -74,7 +74,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// drawing is what a test reads from a figure.
+// drawing holds the elements that a test reads from a figure.
 type drawing struct {
 	attributes map[string]string
 	marks      []string // paths and circles, as written
@@ -190,7 +190,7 @@ func TestAnyFigure(t *testing.T) {
 }
 
 // TestAnyTicks asks for ticks of any range. They rise, lie inside, are few, and divide the range
-// so that no part of it is without a tick.
+// so that each part has a tick.
 func TestAnyTicks(t *testing.T) {
 	value := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1000, 1000), rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1e16, 1e16 + 4, math.MaxFloat64, 5e-324}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -351,7 +351,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestNumbers formats positions, and what is none.
+// TestNumbers formats positions and numbers that are no position.
 func TestNumbers(t *testing.T) {
 	for v, want := range map[float64]string{1: "1", 1.26: "1.3", -0.01: "0", 1234.5: "1234.5", math.Inf(1): "0", math.Inf(-1): "0"} {
 		if got := number(v); got != want {
@@ -408,7 +408,7 @@ func channels(t *testing.T, hex string) [3]float64 {
 	return parts
 }
 
-// luminance is that of WCAG 2.
+// luminance is the relative luminance of WCAG 2.
 func luminance(c [3]float64) float64 {
 	sum := 0.
 	for i, part := range []float64{0.2126, 0.7152, 0.0722} {

@@ -13,10 +13,10 @@ import (
 //
 //	Fprintf   escapes the arguments, line ends and tabs included, so that a value stays
 //	          in its line and its column
-//	Escaper   escapes everything else, whoever printed it, except for line ends and tabs
+//	Escaper   escapes everything else, from any package, except for line ends and tabs
 //
-// Both leave JSON valid and its values as they are, because inside of a JSON string, the
-// only place where these characters can stand, \u009b is the character itself.
+// Both leave JSON valid and its values unchanged: these characters can be inside of a JSON
+// string only, and there \u009b is the character itself.
 
 // Escape returns s as text without effect on a terminal: control characters, directions of
 // writing, line separators, and bytes that are not UTF-8 become \x1b, \u202e or \xff. Line
@@ -117,11 +117,11 @@ func appendBytes[T string | []byte](b []byte, s T) []byte {
 }
 
 // Fprintf formats like fmt.Fprintf, with each string, error and Stringer among args escaped
-// by Escape. The format is the program's own text and stays as it is. The verb %q gets the
+// by Escape. The format is the program's own text and is not escaped. The verb %q gets the
 // original, because it escapes by itself.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	if false {
-		_ = fmt.Sprintf(format, args...) // lets go vet compare formats and arguments of callers
+		_ = fmt.Sprintf(format, args...) // for go vet, which then compares formats and arguments of callers
 	}
 	safe := make([]any, len(args))
 	for i, a := range args {

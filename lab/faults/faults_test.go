@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &settings{limit: 3 * time.Minute}
+	s := &settings{limit: 5 * time.Minute}
 	if err := s.prepare(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}

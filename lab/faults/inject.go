@@ -71,7 +71,7 @@ func drainWorker(c *cluster, f fault) (func() error, bool, error) {
 	w := c.workers[f.worker]
 	err := w.cmd.Process.Signal(syscall.SIGTERM)
 	return func() error {
-		if err := w.awaitExit(time.Minute); err != nil {
+		if err := w.awaitExit(startLimit); err != nil {
 			return err
 		}
 		return w.start()

@@ -64,7 +64,7 @@ func TestFloodOfDriverTokens(t *testing.T) {
 		}
 		got <- err
 	}()
-	for deadline := time.Now().Add(30 * time.Second); r.m.inbox.Len() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); r.m.inbox.Len() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the right token does not reach the loop")
 		}

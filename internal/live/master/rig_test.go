@@ -118,7 +118,7 @@ func (r *rig) job(id string) *slotwisev1.JobStatus {
 func (r *rig) awaitEnd(id string) *slotwisev1.JobStatus {
 	r.t.Helper()
 	after := int64(-1)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		resp, err := r.users.Job(r.t.Context(), &slotwisev1.JobRequest{Job: id, After: after, WaitMs: 5000})
 		if err != nil {
 			r.t.Fatal(err)

@@ -195,7 +195,7 @@ func (s *site) refusesHandshakes(t *testing.T, other *site) {
 // logs waits until the log contains a text.
 func (s *site) logs(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.log.String(), want); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(s.log.String(), want); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%q is not in the log:\n%s", want, s.log.String())
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMeasure prints the numbers that docs/kubernetes.md gives. It runs by command only, and on
+// TestMeasure prints the numbers that lab/results/kubernetes.md gives. It runs by command only, and on
 // a quiet machine:
 //
 //	SLOTWISE_KUBE_MEASURE=1 lab/kubetest/run -run TestMeasure

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMeasure prints the times that docs/yarn.md gives. It runs by command only, and on a quiet
+// TestMeasure prints the times that lab/results/yarn.md gives. It runs by command only, and on a quiet
 // machine:
 //
 //	SLOTWISE_YARN_MEASURE=1 go -C lab test -count=1 -timeout 60m -v -run TestMeasure ./yarntest

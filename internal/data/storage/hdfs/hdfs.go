@@ -5,6 +5,12 @@
 // A URI names the NameNode (hdfs://host:port/path), a name service, or nothing
 // (hdfs:///path). The configuration in HADOOP_CONF_DIR resolves the latter two.
 // docs/storage.md lists all settings.
+//
+// The library reads; files are written by namenode.go, pipeline.go and writer.go. The library,
+// the only maintained one in Go, has no recovery of pipelines, cannot exclude DataNodes, and
+// does not export the calls from which one could build both. Starting the file again instead
+// would copy all its complete blocks and could be offered the dead DataNode again. Where data
+// transfers are encrypted the library writes, too.
 package hdfs
 
 import (

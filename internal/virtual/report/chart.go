@@ -46,12 +46,15 @@ func Draw(c Chart) *svg.Figure {
 	x, y := newRange(), newRange()
 	for _, s := range c.Series {
 		for k, v := range s.Y {
+			// A series may have gaps. An x without a y would widen the axis to where nothing is
+			// drawn.
 			if y.add(v); len(c.Groups) == 0 && !math.IsNaN(v) {
 				x.add(s.X[k])
 			}
 		}
 	}
 	for _, s := range c.Series {
+		// Error bars must be inside the plot, too.
 		for k := range s.Low {
 			y.add(s.Low[k])
 			y.add(s.High[k])

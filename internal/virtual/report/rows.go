@@ -95,7 +95,7 @@ type Attempt struct {
 	Copy    bool   `parquet:"copy" csv:"copy"`
 	Outcome string `parquet:"outcome,dict" csv:"outcome"`
 	// Started is the launch, Finished the end of the attempt's work, and Left when
-	// the tracker learned of it and freed the slot.
+	// the tracker learned of the end and freed the slot.
 	Started  float64 `parquet:"started_s" csv:"started_s"`
 	Finished float64 `parquet:"finished_s" csv:"finished_s"`
 	Left     float64 `parquet:"left_s" csv:"left_s"`

@@ -215,6 +215,7 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report, none []str
 	above, rows := []string{""}, [][]string{{"policy"}}
 	for i, c := range columns {
 		group := c.group
+		// The name of a group is above its first column only.
 		if i > 0 && columns[i-1].group == group {
 			group = ""
 		}
@@ -233,6 +234,7 @@ func table(w io.Writer, columns []column, groups [][]*collect.Report, none []str
 	if len(bound) > 0 {
 		row := []string{bound[0].Policy}
 		for i, c := range columns {
+			// A bound exists for times, but not for how they are spread over the jobs.
 			if slices.Contains(bounded, c.group) && c.head != "V(95)" && c.head != "Jain" {
 				row = append(row, columns[i].cell(bound))
 			} else {

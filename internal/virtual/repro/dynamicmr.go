@@ -213,7 +213,7 @@ func dynWhyEarly(x *lab, sizes []string) {
 }
 
 // dynOnYARN compares with YARN: by the claims where maps slow each other down, and in the
-// explanation with other models of it.
+// explanation with other models.
 func dynOnYARN(x *lab, sizes []string) {
 	modes := []scheduler{dynPI, dynPD, dynPILate, dynPDLate}
 	why := newTable("Improvement on YARN-like slots with other times of tasks", append([]string{"tasks"}, dynColumns("jobs", modes)...)...)
@@ -454,6 +454,7 @@ func dynFig3(x *lab) {
 			var local []float64
 			for v := range pairs {
 				local = append(local, runs[i][v][0].localShare())
+				// Schedulers come in pairs, without and with prescheduling.
 				if v%2 == 1 {
 					better[v/2] += count(local[v] > local[v-1])
 					worse[v/2] += count(local[v] < local[v-1])
@@ -464,6 +465,8 @@ func dynFig3(x *lab) {
 		}
 	}
 	for i, v := range []string{"PI", "PD"} {
+		// The first pair lends nothing, so the paper's two modes follow it, and their variants with
+		// late reduces two places later.
 		x.holds("locality:"+v, better[i+1] > 0 && worse[i+1] == 0, "more in %d, less in %d of %d rows; with late reduces more in %d, less in %d",
 			better[i+1], worse[i+1], rows, better[i+3], worse[i+3])
 	}

@@ -157,7 +157,7 @@ func (w *lnWatch) accuracy() []float64 {
 }
 
 // lnLoad describes load samples: mean and maximum, the mean use of a target, which is at
-// most all of it, and the share of samples above the target.
+// most the whole target, and the share of samples above the target.
 type lnLoad struct{ mean, peak, used, above float64 }
 
 // add adds a part of another load.

@@ -245,6 +245,7 @@ func mfA(x *lab, seeds int, worlds []mfWorld) [][]mfRow {
 func modfairA(x *lab) {
 	rows := mfA(x, pick(x, 1, 20), mfReadings[:pick(x, 4, len(mfReadings))])
 	paper := x.printed("table5-6")
+	// Both readings of the paper's maximum. The others vary the cluster and share one table.
 	for i := range 2 {
 		t := x.table("Table 5, mean turnaround (s): "+mfReadings[i].String(), "maps", "jobs", "original", "paper", "modified", "paper", "gain", "paper")
 		for k, c := range paper {

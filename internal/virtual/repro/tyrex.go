@@ -449,6 +449,7 @@ func tyCuts(x *lab, list []tyWorkload, sizes [][]float64) {
 	var lines []Series
 	for i := range list {
 		meet := false
+		// In steps of 2 %: the claim is that the curves meet, not where exactly.
 		for p := 1.0; p < 1e5 && !meet; p = math.Ceil(p * 1.02) {
 			if b, a := tyCut(sizes[i], p); b >= a {
 				meet = true

@@ -104,7 +104,7 @@ func checkResult(dir string, entries []fs.DirEntry) error {
 		return fmt.Errorf("its %s is not of sim, so it is no result of sim, and --overwrite replaces nothing else", reportName)
 	}
 	for _, e := range entries {
-		// A study writes neither directories nor links, whatever their names.
+		// A study writes no directories and no links, whatever their names.
 		if !e.Type().IsRegular() || !isResultFile(e.Name(), old.Runs) {
 			return fmt.Errorf("it contains %s, which sim has not written; move it away, or name another directory", e.Name())
 		}
@@ -251,6 +251,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		if err := t.Close(); err != nil {
 			return err
 		}
+		// The rows of a failed run end in the middle of it, and a reader could take them for all.
 		if s.runs[i].err != nil {
 			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].Run))
 			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {
@@ -414,6 +415,7 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 		if r.err != nil {
 			continue
 		}
+		// The runs of a policy follow each other, so one line collects all its seeds.
 		if len(slowdowns) == 0 || slowdowns[len(slowdowns)-1].Name != r.Policy {
 			slowdowns = append(slowdowns, report.Line{Name: r.Policy})
 		}
@@ -423,6 +425,7 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 				last.Values = append(last.Values, j.Slowdown)
 			}
 		}
+		// Courses over time cannot be averaged over seeds: the same moment means different jobs.
 		if r.draft != s.drafts[0] {
 			continue
 		}

@@ -66,7 +66,7 @@ func CheckReferences(list []string) error {
 // BoundOf returns lower bounds in the form of a report: of the makespan, and of each job's
 // response time, which therefore hold for the mean and all percentiles. The other measures
 // have no bound; see Bounded. responses holds the bounds of the response times in seconds,
-// and slowdowns those of the slowdowns against alone.
+// and slowdowns the parts of the slowdowns against alone.
 func BoundOf(c *workload.Cluster, jobs []workload.Job, model sim.ModelConfig, alone []time.Duration) (r *collect.Report, responses, slowdowns []float64) {
 	for i, d := range collect.Ideal(c, jobs, model) {
 		responses = append(responses, d.Seconds())

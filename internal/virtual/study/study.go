@@ -133,6 +133,8 @@ func New(cfg Config) (*Study, error) {
 		return nil, err
 	}
 	if a := cfg.Autoscale; a != nil {
+		// The simulator makes all nodes before the run and starts and stops them, so it must know
+		// the most.
 		if n := cfg.Cluster.Nodes(); a.Max != n {
 			return nil, &InputError{ErrAutoscale, fmt.Errorf("max=%d: must be the number of nodes of the cluster, which is %d", a.Max, n)}
 		}
@@ -147,6 +149,7 @@ func New(cfg Config) (*Study, error) {
 		s.drafts = append(s.drafts, d)
 	}
 	for _, spec := range cfg.Policies.Specs() {
+		// By policy, then by seed: tables, and the lines of plots, rely on this order.
 		for _, d := range s.drafts {
 			r := &run{Run: report.Run{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
 			if err := s.prepare(r, spec); err != nil {
@@ -219,6 +222,8 @@ func (s *Study) Run(ctx context.Context) error {
 	for i, r := range all {
 		r.collector = collect.New(&r.cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
 		observers := append(sim.Observers{r.collector}, r.more...)
+		// Outcomes are for comparisons of policies job by job. With one policy there is none, and
+		// references are not compared.
 		if len(s.runs) > len(s.drafts) && i < len(s.runs) {
 			r.outcomes = collect.NewOutcomes(r.draft.alone)
 			observers = append(observers, r.outcomes)

@@ -86,6 +86,8 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 			Stop: func() error { return context.Cause(ctx) }, Observer: sim.Observers{collectors[i], out[i].Outcomes}}
 	}
 	results, errs := sim.RunEach(configs)
+	// Before the results: a run that was stopped has an error, too, and it says nothing about the
+	// settings.
 	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -93,6 +95,7 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 		if errs[i] == nil {
 			out[i].Report = collectors[i].Report(r, collect.BoundsOf(trials[i].cluster, trials[i].sample.jobs, p.Model))
 			out[i].Report.Seed = trials[i].sample.seed
+			// A report that contradicts itself must not win a search.
 			errs[i] = out[i].Report.Check()
 		}
 	}

@@ -147,7 +147,7 @@ func most(runs int) int {
 	return n
 }
 
-// tunable returns the parameters with values to try, without those that are fixed.
+// tunable returns the parameters with values to try, without fixed ones.
 func (p *Problem) tunable() ([]sched.Param, error) {
 	info, err := p.Registry.Describe(p.Policy)
 	if err != nil {
@@ -211,6 +211,8 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 	for i := range jobs {
 		last = max(last, jobs[i].Submit)
 	}
+	// Jobs that are drawn anew with each seed are tested with other seeds. A fixed list has only
+	// itself, so its end is held out.
 	cut := last + 1
 	if study.WorkloadOf(p.Workload, nil).Fixed {
 		cut = time.Duration(float64(last) * (1 - heldOut))
@@ -224,6 +226,7 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 		}
 		test = append(test, s)
 	}
+	// Prefixes, because the search discards most settings after a part of the jobs.
 	for share := keep * keep; share >= 1; share /= keep {
 		part := between(jobs, 0, cut/time.Duration(share))
 		if len(part) == 0 {

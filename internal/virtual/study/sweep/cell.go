@@ -288,6 +288,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	}
 	cfg := sim.Config{Cluster: c.cluster.cluster, Jobs: g.jobs, Seed: c.Seed, Model: c.world.model, Autoscale: c.scale, Stop: stop}
 	k, o := collect.New(&cfg.Cluster, g.jobs, g.alone, false), collect.NewOutcomes(g.alone)
+	// Without autoscaling every machine is paid for until the last job has ended.
 	if c.scale == nil {
 		k.PayForAll()
 	}
@@ -297,6 +298,8 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	}
 	err := c.equip(&cfg)
 	switch {
+	// A reference may not be possible for a workload. The sweep's own policies must run all the
+	// same.
 	case err != nil && c.Reference():
 		return &Outcome{Error: err.Error()}, nil
 	case err != nil:
@@ -304,6 +307,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 	}
 	cfg.Observer = observers
 	result, err := sim.Run(cfg)
+	// A run that was stopped has no result. Stored as an error, it would never be made again.
 	if stopped := stop(); stopped != nil {
 		return nil, stopped
 	}

@@ -189,7 +189,7 @@ func (r *Result) chart(k int, at point) report.Chart {
 	return c
 }
 
-// ranges says what error bars show, or returns "" if there is one seed and so no range.
+// ranges describes what error bars show, or returns "" if there is one seed and so no range.
 func (r *Result) ranges() string {
 	if r.Seeds < 2 {
 		return ""

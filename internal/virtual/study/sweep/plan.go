@@ -23,7 +23,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Options are what a plan needs besides its file.
+// Options complete a plan's file.
 type Options struct {
 	Registry *sched.Registry
 	// Dir is the directory of the study file, to which the names of files in it are
@@ -39,7 +39,7 @@ type Options struct {
 type Plan struct {
 	Spec     *Spec
 	Workload *study.Workload
-	// Cells are in the order in which they run: those of one seed together.
+	// Cells are in the order in which they run: all cells of a seed together.
 	Cells []*Cell
 	// Warnings holds a sentence for each oddity of the inputs.
 	Warnings []string
@@ -111,6 +111,7 @@ func (p *Plan) readCluster(a *ClusterAxis) error {
 	name := ""
 	if a.Spec != "" {
 		spec := a.Spec
+		// The name of a file, which is beside the plan. The short form has an = and is no name.
 		if !strings.Contains(spec, "=") {
 			spec = p.path(spec)
 		}
@@ -126,6 +127,7 @@ func (p *Plan) readCluster(a *ClusterAxis) error {
 		p.clusters = append(p.clusters, &clusterPoint{name, base})
 		return nil
 	}
+	// With several groups it is not clear whose nodes the axis counts.
 	if len(base.Groups) != 1 {
 		return fmt.Errorf("%s has %d groups of nodes; nodes, slots and division change a cluster with one", a.Spec, len(base.Groups))
 	}
@@ -155,9 +157,11 @@ func change(c *workload.Cluster, set map[string]string) error {
 	}
 	division, given := set["division"]
 	switch left, right, both := strings.Cut(division, "+"); {
+	// Slots alone do not say how many are for maps, and keeping the old share would be a guess.
 	case !given && set["slots"] != "":
 		return errors.New("slots: needs division, the share of map slots, such as 0.67")
 	case !given:
+	// A division such as 4+2 states the slots itself.
 	case both:
 		m, err1 := strconv.Atoi(strings.TrimSpace(left))
 		r, err2 := strconv.Atoi(strings.TrimSpace(right))

@@ -65,7 +65,7 @@ type Row struct {
 	MachineIdle    float64 `parquet:"machines_idle_hours" csv:"machines_idle_hours" json:"-"`
 }
 
-// MarshalJSON adds the measures by their names, without those that are NaN.
+// MarshalJSON adds the measures by their names, except values of NaN.
 func (r *Row) MarshalJSON() ([]byte, error) {
 	type plain Row
 	measures := make(map[string]float64)

@@ -79,6 +79,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 	}
 	jobs, most := 0, int64(0)
 	for _, c := range cells {
+		// The run is made again in any case. But a store that damages results is worth a look.
 		if store.Damaged(c.Key) && o.Warn != nil {
 			o.Warn(fmt.Sprintf("%s: the stored result %s is damaged; the run is made again", c.Describe(), store.path(c.Key)))
 		}
@@ -88,6 +89,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 		if p.grounds[c.ground()] == nil {
 			p.grounds[c.ground()] = &ground{}
 		}
+		// The jobs of a ground are freed after the last cell that uses them.
 		p.grounds[c.ground()].left++
 		most = max(most, c.estimate()+c.drawn())
 	}

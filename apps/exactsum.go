@@ -42,7 +42,7 @@ func (s *exactSum) add(x float64) {
 		at[1] -= parts[1]
 		at[2] -= parts[2]
 	}
-	// Each addition is less than 2^32 in a limb, which has room for 2^31 of them.
+	// Each addition is less than 2^32 in a limb, which has room for 2^31 additions.
 	if s.adds++; s.adds == 1<<30 {
 		s.carry()
 	}

@@ -84,6 +84,7 @@ func kMeansChain(ctx context.Context, c *mapreduce.Chain) error {
 		if err := c.Step(ctx, "iterate", p, c.Inputs, next); err != nil {
 			return err
 		}
+		// Between two steps and not in one: only the chain sees the centroids of both iterations.
 		moved, err := movement(ctx, c.Files(), p["centroids"], next)
 		if err != nil {
 			return err

@@ -94,7 +94,7 @@ func save(dir, name string, body io.Reader) (size int64, err error) {
 }
 
 // fileName makes a file name of a URL: its host and path, of harmless
-// characters only, and a hash of it all, so that no two URLs share one and none
+// characters only, and a hash of the whole URL, so that no two URLs share one and none
 // can point out of the directory.
 func fileName(address string) string {
 	h := fnv.New64a()

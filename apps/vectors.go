@@ -60,8 +60,8 @@ func prepareCentroids(p mapreduce.Params, dst *[][]float64) func(context.Context
 }
 
 // readCentroids reads the centroids of clusters. If all lines begin with a
-// number and a TAB, as those that kmeans writes do, the numbers are those of
-// the clusters; else clusters are numbered as they come, from 0.
+// number and a TAB, as kmeans writes them, the numbers identify
+// the clusters; else clusters are numbered in their order, from 0.
 func readCentroids(ctx context.Context, files *mapreduce.Files, uri string) ([][]float64, error) {
 	if uri == "" {
 		return nil, errors.New("parameter centroids is empty")

@@ -245,7 +245,7 @@ func poolRuns(tr *tracker.Tracker, pool string, kinds []job.Kind) (running int) 
 }
 
 // fitsUntyped reports whether a node has room for a task where slots have no kind. A task
-// that occupies several slots looks for slots of its own kind.
+// that occupies several slots looks for slots of its kind.
 func fitsUntyped(n *cluster.Node, j *job.Job, k job.Kind) bool {
 	fits := func(slot job.Kind) bool {
 		other := n.Reserved(slot).Job

@@ -146,7 +146,7 @@ func checkSetting(t *testing.T, dir, name, value string, policies []string) {
 }
 
 // A profile sets existing parameters to valid values. Policies may share a profile that
-// sets parameters of only some of them.
+// sets parameters of only some parts.
 func TestProfilesAreWhole(t *testing.T) {
 	names := Names()
 	has, found := map[string]bool{}, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/sched/schedtest"
 )
 
-// scripts is how many random scripts each property plays unless -rapid.checks sets
+// scripts is the number of random scripts that each property plays unless -rapid.checks sets
 // another number. There are many policies.
 const scripts = "25"
 

@@ -148,7 +148,7 @@ func (w *RoundWriter) Launched(a Assignment) {
 }
 
 // PassedOver returns the first job of the open round whose task did not take slots of its
-// own kind, because it occupies more of them than were free; nil if there is none.
+// own kind, because it occupies more than were free; nil if there is none.
 func (w *RoundWriter) PassedOver(slot job.Kind) *job.Job { return w.round.passed[slot] }
 
 // Ledger returns the notes of all rounds.

@@ -92,7 +92,7 @@ type Model struct {
 	// NodeTimeout is the silence after which the tracker gives up a node. Default
 	// 10 minutes.
 	NodeTimeout time.Duration
-	// TaskStartup is how long an attempt of a task without a Duration takes before
+	// TaskStartup is the time that an attempt of a task without a Duration takes before
 	// it reads its first byte.
 	TaskStartup time.Duration
 }

@@ -15,7 +15,7 @@ type Job struct {
 	// Policies may use User and Pool. Class groups jobs in reports.
 	User, Pool, Class string
 	Priority          job.Priority // default job.Normal
-	// Submit is when the job is submitted, since the start of the run.
+	// Submit is the time of the job's submission since the start of the run.
 	Submit time.Duration
 	// Maps and Reduces are the job's tasks.
 	Maps, Reduces []Task

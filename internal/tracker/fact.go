@@ -15,7 +15,7 @@ import (
 //
 // With Config.Record the tracker records the facts of each step. The shell makes them
 // durable before it carries out the step's effects. Then Restore rebuilds a tracker that
-// agrees with everything that users and nodes have been told. The log may end between any
+// agrees with everything that users and nodes have learned. The log may end between any
 // two facts, even of one step.
 type Fact interface{ fact() }
 

@@ -22,7 +22,7 @@ type Done struct {
 // Fork rebuilds a tracker that continues from the state of another one, for simulations of
 // its future. Unlike Restore it keeps the nodes as members, because no worker registers
 // with the fork, and it completes no step. policy must be a fresh policy: its hooks hear
-// of all nodes and jobs as if they had just arrived. The facts are those of Snapshot, or
+// of all nodes and jobs as if they had just arrived. The facts come from Snapshot, or
 // others that say the same of fewer attempts. They leave out the tasks that done names.
 func Fork(cfg Config, policy sched.Policy, now time.Duration, facts iter.Seq[Fact], done iter.Seq[Done]) (*Tracker, error) {
 	t, err := Replay(cfg, now, facts)

@@ -18,7 +18,7 @@ import (
 //	slots come free on the node, too few yet
 //	    ──► they stay free: Round.Free returns 0, so no policy offers them
 //	enough slots are free
-//	    ──► the policy is asked as always, and only the reserved job fits
+//	    ──► the policy decides as always, and only the reserved job fits
 //	the job launches a task there; or does not, though it could
 //	    ──► the reservation ends
 //
@@ -79,11 +79,11 @@ func (t *Tracker) trimReservations(j *job.Job) {
 }
 
 // reserve ends a round: it ends the reservations for which enough slots are free, because
-// the policy does not want the jobs now, and makes those that the round calls for.
+// the policy does not want the jobs now, and makes the ones that the round calls for.
 func (t *Tracker) reserve(r *sched.Round) {
 	n := r.Node()
 	for slot := range job.Kind(job.Kinds) {
-		// Free is above 0 only when the reservation fits, and then the policy was asked and has
+		// Free is above 0 only when the reservation fits, and then the policy had the choice and has
 		// launched nothing for the job. To keep the slots would leave them idle for a job that may
 		// wait for long.
 		if res := n.Reserved(slot); res.Job != nil && r.Free(slot) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Restore rebuilds a tracker from facts: those of a Snapshot, if there is one, then those
+// Restore rebuilds a tracker from facts: first a Snapshot's, if there is one, then the facts
 // of all later steps. All members are absent until they join again, and are lost if they
 // do not within Config.NodeTimeout from now on. Meanwhile their attempts do not time out
 // and get no speculative copies. If the log was cut off within a step, Restore completes
@@ -95,7 +95,7 @@ func (t *Tracker) completeJob(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.Total(k) {
 			task := j.Task(k, int32(i))
-			// succeed kills the rivals after the success, each by a fact of its own.
+			// succeed kills the rivals after the success, each by a separate fact.
 			for task.Success() != nil && task.Running() > 0 {
 				t.kill(task.Oldest(), fmt.Sprintf("%v succeeded first", task.Success().ID()))
 			}
@@ -137,7 +137,7 @@ func (t *Tracker) redo(f Fact) error {
 	case *FactEnded:
 		return t.redoEnded(f)
 	// Notices are facts: if a restart forgot them, a map whose output cannot be read would need all
-	// of them once more.
+	// notices once more.
 	case *FactFetchFailed:
 		return t.withAttempt(f.Map, job.AttemptSucceeded, func(a *job.Attempt) { t.jobs.FetchFailure(a.Task()) })
 	case *FactOutputLost:

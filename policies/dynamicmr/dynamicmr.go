@@ -1,4 +1,4 @@
-// Package dynamicmr holds two of DynamicMR's parts and what all of them share. SEPB
+// Package dynamicmr holds two of DynamicMR's parts and the code that all parts share. SEPB
 // balances copies of slow tasks against new work, and Preschedule launches local work
 // ahead of its turn. Package dhsa lends idle slots to the other kind of task. Exact
 // fractions and the labels that record by which case of the algorithms an attempt got

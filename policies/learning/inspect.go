@@ -4,7 +4,7 @@ package learning
 const recentDecisions = 100
 
 // Confidence returns the mean probability that the learner gave to its latest labelled
-// decisions when it took them, the share of them that turned out right, and their number.
+// decisions when it took them, the share that turned out right, and their number.
 func (l *Learner) Confidence() (certain, accurate float64, decisions int) {
 	decisions = min(recentDecisions, l.log.Len())
 	if decisions == 0 {

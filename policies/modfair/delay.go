@@ -68,7 +68,7 @@ func ReadDynamic(k *sched.Kit) (sched.Place, error) {
 	return NewDynamic(c), nil
 }
 
-// Dynamic is Delay with measured waits, those of ModFair (Eq. 7, 8). A job
+// Dynamic is Delay with measured waits, as in ModFair (Eq. 7, 8). A job
 // declines a node for as long as maps launched at the better level have waited
 // on average. Short waits make the next ones shorter still, down to none, which
 // is the source of its gain.

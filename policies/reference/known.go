@@ -24,7 +24,7 @@ import (
 // A job whose size is not known counts one second for each task.
 //
 // A smaller job gets slots as tasks of larger jobs end, so nothing is lost. With
-// KnownConfig.Preempt, tasks of larger jobs are killed for it.
+// KnownConfig.Preempt, tasks of larger jobs are killed for its sake.
 type Known struct {
 	*sched.SortedOrder
 	cfg       KnownConfig

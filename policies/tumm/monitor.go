@@ -209,7 +209,7 @@ func (m *monitor) lookAhead(r *sched.Round) {
 		return
 	}
 	m.head = head
-	// Only the first job in order counts as mapping before a map of it runs (reading 2 in
+	// Only the first job in order counts as mapping before one of its maps runs (reading 2 in
 	// README.md), so the former first job may leave the phase.
 	if old != nil {
 		m.sync(old)

@@ -64,7 +64,7 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	if r.Free(job.Map)+r.Free(job.Reduce) == 0 || b.cfg.MaxPerHeartbeat > 0 && len(r.Launched()) >= b.cfg.MaxPerHeartbeat {
 		return sched.Offer{}, false
 	}
-	// A refusal changes neither the first job in order nor the work.
+	// A refusal does not change the first job in order or the work.
 	if len(r.Refused()) == 0 {
 		b.mon.lookAhead(r)
 	}

@@ -92,7 +92,7 @@ func (t *target) resize(slots, nodes int) {
 	if slots == t.slots && nodes == t.nodes {
 		return
 	}
-	// An even split stays even while nodes join one by one: rounding at each of them would move it.
+	// An even split stays even while nodes join one by one: rounding at each node would move it.
 	if t.slots == 0 || !t.seeded && t.mapSlots == t.slots/2 {
 		t.mapSlots = slots / 2
 	} else {

@@ -121,7 +121,7 @@ func (s *SITA) partitionOf(size time.Duration) int {
 		return 0
 	}
 	// Half of the jobs of equal size: a size whose work lies across a boundary goes to the side
-	// where most of it is.
+	// where most work is.
 	share, middle := 0.0, smaller+s.loads[at]/2
 	for k, c := range s.cfg.Capacities[job.Map][:last] {
 		if share += c; middle < share*s.total {

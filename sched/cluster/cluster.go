@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Level is how close an attempt runs to its input.
+// Level is the distance of an attempt from its input.
 type Level = job.Level
 
 // The levels, from best to worst; see package job.
@@ -73,7 +73,7 @@ func (s *Spec) Width(memory int64, cpus int) int {
 	return int(min(width, maxWidth))
 }
 
-// maxWidth bounds widths. No node has so many slots.
+// maxWidth bounds widths. No node has as many slots.
 const maxWidth = 1 << 24
 
 // Check returns an error that names the first invalid field of a spec, or nil.
@@ -133,7 +133,7 @@ func (l Load) Measured() bool {
 // Arch is a processor architecture, an index into archNames.
 type Arch uint8
 
-// archNames are Go's names of the architectures that schedulers tell apart. The order is
+// archNames are Go's names of the architectures that schedulers distinguish. The order is
 // part of saved state: append only.
 var archNames = [...]string{"", "amd64", "arm64", "ppc64le", "riscv64", "s390x", "loong64"}
 

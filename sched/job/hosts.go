@@ -70,7 +70,7 @@ func (l *hostLists) add(s *hostList, task int32) {
 	}
 }
 
-// entry returns the entry of a host, or the unused entry for it. With shift 0 the host
+// entry returns the entry of a host, or its unused entry. With shift 0 the host
 // must be within the table.
 func (l *hostLists) entry(host int32) *hostList {
 	if l.shift == 0 {

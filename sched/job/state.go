@@ -14,7 +14,7 @@ import "strconv"
 //
 // A job without tasks goes from Pending to Committing at once. Only pending and
 // running jobs are live, which means that they have tasks to schedule. Succeeded,
-// Failed and Killed are final, and a job enters exactly one of them.
+// Failed and Killed are final, and a job enters exactly one.
 //
 // The numbers are written to journals and therefore never change.
 type State uint8

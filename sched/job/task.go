@@ -36,7 +36,7 @@ type setbacks struct {
 	retryAt time.Duration
 }
 
-// noSetbacks stands for the setbacks of all tasks without any. It stays zero.
+// noSetbacks is shared by all tasks without setbacks. It stays zero.
 var noSetbacks setbacks
 
 // readSetbacks returns the task's setbacks for reading.

@@ -132,8 +132,8 @@ func (s *suite) parameters(t *testing.T) {
 			if p.Help == "" {
 				t.Errorf("parameter %s has no help text", p.Name)
 			}
-			// Two parts that share a parameter read one value, so they cannot differ in what they
-			// do without it.
+			// Two parts that share a parameter read one value, so they cannot differ in how they
+			// act without it.
 			if other, ok := seen[p.Name]; ok && other != p.Default {
 				t.Errorf("parameter %s has the defaults %q and %q in two parts", p.Name, other, p.Default)
 			}

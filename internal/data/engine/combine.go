@@ -42,7 +42,7 @@ func combineSorted(p *Program, t *Task, st kv.Stream, emit func(k, v []byte) err
 	if err != nil {
 		return 0, err
 	}
-	// The combiner's groups are equal keys, never those of SameGroup: a reducer may group keys that
+	// The combiner's groups are equal keys, without SameGroup: a reducer may group keys that
 	// a combiner must keep apart.
 	g := merge.NewGroups(st, nil)
 	for err == nil && g.Next() {

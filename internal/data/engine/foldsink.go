@@ -138,7 +138,7 @@ func (s *foldSink) moveTable() {
 		})
 		s.cuts = rangebuf.NewCuts(sample, s.parts)
 	}
-	// The range buffer grows while the table is read, so the table gives up what it needs only for
+	// The range buffer grows while the table is read, so the table gives up the memory that serves only
 	// sorting.
 	s.table.DropSort()
 	if s.ranges != nil {
@@ -174,7 +174,7 @@ func (s *foldSink) addRange(key []byte, n int64) {
 // beginRanges makes a new range buffer in the memory that the table and the held range
 // buffers leave.
 func (s *foldSink) beginRanges() (err error) {
-	// Each partition needs ranges of a useful size. What is held is written first, rather than many
+	// Each partition needs ranges of a useful size. Held ranges are written first, rather than many
 	// small ranges made.
 	if !rangebuf.Fits(s.env.MapBuffer-s.heldMem-s.table.Bytes(), s.parts) {
 		if s.spillRanges(); s.fail != nil {

@@ -97,7 +97,7 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	}
 	out, err = sink.finish(ctx)
 	sink.addCounters(count)
-	// Only after finish: the permission to commit must not be asked for while records can still
+	// Only after finish: no attempt may hold the permission to commit while its records can still
 	// fail to be written.
 	if err == nil && commit != nil {
 		err = commit(ctx)

@@ -75,7 +75,7 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 }
 
 // mergeInputs merges the streams, in several passes if the memory is too small to
-// read all of them at once.
+// read all streams at once.
 func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
 	t.Task.Meter.Total.Store(max(1, t.Inputs.Records()))
 	return merge.MultiPass(ctx, streams, merge.Config{

@@ -69,7 +69,7 @@ func samplePoints(splits []SourceSplit) []SourceSplit {
 func (s *sampleSink) sample(ctx context.Context, p *Program, t *Task, at SourceSplit) error {
 	src := &p.Sources[at.Source]
 	sub := at.Split
-	// Records of a fixed length begin at multiples of it. A sample that begins elsewhere would give
+	// Records of a fixed length begin at multiples of that length. A sample that begins elsewhere would give
 	// keys from the middles of two records.
 	if n := int64(src.Format.RecordLen); src.Format.Kind == input.Fixed {
 		first := &sub.Pieces[0]

@@ -22,7 +22,7 @@ type csvRecords struct {
 	line  *Line
 	at    []int      // the wanted columns
 	held  []csvField // the first record of a file without a header; nil after Next has returned it
-	nulls int        // empty lines before held, each of them a record
+	nulls int        // empty lines before held, each a record
 }
 
 // openCSV implements Format.Open.

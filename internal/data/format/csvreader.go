@@ -141,7 +141,7 @@ func (c *csvReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// maxEmptyReads bounds the calls of a Read that returns neither bytes nor an error.
+// maxEmptyReads bounds the calls of a Read that returns no bytes and no error.
 const maxEmptyReads = 100
 
 // trimLineEnd returns a record without its LF or CR LF. The last line of a file may end with
@@ -211,7 +211,7 @@ func (c *csvReader) quoted(s []byte) (text, rest []byte, err error) {
 		s = s[i+2:]
 	}
 	if len(c.unescaped) > start {
-		// If append moves the bytes, the fields before keep the old array, which nobody changes.
+		// If append moves the bytes, the fields before keep the old array, which stays unchanged.
 		c.unescaped = append(c.unescaped, text...)
 		text = c.unescaped[start:]
 	}

@@ -93,7 +93,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	return r.line.End(), nil
 }
 
-// replacement is what the library makes of half a surrogate pair.
+// replacement is the library's result for half a surrogate pair.
 const replacement = "\ufffd"
 
 // field adds one value. A column that the object lacks is null.

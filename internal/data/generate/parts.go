@@ -45,8 +45,8 @@ func oneFile(name string, f fileFunc) func(context.Context, Options) error {
 	}
 }
 
-// The names of the files of all kinds, but those of tpch, which are called after its tables.
-// Those with a verb are formats for the file's number. Overwrite takes a directory with other
+// The names of the files of all kinds, except tpch, whose files are called after its tables.
+// Names with a verb are formats for the file's number. Overwrite takes a directory with other
 // names for one that the user wants to keep.
 const (
 	textParts     = "text-%05d.txt"

@@ -64,6 +64,7 @@ func (s *Stats) Groups() []Group {
 		written = c["map.file_bytes"]
 	}
 	jobs := []Counter{{"Launched map tasks", int64(s.Maps + s.Failures)}}
+	// In Hadoop a job counter exists only once it has been counted.
 	if s.Failures > 0 {
 		jobs = append([]Counter{{"Failed map tasks", int64(s.Failures)}}, jobs...)
 	}

@@ -206,6 +206,7 @@ func (p *planner) cutLines(f *found, n int) error {
 	if f.size == 0 {
 		return nil
 	}
+	// A split of lines is a range of bytes of the file, which a compressed file does not have.
 	if cut, rows, err := p.divisible(f); err != nil || !cut || rows != "" {
 		return errors.Join(err, p.errUndivided(f, err != nil))
 	}

@@ -351,7 +351,7 @@ func (p *planner) findFirst(files []found) error {
 }
 
 // refuseEmpty returns an error for an empty file of a binary format. Every writer of such a
-// format writes at least a header, so the file is what a crash has left.
+// format writes at least a header, so a crash has left the file.
 func (p *planner) refuseEmpty(f *found) error {
 	if f.size > 0 {
 		return nil

@@ -64,7 +64,7 @@ func Compile(expr string) (*Pattern, error) {
 func (p *Pattern) String() string { return p.re.String() }
 
 // required returns the longest string that every match must contain, and whether the
-// expression is just that string. Letters that match in both cases are not part of it.
+// expression is just that string. Letters that match in both cases are excluded.
 func required(re *syntax.Regexp) (literal []byte, whole bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -87,7 +87,7 @@ func required(re *syntax.Regexp) (literal []byte, whole bool) {
 	return nil, false
 }
 
-// requiredOfAll joins whole neighbours and keeps the longest run of them.
+// requiredOfAll joins whole neighbours and keeps their longest run.
 func requiredOfAll(subs []*syntax.Regexp) (best []byte, whole bool) {
 	var run []byte
 	whole = true

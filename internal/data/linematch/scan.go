@@ -26,7 +26,7 @@ func (p *Pattern) NewScanner() *Scanner {
 		s.dfa = newDFA(p)
 	}
 	// The automaton searches for one or a few first bytes fast enough. Only a longer
-	// literal is rarer than these, so that searching for it is faster still.
+	// literal is rarer than these, so that its search is faster still.
 	least := 4
 	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits.list) > 1 {
 		least = 2

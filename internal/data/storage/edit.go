@@ -30,7 +30,7 @@ type Editor interface {
 	// With replace, Commit replaces a file that exists. Without, Commit fails with
 	// fs.ErrExist and leaves the other file alone, even if it appeared after CreateFile.
 	// Several Writers may write one path at once: they share no temporary file, so a
-	// Commit that returns nil has published exactly the bytes of its own Writer. A
+	// Commit that returns nil has published exactly the bytes that its Writer received. A
 	// process that is killed leaves a hidden file with the name of CopyingName.
 	CreateFile(ctx context.Context, path string, replace bool) (Writer, error)
 	// Move gives a file or directory another path. It fails with fs.ErrExist if that path
@@ -132,7 +132,7 @@ const copyingSuffix = "._COPYING_"
 const maxCopyingName = 200
 
 // CopyingName returns a new name for the temporary file of a Writer, given the base name of
-// the file. Jobs do not read it, because it begins with a dot, and nobody can guess it.
+// the file. Jobs do not read it, because it begins with a dot, and it cannot be guessed.
 func CopyingName(base string) string {
 	base = strings.ToValidUTF8(base[:min(len(base), maxCopyingName)], "")
 	return "." + base + "." + NewToken() + copyingSuffix

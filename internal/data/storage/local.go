@@ -46,7 +46,7 @@ type Linked interface {
 }
 
 // Checked is implemented by file systems that can check cheaply whether a file may
-// be read. A job over many files checks all of them at its start, rather than fail
+// be read. A job over many files checks each at its start, rather than fail
 // near its end.
 type Checked interface {
 	// Readable returns an error that names the path if the file cannot be read.

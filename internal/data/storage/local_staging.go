@@ -75,7 +75,7 @@ func named(op, path string, err error) error {
 
 // stageTarget resolves links, also above a directory that does not exist yet: a link to a
 // directory keeps pointing to the directory that is replaced. The operations of a staging
-// then follow no link, so nobody can lead them elsewhere later.
+// then follow no link, so no other user can lead them elsewhere later.
 func (l Local) stageTarget(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil || l.Resolved {

@@ -8,7 +8,7 @@ import (
 )
 
 // isMount reports whether another file system is mounted at dir. Such a directory can
-// be neither renamed nor replaced.
+// not be renamed or replaced.
 func isMount(dir, parent fs.FileInfo) bool {
 	d, ok1 := dir.Sys().(*syscall.Stat_t)
 	p, ok2 := parent.Sys().(*syscall.Stat_t)

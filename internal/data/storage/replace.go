@@ -37,7 +37,7 @@ func ReplaceOf(overwrite, force bool) Replace {
 }
 
 // NotOutputError reports that a directory must not be replaced, because jobs have not written
-// all of it. It counts as fs.ErrExist.
+// the whole target. It counts as fs.ErrExist.
 type NotOutputError struct {
 	// File is the first file that no job writes, relative to the directory. It is empty if
 	// there is none, and SuccessFile is missing.
@@ -110,7 +110,7 @@ func checkReplace(ctx context.Context, entries eachEntry, dir string, replace Re
 			return false
 		}
 		complete = complete || name == SuccessFile
-		// Jobs write neither directories nor links, whatever their names.
+		// Jobs write no directories and no links, whatever their names.
 		if kind != 0 || !IsOutputFile(name) {
 			foreign = name
 			if kind.IsDir() {

@@ -77,7 +77,7 @@ func newDirScratch(parent string) (*DirScratch, error) {
 }
 
 // scratchParent returns the directory that holds scratch directories, with its links
-// resolved. Whoever starts the process chooses it. Below it no link is followed, because every
+// resolved. The user who starts the process chooses it. Below it no link is followed, because every
 // user may create files there.
 func scratchParent(parent string) (string, error) {
 	if parent == "" {

@@ -103,7 +103,7 @@ func (s *staging) create(ctx context.Context) error {
 		return err
 	}
 	marker := map[Replace]string{ReplaceOutput: overwriteFile, ReplaceAll: forceFile}[s.area.Replace]
-	// Before the owner marker: a process that opens the staging by its token must know what Commit
+	// Before the owner marker: a process that opens the staging by its token must know which files Commit
 	// may replace.
 	if marker != "" {
 		if err := s.Ops.Put(ctx, s.marker(marker), nil); err != nil {
@@ -187,7 +187,7 @@ func (s *staging) phase(ctx context.Context) (phase, error) {
 		return phaseGone, err
 	}
 	// retire removes the owner marker first, so without it the root may be half removed, and only
-	// the target shows what has happened.
+	// the target shows how the staging ended.
 	if !owned {
 		if published, err := s.isOutput(ctx); err != nil || !published {
 			return phaseGone, err
@@ -354,7 +354,7 @@ func (s *staging) sweep(ctx context.Context) error {
 		err = s.conclude(ctx)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		// It is another user's, who removes it with a later job. To fail would let anybody
+		// It is another user's, who removes it with a later job. To fail would let any user
 		// who may create a directory beside the target keep all others from writing to it.
 		err = nil
 	}

@@ -4,7 +4,7 @@
 //
 // Writing is transactional at two levels. A file made by Staging.Create is
 // invisible until its Writer commits, and the whole output directory is invisible
-// until the Staging commits. So readers see all of a job's output or none of it,
+// until the Staging commits. So readers see all of a job's output or nothing,
 // and a second attempt of a task is harmless. staging.go describes the protocol,
 // which all file systems share.
 //

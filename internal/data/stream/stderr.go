@@ -95,7 +95,7 @@ func (l *stderrLog) flush() {
 var binaryOnStderr = []byte(": binary file matches")
 
 // binaryMatches counts, once for each command, that the command has left out lines. Its exit
-// status is 0, so without the counter nobody would know that the result is incomplete.
+// status is 0, so without the counter no user would know that the result is incomplete.
 func (l *stderrLog) binaryMatches() {
 	if l.count != nil && l.binary.CompareAndSwap(false, true) {
 		l.count(counters.BinaryMatches, 1)

@@ -97,7 +97,7 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// freePorts returns n free ports of 127.0.0.1. They are below those that the system gives
+// freePorts returns n free ports of 127.0.0.1. They are below the ports that the system gives
 // to outgoing connections (32768 and up on Linux), since one of these often takes a port
 // between its choice and the server's start. Another server may still do so; callers then
 // try again.

@@ -4,6 +4,6 @@ package serverstest
 
 import "syscall"
 
-// tied returns the attributes of a process in a group of its own. Other systems than Linux do
+// tied returns the attributes of a process in a new group. Other systems than Linux do
 // not end it with this process.
 func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -152,7 +152,7 @@ func (r *powerRun) check() {
 	r.Helper()
 	ctx := context.Background()
 	m := Machine{FS: r.tree, Dir: "a/b"}
-	// What was acknowledged must be there. What was not may be either way, but whole.
+	// Acknowledged files must be there. The others may be there or not, but whole.
 	if r.ended {
 		want := r.scenario.newer()
 		if r.scenario.abort {

@@ -262,7 +262,7 @@ func (s *Scaler) giveBack(now time.Duration, out *Output, all, leaving []Worker)
 			since = now
 		}
 		idle[w.Name] = since
-		// Maps whose output is lost run again, so a wait is cheaper as long as it is bounded: a job
+		// Maps whose output is lost run again, so a wait is cheaper if it is bounded: a job
 		// may keep its outputs for hours.
 		if w.Registered && w.Outputs > 0 && now-since < s.cfg.Hold {
 			continue

@@ -190,7 +190,7 @@ func (w *World) fetchFailed(reduce job.AttemptID) {
 }
 
 // succeed finishes an attempt as an honest node would: a reduce needs all maps,
-// and commits are asked for.
+// and it asks to commit.
 func (w *World) succeed(node string, id job.AttemptID) {
 	if id.Kind == job.Reduce && !w.Tracker.Jobs().Get(id.Job).MapsDone() {
 		return

@@ -24,7 +24,7 @@ func (w *World) Facts() []tracker.Fact { return w.facts }
 
 // Shadow makes two more trackers, one restored from all facts and one from a
 // snapshot, and plays them along: from now on they must have the same effects as the tracker
-// itself, although nodes were not disconnected. It fails if any of them differs to
+// itself, although nodes were not disconnected. It fails if any differs to
 // the eye. The policies must have no memory.
 //
 // Restore brings a tracker to the time at which it is called, which ends the pauses of

@@ -79,8 +79,8 @@ const heldOut = 0.3
 // leastJobs is the least number of recorded jobs in each part of the trace.
 const leastJobs = 3
 
-// sameScore is the difference of scores that two clusters must have for the trace to tell them
-// apart. A score is a sum of two relative errors.
+// sameScore is the difference of scores that two clusters must have for the trace to distinguish them
+// from each other. A score is a sum of two relative errors.
 const sameScore = 0.02
 
 // mostApart is the largest factor between the numbers of nodes that are compared.

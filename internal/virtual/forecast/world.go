@@ -287,8 +287,8 @@ const (
 // reached.
 func (w *world) run() error {
 	for i := range w.state.Nodes {
-		// Without work at first: the policy must know the load of all nodes before it decides for
-		// one of them.
+		// Without work at first: the policy must know all nodes' loads before it decides for
+		// one node.
 		w.beat(&w.state.Nodes[i], false)
 	}
 	w.queue.push(event{at: w.now, what: evBeat})

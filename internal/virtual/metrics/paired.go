@@ -164,7 +164,7 @@ const replicates = 1000
 //
 // The interval of a mean is a bootstrap-t interval of the ratio's logarithm: each resample's
 // deviation is divided by the standard error that the resample itself shows. A few long busy
-// periods cause most of the error, so a resample with few of them has a low mean and
+// periods cause most of the error, so a resample with few such periods has a low mean and
 // a small error, and percentiles of the ratios alone miss the truth on the high side. The interval of a
 // percentile is the percentile interval, widened as Student's distribution is wider
 // than the normal one for that number of blocks (both in Hesterberg, What Teachers Should Know About

@@ -58,7 +58,7 @@ type work struct {
 	reportedAt  time.Duration
 	began       time.Duration // launch
 	finished    time.Duration
-	// fetchedAt is when a reduce at an open gate has fetched everything.
+	// fetchedAt is the time at which a reduce at an open gate has fetched everything.
 	fetchedAt time.Duration
 	// runnable is the number of runnable processes of a task of given duration. They add
 	// to the load of its machine while loads is true: not while a reduce waits for maps.

@@ -9,7 +9,7 @@ import (
 // This file models tasks of given duration that compete for processors
 // (ModelConfig.Contention). While a task runs it wants CPU over Duration of a processor, or
 // a whole one if the workload states no CPU time. Let n be what all processes of a machine
-// want, without those that wait for a disk, and m the larger of the machine's processors and
+// want, except while they wait for a disk, and m the larger of the machine's processors and
 // its slots. Tasks take longer there by the factor max(1, n/m).
 //
 // The slots are in m because the durations of a trace come from nodes whose slots were in

@@ -12,10 +12,10 @@ type load struct {
 	runnable float64 // processes that run or wait for a processor
 	mean     float64 // the load average
 	at       time.Duration
-	onDisk   float64 // of the runnable processes, those that wait for a disk
+	onDisk   float64 // of the runnable processes, the ones that wait for a disk
 
 	// With ModelConfig.LoadEvery: the core-seconds in use since the last measurement, up to at.
-	// The measurement is what the nodes of the machine report until the next one.
+	// The nodes of the machine report the measurement until the next one.
 	used     float64
 	measured time.Duration
 	sampled  bool // there is a measurement

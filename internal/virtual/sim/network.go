@@ -31,7 +31,7 @@ type network struct {
 	core  float64 // bytes a second between racks in all; 0 is no limit
 	level float64 // the highest rate that the core link allows a transfer
 	racks []int32 // racks whose users have changed
-	nodes []int32 // nodes whose users have changed, where neither uplinks nor the core are limited
+	nodes []int32 // nodes whose users have changed, where uplinks and the core are not limited
 	fills []fill
 }
 

@@ -57,10 +57,10 @@ type Event struct {
 	Level       cluster.Level
 	Speculative bool
 	Label       int32
-	// Outcome is the final state of an attempt, State that of a job.
+	// Outcome is the final state of an attempt, State the final state of a job.
 	Outcome job.AttemptState
 	State   job.State
-	// Started is when the attempt was launched. Finished is when its work ended; the
+	// Started is the time of the attempt's launch. Finished is when its work ended; the
 	// tracker learned it at At, from the node's next heartbeat.
 	Started  time.Duration
 	Finished time.Duration

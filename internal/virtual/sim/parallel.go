@@ -9,7 +9,7 @@ import (
 )
 
 // RunEach makes independent runs on all processors. For each configuration it returns
-// the result or the error that Run returns for it. Two configurations must not share a
+// the result or the error of its Run. Two configurations must not share a
 // policy or an observer. Stop is called from several goroutines.
 func RunEach(configs []Config) ([]*Result, []error) {
 	results, errs := make([]*Result, len(configs)), make([]error, len(configs))

@@ -63,7 +63,7 @@ func (s *sim) stop(i int32) {
 	}
 }
 
-// hideFromReduces makes the map outputs on a node unavailable, except those that all
+// hideFromReduces makes the map outputs on a node unavailable, except outputs that all
 // reduces of their job have fetched.
 func (s *sim) hideFromReduces(n int32) {
 	for _, core := range s.tr.Jobs().Live() {

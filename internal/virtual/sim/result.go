@@ -45,10 +45,10 @@ type Result struct {
 // JobResult describes a job after a run. Times are since the start of the run.
 type JobResult struct {
 	ID job.ID // of the latest start
-	// Submitted is when the job was submitted; negative if never. A job that waits for
+	// Submitted is the time of the job's submission; negative if never. A job that waits for
 	// others may be submitted later than workload.Job.Submit.
 	Submitted time.Duration
-	// Started is when the first attempt was launched, and MapsDone when the last map
+	// Started is the time of the first attempt's launch, and MapsDone the time at which the last map
 	// succeeded; negative if never.
 	Started, MapsDone time.Duration
 	// Ended is negative for a job cut off by Config.Until.

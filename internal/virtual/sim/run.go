@@ -28,7 +28,7 @@ type sim struct {
 	paging bool
 	queue  queue
 	now    time.Duration
-	// lastWork is when an event other than a background event last happened.
+	// lastWork is the time of the last event that was no background event.
 	lastWork time.Duration
 
 	nodes    []node
@@ -277,7 +277,7 @@ func (s *sim) once() bool {
 		s.result.Stale++
 		return true
 	case s.cfg.Until > 0 && e.at > s.cfg.Until:
-		// The result counts up to that time, also if nothing happened in the last part of it.
+		// The result counts up to that time, also if nothing happened at its end.
 		s.now = s.cfg.Until
 		return false
 	}

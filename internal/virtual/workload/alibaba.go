@@ -49,8 +49,8 @@ type alibaba struct {
 }
 
 // ReadAlibaba reads the tables batch_task and batch_instance of Alibaba's
-// cluster-trace-v2018, which have no header: the number of columns, 9 or 14, tells them
-// apart. Rows may have any order. docs/formats/traces.md says what a duration contains.
+// cluster-trace-v2018, which have no header: the number of columns, 9 or 14, distinguishes
+// them. Rows may have any order. docs/formats/traces.md defines what a duration contains.
 // Errors and warnings name the file and the line.
 func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, error) {
 	if err := options.check(); err != nil {

@@ -172,7 +172,7 @@ func (c *Class) NeedsReduces() bool {
 	return c.Reduces.Shape == Unset && (c.NeedsTasks() || c.listed && c.startable() && counted && c.MapTime.Shape == Unset)
 }
 
-// NeedsCosts reports whether the class has tasks with neither a time nor a
+// NeedsCosts reports whether the class has tasks without a time and without a
 // cost. The simulator then needs a profile of the app.
 func (c *Class) NeedsCosts() bool {
 	return c.Profile == nil && c.MapTime.Shape == Unset && (c.takesCosts() || c.NeedsTasks())

@@ -18,7 +18,7 @@ import (
 )
 
 // ReadMix reads a job mix; docs/formats/jobmix.md describes the file. profiles
-// are cost profiles of further apps; those in the file have priority. Errors
+// are cost profiles of further apps; profiles in the file have priority. Errors
 // name the file and line. ReadMix accepts a mix that the simulator cannot run
 // yet, because it leaves the number of tasks or their costs to the programs.
 func ReadMix(file string, in io.Reader, profiles ...Profile) (*Mix, error) {

@@ -148,7 +148,7 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	}
 	var mapsEnd int64
 	for i := range r.MapTasks {
-		// A reduce that started before this moment waited for it.
+		// A reduce that started before this moment waited for the maps.
 		if a := r.MapTasks[i].best(); a.Finish != nil {
 			mapsEnd = max(mapsEnd, *a.Finish)
 		}
@@ -164,7 +164,7 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 // tasks converts the tasks of a kind. It returns total tasks, or more if the
 // list is longer, and the number of tasks without times.
 func (o *RumenOptions) tasks(list []rumenTask, total int, kind job.Kind, from int64) ([]Task, int, error) {
-	// The file states the total, so it is checked before memory is allocated for it.
+	// The file states the total, so it is checked before memory is allocated.
 	if err := checkTasks(kind, float64(max(total, len(list)))); err != nil {
 		return nil, 0, err
 	}
@@ -254,7 +254,7 @@ func (r *rumenTask) task(kind job.Kind, from int64) (Task, error) {
 	t.Duration = time.Duration(max(1, ms)) * time.Millisecond
 	switch fetched := a.ShuffleFinished; {
 	case kind == job.Map:
-	// How long it fetched after the last map cannot be told from its waiting.
+	// The trace does not separate its fetching after the last map from its waiting.
 	case began > *a.Start:
 		t.Fetch = -1
 	case fetched != nil && *fetched > began && *fetched <= *a.Finish:

@@ -19,7 +19,7 @@ type Job struct {
 	Priority                     job.Priority
 	// Submit is the time of submission, since the start of the run.
 	Submit time.Duration
-	// Plan is how long the submitter prepares the job after Submit, before the
+	// Plan is the time in which the submitter prepares the job after Submit, before the
 	// tracker gets it. It uses no resources of the cluster.
 	Plan time.Duration
 	// Maps and Reduces are the tasks, by index.

@@ -45,7 +45,7 @@ type Starver interface {
 	Starving(j *job.Job, now time.Duration) bool
 }
 
-// Wait is how long a job has waited, and for what.
+// Wait is the time that a job has waited, and for which level.
 type Wait struct {
 	Level  cluster.Level // of the job's last map: it waits for no better level
 	Waited time.Duration // for which it has declined slots since then
@@ -123,7 +123,7 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 		return t, level, sched.Reason{}
 	}
 	switch {
-	// What is left has failed on this node, so the job waits for another one, not for its data.
+	// The remaining maps have failed on this node, so the job waits for another one, not for its data.
 	case c.Job.Fresh(job.Map) == nil:
 		return nil, 0, sched.Reason{Code: sched.FailedHere}
 	case allowed < within:

@@ -14,7 +14,7 @@ import (
 // slots that no map takes. The last slot goes only to reduces that need not
 // wait for maps.
 //
-// In the tracker's books a task takes a slot of its own kind while there is
+// In the tracker's books a task takes a slot of its kind while there is
 // one, and then borrows one of the other kind. Only the total is guaranteed.
 type Unified struct {
 	rampUp float64

@@ -86,7 +86,7 @@ func (s *Overload) Log() sched.Log {
 			if r.Good {
 				followed = "none"
 			}
-			// One slice for all rows: a log has up to log-size of them.
+			// One slice for all rows: a log has up to log-size rows.
 			cells := append(row[:0], sched.Number(r.Seq), sched.Number(r.At.Seconds()), sched.Text(names[r.Node]), sched.Text(r.Job.String()), sched.Text(r.Kind.String()),
 				sched.Text(decided), sched.Text(followed), sched.Number(r.P), sched.Number(r.Utility))
 			for _, v := range r.Values {

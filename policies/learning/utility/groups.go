@@ -10,7 +10,7 @@ import (
 )
 
 // group is a set of candidates with the same fixed utility, kind and resource hints. Without
-// varying utilities all of them have the same expected utility on a node.
+// varying utilities all candidates have the same expected utility on a node.
 type group struct {
 	groupKey
 	count [2]int // candidates, by candidates.which
@@ -62,7 +62,7 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false
 	u.gather(r, o)
 	u.whole = o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
-	// Candidates of a group have one expected utility only if the offer is for all of them and
+	// Candidates of a group have one expected utility only if the offer is for all candidates and
 	// nothing in their value depends on the time or on the job's progress. With more groups than
 	// candidates there is nothing to save.
 	if !u.whole || gated || u.worth.anyVaries || len(u.groups) > len(u.ready.list) {

@@ -70,7 +70,7 @@ type taskHints struct {
 }
 
 // hintSet is a distinct kind of task with resource hints, and the learner's
-// prediction for it.
+// prediction.
 type hintSet struct {
 	taskHints
 	call       uint64 // the call that computed prediction

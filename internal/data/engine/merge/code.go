@@ -71,7 +71,7 @@ func codeAt(key []byte, n int) uint64 {
 
 // sharedBytes returns a number of leading bytes that two keys share if the code of
 // both is c, and whether these bytes are the whole of both keys. c must be neither
-// sameKey nor endCode.
+// sameKey and not endCode.
 func sharedBytes(c uint64) (n int, all bool) {
 	if c == farCode {
 		return maxCols * colLen, false

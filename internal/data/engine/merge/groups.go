@@ -38,7 +38,7 @@ func (g *Groups) Records() int64 { return g.read }
 // NewGroups returns an iterator before the first group. A record belongs to the
 // current group if same(first key of the group, key) is true; a nil same compares
 // keys for equality. With same, a job can sort the values of a group: it sorts by
-// the whole key and groups by a part of it. The caller closes the stream.
+// the whole key and groups by a part of the key. The caller closes the stream.
 func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
 	g := &Groups{s: s, same: same, key: make([]byte, 0, 32)} // so that an empty key is not nil
 	g.repeats, _ = s.(repeatDetector)

@@ -79,8 +79,8 @@ type leaf struct {
 	at    int32  // in leaves
 }
 
-// New returns the merge of streams and takes ownership of them: its Close closes
-// them. A nil stream is treated as empty. Nothing is read before the first Next.
+// New returns the merge of streams and takes ownership: its Close closes
+// the streams. A nil stream is treated as empty. Nothing is read before the first Next.
 func New(streams []kv.Stream) kv.Stream {
 	n := 0
 	for _, s := range streams {

@@ -40,7 +40,7 @@ type Config struct {
 const ctxEvery = 4096
 
 // MultiPass merges any number of streams within the limits of cfg. While there are
-// too many streams, it merges some of them into an intermediate run on disk. It
+// too many streams, it merges some streams into an intermediate run on disk. It
 // picks the neighbours with the fewest bytes: merging only neighbours keeps the
 // result stable, like the result of New.
 //
@@ -123,8 +123,8 @@ func (p *passes) choose() (at, n int) {
 	return p.cheapest(need)
 }
 
-// cheapest returns the window with the fewest bytes among those that contain need
-// buffered streams, one of them at each end.
+// cheapest returns the window with the fewest bytes among the windows with need
+// buffered streams, one at each end.
 func (p *passes) cheapest(need int) (at, n int) {
 	var idx []int
 	var before []int64 // before[i]: bytes of the runs before idx[i]

@@ -33,7 +33,7 @@
 //	17     stored bytes
 //
 // A block ends when the next record would exceed the block size, 64 KiB by default; a
-// larger record has a block of its own. Its checksum is the hash of the stored bytes XOR
+// larger record fills a block alone. The block's checksum is the hash of the stored bytes XOR
 // the hash of 17 bytes: the first nine of the block and its offset as 8 bytes. A block
 // that its codec does not make smaller is stored with codec 0.
 //

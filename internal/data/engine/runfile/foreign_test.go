@@ -64,7 +64,7 @@ func allocated(f func()) int64 {
 const scanMost = indexPiece + 16<<10
 
 // TestIndexBomb opens sparse files with huge indexes, as a process of a job could write them in
-// no time. Scan refuses those with another number of partitions than the job's before it reads
+// no time. Scan refuses runs with another number of partitions than the job's before it reads
 // the index, and needs the same memory for every file.
 func TestIndexBomb(t *testing.T) {
 	for _, partitions := range []int{1 << 16, MaxPartitions, MaxPartitions + 1, 40_000_000, math.MaxUint32 / minEntry} {

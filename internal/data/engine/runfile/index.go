@@ -100,7 +100,7 @@ func (f *File) entries(x *indexReader, visit func(*partStat)) error {
 
 // holds reports whether the blocks of a partition can hold as many records and bytes as the
 // index promises. Each block has a header and at most maxRaw bytes, each record takes at
-// least two of them, and a key that is not repeated is in the same block.
+// least two bytes, and a key that is not repeated is in the same block.
 func (f *footer) holds(p *partStat) bool {
 	most := product(p.length/blockHdrLen, int64(f.maxRaw))
 	return p.records <= most/2 && p.raw <= product(p.records, int64(f.maxRaw)) && (p.records > 0) == (p.length > 0)

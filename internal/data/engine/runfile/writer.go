@@ -36,7 +36,7 @@ type partStat struct {
 }
 
 // Writer writes a run from its first record to its last. It buffers one block
-// and writes each with a single call, so w needs no buffer of its own. After
+// and writes each with a single call, so w needs no buffering. After
 // an error the run is useless and every later call returns the same error.
 type Writer struct {
 	w     io.Writer

@@ -33,12 +33,12 @@ type Config struct {
 	TLS bool
 	// Memory bounds the bytes of fetched outputs in memory, charged to Pool in steps
 	// of mem.Step. Further outputs are written to Scratch, in one file for each of
-	// Parallel. 0 writes all of them there.
+	// Parallel. 0 writes all outputs there.
 	Memory  int64
 	Pool    *mem.Pool
 	Scratch storage.Scratch
 	// Parallel is the number of outputs fetched at the same time (default 5), at
-	// most PerWorker (default 2) of them from one worker.
+	// most PerWorker (default 2) from one worker.
 	Parallel, PerWorker int
 	// OpenFiles bounds the outputs of the local worker that are read from their files
 	// (default 128). Further ones are copied like remote outputs.

@@ -56,7 +56,7 @@
 //
 // It fetches five outputs at once, two from one worker, while maps still finish. Outputs
 // that fit into its memory stay there; the others are appended to five scratch files, so
-// neither memory nor open files grow with the number of maps. Outputs on its own worker
+// memory and open files do not grow with the number of maps. Outputs on its own worker
 // are verified and read from their files.
 //
 //	A connection breaks.      Request the rest at once, up to four times as long as each

@@ -122,8 +122,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, f *os.File, part
 	_, _ = io.CopyN(w, f, s.Length-from)
 }
 
-// findSection reads the index of a run file, which must have so many partitions, and returns one
-// of them. It returns false if there is no such partition.
+// findSection reads the index of a run file, which must have the given number of partitions, and returns one
+// section. It returns false if there is no such partition.
 func findSection(f *os.File, part, partitions int) (found runfile.Section, ok bool, err error) {
 	st, err := f.Stat()
 	if err != nil {

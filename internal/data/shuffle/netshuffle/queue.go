@@ -273,6 +273,6 @@ func (f *Fetch) backoffLocked(fails int) time.Duration {
 		d = f.cfg.Backoff << shift
 	}
 	// All reduces of a job fail at the same moment when a worker dies. Without the random part they
-	// would come back at the same moment, too.
+	// would retry at the same moment, too.
 	return d - time.Duration(f.mu.rand.Int64N(int64(d)/2+1))
 }

@@ -90,7 +90,7 @@ func (f *FS) renameNew(ctx context.Context, from, to string) error {
 	return err
 }
 
-// callOnce runs one method of ClientProtocol on a connection of its own. When the answer
+// callOnce runs one method of ClientProtocol on a new connection. When the answer
 // is lost, the call is repeated with its number, and the NameNode returns the answer of the
 // first time instead of failing because the change was made already.
 func (f *FS) callOnce(ctx context.Context, method string, request message) (fields, error) {

@@ -128,7 +128,7 @@ func (w *encryptedWriter) Remove(ctx context.Context) error {
 	if w.open == nil {
 		return nil
 	}
-	// While the file exists, Close would complete it, half written as it is.
+	// While the file exists, Close would complete it although it is half written.
 	if err == nil {
 		_ = w.open.Close() // fails, but frees the connection to the DataNode
 	}

@@ -17,7 +17,7 @@ import (
 	"io/fs"
 )
 
-// block is a block of a file with its hosts. The field names are those of WebHDFS.
+// block is a block of a file with its hosts. WebHDFS has the same field names.
 type block struct {
 	Offset, Length int64
 	Hosts          []string

@@ -50,7 +50,7 @@ func (f *FS) stager() *storage.Stager {
 // errRoot reports that an output names the root directory.
 var errRoot = errors.New("is the root, which cannot be replaced; name a directory in it")
 
-// stageOps implements storage.RenameOps. HDFS can neither swap directories nor
+// stageOps implements storage.RenameOps. HDFS cannot swap directories or
 // lock them. It removes a directory with all its content in one step. Paths are
 // absolute paths within the file system.
 type stageOps struct{ *FS }

@@ -204,14 +204,14 @@ func (w *writer) recover(stage uint64, cause error) error {
 		if err := context.Cause(w.ctx); err != nil {
 			return err
 		}
-		// The DataNodes are also kept out of later blocks: each of them would fail the same way and
+		// The DataNodes are also kept out of later blocks: each block would fail the same way and
 		// cost another time-out.
 		w.fs.exclude(cause)
 		nodes = without(nodes, cause)
 		if len(nodes) == 0 {
 			return fmt.Errorf("all DataNodes of a block have failed, the last one: %w", cause)
 		}
-		// Each try has a generation of its own. A DataNode that fails during a try may have raised
+		// Each try has a new generation. A DataNode that fails during a try may have raised
 		// its replica to the generation of that try, and must not count when a later one succeeds.
 		answer, err := w.nn.call(w.ctx, "updateBlockForPipeline", message{}.data(1, b.extent.encode(acked)).text(2, w.nn.name))
 		if err != nil {

@@ -217,7 +217,7 @@ func (c *Check) Output(uri string) error {
 
 // OpenOutput is Output for a caller that writes to the directory. The path that it returns is
 // the one that was checked, with links resolved, and the file system refuses links in it. So
-// nobody can lead the caller elsewhere after the check.
+// no link can lead the caller elsewhere after the check.
 func (c *Check) OpenOutput(uri string) (storage.FS, string, error) {
 	loc, err := c.output(uri)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package s3 implements storage.FS for s3:// URIs: Amazon S3 and servers that speak
 // its protocol.
 //
-// S3 has neither directories nor renames. But a multipart upload becomes an object
+// S3 has no directories and no renames. But a multipart upload becomes an object
 // only when it is completed, and so outputs stay invisible: tasks upload the parts,
 // and the committing process completes the uploads. The publisher type describes the
 // steps, and docs/storage.md the consequences for users.

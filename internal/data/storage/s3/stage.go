@@ -92,7 +92,7 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 }
 
 // Entries implements storage.StageOps. The name of an object in a directory below dir is a
-// path. Claims are no entries, nor is the empty object that some tools put for dir itself.
+// path. Claims are no entries, and neither is the empty object that some tools put for dir.
 func (o stageOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
 	return o.s.Each(ctx, dir+"/", func(entry object) bool {
 		return entry.Key == dir+"/" || isClaim(dir, entry.Key) || each(strings.TrimPrefix(entry.Key, dir+"/"), 0)

@@ -36,7 +36,7 @@ const (
 
 // Workload describes the jobs that two policies ran.
 type Workload struct {
-	// Fixed says that every seed has the same jobs, as those of a trace. Seeds then draw
+	// Fixed says that every seed has the same jobs, as with a trace. Seeds then draw
 	// nothing but placement and failures, so jobs are resampled instead.
 	Fixed bool
 	// Submitted holds the times of submission in seconds by job, if Fixed is set.

@@ -97,6 +97,9 @@ const (
 const (
 	File  = 1 << 30  // one file
 	Files = 20 << 30 // all files, unfinished uploads included
+	// FileCost is the least that a file counts for: each one, however small, takes a name on
+	// the disk and memory of the master. 20 GiB admit 327,680 files.
+	FileCost = 64 << 10
 )
 
 // Row describes a bound, or the total of something that users share.
@@ -159,7 +162,7 @@ var Shared = []Row{
 	{"bytes of messages above 32 KiB that are being received", Arriving, true, "the message waits for room, at most ten seconds"},
 	{"memory of decoded messages that are being handled", Memory, true, "the message waits for room, at most ten seconds"},
 	{"uploads under way", Uploads, false, "the upload waits, at most ten seconds"},
-	{"bytes of uploaded files and of unfinished uploads (`--max-files`)", Files, true, "the least recently used files go that no job needs and nobody has used within an hour; then the upload is refused"},
+	{"bytes of uploaded files, each counted as at least 64 KiB, and of unfinished uploads (`--max-files`)", Files, true, "the least recently used files go that no job needs and nobody has used within an hour; then the upload is refused"},
 	{"logs that are being sent, most of them to followers", Followers, false, "the request is refused"},
 	{"open pages of the console that wait for events", Viewers, false, "the page is not updated by itself"},
 	{"what-if questions and explanations that are being answered", Questions, false, "the question waits; simulations take turns every 50 ms"},

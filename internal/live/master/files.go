@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,8 +63,7 @@ func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
 			continue
 		}
 		if info, err := disk.Stat(s.path(name)); err == nil {
-			s.mu.files[name] = storedFile{earlierOwner, info.Size()}
-			s.mu.room.Add(earlierOwner, info.Size())
+			s.keepLocked(name, earlierOwner, info)
 		}
 	}
 	return s, nil
@@ -106,11 +107,23 @@ func (s *fileStore) require(p *slotwisev1.Program) error {
 	return s.disk.SyncDir(s.dir)
 }
 
-// touch reports whether the store has a file and marks the file as used.
+// touch reports whether the store has a file and marks the file as used. The disk has the
+// time, too, for the next master.
 func (s *fileStore) touch(sha string) bool {
-	if err := s.disk.Chtimes(s.path(sha), time.Now()); err != nil {
-		_, err = s.disk.Stat(s.path(sha))
-		return err == nil
+	s.mu.Lock() // else sweepLocked could remove the file after touch has found it
+	defer s.mu.Unlock()
+	now := time.Now()
+	if err := s.disk.Chtimes(s.path(sha), now); err != nil {
+		if _, err := s.disk.Stat(s.path(sha)); err != nil {
+			if errors.Is(err, fs.ErrNotExist) { // somebody has removed it by hand
+				s.forgetLocked(sha)
+			}
+			return false
+		}
+	}
+	if f, known := s.mu.files[sha]; known {
+		f.used = now
+		s.mu.files[sha] = f
 	}
 	return true
 }
@@ -154,8 +167,7 @@ func (s *fileStore) put(w http.ResponseWriter, r *http.Request, sha string) {
 	}
 	u, err := s.begin(r.Context(), r.Body, identity(r.Context()).Account(), r.ContentLength)
 	if err == nil {
-		err = s.write(u, sha)
-		u.end(sha)
+		err = s.receive(u, sha)
 	}
 	switch code := uploadStatus(err); {
 	case err == nil:
@@ -167,6 +179,13 @@ func (s *fileStore) put(w http.ResponseWriter, r *http.Request, sha string) {
 	default:
 		http.Error(w, err.Error(), code)
 	}
+}
+
+// receive stores the content of an upload and ends the upload. The server recovers from a
+// panic of one request, so a panic here must not keep the place or the room either.
+func (s *fileStore) receive(u *upload, sha string) error {
+	defer u.end(sha)
+	return s.write(u, sha)
 }
 
 // write stores what r yields, durably, if its SHA-256 is sha, and returns errMismatch

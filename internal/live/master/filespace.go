@@ -1,7 +1,6 @@
 package master
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +10,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // The bytes of the store are divided among the users who upload, by the rule of package
 // share. A byte counts for its uploader from the moment in which he announces it until the
-// file is removed: unfinished uploads are on the disk, too. Files that an earlier master has
+// file is removed: unfinished uploads are on the disk, too. A small file counts as
+// bounds.FileCost bytes, which bounds the number of files. Files that an earlier master has
 // left count for no user, as if one more user held them.
 //
 // For a user without room, reserve first removes files that no job needs and that were not
@@ -24,9 +25,13 @@ import (
 
 // storedFile is a complete file of the store.
 type storedFile struct {
-	owner string // who has uploaded it
-	size  int64
+	owner string    // who has uploaded it
+	cost  int64     // what it counts for, in bytes
+	used  time.Time // last time; a sweep would take seconds if it asked the disk for all files
 }
+
+// fileCost returns what a file or an upload of n bytes counts for.
+func fileCost(n int64) int64 { return max(n, bounds.FileCost) }
 
 // earlierOwner is the owner of files that are there when the store is opened.
 const earlierOwner = "\x00earlier"
@@ -59,8 +64,8 @@ type fullShareError struct {
 
 // Error implements error.
 func (e *fullShareError) Error() string {
-	return fmt.Sprintf("files of user %s that jobs need, that were used within the last hour or that are being uploaded have %d bytes, and his share is %d now, half of what other users leave of %d (--max-files): try again later",
-		e.user, e.held, e.share, e.total)
+	return fmt.Sprintf("files of user %s that jobs need, that were used within the last hour or that are being uploaded have %d bytes, each file counted as at least %d, and his share is %d now, half of what other users leave of %d (--max-files): try again later",
+		e.user, e.held, bounds.FileCost, e.share, e.total)
 }
 
 // hold adds by, 1 or -1, to the number of jobs that need the files of a program.
@@ -103,7 +108,7 @@ func (s *fileStore) begin(ctx context.Context, from io.Reader, user string, leng
 		}
 	}
 	u := &upload{s: s, from: from, user: user, began: time.Now()}
-	if err := u.reserve(max(length, 0)); err != nil {
+	if err := u.reserve(fileCost(length)); err != nil {
 		s.places.Give(user, 1)
 		return nil, err
 	}
@@ -120,9 +125,15 @@ func (u *upload) end(sha string) {
 	defer s.mu.Unlock()
 	s.mu.room.Add(u.user, -u.reserved)
 	if _, known := s.mu.files[sha]; err == nil && !known { // else of another upload of the same content
-		s.mu.files[sha] = storedFile{u.user, info.Size()}
-		s.mu.room.Add(u.user, info.Size())
+		s.keepLocked(sha, u.user, info)
 	}
+}
+
+// keepLocked begins the count of a file that is stored.
+func (s *fileStore) keepLocked(sha, owner string, info fs.FileInfo) {
+	f := storedFile{owner, fileCost(info.Size()), info.ModTime()}
+	s.mu.files[sha] = f
+	s.mu.room.Add(f.owner, f.cost)
 }
 
 // Read implements io.Reader. It returns an error if the upload is too large or too slow, or
@@ -172,30 +183,25 @@ func (u *upload) reserve(n int64) error {
 
 // sweepLocked removes files until the user may take n more bytes, or none is left that may go.
 func (s *fileStore) sweepLocked(user string, n int64) error {
-	var infos []fs.FileInfo
-	for sha := range s.mu.files {
-		info, err := s.disk.Stat(s.path(sha))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			s.forgetLocked(sha)
-		case err != nil:
-			return err
-		default:
-			infos = append(infos, info)
+	type idleFile struct {
+		sha  string
+		used time.Time
+	}
+	var idle []idleFile
+	for sha, f := range s.mu.files {
+		if time.Since(f.used) >= freshFor && s.mu.users[sha] == 0 {
+			idle = append(idle, idleFile{sha, f.used})
 		}
 	}
-	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
-	for _, info := range infos {
+	slices.SortFunc(idle, func(a, b idleFile) int { return a.used.Compare(b.used) })
+	for _, f := range idle {
 		if s.mu.room.Fits(user, n) {
 			return nil
 		}
-		if time.Since(info.ModTime()) < freshFor || s.mu.users[info.Name()] > 0 {
-			continue
-		}
-		if err := s.disk.Remove(s.path(info.Name())); err != nil {
+		if err := s.disk.Remove(s.path(f.sha)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		s.forgetLocked(info.Name())
+		s.forgetLocked(f.sha)
 	}
 	return nil
 }
@@ -203,7 +209,7 @@ func (s *fileStore) sweepLocked(user string, n int64) error {
 // forgetLocked ends the count of a file that is removed.
 func (s *fileStore) forgetLocked(sha string) {
 	f := s.mu.files[sha]
-	s.mu.room.Add(f.owner, -f.size)
+	s.mu.room.Add(f.owner, -f.cost)
 	delete(s.mu.files, sha)
 }
 

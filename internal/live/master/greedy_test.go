@@ -344,7 +344,7 @@ var contests = map[string]contest{
 		},
 		ask: func(k *market) error { return k.modest.upload(1000) },
 	},
-	"bytes of uploaded files and of unfinished uploads (`--max-files`)": {
+	"bytes of uploaded files, each counted as at least 64 KiB, and of unfinished uploads (`--max-files`)": {
 		cfg: Config{Limits: Limits{File: 4 << 20, Files: 4 << 20}},
 		hold: func(t *testing.T, k *market) string {
 			n := all(t, 8, func() error { return k.greedy.upload(900 << 10) })

@@ -463,25 +463,28 @@ func TestMetrics(t *testing.T) {
 // TestFilesSwept fills the store: files that no job needs make room, the least recently
 // used first; files that a job needs stay. The one user has half of the room.
 func TestFilesSwept(t *testing.T) {
-	r := newRig(t, Config{Limits: Limits{Files: 60}})
-	id := r.submit(r.spec(1, 0, "")) // needs "program", 7 bytes
-	program, old, older := r.put("program"), r.put(strings.Repeat("b", 10)), r.put(strings.Repeat("c", 10))
+	const unit = bounds.FileCost
+	r := newRig(t, Config{Limits: Limits{Files: 12 * unit}})
+	id := r.submit(r.spec(1, 0, "")) // needs "program", which counts as one unit
+	program, old, older := r.put("program"), r.put(strings.Repeat("b", 2*unit)), r.put(strings.Repeat("c", 2*unit))
+	files := &r.m.files.mu
+	files.Lock()
 	for i, sha := range []string{older, old, program} {
-		at := time.Now().Add(time.Duration(i)*time.Minute - 3*time.Hour)
-		if err := os.Chtimes(filepath.Join(r.cfg.Dir, "files", sha), at, at); err != nil {
-			t.Fatal(err)
-		}
+		f := files.files[sha]
+		f.used = time.Now().Add(time.Duration(i)*time.Minute - 3*time.Hour)
+		files.files[sha] = f
 	}
+	files.Unlock()
 	there := func(sha string) bool {
 		_, err := os.Stat(filepath.Join(r.cfg.Dir, "files", sha))
 		return err == nil
 	}
-	r.put(strings.Repeat("d", 10))
+	r.put(strings.Repeat("d", 2*unit))
 	if there(older) || !there(old) || !there(program) {
 		t.Errorf("after the first: %v %v %v", there(older), there(old), there(program))
 	}
-	sum := sha256.Sum256([]byte(strings.Repeat("e", 20)))
-	if code := r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 20)); code != http.StatusInsufficientStorage {
+	sum := sha256.Sum256([]byte(strings.Repeat("e", 4*unit)))
+	if code := r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 4*unit)); code != http.StatusInsufficientStorage {
 		t.Errorf("beyond what there is room for: status %d", code)
 	}
 	if there(old) || !there(program) {
@@ -494,7 +497,7 @@ func TestFilesSwept(t *testing.T) {
 	// The job's files are released when its end is in the history, a moment later.
 	code := http.StatusInsufficientStorage
 	for began := time.Now(); code == http.StatusInsufficientStorage && time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
-		code = r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 20))
+		code = r.putAs(hex.EncodeToString(sum[:]), strings.Repeat("e", 4*unit))
 	}
 	if code != http.StatusCreated || there(program) {
 		t.Errorf("once the job has ended: status %d, %v", code, there(program))

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -140,12 +140,5 @@ func (p *runOutput) writeMerged(overwrite bool) (err error) {
 	if overwrite {
 		return os.Rename(file.Name(), p.merge)
 	}
-	err = os.Link(file.Name(), p.merge) // fails if the file exists by now
-	if errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err != nil { // a file system without links
-		return os.Rename(file.Name(), p.merge)
-	}
-	return os.Remove(file.Name())
+	return durable.OS().RenameNew(file.Name(), p.merge) // the file may exist by now
 }

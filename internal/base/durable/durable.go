@@ -34,6 +34,10 @@ type FS interface {
 	OpenFile(path string, flag int, perm fs.FileMode) (File, error)
 	// Rename moves a file or directory in one step and replaces a file.
 	Rename(from, to string) error
+	// RenameNew moves a file or directory and fails with fs.ErrExist if to exists, also if
+	// to appears during the call. Only on a file system that has neither such a rename
+	// nor hard links can a file that appears be replaced.
+	RenameNew(from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove(path string) error
 	// Chtimes sets the time of the last use.
@@ -136,6 +140,17 @@ const TempSuffix = ".new"
 // Publish is WriteFile with the temporary file's name chosen by the caller, who may
 // write one path from several goroutines. temp and path are in one directory.
 func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	return publish(f, f.Rename, temp, path, perm, fill)
+}
+
+// PublishNew is Publish for a path that must not exist. It returns fs.ErrExist if there is a
+// file when the content is complete.
+func PublishNew(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	return publish(f, f.RenameNew, temp, path, perm, fill)
+}
+
+// publish writes a file under its temporary name and gives it its own with rename.
+func publish(f FS, rename func(from, to string) error, temp, path string, perm fs.FileMode, fill func(io.Writer) error) error {
 	file, err := CreateNew(f, temp, perm)
 	if err != nil {
 		return err
@@ -144,7 +159,7 @@ func Publish(f FS, temp, path string, perm fs.FileMode, fill func(io.Writer) err
 		err = file.Sync()
 	}
 	if err = cmp.Or(err, file.Close()); err == nil {
-		err = f.Rename(temp, path)
+		err = rename(temp, path)
 	}
 	if err != nil {
 		// The error that matters is the first one. A file that cannot be removed is

@@ -210,6 +210,58 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
+// TestRenameNew: RenameNew and PublishNew replace neither a file, a directory nor a link,
+// also if it appears while the content is written.
+func TestRenameNew(t *testing.T) {
+	for name, disk := range map[string]durable.Tree{"memory": faultfs.NewDisk(), "machine": durable.OS(), "shared": durable.Shared()} {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(base string) string { return filepath.Join(dir, base) }
+		put := func(base string) error {
+			return durable.WriteFile(disk, at(base), 0o600, durable.Bytes(base))
+		}
+		err = errors.Join(durable.MkdirAll(disk, dir, 0o700), put("a"), put("b"),
+			disk.Mkdir(at("dir"), 0o700), disk.Mkdir(at("empty"), 0o700))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range [][2]string{{"a", "b"}, {"a", "empty"}, {"dir", "b"}, {"dir", "empty"}} {
+			if err := disk.RenameNew(at(c[0]), at(c[1])); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("%s: %s to %s: %v", name, c[0], c[1], err)
+			}
+		}
+		for _, c := range [][2]string{{"a", "new"}, {"dir", "newdir"}} {
+			if err := disk.RenameNew(at(c[0]), at(c[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := disk.RenameNew(at("missing"), at("new2")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a missing file: %v", name, err)
+		}
+		fill := func(w io.Writer) error {
+			_, err := w.Write([]byte("late"))
+			return errors.Join(err, put("late"))
+		}
+		if err := durable.PublishNew(disk, at("temp"), at("late"), 0o600, fill); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: a file that appears: %v", name, err)
+		}
+		if err := durable.PublishNew(disk, at("temp"), at("fresh"), 0o600, durable.Bytes("fresh")); err != nil {
+			t.Errorf("%s: a new file: %v", name, err)
+		}
+		names, err := disk.ReadDir(dir)
+		if want := []string{"b", "empty", "fresh", "late", "new", "newdir"}; err != nil || !slices.Equal(names, want) {
+			t.Errorf("%s: left %v, want %v, error %v", name, names, want, err)
+		}
+		for base, want := range map[string]string{"b": "b", "late": "late", "fresh": "fresh", "new": "a"} {
+			if got, err := durable.ReadFile(disk, at(base)); string(got) != want || err != nil {
+				t.Errorf("%s: %s has %q, want %q, error %v", name, base, got, want, err)
+			}
+		}
+	}
+}
+
 // TestIsAt: a file that was moved, removed or replaced is recognised, also by a
 // directory above it.
 func TestIsAt(t *testing.T) {

@@ -75,6 +75,9 @@ func (o osFS) OpenFile(path string, flag int, perm fs.FileMode) (File, error) {
 // Rename implements FS.
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 
+// RenameNew implements FS.
+func (osFS) RenameNew(from, to string) error { return renameNew(from, to) }
+
 // Remove implements FS.
 func (osFS) Remove(path string) error { return os.Remove(path) }
 

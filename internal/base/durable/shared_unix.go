@@ -214,6 +214,9 @@ func (sharedFS) Rename(from, to string) error {
 	return inBoth(from, to, func(dir1 int, from string, dir2 int, to string) error { return unix.Renameat(dir1, from, dir2, to) })
 }
 
+// RenameNew implements FS.
+func (sharedFS) RenameNew(from, to string) error { return inBoth(from, to, renameNewAt) }
+
 // inBoth is inParent for two paths.
 func inBoth(from, to string, do func(dir1 int, from string, dir2 int, to string) error) error {
 	return inParent("rename", from, func(dir1 int, first string) error {

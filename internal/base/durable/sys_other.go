@@ -4,6 +4,7 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -14,6 +15,15 @@ func lockFile(_ *os.File, wait bool) error {
 		return nil
 	}
 	return errors.ErrUnsupported
+}
+
+// renameNew renames a file or directory and fails with fs.ErrExist if to exists. This system
+// has no such operation, so a file that appears after the check is replaced.
+func renameNew(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
+	}
+	return os.Rename(from, to)
 }
 
 // cannotSync reports whether err says that the file system cannot sync directories:

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // lockFile takes the exclusive lock of an open file or directory. The system releases
@@ -28,6 +30,46 @@ func lockFile(f *os.File, wait bool) error {
 			return err
 		}
 	}
+}
+
+// renameNew is renameNewAt for paths.
+func renameNew(from, to string) error {
+	if err := renameNewAt(unix.AT_FDCWD, from, unix.AT_FDCWD, to); err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// renameNewAt renames a file or directory and fails with EEXIST if to exists. A plain rename
+// would replace a file, also one that appears after a check.
+func renameNewAt(dir1 int, from string, dir2 int, to string) error {
+	err := renameNoReplaceAt(dir1, from, dir2, to)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return relinkAt(dir1, from, dir2, to)
+	}
+	return err
+}
+
+// relinkAt is renameNewAt with the calls that every system has. For a moment a file has both
+// names.
+func relinkAt(dir1 int, from string, dir2 int, to string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir1, from, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err := unix.Linkat(dir1, from, dir2, to, 0)
+		switch {
+		case err == nil:
+			return unix.Unlinkat(dir1, from, 0)
+		case errors.Is(err, unix.EEXIST), errors.Is(err, unix.ENOENT):
+			return err
+		}
+		// The file system has no hard links.
+	}
+	// A directory never replaces a file or a directory with entries, so at worst an empty
+	// directory that has just appeared is replaced.
+	if err := unix.Fstatat(dir2, to, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(dir1, from, dir2, to)
 }
 
 // cannotSync reports whether err says that the file system cannot sync directories.

@@ -76,7 +76,7 @@ func (Local) Move(_ context.Context, from, to string) error {
 			return fmt.Errorf("%s: %w", from, err)
 		}
 	}
-	return namesUser(renameNew(from, to))
+	return namesUser(durable.OS().RenameNew(from, to))
 }
 
 // RemoveOne implements Editor. A name that has changed from a file to a directory, or the
@@ -97,31 +97,6 @@ func (Local) RemoveOne(_ context.Context, path string, dir bool) error {
 		return namesUser(&fs.PathError{Op: "remove", Path: path, Err: err})
 	}
 	return nil
-}
-
-// renameNew renames a file or directory and fails with fs.ErrExist if to exists. os.Rename
-// would replace a file, also one that appears after a check.
-func renameNew(from, to string) error {
-	err := renameNoReplace(from, to)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	if st, err := os.Lstat(from); err == nil && !st.IsDir() {
-		err := os.Link(from, to)
-		switch {
-		case err == nil:
-			return os.Remove(from)
-		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		// The file system has no hard links.
-	}
-	// A directory never replaces a file or a directory with entries, so at worst an empty
-	// directory that has just appeared is replaced.
-	if _, err := os.Lstat(to); err == nil {
-		return &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
-	}
-	return os.Rename(from, to)
 }
 
 // copyingSuffix ends the names of files that are being written, as Hadoop's does.
@@ -167,9 +142,9 @@ func (w *localEdit) Commit() error {
 	w.done = true
 	err := errors.Join(w.Sync(), w.Close())
 	if err == nil {
-		rename := renameNew
+		rename := durable.OS().RenameNew
 		if w.replace {
-			rename = os.Rename
+			rename = durable.OS().Rename
 		}
 		err = rename(w.Name(), w.path)
 	}

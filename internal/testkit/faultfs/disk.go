@@ -284,7 +284,13 @@ func (d *Disk) OpenFile(name string, flag int, perm fs.FileMode) (durable.File, 
 }
 
 // Rename implements durable.FS. It replaces a file or an empty directory.
-func (d *Disk) Rename(from, to string) error {
+func (d *Disk) Rename(from, to string) error { return d.rename(from, to, true) }
+
+// RenameNew implements durable.FS.
+func (d *Disk) RenameNew(from, to string) error { return d.rename(from, to, false) }
+
+// rename is Rename, and without replace RenameNew.
+func (d *Disk) rename(from, to string, replace bool) error {
 	return d.change(Rename, to, func() (change, error) {
 		source, oldName, err := d.parentLocked(from)
 		target, newName, err2 := d.parentLocked(to)
@@ -295,6 +301,8 @@ func (d *Disk) Rename(from, to string) error {
 		switch {
 		case n == nil:
 			return nil, fs.ErrNotExist
+		case there != nil && !replace:
+			return nil, fs.ErrExist
 		case there != nil && len(there.entries) > 0:
 			return nil, syscall.ENOTEMPTY
 		}

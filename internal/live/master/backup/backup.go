@@ -53,6 +53,8 @@ type Summary struct {
 // leaves no file to, or a complete one. The error names the damaged file if the
 // directory is damaged.
 func Write(disk durable.FS, dir, to string) (Summary, error) {
+	// The check at the start saves the work. PublishNew decides, because a backup takes long
+	// enough for somebody to write the file meanwhile.
 	if _, err := disk.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			err = fs.ErrExist
@@ -62,7 +64,7 @@ func Write(disk durable.FS, dir, to string) (Summary, error) {
 	var w writer
 	// The temporary names are new ones: the user may have files TO.new and TO.history.new.
 	temp := filepath.Join(filepath.Dir(to), storage.CopyingName(filepath.Base(to)))
-	err := durable.Publish(disk, temp, to, 0o600, func(out io.Writer) error {
+	err := durable.PublishNew(disk, temp, to, 0o600, func(out io.Writer) error {
 		buffered := bufio.NewWriterSize(out, 1<<20)
 		w = writer{disk: disk, dir: dir, to: to, tar: tar.NewWriter(buffered)}
 		return errors.Join(w.all(), buffered.Flush())

@@ -110,6 +110,31 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// meddler writes a file when another one is opened, as another process can.
+type meddler struct {
+	*faultfs.Disk
+	opened, writes string
+}
+
+// OpenFile implements durable.FS.
+func (m meddler) OpenFile(path string, flag int, perm fs.FileMode) (durable.File, error) {
+	if strings.HasPrefix(path, m.opened) {
+		m.Put(m.writes, []byte("another's"))
+	}
+	return m.Disk.OpenFile(path, flag, perm)
+}
+
+// TestBackupMeetsFile: a file that gets the backup's name while the backup is written stays.
+func TestBackupMeetsFile(t *testing.T) {
+	disk := machine(t)
+	if _, err := backup.Write(meddler{disk, "m/files/", "b.tar"}, "m", "b.tar"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v", err)
+	}
+	if got := disk.Bytes("b.tar"); string(got) != "another's" {
+		t.Errorf("the file has %d other bytes", len(got))
+	}
+}
+
 // contents returns the files below a directory that a backup has.
 func contents(disk *faultfs.Disk, dir string) map[string]string {
 	files := map[string]string{}

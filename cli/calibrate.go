@@ -27,6 +27,7 @@ type calibrateFlags struct {
 	heartbeat string
 	limit     int
 	output    string
+	overwrite bool
 	seed      uint64
 	json      bool
 }
@@ -61,7 +62,8 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for history:DIR, else hadoop-0.20.2)")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
-	s.StringVar(&f.output, "output", "", "`file` of the world to write; it is replaced")
+	s.StringVar(&f.output, "output", "", "`file` of the world to write")
+	s.BoolVar(&f.overwrite, "overwrite", false, "replace the file of --output if it exists")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of all random numbers")
 	addPrint(c, &f.json)
 	completeWith(c, "policy", setup.completePolicies)
@@ -78,6 +80,13 @@ func (f *calibrateFlags) check() error {
 		return misuse("--nodes %d: must be from 1 to %d, or 0 to fit it", f.nodes, 1<<20)
 	case f.limit < 0:
 		return misuse("--limit %d: must be positive", f.limit)
+	case f.overwrite && f.output == "":
+		return misuse("--overwrite: there is nothing to replace without --output")
+	}
+	if f.output != "" {
+		if err := checkResult("--output", f.output, f.overwrite); err != nil {
+			return err
+		}
 	}
 	if err := sim.CheckProfile(f.heartbeat); err != nil {
 		return misuse("--heartbeat: %w", err)
@@ -118,7 +127,7 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	// The world is written before the result is printed: a user who sees the result can use
 	// the file.
 	if f.output != "" {
-		if err := writeFile(f.output, 0o644, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
+		if err := writeFile(f.output, 0o644, f.overwrite, func(w io.Writer) error { return f.writeWorld(w, r) }); err != nil {
 			return misuse("--output %w", pathLast(f.output, err))
 		}
 	}

@@ -263,7 +263,7 @@ func (f *masterFlags) writeAddress(address string) error {
 	if f.addressFile == "" {
 		return nil
 	}
-	if err := writeFile(f.addressFile, 0o666, durable.Bytes(address+"\n")); err != nil {
+	if err := writeFile(f.addressFile, 0o666, true, durable.Bytes(address+"\n")); err != nil {
 		return misuse("--address-file: %w", err)
 	}
 	return nil

@@ -207,7 +207,7 @@ func (f *runFlags) writeLearned(b []byte) error {
 	if f.learned == "" {
 		return nil
 	}
-	if err := writeFile(f.learned, 0o644, durable.Bytes(b)); err != nil {
+	if err := writeFile(f.learned, 0o644, true, durable.Bytes(b)); err != nil {
 		return fmt.Errorf("--learned: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -10,16 +11,42 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
-// writeFile writes or replaces a file that the user has named, so that readers see the old
-// content whole or the new content whole. The temporary file has a name that no other file
-// has: durable.WriteFile would remove the user's own file PATH.new.
-func writeFile(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+// writeFile writes a file that the user has named, so that readers see the old content whole or
+// the new content whole. Without replace it fails with fs.ErrExist if the file exists by
+// then. The temporary file has a name that no other file has: durable.WriteFile would remove
+// the user's own file PATH.new.
+func writeFile(path string, perm fs.FileMode, replace bool, fill func(io.Writer) error) error {
 	if err := checkReplaced(path); err != nil {
 		return err
 	}
 	path = filepath.Clean(path)
 	temp := filepath.Join(filepath.Dir(path), storage.CopyingName(filepath.Base(path)))
+	if !replace {
+		return durable.PublishNew(durable.OS(), temp, path, perm, fill)
+	}
 	return durable.Publish(durable.OS(), temp, path, perm, fill)
+}
+
+// checkResult returns an error if the file of a result, which the command writes at its end with
+// writeFile, cannot be written or would replace another one.
+func checkResult(flag, path string, overwrite bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return misuse("%s %s: is a directory", flag, path)
+	case err == nil && !overwrite:
+		return misuse("%s %s: exists; --overwrite replaces it", flag, path)
+	case err == nil:
+		if err := checkReplaced(path); err != nil {
+			return misuse("%s %w", flag, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return misuse("%s %s: %w", flag, path, reason(err))
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return misuse("%s %s: %w", flag, path, reason(err))
+	}
+	return nil
 }
 
 // checkReplaced returns an error if a file in the place of path would replace something other

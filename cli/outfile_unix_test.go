@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,7 +28,7 @@ func TestWriteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{pipe, link, dir} {
-		if err := writeFile(p, 0o666, durable.Bytes("x")); err == nil {
+		if err := writeFile(p, 0o666, true, durable.Bytes("x")); err == nil {
 			t.Errorf("%s was replaced", p)
 		}
 		if err := checkEvents(p, true, true); err == nil {
@@ -36,7 +38,18 @@ func TestWriteFile(t *testing.T) {
 	if st, err := os.Lstat(pipe); err != nil || st.Mode()&fs.ModeNamedPipe == 0 {
 		t.Errorf("the pipe: %v, %v", st.Mode(), err)
 	}
-	if err := writeFile(filepath.Join(dir, "out"), 0o666, durable.Bytes("x")); err != nil {
+	out := filepath.Join(dir, "out")
+	late := func(w io.Writer) error {
+		_, err := w.Write([]byte("x"))
+		return errors.Join(err, os.WriteFile(out, []byte("late"), 0o666))
+	}
+	if err := writeFile(out, 0o666, false, late); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file that appears while another one is written in its place: %v", err)
+	}
+	if b, err := os.ReadFile(out); err != nil || string(b) != "late" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := writeFile(out, 0o666, true, durable.Bytes("x")); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)

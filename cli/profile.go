@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -145,24 +143,12 @@ func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) e
 	if out == "" {
 		return misuse("--output is missing: the file to write")
 	}
-	info, err := os.Stat(out)
-	switch {
-	case err == nil && info.IsDir():
-		return misuse("--output %s: is a directory", out)
-	case err == nil && !f.run.overwrite:
-		return misuse("--output %s: exists; --overwrite replaces it", out)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return misuse("--output %s: %w", out, reason(err))
-	}
-	if _, err := os.Stat(filepath.Dir(out)); err != nil {
-		return misuse("--output %s: %w", out, reason(err))
-	}
-	return nil
+	return checkResult("--output", out, f.run.overwrite)
 }
 
-// write replaces the output file atomically.
+// write writes the output file atomically.
 func (f *profileFlags) write(list []workload.Profile) error {
-	return writeFile(f.run.output, 0o644, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
+	return writeFile(f.run.output, 0o644, f.run.overwrite, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
 }
 
 // encodeProfiles prints the profiles as JSON, with the keys of the file.

@@ -198,7 +198,7 @@ func (f *reproFlags) draw(x *repro.Figure) error {
 
 // put writes a file of --out atomically.
 func (f *reproFlags) put(name string, data []byte) error {
-	if err := writeFile(filepath.Join(f.out, name), 0o666, durable.Bytes(data)); err != nil {
+	if err := writeFile(filepath.Join(f.out, name), 0o666, f.overwrite, durable.Bytes(data)); err != nil {
 		return misuse("--out %s: %w", f.out, reason(err))
 	}
 	return nil

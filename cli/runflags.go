@@ -95,7 +95,7 @@ func (f *runFlags) register(c *cobra.Command) {
 
 	f.registerJob(s)
 
-	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`")
+	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`; one that is not empty needs --overwrite")
 	s.StringVar(&f.ui, "ui", "", "show the run in a browser while it runs, at this `address` of this machine (--ui alone chooses a port)")
 	s.Lookup("ui").NoOptDefVal = "127.0.0.1:0"
 	s.StringVar(&f.history, "history", "", "keep a record of the ended jobs in this `directory`, for slotwise ui history:DIR and sim --workload history:DIR")

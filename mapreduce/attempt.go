@@ -62,7 +62,11 @@ func jobFrom(r *feature.Recipe, lookup func(name string) (*App, error)) (*Job, e
 		if a.Job == nil {
 			return nil, fmt.Errorf("app %s is a chain of jobs: one of its steps must be named", a.Name)
 		}
-		return a.Job(r.Params)
+		j, err := a.Job(r.Params)
+		if err == nil {
+			j.noOutput = a.NoOutput
+		}
+		return j, err
 	}
 	step := a.Steps[r.Step]
 	if step == nil {

@@ -19,6 +19,7 @@ func TestBuild(t *testing.T) {
 	}
 	apps := map[string]*App{
 		"one":   {Name: "one", Job: job},
+		"quiet": {Name: "quiet", Job: job, NoOutput: true},
 		"chain": {Name: "chain", Steps: map[string]func(Params) (*Job, error){"first": job}},
 	}
 	lookup := func(name string) (*App, error) {
@@ -43,6 +44,11 @@ func TestBuild(t *testing.T) {
 		_, err := build(c.p, &Files{}, lookup)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.p, err, c.want)
+		}
+	}
+	for name, a := range apps {
+		if p, err := build(&feature.Recipe{App: name}, &Files{}, lookup); err == nil && p.NoOutput != a.NoOutput {
+			t.Errorf("%s needs no output: %v", name, p.NoOutput)
 		}
 	}
 	p, err := build(&feature.Recipe{App: "one", Params: map[string]string{"order": "1"}, Cuts: [][]byte{[]byte("g"), []byte("p")}}, &Files{}, lookup)

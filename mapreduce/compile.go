@@ -43,6 +43,7 @@ func (j *Job) compile(ctx context.Context, files *Files) (*engine.Program, error
 		SameGroup: j.SameGroup,
 		Output:    j.Output.output(),
 		Rows:      rows,
+		NoOutput:  j.noOutput,
 
 		CombinerUnsorted: j.combinerUnsorted,
 		OldPartNames:     j.hadoop != nil && j.hadoop.rules.Conf.Get(hadoop.PropParts, "") == "",

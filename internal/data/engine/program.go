@@ -53,6 +53,8 @@ type Program struct {
 	Output output.Format
 	// Rows, if not nil, is the format that lines of the output become.
 	Rows *format.Output
+	// NoOutput says that the job writes no records, so that it needs no output directory.
+	NoOutput bool
 	// OldPartNames names output files part-00000, as Hadoop's first API does.
 	OldPartNames bool
 }

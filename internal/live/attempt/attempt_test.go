@@ -88,6 +88,7 @@ func build(p *slotwisev1.Program) (*engine.Program, error) {
 	out := &engine.Program{Sources: []engine.Source{{NewMapper: func(t *engine.Task, s engine.Sink) (engine.Mapper, error) {
 		return &testMapper{t, s, f}, nil
 	}}}}
+	out.NoOutput = p.GetStep() == "silent"
 	if p.GetStep() != "map-only" {
 		out.NewReducer = func(_ *engine.Task, s engine.Sink) (engine.Reducer, error) { return keyWriter{s}, nil }
 	}
@@ -202,7 +203,7 @@ func mapOrder(t *testing.T, app, lines string) *slotwisev1.Order {
 	return &slotwisev1.Order{
 		Attempt: "j1_m_0_0", Dir: dir, MapBuffer: 8 << 20, MergeBuffer: 8 << 20, FetchBuffer: 8 << 20, TickMs: 10,
 		Job: &slotwisev1.JobForWorkerResponse{Maps: 1, Spec: &slotwisev1.JobSpec{
-			Name: "test", Reduces: 2, Program: &slotwisev1.Program{App: app},
+			Name: "test", Reduces: 2, Program: &slotwisev1.Program{App: app}, Output: filepath.Join(dir, "out"),
 		}},
 		Split: &slotwisev1.Split{Bytes: size, Pieces: []*slotwisev1.Piece{{Uri: in, Length: size, FileSize: size}}},
 	}
@@ -300,6 +301,7 @@ func TestFailures(t *testing.T) {
 		"belongs to source 3, but the job has 1":      func(o *slotwisev1.Order) { o.Split.Source = 3 },
 		"this program has no storage scheme \"hdfs\"": func(o *slotwisev1.Order) { o.Split.Pieces[0].Uri = "hdfs://nn/x" },
 		"panic: boom \uFFFD":                          func(o *slotwisev1.Order) { o.Job.Spec.Program.App = "panic" },
+		"writes records and names no output":          func(o *slotwisev1.Order) { o.Job.Spec.Output = "" },
 	} {
 		o := mapOrder(t, "lines", "x\n")
 		change(o)
@@ -331,6 +333,23 @@ func TestCauses(t *testing.T) {
 		w.order(o)
 		if d := w.done(); d.Ok || d.Cause != want {
 			t.Errorf("outcome %v, want the cause %v", d, want)
+		}
+	}
+}
+
+// A job without an output directory runs only if it writes no records. For others the
+// records would be dropped, and no retry could help.
+func TestNoOutput(t *testing.T) {
+	for _, step := range []string{"", "map-only", "silent"} {
+		o := mapOrder(t, "lines", "x\n")
+		o.Job.Spec.Output, o.Job.Spec.Program.Step = "", step
+		if step == "map-only" {
+			o.Job.Spec.Reduces = 0
+		}
+		w := startAttempt(t)
+		w.order(o)
+		if d := w.done(); d.Ok != (step == "silent") || !d.Ok && d.Cause != slotwisev1.FailureCause_FAILURE_CAUSE_PERMANENT {
+			t.Errorf("step %q: %v", step, d)
 		}
 	}
 }

@@ -61,6 +61,11 @@ func (r *runner) prepare(build Builder) (err error) {
 	if r.program, err = build(r.spec.GetProgram()); err != nil {
 		return fmt.Errorf("this program cannot build the job: %w", err)
 	}
+	// Commands and the Go packages refuse such a job before they submit it. Other clients may
+	// not, and the master does not know which apps write records.
+	if r.spec.GetOutput() == "" && !r.program.NoOutput {
+		return retry.Permanent(errors.New("the job writes records and names no output directory for them"))
+	}
 	// A name that this program does not know will not be known by its next process either, so
 	// the error is permanent.
 	if text := r.spec.GetOutputRows(); text != "" {

@@ -223,6 +223,43 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
+// TestEnsureRefused uploads a large file to a master that answers before it has read the file,
+// as one does whose user has no room left. The error has the master's sentence, not the
+// broken pipe of the rest of the upload, and the file is sent once.
+func TestEnsureRefused(t *testing.T) {
+	const sentence = "files of user ann have 10 bytes, and his share is 10 now: try again later"
+	puts := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			puts++
+			http.Error(w, sentence, http.StatusInsufficientStorage)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer srv.Close()
+	const size = 256 << 20 // more than sockets buffer and servers read to the end
+	open := func() (io.ReadCloser, int64, error) {
+		return io.NopCloser(io.LimitReader(zeros{}, size)), size, nil
+	}
+	for range 5 {
+		puts = 0
+		err := newClient(t, srv.URL, Options{}).Ensure(t.Context(), strings.Repeat("0", 64), open)
+		if err == nil || !strings.HasSuffix(err.Error(), sentence) || puts != 1 {
+			t.Errorf("%d uploads, error %v", puts, err)
+		}
+	}
+}
+
+// zeros yields zeros without end.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // TestNew reads addresses.
 func TestNew(t *testing.T) {
 	for address, want := range map[string]string{

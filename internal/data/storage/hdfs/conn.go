@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,39 +23,106 @@ const (
 	backoff  = 100 * time.Millisecond // before the second attempt; doubles each time
 )
 
+// After its context has ended, a call waits lastAnswer for an answer that may be under way.
+// Then it breaks the connection: the server may be silent, and the user has interrupted the
+// command. Removing an unfinished file gets cleanUpTime.
+const (
+	lastAnswer  = 300 * time.Millisecond
+	cleanUpTime = 600 * time.Millisecond
+)
+
+// watch calls interrupt when ctx has ended and release is not called within lastAnswer.
+// release may be called several times.
+func watch(ctx context.Context, interrupt func()) (release func()) {
+	released := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-released:
+		case <-time.After(lastAnswer):
+			interrupt()
+		}
+	})
+	return sync.OnceFunc(func() {
+		stop()
+		close(released)
+	})
+}
+
+// cleaning returns the context in which an unfinished file is removed whose own context is
+// ctx. The caller must call cancel.
+func cleaning(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+}
+
 // client is a connection to the NameNode. Calls and writers share it. After a failure
 // new calls use another client. The failed one is closed when its last user releases
 // it: writers keep their client, because the leases on their files belong to it. The
 // FS's mutex guards refs and dropped.
 type client struct {
+	ready chan struct{} // closed when the fields below it are set
 	*hdfs.Client
-	refs    int  // calls and writers that have acquired it and not released it
-	dropped bool // it has failed
+	err error // why there is no Client
+
+	stop    func() // closes the connections to NameNodes: all calls fail, and none connects again
+	refs    int    // calls and writers that have acquired it and not released it
+	dropped bool   // it has failed
 }
 
 // acquire returns the current client for one call or writer, and connects if there
 // is none. The caller releases it.
-func (f *FS) acquire() (*client, error) {
+func (f *FS) acquire(ctx context.Context) (*client, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.client == nil {
-		o := f.settings.options
-		o.Addresses, o.User = f.settings.addresses, f.settings.user
-		o.NamenodeDialFunc = f.dial
-		o.DatanodeDialFunc = f.dial
-		c, err := hdfs.NewClient(o)
-		if err != nil {
-			return nil, err
-		}
-		// The client caches the defaults without a lock. This call fills the cache
-		// while only one goroutine uses the client.
-		if _, err := c.ServerDefaults(); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		f.mu.client = &client{Client: c}
+	c := f.mu.client
+	if c == nil {
+		c = f.connect()
+		f.mu.client = c
 	}
-	f.mu.client.refs++
-	return f.mu.client, nil
+	c.refs++
+	f.mu.Unlock()
+	select {
+	case <-c.ready:
+	case <-ctx.Done(): // another call may wait for the connection
+		f.release(c, false)
+		return nil, context.Cause(ctx)
+	}
+	if c.err != nil {
+		f.release(c, true)
+		return nil, c.err
+	}
+	return c, nil
+}
+
+// connect returns a client whose connection is being made. No call holds the FS's mutex
+// meanwhile, so each one can be interrupted.
+func (f *FS) connect() *client {
+	life, stop := context.WithCancel(context.Background())
+	c := &client{ready: make(chan struct{}), stop: stop}
+	o := f.settings.options
+	o.Addresses, o.User = f.settings.addresses, f.settings.user
+	o.NamenodeDialFunc = func(_ context.Context, network, addr string) (net.Conn, error) {
+		conn, err := f.dial(life, network, addr)
+		if err == nil {
+			context.AfterFunc(life, func() { _ = conn.Close() }) // reads and writes fail
+		}
+		return conn, err
+	}
+	o.DatanodeDialFunc = f.dial
+	go func() {
+		defer close(c.ready)
+		made, err := hdfs.NewClient(o)
+		if err == nil {
+			// The client caches the defaults without a lock. This call fills the cache
+			// while only one goroutine uses the client.
+			if _, err = made.ServerDefaults(); err != nil {
+				err = errors.Join(err, made.Close())
+			}
+		}
+		c.Client, c.err = made, err
+	}()
+	return c
 }
 
 // release ends the use of a client. If broken is set, no later call uses it.
@@ -67,7 +135,11 @@ func (f *FS) release(c *client, broken bool) {
 	}
 	last := c.dropped && c.refs == 0
 	f.mu.Unlock()
-	if last {
+	if !last {
+		return
+	}
+	c.stop() // else Close would wait for a renewal of leases that is under way
+	if c.err == nil {
 		_ = c.Close() // the connection has failed already
 	}
 }
@@ -88,10 +160,15 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 			}
 			return err
 		}
-		c, err := f.acquire()
+		c, err := f.acquire(ctx)
+		if err != nil && ctx.Err() != nil {
+			continue // to return why it has ended
+		}
 		broken := false
 		if err == nil {
+			release := watch(ctx, c.stop) // other users of the client try again with another one
 			err = call(c.Client)
+			release()
 			broken = isConnectionError(err)
 			f.release(c, broken)
 			if !broken && !isRetriable(err) {
@@ -102,10 +179,20 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 			return err
 		}
 		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
-			return fmt.Errorf("%w, after %w", ended, err)
+			return fmt.Errorf("%w, after %w", ended, withoutPath(err))
 		}
-		last = err
+		last = withoutPath(err)
 	}
+}
+
+// withoutPath removes the path from an error of the client, so that failed, which looks for
+// such an error and replaces it, keeps what the error is a part of.
+func withoutPath(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
 }
 
 // isConnectionError reports whether err comes from the connection and is not an

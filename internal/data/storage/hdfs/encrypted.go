@@ -34,7 +34,7 @@ type encryptedWriter struct {
 // may be under the lease of a try whose answer was lost.
 func (w *encryptedWriter) create() error {
 	return w.fs.do(w.ctx, func(*hdfs.Client) (err error) {
-		c, err := w.fs.acquire()
+		c, err := w.fs.acquire(w.ctx)
 		if err != nil {
 			return err
 		}
@@ -123,8 +123,10 @@ func (w *encryptedWriter) Close(ctx context.Context) error {
 
 // Remove implements storage.TempFile. What cannot be removed goes with the
 // staging.
-func (w *encryptedWriter) Remove(ctx context.Context) error {
-	err := w.fs.remove(context.WithoutCancel(ctx), w.path)
+func (w *encryptedWriter) Remove(context.Context) error {
+	ctx, cancel := cleaning(w.ctx)
+	defer cancel()
+	err := w.fs.remove(ctx, w.path)
 	if w.open == nil {
 		return nil
 	}

@@ -95,10 +95,7 @@ func (f *FS) uri(inner string) string { return "hdfs://" + f.authority + inner }
 // permission is denied. It marks the error's class. Of the server's message it keeps
 // the first line; a Java stack trace follows.
 func (f *FS) failed(op, inner string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
+	err = withoutPath(err)
 	var remote hdfs.Error
 	if errors.As(err, &remote) {
 		// The client maps the exceptions for missing files, existing files and

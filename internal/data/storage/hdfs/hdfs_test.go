@@ -225,7 +225,7 @@ func TestSweep(t *testing.T) {
 	age := func(root string, by time.Duration) {
 		t.Helper()
 		old := time.Now().Add(-by)
-		client, err := f.acquire()
+		client, err := f.acquire(t.Context())
 		must(t, err)
 		defer f.release(client, false)
 		root = path.Join(parent, root)

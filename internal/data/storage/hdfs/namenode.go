@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -31,8 +30,10 @@ type namenode struct {
 	name string // of this client, for leases
 	id   []byte // of this client, 16 bytes, by which the NameNode recognises repeated calls
 	stop func() // ends the goroutine that renews the leases
-	mu   struct {
-		sync.Mutex
+	// turn has an element while a call is under way. A mutex would not do: a caller whose
+	// context ends must not wait for the call of another one.
+	turn chan struct{}
+	mu   struct { // guarded by turn
 		conn   net.Conn // nil before the first call and after a failure
 		r      *bufio.Reader
 		server int // index of the address in use
@@ -45,7 +46,7 @@ const leaseRenewal = 20 * time.Second
 
 func newNamenode(f *FS) *namenode {
 	token := storage.NewToken()
-	n := &namenode{fs: f, name: "slotwise-" + token, id: []byte(token[:16])}
+	n := &namenode{fs: f, name: "slotwise-" + token, id: []byte(token[:16]), turn: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		tick := time.NewTicker(leaseRenewal)
@@ -67,8 +68,8 @@ func newNamenode(f *FS) *namenode {
 // close ends the renewal of leases and the connection.
 func (n *namenode) close() {
 	n.stop()
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.turn <- struct{}{}
+	defer func() { <-n.turn }()
 	n.hangUpLocked()
 }
 
@@ -82,8 +83,12 @@ func (n *namenode) hangUpLocked() {
 // call runs a method of ClientProtocol. It tries again after failures of the connection,
 // with the next NameNode, and while the NameNode asks for a later try.
 func (n *namenode) call(ctx context.Context, method string, request message) (fields, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	// All tries of a call have one number: a NameNode that has carried out the first try repeats
 	// its answer.
 	n.mu.calls++
@@ -130,6 +135,8 @@ func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, me
 			return nil, err
 		}
 	}
+	conn := n.mu.conn
+	defer watch(ctx, func() { _ = conn.Close() })() // reads and writes fail
 	header := message{}.text(1, method).text(2, clientProtocol).number(3, clientProtocolV1)
 	if err := n.sendLocked(n.rpcHeader(id, retries), header, request); err != nil {
 		return nil, err

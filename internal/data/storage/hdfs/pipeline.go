@@ -2,6 +2,7 @@ package hdfs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -141,6 +142,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // The writer's goroutine calls send and drain. A goroutine reads acknowledgements. When it
 // has failed, the connection is closed, and send and drain return the failure.
 type pipeline struct {
+	ctx   context.Context // when it ends, the pipeline fails
 	fs    *FS
 	nodes []datanode
 	conn  net.Conn
@@ -153,7 +155,8 @@ type pipeline struct {
 		acked   int64    // bytes of the block that all DataNodes have received
 		err     error    // why the pipeline failed; nil while it works
 	}
-	ended chan struct{} // closed when the reading goroutine has returned
+	ended   chan struct{} // closed when the reading goroutine has returned
+	release func()        // ends the watch of ctx
 }
 
 // setup is a request to write a block.
@@ -187,16 +190,36 @@ func (f *FS) silence() time.Duration { return f.settings.timeout / 3 }
 func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
 	d := net.Dialer{Timeout: f.silence()}
 	conn, err := d.DialContext(ctx, "tcp", s.nodes[0].addr)
+	if ctx.Err() != nil && err != nil {
+		return nil, context.Cause(ctx) // no failure of the DataNode
+	}
 	if err != nil {
 		return nil, &pipelineError{s.nodes[:1], err}
 	}
-	p := &pipeline{fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReaderSize(conn, maxDelimited), ended: make(chan struct{})}
+	p := &pipeline{ctx: ctx, fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReaderSize(conn, maxDelimited), ended: make(chan struct{})}
 	p.mu.changed = sync.NewCond(&p.mu)
+	p.release = watch(ctx, p.interrupt)
 	if err := p.handshake(s); err != nil {
+		p.release()
 		_ = conn.Close() // the first error matters
-		return nil, err
+		return nil, cmp.Or(p.failure(), err)
 	}
 	return p, nil
+}
+
+// interrupt fails the pipeline because its context has ended. No DataNode is to blame.
+func (p *pipeline) interrupt() {
+	p.fail(context.Cause(p.ctx))
+}
+
+// fail ends the pipeline with its first error, and wakes a blocked read or write and the
+// writer.
+func (p *pipeline) fail(err error) {
+	p.mu.Lock()
+	p.mu.err = cmp.Or(p.mu.err, err)
+	p.mu.Unlock()
+	_ = p.conn.Close() // after the error is set: the reading goroutine fails with another one
+	p.mu.changed.Broadcast()
 }
 
 // handshake sends the request and reads the answer of the first DataNode, which has
@@ -255,9 +278,13 @@ func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
 		if since.IsZero() {
 			since = time.Now()
 		}
+		bad := p.fs.unresponsive(p.ctx, p.nodes)
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx) // the probes have been cut short
+		}
 		// Only the DataNodes that do not react are given up. To blame the first one, whose
 		// connection this is, would drop a good replica and keep the bad one.
-		if bad := p.fs.unresponsive(p.nodes); len(bad) > 0 {
+		if len(bad) > 0 {
 			return nil, &pipelineError{bad, err}
 		}
 		// All react and still nothing arrives, perhaps because a disk hangs. One must go for the
@@ -270,11 +297,11 @@ func (p *pipeline) readPatiently(waiting func() bool) (fields, error) {
 
 // unresponsive returns the DataNodes that do not close a connection whose other side
 // has been closed. A process that was stopped accepts connections and does no more.
-func (f *FS) unresponsive(nodes []datanode) (bad []datanode) {
+func (f *FS) unresponsive(ctx context.Context, nodes []datanode) (bad []datanode) {
 	dead := make([]bool, len(nodes))
 	var wg sync.WaitGroup
 	for i, d := range nodes {
-		wg.Go(func() { dead[i] = !f.responds(d.addr) })
+		wg.Go(func() { dead[i] = !f.responds(ctx, d.addr) })
 	}
 	wg.Wait()
 	for i, d := range nodes {
@@ -285,12 +312,14 @@ func (f *FS) unresponsive(nodes []datanode) (bad []datanode) {
 	return bad
 }
 
-func (f *FS) responds(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, f.silence())
+func (f *FS) responds(ctx context.Context, addr string) bool {
+	d := net.Dialer{Timeout: f.silence()}
+	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if conn.(*net.TCPConn).CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(f.silence())) != nil {
 		return false
 	}
@@ -381,10 +410,7 @@ func (p *pipeline) readAcks() {
 	for {
 		done, err := p.readAck()
 		if err != nil {
-			_ = p.conn.Close() // wakes a blocked write
-			p.mu.Lock()
-			p.mu.err = err
-			p.mu.Unlock()
+			p.fail(err)
 		}
 		p.mu.changed.Broadcast()
 		if done || err != nil {
@@ -427,6 +453,7 @@ func (p *pipeline) readAck() (done bool, err error) {
 
 // close ends the connection and returns the state of the block.
 func (p *pipeline) close() (acked int64, unacked []packet) {
+	p.release()
 	_ = p.conn.Close() // everything that matters was acknowledged or is sent again
 	<-p.ended
 	p.mu.Lock()

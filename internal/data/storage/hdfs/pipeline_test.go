@@ -163,7 +163,7 @@ func TestHandshakeErrors(t *testing.T) {
 	for _, op := range []string{"write deadline", "write", "read deadline", "read"} {
 		nodes := []datanode{{addr: "127.0.0.1:1"}}
 		conn := &failingConn{fails: op}
-		p := &pipeline{fs: &FS{settings: settings{timeout: time.Second}}, nodes: nodes, conn: conn, r: bufio.NewReader(conn)}
+		p := &pipeline{ctx: t.Context(), fs: &FS{settings: settings{timeout: time.Second}}, nodes: nodes, conn: conn, r: bufio.NewReader(conn)}
 		if err := p.handshake(setup{client: "c", nodes: nodes}); !errors.Is(err, errConn) {
 			t.Errorf("the %s fails: %v", op, err)
 		}

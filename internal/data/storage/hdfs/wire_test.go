@@ -71,7 +71,7 @@ func TestSlowAck(t *testing.T) {
 	whole := ack(1)
 	for cut := 1; cut < len(whole); cut++ {
 		client, server := dial()
-		p := &pipeline{fs: f, nodes: []datanode{node}, conn: client, r: bufio.NewReaderSize(client, maxDelimited), ended: make(chan struct{})}
+		p := &pipeline{ctx: t.Context(), release: func() {}, fs: f, nodes: []datanode{node}, conn: client, r: bufio.NewReaderSize(client, maxDelimited), ended: make(chan struct{})}
 		p.mu.changed = sync.NewCond(&p.mu)
 		go func() {
 			_, _ = server.Write(whole[:cut])

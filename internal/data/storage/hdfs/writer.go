@@ -238,6 +238,7 @@ func (w *writer) recover(stage uint64, cause error) error {
 			update = update.text(5, d.storage)
 		}
 		if _, err := w.nn.call(w.ctx, "updatePipeline", update); err != nil {
+			p.release()
 			_ = p.conn.Close() // the first error matters
 			return err
 		}
@@ -245,6 +246,7 @@ func (w *writer) recover(stage uint64, cause error) error {
 		// endBlock had all data acknowledged before it sent the last packet. The request itself has
 		// made the DataNodes complete the block, and they take no more packets.
 		if stage == stageCloseRecovery {
+			p.release()
 			return p.conn.Close()
 		}
 		if cause = p.start(acked, unacked); cause == nil {
@@ -319,7 +321,7 @@ func (w *writer) Close(ctx context.Context) error {
 
 // Remove implements storage.TempFile. What cannot be removed goes with the
 // staging.
-func (w *writer) Remove(ctx context.Context) error {
+func (w *writer) Remove(context.Context) error {
 	if w.block != nil {
 		w.block.close()
 		w.block = nil
@@ -328,7 +330,9 @@ func (w *writer) Remove(ctx context.Context) error {
 		w.err = fs.ErrClosed
 	}
 	w.nn.close()
-	_ = w.fs.remove(context.WithoutCancel(ctx), w.path)
+	ctx, cancel := cleaning(w.ctx)
+	defer cancel()
+	_ = w.fs.remove(ctx, w.path)
 	return nil
 }
 

@@ -201,7 +201,7 @@ func TestBTWorldBadInput(t *testing.T) {
 		if err := os.WriteFile(file, []byte(line), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, err := chainText(t.TempDir(), "btworld", nil, mapreduce.Options{Inputs: []string{file}, MaxAttempts: 1})
+		_, err := chainText(t.TempDir(), "btworld", nil, mapreduce.Options{Inputs: []string{file}, Request: mapreduce.Request{MaxAttempts: 1}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", line, err, want)
 		}

@@ -233,7 +233,7 @@ func TestTPCHBadRows(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "lineitem.tbl"), []byte(row+"\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, err := chainText(t.TempDir(), "tpch-q18", nil, mapreduce.Options{Inputs: []string{dir}, MaxAttempts: 1})
+		_, err := chainText(t.TempDir(), "tpch-q18", nil, mapreduce.Options{Inputs: []string{dir}, Request: mapreduce.Request{MaxAttempts: 1}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("row %.30q: error %v, want one with %q", row, err, want)
 		}

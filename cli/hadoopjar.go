@@ -23,6 +23,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The names of jars by which hadoop jar chooses the program. The files are never opened.
@@ -409,9 +410,17 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 	o := mapreduce.Options{
 		Features: features(), Inputs: inputs, Output: output, Stderr: t.err,
 		Reduces: c.Int("mapreduce.job.reduces", 1),
-		Pool:    hadoopQueue(c), Priority: strings.ToLower(strings.ReplaceAll(c.Get("mapreduce.job.priority", ""), "_", "-")),
-		MaxAttempts: max(c.Int("mapreduce.map.maxattempts", 0), c.Int("mapreduce.reduce.maxattempts", 0)),
-		Notify:      notifyOn(t.err, "hadoop"), Progress: t.progress,
+		Request: mapreduce.Request{
+			Pool:        hadoopQueue(c),
+			MaxAttempts: max(c.Int("mapreduce.map.maxattempts", 0), c.Int("mapreduce.reduce.maxattempts", 0)),
+		},
+		Notify: notifyOn(t.err, "hadoop"), Progress: t.progress,
+	}
+	if v := c.Get("mapreduce.job.priority", ""); v != "" {
+		var ok bool
+		if o.Priority, ok = job.ParsePriority(v); !ok {
+			return o, fmt.Errorf("mapreduce.job.priority=%s: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", v)
+		}
 	}
 	// 0 means no limit to Hadoop, and the default to slotwise.
 	if ms := c.Int("mapreduce.task.timeout", -1); ms == 0 {
@@ -424,7 +433,7 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 		if err != nil || !(share >= 0 && share <= 1) {
 			return o, fmt.Errorf("mapreduce.job.reduce.slowstart.completedmaps=%s: must be from 0 to 1", v)
 		}
-		o.SlowStart = &share
+		o.SlowStart = job.StartAfter(share)
 	}
 	// The codec of intermediate data is not visible to jobs, so Hadoop's choice of a class is
 	// not needed.

@@ -12,8 +12,8 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/hadoop"
 	"github.com/slotwise/slotwise/internal/live/client"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -199,7 +199,7 @@ func statsOf(s *slotwisev1.JobStatus) *hadoop.Stats {
 		Counters: map[string]int64{}, User: map[string]int64{},
 	}
 	for kind, c := range []*slotwisev1.Counters{s.GetMapCounters(), s.GetReduceCounters()} {
-		set := counterspb.Decode(c)
+		set := wire.DecodeCounters(c)
 		set.PutJSON(out.Counters, job.Kind(kind).String())
 		for name, n := range set.User() {
 			out.User[name] += n

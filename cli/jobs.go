@@ -13,7 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/client"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -296,7 +296,7 @@ func printCounters(w io.Writer, j *slotwisev1.JobStatus) {
 		kind string
 		m    *slotwisev1.Counters
 	}{{"map", j.MapCounters}, {"reduce", j.ReduceCounters}} {
-		set := counterspb.Decode(of.m)
+		set := wire.DecodeCounters(of.m)
 		set.PutJSON(o.Counters, of.kind)
 		for name, n := range set.User() {
 			o.User[name] += n

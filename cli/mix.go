@@ -126,9 +126,8 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		p := &mix.jobs[i].Options
 		p.Progress, p.Overwrite, p.Force, p.Stderr = show.named(&mix.jobs[i]), f.overwrite, f.force, show
 		// Flags are for all jobs. An entry of the file that states a value keeps its own.
-		p.TaskTimeout, p.MaxAttempts, p.OutputCompress = f.taskTimeout, f.maxAttempts, cmp.Or(p.OutputCompress, f.outputCompress)
-		p.StorageRetry, p.Notify = o.StorageRetry, f.notify(show)
-		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
+		p.OutputCompress = cmp.Or(p.OutputCompress, f.outputCompress)
+		p.Request, p.StorageRetry, p.Notify = p.Request.Or(o.Request), o.StorageRetry, f.notify(show)
 	}
 	watching, err := f.watch(c)
 	if err != nil {

@@ -93,7 +93,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if p.app.Reads == "" {
 		return misuse("%s reads no input, so it has no cost for each MB of it", p.name)
 	}
-	f.run.priority, f.run.outputCompress = "normal", "none" // this command has no such flags
+	f.run.outputCompress = "none" // this command has no such flag
 	o, err := f.run.options(inputs)
 	if err != nil {
 		return err

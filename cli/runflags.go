@@ -56,17 +56,13 @@ type runFlags struct {
 	splitSize, memory              terminal.Size
 	compress, outputCompress       string
 	workers, mapSlots, reduceSlots int
-	user, pool, priority           string
+	request                        job.Request
 	tempDir, events                string
 	ui, history                    string
 	jobs, learned                  string
 	alone, explain                 bool
-	taskTimeout, heartbeat         time.Duration
+	heartbeat                      time.Duration
 	storageRetry                   time.Duration
-	maxAttempts                    int
-	slowStart                      float64
-	taskMemory                     terminal.Size
-	taskCPUs                       int
 	json, quiet, noProgress        bool
 	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
 }
@@ -93,7 +89,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 
-	f.registerJob(s)
+	registerRequest(s, &f.request)
 
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`; one that is not empty needs --overwrite")
 	s.StringVar(&f.ui, "ui", "", "show the run in a browser while it runs, at this `address` of this machine (--ui alone chooses a port)")
@@ -148,20 +144,6 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip, zstd or deflate")
 }
 
-// registerJob declares the flags about retries and about the owner of the job.
-func (f *runFlags) registerJob(s *pflag.FlagSet) {
-	s.DurationVar(&f.taskTimeout, "task-timeout", 0, "kill a task attempt without progress for this `time` (default 10m)")
-	s.IntVar(&f.maxAttempts, "max-attempts", 0, "`number` of failures of one task that fail the job (default 4)")
-	s.Float64Var(&f.slowStart, "slow-start", 0.05, "`share` of the maps, from 0 to 1, that must have succeeded before reduces start (default 0.05, or 0 if all maps can run at once)")
-	s.Lookup("slow-start").DefValue = "0" // the usage states the default
-	s.Var(&f.taskMemory, "task-memory", "memory that one task needs, as 2GiB; it may occupy several slots (default: one slot's share)")
-	s.IntVar(&f.taskCPUs, "task-cpus", 0, "`number` of processors that one task needs (default: one slot's share)")
-
-	s.StringVar(&f.user, "user", "", "`name` of the job's user (default: the login name)")
-	s.StringVar(&f.pool, "pool", "", "`name` of the pool or queue of the job")
-	s.StringVar(&f.priority, "priority", "normal", "`level`: very-low, low, normal, high or very-high")
-}
-
 // registerShow declares the flags about the output of the command.
 func (f *runFlags) registerShow(c *cobra.Command) {
 	s := c.Flags()
@@ -212,14 +194,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		OutputCompress: f.outputCompress,
 		OutputFormat:   f.outputFormat,
 		OutputColumns:  f.outputColumns,
-		TaskTimeout:    f.taskTimeout,
-		MaxAttempts:    f.maxAttempts,
-		TaskMemory:     int64(f.taskMemory),
-		TaskCPUs:       f.taskCPUs,
+		Request:        f.request,
 		StorageRetry:   cmp.Or(f.storageRetry, -1),
-		User:           f.user,
-		Pool:           f.pool,
-		Priority:       f.priority,
 		Cluster: mapreduce.ClusterOptions{
 			Workers:     f.workers,
 			MapSlots:    f.mapSlots,
@@ -238,11 +214,6 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	}
 	if err := f.checkValues(); err != nil {
 		return o, err
-	}
-	// The flag's default is shown in the help. The job's own choice counts unless the user
-	// gives the flag.
-	if f.given != nil && f.given("slow-start") {
-		o.SlowStart = &f.slowStart
 	}
 	set, err := f.policySettings()
 	if err != nil {
@@ -330,7 +301,7 @@ func (f *runFlags) checkGlobs() error {
 
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
-	if err := cmp.Or(bounds.CheckName("--user", f.user), bounds.CheckName("--pool", f.pool)); err != nil {
+	if err := cmp.Or(bounds.CheckName("--user", f.request.User), bounds.CheckName("--pool", f.request.Pool)); err != nil {
 		return misuseError{err}
 	}
 	if err := f.checkFormat(); err != nil {
@@ -350,8 +321,6 @@ func (f *runFlags) checkValues() error {
 		{"workers", f.workers},
 		{"map-slots", f.mapSlots},
 		{"reduce-slots", f.reduceSlots},
-		{"max-attempts", f.maxAttempts},
-		{"task-cpus", f.taskCPUs},
 	} {
 		// 0 is the default of these flags and means "the job's choice". A user who types 0 means
 		// something else.
@@ -378,23 +347,12 @@ func (f *runFlags) checkValues() error {
 	if f.storageRetry < 0 || f.storageRetry > maxStorageRetry {
 		return misuse("--storage-retry %v: must be from 0 to %v", f.storageRetry, maxStorageRetry)
 	}
-	// Written so that NaN is refused.
-	if !(f.slowStart >= 0 && f.slowStart <= 1) {
-		return misuse("--slow-start %v: must be from 0 to 1", f.slowStart)
-	}
-	if f.given != nil && f.given("task-memory") && f.taskMemory == 0 {
-		return misuse("--task-memory 0: must be from 1MiB to 1PiB")
-	}
-	if err := job.CheckRequest(int64(f.taskMemory), f.taskCPUs); err != nil {
-		return misuse("--task-memory %s, --task-cpus %d: %w", f.taskMemory, f.taskCPUs, err)
-	}
 	for _, w := range []struct {
 		flag, value string
 		known       []string
 	}{
 		{"compress", f.compress, codecs},
 		{"output-compress", f.outputCompress, output.CodecNames},
-		{"priority", f.priority, priorities},
 	} {
 		if err := oneOf(w.flag, w.value, w.known); err != nil {
 			return err

@@ -81,7 +81,7 @@ with --wait it kills those that run.` + masterNote,
 	s.StringArrayVar(&f.remote.Files, "file", nil, "`file` to put into the working directory of each task (repeatable)")
 	s.StringVar(&f.jobs, "jobs", "", "submit the jobs that this YAML `file` lists; --output is the directory for those that name none")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
-	f.registerJob(s)
+	registerRequest(s, &f.request)
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
 	f.registerShow(c)
 	completeJob(c)
@@ -200,9 +200,8 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		p.Overwrite, p.Force = o.Overwrite, o.Force
 		p.Progress, p.Stderr, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
-		p.TaskTimeout, p.MaxAttempts, p.StorageRetry, p.Notify = o.TaskTimeout, o.MaxAttempts, o.StorageRetry, f.notify(show)
 		// An entry's own request wins over the flags, which are for all others.
-		p.TaskMemory, p.TaskCPUs = cmp.Or(p.TaskMemory, o.TaskMemory), cmp.Or(p.TaskCPUs, o.TaskCPUs)
+		p.Request, p.StorageRetry, p.Notify = p.Request.Or(o.Request), o.StorageRetry, f.notify(show)
 	}
 	cl, err := f.connect(f.notify(show))
 	if err != nil {

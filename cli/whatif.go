@@ -165,8 +165,8 @@ func whatIfJob(j *workload.Job) *slotwisev1.WhatIfJob {
 	for _, t := range maps {
 		w.SplitBytes += t.Input / int64(len(maps))
 	}
-	if j.SlowStart >= 0 {
-		w.SlowStart = &j.SlowStart
+	if share, stated := j.StartsAfter(); stated {
+		w.SlowStart = &share
 	}
 	return w
 }

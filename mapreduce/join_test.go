@@ -313,7 +313,7 @@ func TestUserError(t *testing.T) {
 		}},
 	} {
 		_, err := mapreduce.Run(t.Context(), job, mapreduce.Options{
-			Inputs: []string{file}, Output: filepath.Join(t.TempDir(), "out"), MaxAttempts: 1, Cluster: mapreduce.ClusterOptions{Workers: 1},
+			Inputs: []string{file}, Output: filepath.Join(t.TempDir(), "out"), Request: mapreduce.Request{MaxAttempts: 1}, Cluster: mapreduce.ClusterOptions{Workers: 1},
 		})
 		if !errors.Is(err, errTooCold) || !strings.Contains(err.Error(), "line 7: too cold") {
 			t.Errorf("%s: %v", name, err)

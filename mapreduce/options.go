@@ -10,6 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Options name a job's input and output and configure the run. Inputs and Output
@@ -47,30 +48,10 @@ type Options struct {
 	OutputFormat  string
 	OutputColumns []string
 
-	// TaskTimeout fails an attempt that makes no progress for this time. 0 is 10
-	// minutes, a negative value is no limit.
-	TaskTimeout time.Duration
-	// MaxAttempts is the number of failed attempts of one task that fail the job. 0
-	// is 4.
-	MaxAttempts int
-	// TaskMemory is the memory in bytes, and TaskCPUs the number of processors, that
-	// one task needs; 0 is the share of one slot. A task that needs more than one
-	// slot's share occupies several slots of its node. On a cluster TaskMemory is a
-	// limit, too.
-	TaskMemory int64
-	TaskCPUs   int
-
-	// SlowStart is the fraction of the maps that must have finished before reduces
-	// start, from 0 to 1. nil is 0.05, or 0 if all maps can run at the same time.
-	SlowStart *float64
-
-	User     string // owner of the job; the login name by default
-	Pool     string
-	Priority string // very-low, low, normal, high, very-high
-
-	// Profile rates the resource use of the job's tasks, for policies that learn
-	// which jobs suit which nodes.
-	Profile Profile
+	// Request is what the job asks of the scheduler: its user, pool and priority, retries and
+	// time limits, and what a task needs. The user is the login name by default. Without a
+	// SlowStart reduces start at once if all maps can run at the same time.
+	Request
 
 	Cluster ClusterOptions
 	// Cluster configures the in-process cluster; Remote, if set, is the cluster that
@@ -103,15 +84,15 @@ func (o *Options) check() error {
 		name  string
 		value int64
 	}{
-		{"Reduces", int64(o.Reduces)}, {"SplitSize", o.SplitSize}, {"MaxAttempts", int64(o.MaxAttempts)},
+		{"Reduces", int64(o.Reduces)}, {"SplitSize", o.SplitSize},
 		{"Cluster.Workers", int64(o.Cluster.Workers)}, {"Cluster.Memory", o.Cluster.Memory},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("the field Options.%s is %d; it must not be negative", f.name, f.value)
 		}
 	}
-	if o.SlowStart != nil && !(*o.SlowStart >= 0 && *o.SlowStart <= 1) {
-		return fmt.Errorf("the field Options.SlowStart is %g; want a fraction from 0 to 1", *o.SlowStart)
+	if err := o.Request.Check(); err != nil {
+		return fmt.Errorf("the field Options.Request: %w", err)
 	}
 	if err := bounds.CheckName("the field Options.User", o.User); err != nil {
 		return err
@@ -131,16 +112,8 @@ type Remote interface {
 	Connector() any
 }
 
-// Profile rates the resource use of a job's map and reduce tasks.
-type Profile struct {
-	Map, Reduce Load
-}
-
-// Load rates the use of four resources from 1 (light) to 10 (heavy); 0 is
-// unknown.
-type Load struct {
-	CPU, Memory, Disk, Network uint8
-}
+// Request is what a job asks of the scheduler, apart from its work.
+type Request = job.Request
 
 // ClusterOptions configure the in-process cluster that runs jobs.
 type ClusterOptions struct {

@@ -24,21 +24,13 @@ import (
 func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, error) {
 	out := &feature.Job{
 		Name: j.Name, Synthetic: j.Synthetic, Replace: storage.ReplaceOf(o.Overwrite, o.Force), ShuffleCodec: o.Compress,
-		User: o.User, Pool: o.Pool, Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)},
-		Inputs: o.Inputs, SlowStart: o.SlowStart, TaskTimeout: o.TaskTimeout, MaxAttempts: o.MaxAttempts, Progress: o.progress(),
-		TaskMemory: o.TaskMemory, TaskCPUs: o.TaskCPUs, Outages: o.outages(),
+		Request: o.Request, Inputs: o.Inputs, Progress: o.progress(), Outages: o.outages(),
 	}
 	var err error
 	if out.Program, err = j.compile(ctx, &Files{p.schemes, o.outages()}); err != nil {
 		return nil, err
 	}
 	if err := bounds.CheckName("the field Job.Name", j.Name); err != nil {
-		return nil, err
-	}
-	if out.Priority, err = parsePriority(o.Priority); err != nil {
-		return nil, err
-	}
-	if err := job.CheckRequest(o.TaskMemory, o.TaskCPUs); err != nil {
 		return nil, err
 	}
 	if out.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
@@ -64,8 +56,8 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if out.Reduces = reduces(j, o, p.target, bytes); out.Reduces > MaxReduces {
 		return nil, fmt.Errorf("%d reduce tasks are too many; the most are %d, because each of them fetches from every map and writes a file", out.Reduces, MaxReduces)
 	}
-	if out.SlowStart == nil && len(out.Splits)+out.Synthetic <= p.target.MapSlots() {
-		out.SlowStart = new(float64) // all maps run at once, so reduces that start early take nothing from them
+	if out.SlowStart == 0 && len(out.Splits)+out.Synthetic <= p.target.MapSlots() {
+		out.SlowStart = job.StartAfter(0) // all maps run at once, so reduces that start early take nothing from them
 	}
 	if j.TotalOrder && out.Reduces > 1 {
 		if err := p.cutRanges(ctx, out); err != nil {
@@ -103,18 +95,6 @@ func (o *Options) setRows(j *feature.Job) error {
 		return fmt.Errorf("the output format: %w", err)
 	}
 	return nil
-}
-
-// parsePriority returns the priority that a user calls name, and the normal one for "".
-func parsePriority(name string) (job.Priority, error) {
-	if name == "" {
-		return job.Normal, nil
-	}
-	p, ok := job.ParsePriority(strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
-	if !ok {
-		return 0, fmt.Errorf("unknown priority %q (very-low, low, normal, high or very-high)", name)
-	}
-	return p, nil
 }
 
 // checkApart refuses an output directory that holds input files, even through

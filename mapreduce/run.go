@@ -157,11 +157,10 @@ func (t localTarget) RunChain(ctx context.Context, _ *feature.Chain, drive func(
 // Run stages the output, submits the job and waits for its end.
 func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
 	spec := local.JobSpec{
-		Name: j.Name, User: cmp.Or(j.User, feature.LoginName()), Pool: j.Pool, Priority: j.Priority,
-		Program: j.Program, Splits: j.Splits, Synthetic: j.Synthetic, Reduces: j.Reduces, OutCode: j.OutCode, Profile: j.Hints,
-		SlowStart: j.SlowStart, Progress: j.Progress, TaskTimeout: j.TaskTimeout, MaxAttempts: j.MaxAttempts,
-		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs,
+		Name: j.Name, Request: j.Request, Program: j.Program, Splits: j.Splits, Synthetic: j.Synthetic, Reduces: j.Reduces,
+		OutCode: j.OutCode, Progress: j.Progress,
 	}
+	spec.User = cmp.Or(spec.User, feature.LoginName())
 	staging, err := t.stage(ctx, j)
 	if err != nil {
 		return nil, err

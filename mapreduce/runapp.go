@@ -13,7 +13,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/feature"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Check returns the app's parameters with defaults filled in. Unknown and missing
@@ -108,19 +107,14 @@ func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (r
 
 // chainOf describes a chain for a target that runs its function elsewhere.
 func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
-	priority, err := parsePriority(o.Priority)
-	if err != nil {
-		return nil, err
-	}
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
 	c := &feature.Chain{
 		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
 		Replace: storage.ReplaceOf(o.Overwrite, o.Force),
-		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress, TaskTimeout: o.TaskTimeout,
-		MaxAttempts: o.MaxAttempts, SlowStart: o.SlowStart, User: o.User, Pool: o.Pool, Priority: priority,
-		Hints: [job.Kinds]job.Profile{job.Profile(o.Profile.Map), job.Profile(o.Profile.Reduce)}, Progress: o.progress(),
+		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress,
+		Request: o.Request, Progress: o.progress(),
 	}
 	if o.Format != "" || len(o.Columns) > 0 {
 		rows, err := o.rows()
@@ -151,8 +145,8 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 	o := Options{
 		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output,
 		Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, Reduces: c.Reduces,
-		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, TaskTimeout: c.TaskTimeout, MaxAttempts: c.MaxAttempts,
-		SlowStart: c.SlowStart, User: c.User, Pool: c.Pool, Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
+		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, Request: c.Request,
+		Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
 	}
 	_, err = (&planner{t, schemes}).runChain(ctx, a, c.Params, o)
 	return err

@@ -28,7 +28,7 @@ func busy(b testing.TB, policy string, jobs, maps int) (*tracker.Tracker, []stri
 		tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: nodes[i], Rack: fmt.Sprint("/r", i%5), MapSlots: 4, ReduceSlots: 2}})
 	}
 	for n := range jobs {
-		s := job.Spec{Pool: fmt.Sprint("p", n%20), Splits: make([]job.Split, maps), Reduces: 4, SlowStart: 1, TaskTimeout: -1}
+		s := job.Spec{Request: job.Request{Pool: fmt.Sprint("p", n%20), SlowStart: 1, TaskTimeout: -1}, Splits: make([]job.Split, maps), Reduces: 4}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{nodes[i%100], nodes[(i*7+n)%100], nodes[(i*13+n)%100]}
 		}

@@ -37,9 +37,8 @@ func benchLearning(b *testing.B, policy, what string, jobs int) {
 		tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: names[i], MapSlots: 4, ReduceSlots: 2, Cores: 4}})
 	}
 	for i := range jobs {
-		heavy := job.Profile{CPU: uint8(1 + i%5), Memory: uint8(1 + i%4), Disk: 5, Network: 5}
-		tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, b.N/jobs+200), Reduces: 4, SlowStart: 1, TaskTimeout: -1,
-			Profile: [job.Kinds]job.Profile{heavy, heavy}}})
+		heavy := job.Ratings{CPU: uint8(1 + i%5), Memory: uint8(1 + i%4), Disk: 5, Network: 5}
+		tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, b.N/jobs+200), Reduces: 4, Request: job.Request{SlowStart: 1, TaskTimeout: -1, Hints: [job.Kinds]job.Ratings{heavy, heavy}}}})
 	}
 	load := cluster.Load{LoadAverage: 1, CPU: 0.3, MemoryFree: 0.5}
 	if what == "full" {

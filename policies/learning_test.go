@@ -59,10 +59,9 @@ func newWorkers(t testing.TB, policy string, set map[string]string, nodes int, s
 }
 
 // submit adds a job of that many maps; perTask is the load that a task makes.
-func (w *workers) submit(maps int, p job.Profile, perTask float64) {
+func (w *workers) submit(maps int, p job.Ratings, perTask float64) {
 	w.weight = append(w.weight, perTask)
-	w.tr.Step(w.now, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), TaskTimeout: -1,
-		Profile: [job.Kinds]job.Profile{p, p}}})
+	w.tr.Step(w.now, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Request: job.Request{TaskTimeout: -1, Hints: [job.Kinds]job.Ratings{p, p}}}})
 }
 
 // step lets 5 s pass on all nodes.
@@ -117,7 +116,7 @@ func (w *workers) learner() *learning.Learner {
 // 60 s makes twelve.
 func TestLearning_E16_RateCap(t *testing.T) {
 	w := newWorkers(t, "learning-nb", nil, 2, 1)
-	w.submit(1000, job.Profile{}, 0)
+	w.submit(1000, job.Ratings{}, 0)
 	for i := range 40 {
 		w.step()
 		for n, r := range w.running {
@@ -132,15 +131,15 @@ func TestLearning_E16_RateCap(t *testing.T) {
 // reports, from which the load of a task follows: 4 processors by that.
 var paperJobs = []struct {
 	name    string
-	profile job.Profile
+	profile job.Ratings
 	tasks   float64
 }{
-	{"TextWriter", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03},
-	{"WordCount", job.Profile{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31},
-	{"CPUActivity", job.Profile{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17},
-	{"URLToDisk", job.Profile{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09},
-	{"URLGet", job.Profile{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35},
-	{"WordCount+10ms", job.Profile{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52},
+	{"TextWriter", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03},
+	{"WordCount", job.Ratings{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31},
+	{"CPUActivity", job.Ratings{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17},
+	{"URLToDisk", job.Ratings{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09},
+	{"URLGet", job.Ratings{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35},
+	{"WordCount+10ms", job.Ratings{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52},
 }
 
 // Section 5.6 and Fig. 11: a limit that is learned gives each job about as many
@@ -292,7 +291,7 @@ func TestLearningServesTheHeavyJob(t *testing.T) {
 func TestLearningRefills(t *testing.T) {
 	most := func(profile string) int {
 		w := newWorkers(t, "learning-nb", map[string]string{"profile": profile, "max-tasks": "100"}, 1, 1)
-		w.submit(5000, job.Profile{}, 0)
+		w.submit(5000, job.Ratings{}, 0)
 		done := 0
 		for range 50 {
 			before := w.tr.Jobs().Get(1).Done(job.Map)

@@ -57,9 +57,8 @@ func (c *lossyCluster) play() {
 		c.join(fmt.Sprint("n", i), slots.Draw(c.t, "maps"), slots.Draw(c.t, "reduces"))
 	}
 	for range rapid.IntRange(1, 4).Draw(c.t, "jobs") {
-		c.step(&tracker.Submit{Spec: job.Spec{Pool: rapid.SampledFrom([]string{"", "p"}).Draw(c.t, "pool"),
-			Splits: make([]job.Split, rapid.IntRange(1, 8).Draw(c.t, "splits")), Reduces: rapid.IntRange(0, 12).Draw(c.t, "tasks"),
-			SlowStart: rapid.SampledFrom([]float64{0, 0.05, 1}).Draw(c.t, "slow start")}})
+		c.step(&tracker.Submit{Spec: job.Spec{Request: job.Request{Pool: rapid.SampledFrom([]string{"", "p"}).Draw(c.t, "pool"), SlowStart: rapid.SampledFrom([]float64{-1, 0.05, 1}).Draw(c.t, "slow start")},
+			Splits: make([]job.Split, rapid.IntRange(1, 8).Draw(c.t, "splits")), Reduces: rapid.IntRange(0, 12).Draw(c.t, "tasks")}})
 	}
 	// Each number is for how many beats reduces must have waited for nothing but
 	// themselves before a node is lost.

@@ -26,7 +26,7 @@ func TestSwapFromLentSlots(t *testing.T) {
 			}
 			s := &swapRun{t: t, tr: tracker.New(tracker.Config{}, lender), running: map[job.AttemptID]bool{}}
 			s.step(&tracker.Join{Node: cluster.Spec{Name: "n", MapSlots: 2, ReduceSlots: 1}})
-			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 5, SlowStart: 1}})
+			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 5, Request: job.Request{SlowStart: 1}}})
 			s.beats(3, job.Map) // the maps run and end
 			s.beats(1, job.Map) // reduces take all slots
 			if n := s.tr.Jobs().RunningOn(job.Reduce, job.Map); n != 2 {

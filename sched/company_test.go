@@ -78,8 +78,8 @@ func TestAliases(t *testing.T) {
 func TestMapsDone(t *testing.T) {
 	f := &fixed{offers: []Offer{{Kind: job.Reduce, Slot: job.Map, MapsDone: true}}}
 	b, c, d, r := bench(f)
-	waits := b.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 0}, 0)
-	f.jobs = []*job.Job{waits, b.Add(job.Spec{Reduces: 1}, 0)}
+	waits := b.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)
+	f.jobs = []*job.Job{waits, b.Add(job.Spec{Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)}
 	if a, ok := c.Next(r); !ok || a.Task.Job() != f.jobs[1] || a.Slot != job.Map {
 		t.Errorf("got %+v, %v", a, ok)
 	}

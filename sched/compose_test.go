@@ -60,7 +60,7 @@ func bench(f *fixed) (*job.Book, *Composition, *RoundWriter, *Round) {
 	b := job.NewBook(nodes, 0)
 	n1, _ := nodes.Join(cluster.Spec{Name: "n1", MapSlots: 1}, 0)
 	n2, _ := nodes.Join(cluster.Spec{Name: "n2", MapSlots: 1, ReduceSlots: 1}, 0)
-	j := b.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 1}, 0)
+	j := b.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{SlowStart: 1}}, 0)
 	nodes.Start(n1, b.Start(j.Task(job.Map, 0), job.Launch{Node: n1.Index()}, 0))
 	f.jobs = []*job.Job{j}
 	c := Compose(f, f, f, f)

@@ -14,7 +14,7 @@ func TestWhy(t *testing.T) {
 	nodes := cluster.NewBook()
 	jobs := job.NewBook(nodes, 5)
 	add := func() *job.Job {
-		return jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}, 0)
+		return jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 1, Request: job.Request{SlowStart: 1}}, 0)
 	}
 	a, b := add(), add()
 	f := &fixed{jobs: []*job.Job{a, b}}

@@ -26,7 +26,7 @@ func TestLimitReached(t *testing.T) {
 	nodes := cluster.NewBook()
 	jobs := job.NewBook(nodes, 5)
 	n, _ := nodes.Join(cluster.Spec{Name: "n", MapSlots: 1, ReduceSlots: 1}, 0)
-	a := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}, 0)
+	a := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 1, Request: job.Request{SlowStart: 1}}, 0)
 	b := jobs.Add(job.Spec{Splits: make([]job.Split, 1)}, 0)
 	h := &holding{fixed{jobs: []*job.Job{b}}, a}
 	d := NewRoundWriter(NewView(jobs.List(), nodes.List(), 4))

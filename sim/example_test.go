@@ -13,8 +13,8 @@ import (
 
 // jobs are a large job and, a little later, a small one.
 var jobs = sim.Jobs(
-	sim.Job{Name: "large", Pool: "batch", Maps: sim.Tasks(60, 20*time.Second), Reduces: sim.Tasks(2, 30*time.Second)},
-	sim.Job{Name: "small", Pool: "web", Submit: 10 * time.Second, Maps: sim.Tasks(3, 10*time.Second)},
+	sim.Job{Name: "large", Request: sim.Request{Pool: "batch"}, Maps: sim.Tasks(60, 20*time.Second), Reduces: sim.Tasks(2, 30*time.Second)},
+	sim.Job{Name: "small", Request: sim.Request{Pool: "web"}, Submit: 10 * time.Second, Maps: sim.Tasks(3, 10*time.Second)},
 )
 
 var cluster = sim.Cluster{Groups: []sim.NodeGroup{{Count: 4, MapSlots: 2, ReduceSlots: 1}}}

@@ -161,7 +161,7 @@ func TestSlowStart(t *testing.T) {
 		waits     bool
 	}{{0, true}, {1, true}, {-1, false}} {
 		r, err := sim.Run(t.Context(), sim.Config{Cluster: cluster, Explain: true, Workload: sim.Jobs(
-			sim.Job{Name: "j", SlowStart: c.slowStart, Maps: sim.Tasks(40, 10*time.Second), Reduces: sim.Tasks(1, 10*time.Second)})})
+			sim.Job{Name: "j", Request: sim.Request{SlowStart: c.slowStart}, Maps: sim.Tasks(40, 10*time.Second), Reduces: sim.Tasks(1, 10*time.Second)})})
 		if err != nil {
 			t.Fatal(err)
 		}

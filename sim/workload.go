@@ -11,28 +11,22 @@ import (
 
 // Job is a job to simulate.
 type Job struct {
-	Name string
-	// Policies may use User and Pool. Class groups jobs in reports.
-	User, Pool, Class string
-	Priority          job.Priority // default job.Normal
+	Name  string
+	Class string // groups jobs in reports
+	// Request is what the job asks of the scheduler: its user, pool and priority, slow start,
+	// and what a task needs. TaskMemory needs nodes that state their memory.
+	Request
 	// Submit is the time of the job's submission since the start of the run.
 	Submit time.Duration
 	// Maps and Reduces are the job's tasks.
 	Maps, Reduces []Task
-	// SlowStart is the fraction of maps that must have finished before reduces may
-	// start, 0 to 1. Default 0.05, as in Hadoop; negative starts reduces at once.
-	SlowStart float64
-	// TaskMemory is the memory in bytes, and TaskCPUs the number of processors, that one
-	// task needs; 0 is the share of one slot. A task that needs more occupies several
-	// slots.
-	TaskMemory int64
-	TaskCPUs   int
-	// Hints rate the tasks' use of resources, for policies that read hints.
-	Hints [job.Kinds]job.Profile
 	// After lists jobs, by their index in the workload, that must have ended before
 	// this one is submitted. They must come earlier in the list.
 	After []int
 }
+
+// Request is what a job asks of the scheduler, apart from its work.
+type Request = job.Request
 
 // Task is the work of a map or a reduce. With a Duration it takes that long on a
 // node of speed 1. Without one it reads, computes and writes, and shares processors,
@@ -68,9 +62,8 @@ type Workload struct{ source workload.Source }
 func Jobs(jobs ...Job) Workload {
 	list := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
-		list[i] = workload.Job{Name: j.Name, User: j.User, Pool: j.Pool, Class: j.Class, Priority: j.Priority, Submit: j.Submit,
-			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), SlowStart: slowStart(j.SlowStart),
-			TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs, Profile: j.Hints, After: j.After}
+		list[i] = workload.Job{Name: j.Name, Class: j.Class, Request: j.Request, Submit: j.Submit,
+			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), After: j.After}
 	}
 	return Workload{&workload.Trace{List: list}}
 }
@@ -81,18 +74,6 @@ func copyTasks(tasks []Task) []workload.Task {
 		list[i] = workload.Task(t)
 	}
 	return list
-}
-
-// slowStart translates Job.SlowStart to the convention of package workload, in
-// which a negative number is the default.
-func slowStart(fraction float64) float64 {
-	switch {
-	case fraction == 0:
-		return -1
-	case fraction < 0:
-		return 0
-	}
-	return fraction
 }
 
 // Formats returns the formats that ReadWorkload knows, each with a line about it.

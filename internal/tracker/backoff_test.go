@@ -76,7 +76,7 @@ func newOutage(tb testing.TB, t *rapid.T, retry time.Duration, attempts int) *ou
 	cfg := tracker.Config{NodeTimeout: -1, StorageRetry: retry, OfferAtOnce: true, Seed: rapid.Uint64().Draw(t, "seed")}
 	o := &outage{tr: tracker.New(cfg, testPolicy(tb, "fifo,speculate=none")), ends: map[job.AttemptID]time.Duration{}}
 	o.run = time.Duration(rapid.IntRange(0, 40).Draw(t, "run")) * time.Second
-	o.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, rapid.IntRange(1, 5).Draw(t, "maps")), MaxAttempts: attempts, TaskTimeout: -1}})
+	o.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, rapid.IntRange(1, 5).Draw(t, "maps")), Request: job.Request{MaxAttempts: attempts, TaskTimeout: -1}}})
 	return o
 }
 

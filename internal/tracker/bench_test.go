@@ -20,7 +20,7 @@ func busyTracker(b *testing.B, jobs, maps int) (*tracker.Tracker, []string) {
 		tr.Step(0, joinEvent(nodes[i], 4, 2))
 	}
 	for range jobs {
-		s := job.Spec{Splits: make([]job.Split, maps), Reduces: 4, SlowStart: 1, TaskTimeout: -1}
+		s := job.Spec{Splits: make([]job.Split, maps), Reduces: 4, Request: job.Request{SlowStart: 1, TaskTimeout: -1}}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{nodes[i%100], nodes[(i*7)%100], nodes[(i*13)%100]}
 		}
@@ -125,7 +125,7 @@ func recordedTracker(b *testing.B, on bool, jobs, maps int) *tracker.Tracker {
 	tr := tracker.New(tracker.Config{NodeTimeout: -1, Record: on}, testPolicy(b, "fifo"))
 	tr.Step(0, joinEvent("n0", 1, 0))
 	for range jobs {
-		tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: 1, SlowStart: 1, TaskTimeout: -1}})
+		tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: 1, Request: job.Request{SlowStart: 1, TaskTimeout: -1}}})
 	}
 	return tr
 }
@@ -153,7 +153,7 @@ func BenchmarkRestore(b *testing.B) {
 func TestIdleHeartbeatDoesNotAllocate(t *testing.T) {
 	tr := tracker.New(tracker.Config{}, testPolicy(t, "fifo"))
 	tr.Step(0, joinEvent("n1", 2, 2))
-	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, Request: job.Request{SlowStart: 1}}})
 	hb := &tracker.Heartbeat{Node: "n1", Reports: []tracker.Report{{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Progress: 0.1}}}
 	tr.Step(0, hb)
 	if n := testing.AllocsPerRun(100, func() { tr.Step(1, hb) }); n != 0 {

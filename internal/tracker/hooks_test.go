@@ -62,7 +62,7 @@ func TestHooksAreTold(t *testing.T) {
 	step := func(at time.Duration, ev tracker.Event) { tr.Step(at*time.Second, ev) }
 	expect("new", "start 0s 0 jobs")
 	step(1, joinEvent("n1", 9, 0))
-	step(1, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, SlowStart: 1}})
+	step(1, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Reduces: 1, Request: job.Request{SlowStart: 1}}})
 	expect("join and submit", "joined n1", "add j1")
 	step(2, &tracker.Heartbeat{Node: "n1"})
 	expect("launch of the last map", "beat n1 2s", "started j1_m_0_0", "change j1 2")
@@ -168,7 +168,7 @@ func TestNextDeadline(t *testing.T) {
 	}
 	expect("nothing", -1)
 	tr.Step(0, joinEvent("n1", 1, 0))
-	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), TaskTimeout: time.Minute}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1), Request: job.Request{TaskTimeout: time.Minute}}})
 	tr.Step(5*time.Second, &tracker.Heartbeat{Node: "n1"})
 	expect("an attempt runs", 65*time.Second)
 	if got := tr.Step(tr.NextDeadline(), &tracker.Tick{}); len(got) != 1 || got[0].Kind != tracker.Kill {

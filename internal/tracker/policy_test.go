@@ -103,7 +103,7 @@ func TestBrokenAssignmentsAreRefused(t *testing.T) {
 	b := &breaker{a: sched.Assignment{Slot: job.Reduce}}
 	tr := tracker.New(tracker.Config{}, b)
 	tr.Step(0, joinEvent("n1", 1, 1))
-	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: 1}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{SlowStart: 1}}})
 	j := tr.Jobs().Get(1)
 	own := b.a.Task
 	for name, a := range map[string]sched.Assignment{

@@ -126,7 +126,7 @@ func TestStepIsDeterministic(t *testing.T) {
 			case 0:
 				ev = joinEvent(fmt.Sprint("n", draw(8)), draw(4), draw(3))
 			case 1:
-				s := job.Spec{Splits: make([]job.Split, draw(9)), Reduces: draw(3)}
+				s := job.Spec{Splits: make([]job.Split, draw(9)), Reduces: draw(3), Request: job.Request{SlowStart: -1}}
 				for i := range s.Splits {
 					s.Splits[i].Hosts = []string{fmt.Sprint("n", draw(8)), fmt.Sprint("n", draw(8))}
 				}

@@ -14,7 +14,7 @@ import (
 // contradicts those before it. Every such log is refused: a tracker that passed over a fact
 // would schedule on nodes and run attempts that no other part of the cluster has.
 func TestWrongFacts(t *testing.T) {
-	spec := job.Spec{User: "u", Splits: make([]job.Split, 2), Reduces: 1}
+	spec := job.Spec{Request: job.Request{User: "u", SlowStart: -1}, Splits: make([]job.Split, 2), Reduces: 1}
 	node := cluster.Spec{Name: "n1", MapSlots: 1, ReduceSlots: 1}
 	attempt := func(index, try int32) job.AttemptID {
 		return job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map, Index: index}, Try: try}
@@ -36,7 +36,7 @@ func TestWrongFacts(t *testing.T) {
 		"a node with negative slots":     &tracker.FactJoined{Node: cluster.Spec{Name: "n2", MapSlots: -1}},
 		"a node with too many slots":     &tracker.FactJoined{Node: cluster.Spec{Name: "n2", ReduceSlots: 1 << 30}},
 		"a node with negative memory":    &tracker.FactJoined{Node: cluster.Spec{Name: "n2", MemoryBytes: -1}},
-		"a job with negative reduces":    &tracker.FactAccepted{Job: 2, Spec: job.Spec{Reduces: -1}},
+		"a job with negative reduces":    &tracker.FactAccepted{Job: 2, Spec: job.Spec{Reduces: -1, Request: job.Request{SlowStart: -1}}},
 		"a job that is known":            &tracker.FactAccepted{Job: 1, Spec: spec},
 		"job 0":                          &tracker.FactAccepted{Job: 0, Spec: spec},
 		"the end of an unknown node":     &tracker.FactLeft{Node: "n2"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // lookedAt returns the workloads that were held out until the model was changed after looking
@@ -61,7 +62,7 @@ func departments(jobs int) sim.Config {
 	for i := range jobs {
 		at -= time.Duration(38 * math.Log(1-next()) * float64(time.Second))
 		day := math.Exp(0.2 * (next() + next() + next() + next() - 2) * math.Sqrt(3))
-		j := workload.Job{SlowStart: -1, Submit: at}
+		j := workload.Job{Submit: at}
 		switch kind := next(); {
 		case kind < 0.5:
 			j.Name, j.User = fmt.Sprintf("query-%d", i), "web"
@@ -88,7 +89,7 @@ func nights(jobs int) sim.Config {
 	for i := range jobs {
 		night, app := i/8, i%8
 		size := 0.7 + 0.6*next()
-		j := workload.Job{Name: fmt.Sprintf("stage%c-%04d", 'a'+rune(app), night), User: fmt.Sprint("batch", app%3), SlowStart: -1,
+		j := workload.Job{Name: fmt.Sprintf("stage%c-%04d", 'a'+rune(app), night), Request: job.Request{User: fmt.Sprint("batch", app%3)},
 			Submit: time.Duration(night)*420*time.Second + time.Duration(app)*500*time.Millisecond}
 		j.Maps = spread(next, int((20+40*float64(app%5))*size), 14+4*float64(app), 0.3)
 		if app%3 != 2 {
@@ -117,7 +118,7 @@ func bursts(jobs int, seed uint64) sim.Config {
 		}
 		maps := int(min(600, 6/math.Pow(1-next(), 0.9)))
 		mean := 5 + 40*next()
-		list = append(list, workload.Job{Name: fmt.Sprintf("%s-%d", app, i), User: fmt.Sprint("user", int(4*next())), SlowStart: -1, Submit: at,
+		list = append(list, workload.Job{Name: fmt.Sprintf("%s-%d", app, i), Request: job.Request{User: fmt.Sprint("user", int(4*next()))}, Submit: at,
 			Maps: spread(next, maps, mean, 0.5), Reduces: spread(next, 1+maps/8, 1.5*mean, 0.5)})
 	}
 	return sim.Config{Cluster: c, Jobs: list, Seed: 9}
@@ -135,7 +136,7 @@ func rounds(jobs int, seed uint64) sim.Config {
 	for i := range jobs {
 		at += time.Duration(70 * next() * float64(time.Second))
 		app := i % 8
-		j := workload.Job{Name: fmt.Sprintf("step%d-%03d", app, i/8), User: fmt.Sprint("team", app%2), SlowStart: -1, Submit: at}
+		j := workload.Job{Name: fmt.Sprintf("step%d-%03d", app, i/8), Request: job.Request{User: fmt.Sprint("team", app%2)}, Submit: at}
 		if app < 4 {
 			n := int((40 + 60*float64(app)) * (0.7 + 0.6*next()))
 			j.Maps, j.Reduces = spread(next, n, 10+6*float64(app), 0.3), spread(next, 4+4*app, 25+10*float64(app), 0.3)

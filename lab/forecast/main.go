@@ -181,7 +181,7 @@ func noisy(jobs int, seed uint64) sim.Config {
 			}
 			return out
 		}
-		list = append(list, workload.Job{Name: fmt.Sprintf("app%d-%d", app, i), User: fmt.Sprint("user", app%3), SlowStart: -1, Submit: at,
+		list = append(list, workload.Job{Name: fmt.Sprintf("app%d-%d", app, i), Request: job.Request{User: fmt.Sprint("user", app%3)}, Submit: at,
 			Maps: tasks(20+40*app, 8+float64(4*app)), Reduces: tasks(2+3*app, 15+float64(6*app))})
 		at += time.Duration(next() * 2 * 75 * float64(time.Second))
 	}

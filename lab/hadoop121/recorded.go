@@ -202,7 +202,7 @@ func (r *recorded) setCluster(w *workloadFile) (map[string]int, error) {
 // begins after its shuffle.
 func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
 	for _, j := range w.Jobs {
-		x := workload.Job{Name: j.ID, User: j.User, Pool: j.Pool + j.Queue, Submit: ms(j.Submit), SlowStart: j.SlowStart,
+		x := workload.Job{Name: j.ID, Request: job.Request{User: j.User, Pool: j.Pool + j.Queue, SlowStart: job.StartAfter(j.SlowStart)}, Submit: ms(j.Submit),
 			Maps: make([]workload.Task, j.Maps), Reduces: make([]workload.Task, j.Reduces)}
 		if j.Priority != "" {
 			var ok bool

@@ -102,8 +102,8 @@ func (a *args) count(key string) int {
 
 // spec reads the arguments of a job.
 func (a *args) spec(name string) job.Spec {
-	s := job.Spec{Name: name, User: a.text["user"], Pool: a.text["pool"], Splits: make([]job.Split, a.count("maps")),
-		Reduces: a.count("reduces"), SlowStart: job.DefaultSlowStart, NoSpeculation: true, TaskTimeout: -1}
+	s := job.Spec{Name: name, Splits: make([]job.Split, a.count("maps")), Reduces: a.count("reduces"),
+		Request: job.Request{User: a.text["user"], Pool: a.text["pool"], NoSpeculation: true, TaskTimeout: -1}}
 	if q := a.text["queue"]; q != "" {
 		s.Pool = q
 	}
@@ -112,7 +112,9 @@ func (a *args) spec(name string) job.Spec {
 	}
 	if v := a.text["slowstart"]; v != "" {
 		var err error
-		s.SlowStart, err = strconv.ParseFloat(v, 64)
+		var share float64
+		share, err = strconv.ParseFloat(v, 64)
+		s.SlowStart = job.StartAfter(share)
 		a.err = errors.Join(a.err, err)
 	}
 	if v := a.text["priority"]; v != "" {

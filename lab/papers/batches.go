@@ -103,10 +103,10 @@ func sleeping(generator string, jobs, tasks int, by float64) func(uint64) ([]wor
 		var list []workload.Job
 		for i := 0; i < len(all); i += jobs {
 			j := all[i]
-			from := workload.Job{Name: fmt.Sprintf("%s-%d", j.Name, len(list)+1), Class: j.Class, Pool: j.Pool, User: j.User,
-				Submit: shorter(j.Submit, by), SlowStart: j.SlowStart}
-			if from.SlowStart < 0 {
-				from.SlowStart = 0.05
+			from := workload.Job{Name: fmt.Sprintf("%s-%d", j.Name, len(list)+1), Class: j.Class, Request: job.Request{Pool: j.Pool, User: j.User, SlowStart: j.SlowStart},
+				Submit: shorter(j.Submit, by)}
+			if from.SlowStart == 0 {
+				from.SlowStart = job.DefaultSlowStart
 			}
 			all := j.Tasks()
 			from.Maps, from.Reduces = fewer(all[job.Map], tasks, by), fewer(all[job.Reduce], tasks, by)

@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // sizes are the numbers of nodes of the measured clusters.
@@ -59,7 +60,7 @@ func busy(n int) sim.Config {
 	jobs := make([]workload.Job, 250)
 	gap := time.Duration(float64(maps) * float64(task) / (0.8 * 4 * float64(n)))
 	for i := range jobs {
-		jobs[i] = workload.Job{Name: "busy", SlowStart: -1, Submit: time.Duration(i) * gap, Pool: fmt.Sprint("pool", i%10),
+		jobs[i] = workload.Job{Name: "busy", Request: job.Request{Pool: fmt.Sprint("pool", i%10)}, Submit: time.Duration(i) * gap,
 			Maps:    slices.Repeat([]workload.Task{{Duration: task}}, maps),
 			Reduces: slices.Repeat([]workload.Task{{Duration: 2 * task}}, n/100)}
 	}

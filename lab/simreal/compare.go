@@ -20,6 +20,7 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/nodeload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // mixReport has the jobs of a mix and the rounds in which they were measured.
@@ -228,7 +229,7 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 		if err != nil {
 			return nil, nil, err
 		}
-		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, m.calibrates)}, SplitSize: splitSize, Reduces: reduces, Pool: e.pool, TaskMemory: e.memory}
+		o := mapreduce.Options{Inputs: []string{s.input(p.kind, e.size, m.calibrates)}, SplitSize: splitSize, Reduces: reduces, Request: mapreduce.Request{Pool: e.pool, TaskMemory: e.memory}}
 		delay := time.Duration(s.scale * float64(e.at))
 		real = append(real, mapreduce.MixJob{Name: e.program, App: app, Params: p.params, Delay: delay, Options: o})
 		j, err := s.virtualJob(ctx, app, p.params, o, &profiles[at])
@@ -244,7 +245,7 @@ func (s *settings) jobs(ctx context.Context, m *mix, profiles []workload.Profile
 // virtualJob predicts the tasks of a job from its splits and its cost profile. As the planner of
 // a real job does, it lets reduces start at once if all maps can run at the same time.
 func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given mapreduce.Params, o mapreduce.Options, p *workload.Profile) (workload.Job, error) {
-	v := workload.Job{SlowStart: -1, Plan: p.PlanTime(), TaskMemory: o.TaskMemory}
+	v := workload.Job{Request: o.Request, Plan: p.PlanTime()}
 	params, err := app.Check(given)
 	if err != nil {
 		return v, err
@@ -267,7 +268,7 @@ func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given map
 		return v, nil
 	}
 	if len(splits) <= s.shape.workers*s.shape.maps {
-		v.SlowStart = 0
+		v.SlowStart = job.StartAfter(0)
 	}
 	for range o.Reduces {
 		v.Reduces = append(v.Reduces, p.ReduceTask(left/int64(o.Reduces), len(splits)))

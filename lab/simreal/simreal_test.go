@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // TestStructure compares small inputs on a machine of unknown speed and load. Times
@@ -140,7 +141,7 @@ func TestTasks(t *testing.T) {
 // tests of internal/virtual/sim compare the decisions.
 func TestOrder(t *testing.T) {
 	p := exact("x")
-	jobs := []workload.Job{{Name: "long", Pool: "a"}, {Name: "short", Pool: "b"}}
+	jobs := []workload.Job{{Name: "long", Request: job.Request{Pool: "a"}}, {Name: "short", Request: job.Request{Pool: "b"}}}
 	for range 16 {
 		jobs[0].Maps = append(jobs[0].Maps, p.MapTask(splitSize))
 	}
@@ -165,7 +166,7 @@ func TestSimulate(t *testing.T) {
 		t.Skip("the simulated machine has as many cores as this one")
 	}
 	p := exact("x")
-	v := workload.Job{Name: "x", SlowStart: -1, Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
+	v := workload.Job{Name: "x", Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
 		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
 	x := round{jobs: []jobTimes{{submitted: time.Second}}}
 	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo"}, []workload.Job{v}, &x); err != nil {
@@ -217,7 +218,7 @@ func TestClock(t *testing.T) {
 // processor time leave a fifth.
 func TestShareOutside(t *testing.T) {
 	sec := time.Second
-	jobs := []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}}, {Maps: []workload.Task{{CPU: sec}}}}
+	jobs := []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}, Request: job.Request{SlowStart: -1}}, {Maps: []workload.Task{{CPU: sec}}}}
 	if got := shareOutside(jobs, 5*sec); math.Abs(got-0.2) > 1e-9 {
 		t.Errorf("share %g, want 0.2", got)
 	}

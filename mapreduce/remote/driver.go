@@ -20,8 +20,8 @@ import (
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // driverPatience is the time for which a driver retries calls while the master is away.
@@ -72,13 +72,9 @@ func (t *driverTarget) chain() *feature.Chain {
 	c := &feature.Chain{
 		Name: j.GetName(), App: j.GetProgram().GetApp(), Params: j.GetProgram().GetParams(), Inputs: s.GetInputs(), Include: s.GetInclude(), Exclude: s.GetExclude(),
 		Output: j.GetOutput(), Replace: storage.ReplaceOf(j.GetOverwrite(), j.GetForce()), Reduces: int(j.GetReduces()), SplitSize: s.GetSplitSize(),
-		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), Rows: s.GetRows(), OutputRows: j.GetOutputRows(), TaskTimeout: time.Duration(j.GetTaskTimeoutMs()) * time.Millisecond,
-		MaxAttempts: int(j.GetMaxAttempts()), SlowStart: j.SlowStart, User: j.GetUser(), Pool: j.GetPool(),
+		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), Rows: s.GetRows(), OutputRows: j.GetOutputRows(),
 	}
-	c.Priority, _ = job.ParsePriority(j.GetPriority())
-	for k, p := range []*slotwisev1.Profile{j.GetMapProfile(), j.GetReduceProfile()} {
-		c.Hints[k] = job.Profile{CPU: uint8(p.GetCpu()), Memory: uint8(p.GetMemory()), Disk: uint8(p.GetDisk()), Network: uint8(p.GetNetwork())}
-	}
+	c.Request, _ = wire.DecodeRequest(j) // the master has checked it
 	return c
 }
 
@@ -119,7 +115,8 @@ func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 	s.Program.Step, s.Program.Params, s.Program.Cuts = j.Recipe.Step, j.Recipe.Params, j.Recipe.Cuts
 	s.Splits, s.Layouts = wireSplits(j.Splits)
 	s.Synthetic, s.Reduces = int32(j.Synthetic), int32(j.Reduces)
-	s.OutputCodec, s.OutputRows, s.SlowStart = j.OutCode.String(), j.OutputRows, j.SlowStart
+	s.OutputCodec, s.OutputRows = j.OutCode.String(), j.OutputRows
+	wire.EncodeRequest(s, &j.Request)
 	s.Digest = digest(j)
 	return s
 }
@@ -240,11 +237,10 @@ func (t *target) chainSpec(ctx context.Context, c *feature.Chain) (*slotwisev1.C
 		return nil, err
 	}
 	spec := &slotwisev1.ChainSpec{Include: c.Include, Exclude: c.Exclude, SplitSize: c.SplitSize, Rows: c.Rows, Job: &slotwisev1.JobSpec{
-		Name: c.Name, User: t.user(c.User), Pool: c.Pool, Priority: c.Priority.String(), Program: program,
+		Name: c.Name, Program: program,
 		Reduces: int32(c.Reduces), Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, OutputCodec: c.OutputCompress, OutputRows: c.OutputRows, ShuffleCodec: c.Compress,
-		TaskTimeoutMs: c.TaskTimeout.Milliseconds(), MaxAttempts: int32(c.MaxAttempts), SlowStart: c.SlowStart,
-		MapProfile: hints(c.Hints[job.Map]), ReduceProfile: hints(c.Hints[job.Reduce]),
 	}}
+	t.setRequest(spec.Job, c.Request)
 	if spec.Job.Output, err = t.URI(c.Output); err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/client"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/local"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -242,9 +242,11 @@ func (t *target) program(ctx context.Context, r *feature.Recipe) (*slotwisev1.Pr
 	return program, nil
 }
 
-// user returns the owner of a job: the one given, or the caller as the master knows him.
-func (t *target) user(given string) string {
-	return cmp.Or(given, t.size.GetUser(), feature.LoginName())
+// setRequest sets what a job asks of the scheduler. The owner of a job that names none is the
+// caller as the master knows him.
+func (t *target) setRequest(m *slotwisev1.JobSpec, r job.Request) {
+	r.User = cmp.Or(r.User, t.size.GetUser(), feature.LoginName())
+	wire.EncodeRequest(m, &r)
 }
 
 // spec returns the message that submits the job.
@@ -254,14 +256,13 @@ func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec,
 		return nil, err
 	}
 	splits, layouts := wireSplits(j.Splits)
-	return &slotwisev1.JobSpec{
-		Name: j.Name, User: t.user(j.User), Pool: j.Pool, Priority: j.Priority.String(), Program: program, Splits: splits, Layouts: layouts,
+	spec := &slotwisev1.JobSpec{
+		Name: j.Name, Program: program, Splits: splits, Layouts: layouts,
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Replace != storage.ReplaceNothing, Force: j.Replace == storage.ReplaceAll,
 		OutputCodec: j.OutCode.String(), OutputRows: j.OutputRows, ShuffleCodec: j.ShuffleCodec,
-		TaskTimeoutMs: j.TaskTimeout.Milliseconds(), MaxAttempts: int32(j.MaxAttempts), SlowStart: j.SlowStart,
-		TaskMemory: j.TaskMemory, TaskCpus: int32(j.TaskCPUs),
-		MapProfile: hints(j.Hints[job.Map]), ReduceProfile: hints(j.Hints[job.Reduce]),
-	}, nil
+	}
+	t.setRequest(spec, j.Request)
+	return spec, nil
 }
 
 // wireSplits returns the messages of splits, and of the layouts to which they refer.
@@ -284,11 +285,6 @@ func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split, layouts 
 		list = append(list, out)
 	}
 	return list, layouts
-}
-
-// hints returns the message of resource hints.
-func hints(p job.Profile) *slotwisev1.Profile {
-	return &slotwisev1.Profile{Cpu: int32(p.CPU), Memory: int32(p.Memory), Disk: int32(p.Disk), Network: int32(p.Network)}
 }
 
 // selfPath returns the path of this program's executable. Where the system can
@@ -378,7 +374,7 @@ func outcome(s *slotwisev1.JobStatus) *feature.Outcome {
 			out.Locality[i] = int(n)
 		}
 	}
-	out.Counters[job.Map] = counterspb.Decode(s.GetMapCounters())
-	out.Counters[job.Reduce] = counterspb.Decode(s.GetReduceCounters())
+	out.Counters[job.Map] = wire.DecodeCounters(s.GetMapCounters())
+	out.Counters[job.Reduce] = wire.DecodeCounters(s.GetReduceCounters())
 	return out
 }

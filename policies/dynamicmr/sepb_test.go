@@ -61,7 +61,7 @@ func fraction(t *testing.T, s string) dynamicmr.Fraction {
 
 // add submits a job with one running map and some pending ones.
 func (x *scene) add(pool string, pending int, straggler bool) *job.Job {
-	j := x.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1+pending)})
+	j := x.Submit(job.Spec{Request: job.Request{Pool: pool}, Splits: make([]job.Split, 1+pending)})
 	x.start(sched.Assignment{Task: j.Task(job.Map, 0)}, x.busy)
 	x.base.slow[j.Task(job.Map, 0)] = straggler
 	return j
@@ -71,7 +71,7 @@ func (x *scene) start(as sched.Assignment, n *cluster.Node) { x.Launch(n, as) }
 
 // copies runs n more tasks and a copy of each.
 func (x *scene) copies(n int) {
-	j := x.Submit(job.Spec{Pool: "z", Priority: job.VeryLow, Splits: make([]job.Split, n)})
+	j := x.Submit(job.Spec{Request: job.Request{Pool: "z", Priority: job.VeryLow}, Splits: make([]job.Split, n)})
 	for i := range n {
 		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i))}, x.busy)
 		x.start(sched.Assignment{Task: j.Task(job.Map, int32(i)), Speculative: true}, x.busy)
@@ -183,7 +183,7 @@ func TestSEPBCountsWhatTheSlotMayServe(t *testing.T) {
 	for _, s := range []sched.Slots{&slots.Static{}, &lending{}} {
 		x := newScene(t, order.NewFIFO(), s, dynamicmr.SEPBConfig{Fraction: dynamicmr.One})
 		a := x.add("x", 0, true)
-		x.Submit(job.Spec{Reduces: 5, SlowStart: 0})
+		x.Submit(job.Spec{Reduces: 5, Request: job.Request{SlowStart: -1}})
 		if _, lends := s.(*lending); lends {
 			x.want(nil, false)
 		} else {
@@ -201,6 +201,6 @@ func TestSEPBPassesOverHeldJobs(t *testing.T) {
 	x := newScene(t, fair.New(fair.Config{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
 		dynamicmr.SEPBConfig{Fraction: dynamicmr.One})
 	a := x.add("a", 0, true)
-	x.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 3)})
+	x.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 3)})
 	x.want(a, true)
 }

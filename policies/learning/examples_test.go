@@ -140,7 +140,7 @@ func trace(t *testing.T) (*Learner, *cluster.Node, *cluster.Book) {
 	cfg.Space = Space{JobCPU, Load}
 	l, book := New(cfg), cluster.NewBook()
 	n, _ := book.Join(cluster.Spec{Name: "n", Cores: 4}, 0)
-	heavy := job.Profile{CPU: 10}
+	heavy := job.Ratings{CPU: 10}
 	for i, step := range []struct {
 		load, p  float64
 		assigned bool
@@ -182,7 +182,7 @@ func TestLearner_E9_Relearn(t *testing.T) {
 		t.Errorf("%d good, %d bad examples", g, b)
 	}
 	l.node(n.Index()).values[Load] = 1.1
-	near(t, "P", l.Predict(n.Index(), job.Map, job.Profile{CPU: 10}, 0).P(), 6250.0/6439)
+	near(t, "P", l.Predict(n.Index(), job.Map, job.Ratings{CPU: 10}, 0).P(), 6250.0/6439)
 	if err := l.SetRule(Rule{Target: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestPerceptron_E12_Run(t *testing.T) {
 }
 
 // paperJobs are the rows of Fig. 7: CPU, memory, disk, network.
-var paperJobs = []job.Profile{{CPU: 3, Memory: 5, Disk: 5, Network: 3}, {CPU: 5, Memory: 6, Disk: 8, Network: 5},
+var paperJobs = []job.Ratings{{CPU: 3, Memory: 5, Disk: 5, Network: 3}, {CPU: 5, Memory: 6, Disk: 8, Network: 5},
 	{CPU: 1, Memory: 6, Disk: 6, Network: 4}, {CPU: 3, Memory: 4, Disk: 6, Network: 7}, {CPU: 3, Memory: 5, Disk: 7, Network: 8},
 	{CPU: 10, Memory: 5, Disk: 5, Network: 3}}
 
@@ -284,17 +284,17 @@ func TestHints_E13_Mode(t *testing.T) {
 	for _, p := range paperJobs {
 		all.Add(job.Map, p)
 	}
-	heavy := job.Profile{CPU: 10, Memory: 9, Disk: 8, Network: 7}
+	heavy := job.Ratings{CPU: 10, Memory: 9, Disk: 8, Network: 7}
 	one.Add(job.Map, heavy)
 	for _, c := range []struct {
 		h          *Hints
 		k          job.Kind
-		give, want job.Profile
-	}{{&all, job.Map, job.Profile{}, job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}},
-		{&all, job.Map, job.Profile{CPU: 9}, job.Profile{CPU: 9, Memory: 5, Disk: 5, Network: 3}},
-		{&one, job.Map, job.Profile{}, heavy},
-		{&one, job.Reduce, job.Profile{CPU: 77}, job.Profile{CPU: 10, Memory: 5, Disk: 5, Network: 5}},
-		{&none, job.Map, job.Profile{}, job.Profile{CPU: 5, Memory: 5, Disk: 5, Network: 5}}} {
+		give, want job.Ratings
+	}{{&all, job.Map, job.Ratings{}, job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}},
+		{&all, job.Map, job.Ratings{CPU: 9}, job.Ratings{CPU: 9, Memory: 5, Disk: 5, Network: 3}},
+		{&one, job.Map, job.Ratings{}, heavy},
+		{&one, job.Reduce, job.Ratings{CPU: 77}, job.Ratings{CPU: 10, Memory: 5, Disk: 5, Network: 5}},
+		{&none, job.Map, job.Ratings{}, job.Ratings{CPU: 5, Memory: 5, Disk: 5, Network: 5}}} {
 		if got := c.h.Fill(c.k, c.give); got != c.want {
 			t.Errorf("%+v becomes %+v, want %+v", c.give, got, c.want)
 		}

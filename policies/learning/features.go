@@ -191,7 +191,7 @@ func (s Space) Encode(v *Values, out *Vector) {
 }
 
 // setTask sets the features of a job's tasks of a kind.
-func (v *Values) setTask(k job.Kind, p job.Profile) {
+func (v *Values) setTask(k job.Kind, p job.Ratings) {
 	v[TaskKind] = float64(k)
 	v[JobCPU], v[JobMemory] = float64(p.CPU), float64(p.Memory)
 	v[JobDisk], v[JobNetwork] = float64(p.Disk), float64(p.Network)

@@ -17,12 +17,12 @@ type Hints struct {
 }
 
 // ratings returns pointers to the hints, in the order of Hints.count.
-func ratings(p *job.Profile) [4]*uint8 {
+func ratings(p *job.Ratings) [4]*uint8 {
 	return [...]*uint8{&p.CPU, &p.Memory, &p.Disk, &p.Network}
 }
 
 // Add counts the hints that a job declares for its tasks of a kind.
-func (h *Hints) Add(k job.Kind, p job.Profile) {
+func (h *Hints) Add(k job.Kind, p job.Ratings) {
 	for i, v := range ratings(&p) {
 		if *v > 0 {
 			h.count[k][i][min(*v, maxHint)]++
@@ -32,7 +32,7 @@ func (h *Hints) Add(k job.Kind, p job.Profile) {
 
 // Fill returns the hints with missing ones filled in. The caller keeps the
 // result for the life of the job, because a later call may return other values.
-func (h *Hints) Fill(k job.Kind, p job.Profile) job.Profile {
+func (h *Hints) Fill(k job.Kind, p job.Ratings) job.Ratings {
 	for i, v := range ratings(&p) {
 		switch {
 		case *v == 0:

@@ -54,7 +54,7 @@ type Decision struct {
 	Job     job.ID
 	Kind    job.Kind
 	Task    int32       // the task's index; meaningless if withheld
-	Profile job.Profile // the resource hints, as filled in at submission
+	Profile job.Ratings // the resource hints, as filled in at submission
 	Tasks   int         // running on the node before this one
 	Busy    bool        // the node runs more than reduces that wait for maps; only of withheld decisions
 	P       float64     // the predicted probability of being good
@@ -152,13 +152,13 @@ func (l *Learner) learn(r *Record) {
 
 // Predict returns the prediction for one more task of a kind with the given
 // resource hints on a node that runs tasks tasks.
-func (l *Learner) Predict(index int32, k job.Kind, p job.Profile, tasks int) Prediction {
+func (l *Learner) Predict(index int32, k job.Kind, p job.Ratings, tasks int) Prediction {
 	v := l.values(index, k, p, tasks)
 	l.cfg.Space.Encode(&v, &l.vector)
 	return l.model.Predict(&l.vector)
 }
 
-func (l *Learner) values(index int32, k job.Kind, p job.Profile, tasks int) Values {
+func (l *Learner) values(index int32, k job.Kind, p job.Ratings, tasks int) Values {
 	v := l.node(index).values
 	v.setTask(k, p)
 	v[Tasks] = float64(tasks)

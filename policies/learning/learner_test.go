@@ -283,7 +283,7 @@ func TestPatience(t *testing.T) {
 func TestWaitingReducesAreNoWork(t *testing.T) {
 	b := newBench(DefaultConfig(), 1)
 	jobs := job.NewBook(b.book, 10)
-	j := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 2}, 0)
+	j := jobs.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 2, Request: job.Request{SlowStart: -1}}, 0)
 	n := b.nodes[0]
 	start := func(k job.Kind) *job.Attempt {
 		a := jobs.Start(j.Fresh(k), job.Launch{Node: n.Index(), Slot: k}, 0)

@@ -69,7 +69,7 @@ func BenchmarkWaiting(b *testing.B) {
 	w := newWorld(b, cfg).join(same(100, 4)...)
 	p := NewDynamic(DynamicConfig{Delay: 1 << 60, Memory: true})
 	for i := range 1000 {
-		p.JobAdded(w.Submit(job.Spec{Pool: fmt.Sprint("p", i%10), Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
+		p.JobAdded(w.Submit(job.Spec{Request: job.Request{Pool: fmt.Sprint("p", i%10)}, Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
 	}
 	c := sched.Compose(oneMap{}, w.o, p, &speculate.None{})
 	n := w.Nodes.List().Node(0)

@@ -104,7 +104,7 @@ func TestQueued(t *testing.T) {
 func TestDynamicSamples(t *testing.T) {
 	jobs := job.NewBook(cluster.NewBook(), 0)
 	d := newDynamic(0)
-	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}, {Hosts: []string{"h"}}}, Reduces: 1}, 0)
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"h"}}, {Hosts: []string{"h"}}}, Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)
 	d.JobAdded(j)
 	if got := d.Explain(j, job.Map, 0); got != "" {
 		t.Errorf("explained before anything was measured: %q", got)

@@ -107,10 +107,9 @@ func (w *world) act(t *rapid.T) {
 	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	if what <= 1 || len(live) == 0 {
-		w.Submit(job.Spec{Pool: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "pool"), SlowStart: 1,
-			Splits:   make([]job.Split, rapid.IntRange(0, 4).Draw(t, "maps")),
-			Reduces:  rapid.IntRange(1, 2).Draw(t, "reduces"),
-			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+		w.Submit(job.Spec{Request: job.Request{Pool: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "pool"), SlowStart: 1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))},
+			Splits:  make([]job.Split, rapid.IntRange(0, 4).Draw(t, "maps")),
+			Reduces: rapid.IntRange(1, 2).Draw(t, "reduces")})
 		return
 	}
 	j := rapid.SampledFrom(live).Draw(t, "job")
@@ -178,8 +177,8 @@ func TestOffersForOnePoolAndEitherKind(t *testing.T) {
 	cfg := paper()
 	cfg.Classify = ClassifyOff
 	w := newWorld(t, cfg).join(4)
-	w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1), Reduces: 1})
-	w.Submit(job.Spec{Pool: "y", Splits: make([]job.Split, 1), Reduces: 1})
+	w.Submit(job.Spec{Request: job.Request{Pool: "x", SlowStart: -1}, Splits: make([]job.Split, 1), Reduces: 1})
+	w.Submit(job.Spec{Request: job.Request{Pool: "y", SlowStart: -1}, Splits: make([]job.Split, 1), Reduces: 1})
 	r := w.Rounds.Open(0, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	for _, c := range []struct {
 		of   sched.Offer
@@ -203,7 +202,7 @@ func TestSharedOrder(t *testing.T) {
 		cfg.SharedSorted = c.sorted
 		w := newWorld(t, cfg).join(cluster8(2)...)
 		w.add("P1", 2, 0)
-		w.Submit(job.Spec{Pool: "P2", Priority: job.High, Splits: make([]job.Split, 2)})
+		w.Submit(job.Spec{Request: job.Request{Pool: "P2", Priority: job.High}, Splits: make([]job.Split, 2)})
 		for range 3 {
 			w.add("P3", 9, 0)
 		}
@@ -265,7 +264,7 @@ func TestFairJobOrder(t *testing.T) {
 		p   job.Priority
 		run int
 	}{{job.Normal, 2}, {job.High, 3}, {job.Low, 1}, {job.Normal, 1}} {
-		w.start(w.Submit(job.Spec{Pool: "P", Priority: c.p, Splits: make([]job.Split, 9)}), c.run)
+		w.start(w.Submit(job.Spec{Request: job.Request{Pool: "P", Priority: c.p}, Splits: make([]job.Split, 9)}), c.run)
 	}
 	expect(t, "1/1, 3/2, 2/1 = 1/½", w.served(), "j4 j2 j1 j3")
 }

@@ -243,7 +243,7 @@ func TestModFair_JobOrder(t *testing.T) {
 	w := newWorld(t, cfg).join(cluster8(2)...)
 	add := func(p job.Priority, pending, running int, at time.Duration) {
 		w.Now = at
-		j := w.Submit(job.Spec{Pool: "P", Priority: p, Splits: make([]job.Split, pending+running)})
+		j := w.Submit(job.Spec{Request: job.Request{Pool: "P", Priority: p}, Splits: make([]job.Split, pending+running)})
 		w.start(j, running)
 	}
 	add(job.Normal, 4, 2, 0)
@@ -414,7 +414,7 @@ func TestModFair_R(t *testing.T) {
 		{"R5 down", job.VeryLow, []cluster.Level{nd, no}, []job.Priority{-2, -1}},
 	} {
 		w := newWorld(t, paper()).join(9)
-		j := w.Submit(job.Spec{Priority: c.from, Splits: make([]job.Split, len(c.levels)+1)})
+		j := w.Submit(job.Spec{Request: job.Request{Priority: c.from}, Splits: make([]job.Split, len(c.levels)+1)})
 		var got []job.Priority
 		for i, level := range c.levels {
 			w.launch(j.Task(job.Map, int32(i)), level)

@@ -56,7 +56,7 @@ func same(n, x int) []int {
 }
 
 func (w *world) add(pool string, maps, reduces int) *job.Job {
-	return w.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 1})
+	return w.Submit(job.Spec{Request: job.Request{Pool: pool, SlowStart: 1}, Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
 // start launches n maps of a job on the first node, however many slots it has.

@@ -26,7 +26,7 @@ func yielded(o sched.Order) string {
 }
 
 func add(b *job.Book, o *Johnson, name string, maps, reduces int, p job.Priority) *job.Job {
-	j := b.Add(job.Spec{Name: name, Splits: make([]job.Split, maps), Reduces: reduces, Priority: p}, 0)
+	j := b.Add(job.Spec{Name: name, Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{Priority: p, SlowStart: -1}}, 0)
 	o.JobAdded(j)
 	return j
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // With prior knowledge of the task times (section 4.1) TuMM divides the slots in proportion to
@@ -26,8 +27,8 @@ func TestPriorKnowledge(t *testing.T) {
 			return list
 		}
 		jobs := []workload.Job{
-			{Name: "short maps", SlowStart: 1, Maps: tasks(16, 2*time.Second), Reduces: tasks(24, time.Minute)},
-			{Name: "many maps", SlowStart: 1, Maps: tasks(200, 4*time.Second), Reduces: tasks(1, 5*time.Second)},
+			{Name: "short maps", Request: job.Request{SlowStart: 1}, Maps: tasks(16, 2*time.Second), Reduces: tasks(24, time.Minute)},
+			{Name: "many maps", Request: job.Request{SlowStart: 1}, Maps: tasks(200, 4*time.Second), Reduces: tasks(1, 5*time.Second)},
 		}
 		res, err := sim.Run(sim.Config{Policy: p, Jobs: jobs, Cluster: workload.Cluster{Heartbeat: "fixed:1s",
 			Groups: []workload.NodeGroup{{Count: 4, MapSlots: 2, ReduceSlots: 2}}}})

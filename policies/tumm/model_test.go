@@ -76,7 +76,7 @@ func equal(n, maps, reduces int) [][job.Kinds]int {
 
 func (m *model) submit(slowStart float64, loads ...load) {
 	for _, l := range loads {
-		spec := job.Spec{Splits: make([]job.Split, l.maps), Reduces: l.reduces, SlowStart: slowStart, TaskTimeout: -1}
+		spec := job.Spec{Splits: make([]job.Split, l.maps), Reduces: l.reduces, Request: job.Request{SlowStart: slowStart, TaskTimeout: -1}}
 		for _, e := range m.tr.Step(m.now, &tracker.Submit{Spec: spec}) {
 			if e.Kind == tracker.JobAccepted {
 				m.loads[e.Job] = l

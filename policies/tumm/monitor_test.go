@@ -27,7 +27,7 @@ func newDesk(cfg Config, perNode bool) *desk {
 }
 
 func (d *desk) add(maps, reduces int) *job.Job {
-	j := d.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces}, 0)
+	j := d.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{SlowStart: -1}}, 0)
 	d.m.added(j)
 	d.fifo.JobAdded(j)
 	return j

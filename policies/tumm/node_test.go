@@ -42,7 +42,7 @@ func (l *lab) join(i int, slots [job.Kinds]int) {
 }
 
 func (l *lab) submit(maps, reduces int) *job.Job {
-	l.Step(l.now, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: -1, TaskTimeout: -1}})
+	l.Step(l.now, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{TaskTimeout: -1}}})
 	return l.Jobs().Live()[len(l.Jobs().Live())-1]
 }
 

@@ -77,7 +77,7 @@ func (p *play) run(plans ...plan) *play {
 
 func (p *play) submit(i int) {
 	p.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, len(p.jobs[i].maps)),
-		Reduces: len(p.jobs[i].reduces), SlowStart: 1, TaskTimeout: -1}})
+		Reduces: len(p.jobs[i].reduces), Request: job.Request{SlowStart: 1, TaskTimeout: -1}}})
 }
 
 // soonest returns the time of the next submission or end of an attempt.

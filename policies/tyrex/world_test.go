@@ -146,7 +146,7 @@ func TestDrainedNodeFillsNoPartition(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		launched(&tracker.Join{Node: cluster.Spec{Name: name, MapSlots: 4, ReduceSlots: 1}})
 	}
-	launched(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 20), TaskTimeout: -1}})
+	launched(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 20), Request: job.Request{TaskTimeout: -1}}})
 	if got := launched(&tracker.Heartbeat{Node: "a"}); got != 4 { // half of the slots of both nodes
 		t.Fatalf("%d launches on a", got)
 	}

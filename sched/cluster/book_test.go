@@ -40,7 +40,7 @@ func TestCountsFollowAttempts(t *testing.T) {
 	b := NewBook()
 	jobs := job.NewBook(b, 0)
 	n, _ := b.Join(Spec{Name: "n1", MapSlots: 1, ReduceSlots: 2}, 0)
-	j := jobs.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1}, 0)
+	j := jobs.Add(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)
 	var run []*job.Attempt
 	for i, slot := range []job.Kind{job.Map, job.Reduce} {
 		a := jobs.Start(j.Task(job.Map, int32(i)), job.Launch{Node: n.Index(), Slot: slot}, time.Second)
@@ -67,7 +67,7 @@ func TestLevelOf(t *testing.T) {
 	near, _ := b.Join(Spec{Name: "a", Rack: "/r1"}, 0)
 	rack, _ := b.Join(Spec{Name: "b", Rack: "/r1"}, 0)
 	far, _ := b.Join(Spec{Name: "c", Rack: "/r2"}, 0)
-	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"nowhere", "a"}}, {Hosts: []string{"nowhere"}}, {}}, Reduces: 1}, 0)
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"nowhere", "a"}}, {Hosts: []string{"nowhere"}}, {}}, Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)
 	for _, c := range []struct {
 		kind job.Kind
 		task int32
@@ -95,7 +95,7 @@ func TestCheck(t *testing.T) {
 // Find returns an attempt and its index from any start index.
 func TestFind(t *testing.T) {
 	jobs := job.NewBook(NewBook(), 0)
-	j := jobs.Add(job.Spec{Reduces: 3}, 0)
+	j := jobs.Add(job.Spec{Reduces: 3, Request: job.Request{SlowStart: -1}}, 0)
 	n := &Node{}
 	for i := range int32(3) {
 		n.running = append(n.running, jobs.Start(j.Task(job.Reduce, i), job.Launch{}, 0))

@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,37 +30,18 @@ func NewBook(topo Topology, keep int) *Book {
 // List returns the read view, the same one each time.
 func (b *Book) List() *List { return &b.list }
 
-// Check returns an error that names the first invalid field of a spec, or nil.
+// Check returns an error about the first invalid field of a spec, or nil.
 func Check(s *Spec) error {
-	switch {
-	case s.Reduces < 0:
+	if s.Reduces < 0 {
 		return fmt.Errorf("reduces is %d, must not be negative", s.Reduces)
-	case s.SlowStart > 1 || s.SlowStart != s.SlowStart:
-		return fmt.Errorf("slow start is %g, must be at most 1", s.SlowStart)
-	case s.MaxAttempts < 0:
-		return fmt.Errorf("max attempts is %d, must not be negative", s.MaxAttempts)
-	case !s.Priority.Valid():
-		return errors.New("priority must be one of the five from VERY_LOW to VERY_HIGH")
 	}
-	return CheckRequest(s.TaskMemory, s.TaskCPUs)
-}
-
-// CheckRequest returns an error if one task cannot ask for that much memory or that many
-// processors. 0 asks for the share of one slot.
-func CheckRequest(memory int64, cpus int) error {
-	switch {
-	case memory != 0 && (memory < MinTaskMemory || memory > MaxTaskMemory):
-		return fmt.Errorf("task memory is %d bytes, must be from 1 MiB to 1 PiB, or 0 for one slot's share", memory)
-	case cpus < 0 || cpus > MaxTaskCPUs:
-		return fmt.Errorf("task cpus is %d, must be from 1 to %d, or 0 for one slot's share", cpus, MaxTaskCPUs)
-	}
-	return nil
+	return s.Request.Check()
 }
 
 // Add creates a pending job from a spec that Check has accepted, and fills in the
 // defaults.
 func (b *Book) Add(spec Spec, now time.Duration) *Job {
-	fillDefaults(&spec)
+	spec.fillDefaults()
 	b.last++
 	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(), near: &b.near,
 		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, gate: slowGate(spec.SlowStart, len(spec.Splits))}
@@ -75,22 +55,6 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	b.list.byID[j.id] = j
 	return j
 }
-
-func fillDefaults(s *Spec) {
-	if s.SlowStart < 0 {
-		s.SlowStart = DefaultSlowStart
-	}
-	if s.MaxAttempts == 0 {
-		s.MaxAttempts = DefaultMaxAttempts
-	}
-	if s.TaskTimeout == 0 {
-		s.TaskTimeout = DefaultTaskTimeout
-	}
-	s.Pool = poolOf(s.Pool, s.User)
-}
-
-// poolOf returns the pool that the job names, or else the user's own pool.
-func poolOf(pool, user string) string { return cmp.Or(pool, user, "default") }
 
 func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 	j.tasks[k] = make([]Task, n)

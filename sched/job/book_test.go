@@ -128,7 +128,7 @@ func TestEndedJobsAreForgotten(t *testing.T) {
 	b := NewBook(&places{}, 2)
 	var jobs []*Job
 	for range 4 {
-		jobs = append(jobs, b.Add(Spec{Reduces: 1}, 0))
+		jobs = append(jobs, b.Add(Spec{Reduces: 1, Request: Request{SlowStart: -1}}, 0))
 	}
 	for _, j := range jobs[:3] {
 		b.Decide(j, Killed, nil, "", time.Second)

@@ -83,8 +83,8 @@ func (j *Job) User() string { return j.spec.User }
 // Pool returns the pool or queue that the job is in now, never "".
 func (j *Job) Pool() string { return j.pool }
 
-// Profile returns the submitter's rating of the tasks of a kind.
-func (j *Job) Profile(k Kind) Profile { return j.spec.Profile[k] }
+// Hints returns the submitter's rating of the tasks of a kind.
+func (j *Job) Hints(k Kind) Ratings { return j.spec.Hints[k] }
 
 // TaskMemory returns the memory in bytes that one task asks for; 0 is one slot's share.
 func (j *Job) TaskMemory() int64 { return j.spec.TaskMemory }
@@ -362,7 +362,7 @@ func (j *Job) NodeFailures(node int32) int { return j.nodeFails[node] }
 func (j *Job) Flaky() []int32 { return j.flaky }
 
 // slowGate returns Hadoop's slow start in maps, ⌈fraction · maps⌉. The subtrahend
-// keeps 0.07·100 = 7.000000000000001 from being rounded up to 8.
+// keeps 0.07·100 = 7.000000000000001 from being rounded up to 8. A negative fraction gives 0.
 func slowGate(fraction float64, maps int) int {
-	return int(math.Ceil(fraction*float64(maps) - 1e-9))
+	return max(0, int(math.Ceil(fraction*float64(maps)-1e-9)))
 }

@@ -1,6 +1,9 @@
 package job
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // State is where a job is in its life.
 //
@@ -139,8 +142,10 @@ func (p Priority) String() string {
 // Valid reports whether p is one of the five priorities.
 func (p Priority) Valid() bool { return p >= VeryLow && p <= VeryHigh }
 
-// ParsePriority reads what String writes.
+// ParsePriority reads a priority as String writes it (VERY_LOW), which is Hadoop's spelling,
+// or as flags and mix files spell it (very-low).
 func ParsePriority(s string) (Priority, bool) {
+	s = strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 	for p := VeryLow; p <= VeryHigh; p++ {
 		if p.String() == s {
 			return p, true

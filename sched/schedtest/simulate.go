@@ -10,6 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // sameSimulation runs a simulation twice, with two fresh policies, and compares the
@@ -48,9 +49,9 @@ func (s *suite) simulate(t *testing.T, p sched.Policy) []byte {
 		},
 	}
 	for i := range 12 {
-		j := workload.Job{Name: fmt.Sprint("job", i%4), User: fmt.Sprint("user", i%2), Pool: fmt.Sprint("p", i%3),
-			Submit: time.Duration(i) * 15 * time.Second, SlowStart: -1,
-			Maps: make([]workload.Task, 8+(i*13)%40), Reduces: make([]workload.Task, 1+i%4)}
+		j := workload.Job{Name: fmt.Sprint("job", i%4), Request: job.Request{User: fmt.Sprint("user", i%2), Pool: fmt.Sprint("p", i%3)},
+			Submit: time.Duration(i) * 15 * time.Second,
+			Maps:   make([]workload.Task, 8+(i*13)%40), Reduces: make([]workload.Task, 1+i%4)}
 		for m := range j.Maps {
 			j.Maps[m].Duration = time.Duration(10+5*(m%3)+i) * time.Second
 		}

@@ -47,7 +47,7 @@ func (b *busy) measure(t *testing.T, memory int64) int {
 	for range 30 {
 		b.play()
 	}
-	spec := job.Spec{Name: "measured", User: "x", Pool: "x", Splits: make([]job.Split, 4), Reduces: 2, SlowStart: -1, TaskMemory: memory}
+	spec := job.Spec{Name: "measured", Request: job.Request{User: "x", Pool: "x", TaskMemory: memory}, Splits: make([]job.Split, 4), Reduces: 2}
 	id := b.Step(b.now(), &tracker.Submit{Spec: spec})[0].Job
 	for from := b.round; b.round < from+3000; {
 		if b.play(); b.Jobs().Get(id).State().Final() {
@@ -70,8 +70,8 @@ func (b *busy) play() {
 	b.round++
 	for b.Jobs().Pending(job.Map) < 60 || b.Jobs().Pending(job.Reduce) < 12 {
 		b.seq++
-		b.Step(b.now(), &tracker.Submit{Spec: job.Spec{Name: "stream", User: fmt.Sprint("u", b.seq%3), Pool: fmt.Sprint("p", b.seq%3),
-			Splits: make([]job.Split, 3+b.seq%4), Reduces: 1 + b.seq%2, SlowStart: -1}})
+		b.Step(b.now(), &tracker.Submit{Spec: job.Spec{Name: "stream", Request: job.Request{User: fmt.Sprint("u", b.seq%3), Pool: fmt.Sprint("p", b.seq%3)},
+			Splits: make([]job.Split, 3+b.seq%4), Reduces: 1 + b.seq%2}})
 	}
 	for _, n := range b.Nodes().All() {
 		hb := &tracker.Heartbeat{Node: n.Name(), Load: cluster.Load{CPU: 0.3, MemoryFree: 0.7, LoadAverage: 1}}

@@ -40,7 +40,7 @@ var rooms = []room{
 	{dirs: []string{"internal/data"}, except: []string{"internal/data/engine"}, may: []string{"internal/data/engine", "internal/base"}},
 	// The core of the master's and of the worker's conversation has no storage and no sockets.
 	{dirs: []string{"internal/live/master/protocol", "internal/live/worker/agent"},
-		may: []string{"internal/tracker", "sched", "internal/base", "internal/live/counterspb", "proto"}},
+		may: []string{"internal/tracker", "sched", "internal/base", "internal/live/wire", "proto"}},
 	{dirs: []string{"internal/virtual"}, may: core},
 	{dirs: []string{"internal/live"}, except: []string{"internal/live/master/protocol", "internal/live/worker/agent"},
 		may: append([]string{"internal/live", "internal/data", "internal/virtual/forecast", "proto"}, core...)},

@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/output"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -111,7 +111,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	stopProgress := r.sendProgress()
 	count, err := r.task(ctx)
 	stopProgress()
-	d := &slotwisev1.Done{Counters: counterspb.Encode(count)}
+	d := &slotwisev1.Done{Counters: wire.EncodeCounters(count)}
 	switch {
 	case err != nil:
 		d.Error, d.LogTail, d.Cause = engine.ErrorText(err), logTail(err), causeOf(err)

@@ -113,15 +113,7 @@ type Job struct {
 	OutCode      output.Codec
 	OutputRows   string // format of output files that the user has chosen; "" for the program's
 	ShuffleCodec string // codec of intermediate data, by name
-	User         string // "" for the target's default
-	Pool         string
-	Priority     job.Priority
-	Hints        [job.Kinds]job.Profile
-	SlowStart    *float64      // as in mapreduce.Options
-	TaskTimeout  time.Duration // as in job.Spec
-	MaxAttempts  int           // as in job.Spec
-	TaskMemory   int64         // as in job.Spec
-	TaskCPUs     int           // as in job.Spec
+	job.Request         // User is "" for the target's default
 	Progress     func(local.Progress)
 	Outages      Outages // of the storage of the output
 }
@@ -140,13 +132,8 @@ type Chain struct {
 	Rows                     string // format of the input files whose records become lines
 	OutputRows               string // as in Job
 	Compress, OutputCompress string
-	TaskTimeout              time.Duration
-	MaxAttempts              int
-	SlowStart                *float64
-	User, Pool               string
-	Priority                 job.Priority
-	Hints                    [job.Kinds]job.Profile
-	Progress                 func(local.Progress)
+	job.Request
+	Progress func(local.Progress)
 }
 
 // FinalError is the error of a step that would be the same if the chain's function ran

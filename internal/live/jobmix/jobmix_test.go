@@ -66,13 +66,13 @@ jobs:
 	words := jobs[0]
 	o := words.Options
 	if words.App.Name != "wordcount" || words.Delay != 2*time.Second || len(o.Inputs) != 1 || o.Reduces != 3 || o.SplitSize != 64<<20 ||
-		o.User != "ann" || o.Pool != "p" || o.Priority != "very-high" || o.SlowStart == nil || *o.SlowStart != 0 ||
-		o.Profile.Map.CPU != 9 || o.Output != "out" || !cmp.Equal(o.Include, []string{"*.txt"}) || !cmp.Equal(o.Exclude, []string{"a", "b"}) {
+		o.User != "ann" || o.Pool != "p" || o.Priority != job.VeryHigh || o.SlowStart != job.StartAfter(0) ||
+		o.Hints[job.Map].CPU != 9 || o.Output != "out" || !cmp.Equal(o.Include, []string{"*.txt"}) || !cmp.Equal(o.Exclude, []string{"a", "b"}) {
 		t.Errorf("words: %+v", words)
 	}
 	for k, j := range jobs[1:3] {
 		if j.Name != "streaming" || j.Job == nil || j.Job != jobs[1].Job || j.Options.Output != []string{"o-1", "o-2"}[k] ||
-			j.Delay != time.Duration(k)*3*time.Second || !cmp.Equal(j.After, []int{0}) || j.Options.SlowStart != nil {
+			j.Delay != time.Duration(k)*3*time.Second || !cmp.Equal(j.After, []int{0}) || j.Options.SlowStart != 0 {
 			t.Errorf("streaming %d: %+v", k, j)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/output"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/mapreduce"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // LookupFunc returns the app of a name, or an error for the user.
@@ -171,13 +170,8 @@ func (p *program) job(d *workload.Drawn) mapreduce.MixJob {
 			Format: given.Format, Columns: given.Columns,
 			OutputFormat: given.OutputFormat, OutputColumns: given.OutputColumns, OutputCompress: given.OutputCompress,
 			SplitSize: given.SplitSize, Reduces: len(d.Reduces),
-			User: d.User, Pool: d.Pool, Priority: strings.ToLower(strings.ReplaceAll(d.Priority.String(), "_", "-")),
-			Profile: mapreduce.Profile{Map: mapreduce.Load(d.Profile[job.Map]), Reduce: mapreduce.Load(d.Profile[job.Reduce])},
+			Request: d.Request,
 		},
-	}
-	j.Options.TaskMemory, j.Options.TaskCPUs = d.TaskMemory, d.TaskCPUs
-	if d.SlowStart >= 0 {
-		j.Options.SlowStart = &d.SlowStart
 	}
 	// Several jobs of one entry would write to one directory.
 	if given.Output != "" && (c.Count > 1 || c.Share > 0) {

@@ -17,21 +17,13 @@ import (
 // JobSpec is a job to run: a program and where its data are.
 type JobSpec struct {
 	Name        string
-	User        string
-	Pool        string
-	Priority    job.Priority
+	job.Request // TaskMemory is memory of buffers, because tasks share this process
 	Program     *engine.Program
 	Splits      []engine.SourceSplit // one map task each
 	Synthetic   int                  // instead of Splits: the number of map tasks without input
 	Reduces     int
 	Staging     storage.Staging // takes the output; the cluster commits or aborts it
 	OutCode     output.Codec
-	Profile     [job.Kinds]job.Profile // as in job.Spec
-	SlowStart   *float64               // as in job.Spec; nil for the default
-	TaskTimeout time.Duration          // as in job.Spec
-	MaxAttempts int                    // as in job.Spec
-	TaskMemory  int64                  // as in job.Spec; of buffers, because tasks share this process
-	TaskCPUs    int                    // as in job.Spec
 	Progress    func(Progress)
 }
 
@@ -45,14 +37,7 @@ func (s *JobSpec) maps() int {
 
 // Core returns the job as the tracker sees it.
 func (s *JobSpec) Core() job.Spec {
-	js := job.Spec{
-		Name: s.Name, User: s.User, Pool: s.Pool, Priority: s.Priority, Splits: make([]job.Split, s.maps()), Reduces: s.Reduces,
-		SlowStart: -1, Profile: s.Profile, TaskTimeout: s.TaskTimeout, MaxAttempts: s.MaxAttempts,
-		TaskMemory: s.TaskMemory, TaskCPUs: s.TaskCPUs,
-	}
-	if s.SlowStart != nil {
-		js.SlowStart = *s.SlowStart
-	}
+	js := job.Spec{Name: s.Name, Request: s.Request, Splits: make([]job.Split, s.maps()), Reduces: s.Reduces}
 	if s.Synthetic == 0 {
 		for i := range s.Splits {
 			js.Splits[i] = job.Split{Hosts: s.Splits[i].Split.Hosts, Bytes: s.Splits[i].Split.Bytes}

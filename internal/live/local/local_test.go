@@ -45,7 +45,7 @@ func gated(t *testing.T, name, pool string, n int, open <-chan struct{}) JobSpec
 		t.Fatal(err)
 	}
 	return JobSpec{
-		Name: name, Pool: pool, Synthetic: n, Staging: staging,
+		Name: name, Request: job.Request{Pool: pool}, Synthetic: n, Staging: staging,
 		Program: &engine.Program{Sources: []engine.Source{{
 			NewMapper: func(t *engine.Task, _ engine.Sink) (engine.Mapper, error) { return gate{open, t.Ctx}, nil },
 		}}},

@@ -40,7 +40,7 @@ func script() []workload.Job {
 	}{{14, 1730, 3, 2490, "a"}, {5, 4110, 0, 0, "b"}, {9, 930, 2, 3330, "b"}, {1, 510, 1, 470, "a"}, {6, 2210, 2, 610, "c"}}
 	jobs := make([]workload.Job, len(shape))
 	for i, x := range shape {
-		j := workload.Job{Name: fmt.Sprint("job", i), User: "u", Pool: x.pool, SlowStart: -1,
+		j := workload.Job{Name: fmt.Sprint("job", i), Request: job.Request{User: "u", Pool: x.pool},
 			Submit: time.Duration(i)*1010*time.Millisecond + 10*time.Millisecond}
 		for k := range x.maps {
 			j.Maps = append(j.Maps, workload.Task{Output: int64(mapBytes * x.reduces),
@@ -142,7 +142,7 @@ func sleepy(t *testing.T, j *workload.Job) JobSpec {
 	if len(j.Reduces) > 0 {
 		p.NewReducer = func(t *engine.Task, out engine.Sink) (engine.Reducer, error) { return sleeper{t, j, out}, nil }
 	}
-	return JobSpec{Name: j.Name, User: j.User, Pool: j.Pool, Synthetic: len(j.Maps), Reduces: len(j.Reduces),
+	return JobSpec{Name: j.Name, Request: job.Request{User: j.User, Pool: j.Pool}, Synthetic: len(j.Maps), Reduces: len(j.Reduces),
 		Staging: staging, Program: p}
 }
 

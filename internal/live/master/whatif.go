@@ -194,9 +194,9 @@ func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob
 	if j.User != "" {
 		user = j.User
 	}
-	n.Spec = job.Spec{Name: j.Name, User: user, Pool: j.Pool, Priority: level, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces), SlowStart: -1}
+	n.Spec = job.Spec{Name: j.Name, Request: job.Request{User: user, Pool: j.Pool, Priority: level}, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces)}
 	if j.SlowStart != nil {
-		n.Spec.SlowStart = *j.SlowStart
+		n.Spec.SlowStart = job.StartAfter(max(0, *j.SlowStart))
 	}
 	for i := range n.Spec.Splits {
 		n.Spec.Splits[i].Bytes = j.SplitBytes

@@ -57,9 +57,9 @@ func New(p sched.Policy, jobs, nodes int) *Cluster {
 	maps := (6*nodes + 60_000) / jobs
 	c.Tasks = jobs * (maps + reduces)
 	for n := range jobs {
-		load := job.Profile{CPU: uint8(1 + n%5), Memory: uint8(1 + n%4), Disk: 5, Network: 5}
-		s := job.Spec{Pool: fmt.Sprint("p", n%poolCount), User: fmt.Sprint("u", n%poolCount), Splits: make([]job.Split, maps),
-			Reduces: reduces, SlowStart: 1, TaskTimeout: -1, Profile: [job.Kinds]job.Profile{load, load}}
+		load := job.Ratings{CPU: uint8(1 + n%5), Memory: uint8(1 + n%4), Disk: 5, Network: 5}
+		s := job.Spec{Request: job.Request{Pool: fmt.Sprint("p", n%poolCount), User: fmt.Sprint("u", n%poolCount), SlowStart: 1, TaskTimeout: -1, Hints: [job.Kinds]job.Ratings{load, load}}, Splits: make([]job.Split, maps),
+			Reduces: reduces}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{c.nodes[(i+n)%nodes], c.nodes[(i*7+n)%nodes], c.nodes[(i*13+n)%nodes]}
 		}

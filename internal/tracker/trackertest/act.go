@@ -138,10 +138,10 @@ func (w *World) tick() {
 func (w *World) submit() {
 	t := w.t
 	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")),
-		Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"), SlowStart: rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "slowstart"),
-		TaskTimeout: time.Minute, MaxAttempts: rapid.IntRange(1, 4).Draw(t, "attempts"),
-		Pool: rapid.SampledFrom(pools).Draw(t, "pool"), User: rapid.SampledFrom(users).Draw(t, "user"),
-		Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}
+		Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"), Request: job.Request{SlowStart: rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "slowstart"),
+			TaskTimeout: time.Minute, MaxAttempts: rapid.IntRange(1, 4).Draw(t, "attempts"),
+			Pool: rapid.SampledFrom(pools).Draw(t, "pool"), User: rapid.SampledFrom(users).Draw(t, "user"),
+			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}}
 	for i := range s.Splits {
 		s.Splits[i].Hosts = rapid.SliceOfN(rapid.SampledFrom(splitHosts), 0, 3).Draw(t, "hosts")
 		s.Splits[i].Bytes = 1 << rapid.IntRange(0, 30).Draw(t, "bytes")

@@ -87,11 +87,11 @@ func (m argMap) load() cluster.Load {
 }
 
 func (m argMap) job(name string) job.Spec {
-	spec := job.Spec{Name: name, User: m["user"], Pool: m["pool"], Splits: make([]job.Split, m.int("maps")),
-		Reduces: m.int("reduces"), MaxAttempts: m.int("attempts"), TaskTimeout: m.duration("timeout"), SlowStart: -1,
-		NoSpeculation: m["nospec"] != "", TaskMemory: int64(m.int("memory")) << 20, TaskCPUs: m.int("cpus")}
+	spec := job.Spec{Name: name, Splits: make([]job.Split, m.int("maps")), Reduces: m.int("reduces"), Request: job.Request{
+		User: m["user"], Pool: m["pool"], MaxAttempts: m.int("attempts"), TaskTimeout: m.duration("timeout"),
+		NoSpeculation: m["nospec"] != "", TaskMemory: int64(m.int("memory")) << 20, TaskCPUs: m.int("cpus")}}
 	if m["slowstart"] != "" {
-		spec.SlowStart = m.float("slowstart")
+		spec.SlowStart = job.StartAfter(m.float("slowstart"))
 	}
 	spec.Priority, _ = job.ParsePriority(m["priority"])
 	placeSplits(spec.Splits, m["loc"])
@@ -104,8 +104,8 @@ func (m argMap) job(name string) job.Spec {
 			n, _ := strconv.Atoi(v[i])
 			rate[i] = uint8(n)
 		}
-		spec.Profile[job.Map] = job.Profile{CPU: rate[0], Memory: rate[1], Disk: rate[2], Network: rate[3]}
-		spec.Profile[job.Reduce] = spec.Profile[job.Map]
+		spec.Hints[job.Map] = job.Ratings{CPU: rate[0], Memory: rate[1], Disk: rate[2], Network: rate[3]}
+		spec.Hints[job.Reduce] = spec.Hints[job.Map]
 	}
 	return spec
 }

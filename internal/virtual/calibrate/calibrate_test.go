@@ -12,6 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 func fifo() (sched.Policy, error) { return policies.Build("fifo", sched.Options{Seed: 1}) }
@@ -21,7 +22,7 @@ func trace(t *testing.T, on workload.Cluster, m sim.ModelConfig) ([]workload.Job
 	g := rand.New(rand.NewPCG(1, 2))
 	var jobs []workload.Job
 	for i := range 60 {
-		j := workload.Job{Name: fmt.Sprint(i), Submit: time.Duration(i) * 15 * time.Second, SlowStart: 1}
+		j := workload.Job{Name: fmt.Sprint(i), Submit: time.Duration(i) * 15 * time.Second, Request: job.Request{SlowStart: 1}}
 		for range 1 + g.IntN(40) {
 			j.Maps = append(j.Maps, workload.Task{Duration: time.Duration(5+g.IntN(20)) * time.Second})
 		}

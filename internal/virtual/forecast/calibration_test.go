@@ -99,7 +99,7 @@ func TestPredictions(t *testing.T) {
 	for i := range 24 {
 		app := i % 2
 		maps := []float64{10, 100}[app] * []float64{1, 2, 0.5}[i%3]
-		p := Past{ID: job.ID(i + 1), Name: fmt.Sprintf("step%d-%03d", app, i/2), Maps: 10, Spec: job.Spec{Reduces: 2}}
+		p := Past{ID: job.ID(i + 1), Name: fmt.Sprintf("step%d-%03d", app, i/2), Maps: 10, Spec: job.Spec{Reduces: 2, Request: job.Request{SlowStart: -1}}}
 		p.Times.Seconds[job.Map] = slices.Repeat([]float64{maps}, 10)
 		p.Times.Seconds[job.Reduce] = slices.Repeat([]float64{3 * maps}, 2)
 		s.Past = append(s.Past, p)

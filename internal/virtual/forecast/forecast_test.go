@@ -49,7 +49,7 @@ func (f *fixture) step(ev tracker.Event) {
 }
 
 func (f *fixture) submit(name string, maps, reduces int) {
-	f.step(&tracker.Submit{Spec: job.Spec{Name: name, User: "ann", Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: -1}})
+	f.step(&tracker.Submit{Spec: job.Spec{Name: name, Request: job.Request{User: "ann"}, Splits: make([]job.Split, maps), Reduces: reduces}})
 	f.beat()
 }
 
@@ -198,7 +198,7 @@ func BenchmarkFork(b *testing.B) {
 		f.step(&tracker.Join{Node: cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 8, ReduceSlots: 4}})
 	}
 	for range 1000 {
-		f.step(&tracker.Submit{Spec: job.Spec{Name: "a", Splits: hosted(90), Reduces: 10, SlowStart: -1}})
+		f.step(&tracker.Submit{Spec: job.Spec{Name: "a", Splits: hosted(90), Reduces: 10}})
 	}
 	f.beat()
 	for range 40 {

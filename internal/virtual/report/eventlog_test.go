@@ -14,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The table of events has a row for each line of the text form, in the same order, and its
@@ -24,7 +25,7 @@ func TestEventTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := workload.Task{Duration: 20 * time.Second}
-	jobs := []workload.Job{{Name: "a", Maps: []workload.Task{task, task, task, task}, Reduces: []workload.Task{task}}, {Name: "b", Maps: []workload.Task{task}}}
+	jobs := []workload.Job{{Name: "a", Maps: []workload.Task{task, task, task, task}, Reduces: []workload.Task{task}, Request: job.Request{SlowStart: -1}}, {Name: "b", Maps: []workload.Task{task}}}
 	var text, table bytes.Buffer
 	logs := []report.EventLog{report.NewEventLog("log", &text), report.NewEventLog("log.parquet", &table)}
 	_, err = sim.Run(sim.Config{Policy: policy, Jobs: jobs, Cluster: workload.Cluster{Groups: []workload.NodeGroup{{Count: 3, MapSlots: 1, ReduceSlots: 1}}},

@@ -20,6 +20,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // small returns a run with speculative copies and failed tasks.
@@ -31,7 +32,7 @@ func small(t *testing.T, observers ...sim.Observer) (sim.Config, *sim.Result) {
 	}
 	var jobs []workload.Job
 	for i := range 3 {
-		jobs = append(jobs, workload.Job{Name: "job, the " + string(rune('a'+i)), Pool: "p", SlowStart: -1,
+		jobs = append(jobs, workload.Job{Name: "job, the " + string(rune('a'+i)), Request: job.Request{Pool: "p"},
 			Maps:    slices.Repeat([]workload.Task{{Duration: 10 * time.Second, Input: 64e6}}, 10),
 			Reduces: slices.Repeat([]workload.Task{{Duration: 20 * time.Second}}, 2)})
 	}

@@ -24,7 +24,7 @@ func learningRuns() map[string]func(*lab) {
 // lnJob is a row of Figures 7 and 11.
 type lnJob struct {
 	name   string
-	hints  job.Profile
+	hints  job.Ratings
 	tasks  float64 // mean number per node under the paper's scheduler
 	ratio  string  // run time relative to five slots, as printed; "" is not given
 	steady bool    // tasks are equal
@@ -33,13 +33,13 @@ type lnJob struct {
 // lnJobs are the jobs of the paper. All but Grep, whose numbers are assumed, are in
 // Figure 11.
 var lnJobs = []lnJob{
-	{"TextWriter", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03, "2.5", false},
-	{"WordCount", job.Profile{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31, "2", false},
-	{"WordCount+10ms", job.Profile{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52, "0.4", false},
-	{"URLGet", job.Profile{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35, "0.6", false},
-	{"URLToDisk", job.Profile{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09, "1", false},
-	{"CPUActivity", job.Profile{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17, "1.5", true},
-	{"Grep", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 4, "", false},
+	{"TextWriter", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03, "2.5", false},
+	{"WordCount", job.Ratings{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31, "2", false},
+	{"WordCount+10ms", job.Ratings{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52, "0.4", false},
+	{"URLGet", job.Ratings{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35, "0.6", false},
+	{"URLToDisk", job.Ratings{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09, "1", false},
+	{"CPUActivity", job.Ratings{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17, "1.5", true},
+	{"Grep", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 4, "", false},
 }
 
 // lnPrinted are the jobs of Figure 11.
@@ -61,7 +61,7 @@ const (
 // make returns one execution of the job. index numbers the executions.
 func (j *lnJob) make(seed uint64, index, maps int, each time.Duration) workload.Job {
 	g := rand.New(rand.NewPCG(seed, 0x6c6561726e0a+uint64(index)))
-	out := workload.Job{Name: fmt.Sprint(j.name, index+1), App: j.name, Maps: make([]workload.Task, maps), Profile: [job.Kinds]job.Profile{j.hints, j.hints}}
+	out := workload.Job{Name: fmt.Sprint(j.name, index+1), App: j.name, Maps: make([]workload.Task, maps), Request: job.Request{Hints: [job.Kinds]job.Ratings{j.hints, j.hints}}}
 	for i := range out.Maps {
 		load := lnCores / j.tasks
 		if !j.steady {
@@ -374,7 +374,7 @@ func lnSlowStops(x *lab) {
 			for _, l := range lnMeasure(x, pick(x, 1, 5), withTargets(v, targets), targets, 0, func(seed uint64) []workload.Job {
 				list := lnThree(seed, 160)
 				if jobs != "three kinds" {
-					list[1].Profile, list[2].Profile = list[0].Profile, list[0].Profile
+					list[1].Hints, list[2].Hints = list[0].Hints, list[0].Hints
 				}
 				return list
 			}) {

@@ -9,6 +9,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // modfair returns the experiments of the modified fair scheduler by id.
@@ -136,7 +137,7 @@ func (t mfTest) run(s scheduler) run {
 			}
 		}
 		out := int64(n) * mfBlock / 10
-		jobs[i] = workload.Job{Name: fmt.Sprint("j", i+1), Pool: fmt.Sprint("p", i%mfPools+1), SlowStart: 1, Maps: maps,
+		jobs[i] = workload.Job{Name: fmt.Sprint("j", i+1), Request: job.Request{Pool: fmt.Sprint("p", i%mfPools+1), SlowStart: 1}, Maps: maps,
 			Reduces: []workload.Task{{Input: out, Output: out, CPU: time.Duration(out * 100)}}}
 	}
 	cores := 2
@@ -197,7 +198,7 @@ func modfairExample(x *lab) {
 	tasks := slices.Repeat([]workload.Task{{Duration: 20 * time.Second}}, 3)
 	var jobs []workload.Job
 	for i := range mfPools {
-		jobs = append(jobs, workload.Job{Name: fmt.Sprint("Job", i+1), Pool: fmt.Sprint("P", i+1), Maps: tasks, Reduces: tasks, SlowStart: 1})
+		jobs = append(jobs, workload.Job{Name: fmt.Sprint("Job", i+1), Request: job.Request{Pool: fmt.Sprint("P", i+1), SlowStart: 1}, Maps: tasks, Reduces: tasks})
 	}
 	rows := []struct {
 		scheduler

@@ -226,7 +226,7 @@ func TestLearningWatch(t *testing.T) {
 // TestSlots checks the changes to jobs and clusters for experiments on slots.
 func TestSlots(t *testing.T) {
 	jobs := func() []workload.Job {
-		return []workload.Job{{Maps: []workload.Task{{Duration: 10 * time.Second}, {Duration: 10 * time.Second}}, Reduces: []workload.Task{{Duration: 4 * time.Second}}}}
+		return []workload.Job{{Maps: []workload.Task{{Duration: 10 * time.Second}, {Duration: 10 * time.Second}}, Reduces: []workload.Task{{Duration: 4 * time.Second}}, Request: job.Request{SlowStart: -1}}}
 	}
 	before := jobs()
 	after := contendedBy(0.5, slices.Clone(before), 1)
@@ -274,7 +274,7 @@ func TestDynamicMRTables(t *testing.T) {
 
 // TestVarying counts the nodes whose number of maps changed while they were full.
 func TestVarying(t *testing.T) {
-	jobs := []workload.Job{{Maps: slices.Repeat([]workload.Task{{Duration: time.Second}}, 4), Reduces: []workload.Task{{Duration: time.Second}}}}
+	jobs := []workload.Job{{Maps: slices.Repeat([]workload.Task{{Duration: time.Second}}, 4), Reduces: []workload.Task{{Duration: time.Second}}, Request: job.Request{SlowStart: -1}}}
 	r := run{cluster: withSlots(paperCluster("tumm"), 1, 1), jobs: jobs, scheduler: tummStatic}
 	o := newLab(t).play(r)[0]
 	if n := o.watch.varying(); n != 0 {

@@ -292,8 +292,8 @@ func TestSharedPart(t *testing.T) {
 
 // TestWatch compares the integrals of a watch with the sums of the given durations.
 func TestWatch(t *testing.T) {
-	jobs := []workload.Job{{Pool: "a", App: "x", Maps: slices.Repeat([]workload.Task{{Duration: 10 * time.Second}}, 6)},
-		{Pool: "b", App: "y", Maps: slices.Repeat([]workload.Task{{Duration: 20 * time.Second}}, 3)}}
+	jobs := []workload.Job{{Request: job.Request{Pool: "a"}, App: "x", Maps: slices.Repeat([]workload.Task{{Duration: 10 * time.Second}}, 6)},
+		{Request: job.Request{Pool: "b"}, App: "y", Maps: slices.Repeat([]workload.Task{{Duration: 20 * time.Second}}, 3)}}
 	r := run{cluster: withSlots(paperCluster("tumm"), 1, 1), jobs: jobs, scheduler: tummStatic}
 	r.cluster.Heartbeat = "fixed:1ms"
 	runs := newLab(t).play(r)

@@ -200,7 +200,7 @@ func tummBlockTable(x *lab) {
 // tummGrepMaps returns runs of Grep's maps at the times of Case 2, with 1 and 2 map
 // slots per node.
 func tummGrepMaps(x *lab) []run {
-	mix := workload.Mix{Classes: []workload.Class{{Name: "grep", App: "grep", Count: 1, SlowStart: -1,
+	mix := workload.Mix{Classes: []workload.Class{{Name: "grep", App: "grep", Count: 1,
 		Maps: workload.Fixed(400), Reduces: workload.Fixed(0), MapTime: workload.Fixed(grepAlone)}}}
 	jobs, err := mix.Jobs(x.Seed)
 	x.check(err)

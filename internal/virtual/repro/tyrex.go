@@ -338,7 +338,7 @@ func tyFig3(x *lab) {
 			}
 			return list
 		}
-		j := workload.Job{SlowStart: 1, Maps: tasks(x.Seed, 600), Reduces: tasks(x.Seed+1, 60)}
+		j := workload.Job{Request: job.Request{SlowStart: 1}, Maps: tasks(x.Seed, 600), Reduces: tasks(x.Seed+1, 60)}
 		half := time.Duration(tySize(&j) / 2 * 1e9)
 		out := tyPlay(x, []tyBatch{{jobs: []workload.Job{j}, alone: []float64{1}}}, 50, tyStatic(50, 1000*time.Hour), tyStatic(50, half))
 		cost := tyRatio(&out[1], &out[0], tyMakespan)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // poisson makes jobs of one map each that come at random with a mean gap and
@@ -119,7 +120,7 @@ func checkMean(t *testing.T, what string, x []float64, want float64) {
 func TestStagesAlone(t *testing.T) {
 	c := workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
 		{Count: 1, Cores: 2, Speed: 2, MapSlots: 1, ReduceSlots: 1, DiskBandwidth: 100e6}}}
-	j := workload.Job{SlowStart: 1,
+	j := workload.Job{Request: job.Request{SlowStart: 1},
 		Maps:    []workload.Task{{Input: 200e6, CPU: 10 * time.Second, Output: 100e6}},
 		Reduces: []workload.Task{{CPU: 4 * time.Second, Output: 300e6}}}
 	m := ModelConfig{TaskStartup: time.Second, SortMemory: 50e6, ShuffleMemory: 50e6}

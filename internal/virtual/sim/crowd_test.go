@@ -76,7 +76,7 @@ func TestContentionBegins(t *testing.T) {
 
 // A task that wants half of a processor counts half: six of them disturb no one.
 func TestContentionOfLightTasks(t *testing.T) {
-	j := workload.Job{SlowStart: -1, Maps: tasks(6, workload.Task{Duration: 10 * time.Second, CPU: 5 * time.Second})}
+	j := workload.Job{Maps: tasks(6, workload.Task{Duration: 10 * time.Second, CPU: 5 * time.Second})}
 	ends(t, run(t, crowdedConfig(t, 3, j)), 10*time.Second)
 }
 

@@ -82,8 +82,8 @@ func crowd() Config {
 		j := plain(sizes[i%len(sizes)], time.Duration(5+i%7)*time.Second, i%4, time.Duration(8+i%11)*time.Second)
 		j.Pool, j.User, j.Submit = fmt.Sprint("p", i%6), fmt.Sprint("u", i%9), time.Duration(i)*1500*time.Millisecond
 		j.Priority = job.Priority(i % 3)
-		load := job.Profile{CPU: uint8(1 + i%10), Memory: uint8(1 + i%4), Disk: 5, Network: 5}
-		j.Profile = [job.Kinds]job.Profile{load, load}
+		load := job.Ratings{CPU: uint8(1 + i%10), Memory: uint8(1 + i%4), Disk: 5, Network: 5}
+		j.Hints = [job.Kinds]job.Ratings{load, load}
 		jobs = append(jobs, j)
 	}
 	return Config{Cluster: c, Jobs: jobs, Seed: 3, Model: ModelConfig{Straggler: Straggler{Probability: 0.05, Factor: 4}}}

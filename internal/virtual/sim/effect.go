@@ -153,9 +153,7 @@ func (s *sim) submit(i int32) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}
-	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, User: j.User, Pool: j.Pool, Priority: j.Priority,
-		Splits: s.splits(i, j), Reduces: len(j.Reduces), SlowStart: j.SlowStart, Profile: j.Profile,
-		TaskMemory: j.TaskMemory, TaskCPUs: j.TaskCPUs}})
+	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, Request: j.Request, Splits: s.splits(i, j), Reduces: len(j.Reduces)}})
 	s.spec = nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // slotTime adds up the time between the launch of each map and the tracker's knowledge of
@@ -22,7 +23,7 @@ func (s *slotTime) Observe(e *Event) {
 // Hadoop's rules an end still waits for the next heartbeat.
 func TestEndsAtOnce(t *testing.T) {
 	const maps, work = 4000, 3 * time.Second
-	j := workload.Job{SlowStart: 1}
+	j := workload.Job{Request: job.Request{SlowStart: 1}}
 	for range maps {
 		j.Maps = append(j.Maps, workload.Task{Duration: work})
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Two policies on the same work: 20 maps of 10 s and 2 reduces of 30 s on three
@@ -21,8 +22,8 @@ func ExampleRunAll() {
 		return list
 	}
 	jobs := []workload.Job{
-		{Name: "large", Pool: "a", SlowStart: -1, Maps: task(20, 10*time.Second), Reduces: task(2, 30*time.Second)},
-		{Name: "small", Pool: "b", SlowStart: -1, Maps: task(2, 10*time.Second), Submit: 5 * time.Second},
+		{Name: "large", Request: job.Request{Pool: "a"}, Maps: task(20, 10*time.Second), Reduces: task(2, 30*time.Second)},
+		{Name: "small", Request: job.Request{Pool: "b"}, Maps: task(2, 10*time.Second), Submit: 5 * time.Second},
 	}
 	cluster := workload.Cluster{Heartbeat: "hadoop-1.2",
 		Groups: []workload.NodeGroup{{Count: 3, Cores: 2, MapSlots: 2, ReduceSlots: 1}}}

@@ -12,7 +12,7 @@ import (
 // local to the node, or to its rack.
 func TestHostsAndRacks(t *testing.T) {
 	groups := []workload.NodeGroup{{Count: 2, Hosts: []string{"a", "b"}, Rack: 2, MapSlots: 1}, {Count: 1, Hosts: []string{"c"}, Rack: 1, MapSlots: 1}}
-	j := workload.Job{Name: "j", SlowStart: -1, Maps: []workload.Task{
+	j := workload.Job{Name: "j", Maps: []workload.Task{
 		{Duration: time.Second, Hosts: []string{"a"}}, {Duration: time.Second, Hosts: []string{"a"}}, {Duration: time.Second, Hosts: []string{"a"}}}}
 	c := Config{Cluster: workload.Cluster{Racks: 2, Heartbeat: "fixed:100ms", Groups: groups}, Jobs: []workload.Job{j}, Policy: policy(t, "fifo,speculate=none")}
 	r := run(t, c)

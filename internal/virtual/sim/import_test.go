@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // An imported reduce takes as long in the simulator as it took in the trace. The maps of
@@ -56,7 +57,7 @@ func TestImportedReduces(t *testing.T) {
 		{"sls, a duration, early", sls(`"duration.ms": 90000`), 0, 120},
 	} {
 		jobs := c.trace.List
-		jobs[0].SlowStart = c.slowStart
+		jobs[0].SlowStart = job.StartAfter(c.slowStart)
 		r := run(t, Config{Cluster: uniformCluster(2, 2, 1), Jobs: jobs})
 		if got := (r.Jobs[0].Ended - r.Jobs[0].Submitted).Seconds(); math.Abs(got-c.want) > 0.2 {
 			t.Errorf("%s: %.2f s, want %.0f", c.name, got, c.want)
@@ -69,7 +70,7 @@ func TestImportedReduces(t *testing.T) {
 func TestWaitingReducesAreNoLoad(t *testing.T) {
 	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 1, 2),
 		Jobs: []workload.Job{{Maps: tasks(1, workload.Task{Duration: 30 * time.Second}),
-			Reduces: tasks(2, workload.Task{Duration: 20 * time.Second, Fetch: -1})}}})
+			Reduces: tasks(2, workload.Task{Duration: 20 * time.Second, Fetch: -1}), Request: job.Request{SlowStart: -1}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Property: under every policy a run of jobs that can run ends, and the policy makes no
@@ -64,8 +65,7 @@ func drawCrowd(t *rapid.T) Config {
 	cfg := Config{Cluster: c, Seed: rapid.Uint64().Draw(t, "seed"), Model: drawTrouble(t, nodes)}
 	seconds := rapid.IntRange(1, 90)
 	for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
-		j := workload.Job{Submit: time.Duration(seconds.Draw(t, "submit")) * time.Second, Pool: fmt.Sprint(i % 3), User: fmt.Sprint(i % 2),
-			SlowStart: rapid.SampledFrom([]float64{0, 0.05, 1}).Draw(t, "slow start")}
+		j := workload.Job{Submit: time.Duration(seconds.Draw(t, "submit")) * time.Second, Request: job.Request{Pool: fmt.Sprint(i % 3), User: fmt.Sprint(i % 2), SlowStart: rapid.SampledFrom([]float64{-1, 0.05, 1}).Draw(t, "slow start")}}
 		m, r := rapid.IntRange(0, 25).Draw(t, "maps"), rapid.IntRange(0, 12).Draw(t, "reduces")
 		if m+r == 0 {
 			m = 1

@@ -47,7 +47,7 @@ func TestMemoryOfLiveTasks(t *testing.T) {
 	}
 	jobs := make([]workload.Job, jobsOfTrace)
 	for i := range jobs {
-		jobs[i] = workload.Job{Submit: time.Duration(i) * 10 * time.Hour, SlowStart: 1,
+		jobs[i] = workload.Job{Submit: time.Duration(i) * 10 * time.Hour, Request: job.Request{SlowStart: 1},
 			Outline: &workload.Outline{Maps: tasks, Reduces: 1, Make: makeTasks}}
 	}
 	cfg := Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(20, 10, 1), Jobs: jobs[:1], Model: ModelConfig{Heartbeat: "fixed:1s"}}

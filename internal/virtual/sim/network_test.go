@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // flow is a transfer into a node from its own rack or another.
@@ -111,7 +112,7 @@ func TestNetworkOverTime(t *testing.T) {
 func TestProgress(t *testing.T) {
 	cl := workload.Cluster{Racks: 1, Heartbeat: "fixed:100ms", Groups: []workload.NodeGroup{
 		{Count: 2, Cores: 1, MapSlots: 1, ReduceSlots: 1, NICBandwidth: 10}}}
-	j := workload.Job{SlowStart: 1, Maps: tasks(1, workload.Task{CPU: 10 * time.Second, Output: 100}),
+	j := workload.Job{Request: job.Request{SlowStart: 1}, Maps: tasks(1, workload.Task{CPU: 10 * time.Second, Output: 100}),
 		Reduces: tasks(1, workload.Task{CPU: 10 * time.Second})}
 	got := map[time.Duration]float64{}
 	run(t, Config{Cluster: cl, Jobs: []workload.Job{j}, Trace: func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {

@@ -36,7 +36,7 @@ func soonAfter(got, want time.Duration) bool { return got >= want && got <= want
 // the longer one its own time again.
 func TestPagingSlowsTasks(t *testing.T) {
 	const s = time.Second
-	big := workload.Job{SlowStart: -1, Resident: 11 * gib / 2, Maps: []workload.Task{{Duration: 10 * s}, {Duration: 20 * s}}}
+	big := workload.Job{Resident: 11 * gib / 2, Maps: []workload.Task{{Duration: 10 * s}, {Duration: 20 * s}}}
 	r := memoryRun(t, big)
 	if want := 31*s + 10*s; !soonAfter(r.Makespan, want) {
 		t.Errorf("tasks of 10 and 20 s end after %v, want %v", r.Makespan, want)
@@ -49,7 +49,7 @@ func TestPagingSlowsTasks(t *testing.T) {
 	// A reduce is in memory while it waits for maps: 4 maps of 2 GiB and a reduce of 2 GiB
 	// fill the node to 1.0. After the maps the reduce has the memory for itself.
 	early := plain(4, 10*s, 1, 6*s)
-	early.Resident, early.SlowStart = 2*gib, 0
+	early.Resident, early.SlowStart = 2*gib, -1
 	if r = memoryRun(t, early); !soonAfter(r.Makespan, 11*s+4*s) {
 		t.Errorf("maps of 10 s beside a waiting reduce of 6 s, which fetches for 2 s: %v, want 15s", r.Makespan)
 	}

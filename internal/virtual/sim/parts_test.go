@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // The makespan begins with the first submission, not with the run.
@@ -30,7 +31,7 @@ func TestReduceFetches(t *testing.T) {
 		{"equally", left, make([]workload.Task, 2), []float64{200, 200}},
 		{"its input", make([]workload.Task, 2), []workload.Task{{Input: 30}, {Input: 10}}, []float64{30, 10}},
 	} {
-		j := newRunning(0, 1, &workload.Job{Maps: c.maps, Reduces: c.reduces})
+		j := newRunning(0, 1, &workload.Job{Maps: c.maps, Reduces: c.reduces, Request: job.Request{SlowStart: -1}})
 		if got := []float64{j.wants(0), j.wants(1)}; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

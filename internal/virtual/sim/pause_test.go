@@ -13,11 +13,11 @@ import (
 // it falls into, and tasks of other nodes do not.
 func TestStops(t *testing.T) {
 	const s = time.Second
-	cpu := workload.Job{Name: "cpu", SlowStart: -1, Maps: tasks(2, workload.Task{CPU: 10 * s})}
-	disk := workload.Job{Name: "disk", SlowStart: 1, Maps: tasks(2, workload.Task{CPU: s, Input: 900}), Reduces: tasks(1, workload.Task{Input: 500, CPU: 5 * s})}
+	cpu := workload.Job{Name: "cpu", Maps: tasks(2, workload.Task{CPU: 10 * s})}
+	disk := workload.Job{Name: "disk", Request: job.Request{SlowStart: 1}, Maps: tasks(2, workload.Task{CPU: s, Input: 900}), Reduces: tasks(1, workload.Task{Input: 500, CPU: 5 * s})}
 	disk.Maps[0].Output, disk.Maps[1].Output = 250, 250
 	early := plain(2, 10*s, 2, 6*s)
-	early.SlowStart = 0
+	early.SlowStart = -1
 	for name, c := range map[string]struct {
 		job   workload.Job
 		start time.Duration // Overheads.Start
@@ -62,7 +62,7 @@ func TestStopBeyondTimeout(t *testing.T) {
 	const s = time.Second
 	for _, until := range []time.Duration{0, 60 * s} {
 		r := run(t, Config{Cluster: uniformCluster(2, 1, 1), Policy: policy(t, "fifo,speculate=none"),
-			Jobs:  []workload.Job{plain(2, 10*s, 0, 0), {Name: "later", Submit: 100 * s, SlowStart: -1, Maps: tasks(2, workload.Task{Duration: 10 * s})}},
+			Jobs:  []workload.Job{plain(2, 10*s, 0, 0), {Name: "later", Submit: 100 * s, Maps: tasks(2, workload.Task{Duration: 10 * s})}},
 			Model: ModelConfig{NodeTimeout: 20 * s, Stops: []Stop{{Node: 0, At: 5 * s, Until: until}}}})
 		// The time-out ends at about 25 s, and the map runs for 10 s.
 		if end := r.Jobs[0].Ended; end < 34*s || end > 37*s {
@@ -85,7 +85,7 @@ func TestStopHidesOutputs(t *testing.T) {
 	end := func(slowStart float64) time.Duration {
 		j := plain(2, 10*s, 1, 3*s)
 		j.Maps[1].Duration = 20 * s
-		j.SlowStart, j.Reduces[0].Fetch = slowStart, -1
+		j.SlowStart, j.Reduces[0].Fetch = job.StartAfter(slowStart), -1
 		cluster := uniformCluster(2, 1, 1)
 		cluster.Groups = []workload.NodeGroup{{Name: "a", Count: 1, MapSlots: 1}, {Name: "b", Count: 1, MapSlots: 1, ReduceSlots: 1}}
 		r := run(t, Config{Cluster: cluster, Jobs: []workload.Job{j}, Policy: policy(t, "fifo,speculate=none"),

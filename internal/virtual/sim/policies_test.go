@@ -46,7 +46,7 @@ func everything() Config {
 
 // staged is a job of maps that read and leave bytes, and reduces that fetch them.
 func staged(maps int, bytes int64, cpu time.Duration, reduces int, out int64) workload.Job {
-	return workload.Job{Name: "staged", SlowStart: -1,
+	return workload.Job{Name: "staged",
 		Maps:    tasks(maps, workload.Task{Input: bytes, CPU: cpu, Output: bytes / 2}),
 		Reduces: tasks(reduces, workload.Task{CPU: cpu / 2, Output: out})}
 }

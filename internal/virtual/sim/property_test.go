@@ -174,7 +174,7 @@ func drawConfig(t *rapid.T) Config {
 			return time.Duration(rapid.IntRange(0, 30).Draw(t, what)) * time.Second
 		}
 		bytes := rapid.SampledFrom([]int64{0, 1, 10e6, 100e6})
-		j := workload.Job{SlowStart: -1, Submit: seconds("submit"), Pool: fmt.Sprint(i % 2)}
+		j := workload.Job{Request: job.Request{Pool: fmt.Sprint(i % 2)}, Submit: seconds("submit")}
 		j.Resident = rapid.SampledFrom([]int64{0, 1 << 30, 5 << 30}).Draw(t, "resident")
 		j.Maps = tasks(rapid.IntRange(0, 8).Draw(t, "maps"), workload.Task{Input: bytes.Draw(t, "input"),
 			Output: bytes.Draw(t, "output"), CPU: seconds("cpu")})

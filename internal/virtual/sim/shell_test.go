@@ -147,7 +147,7 @@ func TestSameDecisionsAsALiveRun(t *testing.T) {
 			for live.now = 0; next < len(jobs) || len(live.tr.Jobs().Live()) > 0; live.now += 10 * time.Millisecond {
 				if next < len(jobs) && jobs[next].Submit == live.now {
 					j := &jobs[next]
-					s := job.Spec{Name: j.Name, SlowStart: -1, Reduces: len(j.Reduces)}
+					s := job.Spec{Name: j.Name, Reduces: len(j.Reduces)}
 					for _, m := range j.Maps {
 						s.Splits = append(s.Splits, job.Split{Hosts: m.Hosts})
 					}

@@ -39,7 +39,7 @@ func tasks(n int, t workload.Task) []workload.Task {
 
 // plain returns a job whose tasks have given durations.
 func plain(maps int, m time.Duration, reduces int, r time.Duration) workload.Job {
-	return workload.Job{Name: "plain", SlowStart: -1, Maps: tasks(maps, workload.Task{Duration: m}),
+	return workload.Job{Name: "plain", Maps: tasks(maps, workload.Task{Duration: m}),
 		Reduces: tasks(reduces, workload.Task{Duration: r})}
 }
 

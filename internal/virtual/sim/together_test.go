@@ -20,7 +20,7 @@ func TestTogether(t *testing.T) {
 	}{
 		{1, time.Second}, {2, time.Second}, {3, 1500 * time.Millisecond}, {4, 2 * time.Second},
 	} {
-		job := workload.Job{SlowStart: -1}
+		job := workload.Job{}
 		for range c.maps {
 			job.Maps = append(job.Maps, second)
 		}
@@ -43,7 +43,7 @@ func TestTogether(t *testing.T) {
 
 // A job is planned before the tracker sees it.
 func TestPlan(t *testing.T) {
-	job := workload.Job{SlowStart: -1, Submit: time.Second, Plan: time.Second, Maps: []workload.Task{{Duration: time.Second}}}
+	job := workload.Job{Submit: time.Second, Plan: time.Second, Maps: []workload.Task{{Duration: time.Second}}}
 	next := job
 	next.Submit, next.After = 0, []int{0}
 	r, err := Run(Config{Policy: mustPolicy(t), Jobs: []workload.Job{job, next}, Details: true,

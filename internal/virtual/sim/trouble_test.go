@@ -37,7 +37,7 @@ func TestErrors(t *testing.T) {
 		{"long task", func(c *Config) { c.Jobs[0].Maps[1].Duration = math.MaxInt64 }, "map 1 takes"},
 		{"negative size", func(c *Config) { c.Jobs[0].Maps[1].Input = -1 }, `job 0 "plain": map 1 has a negative`},
 		{"chain", func(c *Config) { c.Jobs[0].After = []int{0} }, "comes after job 0"},
-		{"spec", func(c *Config) { c.Jobs[0].SlowStart = 2 }, `job 0 "plain": slow start is 2`},
+		{"spec", func(c *Config) { c.Jobs[0].SlowStart = 2 }, `job 0 "plain": slow-start is 2`},
 		{"rate", func(c *Config) { c.Model.FailureRate = math.NaN() }, "failure rate NaN"},
 		{"crash", func(c *Config) { c.Model.Crashes = []Crash{{Node: 2}} }, "crash of node 2, there are 2"},
 		{"slow", func(c *Config) { c.Model.Slow = []Slow{{Node: 1}} }, "slower by 0"},

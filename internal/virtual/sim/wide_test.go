@@ -8,6 +8,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Tasks that ask for the memory of two slots run two at a time on four slots, so the job
@@ -18,7 +19,7 @@ func TestTaskMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := workload.Job{Name: "j", SlowStart: -1, TaskMemory: taskMemory, Maps: make([]workload.Task, 8)}
+		j := workload.Job{Name: "j", Request: job.Request{TaskMemory: taskMemory}, Maps: make([]workload.Task, 8)}
 		for i := range j.Maps {
 			j.Maps[i].Duration = 100 * time.Second
 		}

@@ -291,7 +291,7 @@ func (a *alibaba) add(j *alibabaJob) {
 		}
 	}
 	a.im.r.file = j.file
-	if _, ok := a.im.addStages(j.line, Job{Name: j.name, Submit: epoch(1000 * max(0, j.first)), SlowStart: -1}, stages); !ok {
+	if _, ok := a.im.addStages(j.line, Job{Name: j.name, Submit: epoch(1000 * max(0, j.first))}, stages); !ok {
 		a.im.fail(j.line, "job %q: its tasks wait for each other in a circle", j.name)
 	}
 }

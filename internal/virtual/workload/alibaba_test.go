@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // alibabaTasks are rows of batch_task in their documented form. The job j_3 is a part of a
@@ -29,10 +31,10 @@ func TestAlibaba(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Job{
-		{Name: "j_3/R2_1", SlowStart: 1, Maps: slices.Repeat([]Task{{Duration: 82 * s}}, 2), Reduces: []Task{{Duration: 25 * s, Fetch: -1}}},
-		{Name: "j_3/J3_2_9", SlowStart: 1, After: []int{0}, Reduces: slices.Repeat([]Task{{Duration: 47 * s, Fetch: -1}}, 3)},
-		{Name: "j_4", SlowStart: 1, Submit: 87 * s, Maps: slices.Repeat([]Task{{Duration: 10 * s}}, 2)},
-		{Name: "j_7", SlowStart: 1, Submit: 187 * s, Maps: []Task{{Duration: s}}},
+		{Name: "j_3/R2_1", Request: job.Request{SlowStart: 1}, Maps: slices.Repeat([]Task{{Duration: 82 * s}}, 2), Reduces: []Task{{Duration: 25 * s, Fetch: -1}}},
+		{Name: "j_3/J3_2_9", Request: job.Request{SlowStart: 1}, After: []int{0}, Reduces: slices.Repeat([]Task{{Duration: 47 * s, Fetch: -1}}, 3)},
+		{Name: "j_4", Request: job.Request{SlowStart: 1}, Submit: 87 * s, Maps: slices.Repeat([]Task{{Duration: 10 * s}}, 2)},
+		{Name: "j_7", Request: job.Request{SlowStart: 1}, Submit: 187 * s, Maps: []Task{{Duration: s}}},
 	}
 	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -61,8 +63,8 @@ func TestAlibabaInstances(t *testing.T) {
 	}
 	want := []Job{
 		// M1 has two instances by batch_task, of which one has no row.
-		{Name: "j_3/R2_1", SlowStart: 1, Maps: []Task{{Duration: 20 * s, CPU: 10 * s}, {Duration: 20 * s}}, Reduces: []Task{{Duration: 25 * s, Fetch: -1}}},
-		{Name: "j_3/J3_2_9", SlowStart: 1, After: []int{0}, Reduces: []Task{{Duration: 2 * s, Fetch: -1}, {Duration: 6 * s, Fetch: -1}, {Duration: 2 * s, Fetch: -1}}},
+		{Name: "j_3/R2_1", Request: job.Request{SlowStart: 1}, Maps: []Task{{Duration: 20 * s, CPU: 10 * s}, {Duration: 20 * s}}, Reduces: []Task{{Duration: 25 * s, Fetch: -1}}},
+		{Name: "j_3/J3_2_9", Request: job.Request{SlowStart: 1}, After: []int{0}, Reduces: []Task{{Duration: 2 * s, Fetch: -1}, {Duration: 6 * s, Fetch: -1}, {Duration: 2 * s, Fetch: -1}}},
 	}
 	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -389,8 +389,8 @@ func (g *google) finish() {
 		j.runs = nil
 		g.im.r.file = j.file
 		added[j.id] = len(g.im.jobs)
-		g.im.add(j.line, Job{Name: strconv.FormatInt(int64(j.id), 10), App: j.app, User: j.user, Priority: googlePriority(j.priority),
-			Submit: time.Duration(min(j.submit, 1<<62/1000)) * time.Microsecond, SlowStart: -1, Maps: tasks})
+		g.im.add(j.line, Job{Name: strconv.FormatInt(int64(j.id), 10), App: j.app, Request: job.Request{User: j.user, Priority: googlePriority(j.priority)},
+			Submit: time.Duration(min(j.submit, 1<<62/1000)) * time.Microsecond, Maps: tasks})
 	}
 	for _, j := range g.jobs {
 		at, ok := added[j.id]

@@ -38,8 +38,8 @@ func TestGoogle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Job{
-		{Name: "11", App: "app", User: "u1", Priority: job.Low, SlowStart: -1, Maps: []Task{{Duration: 10 * s}, {Duration: 20 * s}}},
-		{Name: "12", User: "u2", Priority: job.Low, SlowStart: -1, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
+		{Name: "11", App: "app", Request: job.Request{User: "u1", Priority: job.Low}, Maps: []Task{{Duration: 10 * s}, {Duration: 20 * s}}},
+		{Name: "12", Request: job.Request{User: "u2", Priority: job.Low}, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
 	}
 	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -72,8 +72,8 @@ func TestGoogleCSV(t *testing.T) {
 	}
 	const s = time.Second
 	want := []Job{
-		{Name: "11", App: "app", User: "u1", Priority: job.Low, SlowStart: -1, Maps: []Task{{Duration: 10 * s}, {Duration: 24 * s}}},
-		{Name: "12", User: "u2", Priority: job.Low, SlowStart: -1, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
+		{Name: "11", App: "app", Request: job.Request{User: "u1", Priority: job.Low}, Maps: []Task{{Duration: 10 * s}, {Duration: 24 * s}}},
+		{Name: "12", Request: job.Request{User: "u2", Priority: job.Low}, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
 	}
 	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

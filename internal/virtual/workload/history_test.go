@@ -55,7 +55,7 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Job{{Name: `word "count"`, App: `word "count"`, User: "ann", Pool: "etl", Priority: job.High, SlowStart: 0.25,
+	want := []Job{{Name: `word "count"`, App: `word "count"`, Request: job.Request{User: "ann", Pool: "etl", Priority: job.High, SlowStart: 0.25},
 		Maps:    []Task{{Duration: 20 * s}, {Duration: 50 * s, Input: 7, CPU: 1500 * time.Millisecond, Hosts: []string{"h1", "h2"}}},
 		Reduces: []Task{{Duration: 90 * s, Fetch: -1, Input: 55}, {Duration: 20 * s, Fetch: 6 * s}}}}
 	if diff := cmp.Diff(want, trace.List); diff != "" {

@@ -100,15 +100,9 @@ type Class struct {
 	Share float64
 	Count int
 
-	App, User, Pool string
-	Priority        job.Priority
-	// SlowStart is as in Job.
-	SlowStart float64
-	Hints     [job.Kinds]job.Profile
-	// TaskMemory and TaskCPUs are as in Job.
-	TaskMemory int64
-	TaskCPUs   int
-	Resident   int64 // as in Job
+	App string
+	job.Request
+	Resident int64 // as in Job
 	// Program is the program that run and submit start; nil if the file names
 	// an app at most.
 	Program *Program

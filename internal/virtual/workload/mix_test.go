@@ -75,7 +75,7 @@ big-3 p2 "" big 45s: 3+2
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	small, big := jobs[0], jobs[1]
-	if small.Priority != job.High || small.Maps[0].Duration != 20*time.Second || small.SlowStart != -1 {
+	if small.Priority != job.High || small.Maps[0].Duration != 20*time.Second || small.SlowStart != 0 {
 		t.Errorf("small: %+v", small)
 	}
 	if d := small.Reduces[0].Duration; d < time.Second || d > 2*time.Second {
@@ -345,18 +345,18 @@ func anyJobs(t *rapid.T) []Job {
 	jobs := make([]Job, rapid.IntRange(1, 4).Draw(t, "jobs"))
 	size := rapid.Int64Range(0, 3)
 	for i := range jobs {
-		j := Job{Name: anyName(t, "name"), App: anyName(t, "app"), User: anyName(t, "user"), Pool: anyName(t, "pool"),
-			Class: anyName(t, "class"), SlowStart: -1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority")),
+		j := Job{Name: anyName(t, "name"), App: anyName(t, "app"), Request: job.Request{User: anyName(t, "user"), Pool: anyName(t, "pool"), Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))},
+			Class:  anyName(t, "class"),
 			Submit: time.Duration(rapid.Int64Range(0, int64(maxTime)).Draw(t, "submit"))}
 		if rapid.Bool().Draw(t, "slow start") {
-			j.SlowStart = rapid.Float64Range(0, 1).Draw(t, "fraction")
+			j.SlowStart = job.StartAfter(rapid.Float64Range(0, 1).Draw(t, "fraction"))
 		}
 		for p := range i {
 			if rapid.Bool().Draw(t, "after") {
 				j.After = append(j.After, p)
 			}
 		}
-		j.Profile[job.Reduce].Disk = uint8(rapid.IntRange(0, 10).Draw(t, "hint"))
+		j.Hints[job.Reduce].Disk = uint8(rapid.IntRange(0, 10).Draw(t, "hint"))
 		for range rapid.IntRange(1, 4).Draw(t, "maps") {
 			task := Task{Duration: time.Duration(size.Draw(t, "time")), CPU: time.Duration(size.Draw(t, "cpu") * 1e9),
 				Input: size.Draw(t, "input") << 50, Output: size.Draw(t, "output")}

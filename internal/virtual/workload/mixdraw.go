@@ -148,8 +148,7 @@ func (m *Mix) picks(seed uint64) [][2]int {
 
 // draw makes one job of the class, without its name and time of submission.
 func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
-	j := Job{App: c.App, User: c.User, Pool: c.Pool, Priority: c.Priority, SlowStart: c.SlowStart,
-		Profile: c.Hints, TaskMemory: c.TaskMemory, TaskCPUs: c.TaskCPUs, Resident: c.Resident}
+	j := Job{App: c.App, Request: c.Request, Resident: c.Resident}
 	if c.Work.Shape != Unset {
 		return j, c.drawWork(&j, g)
 	}
@@ -157,7 +156,7 @@ func (c *Class) draw(g *rand.Rand, block int64) (Job, error) {
 		return j, err
 	}
 	if c.MapTime.Shape == Unset && c.Profile != nil && c.takesCosts() {
-		j.Profile = either(j.Profile, c.Profile.Hints)
+		j.Hints = either(j.Hints, c.Profile.Hints)
 		c.Profile.apply(&j)
 		if c.ReduceTime.Shape == Unset {
 			return j, nil
@@ -256,8 +255,8 @@ func (p *Profile) apply(j *Job) {
 }
 
 // either returns a, or b if a rates nothing.
-func either(a, b [job.Kinds]job.Profile) [job.Kinds]job.Profile {
-	if a == ([job.Kinds]job.Profile{}) {
+func either(a, b [job.Kinds]job.Ratings) [job.Kinds]job.Ratings {
+	if a == ([job.Kinds]job.Ratings{}) {
 		return b
 	}
 	return a

@@ -104,19 +104,6 @@ func oneOf(what string, names ...string) func(string) (Order, error) {
 	}
 }
 
-// priorities are the names of Hadoop's priorities, from the lowest.
-var priorities = []string{"very-low", "low", "normal", "high", "very-high"}
-
-// parsePriority reads a priority as this project writes it (very-low) or as
-// Hadoop does (VERY_LOW).
-func parsePriority(s string) (job.Priority, error) {
-	i := slices.Index(priorities, strings.ReplaceAll(strings.ToLower(s), "_", "-"))
-	if i < 0 {
-		return 0, fmt.Errorf("unknown priority %q; there are %s", s, strings.Join(priorities, ", "))
-	}
-	return job.VeryLow + job.Priority(i), nil
-}
-
 // entry reads the i-th entry of "jobs" or "classes"; m has the entries before
 // it.
 func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
@@ -137,13 +124,8 @@ func (r *reader) entry(n *yaml.Node, i int, m *Mix) Class {
 		o.what = fmt.Sprintf("job %q", c.App)
 	}
 	c.Program = o.program(&c)
-	c.User, c.Pool = o.text("user"), o.text("pool")
-	c.Priority = field(o, "priority", job.Normal, parsePriority)
-	c.SlowStart = field(o, "slow-start", -1, number(0, 1))
-	c.TaskMemory = field(o, "task-memory", 0, taskMemory)
-	c.TaskCPUs = field(o, "task-cpus", 0, whole(1, job.MaxTaskCPUs))
+	c.Request = o.request()
 	c.Resident = field(o, "resident", 0, parseBinaryBytes)
-	c.Hints = o.hints()
 	o.counts(&c, m)
 	o.taskKeys(&c)
 	c.After = o.after(m)
@@ -369,16 +351,4 @@ func (o *object) arrivals() Arrivals {
 		o.r.fail(n, "arrivals: unknown law %q; there are at-once, every, poisson, load, times", name)
 	}
 	return a
-}
-
-// taskMemory reads the memory that one task asks for.
-func taskMemory(text string) (int64, error) {
-	n, err := ParseBytes(text)
-	if err == nil && n == 0 {
-		err = errors.New("must be at least 1 MiB")
-	}
-	if err == nil {
-		err = job.CheckRequest(n, 0)
-	}
-	return n, err
 }

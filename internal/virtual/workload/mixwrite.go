@@ -27,33 +27,18 @@ func WriteJobs(out io.Writer, jobs []Job) error {
 
 func writeJob(w *bufio.Writer, j *Job) {
 	fmt.Fprintf(w, "  - name: %s\n", quote(j.Name))
-	for _, f := range []struct{ key, text string }{{"app", j.App}, {"user", j.User}, {"pool", j.Pool}, {"class", j.Class}} {
+	for _, f := range []struct{ key, text string }{{"app", j.App}, {"class", j.Class}} {
 		if f.text != "" {
 			fmt.Fprintf(w, "    %s: %s\n", f.key, quote(f.text))
 		}
 	}
-	if j.Priority != job.Normal {
-		fmt.Fprintf(w, "    priority: %s\n", priorities[min(max(j.Priority, job.VeryLow), job.VeryHigh)-job.VeryLow])
-	}
+	writeRequest(w, &j.Request)
 	fmt.Fprintf(w, "    submit: %s\n", j.Submit)
 	if j.Plan != 0 {
 		fmt.Fprintf(w, "    plan: %s\n", j.Plan)
 	}
-	// Negative leaves it to the cluster, which is also what an absent key means.
-	if j.SlowStart >= 0 {
-		fmt.Fprintf(w, "    slow-start: %s\n", strconv.FormatFloat(j.SlowStart, 'g', -1, 64))
-	}
-	if j.TaskMemory != 0 {
-		fmt.Fprintf(w, "    task-memory: %d\n", j.TaskMemory)
-	}
-	if j.TaskCPUs != 0 {
-		fmt.Fprintf(w, "    task-cpus: %d\n", j.TaskCPUs)
-	}
 	if j.Resident != 0 {
 		fmt.Fprintf(w, "    resident: %d\n", j.Resident)
-	}
-	if text := hintsText(&j.Profile); text != "" {
-		fmt.Fprintf(w, "    hints: %s\n", text)
 	}
 	if len(j.After) > 0 {
 		fmt.Fprintf(w, "    after: [%s]\n", strings.Trim(strings.ReplaceAll(fmt.Sprint(j.After), " ", ", "), "[]"))

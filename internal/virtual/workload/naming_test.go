@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 func TestNaming(t *testing.T) {
-	jobs := []Job{{Name: "a", Maps: make([]Task, 10)}, {Name: "b", Maps: make([]Task, 10), Reduces: make([]Task, 1)}, {Name: "a", Maps: make([]Task, 101)}}
+	jobs := []Job{{Name: "a", Maps: make([]Task, 10)}, {Name: "b", Maps: make([]Task, 10), Reduces: make([]Task, 1), Request: job.Request{SlowStart: -1}}, {Name: "a", Maps: make([]Task, 101)}}
 	for text, want := range map[string][]string{
 		"x, y":   {"x", "y", "x"},
 		"size":   {"small", "medium", "large"},

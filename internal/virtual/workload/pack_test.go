@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Packed tasks equal the tasks of the job.
@@ -20,7 +22,7 @@ func TestPack(t *testing.T) {
 			return Task{Duration: span.Draw(t, "duration"), Fetch: span.Draw(t, "fetch"), CPU: span.Draw(t, "cpu"),
 				Input: number.Draw(t, "input"), Output: number.Draw(t, "output")}
 		})
-		j := Job{Name: "j", Maps: rapid.SliceOf(task).Draw(t, "maps"), Reduces: rapid.SliceOf(task).Draw(t, "reduces")}
+		j := Job{Name: "j", Maps: rapid.SliceOf(task).Draw(t, "maps"), Reduces: rapid.SliceOf(task).Draw(t, "reduces"), Request: job.Request{SlowStart: -1}}
 		want := j.Tasks()
 		j.pack()
 		got := j.Tasks()

@@ -106,7 +106,7 @@ func benchOf(app string) bench {
 
 // class makes a class of n equal jobs.
 func (b bench) class(name string, n int) Class {
-	return Class{Name: name, Count: n, App: b.app, SlowStart: -1, Maps: Fixed(float64(b.maps)),
+	return Class{Name: name, Count: n, App: b.app, Maps: Fixed(float64(b.maps)),
 		Reduces: Fixed(float64(b.reduces)), MapTime: Fixed(b.mapTime), ReduceTime: Fixed(b.reduceTime)}
 }
 

@@ -9,7 +9,7 @@ import (
 // learningJob is a job of the learning scheduler's Figures 7 and 11.
 type learningJob struct {
 	app   string
-	hints job.Profile // Figure 7
+	hints job.Ratings // Figure 7
 	// tasks is the mean number of tasks that the scheduler ran on a node at a
 	// target load of 4 (Figure 11). A task therefore weighs 4/tasks.
 	tasks float64
@@ -17,15 +17,15 @@ type learningJob struct {
 
 // learningJobs lists the jobs of the figures.
 var learningJobs = []learningJob{
-	{"textwriter", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03},
-	{"wordcount", job.Profile{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31},
-	{"wordcount-delay", job.Profile{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52},
-	{"urlget", job.Profile{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35},
-	{"urltodisk", job.Profile{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09},
-	{"cpuactivity", job.Profile{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17},
+	{"textwriter", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.03},
+	{"wordcount", job.Ratings{CPU: 5, Memory: 6, Disk: 8, Network: 5}, 2.31},
+	{"wordcount-delay", job.Ratings{CPU: 1, Memory: 6, Disk: 6, Network: 4}, 10.52},
+	{"urlget", job.Ratings{CPU: 3, Memory: 4, Disk: 6, Network: 7}, 8.35},
+	{"urltodisk", job.Ratings{CPU: 3, Memory: 5, Disk: 7, Network: 8}, 5.09},
+	{"cpuactivity", job.Ratings{CPU: 10, Memory: 5, Disk: 5, Network: 3}, 3.17},
 	// The paper says nothing about Grep: its hints are the middle of the
 	// others' scale, and its weight is WordCount's.
-	{"grep", job.Profile{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.31},
+	{"grep", job.Ratings{CPU: 3, Memory: 5, Disk: 5, Network: 3}, 2.31},
 }
 
 const (
@@ -62,8 +62,8 @@ func learningGenerators() []Generator {
 
 // job makes a job with a number of maps.
 func (l *learningJob) job(maps int) Job {
-	j := Job{Name: l.app, App: l.app, Class: l.app, SlowStart: -1}
-	j.Profile[job.Map], j.Profile[job.Reduce] = l.hints, l.hints
+	j := Job{Name: l.app, App: l.app, Class: l.app}
+	j.Hints[job.Map], j.Hints[job.Reduce] = l.hints, l.hints
 	j.Maps = equal(maps, Task{Duration: learningTask, Input: DefaultBlock,
 		CPU: time.Duration(float64(learningTask) * learningTarget / l.tasks).Round(time.Millisecond)})
 	return j

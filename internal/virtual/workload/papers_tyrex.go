@@ -71,7 +71,7 @@ func (t *tyrexMix) mix(load float64) *Mix {
 	second := float64(mean*mean*(1+t.cv2)) - float64(p1*t.smallMean*t.smallMean*(1+cv2)) - float64(p2*t.middleMean*t.middleMean*(1+cv2))
 	c3 := max(0, second/float64(p3*m3*m3)-1)
 	class := func(name string, n int, work Dist) Class {
-		return Class{Name: name, Count: n, App: name, SlowStart: -1, Work: work, TaskTime: tyrexTask, ReduceShare: TyrexReduceShare}
+		return Class{Name: name, Count: n, App: name, Work: work, TaskTime: tyrexTask, ReduceShare: TyrexReduceShare}
 	}
 	return &Mix{Order: Shuffled, Arrivals: Arrivals{Kind: AtLoad, Load: load, Slots: 160}, Classes: []Class{
 		class("small", t.small, Dist{Shape: LogNormal, A: t.smallMean, B: t.smallMean * math.Sqrt(cv2)}),

@@ -53,7 +53,7 @@ type Profile struct {
 	// the model does not use them.
 	InputRecord, MapRecord, OutputRecord float64
 	// Hints are resource hints for jobs that have none of their own.
-	Hints [job.Kinds]job.Profile
+	Hints [job.Kinds]job.Ratings
 }
 
 // mega is the number of bytes in an MB.
@@ -196,7 +196,7 @@ func (r *reader) profile(n *yaml.Node) (Profile, bool) {
 
 // hints reads the key "hints": {map: …, reduce: …}, where each is [cpu, memory, disk, network] or a mapping with these keys.
 // Ratings go from 1 to 10; 0 means unknown.
-func (o *object) hints() (hints [job.Kinds]job.Profile) {
+func (o *object) hints() (hints [job.Kinds]job.Ratings) {
 	n := o.get("hints")
 	if n == nil {
 		return hints
@@ -259,8 +259,8 @@ func WriteProfiles(out io.Writer, list []Profile) error {
 
 // hintsText returns hints in the YAML that object.hints reads, or "" if there
 // are none.
-func hintsText(h *[job.Kinds]job.Profile) string {
-	if *h == ([job.Kinds]job.Profile{}) {
+func hintsText(h *[job.Kinds]job.Ratings) string {
+	if *h == ([job.Kinds]job.Ratings{}) {
 		return ""
 	}
 	m, r := &h[job.Map], &h[job.Reduce]

@@ -125,7 +125,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 
 // job converts one job. It returns the number of tasks without times.
 func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
-	j := Job{Name: r.Name, App: r.Name, User: r.User, Pool: r.Queue, SlowStart: -1}
+	j := Job{Name: r.Name, App: r.Name, Request: job.Request{User: r.User, Pool: r.Queue}}
 	if j.Name == "" {
 		j.Name = r.ID
 	}
@@ -143,7 +143,7 @@ func (o *RumenOptions) job(r *rumenJob) (Job, int, error) {
 	j.Submit = time.Duration(min(*r.Submit, int64(time.Duration(1<<62)/time.Millisecond))) * time.Millisecond
 	for _, s := range []any{r.Properties.SlowStart1, r.Properties.SlowStart2} {
 		if v, err := strconv.ParseFloat(fmt.Sprint(s), 64); s != nil && err == nil && v >= 0 && v <= 1 {
-			j.SlowStart = v
+			j.SlowStart = job.StartAfter(v)
 		}
 	}
 	var mapsEnd int64

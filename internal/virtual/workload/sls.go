@@ -82,7 +82,7 @@ func many(n *int) int {
 
 // job converts one job.
 func (s *slsJob) job(o *TraceOptions) (Job, error) {
-	j := Job{Name: s.ID, App: s.Type, User: s.User, Pool: s.Queue, SlowStart: -1}
+	j := Job{Name: s.ID, App: s.Type, Request: job.Request{User: s.User, Pool: s.Queue}}
 	switch {
 	case s.Start != nil && *s.Start < 0:
 		return j, fmt.Errorf("job.start.ms: %d, must not be negative", *s.Start)

@@ -253,7 +253,7 @@ func (s *spark) endJob(e *sparkEvent) {
 		return
 	}
 	s.count++
-	base := Job{Name: fmt.Sprintf("%s/job%d", s.id, j.id), App: s.app, User: s.user, Pool: j.pool,
+	base := Job{Name: fmt.Sprintf("%s/job%d", s.id, j.id), App: s.app, Request: job.Request{User: s.user, Pool: j.pool},
 		Submit: epoch(j.submit), After: s.follower.after(epoch(j.submit))}
 	last, ok := s.im.addStages(j.line, base, stages)
 	if !ok {

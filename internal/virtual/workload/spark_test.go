@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // sparkTask is the event of a successful task.
@@ -49,11 +51,11 @@ func TestSpark(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Job{
-		{Name: "app-1/job0", App: "etl nightly", User: "ann", Pool: "etl", SlowStart: 1,
+		{Name: "app-1/job0", App: "etl nightly", Request: job.Request{User: "ann", Pool: "etl", SlowStart: 1},
 			Maps:    []Task{{Duration: 7 * s}, {Duration: 4 * s, CPU: 1500 * time.Millisecond, Input: 64, Output: 10}},
 			Reduces: []Task{{Duration: 3 * s, Fetch: -1, Input: 7, Output: 9}}},
 		// Its first stage was skipped; it was submitted after job 0 had ended.
-		{Name: "app-1/job1", App: "etl nightly", User: "ann", Pool: "etl", SlowStart: 1, Submit: 12 * s, After: []int{0}, Maps: []Task{{Duration: s}}},
+		{Name: "app-1/job1", App: "etl nightly", Request: job.Request{User: "ann", Pool: "etl", SlowStart: 1}, Submit: 12 * s, After: []int{0}, Maps: []Task{{Duration: s}}},
 	}
 	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

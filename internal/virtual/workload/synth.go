@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Synth is a workload of Hadoop's synthetic generator. It is a Source: jobs are
@@ -162,7 +164,7 @@ func (f *synthFile) synth(im *importer, line int) *Synth {
 // class converts a class.
 func (c *synthClass) class(queue string, scale float64) (Class, error) {
 	bell := func(mean, sd float64) Dist { return Dist{Shape: LogNormal, A: mean, B: sd} }
-	out := Class{Share: c.Weight * scale, User: c.User, Pool: queue, SlowStart: -1}
+	out := Class{Share: c.Weight * scale, Request: job.Request{User: c.User, Pool: queue}}
 	if c.Tasks != nil || c.Type != "" {
 		return out, c.generic(&out)
 	}

@@ -188,8 +188,8 @@ func TestRumen(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Job{
-		{Name: "job_3", SlowStart: -1, Maps: []Task{{Duration: time.Millisecond}}, Reduces: []Task{}},
-		{Name: "sort", App: "sort", User: "ann", Pool: "prod", Priority: job.VeryHigh, SlowStart: 0.5, Submit: time.Second,
+		{Name: "job_3", Maps: []Task{{Duration: time.Millisecond}}, Reduces: []Task{}},
+		{Name: "sort", App: "sort", Request: job.Request{User: "ann", Pool: "prod", Priority: job.VeryHigh, SlowStart: 0.5}, Submit: time.Second,
 			Maps: []Task{{Duration: 20 * time.Second, Input: 128, Output: 64, CPU: 15 * time.Second, Hosts: []string{"n1", "n2"}},
 				{Duration: 20 * time.Second}, {Duration: 20 * time.Second}},
 			Reduces: []Task{{Duration: 10 * time.Second, Fetch: -1, Input: 60, Output: 7}}},
@@ -255,10 +255,10 @@ func TestSLS(t *testing.T) {
 	}
 	three := []Task{{Duration: 700 * time.Millisecond}, {Duration: 700 * time.Millisecond}, {Duration: 700 * time.Millisecond}}
 	want := []Job{
-		{Name: "j1", App: "mapreduce", User: "ann", Pool: "q", SlowStart: -1,
+		{Name: "j1", App: "mapreduce", Request: job.Request{User: "ann", Pool: "q"},
 			Maps: []Task{{Duration: 2 * time.Second, Hosts: []string{"n1"}}}, Reduces: []Task{{Duration: time.Second, Fetch: -1}}},
-		{Name: "job2", SlowStart: -1, Submit: 500 * time.Millisecond, Maps: three},
-		{Name: "job2-2", SlowStart: -1, Submit: 500 * time.Millisecond, Maps: three},
+		{Name: "job2", Submit: 500 * time.Millisecond, Maps: three},
+		{Name: "job2-2", Submit: 500 * time.Millisecond, Maps: three},
 	}
 	if diff := cmp.Diff(want, trace.List); diff != "" || trace.Warnings != nil {
 		t.Errorf("%q (-want +got)\n%s", trace.Warnings, diff)

@@ -65,7 +65,7 @@ classes:
 		t.Fatal(err)
 	}
 	jobs := jobsOf(t, m, 1)
-	if m.Classes[0].Profile.MapCPU != 3 || m.Classes[1].Profile.MapCPU != 2 || jobs[0].Profile[0].Network != 4 || jobs[1].Profile[0].CPU != 7 {
+	if m.Classes[0].Profile.MapCPU != 3 || m.Classes[1].Profile.MapCPU != 2 || jobs[0].Hints[0].Network != 4 || jobs[1].Hints[0].CPU != 7 {
 		t.Errorf("%+v\n%+v", m.Classes, jobs)
 	}
 	const p = "{app: a, map-cpu: 3, map-selectivity: 1, reduce-cpu: 1, reduce-selectivity: 1}"

@@ -13,10 +13,9 @@ import (
 
 // Job is one job of a workload.
 type Job struct {
-	// Policies and reports use Name, App, User and Pool. App is the program.
-	// Class groups jobs in reports.
-	Name, App, User, Pool, Class string
-	Priority                     job.Priority
+	// Reports use Name, App and Class. App is the program, Class groups jobs.
+	Name, App, Class string
+	job.Request
 	// Submit is the time of submission, since the start of the run.
 	Submit time.Duration
 	// Plan is the time in which the submitter prepares the job after Submit, before the
@@ -28,19 +27,9 @@ type Job struct {
 	// use it, so that only the tasks of running jobs are in memory. Count and Tasks work for
 	// all jobs.
 	Outline *Outline
-	// SlowStart is as in job.Spec: the fraction of the maps that must have
-	// finished before reduces start. Negative means the default.
-	SlowStart float64
-	// TaskMemory and TaskCPUs are as in job.Spec: what one task asks for; 0 is the
-	// share of one slot.
-	TaskMemory int64
-	TaskCPUs   int
 	// Resident is the memory in bytes that the process of a running task occupies, whatever
 	// it asks for. 0 is unknown: the task occupies none.
 	Resident int64
-	// Profile holds the submitter's resource hints, for the policies that use
-	// them.
-	Profile [job.Kinds]job.Profile
 	// After holds indexes of jobs that must have ended before this one is
 	// submitted. They form chains.
 	After []int

@@ -106,7 +106,7 @@ func workOf(t *testing.T, world, form, text string) time.Duration {
 		t.Fatalf("%s: %v", form, err)
 	}
 	for i := range jobs {
-		jobs[i].SlowStart = 0
+		jobs[i].SlowStart = -1
 	}
 	model, err := Lookup(world)
 	if err != nil {

@@ -60,7 +60,7 @@ func bedOf(t testing.TB, n, maps, reduces int, c *sched.Composition) *bed {
 // add submits a job of a pool; each map has its data on the host of the same
 // index in hosts, or on the last one.
 func (b *bed) add(pool string, maps, reduces int, hosts ...string) *job.Job {
-	s := job.Spec{Pool: pool, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0}
+	s := job.Spec{Request: job.Request{Pool: pool, SlowStart: -1}, Splits: make([]job.Split, maps), Reduces: reduces}
 	for i := range s.Splits {
 		if len(hosts) > 0 {
 			s.Splits[i].Hosts = []string{hosts[min(i, len(hosts)-1)]}

@@ -19,7 +19,7 @@ func busy(b *testing.B, policy string, n int) (*tracker.Tracker, []string) {
 		tr.Step(0, &tracker.Join{Node: node(nodes[i], 4, 2)})
 	}
 	for i := range n {
-		s := job.Spec{Pool: fmt.Sprint("p", i%20), Splits: make([]job.Split, b.N/n+100), Reduces: 4, SlowStart: 1, TaskTimeout: -1}
+		s := job.Spec{Request: job.Request{Pool: fmt.Sprint("p", i%20), SlowStart: 1, TaskTimeout: -1}, Splits: make([]job.Split, b.N/n+100), Reduces: 4}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{nodes[i%100], nodes[(i*7)%100], nodes[(i*13)%100]}
 		}
@@ -101,7 +101,7 @@ func BenchmarkRefused(b *testing.B) {
 				tr.Step(0, &tracker.Join{Node: node(fmt.Sprint("n", i), 4, 2)})
 			}
 			for i := range 1000 {
-				s := job.Spec{Pool: fmt.Sprint("p", i%20), Splits: make([]job.Split, 5)}
+				s := job.Spec{Request: job.Request{Pool: fmt.Sprint("p", i%20)}, Splits: make([]job.Split, 5)}
 				for i := range s.Splits {
 					s.Splits[i].Hosts = []string{"elsewhere"}
 				}

@@ -100,7 +100,7 @@ func TestLostMapsDoNotHang(t *testing.T) {
 				cfg := dhsa.Default(mode)
 				cfg.KeepMapSlots = keep
 				s := newShop(cfg, node("a", 2, 1), node("b", 2, 1))
-				s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 40, SlowStart: 0.05}})
+				s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 40, Request: job.Request{SlowStart: 0.05}}})
 				s.lostAfterMaps(t)
 				j := s.tr.Jobs().Get(1)
 				for i := 0; !j.State().Final(); i++ {
@@ -146,7 +146,7 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 	cfg := dhsa.Default(dhsa.PD)
 	cfg.LendReduces = 0
 	s := newShop(cfg, node("a", 1, 0), node("b", 1, 1), node("c", 1, 1))
-	s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 3), Reduces: 20, SlowStart: 1}})
+	s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 3), Reduces: 20, Request: job.Request{SlowStart: 1}}})
 	j := s.tr.Jobs().Get(1)
 	for !j.MapsDone() {
 		s.beat(true)
@@ -178,7 +178,7 @@ func TestLateReduces(t *testing.T) {
 			cfg := dhsa.Default(mode)
 			cfg.Early = where
 			s := newShop(cfg, node("a", 1, 1))
-			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 8), Reduces: 2, SlowStart: 0}})
+			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 8), Reduces: 2, Request: job.Request{SlowStart: -1}}})
 			j := s.tr.Jobs().Get(1)
 			s.beat(true)
 			if got := j.Running(job.Map); early != (got == 1) {
@@ -198,7 +198,7 @@ func TestLateReduces(t *testing.T) {
 func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
 		s := newShop(dhsa.Default(mode), node("a", 2, 0), node("b", 0, 2))
-		s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 6, SlowStart: 0.05}})
+		s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 6, Request: job.Request{SlowStart: 0.05}}})
 		s.beat(true)
 		s.beat(true)
 		s.lose("a")
@@ -216,8 +216,8 @@ func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 // are done.
 func TestLastMapSlotsAreKept(t *testing.T) {
 	s := newShop(dhsa.Default(dhsa.PD), node("a", 1, 1))
-	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}, {}}, Reduces: 3, SlowStart: 0.5}})
-	s.step(&tracker.Submit{Spec: job.Spec{Reduces: 3, SlowStart: 0}})
+	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}, {}}, Reduces: 3, Request: job.Request{SlowStart: 0.5}}})
+	s.step(&tracker.Submit{Spec: job.Spec{Reduces: 3, Request: job.Request{SlowStart: -1}}})
 	first := s.tr.Jobs().Get(1)
 	s.beat(true) // a map
 	s.beat(true) // the other map; the first is done
@@ -225,7 +225,7 @@ func TestLastMapSlotsAreKept(t *testing.T) {
 		t.Error("a reduce that waits took the only map slot")
 	}
 	s.step(&tracker.KillJob{Job: 2})
-	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}}, Reduces: 2, SlowStart: 0}})
+	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}}, Reduces: 2, Request: job.Request{SlowStart: -1}}})
 	for range 12 {
 		s.beat(true)
 	}
@@ -277,8 +277,8 @@ func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 }
 
 func drawJob(t *rapid.T) job.Spec {
-	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")), SlowStart: 0.05,
-		Reduces: rapid.IntRange(1, 9).Draw(t, "n"), Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")}
+	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")), Request: job.Request{SlowStart: 0.05, Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")},
+		Reduces: rapid.IntRange(1, 9).Draw(t, "n")}
 	for i := range s.Splits {
 		s.Splits[i].Hosts = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "z"}), 0, 2).Draw(t, "hosts")
 	}

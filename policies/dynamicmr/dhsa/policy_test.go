@@ -145,7 +145,7 @@ func play(t *rapid.T, step func(time.Duration, tracker.Event) []tracker.Effect, 
 	for range rapid.IntRange(5, 40).Draw(t, "steps") {
 		now += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond
 		if rapid.IntRange(0, 4).Draw(t, "what") == 0 {
-			s := job.Spec{Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool"), SlowStart: -1,
+			s := job.Spec{Request: job.Request{Pool: rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")},
 				Splits: make([]job.Split, rapid.IntRange(1, 8).Draw(t, "maps")), Reduces: rapid.IntRange(0, 4).Draw(t, "reduces")}
 			for i := range s.Splits {
 				s.Splits[i].Hosts = []string{rapid.SampledFrom([]string{"t0", "t1", "t9"}).Draw(t, "host")}

@@ -41,9 +41,8 @@ func TestDemandAgainstRecount(t *testing.T) {
 			live := b.List().Live()
 			what := rapid.IntRange(0, 5).Draw(t, "what")
 			if what == 0 || len(live) == 0 {
-				j := b.Add(job.Spec{Pool: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pool"),
-					Splits: make([]job.Split, rapid.IntRange(0, 3).Draw(t, "maps")), Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"),
-					SlowStart: 0.5, Priority: job.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))}, 0)
+				j := b.Add(job.Spec{Request: job.Request{Pool: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "pool"), SlowStart: 0.5, Priority: job.Priority(rapid.IntRange(-1, 1).Draw(t, "priority"))},
+					Splits: make([]job.Split, rapid.IntRange(0, 3).Draw(t, "maps")), Reduces: rapid.IntRange(0, 3).Draw(t, "reduces")}, 0)
 				d.dirty = true
 				d.add(j)
 				d.refreshAll(view)

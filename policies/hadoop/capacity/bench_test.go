@@ -30,8 +30,7 @@ func benchCluster(b *testing.B, policy, more string, maps, reduces int) (*tracke
 		tr.Step(0, &tracker.Join{Node: cluster.Spec{Name: nodes[i], MapSlots: 4, ReduceSlots: 2}})
 	}
 	for i := range 1000 {
-		s := job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 1, TaskTimeout: -1,
-			Pool: fmt.Sprint("q", i%10), User: fmt.Sprint("u", i%20)}
+		s := job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{SlowStart: 1, TaskTimeout: -1, Pool: fmt.Sprint("q", i%10), User: fmt.Sprint("u", i%20)}}
 		for i := range s.Splits {
 			s.Splits[i].Hosts = []string{nodes[i%100], nodes[(i*7)%100], nodes[(i*13)%100]}
 		}

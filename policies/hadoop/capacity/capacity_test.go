@@ -38,7 +38,7 @@ func newWorld(t fataler, maps, reduces int, cfg Config) *world {
 }
 
 func (w *world) submit(pool, user string, maps, reduces int) *job.Job {
-	return w.Submit(job.Spec{Pool: pool, User: user, Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: 0})
+	return w.Submit(job.Spec{Request: job.Request{Pool: pool, User: user, SlowStart: -1}, Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
 // launch starts the next task of a job.

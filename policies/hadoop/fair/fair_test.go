@@ -180,10 +180,8 @@ func (w *world) act(t *rapid.T) {
 	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")
 	if what < 2 || len(live) == 0 {
-		w.Submit(job.Spec{Pool: rapid.SampledFrom([]string{"p1", "p2", "p3", "p4"}).Draw(t, "pool"),
-			User:   rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "user"),
-			Splits: make([]job.Split, rapid.IntRange(1, 4).Draw(t, "maps")), Reduces: 2, SlowStart: 0.5,
-			Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+		w.Submit(job.Spec{Request: job.Request{Pool: rapid.SampledFrom([]string{"p1", "p2", "p3", "p4"}).Draw(t, "pool"), User: rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "user"), SlowStart: 0.5, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))},
+			Splits: make([]job.Split, rapid.IntRange(1, 4).Draw(t, "maps")), Reduces: 2})
 		return
 	}
 	j := rapid.SampledFrom(live).Draw(t, "job")
@@ -253,13 +251,13 @@ func TestFairPreemption(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 12, 0)
-		a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 40)})
+		a := w.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 40)})
 		var started []*job.Attempt
 		for range 12 {
 			w.Now += time.Millisecond
 			started = append(started, w.start(a, job.Map))
 		}
-		w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 40)})
+		w.Submit(job.Spec{Request: job.Request{Pool: "b"}, Splits: make([]job.Split, 40)})
 		w.Now = 0
 		var victims []*job.Attempt
 		for len(victims) == 0 && w.Now < 10*time.Second {
@@ -286,10 +284,10 @@ func TestFairPreemption(t *testing.T) {
 func TestFairSparesUnreported(t *testing.T) {
 	alloc, _ := ParseAllocations("fairSharePreemptionTimeout=0")
 	w := newWorld(Config{Pools: alloc, Preempt: true, PreemptInterval: time.Second}, 4, 0)
-	a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 8)})
+	a := w.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 8)})
 	reported := []*job.Attempt{w.start(a, job.Map), w.start(a, job.Map), w.start(a, job.Map)}
 	w.Run(w.node, a, job.Map) // has not reported yet
-	w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
+	w.Submit(job.Spec{Request: job.Request{Pool: "b"}, Splits: make([]job.Split, 4)})
 	w.fair.Update(10 * time.Second)
 	if v := w.fair.Preempt(0); !slices.Equal(v, []*job.Attempt{reported[2], reported[1]}) {
 		t.Errorf("%d victims", len(v))
@@ -302,7 +300,7 @@ func TestNoStarvationWithoutPreemption(t *testing.T) {
 	alloc, _ := ParseAllocations("pool a minMaps=2 minSharePreemptionTimeout=1; fairSharePreemptionTimeout=1")
 	for _, on := range []bool{false, true} {
 		w := newWorld(Config{Pools: alloc, Preempt: on, PreemptInterval: time.Hour}, 4, 0)
-		j := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
+		j := w.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 4)})
 		w.fair.Update(0)
 		w.fair.Update(2 * time.Second)
 		if got := w.fair.Starving(j, 2*time.Second); got != on {
@@ -321,7 +319,7 @@ func TestFairReasons(t *testing.T) {
 	alloc, _ := ParseAllocations("pool p maxMaps=1; pool q maxRunningJobs=1; user bob maxRunningJobs=1")
 	w := newWorld(Config{Pools: alloc}, 4, 0)
 	spec := func(pool, user string) job.Spec {
-		return job.Spec{Pool: pool, User: user, Splits: make([]job.Split, 2)}
+		return job.Spec{Request: job.Request{Pool: pool, User: user}, Splits: make([]job.Split, 2)}
 	}
 	full := w.Submit(spec("p", "ann"))
 	w.start(full, job.Map)
@@ -354,8 +352,8 @@ func TestFairReasons(t *testing.T) {
 // parts.
 func TestFairReconfigure(t *testing.T) {
 	w := newWorld(Config{Pools: NewAllocations()}, 4, 0)
-	a := w.Submit(job.Spec{Pool: "a", Splits: make([]job.Split, 4)})
-	w.Submit(job.Spec{Pool: "b", Splits: make([]job.Split, 4)})
+	a := w.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 4)})
+	w.Submit(job.Spec{Request: job.Request{Pool: "b"}, Splits: make([]job.Split, 4)})
 	w.start(a, job.Map)
 	if got := w.served(job.Map); !slices.Equal(got, []job.ID{2, 1}) {
 		t.Errorf("before: %v", got)
@@ -377,9 +375,9 @@ func TestFairForgetsPools(t *testing.T) {
 	alloc, _ := ParseAllocations("pool named")
 	w := newWorld(Config{Pools: alloc}, 4, 0)
 	for _, pool := range []string{"passing", "named", DefaultPool} {
-		w.Kill(w.Submit(job.Spec{Pool: pool, Splits: make([]job.Split, 1)}))
+		w.Kill(w.Submit(job.Spec{Request: job.Request{Pool: pool}, Splits: make([]job.Split, 1)}))
 	}
-	a, b := w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)}), w.Submit(job.Spec{Pool: "x", Splits: make([]job.Split, 1)})
+	a, b := w.Submit(job.Spec{Request: job.Request{Pool: "x"}, Splits: make([]job.Split, 1)}), w.Submit(job.Spec{Request: job.Request{Pool: "x"}, Splits: make([]job.Split, 1)})
 	w.Kill(a)
 	var names []string
 	for _, s := range w.fair.Shares() {

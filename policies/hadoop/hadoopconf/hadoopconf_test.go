@@ -225,7 +225,7 @@ func TestReconfigureWhileJobsRun(t *testing.T) {
 		}
 		return n
 	}
-	tr.Step(0, &tracker.Submit{Spec: job.Spec{Pool: "p", Splits: make([]job.Split, 20)}})
+	tr.Step(0, &tracker.Submit{Spec: job.Spec{Request: job.Request{Pool: "p"}, Splits: make([]job.Split, 20)}})
 	if known, err := reload("<allocations><pool name='p'><maxMaps>5</maxMaps></pool></allocations>"); !known || err != nil {
 		t.Fatal(known, err)
 	}

@@ -29,8 +29,7 @@ func TestFIFOAgainstSort(t *testing.T) {
 			live := b.List().Live()
 			what := rapid.IntRange(0, 4).Draw(t, "what")
 			if what == 0 || len(live) == 0 {
-				f.JobAdded(b.Add(job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 2).Draw(t, "maps")), Reduces: 1, SlowStart: 1,
-					Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}, time.Duration(rapid.IntRange(0, 2).Draw(t, "at"))))
+				f.JobAdded(b.Add(job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 2).Draw(t, "maps")), Reduces: 1, Request: job.Request{SlowStart: 1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}}, time.Duration(rapid.IntRange(0, 2).Draw(t, "at"))))
 				continue
 			}
 			j := rapid.SampledFrom(live).Draw(t, "job")
@@ -69,8 +68,8 @@ func check(t *rapid.T, b *job.Book, f *sched.SortedOrder) {
 
 func TestFIFOStopsPoolsAndEither(t *testing.T) {
 	b, f := job.NewBook(cluster.NewBook(), 0), NewFIFO()
-	f.JobAdded(b.Add(job.Spec{Pool: "x", Splits: make([]job.Split, 1), Reduces: 1}, 0))
-	f.JobAdded(b.Add(job.Spec{Pool: "y", Splits: make([]job.Split, 1), Reduces: 1}, 0))
+	f.JobAdded(b.Add(job.Spec{Request: job.Request{Pool: "x", SlowStart: -1}, Splits: make([]job.Split, 1), Reduces: 1}, 0))
+	f.JobAdded(b.Add(job.Spec{Request: job.Request{Pool: "y", SlowStart: -1}, Splits: make([]job.Split, 1), Reduces: 1}, 0))
 	visits := func(o sched.Offer, stop int) (n int) {
 		f.Each(&sched.Round{}, o, func(sched.Candidate) bool { n++; return n != stop })
 		return n

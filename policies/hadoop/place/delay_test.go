@@ -35,7 +35,7 @@ func newDelayWorld(t *testing.T, cfg DelayConfig, spec job.Spec) *delayWorld {
 }
 
 func atHome(maps int) job.Spec {
-	s := job.Spec{Splits: make([]job.Split, maps), Reduces: 1}
+	s := job.Spec{Splits: make([]job.Split, maps), Reduces: 1, Request: job.Request{SlowStart: -1}}
 	for i := range s.Splits {
 		s.Splits[i].Hosts = []string{"home"}
 	}

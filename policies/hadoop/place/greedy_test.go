@@ -14,7 +14,7 @@ func TestGreedy(t *testing.T) {
 	a, _ := nodes.Join(cluster.Spec{Name: "a", Rack: "/r1", MapSlots: 4, ReduceSlots: 4}, 0)
 	b, _ := nodes.Join(cluster.Spec{Name: "b", Rack: "/r1", MapSlots: 4, ReduceSlots: 4}, 0)
 	nodes.Join(cluster.Spec{Name: "c", Rack: "/r2", MapSlots: 4}, 0)
-	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"c"}}, {Hosts: []string{"b"}}, {Hosts: []string{"a"}}, {}}, Reduces: 1}, 0)
+	j := jobs.Add(job.Spec{Splits: []job.Split{{Hosts: []string{"c"}}, {Hosts: []string{"b"}}, {Hosts: []string{"a"}}, {}}, Reduces: 1, Request: job.Request{SlowStart: -1}}, 0)
 	desk := sched.NewRoundWriter(sched.NewView(jobs.List(), nodes.List(), 4))
 	// step picks on a node within a level, expects a task or a reason, and
 	// launches the task.

@@ -28,7 +28,7 @@ func newFillWorld(cfg StaticConfig, nodes, maps, reduces int) *fillWorld {
 
 // submit adds a job whose reduces may start at once.
 func (w *fillWorld) submit(maps, reduces int) *job.Job {
-	return w.Submit(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces})
+	return w.Submit(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{SlowStart: -1}})
 }
 
 // beat fills a node and returns the kinds of its new tasks, such as "mmr". Maps

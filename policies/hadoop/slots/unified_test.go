@@ -28,7 +28,7 @@ func newUnifiedWorld(maps, reduces int, rampUp float64) *unifiedWorld {
 }
 
 func (w *unifiedWorld) add(maps, reduces int) *job.Job {
-	return w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, SlowStart: -1}, 0)
+	return w.jobs.Add(job.Spec{Splits: make([]job.Split, maps), Reduces: reduces}, 0)
 }
 
 func (w *unifiedWorld) open() *sched.Round {

@@ -33,7 +33,7 @@ type copyWorld struct {
 
 func newCopyWorld(p part, maps int) *copyWorld {
 	w := &copyWorld{Manual: trackertest.NewManual(p), part: p}
-	w.j = w.Submit(job.Spec{Splits: make([]job.Split, maps), TaskTimeout: -1})
+	w.j = w.Submit(job.Spec{Splits: make([]job.Split, maps), Request: job.Request{TaskTimeout: -1}})
 	for i := range maps {
 		w.Join(cluster.Spec{Name: fmt.Sprint("n", i), MapSlots: 1})
 		w.start(w.j.Fresh(job.Map), int32(i), 0)

@@ -173,7 +173,7 @@ func TestReduceThatWaitsIsNotStalled(t *testing.T) {
 	for name, fresh := range defaults(t) {
 		p := fresh()
 		w := newCopyWorld(p, 2)
-		w.j = w.Submit(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, SlowStart: -1, TaskTimeout: -1})
+		w.j = w.Submit(job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{TaskTimeout: -1}})
 		maps := []*job.Attempt{w.start(w.j.Fresh(job.Map), 0, 0), w.start(w.j.Fresh(job.Map), 1, 0)}
 		r := w.start(w.j.Fresh(job.Reduce), 0, 0)
 		w.end(maps[0], true, 20*time.Second)

@@ -88,9 +88,9 @@ func (u *Order) JobAdded(j *job.Job) {
 	u.worth.pools[e.pool].running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
 		if j.Total(k) > 0 {
-			u.hints.Add(k, j.Profile(k))
+			u.hints.Add(k, j.Hints(k))
 		}
-		e.hintSet[k] = u.hintIndex(taskHints{u.hints.Fill(k, j.Profile(k)), k})
+		e.hintSet[k] = u.hintIndex(taskHints{u.hints.Fill(k, j.Hints(k)), k})
 		u.set(&u.all, j, k, j.Total(k) > 0)
 		u.set(&u.ready, j, k, j.Launchable(k))
 	}

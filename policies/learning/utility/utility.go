@@ -65,7 +65,7 @@ type Order struct {
 
 // taskHints is the part of a candidate's features that its job decides.
 type taskHints struct {
-	job.Profile
+	job.Ratings
 	kind job.Kind
 }
 
@@ -265,7 +265,7 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	if u.learner != nil && r.Node() != nil {
 		what := &u.hintSets[u.groups[c.group].hintSet]
 		value, _ := u.value(r, c)
-		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Profile, Tasks: running(r),
+		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Ratings, Tasks: running(r),
 			P: what.prediction.P(), Utility: value}
 	}
 	return p
@@ -389,7 +389,7 @@ func (u *Order) predict(r *sched.Round, p *hintSet) {
 	}
 	p.call, p.prediction = u.call, learning.Certain
 	if u.learner != nil && r.Node() != nil {
-		p.prediction = u.learner.Predict(r.Node().Index(), p.kind, p.Profile, running(r))
+		p.prediction = u.learner.Predict(r.Node().Index(), p.kind, p.Ratings, running(r))
 	}
 }
 

@@ -79,8 +79,8 @@ func (o *office) submit(at time.Duration, rating uint8, spec job.Spec) *job.Job 
 	if spec.Splits == nil {
 		spec.Splits = make([]job.Split, 1)
 	}
-	for k := range spec.Profile {
-		spec.Profile[k].CPU = rating
+	for k := range spec.Hints {
+		spec.Hints[k].CPU = rating
 	}
 	o.Now = at
 	return o.Submit(spec)
@@ -110,7 +110,7 @@ func TestUtility_E5_ZeroAndFIFO(t *testing.T) {
 	o.x.set(1, 98, 0) // P = 0.99
 	o.x.set(2, 5, 3)  // P = 0.6
 	o.x.set(9, 0, 100)
-	x, y := o.submit(0, 1, job.Spec{User: "ann"}), o.submit(0, 2, job.Spec{User: "bob"})
+	x, y := o.submit(0, 1, job.Spec{Request: job.Request{User: "ann"}}), o.submit(0, 2, job.Spec{Request: job.Request{User: "bob"}})
 	if got := o.served(time.Second); !slices.Equal(got, []job.ID{y.ID()}) {
 		t.Errorf("served %v", got)
 	}
@@ -148,7 +148,7 @@ func TestUtility_E5_ZeroAndFIFO(t *testing.T) {
 func TestUtility_E7_Ties(t *testing.T) {
 	cfg := fixed(learning.Constant)
 	o := newOffice(cfg, nil)
-	a, b := o.submit(0, 1, job.Spec{Reduces: 1}), o.submit(0, 1, job.Spec{Reduces: 1})
+	a, b := o.submit(0, 1, job.Spec{Reduces: 1, Request: job.Request{SlowStart: -1}}), o.submit(0, 1, job.Spec{Reduces: 1, Request: job.Request{SlowStart: -1}})
 	if got := o.served(0); !slices.Equal(got, []job.ID{a.ID(), a.ID(), b.ID(), b.ID()}) {
 		t.Errorf("in order: %v", got)
 	}
@@ -223,15 +223,15 @@ func TestUtilityAllBad(t *testing.T) {
 // nothing, and why.
 func TestUtilityFactors(t *testing.T) {
 	o := newOffice(fixed(learning.Priority), nil)
-	lo, hi := o.submit(0, 1, job.Spec{Priority: job.Low}), o.submit(5, 1, job.Spec{Priority: job.High})
+	lo, hi := o.submit(0, 1, job.Spec{Request: job.Request{Priority: job.Low}}), o.submit(5, 1, job.Spec{Request: job.Request{Priority: job.High}})
 	if got := o.served(time.Second); !slices.Equal(got, []job.ID{hi.ID(), lo.ID()}) {
 		t.Errorf("by priority: %v", got)
 	}
 	cfg := fixed(learning.Dedicated)
 	cfg.Shares = Amounts{{"a", 0.5}, {"b", 0.3}}
 	o = newOffice(cfg, nil)
-	a, b := o.submit(0, 1, job.Spec{Pool: "a"}), o.submit(0, 1, job.Spec{Pool: "b"})
-	c := o.submit(0, 1, job.Spec{Pool: "c", Splits: make([]job.Split, 3)})
+	a, b := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "a"}}), o.submit(0, 1, job.Spec{Request: job.Request{Pool: "b"}})
+	c := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "c"}, Splits: make([]job.Split, 3)})
 	o.u.worth.pools[o.u.entries[a.Seat()].pool].running = 4 // of 10 slots
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), c.ID(), a.ID()}) {
 		t.Errorf("lacking 0.3, 0.2, 0.1: %v", got)
@@ -256,7 +256,7 @@ func TestUtilityFactors(t *testing.T) {
 	cfg = fixed(learning.Gate)
 	cfg.MapGate = 0.5
 	o = newOffice(cfg, nil)
-	d := o.submit(0, 1, job.Spec{Splits: make([]job.Split, 2), Reduces: 1})
+	d := o.submit(0, 1, job.Spec{Splits: make([]job.Split, 2), Reduces: 1, Request: job.Request{SlowStart: -1}})
 	if got := o.served(0); len(got) != 1 {
 		t.Errorf("before the gate: %v", got)
 	}
@@ -271,9 +271,9 @@ func TestUtilityTooGreat(t *testing.T) {
 		cfg := fixed(factors...)
 		cfg.Offers = Amounts{{"ann", math.MaxFloat64}}
 		o := newOffice(cfg, nil)
-		a := o.submit(0, 1, job.Spec{User: "ann", Priority: job.VeryHigh})
-		b := o.submit(0, 1, job.Spec{User: "ann", Priority: job.VeryHigh})
-		c := o.submit(0, 1, job.Spec{User: "bob", Priority: job.VeryHigh})
+		a := o.submit(0, 1, job.Spec{Request: job.Request{User: "ann", Priority: job.VeryHigh}})
+		b := o.submit(0, 1, job.Spec{Request: job.Request{User: "ann", Priority: job.VeryHigh}})
+		c := o.submit(0, 1, job.Spec{Request: job.Request{User: "bob", Priority: job.VeryHigh}})
 		if got := o.served(time.Hour); !slices.Equal(got, []job.ID{a.ID(), b.ID(), c.ID()}) {
 			t.Errorf("%v: %v", factors, got)
 		}
@@ -285,7 +285,7 @@ func TestUtilityAlone(t *testing.T) {
 	u := New(fixed(learning.Priority), 1)
 	o := &office{Manual: trackertest.NewManual(u), u: u}
 	o.node = o.Join(cluster.Spec{Name: "n", MapSlots: 10})
-	a, b := o.submit(0, 1, job.Spec{Pool: "p"}), o.submit(0, 1, job.Spec{Priority: job.High, Reduces: 1})
+	a, b := o.submit(0, 1, job.Spec{Request: job.Request{Pool: "p"}}), o.submit(0, 1, job.Spec{Request: job.Request{Priority: job.High, SlowStart: -1}, Reduces: 1})
 	if got := o.served(0); !slices.Equal(got, []job.ID{b.ID(), b.ID(), a.ID()}) {
 		t.Errorf("served %v", got)
 	}
@@ -322,7 +322,7 @@ func TestUtilityAgainstAllJobs(t *testing.T) {
 			what := rapid.IntRange(0, 3).Draw(t, "what")
 			if what == 0 || len(live) == 0 {
 				o.submit(0, uint8(rapid.IntRange(0, 10).Draw(t, "rating")), job.Spec{Splits: make([]job.Split, rapid.IntRange(1, 3).Draw(t, "maps")),
-					Reduces: rapid.IntRange(0, 2).Draw(t, "reduces"), SlowStart: 1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))})
+					Reduces: rapid.IntRange(0, 2).Draw(t, "reduces"), Request: job.Request{SlowStart: 1, Priority: job.Priority(rapid.IntRange(-2, 2).Draw(t, "priority"))}})
 				continue
 			}
 			j := rapid.SampledFrom(live).Draw(t, "job")
@@ -345,7 +345,7 @@ func (o *office) compare(t *rapid.T) {
 	want, last := map[sched.Candidate]bool{}, 0.0
 	worth := func(c sched.Candidate) (float64, bool) {
 		e := &o.u.entries[c.Job.Seat()]
-		v := o.x.l.Predict(o.node.Index(), c.Kind, o.u.hintSets[e.hintSet[c.Kind]].Profile, 0)
+		v := o.x.l.Predict(o.node.Index(), c.Kind, o.u.hintSets[e.hintSet[c.Kind]].Ratings, 0)
 		return v.P() * learning.PriorityUtility(int(c.Job.Priority())), v.Good
 	}
 	for _, j := range o.Jobs.List().Live() {
@@ -398,7 +398,7 @@ func TestCopiesAreCandidates(t *testing.T) {
 	for i := range 3 {
 		o.x.set(1+i, 9, 0)
 	}
-	low, high, slow := o.submit(0, 1, job.Spec{Priority: job.Low}), o.submit(0, 2, job.Spec{Priority: job.High}), o.submit(0, 3, job.Spec{})
+	low, high, slow := o.submit(0, 1, job.Spec{Request: job.Request{Priority: job.Low}}), o.submit(0, 2, job.Spec{Request: job.Request{Priority: job.High}}), o.submit(0, 3, job.Spec{})
 	o.Run(o.node, slow, job.Map)
 	if got := o.served(time.Second); !slices.Equal(got, []job.ID{high.ID(), low.ID()}) {
 		t.Errorf("served %v while nothing is slow", got)
@@ -438,7 +438,7 @@ func TestGroupsAgainstCandidates(t *testing.T) {
 			for i, o := range both {
 				switch a.kind {
 				case 0, 1:
-					jobs[i] = append(jobs[i], o.submit(now, uint8(a.rating), job.Spec{User: a.user, Priority: job.Priority(a.priority)}))
+					jobs[i] = append(jobs[i], o.submit(now, uint8(a.rating), job.Spec{Request: job.Request{User: a.user, Priority: job.Priority(a.priority)}}))
 				case 2:
 					o.x.set(a.rating, a.goods, a.bads)
 				case 3: // a job's only map starts, and is slow

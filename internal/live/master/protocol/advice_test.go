@@ -24,7 +24,7 @@ func adviceWorld(t *testing.T, spec string, set map[string]string, pools [3]stri
 	step := func(ev tracker.Event) { c.tracker.Step(time.Second, ev) }
 	step(&tracker.Join{Node: cluster.Spec{Name: "n1", MapSlots: 4, ReduceSlots: 1}})
 	for i, pool := range pools {
-		step(&tracker.Submit{Spec: job.Spec{Name: fmt.Sprint(i), User: fmt.Sprint("u", i), Pool: pool, Splits: make([]job.Split, 20)}})
+		step(&tracker.Submit{Spec: job.Spec{Name: fmt.Sprint(i), Request: job.Request{User: fmt.Sprint("u", i), Pool: pool}, Splits: make([]job.Split, 20)}})
 		if i == 0 {
 			for range 4 {
 				step(&tracker.Heartbeat{Node: "n1"})

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -57,7 +57,7 @@ func (d Describer) fill(s *slotwisev1.JobStatus, t *job.Job) {
 	// The bytes that running maps have read so far count too.
 	maps := &account.Counters[job.Map]
 	maps.Add(counters.BytesRead, t.BytesRead()-maps.Get(counters.BytesRead))
-	s.MapCounters, s.ReduceCounters = counterspb.Encode(maps), counterspb.Encode(&account.Counters[job.Reduce])
+	s.MapCounters, s.ReduceCounters = wire.EncodeCounters(maps), wire.EncodeCounters(&account.Counters[job.Reduce])
 }
 
 // taskCounts describes the tasks of a kind.

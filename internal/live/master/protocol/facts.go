@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -72,8 +72,9 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 	// The splits and the program are in the job's JournalJob. Here are only the values that
 	// the tracker filled in or that may have changed since.
 	case *tracker.FactAccepted:
+		share, _ := f.Spec.StartsAfter() // the tracker has filled in the default
 		r.What = &slotwisev1.JournalRecord_Accepted{Accepted: &slotwisev1.FactAccepted{
-			Job: int32(f.Job), Pool: f.Spec.Pool, Priority: int32(f.Spec.Priority), SlowStart: f.Spec.SlowStart,
+			Job: int32(f.Job), Pool: f.Spec.Pool, Priority: int32(f.Spec.Priority), SlowStart: share,
 			MaxAttempts: int32(f.Spec.MaxAttempts), TaskTimeout: int64(f.Spec.TaskTimeout), At: int64(f.At),
 		}}
 	case *tracker.FactPriority:
@@ -88,7 +89,7 @@ func encodeRare(r *slotwisev1.JournalRecord, f tracker.Fact) {
 		r.What = &slotwisev1.JournalRecord_Outcome{Outcome: e}
 	case *tracker.FactCounted:
 		r.What = &slotwisev1.JournalRecord_FactCounted{FactCounted: &slotwisev1.FactCounted{
-			Job: int32(f.Job), Maps: counterspb.Encode(&f.Counters[job.Map]), Reduces: counterspb.Encode(&f.Counters[job.Reduce]),
+			Job: int32(f.Job), Maps: wire.EncodeCounters(&f.Counters[job.Map]), Reduces: wire.EncodeCounters(&f.Counters[job.Reduce]),
 			LastError: f.LastError, LogTail: f.LogTail,
 		}}
 	case *tracker.FactCommitCancelled:
@@ -138,14 +139,14 @@ func encodeCounters(s *counters.Set) *slotwisev1.Counters {
 	if s == nil {
 		return nil
 	}
-	return counterspb.Encode(s)
+	return wire.EncodeCounters(s)
 }
 
 func decodeCounters(m *slotwisev1.Counters) *counters.Set {
 	if m == nil {
 		return nil
 	}
-	s := counterspb.Decode(m)
+	s := wire.DecodeCounters(m)
 	return &s
 }
 
@@ -212,7 +213,7 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 	case *slotwisev1.JournalRecord_FactCounted:
 		c := w.FactCounted
 		return &tracker.FactCounted{Job: job.ID(c.Job), LastError: c.LastError, LogTail: c.LogTail,
-			Counters: [job.Kinds]counters.Set{counterspb.Decode(c.Maps), counterspb.Decode(c.Reduces)}}
+			Counters: [job.Kinds]counters.Set{wire.DecodeCounters(c.Maps), wire.DecodeCounters(c.Reduces)}}
 	case *slotwisev1.JournalRecord_CommitCancelled:
 		return &tracker.FactCommitCancelled{Job: job.ID(w.CommitCancelled.Job), Reason: w.CommitCancelled.Reason}
 	case *slotwisev1.JournalRecord_Outcome:
@@ -261,7 +262,7 @@ func decodeAccepted(a *slotwisev1.FactAccepted, details *slotwisev1.JournalJob) 
 	if err != nil {
 		return nil, err
 	}
-	spec.Pool, spec.Priority, spec.SlowStart = a.Pool, job.Priority(a.Priority), a.SlowStart
+	spec.Pool, spec.Priority, spec.SlowStart = a.Pool, job.Priority(a.Priority), job.StartAfter(a.SlowStart)
 	spec.MaxAttempts, spec.TaskTimeout = int(a.MaxAttempts), time.Duration(a.TaskTimeout)
 	return &tracker.FactAccepted{Job: job.ID(a.Job), Spec: spec, At: time.Duration(a.At)}, nil
 }

@@ -26,8 +26,7 @@ func someFacts() []tracker.Fact {
 	id := job.AttemptID{TaskID: job.TaskID{Job: 3, Kind: job.Reduce, Index: 5}, Try: 2}
 	return []tracker.Fact{
 		&tracker.FactAccepted{Job: 3, Spec: job.Spec{
-			Name: "n", User: "u", Pool: "p", Priority: job.Low, Splits: make([]job.Split, 4), Reduces: 2, SlowStart: 0.5,
-			MaxAttempts: 7, TaskTimeout: -1, NoSpeculation: true, Profile: [job.Kinds]job.Profile{{CPU: 1}, {Network: 10}},
+			Name: "n", Request: job.Request{User: "u", Pool: "p", Priority: job.Low, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: -1, NoSpeculation: true, Hints: [job.Kinds]job.Ratings{{CPU: 1}, {Network: 10}}}, Splits: make([]job.Split, 4), Reduces: 2,
 		}, At: 1},
 		&tracker.FactPriority{Job: 3, Priority: job.VeryLow},
 		&tracker.FactPool{Job: 3, Pool: "q"},

@@ -76,7 +76,7 @@ func TestTimeOfEveryRecord(t *testing.T) {
 	attempt := job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map}}
 	c := newCore(t)
 	facts := []tracker.Fact{ // in the order of a job's life
-		&tracker.FactAccepted{Job: 1, Spec: job.Spec{User: "u", Splits: make([]job.Split, 1)}},
+		&tracker.FactAccepted{Job: 1, Spec: job.Spec{Request: job.Request{User: "u"}, Splits: make([]job.Split, 1)}},
 		&tracker.FactLaunched{Attempt: attempt, Node: "w1", Slot: job.Map},
 		&tracker.FactEnded{Attempt: attempt, State: job.AttemptFailed, Error: "x"},
 		&tracker.FactOutcome{Job: 1, Outcome: job.Killed},

@@ -2,9 +2,9 @@ package protocol
 
 import (
 	"math"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -172,26 +172,11 @@ func finite(f float64) float64 {
 
 // CoreSpec returns a job as the tracker sees it, after checking it.
 func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
-	priority := job.Normal
-	if s.Priority != "" {
-		var ok bool
-		if priority, ok = job.ParsePriority(s.Priority); !ok {
-			return job.Spec{}, errorf(InvalidArgument, "priority %q: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", s.Priority)
-		}
+	request, err := wire.DecodeRequest(s)
+	if err != nil {
+		return job.Spec{}, err
 	}
-	spec := job.Spec{
-		Name: s.Name, User: s.User, Pool: s.Pool, Priority: priority, Reduces: int(s.Reduces),
-		// A missing value means the default. 0 is a value: reduces start at once.
-		SlowStart: -1, MaxAttempts: int(s.MaxAttempts),
-		TaskTimeout: time.Duration(s.TaskTimeoutMs) * time.Millisecond, NoSpeculation: s.NoSpeculation,
-		Profile:    [job.Kinds]job.Profile{coreProfile(s.MapProfile), coreProfile(s.ReduceProfile)},
-		TaskMemory: s.TaskMemory, TaskCPUs: int(s.TaskCpus),
-	}
-	if s.SlowStart != nil {
-		if spec.SlowStart = *s.SlowStart; spec.SlowStart < 0 { // the core would take it for the default
-			return job.Spec{}, errorf(InvalidArgument, "slow start is %g, must be from 0 to 1", spec.SlowStart)
-		}
-	}
+	spec := job.Spec{Name: s.Name, Request: request, Reduces: int(s.Reduces)}
 	if s.Synthetic > 0 {
 		spec.Splits = make([]job.Split, s.Synthetic)
 	}
@@ -199,10 +184,4 @@ func CoreSpec(s *slotwisev1.JobSpec) (job.Spec, error) {
 		spec.Splits = append(spec.Splits, job.Split{Hosts: p.Hosts, Bytes: p.Bytes})
 	}
 	return spec, job.Check(&spec)
-}
-
-// coreProfile limits the ratings to 0 to 10.
-func coreProfile(p *slotwisev1.Profile) job.Profile {
-	rate := func(n int32) uint8 { return uint8(min(10, max(0, n))) }
-	return job.Profile{CPU: rate(p.GetCpu()), Memory: rate(p.GetMemory()), Disk: rate(p.GetDisk()), Network: rate(p.GetNetwork())}
 }

@@ -42,7 +42,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -532,8 +532,8 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	}
 	if done.GetCounters() != nil {
 		// The attempt may be any executable, whose counters may be no set of ours.
-		count := counterspb.Decode(done.GetCounters())
-		r.Counters = counterspb.Encode(&count)
+		count := wire.DecodeCounters(done.GetCounters())
+		r.Counters = wire.EncodeCounters(&count)
 	}
 	if state == Succeeded {
 		r.Progress = 1

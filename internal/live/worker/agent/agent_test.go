@@ -14,7 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/counters"
-	"github.com/slotwise/slotwise/internal/live/counterspb"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -313,7 +313,7 @@ func TestSmallMaster(t *testing.T) {
 			for n := range rapid.IntRange(0, 60).Draw(t, "counters") {
 				count.AddUser(fmt.Sprintf("%0150d", n), 1)
 			}
-			g.End(id, Succeeded, "", "", &slotwisev1.Done{Counters: counterspb.Encode(&count)})
+			g.End(id, Succeeded, "", "", &slotwisev1.Done{Counters: wire.EncodeCounters(&count)})
 			for n := range rapid.IntRange(0, 3).Draw(t, "complaints") {
 				g.FetchFailed(&slotwisev1.FetchFailure{Reduce: id.String(), Map: fmt.Sprint(n), Error: strings.Repeat("e", 9999)})
 			}

@@ -30,7 +30,7 @@ func policy(t testing.TB, name string) sched.Policy {
 }
 
 func plain(maps int, each time.Duration) workload.Job {
-	return workload.Job{SlowStart: -1, Maps: slices.Repeat([]workload.Task{{Duration: each}}, maps)}
+	return workload.Job{Maps: slices.Repeat([]workload.Task{{Duration: each}}, maps)}
 }
 
 func virtualCluster(nodes, maps, reduces int) workload.Cluster {

@@ -121,8 +121,8 @@ func digestJobs(jobs []workload.Job) string {
 	h := sha256.New()
 	for i := range jobs {
 		j := &jobs[i]
-		fmt.Fprintf(h, "%q %q %q %q %q %d %d %d %g %d %d %v %v %d %d\n", j.Name, j.App, j.User, j.Pool, j.Class, j.Priority,
-			j.Submit, j.Plan, j.SlowStart, j.TaskMemory, j.TaskCPUs, j.Profile, j.After, j.Count(job.Map), j.Count(job.Reduce))
+		fmt.Fprintf(h, "%q %q %q %#v %d %d %v %d %d\n", j.Name, j.App, j.Class, j.Request,
+			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
 		for _, tasks := range j.Tasks() {
 			digestTasks(h, tasks)
 		}

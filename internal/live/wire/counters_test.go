@@ -1,4 +1,4 @@
-package counterspb
+package wire
 
 import (
 	"maps"
@@ -33,7 +33,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	s.AddUser("words", 7)
 	s.AddUser("none", 0)
-	wire, err := proto.Marshal(Encode(&s))
+	wire, err := proto.Marshal(EncodeCounters(&s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func TestRoundTrip(t *testing.T) {
 	if err := proto.Unmarshal(wire, &m); err != nil {
 		t.Fatal(err)
 	}
-	if got := Decode(&m); !got.Equal(&s) {
+	if got := DecodeCounters(&m); !got.Equal(&s) {
 		t.Errorf("sent %v, received %v", s, got)
 	}
-	if got := Decode(nil); !got.Equal(&counters.Set{}) {
+	if got := DecodeCounters(nil); !got.Equal(&counters.Set{}) {
 		t.Errorf("no message gives %v", got)
 	}
 }
@@ -58,7 +58,7 @@ func TestEncode(t *testing.T) {
 	s.AddUser("a\xffb", 4)
 	s.AddUser("a\xfeb", 5)
 	want := &slotwisev1.Counters{InputRecords: 1, CpuNs: 2, BytesRead: 3, User: map[string]int64{"a\uFFFDb": 9}}
-	if got := Encode(&s); !proto.Equal(got, want) {
+	if got := EncodeCounters(&s); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -69,9 +69,9 @@ func TestDecodeIsDeterministic(t *testing.T) {
 	for i := range 2 * bounds.Counters {
 		user[string(rune('a'+i%26))+string(rune(0x4e00+i))] = int64(i)
 	}
-	want := Decode(&slotwisev1.Counters{User: user})
+	want := DecodeCounters(&slotwisev1.Counters{User: user})
 	for range 5 {
-		if got := Decode(&slotwisev1.Counters{User: maps.Clone(user)}); !got.Equal(&want) {
+		if got := DecodeCounters(&slotwisev1.Counters{User: maps.Clone(user)}); !got.Equal(&want) {
 			t.Fatal("the same message gave two different Sets")
 		}
 	}

@@ -9,36 +9,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/live/journal"
-	"github.com/slotwise/slotwise/internal/live/local"
-	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// A slow start means the same whether a job runs in this process or is submitted to a
-// master: the tracker gets the same number, and so starts reduces at the same time.
-func TestSlowStartOfRunAndSubmit(t *testing.T) {
-	for _, given := range []*float64{nil, proto.Float64(0), proto.Float64(0.5), proto.Float64(1)} {
-		l := local.JobSpec{SlowStart: given}
-		run := l.Core()
-		submit, err := protocol.CoreSpec(&slotwisev1.JobSpec{SlowStart: given})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if run.SlowStart != submit.SlowStart || given != nil && run.SlowStart != *given || given == nil && run.SlowStart >= 0 {
-			t.Errorf("slow start %v: %g for run, %g for submit", given, run.SlowStart, submit.SlowStart)
-		}
-	}
-}
-
-// The flag --slow-start of a submitted job and of a chain reaches the master; a value that
-// is no share is refused.
-func TestSlowStartFlag(t *testing.T) {
+// What a submitted job asks of the scheduler reaches the master, and so it does from each step
+// of a chain. A slow start that is no share is refused.
+func TestRequestReachesTheMaster(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
 	c.StartWorker("w1")
 	c.Write("p.txt", "1,2\n3,4\n")
 	c.Must("wordcount", "p.txt", "--output", "a", "--reduces", "1", "--slow-start", "0.75")
-	c.Must("kmeans", "p.txt", "--output", "b", "--param", "k=1", "--param", "iterations=1", "--slow-start", "1")
+	c.Must("kmeans", "p.txt", "--output", "b", "--param", "k=1", "--param", "iterations=1", "--slow-start", "1", "--task-cpus", "1")
 	for _, bad := range []string{"-0.1", "1.5", "NaN", "x"} {
 		if status, out := c.Submit("wordcount", "p.txt", "--output", "x", "--slow-start", bad); status != exitMisuse || !strings.Contains(out, "slow-start") {
 			t.Errorf("--slow-start %s: %d %s", bad, status, out)
@@ -51,6 +33,7 @@ func TestSlowStartFlag(t *testing.T) {
 	}
 	defer l.Close()
 	var got []float64
+	var cpus []int32
 	for b, err := range l.Replay() {
 		r := &slotwisev1.JournalRecord{}
 		if err == nil {
@@ -62,8 +45,14 @@ func TestSlowStartFlag(t *testing.T) {
 		if a := r.GetAccepted(); a != nil {
 			got = append(got, a.SlowStart)
 		}
+		if j := r.GetJob(); j != nil {
+			cpus = append(cpus, j.Spec.TaskCpus)
+		}
 	}
 	if want := []float64{0.75, 1, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("jobs were accepted with the slow starts %v, want %v", got, want)
+	}
+	if want := []int32{0, 1, 1, 1}; !slices.Equal(cpus, want) {
+		t.Errorf("tasks ask for %v processors, want %v", cpus, want)
 	}
 }

@@ -1,9 +1,9 @@
-// Package counterspb converts counters to the message that master, workers,
-// attempts and clients exchange, and back.
+// Package wire converts values to the messages that master, workers, attempts and clients
+// exchange, and back. Each value has one pair of functions here.
 //
-// The conversion follows the table of package counters: each row names its
+// The conversion of counters follows the table of package counters: each row names its
 // field of the message. A new counter therefore needs no change here.
-package counterspb
+package wire
 
 import (
 	"fmt"
@@ -32,9 +32,9 @@ func bindFields(d protoreflect.MessageDescriptor) (out [counters.NumIDs]protoref
 	return out
 }
 
-// Encode returns the message for a Set. The names of user counters in a Set are UTF-8,
+// EncodeCounters returns the message for a Set. The names of user counters in a Set are UTF-8,
 // which a message needs. The message shares nothing with s.
-func Encode(s *counters.Set) *slotwisev1.Counters {
+func EncodeCounters(s *counters.Set) *slotwisev1.Counters {
 	m := &slotwisev1.Counters{}
 	r := m.ProtoReflect()
 	for c, n := range s.Each() {
@@ -51,9 +51,9 @@ func Encode(s *counters.Set) *slotwisev1.Counters {
 	return m
 }
 
-// Decode returns the Set that a message holds. A nil message is an empty Set.
+// DecodeCounters returns the Set that a message holds. A nil message is an empty Set.
 // The Set shares nothing with m.
-func Decode(m *slotwisev1.Counters) counters.Set {
+func DecodeCounters(m *slotwisev1.Counters) counters.Set {
 	var s counters.Set
 	r := m.ProtoReflect()
 	for id, f := range fields {

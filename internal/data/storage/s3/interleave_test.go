@@ -91,8 +91,8 @@ type steppedServer struct {
 var _ server = (*steppedServer)(nil)
 
 // Get implements objects.
-func (s *steppedServer) Get(ctx context.Context, key string) ([]byte, error) {
-	b, err := s.memory.Get(ctx, key)
+func (s *steppedServer) Get(ctx context.Context, key string, most int64) ([]byte, error) {
+	b, err := s.memory.Get(ctx, key, most)
 	s.a.observe("get", key, string(b), err)
 	return b, err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -97,11 +98,14 @@ func (m *memory) change(ctx context.Context, op faultfs.Op, key string, do func(
 	return do()
 }
 
-func (m *memory) Get(ctx context.Context, key string) (content []byte, err error) {
+func (m *memory) Get(ctx context.Context, key string, most int64) (content []byte, err error) {
 	err = m.read(ctx, faultfs.Read, key, func() error {
 		o, found := m.mu.objects[key]
 		if !found {
 			return fs.ErrNotExist
+		}
+		if int64(len(o.content)) > most {
+			return errTooLarge
 		}
 		content = slices.Clone(o.content)
 		return nil
@@ -243,7 +247,7 @@ func (m *memory) MadeBy(ctx context.Context, key string) (id string, err error) 
 // FS.List; staging is the package's own.
 type memoryFS struct{ m *memory }
 
-func (f memoryFS) stager() *storage.Stager { return impatient(newStager(f.m, "bucket", 8, f.m.now)) }
+func (f memoryFS) stager() *storage.Stager { return impatient(newStager(f.m, "bucket", 32, f.m.now)) }
 
 // impatient makes a stager not wait between its tries.
 func impatient(x *storage.Stager) *storage.Stager {
@@ -308,7 +312,7 @@ func (f memoryFS) List(ctx context.Context, dir string) ([]storage.Info, error) 
 }
 
 func (f memoryFS) Open(ctx context.Context, p string) (storage.File, error) {
-	content, err := f.m.Get(ctx, path.Clean(p))
+	content, err := f.m.Get(ctx, path.Clean(p), math.MaxInt64)
 	if err != nil {
 		return nil, failed("open", p, err)
 	}
@@ -673,7 +677,7 @@ func TestUsedToken(t *testing.T) {
 	m := newMemory()
 	f := memoryFS{m}
 	ctx := t.Context()
-	must(t, putJSON(ctx, m, "dir/.out.slotwise-shared-t"+filesDir+"gone/id", pending{Name: "gone", Key: "dir/out/gone"}))
+	must(t, putJSON(ctx, m, "dir/.out.slotwise-shared-t"+filesDir+"gone/id", pending{Name: "gone", ID: "id"}))
 	s, err := f.StageShared(ctx, "dir/out", "t", storage.ReplaceNothing)
 	must(t, err)
 	failure := errors.New("no")

@@ -22,8 +22,9 @@ type object struct {
 // objects are the requests on whole objects of one bucket that stagings make.
 // Tests replace them by a bucket in memory. A missing object is fs.ErrNotExist.
 type objects interface {
-	// Get returns the content of a small object.
-	Get(ctx context.Context, key string) (content []byte, err error)
+	// Get returns the content of an object of at most so many bytes. It fails with
+	// errTooLarge for a larger one.
+	Get(ctx context.Context, key string, most int64) (content []byte, err error)
 	// Put writes a small object in one step. If it fails, the server may have written
 	// the object, or may still do so.
 	Put(ctx context.Context, key string, content []byte) error
@@ -70,22 +71,33 @@ type bucket struct {
 
 var _ server = bucket{}
 
-// maxObject bounds the objects that Get reads whole: notes, records of commits and
-// _SUCCESS. A record has a line for each part of an output.
-const maxObject = 64 << 20
+// Bounds of what a staging reads and writes, in bytes and objects. A job's code can put any
+// object into the staging of its job, and the master reads it: without these bounds one job
+// would take the master's memory.
+const (
+	maxSmall    = 4 << 10  // a claim, or _SUCCESS
+	maxRecord   = 4 << 20  // a record: a line for each of maxParts parts
+	maxManifest = 64 << 20 // about 100 bytes for each file of an output
+	maxParts    = 10_000   // S3's own bound
+	maxKeys     = 1 << 20  // objects below one prefix of a staging or an output
+)
+
+// errTooLarge reports that an object is larger than anything that slotwise writes under its
+// name.
+var errTooLarge = errors.New("the object is larger than anything that slotwise writes under this name: remove it")
 
 // Get implements objects.
-func (b bucket) Get(ctx context.Context, key string) ([]byte, error) {
+func (b bucket) Get(ctx context.Context, key string, most int64) ([]byte, error) {
 	body, info, _, err := b.fs.c.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, kind(err)
 	}
 	defer body.Close()
-	if info.Size > maxObject {
-		return nil, fmt.Errorf("object %s has %d bytes, more than anything that slotwise writes under this name: remove it", key, info.Size)
+	if info.Size > most {
+		return nil, fmt.Errorf("%s: %w", key, errTooLarge)
 	}
 	var buf bytes.Buffer
-	_, err = buf.ReadFrom(io.LimitReader(body, maxObject))
+	_, err = buf.ReadFrom(io.LimitReader(body, most))
 	return buf.Bytes(), err
 }
 
@@ -192,26 +204,49 @@ func putJSON(ctx context.Context, s objects, key string, v any) error {
 	return s.Put(ctx, key, b)
 }
 
-// getJSON reads what putJSON wrote.
-func getJSON(ctx context.Context, s objects, key string, v any) error {
-	b, err := s.Get(ctx, key)
-	if err != nil {
-		return err
+// keysBelow returns the keys that begin with prefix, at most maxKeys. It skips the objects
+// that some servers keep for directories; their keys end in a slash.
+func keysBelow(ctx context.Context, s objects, prefix string) ([]string, error) {
+	keys, err := someBelow(ctx, s, prefix, maxKeys+1)
+	if len(keys) > maxKeys {
+		return nil, fmt.Errorf("%s: there are more than %d objects, which are not read", prefix, maxKeys)
 	}
-	return json.Unmarshal(b, v)
+	return keys, err
 }
 
-// keysBelow returns the keys that begin with prefix. It skips the objects that some
-// servers keep for directories; their keys end in a slash.
-func keysBelow(ctx context.Context, s objects, prefix string) (keys []string, err error) {
+// someBelow returns the first keys that begin with prefix, as keysBelow does, at most so many.
+func someBelow(ctx context.Context, s objects, prefix string, most int) (keys []string, err error) {
 	err = s.Each(ctx, prefix, func(o object) bool {
 		if o.Key[len(o.Key)-1] != '/' {
 			keys = append(keys, o.Key)
 		}
-		return true
+		return len(keys) < most
 	})
 	return keys, err
 }
+
+// batch is the number of keys that deleteBelow lists at a time.
+const batch = 10_000
+
+// deleteBelow calls each for the objects that begin with prefix, and removes them. Their
+// number is not bounded, so it holds the keys of one batch at a time.
+func deleteBelow(ctx context.Context, s objects, prefix string, each func(ctx context.Context, key string) error) error {
+	for {
+		keys, err := someBelow(ctx, s, prefix, batch)
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		if err := parallel(ctx, keys, each); err != nil {
+			return err
+		}
+		if err := deleteAll(ctx, s, keys); err != nil {
+			return err
+		}
+	}
+}
+
+// untouched is what deleteBelow does with objects that are only removed.
+func untouched(context.Context, string) error { return nil }
 
 // deleteAll removes objects, several at once.
 func deleteAll(ctx context.Context, s objects, keys []string) error {

@@ -3,6 +3,7 @@ package s3
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,7 +113,12 @@ func (o stageOps) Exists(ctx context.Context, p string) (bool, error) {
 
 // Read implements storage.StageOps.
 func (o stageOps) Read(ctx context.Context, p string) ([]byte, error) {
-	return o.s.Get(ctx, p)
+	b, err := o.s.Get(ctx, p, maxSmall)
+	if errors.Is(err, errTooLarge) {
+		// A user, or another framework, has put it there: no file of a staging is as large.
+		err = &fs.PathError{Op: "read", Path: p, Err: fs.ErrNotExist}
+	}
+	return b, err
 }
 
 // Put implements storage.StageOps.
@@ -122,11 +128,10 @@ func (o stageOps) Put(ctx context.Context, p string, content []byte) error {
 
 // Remove implements storage.StageOps.
 func (o stageOps) Remove(ctx context.Context, p string) error {
-	keys, err := keysBelow(ctx, o.s, p+"/")
-	if err != nil {
+	if err := deleteBelow(ctx, o.s, p+"/", untouched); err != nil {
 		return err
 	}
-	return deleteAll(ctx, o.s, append(keys, p))
+	return o.s.Delete(ctx, p)
 }
 
 // Touch implements storage.StageOps. It rewrites a small object if the newest object of
@@ -172,7 +177,7 @@ func (o stageOps) LastTouched(ctx context.Context, root string) (last time.Time,
 const (
 	ownerFile   = "/owner"
 	touchedFile = "/touched" // its time shows that the staging is in use
-	commitFile  = "/commit"  // the manifest: the chosen record of each file
+	commitFile  = "/commit"  // the manifest: name and id of the chosen record of each file
 	// One object for each upload that was begun: a pending.
 	uploadsDir = "/uploads/"
 	// One empty object for each writer that has begun to commit, below its file's name.
@@ -243,6 +248,8 @@ func (p *publisher) successKey(a storage.StageArea) string {
 }
 
 func uploadKey(a storage.StageArea, f pending) string { return a.Root + uploadsDir + f.ID }
+
+func recordKey(a storage.StageArea, f pending) string { return nameDir(a, filesDir, f.Name) + f.ID }
 
 // nameDir returns the prefix of a file's keys in announcedDir or filesDir. It escapes the
 // file's name, so the name is one element of the prefix.
@@ -349,9 +356,9 @@ func (p *publisher) claims(ctx context.Context, a storage.StageArea) (claims []c
 		return nil, err
 	}
 	for _, key := range keys {
-		root, err := p.Get(ctx, key)
-		if missing(err) {
-			continue // withdrawn meanwhile
+		root, err := p.Get(ctx, key, maxSmall)
+		if missing(err) || errors.Is(err, errTooLarge) {
+			continue // withdrawn meanwhile, or no claim: a claim is the name of a staging
 		}
 		if err != nil {
 			return nil, err
@@ -383,8 +390,8 @@ func (p *publisher) isOutput(ctx context.Context, a storage.StageArea) (bool, er
 	if a.Token == "" {
 		return false, nil
 	}
-	b, err := p.Get(ctx, p.successKey(a))
-	if missing(err) {
+	b, err := p.Get(ctx, p.successKey(a), maxSmall)
+	if missing(err) || errors.Is(err, errTooLarge) {
 		return false, nil
 	}
 	return err == nil && string(b) == string(a.SuccessContent()), err
@@ -407,7 +414,9 @@ func (p *publisher) release(ctx context.Context, a storage.StageArea) error {
 	return err
 }
 
-// gather returns the manifest: of each file's records the one of the highest rank.
+// gather returns the manifest: of each file's records the one of the highest rank. An object
+// that is no record fails the commit before anything is decided. The parts stay in the
+// records, so that the memory follows the number of files and not their size.
 func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, error) {
 	keys, err := keysBelow(ctx, p, a.Root+filesDir)
 	if err != nil {
@@ -419,12 +428,18 @@ func (p *publisher) gather(ctx context.Context, a storage.StageArea) ([]byte, er
 		index[i] = i
 	}
 	err = parallel(ctx, index, func(ctx context.Context, i int) error {
-		return getJSON(ctx, p, keys[i], &records[i])
+		f, err := readPending(ctx, p, a, keys[i], recordKey)
+		records[i] = pending{Name: f.Name, ID: f.ID, Rank: f.Rank}
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return marshal(choose(records))
+	b, err := json.Marshal(choose(records))
+	if len(b) > maxManifest { // after the decision it could not be read, and all work would be lost
+		return nil, fmt.Errorf("the output has too many files: their list has %d bytes, and at most %d are written", len(b), maxManifest)
+	}
+	return b, err
 }
 
 // choose returns the record of the highest rank of each name, in the order of names.
@@ -437,10 +452,25 @@ func choose(records []pending) []pending {
 	return slices.CompactFunc(records, func(a, b pending) bool { return a.Name == b.Name })
 }
 
-// manifest returns the uploads that a decided commit publishes.
-func (p *publisher) manifest(ctx context.Context, a storage.StageArea) (m []pending, err error) {
-	err = getJSON(ctx, p, a.Root+commitFile, &m)
-	return m, err
+// manifest returns the files that a decided commit publishes, with their names, keys and ids.
+func (p *publisher) manifest(ctx context.Context, a storage.StageArea) ([]pending, error) {
+	key := a.Root + commitFile
+	b, err := p.Get(ctx, key, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	var m []pending
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w (%w)", key, errNoRecord, err)
+	}
+	for i := range m {
+		f := &m[i]
+		if !f.valid() || len(f.Parts) > 0 {
+			return nil, fmt.Errorf("%s: %w", key, errNoRecord)
+		}
+		f.Key = a.Target + "/" + f.Name
+	}
+	return m, nil
 }
 
 // Published implements storage.Publisher. A decided staging that has no claim has
@@ -481,7 +511,7 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.removeOthers(ctx, a, m); err != nil {
 		return err
 	}
-	if err := parallel(ctx, m, p.complete); err != nil {
+	if err := parallel(ctx, m, func(ctx context.Context, f pending) error { return p.complete(ctx, a, f) }); err != nil {
 		return err
 	}
 	return p.Put(ctx, p.successKey(a), a.SuccessContent())
@@ -526,8 +556,13 @@ func (p *publisher) output(ctx context.Context, a storage.StageArea) ([]string, 
 // an upload, confirms each later request for this upload and never makes the object. A
 // server may also confirm a request while it still works on an earlier one, so complete
 // looks several times.
-func (p *publisher) complete(ctx context.Context, f pending) error {
-	err := p.Complete(ctx, f)
+func (p *publisher) complete(ctx context.Context, a storage.StageArea, f pending) error {
+	// The manifest has no parts; the record has.
+	record, err := readPending(ctx, p, a, recordKey(a, f), recordKey)
+	if err != nil {
+		return err
+	}
+	err = p.Complete(ctx, record)
 	confirmed := err == nil
 	if !confirmed && !errors.Is(err, errNoUpload) {
 		return err
@@ -639,27 +674,18 @@ func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
 	}
 	// Uploads end before their records go: afterwards nothing would name them, and the server keeps
 	// and bills the parts of an upload until it is aborted.
-	begun, err := keysBelow(ctx, p, a.Root+uploadsDir)
-	if err != nil {
-		return err
-	}
-	err = parallel(ctx, begun, func(ctx context.Context, key string) error {
-		var f pending
-		err := getJSON(ctx, p, key, &f)
+	err := deleteBelow(ctx, p, a.Root+uploadsDir, func(ctx context.Context, key string) error {
+		f, err := readPending(ctx, p, a, key, uploadKey)
 		if err == nil {
 			err = p.Abort(ctx, f)
 		}
-		if missing(err) {
-			return nil // its writer has removed it
+		if missing(err) || errors.Is(err, errNoRecord) || errors.Is(err, errTooLarge) {
+			return nil // its writer has removed it, or the job's code has put it there
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	keys, err := keysBelow(ctx, p, a.Root+"/")
-	if err != nil {
-		return err
-	}
-	return deleteAll(ctx, p, keys)
+	return deleteBelow(ctx, p, a.Root+"/", untouched)
 }

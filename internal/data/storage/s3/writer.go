@@ -1,10 +1,14 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 
@@ -20,23 +24,79 @@ const (
 )
 
 // pending is a file that has been uploaded and waits to be completed. It is also the
-// content of the objects in uploads/ and files/, the latter being called records, and of
-// the manifest.
+// content of the objects in uploads/ and files/, the latter being called records. The
+// manifest is a list of them with names and ids only.
+//
+// A job's code can write all these objects, and the master acts on them. So what is read is
+// checked (see readPending), and the key that a file gets is not in it: it is always below
+// the output directory.
 type pending struct {
 	Name   string // in the output directory
-	Key    string // of the object it will be
-	Upload string // the server's name for the upload
+	Key    string `json:"-"`          // of the object it will be
+	Upload string `json:",omitempty"` // the server's name for the upload
 	ID     string // in the object's metadata: tells which upload made it
 	// Rank orders the records of one name. It is one more than the number of writers of the
 	// name that had announced their commit when the writer began.
-	Rank  int                  `json:",omitempty"`
-	Parts []minio.CompletePart `json:",omitempty"`
+	Rank  int   `json:",omitempty"`
+	Parts parts `json:",omitempty"`
 }
+
+// parts are the parts of an upload, in order.
+type parts []minio.CompletePart
+
+// UnmarshalJSON implements json.Unmarshaler. It ends after maxParts parts: two bytes of JSON
+// can stand for a part of 150 bytes in memory.
+func (p *parts) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return errors.Join(errNoRecord, err)
+	}
+	for *p = nil; d.More(); {
+		var x minio.CompletePart
+		if err := d.Decode(&x); err != nil {
+			return err
+		}
+		if *p = append(*p, x); len(*p) > maxParts || x.PartNumber != len(*p) {
+			return errNoRecord
+		}
+	}
+	return nil
+}
+
+// errNoRecord reports an object in a staging that no writer of slotwise has written.
+var errNoRecord = errors.New("the object is not what slotwise writes under this name: did the job write into its own staging?")
+
+// readPending reads what a writer has put under a key, which own returns for the pending.
+func readPending(ctx context.Context, s objects, a storage.StageArea, key string, own func(storage.StageArea, pending) string) (pending, error) {
+	var f pending
+	b, err := s.Get(ctx, key, maxRecord)
+	if err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return f, fmt.Errorf("%s: %w (%w)", key, errNoRecord, err)
+	}
+	if !f.valid() || own(a, f) != key {
+		return f, fmt.Errorf("%s: %w", key, errNoRecord)
+	}
+	f.Key = a.Target + "/" + f.Name
+	return f, nil
+}
+
+// valid reports whether a writer can have written the file's name and id. The name decides
+// which object a commit makes or removes, and must not lead out of the output, replace its
+// _SUCCESS or hide its claims.
+func (f *pending) valid() bool {
+	first, _, _ := strings.Cut(f.Name, "/")
+	return fs.ValidPath(f.Name) && f.Name != "." && first != publishingDir && f.Name != storage.SuccessFile &&
+		f.ID != "" && !strings.Contains(f.ID, "/") && len(f.ID) <= maxID && len(f.Upload) <= maxSmall
+}
+
+// maxID bounds the length of an upload's id, which is a token.
+const maxID = 100
 
 // idKey is the metadata that holds pending.ID.
 const idKey = "Slotwise-Id"
-
-func marshal(m []pending) ([]byte, error) { return json.Marshal(m) }
 
 // errFenced reports that another attempt has committed the file, or has begun to commit
 // it, since this writer began.

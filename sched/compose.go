@@ -138,8 +138,8 @@ func (c *Composition) consider(cand Candidate) bool {
 	if !launchable && !copies {
 		return true
 	}
-	// Checks that refuse the job as a whole come before Pick: a Place may count a refusal as a
-	// chance that the job has passed up, and wait longer for local slots.
+	// Checks that refuse the job as a whole come before Pick: a Place may count each visit as a
+	// slot that the job has declined, and let it run far from its data sooner.
 	if r.Barred(j, r.node, k) {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true

@@ -190,8 +190,6 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 
 // loseOutput makes a succeeded map pending again. With blame it counts as a failure.
 func (t *Tracker) loseOutput(a *job.Attempt, blame bool, why string) {
-	// Before the map is pending again: the shell withdraws the output before a reduce could still
-	// be sent to it.
 	t.emitAttempt(MapLost, a, why)
 	t.jobs.LoseOutput(a.Task(), blame, why, t.cfg.MaxNodeFailures, t.now)
 	if t.cfg.Record {

@@ -42,6 +42,8 @@ func (t *Tracker) faults(done *job.Attempt) {
 	j := done.Job()
 	for _, i := range done.Task().FailedNodes() {
 		n := t.Nodes().Node(i)
+		// The node has run the task after all, the failure was the disk's or the storage's, or this
+		// job is a witness already.
 		if i == done.Node() || !failedOwn(done.Task(), i) || slices.ContainsFunc(t.recent(n), func(f cluster.Fault) bool { return f.Job == j.ID() }) {
 			continue
 		}
@@ -118,6 +120,7 @@ func (t *Tracker) graylist() {
 	usable, listed, sum := 0, 0, 0
 	for _, n := range t.Nodes().All() {
 		recent := t.recent(n)
+		// First of all nodes: the ones that come off make room for others below the half.
 		if n.Graylisted() && !t.convincing(recent) {
 			t.gray(n, false)
 		}
@@ -132,9 +135,12 @@ func (t *Tracker) graylist() {
 	for _, n := range t.Nodes().All() {
 		recent := t.recent(n)
 		switch {
+		// Nodes have left since. The graylist would be more than half of the rest, so it says
+		// nothing any more.
 		case 2*listed > usable:
 			t.gray(n, false)
 		case !n.Alive() || n.Closed() || !t.convincing(recent) || 2*(listed+1) > usable:
+		// A node with as many faults as all others is not the cause.
 		case float64(len(recent))*float64(usable) > fairFaults*float64(sum):
 			t.gray(n, true)
 			listed++

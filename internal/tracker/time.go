@@ -17,6 +17,7 @@ func (t *Tracker) tick() {
 			t.expire(n.Index())
 		}
 	}
+	// Faults leave the window with time alone.
 	t.graylist()
 	t.preempt()
 	t.forgetNodes()
@@ -135,6 +136,8 @@ func (t *Tracker) runPeriodic() bool {
 		}
 		p := t.hooks.Periodics[first]
 		every := p.Interval()
+		// After a pause of the process the parts catch up, but not with every interval: that could
+		// take longer than the pause.
 		if missed := (t.now - t.next[first]) / every; missed > maxCatchUp {
 			t.next[first] += (missed - maxCatchUp) * every
 		}
@@ -148,6 +151,7 @@ func (t *Tracker) runPeriodic() bool {
 func (t *Tracker) preempt() {
 	for _, h := range t.hooks.Preempters {
 		for _, a := range h.Preempt(t.now) {
+			// An earlier kill of the list may have ended the attempt, or its job.
 			if a.State() == job.AttemptRunning {
 				t.stats.Preempted++
 				t.kill(a, "its slot goes to another job")

@@ -63,6 +63,7 @@ func (b *Bayes) load(m model) error {
 			for _, x := range counts[at : at+b.sizes[i]] {
 				sum += x
 			}
+			// A state that contradicts itself would give probabilities above 1.
 			if sum != n[c] {
 				return fmt.Errorf("the counts of feature %d add up to %d of %d examples", i+1, sum, n[c])
 			}
@@ -113,6 +114,7 @@ func (l *Learner) Load(state []byte) error {
 	if err != nil {
 		return err
 	}
+	// All parts are read before one is replaced, so a damaged state changes nothing.
 	fresh := l.cfg.newClassifier()
 	if err := fresh.load(head.Model); err != nil {
 		return err

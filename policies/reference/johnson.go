@@ -85,6 +85,7 @@ func (j *Johnson) JobAdded(x *job.Job) {
 func (j *Johnson) JobRemoved(x *job.Job) {
 	j.SortedOrder.JobRemoved(x)
 	for _, waiting := range j.Jobs() {
+		// A job that runs keeps its rank: its place was decided when it started.
 		if waiting.State() == job.Pending {
 			j.ranks[waiting.Seat()] = j.rank(waiting)
 		}

@@ -65,6 +65,7 @@ func (r *resorter) spill() error {
 		f.Close()
 		return err
 	}
+	// From here on release removes the file.
 	r.runs = append(r.runs, &spillRun{file, f})
 	r.buf.Reset()
 	return nil

@@ -83,6 +83,7 @@ func (s *spiller) write(b kv.Partitioned) error {
 func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, error) {
 	w := runfile.NewWriter(f, runfile.Options{Partitions: s.parts, Codec: s.env.Codec})
 	for p := range s.parts {
+		// Without it a combiner would be made, and closed, for each empty partition.
 		if n, _ := b.Size(p); n == 0 {
 			continue
 		}

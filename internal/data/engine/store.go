@@ -45,6 +45,7 @@ func storePart(p *Program, m *MapTask, out kv.Partitioned, part int, w *runfile.
 	}
 	n := 0
 	_, err = combine(p, m, st, func(k, v []byte) error {
+		// The master would time out an attempt that writes a large output without a sign of life.
 		if n++; n%storeTick == 0 {
 			t.Meter.Ticks.Add(1)
 			if err := context.Cause(t.Ctx); err != nil {

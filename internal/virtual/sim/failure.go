@@ -24,6 +24,8 @@ func (s *sim) crash(n int32, back time.Duration) {
 	s.silent = append(s.silent, n)
 	for _, at := range nd.attempts {
 		s.halt(at)
+		// It stays on the node's list until the tracker gives the node up: until then its slot
+		// counts as occupied.
 		if a := &s.attempts[at]; !a.over {
 			a.over, a.outcome, a.finished = true, job.AttemptLost, s.now
 		}
@@ -47,6 +49,7 @@ func (s *sim) hideOutputs(j *running, n int32) {
 			s.setOutput(j, int32(m), n, outputGone)
 		}
 	}
+	// One timer for each job: all its reduces try at the same intervals.
 	if j.gone > 0 && !j.retrying {
 		j.retrying = true
 		s.queue.push(s.now+s.model.FetchRetry, evRetry, int32(j.id), 0)
@@ -66,6 +69,7 @@ func (s *sim) complain(id job.ID) {
 			if s.jobs[id] != j || !s.waiting(at, reduce) {
 				break
 			}
+			// A map that runs again already has no success to complain about.
 			if done := s.tr.Jobs().Task(job.TaskID{Job: id, Index: int32(m)}).Success(); j.outputs[m].state == outputGone && done != nil {
 				s.step(&tracker.FetchFailed{Reduce: reduce, Map: done.ID()})
 			}
@@ -116,6 +120,8 @@ func (s *sim) restart(n int32) {
 	nd := &s.nodes[n]
 	nd.up = true
 	nd.life++
+	// The tracker may not have noticed the crash yet. A join without attempts makes it give up the
+	// old ones.
 	s.step(&tracker.Join{Node: nd.spec})
 	if i := slices.Index(s.silent, n); i >= 0 {
 		s.silent = slices.Delete(s.silent, i, i+1)
@@ -132,6 +138,7 @@ func (s *sim) restart(n int32) {
 // has one.
 func (s *sim) planHangs(a *attempt) {
 	for i, h := range s.model.Hangs {
+		// Only the first attempt hangs, so the task ends once another one runs.
 		if a.id.Try == 0 && h.Job == int(a.job.index) && h.Kind == a.id.Kind && h.Task == a.id.Index {
 			s.hanging[i] = a.id
 			s.queue.push(s.now+h.After, evHang, int32(i), 0)

@@ -121,6 +121,8 @@ func (f *fleet) giveBack(s *sim, n int32) {
 	delete(s.stopped, n)
 	s.silent = slices.DeleteFunc(s.silent, func(x int32) bool { return x == n })
 	if old := s.tr.Nodes().Get(nd.name); old != nil && old.Alive() {
+		// The outputs were kept for Config.Hold at most. The rest is lost now, and its maps run
+		// again.
 		if s.tr.Jobs().MapOutputs(old.Index()) > 0 {
 			for _, j := range s.tr.Jobs().Live() {
 				s.hideOutputs(s.jobs[j.ID()], n)

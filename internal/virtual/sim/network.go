@@ -62,6 +62,8 @@ func (w *network) share(s *sim) {
 	for _, r := range w.racks {
 		w.fillRack(s, &s.racks[r])
 	}
+	// A new level of the core changes the rates in all racks. Otherwise only the racks with changed
+	// users are computed again.
 	if level := w.fillCore(s); level != w.level {
 		w.level = level
 		w.racks = w.racks[:0]
@@ -109,6 +111,7 @@ func (p *plant) shareNIC(level float64, now time.Duration) {
 	far.advance(now)
 	rate := p.fair()
 	near.rate, far.rate = rate, min(rate, level)
+	// Transfers from other racks cannot use their share, so those within the rack get the rest.
 	if far.rate < rate && len(near.users) > 0 {
 		near.rate = (p.nic - float64(far.rate*float64(len(far.users)))) / float64(len(near.users))
 	}

@@ -49,6 +49,7 @@ func (s *sim) stop(i int32) {
 	s.stopped[n] = p
 	nd.beatGen++
 	for _, at := range nd.attempts {
+		// An attempt that has ended waits for a heartbeat only, which comes after the pause.
 		if !s.attempts[at].over {
 			p.attempts = append(p.attempts, s.freeze(at))
 		}
@@ -121,6 +122,7 @@ func (s *sim) freeze(at int32) frozen {
 		case useTime:
 			f.timer, f.span = true, s.timeLeft(a)
 		case useGate:
+			// Before that, the reduce waits for maps: it has no timer whose rest could be kept.
 			if f.timer = a.open && s.now >= a.fetchedAt; f.timer {
 				f.span = s.timeLeft(a)
 			}
@@ -138,6 +140,7 @@ func (s *sim) freeze(at int32) frozen {
 func (s *sim) resume(n int32) {
 	nd, p := &s.nodes[n], s.stopped[n]
 	delete(s.stopped, n)
+	// The tracker has given the node up, so its attempts run elsewhere and these must not end.
 	if !s.tr.Nodes().Get(nd.name).Alive() {
 		s.restart(n)
 		return
@@ -155,6 +158,7 @@ func (s *sim) resume(n int32) {
 
 // thaw continues an attempt after a pause.
 func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
+	// The time of the pause is no work: progress and ends shift by it.
 	a.from += paused
 	a.fetchedAt += paused
 	if a.current == a.count {

@@ -115,7 +115,7 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 		if err != nil {
 			return err
 		}
-		// The policy would refuse the sum of both later, by a name that the file does not contain.
+		// The policy refuses this, too, but could not name the property and its line.
 		if most < shares[i] {
 			return r.fail(child+".maximum-capacity", "is %v and less than the capacity %v", most, shares[i])
 		}

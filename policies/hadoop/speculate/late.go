@@ -116,10 +116,12 @@ func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 	}
 	row := l.rates.get(a.Job(), a.Kind(), now, rates)
 	others := row.value
+	// The sum was made when this attempt ran. It must not be compared with itself.
 	if a.Started() < row.at {
 		others.change(-1, own)
 	}
 	others.merge(l.watch.done[a.Job().Seat()][a.Kind()].rates)
+	// Without siblings no rate is low.
 	if others.n < 1 {
 		return 0, false
 	}
@@ -142,6 +144,7 @@ func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 	}
 	for a := j.Oldest(k); a != nil; a = a.Next() {
 		t := a.Task()
+		// A task with a copy is in the list twice.
 		if a != t.Oldest() {
 			continue
 		}

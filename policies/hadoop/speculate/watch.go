@@ -85,6 +85,7 @@ func (w *watch) added(j *job.Job) {
 	done := &w.done[j.Seat()]
 	*done = [job.Kinds]siblings{}
 	for k := range done {
+		// After a change of policy: the finished tasks say how long the others should take.
 		if kind := job.Kind(k); j.Done(kind) > 0 {
 			for i := range j.Total(kind) {
 				if a := j.Task(kind, int32(i)).Success(); a != nil {
@@ -110,6 +111,8 @@ func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
 				i = int32(len(all)) - 1
 			}
 			p := all[i]
+			// Back to the first node that has reported since. Thus each silent node is found by the
+			// next one that is not.
 			if i == n.Index() || now-p.LastSeen() < w.timing.Stall || p.LastSeen() >= own.previous {
 				break
 			}
@@ -144,6 +147,7 @@ func (w *watch) deserves(a *job.Attempt, now time.Duration) (urgency float64, ye
 		return 0, false
 	}
 	done := &w.done[j.Seat()][a.Kind()]
+	// Before the lag: a stuck attempt is found although no sibling has finished.
 	if w.stalled(a, done, now) {
 		return math.Inf(1), true
 	}

@@ -18,6 +18,7 @@ func maxKeys(n int) int { return n / 16 * 13 }
 // key it exceeds the limits.
 func (t *Table) makeRoom(arena int64) bool {
 	force := t.n == 0
+	// SetLimit may have lowered the limit below what the table has.
 	if !force && !t.fits(0) {
 		return false
 	}
@@ -33,6 +34,7 @@ func (t *Table) makeRoom(arena int64) bool {
 		return false
 	}
 	t.room = min(maxKeys(len(t.slots)), t.sortFor)
+	// The first key was forced in beyond the limit. The next one must ask again.
 	if !t.fits(0) {
 		t.room = t.n + 1
 	}
@@ -80,6 +82,7 @@ func (t *Table) growSlots(force bool) bool {
 		n = 2 * len(t.slots)
 	}
 	size := int64(n) * entrySize
+	// Keys that hardly repeat gain nothing from a larger table; see Repeats.
 	if !force && (!t.fits(size) || !t.Repeats()) {
 		return false
 	}

@@ -26,6 +26,8 @@ func (t *Table) Sort(partition func(key []byte) int, parts int) {
 		}
 		t.starts[p+1]++
 		t.bytes[p] += int64(len(key) + t.cfg.Width)
+		// The first eight bytes of a short key are in the entry in little-endian order. A
+		// comparison needs the first byte as the most significant.
 		prefix := bits.ReverseBytes64(e.lo)
 		if !e.inline() {
 			prefix = binary.BigEndian.Uint64(key)

@@ -133,6 +133,7 @@ func (b *Buffer) Add(part int, key []byte, n int64) bool {
 	i := part*b.ranges + b.cfg.Cuts.find(key)
 	t := &b.tails[i]
 	if need := int64(len(key)) + recordRoom; need > t.end-t.at || t.records == maxRecords {
+		// A full range can be held and begun anew. A lack of memory needs a spill.
 		b.lacksMemory = t.records < maxRecords
 		if t.records == maxRecords || !b.addChunk(i, need) {
 			return false
@@ -170,6 +171,8 @@ func (b *Buffer) addChunk(i int, need int64) bool {
 		c.first = b.used
 	} else {
 		binary.LittleEndian.PutUint64(b.arena[c.last:], uint64(b.used))
+		// Only the last chunk of a range ends at the tail. The others must remember where their
+		// records end.
 		binary.LittleEndian.PutUint64(b.arena[c.last+8:], uint64(t.at))
 	}
 	c.last = b.used

@@ -47,6 +47,8 @@ func NewCuts(sample [][]byte, partitions int) *Cuts {
 	span := c.prefixes[len(c.prefixes)-1] - c.prefixes[0]
 	c.shift = uint(max(0, bits.Len64(span)-bits.Len(parts-1)))
 	at := 0
+	// find starts at the first cut of the prefix's part, which leaves a few comparisons instead of
+	// a search in all cuts.
 	for p := range c.first {
 		for at < len(c.prefixes) && c.part(c.prefixes[at]) < p {
 			at++

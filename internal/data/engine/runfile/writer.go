@@ -95,6 +95,8 @@ func (w *Writer) Append(part int, key, value []byte) error {
 		return w.fail("record of %d bytes in partition %d exceeds %d", size, part, MaxRecord)
 	}
 	same := false
+	// An error here fails the attempt that wrote the keys. A merge would find the mistake only
+	// later, on another machine.
 	if w.last != nil {
 		c := bytes.Compare(w.last, key)
 		if c > 0 && !w.opts.Unordered {
@@ -180,6 +182,7 @@ func (w *Writer) flush() {
 			w.err = fmt.Errorf("run file writer: %v: %w", w.opts.Codec, err)
 			return
 		}
+		// A block that does not shrink is cheaper to read as it stands.
 		if n := len(packed) - blockHdrLen; n < raw {
 			h.codec, h.stored, block = w.opts.Codec, n, packed
 		}
@@ -188,6 +191,7 @@ func (w *Writer) flush() {
 	h.put(block, w.off, block[blockHdrLen:])
 	w.write(block)
 	w.maxRaw, w.maxStored = max(w.maxRaw, h.raw), max(w.maxStored, h.stored)
+	// last points into the block's buffer, which is filled again.
 	w.keep = append(w.keep[:0], w.last...)
 	w.last = w.keep
 	w.buf = w.shed(w.buf)

@@ -69,6 +69,8 @@ func New(ctx context.Context, cfg Config) (*Fetch, error) {
 	}
 	f := &Fetch{cfg: cfg, keep: keep, began: time.Now()}
 	f.client = &http.Client{Transport: cfg.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		// A worker never redirects. To follow one would send this reduce's proof to an address that
+		// the master has not named.
 		return http.ErrUseLastResponse
 	}}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -80,6 +82,7 @@ func New(ctx context.Context, cfg Config) (*Fetch, error) {
 	f.mu.byAddr = map[string]*remote{}
 	f.mu.rand = rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Part)))
 	f.mu.watch = time.AfterFunc(cfg.Patience, f.checkProgress)
+	// take and Collect wait on the condition, which knows nothing of contexts.
 	context.AfterFunc(f.ctx, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -97,7 +100,11 @@ func New(ctx context.Context, cfg Config) (*Fetch, error) {
 func (f *Fetch) Update(reset bool, places []Location) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// Before the new locations: while all known outputs are fetched, the wait is for maps and not
+	// for workers.
 	f.countIdleAsProgressLocked()
+	// A new subscription starts with the whole list. An output that is not in it was lost in
+	// between.
 	if reset {
 		there := make([]bool, len(f.mu.outs))
 		for _, p := range places {
@@ -194,6 +201,7 @@ func (f *Fetch) Close() error {
 		return nil
 	}
 	f.cancel(errors.New("the fetch is closed"))
+	// Before the memory goes: a fetch under way writes into it.
 	f.wg.Wait()
 	var errs []error
 	for _, s := range f.streams {

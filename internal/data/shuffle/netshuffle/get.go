@@ -80,6 +80,8 @@ func (g *getter) getRemote(ctx context.Context, p Location) (fetchedOutput, erro
 		before := t.got
 		err = t.take(b)
 		b.close()
+		// A try that brought no byte is a failure of the worker, which backs off. Resuming at once
+		// is for connections that break in the middle.
 		if err == nil || t.got == before || resumed == g.f.cfg.Tries || ctx.Err() != nil || isFinal(err) {
 			break
 		}
@@ -87,6 +89,8 @@ func (g *getter) getRemote(ctx context.Context, p Location) (fetchedOutput, erro
 		if b, err = g.request(ctx, p, t.got); err != nil {
 			break
 		}
+		// Bytes of two files must not be mixed: their blocks may be cut in other places although
+		// the records are equal.
 		if b.section != section {
 			b.close()
 			err = errors.New("the output changed while it was being read")
@@ -148,6 +152,7 @@ func (b *body) check(resp *http.Response, from int64) error {
 	}
 	switch resp.StatusCode {
 	case want:
+	// Certain: the worker itself says so, and no other try can change it.
 	case http.StatusNotFound, http.StatusGone:
 		return &badOutputError{fmt.Errorf("the worker does not have the output (%s)", resp.Status)}
 	default:
@@ -156,6 +161,7 @@ func (b *body) check(resp *http.Response, from int64) error {
 	if err := b.section.UnmarshalText([]byte(resp.Header.Get(SectionHeader))); err != nil {
 		return err
 	}
+	// A proxy that compresses or cuts would be noticed only at the end, as damage.
 	if resp.ContentLength != b.section.Length-from {
 		return fmt.Errorf("the worker announced %d bytes instead of %d", resp.ContentLength, b.section.Length-from)
 	}
@@ -184,6 +190,7 @@ func (w *progressReader) Read(b []byte) (int, error) {
 // getLocal verifies an output of the local worker and leaves it in its file. If too
 // many files are open it copies the output instead.
 func (g *getter) getLocal(p Location) (fetchedOutput, error) {
+	// The name comes from the master and becomes part of a path.
 	if !plain(p.Attempt) {
 		return fetchedOutput{}, &badOutputError{fmt.Errorf("%q is not the name of a map attempt", p.Attempt)}
 	}
@@ -211,6 +218,8 @@ func (g *getter) readFile(name string) (fetchedOutput, error) {
 		return fetchedOutput{}, fmt.Errorf("%s has no partition %d", name, g.f.cfg.Part)
 	}
 	b := io.NewSectionReader(f, s.Offset, s.Length)
+	// Open files are limited, for a job may have more maps on this worker than a process has
+	// descriptors.
 	if s.Records == 0 || !g.f.keep.mayOpen() {
 		defer run.Release()
 		t := newTransfer(g, name, s)

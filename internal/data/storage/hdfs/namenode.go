@@ -102,8 +102,8 @@ func (n *namenode) call(ctx context.Context, method string, request message) (fi
 			return answer, nil
 		}
 		var remote *remoteError
-		// A late answer on this connection would be taken for the answer to the next call. And
-		// after a fail-over another NameNode of the list is the active one.
+		// A late answer on this connection would fail the next call by its number. And after a
+		// fail-over another NameNode of the list is the active one.
 		if isConnectionError(err) || errors.As(err, &remote) && remote.passive() {
 			n.hangUpLocked()
 			n.mu.server++

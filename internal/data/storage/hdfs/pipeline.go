@@ -194,6 +194,8 @@ func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
 		return nil, context.Cause(ctx) // no failure of the DataNode
 	}
 	if err != nil {
+		// Only the first DataNode is connected from here. The failure of another one comes with its
+		// answer.
 		return nil, &pipelineError{s.nodes[:1], err}
 	}
 	p := &pipeline{ctx: ctx, fs: f, nodes: s.nodes, conn: conn, r: bufio.NewReaderSize(conn, maxDelimited), ended: make(chan struct{})}

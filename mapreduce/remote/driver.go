@@ -142,24 +142,25 @@ const fullPatience = 10 * time.Minute
 func (t *driverTarget) submitStep(ctx context.Context, spec *slotwisev1.JobSpec) (*slotwisev1.SubmitResponse, error) {
 	// The master knows a step by its chain and output, not by the request.
 	r := &slotwisev1.SubmitRequest{RequestId: spec.Digest, Spec: spec}
-	for began, pause := time.Now(), time.Second; ; pause = min(2*pause, 30*time.Second) {
-		resp, err := t.master.SubmitStep(ctx, r)
-		full := connect.CodeOf(err) == connect.CodeResourceExhausted
-		switch {
-		case err == nil:
-			return resp, nil
-		case full && time.Since(began) < fullPatience:
-		case full || isRefusal(err):
-			return nil, &feature.FinalError{Err: errors.New(client.Message(err))}
-		default:
-			return nil, errors.New(client.Message(err))
+	full := func(err error) bool { return connect.CodeOf(err) == connect.CodeResourceExhausted }
+	// The pauses are long: room comes when a job of somebody ends, and each request counts
+	// against the master's limits.
+	o := retry.Options{FirstPause: time.Second, LastPause: 30 * time.Second, Patience: func(err error) time.Duration {
+		if full(err) {
+			return fullPatience
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		return -1
+	}}
+	resp, err := retry.Do(ctx, o, func(ctx context.Context) (*slotwisev1.SubmitResponse, error) { return t.master.SubmitStep(ctx, r) })
+	switch {
+	case err == nil:
+		return resp, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case full(err) || isRefusal(err):
+		return nil, &feature.FinalError{Err: errors.New(client.Message(err))}
 	}
+	return nil, errors.New(client.Message(err))
 }
 
 // isRefusal reports whether the master has refused a step for a reason that does not

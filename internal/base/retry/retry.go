@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	mathrand "math/rand/v2"
 	"sync"
 	"time"
@@ -32,6 +33,11 @@ type Options struct {
 	// Patience returns for how long an operation is retried after the first of a series
 	// of such errors. Below 0 the error is final, and so is every ErrPermanent.
 	Patience func(error) time.Duration
+	// Tries limits the number of tries; 0 is no limit.
+	Tries int
+	// Retrying, if set, is called with the error of each failed try that another one
+	// follows, before the pause.
+	Retrying func(error)
 	// Limit is the time limit of one try; 0 is none. If a try reaches it and fails
 	// because its context has ended, it counts as one that failed with
 	// context.DeadlineExceeded when it began. An error with another cause counts as itself.
@@ -53,6 +59,50 @@ type Options struct {
 	Text func(err error) string
 }
 
+// Forever is the Patience that only Options.Tries and the end of the context limit.
+const Forever = time.Duration(math.MaxInt64)
+
+// While returns an Options.Patience that lasts for ever with the errors for which
+// retriable reports true, and that takes all others for final.
+func While(retriable func(error) bool) func(error) time.Duration {
+	return func(err error) time.Duration {
+		if retriable(err) {
+			return Forever
+		}
+		return -1
+	}
+}
+
+// Run is Do for an operation without a result.
+func Run(ctx context.Context, o Options, try func(context.Context) error) error {
+	_, err := Do(ctx, o, func(ctx context.Context) (struct{}, error) { return struct{}{}, try(ctx) })
+	return err
+}
+
+// Pause waits after the given number of consecutive failures: for about first, twice as
+// long for each further failure, and for about last at most. It is for loops whose tries
+// are more than one operation that Do could repeat. If ctx ends first, Pause returns its
+// cause.
+func Pause(ctx context.Context, first, last time.Duration, failures int) error {
+	return sleep(ctx, jittered(min(last, first<<min(failures-1, 16))))
+}
+
+// jittered changes a pause by up to a half: a restarted server must not get the tries of
+// all its callers at once.
+func jittered(pause time.Duration) time.Duration { return pause/2 + mathrand.N(pause) }
+
+// sleep waits for d. If ctx ends first, it returns the cause.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Do calls try until it succeeds or fails with an error that Options.Patience does not
 // excuse any longer. It returns the result of the last try. If ctx is cancelled during a try
 // that fails, or between two tries, the error is the cause.
@@ -68,7 +118,7 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		last = defaultLastPause
 	}
 	pause := first
-	for {
+	for tries := 1; ; tries++ {
 		began := time.Now()
 		v, err := once(ctx, o.Limit, try)
 		switch {
@@ -96,14 +146,15 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 			patience = o.Patience(context.DeadlineExceeded)
 		}
 		left := patience - failed.Sub(since)
-		if patience < 0 || left <= 0 {
+		if patience < 0 || left <= 0 || tries == o.Tries {
 			return v, err
 		}
 		n.failed(err, since, since.Add(patience))
-		select {
-		case <-time.After(min(pause/2+mathrand.N(pause), left)):
-		case <-ctx.Done():
-			return v, context.Cause(ctx)
+		if o.Retrying != nil {
+			o.Retrying(err)
+		}
+		if err := sleep(ctx, min(jittered(pause), left)); err != nil {
+			return v, err
 		}
 		pause = min(2*pause, last)
 	}

@@ -203,3 +203,48 @@ func TestPermanent(t *testing.T) {
 		t.Error("the mark changes the text, the marked error or nil")
 	}
 }
+
+// TestTries verifies that Tries ends an operation without a limit of time, that Retrying gets
+// the error of each try but the last, and that While takes other errors for final.
+func TestTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var retried []error
+		calls, began := 0, time.Now()
+		o := Options{Patience: While(func(err error) bool { return errors.Is(err, errAway) }), Tries: 4, FirstPause: time.Hour, LastPause: 2 * time.Hour,
+			Retrying: func(err error) { retried = append(retried, err) }}
+		fail := func(err error) func(context.Context) error {
+			return func(context.Context) error { calls++; return err }
+		}
+		if err := Run(t.Context(), o, fail(errAway)); !errors.Is(err, errAway) || calls != 4 || len(retried) != 3 {
+			t.Errorf("%v after %d tries, %d retried", err, calls, len(retried))
+		}
+		if took := time.Since(began); took < 150*time.Minute || took > 450*time.Minute {
+			t.Errorf("pauses of 1, 2 and 2 h, give or take a half, took %v", took)
+		}
+		calls = 0
+		if err := Run(t.Context(), o, fail(errDenied)); !errors.Is(err, errDenied) || calls != 1 {
+			t.Errorf("%v after %d tries", err, calls)
+		}
+	})
+}
+
+// TestPause verifies the bounds of the pauses, and that the end of the context ends one.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second, 100: 5 * time.Second} {
+			began := time.Now()
+			if err := Pause(t.Context(), time.Second, 5*time.Second, failures); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took < want/2 || took > want*3/2 {
+				t.Errorf("after %d failures: %v, want %v", failures, took, want)
+			}
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errDenied) })
+		began := time.Now()
+		if err := Pause(ctx, time.Hour, time.Hour, 1); !errors.Is(err, errDenied) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // Tree is the group below which attempts get their groups.
@@ -201,14 +204,14 @@ const removeWait = 2 * time.Second
 // Remove kills all processes of the group and removes it with the groups below it.
 func (g *Group) Remove() error {
 	_ = g.Kill() // without cgroup.kill the caller has killed the processes one by one
-	deadline := time.Now().Add(removeWait)
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		err := removeGroups(g.dir)
-		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
-			return err
+	// A killed process leaves its group within milliseconds, as a rule.
+	o := retry.Options{FirstPause: time.Millisecond, LastPause: 50 * time.Millisecond, Patience: func(err error) time.Duration {
+		if errors.Is(err, syscall.EBUSY) {
+			return removeWait
 		}
-		time.Sleep(pause)
-	}
+		return -1
+	}}
+	return retry.Run(context.Background(), o, func(context.Context) error { return removeGroups(g.dir) })
 }
 
 // removeGroups removes a group after those below it. The files of a group are not

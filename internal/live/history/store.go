@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/retry"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -277,14 +279,16 @@ func isBusy(err error) bool {
 // checkVersion returns the version of the database, 0 if it is empty. It returns an error if
 // a program with another schema has written it.
 func (s *Store) checkVersion() (v int, err error) {
-	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(busyPause) {
-		err := s.db.QueryRow("PRAGMA user_version").Scan(&v)
-		if err == nil {
-			break
+	// SQLite does not wait by itself here, so the tries are as frequent as its own.
+	o := retry.Options{FirstPause: busyPause, LastPause: busyPause, Patience: func(err error) time.Duration {
+		if isBusy(err) {
+			return busyTimeout
 		}
-		if !isBusy(err) || time.Now().After(deadline) {
-			return 0, s.named(err)
-		}
+		return -1
+	}}
+	err = retry.Run(context.Background(), o, func(context.Context) error { return s.db.QueryRow("PRAGMA user_version").Scan(&v) })
+	if err != nil {
+		return 0, s.named(err)
 	}
 	if v != 0 && v != version {
 		return 0, fmt.Errorf("%s: another version of slotwise has written it (version %d of the schema, this program reads %d): use that version, or move the directory %s away",

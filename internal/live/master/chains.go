@@ -12,11 +12,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/secure"
@@ -339,7 +341,8 @@ func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanat
 // order.
 func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 	m.background.Go(func() {
-		err := retryStorage(m.ctx, m.cfg.RemovePatience, func() error {
+		patience := func(error) time.Duration { return m.cfg.RemovePatience }
+		err := retry.Run(m.ctx, retry.Options{Patience: patience, FirstPause: firstPause, LastPause: longestPause}, func(context.Context) error {
 			files, dir, err := m.resolveOutput(o.URI)
 			if err != nil {
 				return err

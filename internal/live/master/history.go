@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -107,35 +108,36 @@ func pastLimit(n int32) int {
 // soon even if another process has locked the database.
 func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) protocol.Message) {
 	m.background.Go(func() {
-		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		reported := false
+		o := retry.Options{FirstPause: firstPause, LastPause: longestPause, Patience: retry.While(func(err error) bool { return !errors.Is(err, history.ErrRefused) }),
+			Retrying: func(err error) {
+				if reported {
+					return
+				}
+				// The core shows users the end of the job after this first report.
+				reported = true
+				m.log.Error("a job or chain cannot be written to the history now: the master tries again, and its journal keeps it meanwhile", "id", entry.Job.Id, "error", err)
+				m.report(result(err))
+			}}
+		err := retry.Run(m.ctx, o, func(ctx context.Context) error {
 			select {
 			case m.historyTurn <- struct{}{}:
-			case <-m.ctx.Done():
-				return
+			case <-ctx.Done():
+				return context.Cause(ctx)
 			}
 			err := m.history.Put(entry)
 			<-m.historyTurn
-			// The record itself is the reason, so no further try could store it. The core must be told
-			// that the entry is done, or the job would stay in memory and in the journal for ever.
-			if errors.Is(err, history.ErrRefused) {
-				m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)
-				err = nil
-			}
-			if err == nil {
-				m.report(result(nil))
-				return
-			}
-			// The core shows users the end of the job after this first report.
-			if pause == firstPause {
-				m.log.Error("a job or chain cannot be written to the history now: the master tries again, and its journal keeps it meanwhile", "id", entry.Job.Id, "error", err)
-				m.report(result(err))
-			}
-			select {
-			case <-time.After(pause):
-			case <-m.ctx.Done():
-				return
-			}
+			return err
+		})
+		switch {
+		// The record itself is the reason, so no further try could store it. The core must be told
+		// that the entry is done, or the job would stay in memory and in the journal for ever.
+		case errors.Is(err, history.ErrRefused):
+			m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)
+		case err != nil:
+			return // the master ends, and the next one writes the entry
 		}
+		m.report(result(nil))
 	})
 }
 

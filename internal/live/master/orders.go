@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
@@ -138,54 +139,36 @@ func (w *outputWork) run(ctx context.Context) error {
 	if w.uri == "" {
 		return nil // the job writes nothing, so nothing was staged
 	}
-	began := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
-		if err == nil || ctx.Err() != nil || errors.Is(err, storage.ErrPublished) {
-			return err
-		}
-		patience := w.patience
-		// Nothing brings a staging directory back that was removed, but the answer must not be
-		// lost to a mount that is down for a moment.
-		if errors.Is(err, fs.ErrNotExist) {
-			patience = min(patience, missingPatience)
-		}
-		// No time repairs these: another output is in the way, or the job may not write there.
-		final := errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrInvalid) || errors.As(err, new(*roots.Denied))
-		if final || time.Since(began)+pause > patience || !w.wait(ctx, err, pause) {
-			return err
-		}
-	}
-}
-
-// wait pauses after a failed try. It reports whether to try again.
-func (w *outputWork) wait(ctx context.Context, err error, pause time.Duration) bool {
-	if w.retrying != nil {
-		w.retrying(err)
-	}
-	select {
-	case <-time.After(pause):
-		return true
-	case <-w.giveUp:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// retryStorage calls try until it succeeds, patience is over or ctx is cancelled.
-func retryStorage(ctx context.Context, patience time.Duration, try func() error) error {
-	began := time.Now()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := try()
-		if err == nil || ctx.Err() != nil || time.Since(began)+pause > patience {
-			return err
-		}
+	pauses, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // giveUp ends a pause and never a try, which would leave a commit half done
 		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return err
+		case <-w.giveUp:
+			stop()
+		case <-pauses.Done():
 		}
+	}()
+	var last error
+	_ = retry.Run(pauses, retry.Options{Patience: w.patienceWith, FirstPause: firstPause, LastPause: longestPause, Retrying: w.retrying}, func(context.Context) error {
+		last = finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
+		return last
+	})
+	return last
+}
+
+// patienceWith returns for how long the work is retried after an error.
+func (w *outputWork) patienceWith(err error) time.Duration {
+	switch {
+	// No time repairs these: the output is published, another output is in the way, or the job
+	// may not write there.
+	case errors.Is(err, storage.ErrPublished), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrInvalid), errors.As(err, new(*roots.Denied)):
+		return -1
+	// Nothing brings a staging directory back that was removed, but the answer must not be
+	// lost to a mount that is down for a moment.
+	case errors.Is(err, fs.ErrNotExist):
+		return min(w.patience, missingPatience)
 	}
+	return w.patience
 }
 
 // finishOutputOnce tries once to commit or abort a job's output. Committing output

@@ -157,7 +157,7 @@ func TestLaterHistory(t *testing.T) {
 	if err == nil {
 		err = m.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "later version") {
-		t.Errorf("the history of a later version: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("the history of a another version: %v", err)
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // Pauses between calls to a master that does not answer: firstPause, then twice as
@@ -28,18 +29,10 @@ const callTimeout = 10 * time.Second
 // answer to a long poll.
 const maxWait = 10 * time.Second
 
-// backOff waits before retry n, counted from 0, or until ctx is cancelled. Half of
-// the pause is random, so that the workers of a master that has restarted do not
-// all call at once.
-func backOff(ctx context.Context, n int) {
-	d := min(lastPause, firstPause<<min(n, 10))
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
+// backOff waits before retry n, counted from 0, or until ctx is cancelled. Registrations
+// read the worker's state anew for each try, and sessions are tries of their own, so no
+// single call of package retry spans them.
+func backOff(ctx context.Context, n int) { _ = retry.Pause(ctx, firstPause, lastPause, n+1) }
 
 // A session shorter than shortSession delays the next registration, twice as long
 // each time. Two workers of the same name end each other's sessions; without a

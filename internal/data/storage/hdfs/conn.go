@@ -13,15 +13,22 @@ import (
 
 	"github.com/colinmarc/hdfs/v2"
 
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // Calls to the NameNode are tried this often, which takes about fifteen seconds. A
-// restart of the NameNode or a fail-over takes less.
+// restart of the NameNode or a fail-over takes less. Callers of the storage wait for longer
+// outages.
 const (
-	attempts = 9
-	backoff  = 100 * time.Millisecond // before the second attempt; doubles each time
+	attempts     = 9
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
 )
+
+// again retries calls after failures of the connection, and while the NameNode asks for a
+// later try.
+var again = retry.Options{Tries: attempts, FirstPause: firstPause, LastPause: longestPause,
+	Patience: retry.While(func(err error) bool { return isConnectionError(err) || isRetriable(err) })}
 
 // After its context has ended, a call waits lastAnswer for an answer that may be under way.
 // Then it breaks the connection: the server may be silent, and the user has interrupted the
@@ -153,36 +160,26 @@ func (f *FS) release(c *client, broken bool) {
 // creating a file takes another name for each try.
 func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 	var last error // of the try before
-	for failed := 1; ; failed++ {
+	o := again
+	o.Retrying = func(err error) { last = withoutPath(err) }
+	err := retry.Run(ctx, o, func(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
-			if last != nil {
-				err = fmt.Errorf("%w, after %w", err, last)
-			}
 			return err
 		}
 		c, err := f.acquire(ctx)
-		if err != nil && ctx.Err() != nil {
-			continue // to return why it has ended
-		}
-		broken := false
-		if err == nil {
-			release := watch(ctx, c.stop) // other users of the client try again with another one
-			err = call(c.Client)
-			release()
-			broken = isConnectionError(err)
-			f.release(c, broken)
-			if !broken && !isRetriable(err) {
-				return err
-			}
-		}
-		if failed == attempts {
+		if err != nil {
 			return err
 		}
-		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
-			return fmt.Errorf("%w, after %w", ended, withoutPath(err))
-		}
-		last = withoutPath(err)
+		release := watch(ctx, c.stop) // other users of the client try again with another one
+		err = call(c.Client)
+		release()
+		f.release(c, isConnectionError(err))
+		return err
+	})
+	if last != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w, after %w", err, last)
 	}
+	return err
 }
 
 // withoutPath removes the path from an error of the client, so that failed, which looks for

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
-	"time"
 
 	"github.com/colinmarc/hdfs/v2"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // encryptedWriter implements storage.TempFile where data transfers are encrypted, which
@@ -87,7 +86,7 @@ func (w *encryptedWriter) Write(p []byte) (int, error) {
 		if failed == attempts || !isRetriable(err) && w.written > 0 {
 			return done, err
 		}
-		if err := readahead.Sleep(w.ctx, backoff, failed); err != nil {
+		if err := retry.Pause(w.ctx, firstPause, longestPause, failed); err != nil {
 			return done, err
 		}
 		if isRetriable(err) {
@@ -104,21 +103,14 @@ func (w *encryptedWriter) Write(p []byte) (int, error) {
 // Close implements storage.TempFile. It waits until the DataNodes have reported
 // the last block.
 func (w *encryptedWriter) Close(ctx context.Context) error {
-	deadline := time.Now().Add(replicationLimit)
-	for failed := 1; ; failed++ {
-		err := w.open.Close()
-		if err == nil {
-			w.open = nil
-			w.fs.release(w.client, false)
-			return nil
-		}
-		if !hdfs.IsErrReplicating(err) && !isRetriable(err) || time.Now().After(deadline) {
+	return retry.Run(ctx, replication(func(err error) bool { return hdfs.IsErrReplicating(err) || isRetriable(err) }), func(context.Context) error {
+		if err := w.open.Close(); err != nil {
 			return err
 		}
-		if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
-			return err
-		}
-	}
+		w.open = nil
+		w.fs.release(w.client, false)
+		return nil
+	})
 }
 
 // Remove implements storage.TempFile. What cannot be removed goes with the

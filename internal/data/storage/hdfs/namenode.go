@@ -15,8 +15,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // namenode is a writer's connection to the active NameNode. It owns the leases of the
@@ -93,30 +93,34 @@ func (n *namenode) call(ctx context.Context, method string, request message) (fi
 	// its answer.
 	n.mu.calls++
 	id := n.mu.calls
-	for failed := 1; ; failed++ {
+	o, failed := again, 0
+	var last error // of the try before
+	o.Patience = retry.While(func(err error) bool {
+		var remote *remoteError
+		return isConnectionError(err) || isRetriable(err) || errors.As(err, &remote) && remote.passive()
+	})
+	o.Retrying = func(err error) {
+		failed++
+		last = err
+	}
+	answer, err := retry.Do(ctx, o, func(ctx context.Context) (fields, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		answer, err := n.callOnceLocked(ctx, id, failed-1, method, request)
-		if err == nil {
-			return answer, nil
-		}
+		answer, err := n.callOnceLocked(ctx, id, failed, method, request)
 		var remote *remoteError
 		// A late answer on this connection would fail the next call by its number. And after a
 		// fail-over another NameNode of the list is the active one.
-		if isConnectionError(err) || errors.As(err, &remote) && remote.passive() {
+		if err != nil && (isConnectionError(err) || errors.As(err, &remote) && remote.passive()) {
 			n.hangUpLocked()
 			n.mu.server++
-		} else if !isRetriable(err) {
-			return nil, err
 		}
-		if failed == attempts {
-			return nil, err
-		}
-		if ended := readahead.Sleep(ctx, backoff, failed); ended != nil {
-			return nil, fmt.Errorf("%w, after %w", ended, err)
-		}
+		return answer, err
+	})
+	if last != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w, after %w", err, last)
 	}
+	return answer, err
 }
 
 // Parts of Hadoop's RPC protocol.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/colinmarc/hdfs/v2"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // replicationLimit bounds the wait for DataNodes to report the last block.
@@ -296,27 +296,32 @@ func (w *writer) Close(ctx context.Context) error {
 	if w.last != nil {
 		request = request.data(3, w.last)
 	}
-	deadline := time.Now().Add(replicationLimit)
-	for failed := 1; ; failed++ {
+	return retry.Run(ctx, replication(func(err error) bool { return errors.Is(err, hdfs.ErrReplicating) }), func(ctx context.Context) error {
 		answer, err := w.nn.call(ctx, "complete", request)
 		if err != nil {
 			return err
 		}
 		// The NameNode answers false until enough DataNodes have reported the last block, which
 		// they do on their own.
-		if answer.number(1) != 0 {
-			// A Write after this fails. A Remove still removes the complete file.
-			w.err = fs.ErrClosed
-			w.nn.close()
-			return nil
-		}
-		if time.Now().After(deadline) {
+		if answer.number(1) == 0 {
 			return hdfs.ErrReplicating
 		}
-		if err := readahead.Sleep(ctx, backoff/5, failed); err != nil {
-			return err
+		// A Write after this fails. A Remove still removes the complete file.
+		w.err = fs.ErrClosed
+		w.nn.close()
+		return nil
+	})
+}
+
+// replication returns the options of a retry until the DataNodes have reported a block. They
+// do so within milliseconds as a rule, so the pauses begin short.
+func replication(retriable func(error) bool) retry.Options {
+	return retry.Options{FirstPause: firstPause / 5, LastPause: longestPause, Patience: func(err error) time.Duration {
+		if retriable(err) {
+			return replicationLimit
 		}
-	}
+		return -1
+	}}
 }
 
 // Remove implements storage.TempFile. What cannot be removed goes with the

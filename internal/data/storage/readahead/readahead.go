@@ -12,10 +12,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
+
+// longestPause bounds the pauses between two streams. A server that takes longer to come back
+// costs the attempt, which the caller retries.
+const longestPause = 5 * time.Second
 
 // Stream opens a stream of a file's bytes, beginning at off. If the stream ends before
 // the file, Stream is called again for the rest. Stream and its result must end when
@@ -268,7 +273,7 @@ func (s *source) read(b []byte) ([]byte, error) {
 		if failed++; failed >= s.f.opts.Attempts || s.permanent(err) {
 			return nil, fmt.Errorf("at byte %d: %w", s.off, noEOF(err))
 		}
-		if err := Sleep(s.ctx, s.f.opts.Backoff, failed); err != nil {
+		if err := retry.Pause(s.ctx, s.f.opts.Backoff, longestPause, failed); err != nil {
 			return nil, err
 		}
 	}
@@ -298,19 +303,4 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// Sleep waits before the next attempt after failed consecutive failures. The pause is
-// base, doubled for each failure after the first, at most 5 s, and shortened at
-// random by up to a half. If ctx ends first, Sleep returns its cause.
-func Sleep(ctx context.Context, base time.Duration, failed int) error {
-	d := min(base<<min(failed-1, 16), 5*time.Second)
-	t := time.NewTimer(d - rand.N(d/2+1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -128,16 +127,5 @@ func TestCancel(t *testing.T) {
 		}
 		cancel()
 		_ = f.Close()
-	}
-}
-
-func TestSleepIsBounded(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := Sleep(ctx, time.Hour, 60); err != context.Canceled {
-		t.Error(err)
-	}
-	if err := Sleep(context.Background(), time.Nanosecond, 3); err != nil {
-		t.Error(err)
 	}
 }

@@ -10,12 +10,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 var _ storage.Editor = (*FS)(nil)
@@ -83,20 +82,16 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 // awaitObject waits until the server has an object of this size. complete says why a server
 // may have confirmed an object that it does not have.
 func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64) error {
-	for tries := 1; ; tries++ {
+	return retry.Run(ctx, awaitMade, func(ctx context.Context) error {
 		o, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
 		switch {
-		case err == nil && o.Size == size:
-			return nil
 		case err != nil && !missing(err):
 			return err
-		case tries == madeTries:
+		case err != nil || o.Size != size:
 			return errNotMade
 		}
-		if err := readahead.Sleep(ctx, 50*time.Millisecond, tries); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 }
 
 // CreateFile implements storage.Editor. The object becomes visible when the upload is

@@ -13,8 +13,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // ErrPublishing is returned by List if a commit is changing the directory and has not
@@ -28,18 +28,12 @@ const publishingTries = 6
 // List implements storage.FS. If a commit is under way, it waits for some seconds. A
 // directory exists as long as an object is below it.
 func (f *FS) List(ctx context.Context, dir string) ([]storage.Info, error) {
-	for failures := 1; ; failures++ {
-		infos, err := f.list(ctx, dir)
-		if err == nil {
-			return infos, nil
-		}
-		if !errors.Is(err, ErrPublishing) || failures == publishingTries {
-			return nil, f.failed("list", dir, err)
-		}
-		if err := readahead.Sleep(ctx, 100*time.Millisecond, failures); err != nil {
-			return nil, f.failed("list", dir, err)
-		}
+	o := retry.Options{Tries: publishingTries, FirstPause: 100 * time.Millisecond, Patience: retry.While(func(err error) bool { return errors.Is(err, ErrPublishing) })}
+	infos, err := retry.Do(ctx, o, func(ctx context.Context) ([]storage.Info, error) { return f.list(ctx, dir) })
+	if err != nil {
+		return nil, f.failed("list", dir, err)
 	}
+	return infos, nil
 }
 
 // list is one try of List.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // Stage implements storage.FS.
@@ -52,7 +52,7 @@ func (f *FS) stager(dir string) (*storage.Stager, string) {
 // first parts; now is the clock of sweeps, nil for the real one.
 func newStager(s server, bucket string, part int, now func() time.Time) *storage.Stager {
 	return &storage.Stager{
-		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part, pause: readahead.Sleep}, Now: now,
+		Ops: stageOps{s}, Publisher: &publisher{server: s, part: part, pause: firstPause}, Now: now,
 		Failed: func(op, key string, err error) error { return failed(op, path.Join(bucket, key), err) },
 		Check: func(ctx context.Context, target string) error {
 			if target == "" || target == "." {
@@ -203,6 +203,9 @@ func isClaim(target, key string) bool {
 // interrupted during its commit and has not been continued yet.
 var errBusy = errors.New("another job is publishing the same output")
 
+// errUndecided is errBusy as long as the other commit is not decided.
+var errUndecided = fmt.Errorf("%w and has not decided to commit", errBusy)
+
 // errUploadLost reports that a commit cannot be finished, for example because a
 // lifecycle rule of the bucket has aborted the uploads.
 var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rule of the bucket abort uploads too early?")
@@ -210,9 +213,13 @@ var errUploadLost = errors.New("the uploaded data are gone; does a lifecycle rul
 // errNotMade reports that the server has confirmed an object, but does not have it.
 var errNotMade = errors.New("the server confirmed the object but does not have it; was it killed meanwhile? Run the job again")
 
-// madeTries is the number of times that complete looks for an object that the server has
-// confirmed.
-const madeTries = 6
+// firstPause is the pause after the first look at something that the server or another
+// staging changes by itself, in a fraction of a second as a rule.
+const firstPause = 50 * time.Millisecond
+
+// awaitMade retries a look for an object that the server has confirmed. Six tries take about a
+// second and a half: a server that has the object by then was busy, another has lost it.
+var awaitMade = retry.Options{Tries: 6, FirstPause: firstPause, Patience: retry.While(func(err error) bool { return errors.Is(err, errNotMade) })}
 
 // publisher implements storage.Publisher without renames.
 //
@@ -234,9 +241,8 @@ const madeTries = 6
 type publisher struct {
 	server
 	part int // bytes of the first parts of an upload
-	// pause waits before the next of several tries, as readahead.Sleep does. Tests replace
-	// it.
-	pause func(ctx context.Context, first time.Duration, tries int) error
+	// pause is the first pause between tries. Tests shorten it.
+	pause time.Duration
 }
 
 func (p *publisher) claimKey(a storage.StageArea) string {
@@ -293,23 +299,21 @@ func (p *publisher) claim(ctx context.Context, a storage.StageArea) error {
 	if err := p.Put(ctx, p.claimKey(a), []byte(a.Root)); err != nil {
 		return err
 	}
-	for tries := 1; ; tries++ {
+	o := retry.Options{Tries: claimTries, FirstPause: p.pause, Patience: retry.While(func(err error) bool { return errors.Is(err, errUndecided) })}
+	err := retry.Run(ctx, o, func(ctx context.Context) error {
 		rival, decided, err := p.rival(ctx, a)
-		if err == nil && rival == "" {
-			return nil
+		switch {
+		case err != nil || rival == "":
+			return err
+		case decided || rival < a.Root:
+			return errBusy
 		}
-		// A decided rival will change the target. Of two undecided ones exactly one withdraws, by
-		// the order of their roots: if both did, neither would ever publish.
-		if err == nil && (decided || rival < a.Root || tries == claimTries) {
-			err = errBusy
-		}
-		if err == nil {
-			err = p.pause(ctx, 50*time.Millisecond, tries)
-		}
-		if err != nil {
-			return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
-		}
+		return errUndecided // the rival may see this claim and withdraw
+	})
+	if err != nil {
+		return errors.Join(err, p.release(context.WithoutCancel(ctx), a))
 	}
+	return nil
 }
 
 // rival returns the root of another staging that claims the output; "" if there is none.
@@ -567,21 +571,18 @@ func (p *publisher) complete(ctx context.Context, a storage.StageArea, f pending
 	if !confirmed && !errors.Is(err, errNoUpload) {
 		return err
 	}
-	for tries := 1; ; tries++ {
+	o := awaitMade
+	o.FirstPause = p.pause
+	return retry.Run(ctx, o, func(ctx context.Context) error {
 		made, err := p.made(ctx, f)
 		switch {
 		case err != nil || made:
 			return err
-		// The server knows no such upload, and the object is not its result: both are gone.
 		case !confirmed:
 			return errUploadLost
-		case tries == madeTries:
-			return fmt.Errorf("%s: %w", f.Name, errNotMade)
 		}
-		if err := p.pause(ctx, 50*time.Millisecond, tries); err != nil {
-			return err
-		}
-	}
+		return fmt.Errorf("%s: %w", f.Name, errNotMade)
+	})
 }
 
 // made reports whether the object at the upload's key is the result of the upload. The

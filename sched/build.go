@@ -61,6 +61,7 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	return nil, fmt.Errorf("policy %s %s: compare other policies with it by slotwise sim, and choose another one here", spec, why)
 }
 
+// compose makes the four parts of a row and checks that they fit together.
 func (g *Registry) compose(r Row, opt Options) (Policy, error) {
 	s, err1 := makePart(g.slots.byName[r.Slots], opt)
 	o, err2 := makePart(g.order.byName[r.Order], opt)
@@ -107,6 +108,7 @@ func unalias(info Info, set map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
+// makePart makes a part. Its errors name the part.
 func makePart[T any](p Part[T], opt Options) (T, error) {
 	if p.New == nil {
 		var none T
@@ -151,6 +153,7 @@ func withProfile(info Info, set map[string]string) (map[string]string, error) {
 	return nil, unknown("profile of "+info.Name, name, names)
 }
 
+// paramNames returns the names of a policy's parameters, without their aliases.
 func paramNames(info Info) (names []string) {
 	for _, p := range info.Parts {
 		for _, param := range p.Params {

@@ -187,6 +187,8 @@ func HooksOf(p Policy) *Hooks {
 	return h
 }
 
+// add enters a part in the list of each interface that it implements. Of several Limiters the first
+// counts.
 func (h *Hooks) add(x any) {
 	addIf(&h.Starters, x)
 	addIf(&h.Jobs, x)

@@ -148,6 +148,7 @@ type table[T any] struct {
 
 func (t *table[T]) clone() table[T] { return table[T]{maps.Clone(t.byName), slices.Clone(t.names)} }
 
+// add adds an entry. A name must be usable in a spec, where commas and equals signs separate.
 func (t *table[T]) add(what, name string, entry T) error {
 	if name == "" || strings.ContainsAny(name, ",= \t\n") {
 		return fmt.Errorf("%s %q: a name must not be empty or contain commas, equals signs or spaces", what, name)
@@ -163,6 +164,7 @@ func (t *table[T]) add(what, name string, entry T) error {
 	return nil
 }
 
+// get returns an entry, or an error that suggests the nearest name.
 func (t *table[T]) get(what, name string) (T, error) {
 	e, ok := t.byName[name]
 	if !ok {

@@ -174,6 +174,7 @@ func (l *Ledger) Last(j *job.Job, k job.Kind) (Reason, time.Duration) {
 	return n.reason, n.at
 }
 
+// note replaces the last reason of a job and kind.
 func (l *Ledger) note(j *job.Job, k job.Kind, why Reason, now time.Duration) {
 	for j.Seat() >= len(l.rows) {
 		l.rows = append(l.rows, [job.Kinds]note{})

@@ -91,6 +91,8 @@ func (s *SortedOrder) Each(r *Round, o Offer, visit func(Candidate) bool) {
 	}
 }
 
+// each visits the jobs that can launch a task of the kind, and all jobs while copies are possible.
+// It returns false when the offer is filled.
 func (s *SortedOrder) each(r *Round, o Offer, k job.Kind, visit func(Candidate) bool) bool {
 	if o.HeadOnly {
 		return s.head(o, k, visit)

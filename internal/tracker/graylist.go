@@ -83,6 +83,7 @@ func failedOwn(task *job.Task, node int32) bool {
 	return false
 }
 
+// setFaults replaces the faults of a node, and records them.
 func (t *Tracker) setFaults(n *cluster.Node, faults []cluster.Fault) {
 	t.nodes.SetFaults(n, faults)
 	if t.cfg.Record {

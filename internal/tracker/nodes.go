@@ -138,6 +138,7 @@ func (t *Tracker) notifyCapacity() {
 	}
 }
 
+// notifyNode calls the hooks for a node that has joined or is lost.
 func (t *Tracker) notifyNode(n *cluster.Node, joined bool) {
 	for _, h := range t.hooks.Nodes {
 		if joined {

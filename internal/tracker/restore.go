@@ -91,6 +91,8 @@ func (t *Tracker) complete() {
 	t.effects, t.ends = t.effects[:0], t.ends[:0]
 }
 
+// completeJob repeats the end of a step for one job: it kills the rivals of successes, fails the
+// job of a task without tries left, and commits a job whose tasks are done.
 func (t *Tracker) completeJob(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.Total(k) {
@@ -182,6 +184,7 @@ func (t *Tracker) redoNode(f Fact) error {
 	return nil
 }
 
+// withJob calls do with a live job, or returns an error: facts about ended jobs come no more.
 func (t *Tracker) withJob(id job.ID, do func(*job.Job)) error {
 	j := t.live(id)
 	if j == nil {
@@ -191,6 +194,7 @@ func (t *Tracker) withJob(id job.ID, do func(*job.Job)) error {
 	return nil
 }
 
+// withNode calls do with a node that has joined at some time.
 func (t *Tracker) withNode(name string, do func(*cluster.Node)) error {
 	n := t.Nodes().Get(name)
 	if n == nil {
@@ -210,6 +214,7 @@ func (t *Tracker) withAttempt(id job.AttemptID, state job.AttemptState, do func(
 	return nil
 }
 
+// redoAccepted adds a job under its recorded id. Ids of facts rise.
 func (t *Tracker) redoAccepted(f *FactAccepted) error {
 	live := t.Jobs().Live()
 	if f.Job <= 0 || t.Jobs().Get(f.Job) != nil || len(live) > 0 && live[len(live)-1].ID() > f.Job {
@@ -222,6 +227,8 @@ func (t *Tracker) redoAccepted(f *FactAccepted) error {
 	return nil
 }
 
+// redoOutcome repeats a decision about a job's outcome. The state of the job shows which of three
+// it was.
 func (t *Tracker) redoOutcome(f *FactOutcome) error {
 	j := t.Jobs().Get(f.Job)
 	switch {
@@ -248,6 +255,7 @@ func (t *Tracker) redoOutcome(f *FactOutcome) error {
 	return fmt.Errorf("%v is unknown, still runs attempts, or has this outcome already", f.Job)
 }
 
+// redoCommitCancelled repeats a kill that came while the output was being committed.
 func (t *Tracker) redoCommitCancelled(f *FactCommitCancelled) error {
 	j := t.Jobs().Get(f.Job)
 	if j == nil || j.State() != job.Committing || f.Reason == "" {
@@ -257,6 +265,7 @@ func (t *Tracker) redoCommitCancelled(f *FactCommitCancelled) error {
 	return nil
 }
 
+// redoJobEnded repeats the end of a finishing job.
 func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
 	j := t.Jobs().Get(f.Job)
 	if j == nil || j.State().Live() || j.State().Final() || f.State != j.Outcome() {
@@ -266,6 +275,8 @@ func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
 	return nil
 }
 
+// redoLaunched repeats a launch. The policy that decided it is not asked, so a log outlives a
+// change of policy.
 func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	task, n := t.Jobs().Task(f.Attempt.TaskID), t.Nodes().Get(f.Node)
 	switch {
@@ -285,6 +296,8 @@ func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	return nil
 }
 
+// redoEnded repeats the end of an attempt, with the decisions that followed from it at that time,
+// such as the retry time.
 func (t *Tracker) redoEnded(f *FactEnded) error {
 	if task := t.Jobs().Task(f.Attempt.TaskID); f.State == job.AttemptSucceeded && task != nil && task.Success() != nil {
 		return fmt.Errorf("%v succeeded after %v", f.Attempt, task.Success().ID())
@@ -306,6 +319,7 @@ func (t *Tracker) redoEnded(f *FactEnded) error {
 	})
 }
 
+// redoTask restores a task of a snapshot with all its attempts.
 func (t *Tracker) redoTask(f *FactTask) error {
 	task := t.Jobs().Task(f.Task)
 	if task == nil || t.live(f.Task.Job) == nil || task.Attempts() > 0 || len(f.Nodes) != len(f.Past.Attempts) {

@@ -72,6 +72,8 @@ func (t *Tracker) snapshotJob(j *job.Job, yield func(Fact) bool) bool {
 	return a.Launched[job.Map]+a.Launched[job.Reduce] == 0 || yield(&FactCounted{j.ID(), a.Counters, a.LastError, a.LogTail})
 }
 
+// taskFact returns the fact of a task that has attempts. It names nodes, because their indices
+// differ in another process.
 func (t *Tracker) taskFact(task *job.Task) *FactTask {
 	f := &FactTask{Task: task.ID(), Past: task.Past()}
 	for _, a := range f.Past.Attempts {

@@ -62,6 +62,7 @@ func formatOutputEnd(id job.ID, done, failure string) string {
 	return fmt.Sprintf("output %v %s", id, done)
 }
 
+// formatJoin writes a node with the attempts and outputs that it lists.
 func formatJoin(ev *Join) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "join %s host=%s rack=%s maps=%d reduces=%d", ev.Node.Name, ev.Node.Host,
@@ -83,6 +84,7 @@ func list(b *strings.Builder, word string, ids []job.AttemptID) {
 // conditions are the words of a worker's condition in a trace.
 var conditions = map[cluster.Condition]string{cluster.Leaving: " leaving", cluster.DiskFull: " diskfull", cluster.DiskGone: " diskgone"}
 
+// formatHeartbeat writes a heartbeat with its reports, in their order.
 func formatHeartbeat(ev *Heartbeat) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "heartbeat %s%s%s%s", ev.Node, conditions[ev.Condition], when(ev.NoWork, " no work")+when(ev.Early, " early"), when(ev.All, " all"))

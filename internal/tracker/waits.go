@@ -30,6 +30,8 @@ func (t *Tracker) collectWaits(now time.Duration) {
 	}
 }
 
+// collectWaitsOf adds the time since the job's last collection to the reason for which each kind of
+// its tasks waits now.
 func (t *Tracker) collectWaitsOf(j *job.Job, now time.Duration) {
 	span := now - j.WaitsUpTo()
 	t.jobs.SetWaitsUpTo(j, now)

@@ -164,6 +164,7 @@ func (p *Preschedule) TaskStarted(a *job.Attempt, _ time.Duration) { p.count(a, 
 // TaskEnded implements sched.TaskWatcher.
 func (p *Preschedule) TaskEnded(a *job.Attempt, _ time.Duration) { p.count(a, -1) }
 
+// count adds an attempt to the slots that P2 and P3 hold, or removes it.
 func (p *Preschedule) count(a *job.Attempt, by int) {
 	switch {
 	case Presched(a):

@@ -243,6 +243,7 @@ func (p *probe) any(r *sched.Round, k job.Kind) bool {
 	return p.pending > 0
 }
 
+// stopAt ends a walk at the first job with a task to launch.
 func (p *probe) stopAt(c sched.Candidate) bool {
 	if c.Job.Launchable(c.Kind) {
 		p.pending++
@@ -363,6 +364,7 @@ func (s *SEPB) count(j *job.Job) {
 	s.set(&s.seats[j.Seat()], now)
 }
 
+// set replaces the pending tasks of a job in the counts of its pool and of the cluster.
 func (s *SEPB) set(x *sepbJob, now [job.Kinds]int) {
 	for k := range now {
 		x.pool.pending[k] += now[k] - x.pending[k]

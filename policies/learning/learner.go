@@ -78,6 +78,8 @@ func (l *Learner) Log() *Log { return l.log }
 // Model returns the classifier. Only tests train it directly.
 func (l *Learner) Model() Classifier { return l.model }
 
+// node returns the record of a node, which it adds if it is new. The pointer is valid until another
+// node is added.
 func (l *Learner) node(index int32) *node {
 	for int(index) >= len(l.nodes) {
 		l.nodes = append(l.nodes, node{})
@@ -158,6 +160,7 @@ func (l *Learner) Predict(index int32, k job.Kind, p job.Ratings, tasks int) Pre
 	return l.model.Predict(&l.vector)
 }
 
+// values returns the features of one more task on a node.
 func (l *Learner) values(index int32, k job.Kind, p job.Ratings, tasks int) Values {
 	v := l.node(index).values
 	v.setTask(k, p)
@@ -191,6 +194,7 @@ func (l *Learner) Assigned(index int32, d Decision) { l.decide(index, d, true) }
 // withheld.
 func (l *Learner) Withheld(index int32, d Decision) { l.decide(index, d, false) }
 
+// decide records a decision, which waits for the node's next reports.
 func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	x := l.node(index)
 	// A busy node's load may come from its own tasks, so a refusal there is no sign of another

@@ -63,6 +63,7 @@ func (p *Perceptron) Weights() []float64 { return slices.Clone(p.weights) }
 
 func (p *Perceptron) save() model { return model{Weights: p.Weights()} }
 
+// load implements Classifier.
 func (p *Perceptron) load(m model) error {
 	if len(m.Weights) != len(p.weights) || m.Counts != nil {
 		return errors.New("these are not the weights of a perceptron over these features")

@@ -163,6 +163,8 @@ var poolValues = sched.Values[map[string]Limits]{
 	},
 }
 
+// parsePools parses entries such as ann:3/6/1. The last colon ends the name, so names may have
+// colons.
 func parsePools(s string) (map[string]Limits, error) {
 	pools := make(map[string]Limits)
 	for _, entry := range strings.Split(s, ";") {

@@ -164,6 +164,7 @@ type mean struct {
 	next   int             // index of the oldest sample of a full ring
 }
 
+// add adds a sample. With a full window it replaces the oldest one.
 func (m *mean) add(d time.Duration) {
 	m.sum += d
 	if m.window > 0 && len(m.recent) == m.window {

@@ -149,6 +149,7 @@ func removeSorted[T comparable](list []T, x T, k job.Kind, compare func(a, b T, 
 	return slices.Delete(list, at, at+1)
 }
 
+// insertSorted adds an element to a sorted list, if it is not there.
 func insertSorted[T comparable](list []T, x T, k job.Kind, compare func(a, b T, k job.Kind) int) []T {
 	at, ok := slices.BinarySearchFunc(list, x, func(a, b T) int { return compare(a, b, k) })
 	if ok {
@@ -182,6 +183,7 @@ const (
 	busyList       // cannot, but has running tasks that could be copied
 )
 
+// countsOf returns the present counts of a job, and the list of its pool that it belongs to.
 func countsOf(j *job.Job, k job.Kind) counts {
 	c := counts{pending: j.Wanted(k), running: j.Occupied(k)}
 	switch {
@@ -236,6 +238,8 @@ func compareSubmitted(a, b *member, _ job.Kind) int {
 	return cmp.Compare(a.job.ID(), b.job.ID())
 }
 
+// removeSorted removes a job from the list that its counts name. Call it before the counts or the
+// priority change.
 func (s *side) removeSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
 	switch m.have[k].list {
 	case readyList:
@@ -245,6 +249,7 @@ func (s *side) removeSorted(m *member, k job.Kind, compare func(a, b *member, k 
 	}
 }
 
+// insertSorted adds a job to the list that its counts name. Call it after the change.
 func (s *side) insertSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
 	switch m.have[k].list {
 	case readyList:

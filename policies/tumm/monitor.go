@@ -97,6 +97,7 @@ func (m *monitor) added(j *job.Job) {
 	m.sync(j)
 }
 
+// removed forgets a job, in the phases and in the times of each node where it has run.
 func (m *monitor) removed(j *job.Job) {
 	m.stale = true
 	if m.head == j {
@@ -123,6 +124,7 @@ func (m *monitor) ended(a *job.Attempt) {
 	m.sync(a.Job())
 }
 
+// learn includes the time of a finished task in the means (Algorithm 2).
 func (m *monitor) learn(a *job.Attempt) {
 	j, k, from := a.Job(), a.Kind(), a.Started()
 	// The time until the job's last map ended is a wait and no work (reading 10 in README.md). A

@@ -183,6 +183,8 @@ func (c *Config) check() error {
 	return nil
 }
 
+// check returns the first mistake in the parameters, or nil. Timers must rise, or a job could leave
+// a later partition with less work than an earlier one.
 func (c *StaticConfig) check() error {
 	if err := c.Config.check(); err != nil {
 		return err
@@ -200,6 +202,7 @@ func (c *StaticConfig) check() error {
 	return nil
 }
 
+// check returns the first mistake in the parameters, or nil.
 func (c *DynamicConfig) check() error {
 	if err := c.Config.check(); err != nil {
 		return err

@@ -20,12 +20,15 @@ type static struct {
 	grown  []*member // jobs that have completed a task since the last check
 }
 
+// enter implements rule. After a change of policy a job may enter with work that is enough to move
+// at once.
 func (s *static) enter(r *member) {
 	if r.spent > 0 {
 		s.grow(r, 0)
 	}
 }
 
+// grow implements rule.
 func (s *static) grow(r *member, _ time.Duration) {
 	if !r.listed {
 		r.listed = true
@@ -33,6 +36,7 @@ func (s *static) grow(r *member, _ time.Duration) {
 	}
 }
 
+// leave implements rule. STATICTAGS keeps no sizes of jobs that have left.
 func (s *static) leave(r *member, _ bool) {
 	if r.listed {
 		r.listed = false
@@ -42,6 +46,7 @@ func (s *static) leave(r *member, _ bool) {
 
 func (*static) repositioned(*job.Job) {}
 
+// due implements rule: the jobs with s_{j,k} > T_k (section IV-C).
 func (s *static) due(t *Tags, list []*member) []*member {
 	for _, r := range s.grown {
 		// Cleared also for jobs that stay: the next task that they complete lists them again.
@@ -57,6 +62,7 @@ func (s *static) due(t *Tags, list []*member) []*member {
 	return list
 }
 
+// timer implements rule. The last partition's timer is infinite (reading 6 in README.md).
 func (s *static) timer(part int) (time.Duration, bool) {
 	if part >= len(s.timers) {
 		return 0, false
@@ -106,6 +112,7 @@ func size(spent time.Duration) int64 { return min(spent.Milliseconds(), maxSize)
 // counts reports whether a live job's size belongs to the sample.
 func (d *dynamic) counts(x int64) bool { return x > 0 || d.cfg.Sample.Zeros }
 
+// enter implements rule.
 func (d *dynamic) enter(r *member) {
 	if r.part == len(d.parts) {
 		return
@@ -119,6 +126,7 @@ func (d *dynamic) enter(r *member) {
 	}
 }
 
+// grow implements rule. It replaces the job's size in the sample.
 func (d *dynamic) grow(r *member, before time.Duration) {
 	if r.part == len(d.parts) {
 		return
@@ -136,6 +144,8 @@ func (d *dynamic) grow(r *member, before time.Duration) {
 	p.grown.Add(r.job)
 }
 
+// leave implements rule. With keep the size stays in the sample as a departed job's (reading 2 in
+// README.md).
 func (d *dynamic) leave(r *member, keep bool) {
 	if r.part == len(d.parts) {
 		return
@@ -194,6 +204,7 @@ func (d *dynamic) due(t *Tags, list []*member) []*member {
 	return list
 }
 
+// timer implements rule: p* of the last decision.
 func (d *dynamic) timer(part int) (time.Duration, bool) {
 	if part >= len(d.parts) || math.IsInf(d.parts[part].cutoff, 1) {
 		return 0, false

@@ -44,6 +44,7 @@ type sample struct {
 	square u128
 }
 
+// add adds a value.
 func (s *sample) add(x int64) {
 	at, _ := slices.BinarySearch(s.values, x)
 	s.values = slices.Insert(s.values, at, x)

@@ -63,6 +63,7 @@ func ReadSITA(k *sched.Kit) (sched.Order, error) {
 	return &SITA{Tags: newTags(c.Config, fixedRule{}), cutoffs: c.Cutoffs}, nil
 }
 
+// check returns the first mistake in the parameters, or nil.
 func (c *SITAConfig) check() error {
 	if err := c.Config.check(); err != nil {
 		return err

@@ -99,6 +99,7 @@ func NewStatic(c StaticConfig) (*Tags, error) {
 	return newTags(c.Config, &static{timers: c.Timers}), nil
 }
 
+// newTags returns an order without jobs. c must be valid.
 func newTags(c Config, r rule) *Tags {
 	t := &Tags{cfg: c, rule: r, parts: make([]partition, len(c.Capacities[job.Map]))}
 	for i := range t.parts {

@@ -132,6 +132,7 @@ func (b *Book) Host(name string) int32 {
 // RackOf returns the rack of a host, or -1 while no node has joined from it.
 func (b *Book) RackOf(host int32) int32 { return b.list.rackOf[host] }
 
+// rack returns the index of a rack, which it adds if it is new. Racks are never removed.
 func (b *Book) rack(name string) int32 {
 	id, ok := b.rackIDs[name]
 	if !ok {
@@ -263,6 +264,7 @@ func (b *Book) Report(n *Node) {
 	b.report(n, [job.Kinds]int{n.Occupied(job.Map), n.Occupied(job.Reduce)})
 }
 
+// report replaces the counts that a node has reported, and keeps the cluster's sums.
 func (b *Book) report(n *Node, counts [job.Kinds]int) {
 	for k := range counts {
 		b.list.reported[k] += counts[k] - n.reported[k]

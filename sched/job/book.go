@@ -56,6 +56,7 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	return j
 }
 
+// addTasks makes the pending tasks of a kind.
 func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 	j.tasks[k] = make([]Task, n)
 	order := make([]int32, n)
@@ -67,6 +68,7 @@ func (j *Job) addTasks(k Kind, n int, now time.Duration) {
 	j.tally.Pending[k] = n
 }
 
+// seat returns a free seat, so that tables by seat stay as small as the number of live jobs.
 func (b *Book) seat() int {
 	if n := len(b.seats); n > 0 {
 		s := b.seats[n-1]
@@ -429,6 +431,7 @@ func (b *Book) End(j *Job, message string, now time.Duration) {
 	b.remember(j)
 }
 
+// remember adds an ended job and forgets the oldest ones beyond the limit.
 func (b *Book) remember(j *Job) {
 	b.list.ended = append(b.list.ended, j)
 	if over := len(b.list.ended) - b.keep; over > 0 {
@@ -439,6 +442,8 @@ func (b *Book) remember(j *Job) {
 	}
 }
 
+// each applies a change to the counts of a job and of the cluster. It keeps widths, the slots that
+// pending wide tasks want beyond one each.
 func (b *Book) each(j *Job, change func(*Tally)) {
 	before := j.tally.Pending
 	change(&j.tally)
@@ -450,6 +455,7 @@ func (b *Book) each(j *Job, change func(*Tally)) {
 	}
 }
 
+// countAttempt adds an attempt to the counts of running ones, or removes it.
 func (b *Book) countAttempt(a *Attempt, by int) {
 	k := a.task.id.Kind
 	for _, c := range [2]*Tally{&a.task.job.tally, &b.list.tally} {
@@ -462,6 +468,8 @@ func (b *Book) countAttempt(a *Attempt, by int) {
 	}
 }
 
+// link appends an attempt to the running ones of its kind, which are in the order of their
+// launches.
 func (j *Job) link(a *Attempt) {
 	k := a.task.id.Kind
 	if a.prev = j.last[k]; a.prev != nil {
@@ -472,6 +480,7 @@ func (j *Job) link(a *Attempt) {
 	j.last[k] = a
 }
 
+// unlink removes an attempt from the running ones. It costs nothing that grows with their number.
 func (j *Job) unlink(a *Attempt) {
 	k := a.task.id.Kind
 	if a.prev != nil {

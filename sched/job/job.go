@@ -347,6 +347,7 @@ func (j *Job) BestFresh(host, rack int32, max Level) (*Task, Level) {
 	return nil, 0
 }
 
+// farLevel returns the level of a map that runs away from its data, or whose split has no location.
 func (j *Job) farLevel(t *Task) Level {
 	if len(j.spec.Splits[t.id.Index].Hosts) == 0 {
 		return LevelNone

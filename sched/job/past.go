@@ -177,6 +177,8 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 	b.each(j, func(c *Tally) { c.Pending[k] -= n; c.Done[k] += n })
 }
 
+// restoreAttempt adds an attempt to a task that is being restored. It repeats the sums of Start,
+// Succeed and Fail but not their calls, because a snapshot has results and no order.
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot,
 		width: max(1, p.Width), level: p.Level,

@@ -59,6 +59,8 @@ type Topology interface {
 	RackOf(host int32) int32
 }
 
+// fill makes the lists by host and rack of a job's splits. Hosts whose rack is not known yet get
+// their rack's list from place.
 func (p *pendingIndex) fill(splits []Split, topo Topology) {
 	entries := 0
 	for i := range splits {

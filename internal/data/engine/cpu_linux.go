@@ -23,6 +23,8 @@ func (c cpuClock) stop() time.Duration {
 
 const rusageThread = 1 // RUSAGE_THREAD of getrusage(2)
 
+// threadCPU returns the processor time that the calling thread has used; 0 if the system does not
+// say it.
 func threadCPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(rusageThread, &u) != nil {

@@ -34,6 +34,7 @@ type foldSink struct {
 
 const skipFactor = 8
 
+// newFoldSink returns a sink for a job with Aggregate. The caller must call discard.
 func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
 	s := &foldSink{spiller: newSpiller(env, t)}
 	table, err := hashagg.New(hashagg.Config{
@@ -49,6 +50,7 @@ func newFoldSink(env *Env, t *MapTask) (*foldSink, error) {
 	return s, nil
 }
 
+// foldOf returns the table's operation for a job's fold.
 func foldOf(f Fold) hashagg.Op {
 	switch f {
 	case Min:
@@ -59,6 +61,8 @@ func foldOf(f Fold) hashagg.Op {
 	return hashagg.Sum
 }
 
+// Add folds a value into the table, or adds it to the ranges while the table's try is over. After a
+// failure it drops the value; err returns the failure.
 func (s *foldSink) Add(key []byte, n int64) {
 	s.count.Add(counters.OutputRecords, 1)
 	for s.fail == nil { // after a failure the attempt ends soon
@@ -73,6 +77,8 @@ func (s *foldSink) Add(key []byte, n int64) {
 	}
 }
 
+// Emit is Add for an encoded integer. Any other value fails the attempt for good, because the job's
+// code emits it again in each attempt.
 func (s *foldSink) Emit(key, value []byte) {
 	if len(value) != kv.Int64Len {
 		if s.fail == nil {
@@ -219,6 +225,7 @@ func (s *foldSink) spillRanges() {
 	}
 }
 
+// releaseRanges frees the range buffers without writing them.
 func (s *foldSink) releaseRanges() {
 	if s.ranges != nil {
 		s.ranges.Release()
@@ -229,6 +236,7 @@ func (s *foldSink) releaseRanges() {
 	s.ranges, s.held, s.heldMem = nil, nil, 0
 }
 
+// finish sorts the last table and returns the map output. The caller owns it.
 func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 	if s.rangesMem() > 0 {
 		return s.finishRanges()
@@ -261,6 +269,8 @@ func (s *foldSink) finishRanges() (kv.Partitioned, error) {
 	return out, err
 }
 
+// discard removes the spilled runs and frees the memory. After a successful finish only unused
+// memory is left.
 func (s *foldSink) discard() {
 	s.spiller.discard()
 	s.releaseRanges()

@@ -158,6 +158,8 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 	return err
 }
 
+// mapBlocks maps a source of blocks: lines, records of a fixed length, or rows. A mapper that takes
+// whole blocks of lines gets them undivided.
 func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	blocks, _ := mapper.(BlockMapper)
 	// Only a text block is its lines. The other formats have records to decode, which f.Each does.
@@ -213,6 +215,8 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 // a page to fetch.
 const stepRecords = 16
 
+// mapStream maps a source of run files: the output of an earlier step of a chain, whose records
+// have keys and values already.
 func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	s := r.Records()
 	for s.Next() {

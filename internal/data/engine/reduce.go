@@ -86,6 +86,8 @@ func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stre
 	})
 }
 
+// reduceAll passes the groups of the merged input to the reducer. It returns the first error of the
+// input, the reducer or the output, or the context's cause.
 func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink, count *counters.Set) error {
 	r, err := t.Program.NewReducer(t.Task, sink)
 	if err != nil {
@@ -132,6 +134,7 @@ type fileSink struct {
 	count counters.Set
 }
 
+// newFileSink begins an output file in a staging. The caller must call discard.
 func newFileSink(env *Env, st storage.Staging, name string, p *Program, c output.Codec, t *Task) (*fileSink, error) {
 	w, err := output.Open(st, name, output.Options{Format: p.Output, Rows: p.Rows, Codec: c})
 	if err != nil {
@@ -140,6 +143,7 @@ func newFileSink(env *Env, st storage.Staging, name string, p *Program, c output
 	return &fileSink{env: env, task: t, w: w}, nil
 }
 
+// Emit writes a record. After a failure it only counts; err returns the failure.
 func (s *fileSink) Emit(key, value []byte) {
 	s.count.Add(counters.OutputRecords, 1)
 	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))

@@ -14,6 +14,7 @@ type sortSink struct {
 	buf *sortbuf.Buffer
 }
 
+// newSortSink returns a sink for a job whose values are not folded. The caller must call discard.
 func newSortSink(env *Env, t *MapTask) (*sortSink, error) {
 	s := &sortSink{spiller: newSpiller(env, t)}
 	b, err := sortbuf.New(sortbuf.Config{Pool: env.Mem, Limit: env.MapBuffer, Partitions: s.parts})
@@ -24,6 +25,8 @@ func newSortSink(env *Env, t *MapTask) (*sortSink, error) {
 	return s, nil
 }
 
+// Emit adds a record, after a spill if the buffer is full. After a failure it drops the record; err
+// returns the failure.
 func (s *sortSink) Emit(key, value []byte) {
 	s.count.Add(counters.OutputRecords, 1)
 	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
@@ -42,6 +45,7 @@ func (s *sortSink) Add(key []byte, n int64) {
 	s.Emit(key, v[:])
 }
 
+// spill writes the sorted buffer to a run and empties it.
 func (s *sortSink) spill() {
 	s.buf.Sort()
 	if s.fail = s.write(s.buf); s.fail == nil {
@@ -49,6 +53,7 @@ func (s *sortSink) spill() {
 	}
 }
 
+// finish returns the map output, which the caller owns.
 func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
 	s.buf.Sort()
 	s.buf.Trim()
@@ -59,6 +64,7 @@ func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
 	return out, err
 }
 
+// discard removes the spilled runs and frees the buffer, unless finish has passed them on.
 func (s *sortSink) discard() {
 	s.spiller.discard()
 	if s.buf != nil {

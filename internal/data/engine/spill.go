@@ -22,6 +22,7 @@ type spiller struct {
 	count counters.Set
 }
 
+// newSpiller returns a spiller that partitions by the job's Partitioner, or by the hash of the key.
 func newSpiller(env *Env, t *MapTask) spiller {
 	part := t.Program.Partition
 	if part == nil {
@@ -80,6 +81,8 @@ func (s *spiller) write(b kv.Partitioned) error {
 	return nil
 }
 
+// writeTo writes the partitions of a sorted buffer to f and opens the run. On success the run owns
+// f.
 func (s *spiller) writeTo(f storage.ScratchFile, b kv.Partitioned) (*spillRun, error) {
 	w := runfile.NewWriter(f, runfile.Options{Partitions: s.parts, Codec: s.env.Codec})
 	for p := range s.parts {
@@ -129,6 +132,7 @@ func (s *spiller) mapOutput(b kv.Partitioned, footprint int64) (kv.Partitioned, 
 	return newMultiRun(s.takeRuns(), nil), nil
 }
 
+// takeRuns passes the ownership of the runs to the caller, so discard leaves them alone.
 func (s *spiller) takeRuns() []kv.Partitioned {
 	out := make([]kv.Partitioned, len(s.runs))
 	for i, r := range s.runs {
@@ -138,6 +142,7 @@ func (s *spiller) takeRuns() []kv.Partitioned {
 	return out
 }
 
+// discard removes the runs.
 func (s *spiller) discard() {
 	for _, r := range s.runs {
 		r.Release()

@@ -324,6 +324,7 @@ type decoder struct {
 	started bool // a byte has been decompressed
 }
 
+// Read implements io.Reader.
 func (d *decoder) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
 	d.started = d.started || n > 0

@@ -135,6 +135,8 @@ type hadoopWalk struct {
 	files  []found
 }
 
+// add adds a file. A negative size marks an entry whose status the listing could not read, such as
+// a broken link.
 func (w *hadoopWalk) add(i storage.Info) error {
 	if i.Size < 0 {
 		_, err := w.fs.Stat(w.ctx, i.Path)

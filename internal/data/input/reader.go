@@ -352,6 +352,8 @@ type section struct {
 	read *atomic.Int64 // counts the bytes
 }
 
+// Read implements io.Reader. A file that has become shorter since the plan is an error: its lost
+// end would otherwise pass for the end of the split.
 func (s *section) Read(p []byte) (int, error) {
 	if left := s.end - s.off; int64(len(p)) > left {
 		p = p[:left]

@@ -54,6 +54,7 @@ func (f *Fetch) Next() (Event, bool) { return f.next(f.ctx) }
 // Err returns the error with which Next returned false; nil if all outputs are ready.
 func (f *Fetch) Err() error { return f.err }
 
+// next is Next with the context that ends the wait.
 func (f *Fetch) next(ctx context.Context) (Event, bool) {
 	for f.err == nil {
 		if ctx.Err() != nil {
@@ -156,6 +157,7 @@ func (f *Fetch) pin() {
 	f.pinned = pinned
 }
 
+// open opens the pinned outputs. Close closes the streams, also after an error.
 func (f *Fetch) open() error {
 	streams := make([]kv.Stream, len(f.pinned))
 	f.streams = streams

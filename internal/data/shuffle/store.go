@@ -149,6 +149,8 @@ func (st *jobState) wakeLocked() {
 	st.changed = make(chan struct{})
 }
 
+// dropLocked withdraws all outputs for good and wakes the readers. The caller releases the returned
+// outputs after unlocking.
 func (st *jobState) dropLocked() (free []kv.Partitioned) {
 	for _, v := range st.outs {
 		free = append(free, v.unrefLocked())
@@ -175,6 +177,8 @@ func (v *version) unrefLocked() kv.Partitioned {
 	return v.out
 }
 
+// release releases outputs. It must not be called with the store's lock, because a release may
+// remove files.
 func release(outs ...kv.Partitioned) {
 	for _, o := range outs {
 		if o != nil {

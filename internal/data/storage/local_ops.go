@@ -202,6 +202,7 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 // Mkdir implements RenameOps.
 func (o localOps) Mkdir(_ context.Context, dir string) error { return o.mkdir(dir, 0o777) }
 
+// mkdir creates a directory. One that exists is no error.
 func (o localOps) mkdir(dir string, mode fs.FileMode) error {
 	if err := o.disk.Mkdir(dir, mode); !errors.Is(err, fs.ErrExist) {
 		return err

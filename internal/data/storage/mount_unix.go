@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isMount reports whether another file system is mounted at dir. Such a directory can
-// not be renamed or replaced.
+// isMount reports whether another file system is mounted at dir. Such a directory
+// cannot be renamed or replaced.
 func isMount(dir, parent fs.FileInfo) bool {
 	d, ok1 := dir.Sys().(*syscall.Stat_t)
 	p, ok2 := parent.Sys().(*syscall.Stat_t)

@@ -96,6 +96,7 @@ func LeavesRoot(p string) bool {
 	return false
 }
 
+// driver returns the driver of a scheme, or nil. Local files need no registration.
 func (s *Schemes) driver(scheme string) Driver {
 	if scheme == "file" {
 		return openLocal

@@ -46,6 +46,7 @@ func NewDirScratch(parent string) (*DirScratch, error) {
 	return s, nil
 }
 
+// newDirScratch is NewDirScratch without the context of its errors.
 func newDirScratch(parent string) (*DirScratch, error) {
 	parent, err := scratchParent(parent)
 	if err != nil {

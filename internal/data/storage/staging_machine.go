@@ -39,6 +39,7 @@ func (s *staging) marked(ctx context.Context, name string) (bool, error) {
 
 func (s *staging) failed(op string, err error) error { return s.Failed(op, s.area.Target, err) }
 
+// unlock releases the lock on the root, if this staging holds it.
 func (s *staging) unlock() error {
 	if s.held == nil {
 		return nil

@@ -250,6 +250,7 @@ func (f *renamedFile) Commit(ctx context.Context) error {
 	return err
 }
 
+// moveIntoData renames the complete temporary file to its name in data/.
 func (f *renamedFile) moveIntoData(ctx context.Context) error {
 	if err := f.mkdir(ctx, path.Dir(f.name)); err != nil {
 		return err

@@ -298,6 +298,7 @@ func (m *model) basisOf(j *Job) string {
 	return text
 }
 
+// counted returns a number with its noun.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

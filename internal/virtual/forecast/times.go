@@ -152,6 +152,7 @@ func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
 	return list
 }
 
+// splitBytes returns the size of a map's split, 0 if it is unknown.
 func (j *Job) splitBytes(i int32) float64 {
 	if int(i) < len(j.Spec.Splits) {
 		return float64(j.Spec.Splits[i].Bytes)

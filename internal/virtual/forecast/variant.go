@@ -75,6 +75,7 @@ func (s *State) With(v Variant) (*State, error) {
 	return &c, nil
 }
 
+// changeNodes adds n nodes like one that takes work, or removes the last -n with their attempts.
 func (s *State) changeNodes(n int) error {
 	if n > MaxNewNodes {
 		return fmt.Errorf("%d more nodes: at most %d", n, MaxNewNodes)
@@ -102,6 +103,7 @@ func (s *State) changeNodes(n int) error {
 	return nil
 }
 
+// submit adds a job as if it had just arrived. Its stated times count as measured ones.
 func (s *State) submit(n *NewJob) error {
 	if err := job.Check(&n.Spec); err != nil {
 		return err

@@ -102,6 +102,7 @@ func (s *State) runningTasks() map[job.ID][]*Attempt {
 	return m
 }
 
+// jobFacts yields the facts of one job with its running attempts. It returns false when yield has.
 func (s *State) jobFacts(j *Job, running map[job.ID][]*Attempt, yield func(tracker.Fact) bool) bool {
 	spec := j.Spec
 	spec.TaskTimeout = -1
@@ -150,6 +151,7 @@ func (s *State) done() iter.Seq[tracker.Done] {
 	}
 }
 
+// meanOf returns the mean, 0 of no values.
 func meanOf(v []float64) float64 {
 	sum := 0.
 	for _, x := range v {
@@ -388,6 +390,7 @@ func (w *world) step(ev tracker.Event) {
 	}
 }
 
+// launch draws how long a new attempt takes in this future and schedules its end.
 func (w *world) launch(id job.AttemptID, node string) {
 	w.worked = w.now
 	f := &flight{id: id, node: node, began: w.now, full: -1}
@@ -523,6 +526,7 @@ func (q *queue) before(a, b int) bool {
 	return x.at < y.at || x.at == y.at && x.order < y.order
 }
 
+// push adds an event after all that are at the same time.
 func (q *queue) push(e event) {
 	q.last++
 	e.order = q.last
@@ -532,6 +536,7 @@ func (q *queue) push(e event) {
 	}
 }
 
+// pop removes the first event. The queue must not be empty.
 func (q *queue) pop() event {
 	top, last := q.list[0], len(q.list)-1
 	q.list[0] = q.list[last]

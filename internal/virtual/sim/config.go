@@ -198,6 +198,7 @@ func (m ModelConfig) WithDefaults() ModelConfig {
 	return m
 }
 
+// fill replaces zero values by the defaults.
 func (m *ModelConfig) fill() {
 	if m.StallAfter == 0 {
 		m.StallAfter = defaultStall

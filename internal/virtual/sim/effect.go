@@ -109,6 +109,8 @@ func (s *sim) succeeded(a *attempt) {
 	}
 }
 
+// kill ends an attempt that the tracker has given up. One that has left already is no error: its
+// node may have been lost in the same step.
 func (s *sim) kill(e *tracker.Effect) {
 	at := s.find(e)
 	if at < 0 {
@@ -241,6 +243,7 @@ func (s *sim) detail(j *running) *JobResult {
 	return &s.result.Jobs[j.index]
 }
 
+// notifyJob passes an event of a job to the observer.
 func (s *sim) notifyJob(k EventKind, j *running, e *tracker.Effect) {
 	if s.cfg.Observer == nil {
 		return

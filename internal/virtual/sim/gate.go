@@ -52,6 +52,7 @@ const (
 	outputGone // its node has crashed and the tracker does not know
 )
 
+// newRunning returns the record of a job that the tracker has accepted.
 func newRunning(index int32, id job.ID, spec *workload.Job) *running {
 	j := &running{index: index, id: id, spec: spec}
 	if len(spec.Reduces) > 0 {

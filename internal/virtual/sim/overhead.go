@@ -71,6 +71,7 @@ func Hadoop121(jvmReuse bool) Overheads {
 	return o
 }
 
+// check returns the first overhead that is out of range.
 func (o *Overheads) check() error {
 	for _, d := range []time.Duration{o.InitPoll, o.Setup, o.Cleanup, o.Start, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll} {
 		if d < 0 || d > time.Hour {

@@ -156,6 +156,7 @@ func (s *sim) plan() error {
 	return nil
 }
 
+// checkJob returns an error for times and sizes that a run could not represent.
 func checkJob(j *workload.Job) error {
 	if j.Submit < 0 || j.Submit > longest {
 		return fmt.Errorf("submitted at %v, must be from 0 to %v", j.Submit, longest)
@@ -312,6 +313,7 @@ func (s *sim) stale(e *event) bool {
 	return false
 }
 
+// dispatch carries out an event.
 func (s *sim) dispatch(e *event) {
 	switch e.kind {
 	case evBeat:

@@ -57,6 +57,7 @@ func (q *station) leave(attempt int32) {
 	}
 }
 
+// remove removes a user. The order of the others does not matter; see take.
 func (q *station) remove(i int) {
 	last := len(q.users) - 1
 	q.weight -= q.users[i].weight

@@ -62,6 +62,7 @@ func (n *googleInt) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
+// parseGoogle parses a number or the name of a value. Copies of the traces have either.
 func parseGoogle(text string) (googleInt, error) {
 	if v, ok := googleNames[text]; ok {
 		return v, nil

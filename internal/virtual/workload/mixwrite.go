@@ -25,6 +25,7 @@ func WriteJobs(out io.Writer, jobs []Job) error {
 	return w.Flush()
 }
 
+// writeJob writes a job without the keys that have their default values.
 func writeJob(w *bufio.Writer, j *Job) {
 	fmt.Fprintf(w, "  - name: %s\n", quote(j.Name))
 	for _, f := range []struct{ key, text string }{{"app", j.App}, {"class", j.Class}} {
@@ -48,6 +49,7 @@ func writeJob(w *bufio.Writer, j *Job) {
 	writeTasks(w, "reduces", tasks[job.Reduce])
 }
 
+// writeTasks writes a list of tasks, equal ones that follow each other as one line.
 func writeTasks(w *bufio.Writer, key string, tasks []Task) {
 	if len(tasks) == 0 {
 		return

@@ -102,6 +102,7 @@ func seconds(v float64) (time.Duration, error) {
 	return time.Duration(math.Round(v * 1e9)), nil
 }
 
+// checkTime returns an error for a time that is negative or longer than maxTime.
 func checkTime(d time.Duration) error {
 	if d < 0 || d > maxTime {
 		return fmt.Errorf("%v is not a time from 0 to 10 years", d)

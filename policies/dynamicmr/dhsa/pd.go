@@ -60,6 +60,7 @@ func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 	return min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
 }
 
+// next is Alg 2 for one slot: it returns the offer of the first case that may have a task.
 func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
 	if n := len(r.Launched()); n > 0 && !refused && !p.pass {
 		// The pools are sorted again for each slot: Case 1 of the first one.

@@ -95,6 +95,7 @@ func (d *DHSA) extra(slot job.Kind, need line) int {
 	return min(max(d.quota(slot)-d.lent(slot), 0), need.demand-need.slots)
 }
 
+// next returns the offers of a round in the order of App. C.
 func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
 	// Counted from the launches: an offer may be refused, or filled by a copy.
 	for ; p.taken < len(r.Launched()); p.taken++ {

@@ -39,6 +39,7 @@ type rank struct {
 	name     string
 }
 
+// compareRank is FairShareComparator of Hadoop's fair scheduler for pools.
 func compareRank(a, b rank) int {
 	switch {
 	case a.aboveMin != b.aboveMin && a.aboveMin:
@@ -197,6 +198,7 @@ func (d *demand) set(c *part, now part) {
 	d.enrank(p)
 }
 
+// unrank takes a pool out of the ranking, before its counts change.
 func (d *demand) unrank(p *pool) {
 	if !p.ranked {
 		return
@@ -206,6 +208,7 @@ func (d *demand) unrank(p *pool) {
 	p.ranked = false
 }
 
+// enrank puts a pool with pending tasks into the ranking, under its present key.
 func (d *demand) enrank(p *pool) {
 	if p.pending[job.Map]+p.pending[job.Reduce] == 0 {
 		return

@@ -71,6 +71,8 @@ func (s *seat) busyFor(p slotSet) bool {
 	return s.ready[p] || s.runs[p] > 0
 }
 
+// newQueue returns a queue without jobs. With priorities the most urgent job comes first, otherwise
+// the oldest.
 func newQueue(conf QueueConfig) *queue {
 	compare := byArrival
 	if conf.Priorities {

@@ -227,6 +227,7 @@ func countWord(name string, n, byDefault int) string {
 
 func limitWord(name string, n int) string { return countWord(name, n, NoLimit) }
 
+// weightWord returns weight=w, or "" for 1.
 func weightWord(w float64) string {
 	if w == 1 {
 		return ""
@@ -288,6 +289,7 @@ func wrap(name string, err error) error {
 	return nil
 }
 
+// count parses a number of slots or jobs.
 func count(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
@@ -296,6 +298,7 @@ func count(s string) (int, error) {
 	return n, nil
 }
 
+// seconds parses a time. More seconds than a duration holds mean Never.
 func seconds(s string) (time.Duration, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
@@ -307,6 +310,7 @@ func seconds(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
+// weight parses a weight. It is a divisor, so it must be above 0 and finite.
 func weight(s string) (float64, error) {
 	w, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(w > 0) || math.IsInf(w, 0) {
@@ -315,6 +319,7 @@ func weight(s string) (float64, error) {
 	return w, nil
 }
 
+// mode parses a scheduling mode.
 func mode(s string) (fifo bool, err error) {
 	switch strings.ToLower(s) {
 	case "fifo":

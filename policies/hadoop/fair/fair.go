@@ -125,6 +125,8 @@ func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 	}
 }
 
+// each visits the jobs for one kind of task: pools by their standing, and within a pool its jobs.
+// It returns false when the offer is filled.
 func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
 	if f.cfg.StaleDemand {
 		return f.eachStale(r, o, k, visit)

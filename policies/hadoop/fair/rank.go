@@ -19,6 +19,8 @@ type standing struct {
 	name     string        // "" for a job
 }
 
+// compareStanding orders pools, or the jobs of a pool. The names make it total, so that binary
+// search finds an entry again.
 func compareStanding(a, b *standing) int {
 	if a.aboveMin != b.aboveMin {
 		if b.aboveMin {

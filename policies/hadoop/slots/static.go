@@ -168,6 +168,7 @@ type load struct {
 	padded [job.Kinds]bool
 }
 
+// begin computes how many tasks of each kind the node may get in this round.
 func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 	var todo, all [job.Kinds]int
 	for _, j := range r.Jobs().Live() {
@@ -200,6 +201,7 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 	l.left[job.Reduce] = min(l.left[job.Reduce], 1)
 }
 
+// next offers map slots, then one reduce slot.
 func (l *load) next(r *sched.Round) (sched.Offer, bool) {
 	var got [job.Kinds]int
 	mapsOver := false
@@ -234,6 +236,7 @@ type balance struct {
 	over   [job.Kinds]bool // the kind gets no more in this round
 }
 
+// begin computes how many tasks of each kind the round may launch.
 func (b *balance) begin(r *sched.Round, cfg *StaticConfig) {
 	for k, limit := range [job.Kinds]int{cfg.MaxMaps, cfg.MaxReduces} {
 		b.over[k] = false
@@ -248,6 +251,8 @@ func (b *balance) begin(r *sched.Round, cfg *StaticConfig) {
 	}
 }
 
+// next offers a slot of the kind of which the node runs fewer tasks. A kind that is full or refused
+// gets no more in this round.
 func (b *balance) next(r *sched.Round, cfg *StaticConfig) (sched.Offer, bool) {
 	var got [job.Kinds]int
 	for _, a := range r.Launched() {

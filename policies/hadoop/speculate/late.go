@@ -234,6 +234,7 @@ type nodeTimes struct {
 	means  spread
 }
 
+// add adds the time of a task to its node's mean, and updates the spread of the nodes' means.
 func (t *nodeTimes) add(node int32, seconds float64) {
 	if t.byNode == nil {
 		t.byNode = make(map[int32]*spread)

@@ -140,6 +140,7 @@ func (s *spread) merge(o spread) {
 	s.squares += o.squares
 }
 
+// mean returns the mean, 0 of no numbers.
 func (s *spread) mean() float64 {
 	if s.n == 0 {
 		return 0
@@ -147,6 +148,8 @@ func (s *spread) mean() float64 {
 	return s.sum / s.n
 }
 
+// std returns the population's standard deviation. Rounding may make the variance negative, which
+// counts as 0.
 func (s *spread) std() float64 {
 	if s.n == 0 {
 		return 0

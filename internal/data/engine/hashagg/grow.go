@@ -50,6 +50,8 @@ func (t *Table) firstSlots() int {
 // fits reports whether more bytes are within the limit.
 func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.limit }
 
+// growArena makes at least need bytes of the arena usable, and a little more if that fits, so that
+// not every long key asks. With force it exceeds the limit.
 func (t *Table) growArena(need int64, force bool) bool {
 	if t.arenaMem == nil || force && need > t.arenaMem.Size() {
 		if t.arenaMem != nil {
@@ -114,6 +116,7 @@ type mark struct {
 	added int64
 }
 
+// mark returns the present state, by which Repeats judges the next doubling.
 func (t *Table) mark() mark {
 	m := mark{keys: t.n}
 	if t.cfg.Added != nil {
@@ -225,6 +228,7 @@ func (t *Table) DropSort() {
 // SetLimit sets the size limit of a Table, at most to Config.Limit.
 func (t *Table) SetLimit(bytes int64) { t.limit = min(bytes, t.cfg.Limit) }
 
+// releaseSlots frees the slots. The Table then has room for no key until it grows.
 func (t *Table) releaseSlots() {
 	if t.slotsMem != nil {
 		t.slotsMem.Release()

@@ -187,6 +187,7 @@ func (t *Table) AddInt64(key []byte, n int64) bool {
 	return true
 }
 
+// combine folds n into the accumulator of an entry that is not fresh.
 func (t *Table) combine(e *entry, n int64) {
 	switch t.cfg.Op {
 	case Sum:

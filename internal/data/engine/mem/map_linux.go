@@ -8,6 +8,8 @@ import (
 // madvPopulateWrite is MADV_POPULATE_WRITE, of Linux 5.14.
 const madvPopulateWrite = 23
 
+// reserve maps size bytes of address space, which take no memory before they are touched. buf is
+// the part that may be used; release needs mapping.
 func reserve(size int64) (mapping, buf []byte, err error) {
 	if size == 0 {
 		return []byte{}, nil, nil

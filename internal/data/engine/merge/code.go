@@ -45,6 +45,7 @@ func prefix(b []byte) uint64 {
 	return shortPrefix(b)
 }
 
+// shortPrefix is prefix for fewer than eight bytes.
 func shortPrefix(b []byte) uint64 {
 	var v uint64
 	for i, c := range b {
@@ -70,8 +71,8 @@ func codeAt(key []byte, n int) uint64 {
 }
 
 // sharedBytes returns a number of leading bytes that two keys share if the code of
-// both is c, and whether these bytes are the whole of both keys. c must be neither
-// sameKey and not endCode.
+// both is c, and whether these bytes are the whole of both keys. c must not be
+// sameKey or endCode.
 func sharedBytes(c uint64) (n int, all bool) {
 	if c == farCode {
 		return maxCols * colLen, false

@@ -117,6 +117,7 @@ func (g *Groups) nextValue() bool {
 	return false
 }
 
+// belongs reports whether the stream's record is in the current group.
 func (g *Groups) belongs() bool {
 	// Equal to the record before, which belongs to the group. That holds for every grouping
 	// function, too.

@@ -124,6 +124,7 @@ func newTree(streams []kv.Stream, index func(i int) int) *Stream {
 	return m
 }
 
+// addLeaf adds a stream, which the merge then owns. index is its number in errors.
 func (m *Stream) addLeaf(s kv.Stream, index int) {
 	l := leaf{s: s, index: index, at: int32(len(m.leaves))}
 	l.pre, _ = s.(prefixed)
@@ -223,6 +224,7 @@ func (m *Stream) nextRecord(l *leaf) bool {
 	return false
 }
 
+// column returns the first column of the current key.
 func (l *leaf) column() uint64 {
 	if l.pre == nil {
 		return column(prefix(l.key), len(l.key))
@@ -276,6 +278,7 @@ func (m *Stream) advanceTail(l *leaf) uint64 {
 	return codeAt(l.key, colLen+n)
 }
 
+// unsorted ends the merge with ErrUnsorted. The first error of a merge counts.
 func (m *Stream) unsorted(l *leaf) uint64 {
 	if m.err == nil {
 		m.err = &StreamError{l.index, fmt.Errorf("merging input %d: %w", l.index, ErrUnsorted)}
@@ -358,6 +361,7 @@ func (m *Stream) Remaining() (records, bytes int64) {
 	return records, bytes
 }
 
+// memoryOf returns the size of a stream's read buffers in bytes, 0 if its records are in memory.
 func memoryOf(s kv.Stream) int {
 	if b, ok := s.(buffered); ok {
 		return b.Memory()
@@ -365,6 +369,7 @@ func memoryOf(s kv.Stream) int {
 	return 0
 }
 
+// remainingOf returns the unread records of a stream, 0 and 0 if it does not know them.
 func remainingOf(s kv.Stream) (records, bytes int64) {
 	if z, ok := s.(sized); ok {
 		return z.Remaining()

@@ -15,6 +15,7 @@ type sameSingle struct {
 	repeatDetector
 }
 
+// newSingle returns the merge of one stream. It keeps the stream's knowledge of repeated keys.
 func newSingle(s kv.Stream, index int) kv.Stream {
 	one := single{s, index}
 	if sm, ok := s.(repeatDetector); ok {

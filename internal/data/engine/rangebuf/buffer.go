@@ -116,6 +116,8 @@ func New(cfg Config) (*Buffer, error) {
 	return b, nil
 }
 
+// reserve gets a region for the arena. Its first bytes stay unused: offset 0 means that there is no
+// chunk.
 func (b *Buffer) reserve(size int64) (err error) {
 	if b.region, err = mem.ReserveUncleared(b.cfg.Pool, size+windowSlack); err != nil {
 		return err

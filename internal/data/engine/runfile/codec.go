@@ -81,6 +81,8 @@ func (c Codec) available() error {
 // lz4Tables keeps the compressors' hash tables, 64 KiB and more each.
 var lz4Tables = sync.Pool{New: func() any { return new(lz4.Compressor) }}
 
+// encodeLZ4 appends the compressed form of src to dst. If src does not shrink, the appended bytes
+// are as many as src may take, and the writer stores src instead.
 func encodeLZ4(dst, src []byte) ([]byte, error) {
 	dst, room := extend(dst, lz4.CompressBlockBound(len(src)))
 	c := lz4Tables.Get().(*lz4.Compressor)

@@ -71,6 +71,7 @@ func (h *blockHeader) put(b []byte, off int64, stored []byte) {
 	binary.LittleEndian.PutUint64(b[9:], blockSum(b, off, stored))
 }
 
+// parseBlockHeader decodes a header. It verifies nothing; see footer.plausible.
 func parseBlockHeader(b []byte) blockHeader {
 	return blockHeader{
 		codec:  Codec(b[0]),
@@ -104,6 +105,7 @@ type footer struct {
 	indexSum   uint64
 }
 
+// encode returns the footer with its own checksum and the magic number at its end.
 func (f *footer) encode() []byte {
 	b := make([]byte, footerLen)
 	binary.LittleEndian.PutUint64(b[0:], uint64(f.indexOff))
@@ -117,6 +119,8 @@ func (f *footer) encode() []byte {
 	return b
 }
 
+// parseFooter decodes the last footerLen bytes of a file. A file that lacks the magic number at its
+// end was cut off.
 func parseFooter(b []byte) (footer, error) {
 	if string(b[40:]) != tailMagic {
 		return footer{}, fmt.Errorf("%w: no footer", ErrTruncated)

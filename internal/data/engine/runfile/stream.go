@@ -33,6 +33,7 @@ type stream struct {
 
 var _ kv.Stream = (*stream)(nil)
 
+// newStream returns a stream before the first record. It allocates no buffer before the first Next.
 func newStream(f *File, p *partStat) *stream {
 	// A job of many maps and reduces has partitions much smaller than a block.
 	window := min(int64(f.window()), p.length)
@@ -59,6 +60,8 @@ func (s *stream) Memory() int { return s.memory }
 // and values.
 func (s *stream) Remaining() (records, bytes int64) { return s.records, s.bytes }
 
+// Next moves to the next record. Every length is checked against the block before it is used,
+// because a checksum protects from damage and not from a file that was made to be wrong.
 func (s *stream) Next() bool {
 	b := s.left
 	if len(b) == 0 {
@@ -217,6 +220,7 @@ func (s *stream) fill(n int) bool {
 	return true
 }
 
+// corrupt ends the stream with an error at the current block, and returns false.
 func (s *stream) corrupt(what string) bool {
 	at := s.next - int64(len(s.win)-s.pos)
 	s.err = s.f.errorAt(at, fmt.Errorf("%w: before here: %s", ErrCorrupt, what))
@@ -231,6 +235,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
+// free returns the buffers. Slices that the stream has returned are no longer valid.
 func (s *stream) free() {
 	if !s.borrowed {
 		putBuffer(s.win)
@@ -254,6 +259,7 @@ func bufferCap(n int) int {
 	return n
 }
 
+// getBuffer returns n bytes, from the pool if they have about a block's size.
 func getBuffer(n int) []byte {
 	if bufferCap(n) == pooled {
 		return buffers.Get().(*[pooled]byte)[:n]

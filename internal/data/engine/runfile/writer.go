@@ -238,6 +238,8 @@ func (w *Writer) Finish() error {
 // Size returns the bytes written so far: after Finish, the file's size.
 func (w *Writer) Size() int64 { return w.off }
 
+// write writes bytes and advances the offset. The first error is kept, and nothing is written after
+// it.
 func (w *Writer) write(b []byte) {
 	if w.err != nil {
 		return

@@ -108,6 +108,7 @@ func New(cfg Config) (*Buffer, error) {
 // from each of its bytes.
 const windowSlack = 8
 
+// reserveArena gets a region for the records, with room for the last key's window.
 func (b *Buffer) reserveArena(size int64) error {
 	r, err := mem.ReserveUncleared(b.cfg.Pool, size+windowSlack)
 	if err != nil {
@@ -310,6 +311,7 @@ const (
 	longHeader     = 1<<32 - 1
 )
 
+// headerLen returns the length of a record's header.
 func headerLen(keyLen, valueLen int) int {
 	if keyLen >= longLen || valueLen >= longLen {
 		return longHeaderLen
@@ -317,6 +319,7 @@ func headerLen(keyLen, valueLen int) int {
 	return shortHeaderLen
 }
 
+// putHeader encodes a record's header and returns its length.
 func putHeader(b []byte, keyLen, valueLen int) int {
 	if keyLen < longLen && valueLen < longLen {
 		binary.LittleEndian.PutUint32(b, uint32(keyLen)|uint32(valueLen)<<16)

@@ -44,6 +44,8 @@ type namenode struct {
 // leaseRenewal is shorter than the minute after which another client may take a lease.
 const leaseRenewal = 20 * time.Second
 
+// newNamenode returns a connection that dials with its first call. The caller must call close,
+// which ends the renewal of leases.
 func newNamenode(f *FS) *namenode {
 	token := storage.NewToken()
 	n := &namenode{fs: f, name: "slotwise-" + token, id: []byte(token[:16]), turn: make(chan struct{}, 1)}
@@ -73,6 +75,7 @@ func (n *namenode) close() {
 	n.hangUpLocked()
 }
 
+// hangUpLocked closes the connection. The next call dials again.
 func (n *namenode) hangUpLocked() {
 	if n.mu.conn != nil {
 		_ = n.mu.conn.Close() // nothing is under way
@@ -133,6 +136,8 @@ const (
 	clientProtocolV1 = 1
 )
 
+// callOnceLocked makes one try of a call. After any error but a *remoteError the connection must
+// not be used again.
 func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, method string, request message) (fields, error) {
 	if n.mu.conn == nil {
 		if err := n.dialLocked(ctx); err != nil {

@@ -314,6 +314,8 @@ func (f *FS) unresponsive(ctx context.Context, nodes []datanode) (bad []datanode
 	return bad
 }
 
+// responds reports whether a DataNode closes a connection that has been closed on this side, which
+// only a running process does.
 func (f *FS) responds(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: f.silence()}
 	conn, err := d.DialContext(ctx, "tcp", addr)

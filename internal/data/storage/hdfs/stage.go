@@ -31,6 +31,7 @@ func (f *FS) Reopen(ctx context.Context, dir, token string) (storage.Staging, er
 	return f.stager().Reopen(ctx, f.inner(dir), token)
 }
 
+// stager returns the staging protocol for this file system.
 func (f *FS) stager() *storage.Stager {
 	ops := storage.RenameOps(stageOps{f})
 	if f.wrapOps != nil {

@@ -209,6 +209,7 @@ func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 	}
 }
 
+// insertion sorts a few entries in place and keeps the order of equal ones.
 func insertion(a []Entry) {
 	for i := 1; i < len(a); i++ {
 		e := a[i]

@@ -29,6 +29,11 @@ func TestAuthorityRefusesToOverwrite(t *testing.T) {
 			t.Errorf("issued %q", name)
 		}
 	}
+	for _, id := range []Identity{{User: "ana", Role: "boss"}, {User: "ana"}, {Role: User}} {
+		if err := a.Issue("new", id, nil, 0); err == nil {
+			t.Errorf("issued a certificate for %+v", id)
+		}
+	}
 	if after := contents(t, dir); after != before {
 		t.Errorf("files changed: %q became %q", before, after)
 	}

@@ -290,3 +290,19 @@ func deepest(t *testing.T, p string) string {
 		p = p[:max(1, strings.LastIndexByte(strings.TrimRight(p, "/"), '/'))]
 	}
 }
+
+// TestKnownAuthority: only the servers of the roots are contacted. A name without a port may
+// mean any port of its host, and another port is another server.
+func TestKnownAuthority(t *testing.T) {
+	c := &Check{given: []string{"s3://bucket/x", "hdfs://nn:8020/jobs", "hdfs://[::1]:9000/", "hdfs://plain/"}}
+	for uri, want := range map[string]bool{
+		"hdfs://nn:8020/x": true, "HDFS://NN:8020/x": true, "hdfs://nn/x": true, "hdfs://nn:8021/x": false, "hdfs://nm:8020/x": false,
+		"hdfs://[::1]:9000": true, "hdfs://[::1]/x": true, "hdfs://[::1]:9001/x": false,
+		"hdfs://plain/x": true, "hdfs://plain:8020/x": true, "hdfs:///x": false,
+		"s3://other/x": true, // no server is contacted
+	} {
+		if got := c.knownAuthority(uri); got != want {
+			t.Errorf("%s: known: %v", uri, got)
+		}
+	}
+}

@@ -43,6 +43,11 @@ func TestCheckSpec(t *testing.T) {
 	if err := CheckSpec(borderSpec()); err != nil {
 		t.Fatalf("a job at the bounds: %v", err)
 	}
+	negative := borderSpec() // means that no task times out
+	negative.TaskTimeoutMs = -bounds.TimeoutMs
+	if err := CheckSpec(negative); err != nil {
+		t.Errorf("the negative bound: %v", err)
+	}
 	for what, change := range map[string]func(s *slotwisev1.JobSpec){
 		"name":          func(s *slotwisev1.JobSpec) { s.Name += "n" },
 		"user":          func(s *slotwisev1.JobSpec) { s.User += "u" },
@@ -56,6 +61,7 @@ func TestCheckSpec(t *testing.T) {
 		"attempts":      func(s *slotwisev1.JobSpec) { s.MaxAttempts++ },
 		"timeout":       func(s *slotwisev1.JobSpec) { s.TaskTimeoutMs++ },
 		"never":         func(s *slotwisev1.JobSpec) { s.TaskTimeoutMs = math.MinInt64 },
+		"below":         func(s *slotwisev1.JobSpec) { s.TaskTimeoutMs = -bounds.TimeoutMs - 1 },
 		"program":       func(s *slotwisev1.JobSpec) { s.Program = nil },
 		"app":           func(s *slotwisev1.JobSpec) { s.Program.App += "a" },
 		"step":          func(s *slotwisev1.JobSpec) { s.Program.Step = strings.Repeat("x", bounds.Name+1) },

@@ -370,11 +370,7 @@ func (c *Core) killAttempt(m *KillAttempt) {
 		c.refuse(m.Call, errorf(FailedPrecondition, "attempt %s is not running", m.Attempt))
 		return
 	}
-	reason := bounds.Cut(m.Reason, bounds.Text)
-	if reason == "" {
-		reason = "killed by request"
-	}
-	c.step(&tracker.KillAttempt{Attempt: m.Attempt, Reason: reason})
+	c.step(&tracker.KillAttempt{Attempt: m.Attempt, Reason: bounds.Cut(m.Reason, bounds.Text)})
 	c.reply(m.Call, &slotwisev1.KillResponse{})
 }
 

@@ -282,7 +282,7 @@ func (c *conversation) administration(d *datadriven.TestData, a args) Message {
 	switch d.Cmd {
 	case "kill":
 		if id, err := job.ParseAttempt(a.words[0]); err == nil {
-			return &KillAttempt{Call: c.newCall(), Attempt: id}
+			return &KillAttempt{Call: c.newCall(), Attempt: id, Reason: strings.Join(a.words[1:], " ")}
 		}
 		return &KillJob{Call: c.newCall(), Job: c.job(a.words[0]), Reason: "enough"}
 	case "move":

@@ -230,8 +230,12 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	for _, a := range allowed {
 		accounts = append(accounts, map[string]any{"namespace": a.Namespace, "name": a.Name})
 	}
-	v["serviceAccounts"] = accounts
-	v["storageRoots"], v["storageSecret"], v["sharedClaim"], v["monitor"] = f.storageRoots, f.storageSecret, f.sharedClaim, f.monitor
+	roots := []any{}
+	for _, r := range f.storageRoots {
+		roots = append(roots, r)
+	}
+	v["serviceAccounts"], v["storageRoots"] = accounts, roots
+	v["storageSecret"], v["sharedClaim"], v["monitor"] = f.storageSecret, f.sharedClaim, f.monitor
 	return v, nil
 }
 

@@ -45,14 +45,19 @@ reader of the output has exited.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	// cobra's own --version takes a template of text/template. Templates call methods by name, so the
+	// linker would keep all exported methods of the program, which is then a sixth larger.
+	version := root.Flags().BoolP("version", "v", false, "print the version")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if !*version {
+			return c.Help()
+		}
+		_, err := io.WriteString(out, readBuild().String())
+		return err
 	}
 	root.SetOut(out) // before checkTopics: the commands of completion keep the writer that they find
 	root.SetFlagErrorFunc(flagError)
-	build := readBuild()
-	root.Version = build.Version
-	root.SetVersionTemplate(build.String())
-	root.Flags().BoolP("version", "v", false, "print the version")
 	root.PersistentFlags().SortFlags = false
 	addCommands(root, s)
 	addProfiling(s, root)

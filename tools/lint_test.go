@@ -32,6 +32,7 @@ var snippets = []snippet{
 	{"internal/virtual/workload/file.go", "// Package workload opens a file.\npackage workload\n\nimport \"os\"\n\n// Open opens a file.\nfunc Open() (*os.File, error) { return os.Open(\"x\") }\n", []string{"depguard"}},
 	{"sim/web.go", "// Package sim uses the network.\npackage sim\n\nimport \"net/http\"\n\n// Client is the default client.\nvar Client = http.DefaultClient\n", []string{"depguard"}},
 	{"internal/data/input/old.go", "// Package input uses an old package.\npackage input\n\nimport \"math/rand\"\n\n// Source is a source.\nvar Source = rand.NewSource(1)\n", []string{"depguard"}},
+	{"internal/console/page2.go", "// Package console uses templates.\npackage console\n\nimport \"html/template\"\n\n// Page is a page.\nvar Page = template.New(\"\")\n", []string{"depguard"}},
 	{"internal/data/storage/local_ops.go", "// Package storage writes through a link.\npackage storage\n\nimport \"os\"\n\n// Put writes.\nfunc Put() error { return os.WriteFile(\"data/_SUCCESS\", nil, 0o600) }\n", []string{"forbidigo"}},
 	{"internal/data/storage/edit.go", "package storage\n\nimport \"os\"\n\n// Make acts with its user's rights.\nfunc Make() error { return os.Mkdir(\"x\", 0o700) }\n", nil},
 	{"internal/data/storage/s3/temp.go", "// Package s3 has no shared directory.\npackage s3\n\nimport \"os\"\n\n// Make creates a directory.\nfunc Make() error { return os.Mkdir(\"x\", 0o700) }\n", nil},

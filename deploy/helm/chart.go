@@ -1,15 +1,12 @@
 // Package helm holds the Helm chart of slotwise and renders it without Helm.
 //
-// The chart's template uses only what package text/template itself provides, and none of
-// Helm's additional functions. So slotwise kubernetes manifest and Helm render the same
-// objects from the same file.
+// The chart's template uses a few actions of package text/template and none of Helm's additional
+// functions. So slotwise kubernetes manifest and Helm render the same objects from the same file.
 package helm
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
-	"text/template"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,11 +33,5 @@ func Defaults() (Values, error) {
 // must have checked the names in values, because the template inserts names without
 // quotes. If values lacks a value that the template uses, Render returns an error.
 func Render(values Values, namespace string) ([]byte, error) {
-	t, err := template.New("slotwise.yaml").Option("missingkey=error").Parse(source)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = t.Execute(&b, map[string]any{"Values": values, "Release": map[string]any{"Namespace": namespace}})
-	return b.Bytes(), err
+	return render(source, map[string]any{"Values": map[string]any(values), "Release": map[string]any{"Namespace": namespace}})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,12 +27,18 @@ func full(t *testing.T) Values {
 	return v
 }
 
-// render renders values and fails the test on an error.
-func render(t *testing.T, v Values) []byte {
+// rendered renders values and fails the test on an error, or if text/template, which Helm uses,
+// renders something else.
+func rendered(t *testing.T, v Values) []byte {
 	t.Helper()
 	out, err := Render(v, "slotwise")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var helms bytes.Buffer
+	err = template.Must(template.New("").Option("missingkey=error").Parse(source)).Execute(&helms, map[string]any{"Values": v, "Release": map[string]any{"Namespace": "slotwise"}})
+	if err != nil || !bytes.Equal(helms.Bytes(), out) {
+		t.Errorf("Helm would render %v\n%s\nand not\n%s", err, &helms, out)
 	}
 	return out
 }
@@ -60,7 +67,7 @@ func TestGolden(t *testing.T) {
 	}
 	plain["image"] = "localhost/slotwise:1"
 	for name, v := range map[string]Values{"plain": plain, "full": full(t)} {
-		file, got := "testdata/"+name+".yaml", render(t, v)
+		file, got := "testdata/"+name+".yaml", rendered(t, v)
 		if os.Getenv("SLOTWISE_REWRITE") != "" {
 			if err := os.WriteFile(file, got, 0o666); err != nil {
 				t.Fatal(err)
@@ -88,7 +95,7 @@ func TestNumbersOfHelm(t *testing.T) {
 	if err := json.Unmarshal(text, &like); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(render(t, v), render(t, like)) {
+	if !bytes.Equal(rendered(t, v), rendered(t, like)) {
 		t.Error("the template renders numbers of type float64 in another way")
 	}
 }
@@ -97,7 +104,7 @@ func TestNumbersOfHelm(t *testing.T) {
 // refers to a missing volume.
 func TestHardened(t *testing.T) {
 	pods := 0
-	for _, o := range objects(t, render(t, full(t))) {
+	for _, o := range objects(t, rendered(t, full(t))) {
 		pod := dig(o, "spec", "template", "spec")
 		if pod == nil {
 			continue
@@ -134,15 +141,15 @@ func TestHardened(t *testing.T) {
 // service accounts, and never on Secrets.
 func TestLeastRights(t *testing.T) {
 	v := full(t)
-	if text := string(render(t, v)); strings.Contains(text, "resources: [secrets]") || !strings.Contains(text, "kind: Role\n") {
+	if text := string(rendered(t, v)); strings.Contains(text, "resources: [secrets]") || !strings.Contains(text, "kind: Role\n") {
 		t.Error("the role of a master that scales is missing or may read Secrets")
 	}
 	v["autoscale"] = ""
-	if text := string(render(t, v)); strings.Contains(text, "kind: Role\n") || !strings.Contains(text, "kind: ClusterRole\n") || !strings.Contains(text, "automountServiceAccountToken: true") {
+	if text := string(rendered(t, v)); strings.Contains(text, "kind: Role\n") || !strings.Contains(text, "kind: ClusterRole\n") || !strings.Contains(text, "automountServiceAccountToken: true") {
 		t.Error("a master that accepts service accounts has other rights than to review tokens")
 	}
 	v["serviceAccounts"] = []any{}
-	if text := string(render(t, v)); strings.Contains(text, "Role\n") || strings.Contains(text, "automountServiceAccountToken: true") {
+	if text := string(rendered(t, v)); strings.Contains(text, "Role\n") || strings.Contains(text, "automountServiceAccountToken: true") {
 		t.Error("a master that does not scale and accepts no service account has rights")
 	}
 }
@@ -153,4 +160,18 @@ func dig(m map[string]any, path ...string) map[string]any {
 		m, _ = m[p].(map[string]any)
 	}
 	return m
+}
+
+// TestUnsupported renders templates that the chart does not have: each is an error and not a text
+// that Helm would not make.
+func TestUnsupported(t *testing.T) {
+	values := map[string]any{"Values": map[string]any{"a": "x", "list": "no list"}}
+	for _, source := range []string{
+		"{{ .Values.missing }}", "{{ .Values.a.b }}", "{{ .Values.a | upper }}", "{{ with .Values.a }}{{ end }}", "{{ $x := .Values.a }}", "{{ 1 }}",
+		"{{ range .Values.list }}{{ end }}", "{{ if .Values.missing }}{{ end }}", "{{ not }}", "{{ printf .Values }}", "{{ if }}",
+	} {
+		if out, err := render(source, values); err == nil {
+			t.Errorf("%s renders %q", source, out)
+		}
+	}
 }

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"maps"
 	"math"
 	"slices"
@@ -63,8 +62,8 @@ const (
 // seriesColours is the number of series that a chart shows.
 const seriesColours = 8
 
-// Drawing returns the elements of the chart: the grid, the marks above it, and the labels.
-func (c *chart) Drawing() template.HTML {
+// drawing returns the elements of the chart: the grid, the marks above it, and the labels.
+func (c *chart) drawing() string {
 	var out svg.Canvas
 	for _, t := range c.YTicks {
 		out.Segment("grid", plotLeft, t.At, plotRight, t.At)
@@ -79,14 +78,8 @@ func (c *chart) Drawing() template.HTML {
 	for _, t := range c.XTicks {
 		out.Text("x", t.At, float64(c.H)-8, t.Label)
 	}
-	return template.HTML(out.String()) // Canvas escapes all texts
+	return out.String() // Canvas escapes all texts
 }
-
-// Left and Right are the ends of the plot area, for the script that zooms.
-func (c *chart) Left() int { return plotLeft }
-
-// Right is the right end of the plot area.
-func (c *chart) Right() int { return plotRight }
 
 // xScale returns the scale of a chart of moments in ms since the Unix epoch.
 func xScale(from, to int64) svg.Scale {

@@ -12,7 +12,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
-// page is the data of the template.
+// page is what html.go turns into HTML.
 type page struct {
 	Title    string
 	Nav      []link

@@ -68,7 +68,7 @@ func TestSmallChanges(t *testing.T) {
 	f.jobs[0].EndedMs, f.jobs[1].EndedMs = 9000, 9001
 	f.jobs[0].StartedMs, f.jobs[1].StartedMs = 1000, 2000
 	body := ask(newConsole(t, f), "GET", "/ui/compare?a=j1&b=j2", "ann").Body.String()
-	if strings.Count(body, `class="more"`) != 1 || !strings.Contains(body, `<span class="more">&#43;1.0 s</span>`) {
+	if strings.Count(body, `class="more"`) != 1 || !strings.Contains(body, `<span class="more">+1.0 s</span>`) {
 		t.Errorf("%s", body)
 	}
 	ended := ask(newConsole(t, f), "GET", "/ui/jobs/j1", "ann").Body.String()

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -37,10 +36,8 @@ const Events = Root + "events"
 // Public are the paths that need no authentication.
 var Public = []string{SignIn, Root + "assets/"}
 
-//go:embed pages/*.html assets/*
+//go:embed assets/*
 var files embed.FS
-
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"half": func(n int) int { return n / 2 }}).ParseFS(files, "pages/*.html"))
 
 // asset is a file of the console with its name in URLs, which holds its hash.
 type asset struct {
@@ -272,7 +269,7 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	}
 	var b bytes.Buffer
 	// Into a buffer first, so that an error can still change the status.
-	if err := templates.ExecuteTemplate(&b, "page", p); err != nil {
+	if err := p.html().Render(&b); err != nil {
 		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -2,7 +2,7 @@
 // history for a browser (docs/console.md).
 //
 // Pages are rendered on the server and work without a script. A page is a list of
-// sections (page.go): facts, tables, charts and forms, which one template turns into HTML.
+// sections (page.go): facts, tables, charts and forms, which html.go turns into HTML.
 // The same tables answer ?format=csv and ?format=json. A script of our own asks for the
 // page again when the server reports a change, and replaces the sections that differ.
 //

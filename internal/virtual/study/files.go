@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
 	"os"
@@ -15,6 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/report"
@@ -31,7 +33,7 @@ type Files struct {
 	dir, events string // the temporary names; empty for none
 	open        []*os.File
 	tasks       []*report.Table[report.Attempt] // by run
-	figures     []template.HTML                 // of the page, in the order of plots
+	figures     []string                        // of the page, in the order of plots
 }
 
 // OpenFiles opens the files that are written during the runs. out is a
@@ -278,31 +280,14 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 	}
 	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }),
 		x.write(ctx, "report.html", func(w io.Writer) error {
-			return page.Execute(w, pageData{Workload: s.cfg.Workload.Name, Cluster: s.cfg.ClusterName, Comparison: text.String(), Figures: x.figures, Style: template.CSS(svg.Sheet())})
+			return report.HTMLPage("Simulation of "+s.cfg.Workload.Name, `body{font:15px/1.5 Arial,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
+pre{font-size:13px;overflow-x:auto}svg{max-width:100%;height:auto}
+`,
+				h.P(g.Text("Cluster: "+s.cfg.ClusterName)), h.Pre(g.Text(text.String())),
+				g.Map(x.figures, func(drawing string) g.Node { return h.Figure(g.Raw(drawing)) }),
+			).Render(w)
 		}))
 }
-
-// pageData holds the texts and figures of the page of a result.
-type pageData struct {
-	Workload, Cluster, Comparison string
-	Figures                       []template.HTML
-	Style                         template.CSS // of the figures, in the reader's theme
-}
-
-// page is the result as one page that refers to no other file.
-var page = template.Must(template.New("report").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Simulation of {{.Workload}}</title>
-<style>
-{{.Style}}
-body{font:15px/1.5 Arial,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
-pre{font-size:13px;overflow-x:auto}svg{max-width:100%;height:auto}
-</style></head><body>
-<h1>Simulation of {{.Workload}}</h1>
-<p>Cluster: {{.Cluster}}</p>
-<pre>{{.Comparison}}</pre>
-{{range .Figures}}<figure>{{.}}</figure>
-{{end}}</body></html>
-`))
 
 // jobs writes the table of the jobs of all runs.
 func (x *Files) jobs(s *Study) error {
@@ -447,6 +432,6 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 
 // plot writes a figure as SVG and adds it to the page.
 func (x *Files) plot(ctx context.Context, name string, f *svg.Figure) error {
-	x.figures = append(x.figures, template.HTML(f.Inline()))
+	x.figures = append(x.figures, f.Inline())
 	return x.write(ctx, name+".svg", f.SVG)
 }

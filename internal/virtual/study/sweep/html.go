@@ -2,11 +2,13 @@ package sweep
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/report"
@@ -253,70 +255,52 @@ func unitOf(measure string) string {
 	return measure
 }
 
-var page = template.Must(template.New("report").Funcs(template.FuncMap{"number": number}).Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Study of {{.Result.Workload}}</title>
-<style>
-{{.Style}}
-body{font:15px/1.5 Arial,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
+// HTML writes the report as one page that refers to no other file.
+func (r *Result) HTML(w io.Writer, plots []Plot) error {
+	against := "at its lower bound"
+	if r.Slowdown == "alone" {
+		against = "alone"
+	}
+	warnings := func(kind string, texts []string) g.Node {
+		return g.Map(texts, func(text string) g.Node { return h.P(g.Text(kind + ": " + text)) })
+	}
+	return report.HTMLPage("Study of "+r.Workload, `body{font:15px/1.5 Arial,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
 table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child,.words{text-align:left}
 td:first-child{white-space:nowrap}tr.reference{color:var(--soft);font-style:italic}svg{max-width:100%;height:auto}
-</style></head><body>
-<h1>Study of {{.Result.Workload}}</h1>
-<p>{{.Result.Jobs}} jobs, {{.Result.Seeds}} seeds, {{len .Result.Rows}} runs. Means over seeds; times in seconds; slowdowns against each job
-{{if eq .Result.Slowdown "alone"}}alone{{else}}at its lower bound{{end}}. References (in italics) know what no policy knows.</p>
-{{range .Result.Warnings}}<p>Warning: {{.}}</p>{{end}}{{range .Result.Assumed}}<p>Assumed: {{.}}</p>{{end}}
-{{range .Failed}}<p>Failed: {{.Label}}, {{.Title}}, seed {{.Seed}}: {{.Error}}</p>{{end}}
-{{range .Points}}<h2>{{.Title}}</h2>
-<table><tr><th>policy</th>{{range $.Measures}}<th>{{.}}</th>{{end}}</tr>
-{{range .Means}}<tr{{if .Reference}} class="reference"{{end}}><td>{{.Label}}</td>{{range .Values}}<td>{{number .}}</td>{{end}}</tr>
-{{end}}</table>
-{{if .Pairs}}<table><tr><th>policy</th><th class="words">measure</th><th class="words">compared with {{(index .Pairs 0).Baseline}}, [95 % interval]</th></tr>
-{{range .Pairs}}<tr><td>{{.Policy}}</td><td class="words">{{.Measure}}</td><td class="words">{{.Verdict}}</td></tr>
-{{end}}</table>{{end}}{{end}}
-<h2>Plots</h2>
-{{range .Plots}}<figure>{{.}}</figure>
-{{end}}</body></html>
-`))
-
-// pageMean is a mean as the page shows it.
-type pageMean struct {
-	Label     string
-	Reference bool
-	Values    []float64
+`,
+		h.P(g.Textf("%d jobs, %d seeds, %d runs. Means over seeds; times in seconds; slowdowns against each job %s. References (in italics) know what no policy knows.",
+			r.Jobs, r.Seeds, len(r.Rows), against)),
+		warnings("Warning", r.Warnings), warnings("Assumed", r.Assumed),
+		g.Map(r.Failed(), func(row *Row) g.Node {
+			return h.P(g.Text(fmt.Sprintf("Failed: %s, %s, seed %v: %v", row.Label(), row.Title(), row.Seed, row.Error)))
+		}),
+		g.Map(r.points(), r.pointHTML),
+		h.H2(g.Text("Plots")),
+		g.Map(plots, func(p Plot) g.Node { return h.Figure(g.Raw(p.Figure.Inline())) }),
+	).Render(w)
 }
 
-// pagePoint is a point as the page shows it.
-type pagePoint struct {
-	Title string
-	Means []pageMean
-	Pairs []Comparison
-}
-
-// HTML writes the report as one page that refers to no other file.
-func (r *Result) HTML(w io.Writer, plots []Plot) error {
-	data := struct {
-		Result   *Result
-		Failed   []*Row
-		Measures []string
-		Points   []pagePoint
-		Plots    []template.HTML
-		Style    template.CSS // of the figures, in the reader's theme
-	}{Style: template.CSS(svg.Sheet()), Result: r, Failed: r.Failed(), Measures: r.plan.Spec.Measures}
-	for _, at := range r.points() {
-		x := pagePoint{Title: at.title()}
-		for _, m := range r.means(at) {
-			x.Means = append(x.Means, pageMean{m.label, m.reference, m.values})
+// pointHTML has the means of the policies at a point and the comparisons of pairs.
+func (r *Result) pointHTML(at point) g.Node {
+	header := func(cells ...g.Node) g.Node { return h.Tr(append([]g.Node{h.Th(g.Text("policy"))}, cells...)...) }
+	words := h.Class("words")
+	var pairs []Comparison
+	for _, c := range r.Pairs {
+		if c.point() == at {
+			pairs = append(pairs, c)
 		}
-		for _, c := range r.Pairs {
-			if c.point() == at {
-				x.Pairs = append(x.Pairs, c)
-			}
-		}
-		data.Points = append(data.Points, x)
 	}
-	for _, p := range plots {
-		data.Plots = append(data.Plots, template.HTML(p.Figure.Inline()))
-	}
-	return page.Execute(w, data)
+	return g.Group{h.H2(g.Text(at.title())),
+		h.Table(header(g.Map(r.plan.Spec.Measures, func(m string) g.Node { return h.Th(g.Text(m)) })),
+			g.Map(r.means(at), func(m mean) g.Node {
+				return h.Tr(g.If(m.reference, h.Class("reference")), h.Td(g.Text(m.label)),
+					g.Map(m.values, func(v float64) g.Node { return h.Td(g.Text(number(v))) }))
+			})),
+		g.Iff(len(pairs) > 0, func() g.Node {
+			return h.Table(header(h.Th(words, g.Text("measure")), h.Th(words, g.Text("compared with "+pairs[0].Baseline+", [95 % interval]"))),
+				g.Map(pairs, func(c Comparison) g.Node {
+					return h.Tr(h.Td(g.Text(c.Policy)), h.Td(words, g.Text(c.Measure)), h.Td(words, g.Text(c.Verdict)))
+				}))
+		})}
 }

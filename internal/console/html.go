@@ -1,0 +1,277 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// This file turns pages into HTML. gomponents escapes every text and every value of an attribute,
+// whatever jobs and users are called; g.Raw is for drawings alone, whose canvas escapes.
+// docs/architecture.md says why these are not the standard library's templates.
+
+// urlAttr is an attribute whose value is a URL. All links of the console lead to the console, so that
+// a value such as javascript:… that did not come from it leads nowhere.
+func urlAttr(attribute, value string) g.Node {
+	if !(strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "//") && !strings.HasPrefix(value, `/\`) || strings.HasPrefix(value, "?") || strings.HasPrefix(value, "#")) {
+		value = "#"
+	}
+	return g.Attr(attribute, value)
+}
+
+func href(value string) g.Node { return urlAttr("href", value) }
+
+// optional is an attribute that is left out if its value is empty.
+func optional(name, value string) g.Node {
+	if value == "" {
+		return nil
+	}
+	return g.Attr(name, value)
+}
+
+// flagged is an attribute without a value, which is there if on is true.
+func flagged(name string, on bool) g.Node {
+	if !on {
+		return nil
+	}
+	return g.Attr(name)
+}
+
+// each renders the elements of a list within a parent, which is left out without elements.
+func each[T any](list []T, parent func(...g.Node) g.Node, element func(T) g.Node) g.Node {
+	if len(list) == 0 {
+		return nil
+	}
+	return parent(g.Map(list, element))
+}
+
+// bdi isolates a text from others, so that right-to-left characters in it reorder nothing else.
+func bdi(text string) g.Node { return g.El("bdi", g.Text(text)) }
+
+// html is the whole page.
+func (p *page) html() g.Node {
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+			h.TitleEl(g.Text(p.Title+" · slotwise")),
+			h.Link(h.Rel("icon"), href(p.Asset+"icon.svg")),
+			h.Link(h.Rel("stylesheet"), href(p.Asset+"style.css")),
+			h.Script(urlAttr("src", p.Asset+"console.js"), h.Defer()),
+			g.If(p.Soon, h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content("1")))),
+		),
+		h.Body(flagged("data-live", p.Live),
+			h.A(h.Class("skip"), href("#main"), g.Text("Skip to the content")),
+			h.Header(
+				h.P(h.Class("brand"), h.A(href(Root), g.Text("slotwise"))),
+				each(p.Nav, within("Pages", ""), func(l link) g.Node { return l.item("page") }),
+				h.P(h.Class("who"), g.Text(p.Who)),
+				g.If(p.SignedIn, h.Form(h.Class("signout"), h.Method("post"), h.Action(Root+"logout"), h.Button(g.Text("Sign out")))),
+			),
+			h.Main(h.ID("main"), h.TabIndex("-1"),
+				each(p.Crumbs, within("Path", "crumbs"), func(l link) g.Node { return l.item("") }),
+				h.H1(bdi(p.Title)),
+				g.If(p.Message != "", h.P(h.Class("message"), h.Role("status"), g.Text(p.Message))),
+				h.P(h.Class("live"), h.ID("live"), h.Role("status")),
+				g.Map(p.Sections, (*section).html),
+			),
+			h.Footer(h.P(g.Text("slotwise "+p.Version+" · times are the server's · press "), h.Kbd(g.Text("?")), g.Text(" for the keys"))),
+		),
+	))
+}
+
+// within is a list of links in a landmark of the page.
+func within(label, class string) func(...g.Node) g.Node {
+	return func(items ...g.Node) g.Node {
+		return h.Nav(optional("class", class), h.Aria("label", label), h.Ul(items...))
+	}
+}
+
+// item is the link in a list. current is the value of aria-current of the link to what is shown.
+func (l link) item(current string) g.Node {
+	return h.Li(h.A(href(l.Href), g.If(l.Current, h.Aria("current", current)), g.Text(l.Text)))
+}
+
+// html is the section with those of its parts that are set.
+func (s *section) html() g.Node {
+	heading := "h-" + s.ID
+	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Title != "", h.Aria("labelledby", heading)),
+		g.If(s.Title != "", h.H2(h.ID(heading), g.Text(s.Title))),
+		g.Map(s.Alerts, func(text string) g.Node { return h.P(h.Class("alert"), h.Role("alert"), bdi(text)) }),
+		g.Map(s.Notes, func(text string) g.Node { return h.P(h.Class("note"), g.Text(text)) }),
+		each(s.Links, inClass(h.Ul, "links"), func(l link) g.Node { return l.item("true") }),
+		g.Iff(s.Filter != nil, func() g.Node { return s.Filter.html() }),
+		each(s.Facts, inClass(h.Dl, "facts"), func(f fact) g.Node { return h.Div(h.Dt(g.Text(f.Name)), h.Dd(f.cell.html())) }),
+		each(s.Tiles, inClass(h.Ul, "tiles"), tile.html),
+		g.Iff(s.Chart != nil, func() g.Node { return s.Chart.html() }),
+		g.Iff(s.Image != nil, func() g.Node {
+			return h.P(h.Class("figure"), h.Img(urlAttr("src", s.Image.Src), h.Alt(s.Image.Alt), h.Loading("lazy")))
+		}),
+		g.Iff(s.Table != nil, func() g.Node {
+			if s.Table.Folded {
+				return h.Details(h.ID("d-"+s.Table.ID), h.Summary(g.Text("As a table")), s.Table.html())
+			}
+			return s.Table.html()
+		}),
+		g.Iff(s.Text != nil, func() g.Node {
+			return g.Group{h.H3(h.Class("label"), g.Text(s.Text.Label)),
+				h.Pre(h.TabIndex("0"), h.Aria("label", s.Text.Label), optional("data-follow", s.Text.Follow), g.Text(s.Text.Body))}
+		}),
+		g.Map(s.Forms, form.html),
+	)
+}
+
+// inClass is an element with a class.
+func inClass(element func(...g.Node) g.Node, class string) func(...g.Node) g.Node {
+	return func(children ...g.Node) g.Node { return element(append([]g.Node{h.Class(class)}, children...)...) }
+}
+
+// html is the tile of a node in the overview.
+func (t tile) html() g.Node {
+	return h.Li(h.Class("tile "+t.Class), h.A(href(t.Href), bdi(t.Name)), g.Text(" "), h.Span(h.Class("tilestate"), g.Text(t.State)), g.Text(" "),
+		progress(t.Bar, "slots in use"), g.Text(" "), h.Span(g.Text(t.Busy)))
+}
+
+// progress is a progress bar for a share.
+func progress(share float64, label string) g.Node {
+	return h.Progress(h.Max("1"), h.Value(fmt.Sprint(share)), h.Aria("label", label))
+}
+
+// html is the content of the cell.
+func (c cell) html() g.Node {
+	var content g.Node
+	switch {
+	case c.Href != "":
+		content = h.A(href(c.Href), bdi(c.Text))
+	case c.Class != "":
+		content = h.Span(h.Class(c.Class), g.Text(c.Text))
+	default:
+		content = bdi(c.Text)
+	}
+	if c.HasBar {
+		return g.Group{progress(c.Bar, c.Text), g.Text(" "), content}
+	}
+	return content
+}
+
+// html is the table with the links to its other pages and formats, or the text that stands for no
+// rows. The first cell of a row names the row.
+func (t *table) html() g.Node {
+	var rows g.Node
+	if len(t.Rows) > 0 {
+		rows = h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", t.Caption), h.Table(h.ID("t-"+t.ID),
+			h.Caption(g.Text(t.Caption)),
+			h.THead(h.Tr(g.Map(t.Columns, func(c column) g.Node { return h.Th(h.Scope("col"), g.If(c.Number, h.Class("n")), g.Text(c.Name)) }))),
+			h.TBody(g.Map(t.Rows, func(row []cell) g.Node {
+				cells := make(g.Group, len(row))
+				for i, c := range row {
+					cells[i] = t.cell(i, c)
+				}
+				return g.Group{h.Tr(cells), g.Text("\n")}
+			}))))
+	} else {
+		rows = h.P(h.Class("empty"), g.Text(t.Empty))
+	}
+	return g.Group{rows, h.P(h.Class("pager"), g.Iff(t.More != nil, func() g.Node { return t.More.html() }),
+		h.A(h.Class("data"), href(t.CSV), h.Aria("label", "CSV: "+t.Caption), g.Text("CSV")), g.Text(" "),
+		h.A(h.Class("data"), href(t.JSON), h.Aria("label", "JSON: "+t.Caption), g.Text("JSON")))}
+}
+
+// cell is the cell of a column. Its class decides how its text is aligned and broken into lines.
+func (t *table) cell(column int, c cell) g.Node {
+	if column == 0 {
+		return h.Th(h.Scope("row"), g.If(c.Short(), h.Class("w")), c.html())
+	}
+	class := ""
+	switch {
+	case t.Columns[column].Number:
+		class = "n"
+	case c.Short():
+		class = "w"
+	case c.Long():
+		class = "l"
+	}
+	return h.Td(optional("class", class), c.html())
+}
+
+// html has the links to the pages before and after.
+func (m *pager) html() g.Node {
+	if m.Total == 0 {
+		return nil
+	}
+	return g.Group{g.Textf("Showing %d to %d of %d. ", m.From, m.To, m.Total),
+		g.If(m.Previous != "", g.Group{h.A(h.Rel("prev"), href(m.Previous), g.Text("Previous")), g.Text(" ")}),
+		g.If(m.Next != "", g.Group{h.A(h.Rel("next"), href(m.Next), g.Text("Next")), g.Text(" ")})}
+}
+
+// html is the chart with its legend and the links that change its range, which work without a
+// script, too.
+func (c *chart) html() g.Node {
+	var ends, links g.Node
+	if z := c.Zoom; z != nil {
+		ends = g.Group{h.Data("from", fmt.Sprint(z.From)), h.Data("to", fmt.Sprint(z.To)), h.Data("left", fmt.Sprint(plotLeft)), h.Data("right", fmt.Sprint(plotRight))}
+		to := func(target, key, text string) g.Node {
+			return g.Group{h.A(href(target), h.Data("key", key), g.Text(text)), g.Text(" ")}
+		}
+		links = h.P(h.Class("zoom"), to(z.In, "+", "Zoom in"), to(z.Out, "-", "Zoom out"), to(z.Left, "[", "Earlier"), to(z.Right, "]", "Later"), to(z.All, "0", "All"))
+	}
+	figure := "f-" + c.ID
+	if c.ID == "" {
+		figure = ""
+	}
+	return h.Figure(optional("id", figure),
+		h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", c.Title),
+			h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", c.W, c.H)), h.Role("img"), h.Aria("label", c.Title+". "+c.Desc), ends, g.Raw("\n"+c.drawing()))),
+		links,
+		each(c.Legend, func(items ...g.Node) g.Node {
+			return h.FigCaption(h.Ul(append([]g.Node{h.Class("legend")}, items...)...))
+		}, func(l legend) g.Node {
+			return h.Li(h.SVG(g.Attr("viewBox", "0 0 14 14"), h.Aria("hidden", "true"),
+				g.El("rect", h.Class(l.Class), g.Attr("x", "1"), g.Attr("y", "1"), h.Width("12"), h.Height("12"))), g.Text(l.Name))
+		}))
+}
+
+// html is the label and the input of the field.
+func (f field) html() g.Node {
+	if f.Type == "hidden" {
+		return h.Input(h.Type("hidden"), h.Name(f.Name), h.Value(f.Value))
+	}
+	var input g.Node
+	if len(f.Options) > 0 {
+		input = h.Select(h.Name(f.Name), g.Map(f.Options, func(option string) g.Node {
+			shown := option
+			if shown == "" {
+				shown = "all"
+			}
+			return h.Option(h.Value(option), g.If(option == f.Value, h.Selected()), g.Text(shown))
+		}))
+	} else {
+		input = h.Input(h.Name(f.Name), h.Value(f.Value), optional("type", f.Type), g.If(f.Required, h.Required()), h.AutoComplete("off"), h.MaxLength("2000"))
+	}
+	return g.Group{h.Label(h.Span(g.Text(f.Label)), g.Text(" "), input), g.Text(" ")}
+}
+
+// html is the form that filters the page.
+func (f *filter) html() g.Node {
+	button := f.Button
+	if button == "" {
+		button = "Search"
+	}
+	return h.Form(h.Class("filter"), h.Method("get"), g.If(f.Action != "", urlAttr("action", f.Action)), h.Role("search"), g.Map(f.Fields, field.html), h.Button(g.Text(button)))
+}
+
+// html is the action, folded until the user opens it.
+func (f form) html() g.Node {
+	class, method := "action", f.Method
+	if f.Danger {
+		class += " danger"
+	}
+	if method == "" {
+		method = "post"
+	}
+	return h.Details(h.Class(class), flagged("open", f.Open), h.Summary(g.Text(f.Summary)),
+		h.Form(h.Method(method), urlAttr("action", f.Action), g.If(f.Note != "", h.P(g.Text(f.Note))), g.Map(f.Fields, field.html), h.Button(g.Text(f.Button))))
+}

@@ -2,7 +2,6 @@ package s3
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -69,7 +68,7 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
 		}
 		if err == nil {
-			err = f.awaitObject(ctx, toBucket, copied, sizes[key])
+			err = f.awaitObject(ctx, toBucket, copied, sizes[key], "")
 		}
 	}
 	if err != nil {
@@ -79,15 +78,17 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	return deleteAll(ctx, bucket{f, fromBucket}, keys)
 }
 
-// awaitObject waits until the server has an object of this size. complete says why a server
-// may have confirmed an object that it does not have.
-func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64) error {
+// awaitObject waits until the server has an object of this size and with this ETag, which the
+// answer to the upload has stated; "" if it has stated none. complete says why a server may
+// have confirmed an object that it does not have. The size alone would not show that an
+// object of the same size has not been replaced.
+func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64, etag string) error {
 	return retry.Run(ctx, awaitMade, func(ctx context.Context) error {
 		o, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
 		switch {
 		case err != nil && !missing(err):
 			return err
-		case err != nil || o.Size != size:
+		case err != nil || o.Size != size || etag != "" && o.ETag != etag:
 			return errNotMade
 		}
 		return nil
@@ -177,7 +178,11 @@ func (f *FS) removeOne(ctx context.Context, p string, dir bool) error {
 func (f *FS) upload(ctx context.Context, bucketName, key string, r *bufio.Reader) error {
 	content, err := r.Peek(smallObject)
 	if err == io.EOF {
-		return cmp.Or(bucket{f, bucketName}.Put(ctx, key, content), f.awaitObject(ctx, bucketName, key, int64(len(content))))
+		etag, err := bucket{f, bucketName}.put(ctx, key, content)
+		if err != nil {
+			return err
+		}
+		return f.awaitObject(ctx, bucketName, key, int64(len(content)), etag)
 	}
 	if err != nil {
 		return err
@@ -188,7 +193,7 @@ func (f *FS) upload(ctx context.Context, bucketName, key string, r *bufio.Reader
 	if err != nil {
 		return err
 	}
-	return f.awaitObject(ctx, bucketName, key, o.Size)
+	return f.awaitObject(ctx, bucketName, key, o.Size, o.ETag)
 }
 
 const (

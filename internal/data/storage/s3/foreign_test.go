@@ -133,3 +133,29 @@ func TestForgedManifest(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfMade kills the server while a file replaces one of its name: the old bytes have the
+// new file's id afterwards, as on versitygw. The commit, continued by another process, must
+// not take them for the new file.
+func TestHalfMade(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	must(t, m.Put(ctx, "dir/out/"+storage.SuccessFile, nil))
+	must(t, m.Put(ctx, "dir/out/part", []byte("old")))
+	s, err := memoryFS{m}.StageShared(ctx, "dir/out", "t", storage.ReplaceAll)
+	must(t, err)
+	must(t, publishPart(t, s, "new").Commit())
+	m.half = "dir/out/part"
+	if err := s.Commit(ctx); err == nil || m.half != "" {
+		t.Fatalf("the server was not killed: %v", err)
+	}
+	again, err := memoryFS{m}.Reopen(ctx, "dir/out", "t")
+	must(t, err)
+	if err := again.Commit(ctx); err == nil {
+		t.Errorf("published %q", m.mu.objects["dir/out/part"].content)
+	}
+	must(t, again.Abort(ctx))
+	if _, whole := m.mu.objects["dir/out/"+storage.SuccessFile]; !whole || string(m.mu.objects["dir/out/part"].content) != "old" {
+		t.Errorf("the old output is not back: %q", slices.Sorted(maps.Keys(m.mu.objects)))
+	}
+}

@@ -38,7 +38,10 @@ type memory struct {
 	unmade      string
 	unmadeParts []minio.CompletePart
 	unmadeLooks int
-	mu          struct {
+	// half is the key of an upload in whose completion the server is killed: an object that is
+	// there keeps its bytes and gets the upload's id, and the upload is gone.
+	half string
+	mu   struct {
 		sync.Mutex
 		objects map[string]stored
 		uploads map[string]*multipart // by the upload's name
@@ -196,6 +199,15 @@ func (m *memory) Complete(ctx context.Context, p pending) error {
 		if p.Key == m.unmade {
 			m.unmadeParts = p.Parts
 			return nil
+		}
+		if p.Key == m.half {
+			m.half = ""
+			delete(m.mu.uploads, p.Upload)
+			if o, found := m.mu.objects[p.Key]; found {
+				o.id = u.id
+				m.mu.objects[p.Key] = o
+			}
+			return storage.Unavailable(errors.New("killed"))
 		}
 		return m.makeLocked(p.Upload, p.Parts)
 	})

@@ -103,9 +103,15 @@ func (b bucket) Get(ctx context.Context, key string, most int64) ([]byte, error)
 
 // Put implements objects. The client repeats a request whose answer is lost.
 func (b bucket) Put(ctx context.Context, key string, content []byte) error {
+	_, err := b.put(ctx, key, content)
+	return err
+}
+
+// put is Put, and returns the ETag that the server states for the object.
+func (b bucket) put(ctx context.Context, key string, content []byte) (etag string, err error) {
 	opts := minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: unsigned(content)}
-	_, err := b.fs.c.Client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), opts)
-	return kind(err)
+	o, err := b.fs.c.Client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), opts)
+	return o.ETag, kind(err)
 }
 
 // unsigned reports whether a body must not be signed chunk by chunk. Some servers

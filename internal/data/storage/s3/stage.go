@@ -186,6 +186,8 @@ const (
 	filesDir  = "/files/"
 	oldDir    = "/old/"  // copies of the old output
 	asideFile = "/aside" // marker: old/ is complete, the target may be changed
+	// Marker: the objects in old/ are gone from the target, uploads may be completed.
+	clearedFile = "/cleared"
 )
 
 // publishingDir is in an output directory while a commit changes it. It holds an object
@@ -229,10 +231,12 @@ var awaitMade = retry.Options{Tries: 6, FirstPause: firstPause, Patience: retry.
 //
 //  1. copies the old output to old/, within the server, and puts asideFile,
 //  2. removes the old _SUCCESS,
-//  3. removes old objects that are not in the manifest: some servers, such as MinIO, have
-//     no object a/b while there is an object a,
-//  4. completes the uploads, each of which replaces an object in one step, and looks
-//     whether the objects are there,
+//  3. removes the old objects, puts clearedFile, and removes other objects that are not in
+//     the manifest. Some servers, such as MinIO, have no object a/b while there is an object
+//     a. Where a file replaces an old one of its name, versitygw 1.8.0, killed between two
+//     steps of its own, has the old bytes with the new file's id: complete could not tell
+//     them apart if the old object were still there,
+//  4. completes the uploads, and looks whether the objects are there,
 //  5. puts _SUCCESS.
 //
 // Prepare claims the output for this staging first. Restore removes new objects, copies
@@ -512,6 +516,9 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.Delete(ctx, p.successKey(a)); err != nil {
 		return err
 	}
+	if err := p.removeOld(ctx, a); err != nil {
+		return err
+	}
 	if err := p.removeOthers(ctx, a, m); err != nil {
 		return err
 	}
@@ -595,6 +602,27 @@ func (p *publisher) made(ctx context.Context, f pending) (bool, error) {
 	return err == nil && id == f.ID, err
 }
 
+// removeOld removes the objects of which old/ has copies from the target. It does so once:
+// when the commit is continued, the target may have new objects under the same keys, whose
+// uploads are gone.
+func (p *publisher) removeOld(ctx context.Context, a storage.StageArea) error {
+	done, err := stageOps{p.server}.Exists(ctx, a.Root+clearedFile)
+	if err != nil || done {
+		return err
+	}
+	old, err := keysBelow(ctx, p, a.Root+oldDir)
+	if err != nil || len(old) == 0 {
+		return err // a new output costs no marker
+	}
+	for i, key := range old {
+		old[i] = a.Target + "/" + strings.TrimPrefix(key, a.Root+oldDir)
+	}
+	if err := deleteAll(ctx, p, old); err != nil {
+		return err
+	}
+	return p.Put(ctx, a.Root+clearedFile, nil)
+}
+
 // removeOthers removes the target's objects that are not in the manifest.
 func (p *publisher) removeOthers(ctx context.Context, a storage.StageArea, m []pending) error {
 	keys, err := p.output(ctx, a)
@@ -627,8 +655,10 @@ func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
 	if err := p.Delete(ctx, a.Root+commitFile); err != nil {
 		return err
 	}
-	if err := p.Delete(ctx, a.Root+asideFile); err != nil {
-		return err
+	for _, marker := range []string{clearedFile, asideFile} {
+		if err := p.Delete(ctx, a.Root+marker); err != nil {
+			return err
+		}
 	}
 	return p.release(ctx, a)
 }

@@ -28,6 +28,7 @@ func (j *Job) compile(ctx context.Context, files *Files) (*engine.Program, error
 	if err := j.validate(); err != nil {
 		return nil, fmt.Errorf("job %q: %w", j.Name, err)
 	}
+	// Prepare may fill the fields of the job that are read below.
 	if j.Prepare != nil {
 		if err := j.Prepare(ctx, files); err != nil {
 			return nil, fmt.Errorf("job %q: %w", j.Name, err)
@@ -69,14 +70,20 @@ func (j *Job) validate() error {
 		return errors.New("Mapper is missing")
 	case j.Reducer == nil && (j.Combiner != nil || j.Aggregate != NoFold || j.SameGroup != nil || j.TotalOrder):
 		return errors.New("the settings Combiner, Aggregate, SameGroup and TotalOrder need a Reducer")
+	// A fold is itself a combiner, which the engine runs on integers.
 	case j.Combiner != nil && j.Aggregate != NoFold:
 		return errors.New("settings Combiner and Aggregate exclude each other")
 	case j.Aggregate > Max:
 		return fmt.Errorf("unknown fold %d", j.Aggregate)
+	// The planner makes the partitioner of a total order from samples of the keys.
 	case j.TotalOrder && j.Partitioner != nil:
 		return errors.New("TotalOrder and Partitioner exclude each other")
+	// The default partitioner hashes whole keys, so it would spread the keys of one group over
+	// the reduces.
 	case j.SameGroup != nil && j.Partitioner == nil:
 		return errors.New("SameGroup needs a Partitioner that keeps a group together")
+	// A synthetic map has a number instead of input, and no source could say which maps are
+	// its own.
 	case j.Synthetic > 0 && len(j.Sources) > 0:
 		return errors.New("settings Synthetic and Sources exclude each other")
 	case j.Reduces < 0:
@@ -92,6 +99,7 @@ func (j *Job) validate() error {
 		}
 	}
 	for _, f := range append([]Format{j.Input, j.Output}, sourceFormats(j.Sources)...) {
+		// A reader of empty records would never reach the end of the file.
 		if f.Kind == FixedKind && f.Len <= 0 {
 			return fmt.Errorf("format Fixed needs a record length above 0, not %d", f.Len)
 		}

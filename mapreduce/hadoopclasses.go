@@ -154,9 +154,13 @@ func linkCache(conf hadoop.Conf, dir string) error {
 			if name == "" {
 				name = path.Base(from)
 			}
+			// The name comes from the job's properties. With ".." a link could replace files outside
+			// the directory.
 			if !filepath.IsLocal(name) {
 				return fmt.Errorf("%s: the name %q leaves the task's directory", c.property, name)
 			}
+			// A link with a relative target would be looked up from its own directory, not from this
+			// process's.
 			from, err := filepath.Abs(strings.TrimPrefix(from, "file://"))
 			if err != nil {
 				return err

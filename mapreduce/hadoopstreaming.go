@@ -170,6 +170,8 @@ type hadoopCommand struct {
 func (c *hadoopCommand) Start(t *Task) (err error) {
 	rules := c.w.rules
 	c.line = func(b []byte) error {
+		// As under Hadoop, the command of a reduce without records is started, and its output,
+		// such as a total of 0, is dropped.
 		if c.idle {
 			return nil
 		}
@@ -179,6 +181,7 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 		return storage.Disk(err)
 	}
 	defer func() {
+		// Without a running command Finish is not called, and the directory would stay.
 		if err != nil {
 			os.RemoveAll(c.dir)
 		}
@@ -190,12 +193,15 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 	if len(args) == 0 {
 		return fmt.Errorf("%s command %q has no words", c.role, c.cmd)
 	}
+	// The task's directory comes before PATH: jobs name their uploaded scripts without "./".
 	args[0] = findCommand(args[0], c.dir)
 	env := hadoopEnvironment(rules, t, c.dir)
 	c.child, err = stream.Start(t.t.Ctx, stream.Config{
 		Command: c.cmd, Args: args, Dir: c.dir, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add, Alive: t.KeepAlive,
 		Env: env, Prefix: rules.Prefix, GroupEnd: hadoop.GroupEnd, ReadsAll: true, AnyExit: !rules.ExitIsFailure,
 	})
+	// All properties are in the environment, and the kernel's error does not say which one is
+	// too long.
 	if errors.Is(err, syscall.E2BIG) {
 		err = fmt.Errorf("%w: the environment is too large; the largest variable is %s; -D stream.jobconf.truncate.limit=20000 shortens values", err, largest(env))
 	}

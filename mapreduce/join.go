@@ -97,6 +97,7 @@ func (j Join[K, L, R]) FullOuter(f func(key K, left *L, right *R, out *Emitter) 
 				return err
 			}
 			matched = true
+			// The left values are complete at the first right one, so there are none.
 			if len(g.lefts) == 0 {
 				if err := f(key, nil, right, out); err != nil {
 					return err
@@ -108,10 +109,10 @@ func (j Join[K, L, R]) FullOuter(f func(key K, left *L, right *R, out *Emitter) 
 				}
 			}
 		}
+		if matched {
+			return nil
+		}
 		for i := range g.lefts {
-			if matched {
-				break
-			}
 			if err := f(key, &g.lefts[i], nil, out); err != nil {
 				return err
 			}
@@ -198,14 +199,19 @@ func (g *joinGroup[L, R]) rights() iter.Seq2[*R, error] {
 			}
 			var err error
 			switch {
+			// The error of the decoder is handled below; a caller that has stopped gets no more calls.
 			case b[0] == rightSide:
 				seen = true
 				if *right, err = g.right.Decode(g.kept(b[1:], g.keepRights)); err == nil && !yield(right, nil) {
 					return
 				}
+			// The caller has already used lefts for the right values so far, so it would miss pairs
+			// with this value.
 			case seen:
 				yield(nil, errSides)
 				return
+			// A left value stays until the next key, but b is only valid until the next value. So the
+			// decoder gets a copy.
 			default:
 				var left L
 				if left, err = g.left.Decode(g.kept(b[1:], true)); err == nil {

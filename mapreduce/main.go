@@ -170,6 +170,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
 		return ExitMisuse
 	}
+	// Before the flags: the feature of the cluster client declares its own.
 	set, err := feature.Combine(features)
 	if err != nil {
 		return misuse(err)
@@ -186,6 +187,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		fmt.Fprintf(stderr, "usage: %s --input PATH --output DIR [flags]\n\n", a.Name)
 		printFlags(stderr, f)
 	}
+	// Parse has printed the error or the help.
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return ExitOK
@@ -196,12 +198,15 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		return misuse(fmt.Errorf("%w (--help lists the flags)", err))
 	}
 	if !quiet {
+		// Only now: quiet is known after Parse.
 		o.Progress = progressLines(stderr)
 	}
 	r, err := connect()
 	if err != nil {
 		return misuse(err)
 	}
+	// Without --master r is nil, and the job runs in this process. named{nil} would count as a
+	// cluster.
 	if r != nil {
 		o.Remote = named{r}
 	}
@@ -217,9 +222,12 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	case err == nil:
 		fmt.Fprintf(stderr, "output: %s\n", o.Output)
 		return ExitOK
+	// The error of an interrupted job says that it was killed. The user knows, and scripts
+	// need the exit status of an interrupt.
 	case ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", a.Name)
 		return ExitInterrupted
+	// No job was submitted, so there is nothing to look up on a cluster.
 	case len(results) == 0:
 		return misuse(err)
 	}

@@ -40,7 +40,8 @@ type MixOptions struct {
 	// Features serve all jobs of the mix.
 	Features []Feature
 	Swaps    []Swap
-	// Alone runs each job by itself first, to compute MixEntry.Slowdown.
+	// Alone runs each job by itself first, to compute MixEntry.Slowdown. Entries with the same
+	// name, program, parameters and inputs share one such run.
 	Alone bool
 	// Learned is the policy's learned state, MixResult.Learned of an earlier run;
 	// nil to start without.
@@ -81,6 +82,7 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 	}
 	for i := range jobs {
 		for _, p := range jobs[i].After {
+			// Only entries before it, so that no two entries can wait for each other.
 			if p < 0 || p >= i {
 				return nil, fmt.Errorf("%s: it waits for entry %d, which is not one before it (it is number %d)", jobs[i].Name, p, i)
 			}
@@ -89,6 +91,8 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 	alone := make([]time.Duration, len(jobs))
 	if o.Alone {
 		for i := range jobs {
+			// A mix often runs the same program on the same input many times. One measurement is
+			// enough.
 			first := indexSame(jobs[:i], &jobs[i])
 			if first >= 0 {
 				alone[i] = alone[first]
@@ -102,10 +106,12 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 		}
 	}
 	r, err := runMix(ctx, jobs, o)
+	// With a result, err holds the errors of single entries, and the report is still made.
 	if r == nil {
 		return nil, err
 	}
 	for i := range r.Jobs {
+		// The time of a failed job says nothing about its slowdown.
 		if e := &r.Jobs[i]; alone[i] > 0 && e.Err == nil {
 			e.Alone = alone[i]
 			e.Slowdown = float64(e.Wait+e.Run) / float64(alone[i])
@@ -114,14 +120,15 @@ func RunMix(ctx context.Context, jobs []MixJob, o MixOptions) (*MixResult, error
 	return r, err
 }
 
-// indexSame returns the index of an entry that runs the same program as j, or -1.
+// indexSame returns the index of an entry that runs the same program as j on the same
+// inputs, or -1.
 func indexSame(jobs []MixJob, j *MixJob) int {
-	for i := range jobs {
-		if jobs[i].Name == j.Name && jobs[i].App == j.App && jobs[i].Job == j.Job && maps.Equal(jobs[i].Params, j.Params) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(jobs, func(k MixJob) bool {
+		return k.Name == j.Name && k.App == j.App && k.Job == j.Job && maps.Equal(k.Params, j.Params) &&
+			slices.Equal(k.Options.Inputs, j.Options.Inputs) &&
+			maps.EqualFunc(k.Options.NamedInputs, j.Options.NamedInputs, slices.Equal) &&
+			slices.Equal(k.Options.Include, j.Options.Include) && slices.Equal(k.Options.Exclude, j.Options.Exclude)
+	})
 }
 
 func runAlone(ctx context.Context, j MixJob, o MixOptions) (MixEntry, error) {
@@ -160,6 +167,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 		ended[i] = make(chan struct{})
 		wg.Go(func() {
 			defer close(ended[i])
+			// After only names entries before this one, whose channels exist already.
 			if sleep(ctx, jobs[i].Delay) && waitForAll(ctx, ended, jobs[i].After) {
 				r.Jobs[i] = runEntry(ctx, c, localPlanner(c, set.Schemes, o.Cluster.NoSync), &jobs[i], i, start)
 			} else {
@@ -169,6 +177,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 	}
 	wg.Wait()
 	r.Policy = c.Policy()
+	// After the last job and before the cluster is closed: the policy learns from every job.
 	r.Learned, err = c.Learned()
 	errs := []error{err, swapped()}
 	for i := range r.Jobs {
@@ -231,6 +240,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // runEntry runs one entry and returns its report.
 func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i int, start time.Duration) MixEntry {
 	o := j.Options
+	// The caller wants times only, but a job without an output is refused. The scratch space
+	// goes away with the cluster.
 	if o.Output == "" {
 		o.Output = filepath.Join(c.TempDir(), fmt.Sprintf("result-%d", i))
 	}
@@ -254,6 +265,8 @@ func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i in
 		}
 	}
 	e.Submit = submitted - start
+	// The cluster's times, if a job was submitted: the planning before the submission is no
+	// waiting for slots.
 	if len(e.Results) > 0 {
 		first, last := e.Results[0], e.Results[len(e.Results)-1]
 		submitted, ended = first.Submitted, last.Ended

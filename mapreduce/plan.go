@@ -36,6 +36,7 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if out.OutCode, err = output.ParseCodec(o.OutputCompress); err != nil {
 		return nil, err
 	}
+	// Before the inputs are listed, which takes long if there are many.
 	if err := o.setRows(out); err != nil {
 		return nil, err
 	}
@@ -59,11 +60,14 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, er
 	if out.SlowStart == 0 && len(out.Splits)+out.Synthetic <= p.target.MapSlots() {
 		out.SlowStart = job.StartAfter(0) // all maps run at once, so reduces that start early take nothing from them
 	}
+	// One reduce sorts everything, so no samples are needed.
 	if j.TotalOrder && out.Reduces > 1 {
 		if err := p.cutRanges(ctx, out); err != nil {
 			return nil, err
 		}
 	}
+	// At the end, because the files of the splits must be known. Nothing has been written yet:
+	// Target.Run stages the output.
 	return out, p.checkApart(ctx, out)
 }
 
@@ -168,6 +172,7 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.S
 	if size <= 0 {
 		size = input.ChooseSplitSize(total, p.target.MapSlots(), j.Aggregate != NoFold, j.Reducer != nil, p.target.MapBuffer())
 	}
+	// Before the cutting, which takes memory for each split.
 	if maps := total / size; maps > maxTasks {
 		return nil, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
 	}
@@ -227,6 +232,7 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 		if len(o.Inputs) == 0 {
 			return nil, errors.New("no input is given")
 		}
+		// First, as in compile: splits name their source by its index.
 		sources = append([]Source{{Inputs: o.Inputs, Input: j.Input}}, sources...)
 	}
 	if err := checkNames(sources, o.NamedInputs); err != nil {
@@ -239,6 +245,8 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 			if err != nil {
 				return nil, err
 			}
+			// The outputs of earlier steps must be read whole and in the step's own format. The user's
+			// filters and format are for the chain's inputs.
 			if o.chainDir != "" && strings.HasPrefix(uri, o.chainDir+"/") {
 				own = append(own, uri)
 			} else {

@@ -48,10 +48,13 @@ func (f *Files) ReadRecords(ctx context.Context, uri string, format Format, fn f
 		return err
 	}
 	wait.Notify = nil // fn may take long, and a call of retry.Do includes its calls
+	// Split by split, so that an outage in the middle repeats the reading of one split only.
 	for _, s := range splits {
 		once := &onceEach{fn: fn}
 		wait.Progressed = once.progressed
 		_, err := retry.Do(ctx, wait, func(ctx context.Context) (struct{}, error) {
+			// Another try reads the split from its start. once counts, and leaves out the records that
+			// fn had already.
 			once.seen = 0
 			err := readSplit(ctx, f.schemes, s, in, once.record)
 			if once.failed != nil {

@@ -107,6 +107,8 @@ func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (r
 
 // chainOf describes a chain for a target that runs its function elsewhere.
 func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
+	// Here, because no step is planned in this process: the driver would find out only on the
+	// cluster.
 	if o.Output == "" {
 		return nil, errors.New("no output directory is given")
 	}
@@ -121,6 +123,7 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		if err != nil {
 			return nil, err
 		}
+		// "" would mean in the driver that the user has chosen no format.
 		c.Rows = cmp.Or(rows.String(), format.Auto)
 	}
 	if o.OutputFormat != "" || len(o.OutputColumns) > 0 {

@@ -56,6 +56,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 		return nil, errors.New("a combiner command needs a reducer command")
 	}
 	emit := emitRecord
+	// The mapper's lines are the output then. Only a shuffle needs keys.
 	if o.Reducer == "" {
 		emit = emitLine
 	}
@@ -63,6 +64,7 @@ func Streaming(o StreamingOptions) (*Job, error) {
 	if j.Name == "" {
 		j.Name = "streaming"
 	}
+	// A command may print its lines in any order.
 	j.recipe, j.combinerUnsorted = o.recipe(), true
 	if o.Reducer != "" {
 		j.Reducer = func() Reducer { return newStreamReducer("reducer", o.Reducer, o.Stderr, emitLine) }

@@ -130,6 +130,7 @@ func mapFile(f input.Format, m engine.Mapper, name string, content []byte) error
 }
 
 func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error) {
+	// Stable, so that the values of a key keep the order in which the maps emitted them.
 	slices.SortStableFunc(in, func(a, b Record) int { return bytes.Compare(a.Key, b.Key) })
 	same := p.SameGroup
 	if same == nil {
@@ -144,12 +145,14 @@ func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error)
 	t.RecordKey = func() []byte { return current }
 	for len(in) > 0 {
 		n := 1
-		for n < len(in) && same(in[n-1].Key, in[n].Key) {
+		// Each key is compared with the first one of the group, as the engine does.
+		for n < len(in) && same(in[0].Key, in[n].Key) {
 			n++
 		}
 		group := in[:n]
 		values := func(yield func([]byte) bool) {
 			for _, r := range group {
+				// A group may have several keys, and the reducer may ask for the key of the value at hand.
 				current = r.Key
 				if !yield(r.Value) {
 					return

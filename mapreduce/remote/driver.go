@@ -94,12 +94,19 @@ func (t *driverTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcom
 		return nil, fmt.Errorf("step %s: %w", spec.Program.Step, err)
 	}
 	last, err := t.master.Wait(ctx, resp.Job, nil)
-	if ctx.Err() != nil && (last == nil || !client.Ended(last.GetState())) {
+	// Only the chain's function cancels a step, for example when another one that runs beside
+	// it has failed. A driver that must stop ends without this, and the next one joins
+	// the step.
+	if last == nil && ctx.Err() != nil {
 		last, err = t.kill(ctx, resp.Job, err)
 	}
+	// The state is unknown. The error is not final, so that another driver joins the step and
+	// waits again.
 	if last == nil {
 		return nil, fmt.Errorf("step %s, job %s: %w", spec.Program.Step, resp.Job, err)
 	}
+	// Final: another driver would meet the same failed step, since the master does not run it
+	// again.
 	if err := failure(last); err != nil {
 		return outcome(last), &feature.FinalError{Err: err}
 	}
@@ -157,6 +164,8 @@ func (t *driverTarget) submitStep(ctx context.Context, spec *slotwisev1.JobSpec)
 		return resp, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	// Final: another driver would get the same answer. Other errors pass, such as those of a restarting
+	// master, and another driver tries again.
 	case full(err) || isRefusal(err):
 		return nil, &feature.FinalError{Err: errors.New(client.Message(err))}
 	}
@@ -199,10 +208,13 @@ func (t *target) RunChain(ctx context.Context, c *feature.Chain, _ func(ctx cont
 			c.Progress(p)
 		}
 	})
-	if ctx.Err() != nil && (last == nil || !client.Ended(last.GetState())) {
+	if last == nil && ctx.Err() != nil {
+		// The chain's function runs in the cluster. It would start further steps after the user's
+		// Ctrl-C.
 		last, err = t.kill(ctx, id, err)
 	}
 	if last == nil {
+		// After an interrupt the error of kill says it already.
 		if ctx.Err() == nil {
 			err = fmt.Errorf("chain %s was submitted, but its state is unknown: %s", id, client.Message(err))
 		}

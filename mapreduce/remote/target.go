@@ -78,6 +78,8 @@ func (t *target) URI(path string) (string, error) {
 // Run submits the job and waits for its end, unless the cluster's Detach is set.
 // If ctx is cancelled first, Run kills the job.
 func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
+	// Workers start the program again and build the job from its recipe. Functions cannot be
+	// sent to them.
 	if j.Recipe == nil {
 		return nil, fmt.Errorf("job %s cannot run on a cluster: workers can build only apps, streaming jobs and the job that a program passes to mapreduce.Main", j.Name)
 	}
@@ -89,6 +91,7 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 	if err != nil {
 		return nil, submitError(err)
 	}
+	// Before the wait: the user must learn the id even if this process is killed next.
 	if t.Accepted != nil {
 		t.Accepted(id)
 	}
@@ -102,10 +105,12 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 			j.Progress(progressOf(s, time.Since(began)))
 		}
 	})
-	if ctx.Err() != nil && (last == nil || !client.Ended(last.GetState())) {
+	// Not a job that has ended meanwhile: its outcome stands.
+	if last == nil && ctx.Err() != nil {
 		last, err = t.kill(ctx, id, err)
 	}
 	switch {
+	// A master that has lost its journal numbers jobs from the start again.
 	case last != nil && (last.GetName() != spec.GetName() || last.GetOutput() != spec.GetOutput()):
 		return out, fmt.Errorf("job %s no longer exists: the master was restarted without its journal and has reused the id", id)
 	case last != nil:
@@ -120,6 +125,7 @@ func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, err
 // have reached the master, and then it must be killed by its id. So after an interrupt
 // patiently still waits submitGrace for the answer.
 func patiently(ctx context.Context, submit func(context.Context) (string, error)) (string, error) {
+	// Interrupted before the call, so nothing was submitted and there is nothing to kill.
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
@@ -229,6 +235,8 @@ func (t *target) program(ctx context.Context, r *feature.Recipe) (*slotwisev1.Pr
 	}
 	named := map[string]string{}
 	for _, path := range t.Files {
+		// The worker links all files into one working directory by their base names. One would
+		// replace the other.
 		if other, twice := named[filepath.Base(path)]; twice {
 			return nil, fmt.Errorf("files %s and %s have the same base name, but all files are put into one directory", other, path)
 		}

@@ -124,6 +124,8 @@ func Open(cfg Config) (*Master, error) {
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
 		requests:    newRequestLimits(),
 	}
+	// Not kept on disk: workers register again with each master, and get their session's key
+	// then.
 	if cfg.Authenticates {
 		m.workerKey = make([]byte, 32)
 		rand.Read(m.workerKey)
@@ -133,6 +135,10 @@ func Open(cfg Config) (*Master, error) {
 	if err := m.open(); err != nil {
 		m.cancel()
 		m.background.Wait()
+		// nil if the files or the history itself could not be opened.
+		if m.history != nil {
+			err = errors.Join(err, m.history.Close())
+		}
 		return nil, errors.Join(err, log.Close())
 	}
 	go m.loop()

@@ -97,7 +97,7 @@ func TestExamplesAreValid(t *testing.T) {
 				t.Errorf("%s: example %q", c.Name(), line)
 				continue
 			}
-			of, _, err := root.Find(words[1:2]) // it may go on with another command
+			of, _, err := root.Find(words[1:2]) // another command may follow it
 			if err != nil {
 				t.Errorf("%s: example %q: %v", c.Name(), line, err)
 				continue
@@ -157,7 +157,7 @@ func TestJobDisplayNamesJobsOfAFile(t *testing.T) {
 	}
 }
 
-// An interrupt decides the status of a command that fails with a status of its own, such as
+// An interrupt decides the status of a command that fails with another status, such as
 // hadoop fs.
 func TestInterruptDecidesStatus(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
@@ -204,7 +204,7 @@ func TestGivenAndEmpty(t *testing.T) {
 				t.Fatal(err)
 			}
 			if fresh.ParseFlags([]string{"--" + name + "="}) != nil {
-				continue // a number, a size or the like
+				continue // a number or a size
 			}
 			checked++
 			err = checkGiven(fresh, nil)

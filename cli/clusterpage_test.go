@@ -100,7 +100,7 @@ func newPage(t *testing.T) *page {
 	return p
 }
 
-// here replaces the names and addresses of the page by those of the test.
+// here replaces the names and addresses of the page by the test's.
 func (p *page) here(text string) string {
 	return strings.NewReplacer("10.0.0.", p.net, "/shared/", p.root+"/shared/", "/var/lib/slotwise", "var", "1GiB", "4MiB").Replace(text)
 }

@@ -42,7 +42,7 @@ func sizeFlag(name string, size terminal.Size, usage string) *terminal.Size {
 	return &size
 }
 
-// TestEndToEnd runs a master and four workers, all of them processes, and on
+// TestEndToEnd runs a master and four workers, each a process, and on
 // them WordCount, TeraSort with its validator, and a streaming job: on local
 // files, on a real HDFS whose four DataNodes stand where the workers do, and on
 // a real S3 server. The test compares the results with its own counts, and with the

@@ -9,7 +9,7 @@ import (
 )
 
 // A program whose only statement is cli.Main is the whole command line with a
-// policy of its own. Here it serves the job with the fewest maps first.
+// new policy. Here it serves the job with the fewest maps first.
 func ExampleMain() {
 	cli.Main(cli.WithPolicies(sched.Table{
 		Order: []sched.Part[sched.Order]{{

@@ -20,7 +20,7 @@ type group struct {
 }
 
 // groupFlags makes the help and the manual page of c list its common flags first, in the
-// order of names, and then each group under its title. Flags that nobody names follow the
+// order of names, and then each group under its title. Flags that no group names follow the
 // common ones, so that no flag is missing.
 func groupFlags(c *cobra.Command, common []string, groups ...group) {
 	for _, g := range groups {

@@ -57,7 +57,7 @@ func openTerminal(t *testing.T) *screen {
 // writerTo hides ReadFrom of a buffer from io.Copy, which would bypass its lock.
 func writerTo(b *clustertest.Buffer) io.Writer { return struct{ io.Writer }{b} }
 
-// shown closes the terminal and returns what was written to it.
+// shown closes the terminal and returns the text written to it.
 func (p *screen) shown() string {
 	p.Close()
 	<-p.read

@@ -36,7 +36,7 @@ import (
 const forged = "FORGED-ROW"
 
 // hostile is text that other users can choose. On a terminal it would change the title, clear
-// the screen, reverse the text after it, and add a row of its own.
+// the screen, reverse the text after it, and add a row.
 const hostile = "evil\x1b]0;owned\x07\x1b[2J\u009b31m\x7f\u202ecod\u2066\u2028\r\n" + forged + "\tj9\v\f"
 
 // hostileFile is hostile as the name of a file, which may have bytes that are not UTF-8.
@@ -77,7 +77,7 @@ func TestForeignText(t *testing.T) {
 				t.Setenv("SLOTWISE_MASTER", refuses.URL)
 				runForeign(t, words)
 			}
-			// Errors quote what they are about.
+			// Errors quote the value at fault.
 			runForeign(t, append(strings.Fields(name), hostile, hostile, hostile))
 			runForeign(t, append(strings.Fields(name), "--"+hostile))
 			runForeign(t, append(strings.Fields(name), "--"+hostile+"="+hostile))
@@ -405,7 +405,7 @@ func hostileField(f protoreflect.FieldDescriptor) string {
 	return hostile
 }
 
-// Data stays as it is: logs into a pipe, files, names for another program.
+// Data stays unchanged: logs into a pipe, files, names for another program.
 func TestDataIsUnchanged(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeHostileFiles(t)

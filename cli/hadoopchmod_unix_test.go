@@ -10,7 +10,7 @@ import (
 )
 
 // TestChmodListed replaces a file, and the directory of another one, by links after they were
-// listed, as another user may in a shared directory. chmod -R must not change what they lead to.
+// listed, as another user may in a shared directory. chmod -R must not change their targets.
 func TestChmodListed(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -37,7 +37,7 @@ func TestChmodListed(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o200); err != nil {
 		t.Fatal(err)
 	}
-	// An owner may change the mode of a file that nobody can read.
+	// An owner may change the mode of a file that no user can read.
 	if err := chmodListed([]string{plain}, fs.ModeSticky|0o640); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// unchanged checks that a directory is as it was.
+// unchanged checks that a directory has not changed.
 func unchanged(t *testing.T, dir string, before map[string]string) {
 	t.Helper()
 	if after := filesBelow(t, dir); !maps.Equal(before, after) {
@@ -357,7 +357,7 @@ func TestHadoopFSLinks(t *testing.T) {
 	}
 }
 
-// TestHadoopFSLeavesNoTemporaries: neither success nor failure leaves a temporary file.
+// TestHadoopFSLeavesNoTemporaries: no temporary file stays after a success or a failure.
 func TestHadoopFSLeavesNoTemporaries(t *testing.T) {
 	for name, args := range writing {
 		dir := fsDir(t)
@@ -481,7 +481,7 @@ func atOnce(t *testing.T, base string, rounds int) {
 			t.Errorf("the puts of %q have all succeeded", succeeded)
 		}
 		holds(file, succeeded)
-		// With -f all succeed, and the file has the bytes of one of them.
+		// With -f all succeed, and the file has the bytes of a single one.
 		if succeeded = together(func(string) []string { return []string{"-put", "-f", "-", file} }); len(succeeded) != len(names) {
 			t.Errorf("only the puts of %q have succeeded with -f", succeeded)
 		}

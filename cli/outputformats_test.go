@@ -71,7 +71,7 @@ func TestOutputFormatsInPython(t *testing.T) {
 	}
 }
 
-// sameRows compares rows of JSON, which are sorted by code points in one of them.
+// sameRows compares rows of JSON, which one side sorts by code points.
 func sameRows(t *testing.T, got json.RawMessage, want string) {
 	t.Helper()
 	var g, w [][]any

@@ -151,7 +151,7 @@ func TestMissingInput(t *testing.T) {
 }
 
 // TestOutputExists: the error for an output directory that is not empty names the option
-// that replaces it, and the directory stays as it was.
+// that replaces it, and the directory stays unchanged.
 func TestOutputExists(t *testing.T) {
 	f := newFixture(t, numbers)
 	o := f.options()

@@ -164,8 +164,8 @@ func (t *driverTarget) submitStep(ctx context.Context, spec *slotwisev1.JobSpec)
 		return resp, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	// Final: another driver would get the same answer. Other errors pass, such as those of a restarting
-	// master, and another driver tries again.
+	// Final: another driver would get the same answer. Other errors pass, such as those of a
+	// restarting master, and another driver tries again.
 	case full(err) || isRefusal(err):
 		return nil, &feature.FinalError{Err: errors.New(client.Message(err))}
 	}

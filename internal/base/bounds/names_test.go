@@ -48,7 +48,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// A cleaned name passes the check of characters, and a good name stays as it is.
+// A cleaned name passes the check of characters, and a good name stays the same.
 func TestCleanName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom(append([]rune("ab é"), hiddenCharacters...))),

@@ -37,7 +37,7 @@ func TestRepository(t *testing.T) {
 }
 
 // TestDebts checks that each debt still excuses an arrow. One that excuses none has been
-// paid: it must be removed, or else the arrow may come back unnoticed.
+// paid: it must be removed, or else the arrow may return unnoticed.
 func TestDebts(t *testing.T) {
 	tree, err := Load(os.DirFS("../../.."))
 	if err != nil {

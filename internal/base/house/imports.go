@@ -29,7 +29,7 @@ var daemons = []string{"internal/live/master", "internal/live/worker", "internal
 // core is the scheduling core and what describes it.
 var core = []string{"internal/tracker", "policies", "sched", "internal/base"}
 
-// rooms are checked from the first to the last; each package is in one of them, or in none
+// rooms are checked from the first to the last; each package is in one room, or in none
 // (commands, tests of whole programs), and then it may import anything.
 var rooms = []room{
 	{dirs: []string{"internal/base"}},
@@ -135,7 +135,7 @@ func forbiddenAnywhere(dir, own string) string {
 		return "only tests may import test helpers"
 	}
 	// A paper's folder stands alone on the common base: that way each can be read and removed by
-	// itself, and the table is the only place that knows all of them.
+	// itself, and the table is the only place that knows them all.
 	if mine, yours := paper(dir), paper(own); mine != "" && yours != "" && mine != yours && yours != "hadoop" {
 		return "a paper's folder imports only policies/hadoop, the common base"
 	}

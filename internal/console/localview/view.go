@@ -142,7 +142,7 @@ func status(t *tracker.Tracker, d protocol.Describer, j *job.Job) *slotwisev1.Jo
 	return s
 }
 
-// Use implements webui.Source.
+// Use implements console.Source.
 func (v *View) Use(context.Context) (u console.Use, err error) {
 	err = v.inspect(func(t *tracker.Tracker, _ protocol.Describer, now time.Duration) {
 		nodes := t.Nodes()
@@ -171,7 +171,7 @@ func (v *View) Use(context.Context) (u console.Use, err error) {
 	return u, err
 }
 
-// Jobs implements webui.Source.
+// Jobs implements console.Source.
 func (v *View) Jobs(_ context.Context, q console.Query) (out console.Jobs, err error) {
 	err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 		list := jobs(t, !q.Live)
@@ -218,7 +218,7 @@ func (v *View) past(name string, read func(*history.Store, string) (*slotwisev1.
 	return h, err
 }
 
-// Job implements webui.Source.
+// Job implements console.Source.
 func (v *View) Job(_ context.Context, name string) (*console.Job, error) {
 	var out *console.Job
 	err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
@@ -239,7 +239,7 @@ func (v *View) Job(_ context.Context, name string) (*console.Job, error) {
 // tasksAtOnce is the number of tasks that the loop reads between two other events.
 const tasksAtOnce = 4000
 
-// Attempts implements webui.Source.
+// Attempts implements console.Source.
 func (v *View) Attempts(_ context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
 	out, known, err := readAttempts(func(from int) (list []protocol.Execution, next int, known bool, err error) {
 		err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
@@ -277,7 +277,7 @@ func readAttempts(read func(from int) (list []protocol.Execution, next int, know
 	}
 }
 
-// Nodes implements webui.Source.
+// Nodes implements console.Source.
 func (v *View) Nodes(_ context.Context, name string) (nodes []*slotwisev1.NodeStatus, running []console.Attempt, err error) {
 	var list []protocol.Execution
 	err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, now time.Duration) {
@@ -293,7 +293,7 @@ func (v *View) Nodes(_ context.Context, name string) (nodes []*slotwisev1.NodeSt
 	return nodes, console.AppendAttempts(nil, list), err
 }
 
-// Policy implements webui.Source.
+// Policy implements console.Source.
 func (v *View) Policy(context.Context) (*console.Policy, error) {
 	v.mu.Lock()
 	c := v.mu.cluster
@@ -308,7 +308,7 @@ func (v *View) Policy(context.Context) (*console.Policy, error) {
 	return console.DescribePolicy(known, name, set), nil
 }
 
-// Inspect implements webui.Source.
+// Inspect implements console.Source.
 func (v *View) Inspect(context.Context) (name string, in sched.Insight, err error) {
 	v.mu.Lock()
 	c := v.mu.cluster
@@ -321,7 +321,7 @@ func (v *View) Inspect(context.Context) (name string, in sched.Insight, err erro
 	return name, in, err
 }
 
-// History implements webui.Source. Without a store it lists the jobs of this run that have
+// History implements console.Source. Without a store it lists the jobs of this run that have
 // ended.
 func (v *View) History(ctx context.Context, q console.Query) (console.Jobs, error) {
 	if v.store != nil {
@@ -340,7 +340,7 @@ func (v *View) History(ctx context.Context, q console.Query) (console.Jobs, erro
 	return out, err
 }
 
-// Log implements webui.Source.
+// Log implements console.Source.
 func (v *View) Log(context.Context, string, bool, io.Writer) error {
 	return connect.NewError(connect.CodeNotFound, errors.New("the attempts of a run in one process have no logs of their own"))
 }

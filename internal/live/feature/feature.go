@@ -122,6 +122,8 @@ type Set struct {
 func Combine[F interface{ FeatureName() string }](all []F) (*Set, error) {
 	s := &Set{}
 	for _, named := range all {
+		// Another package can have a type with the method FeatureName, but it cannot know the
+		// fields read here.
 		f, ok := any(named).(Feature)
 		if !ok {
 			return nil, fmt.Errorf("the feature %v is not of a package of slotwise", any(named))

@@ -232,6 +232,8 @@ func (s *Store) removeLogsLocked(query string, enough int64, args ...any) (remov
 			return 0, s.named(err)
 		}
 	}
+	// The sums in memory follow only when the deletions stand: wrong sums would make the
+	// caller delete too much, or find nothing to delete.
 	if err := tx.Commit(); err != nil {
 		return 0, s.named(err)
 	}

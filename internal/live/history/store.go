@@ -123,6 +123,7 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 		report = func(string, error) {}
 	}
 	s := &Store{path: filepath.Join(inside, FileName), limits: limits, report: report}
+	// Remembered to notice later that the directory was moved away or replaced.
 	above, err := os.Stat(filepath.Dir(inside))
 	if err != nil {
 		return nil, err
@@ -131,6 +132,7 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 	if err = s.openFile(); err == nil {
 		err = s.Trim()
 	}
+	// Damage may show only when Trim reads pages that opening does not touch.
 	if isDamage(err) {
 		if err = s.setAside(err); err == nil {
 			err = s.Trim()

@@ -211,6 +211,7 @@ func (cfg *Config) fill() error {
 	if cfg.Workers < 0 || cfg.MapSlots < 0 || cfg.ReduceSlots < 0 {
 		return errors.New("workers and slots must be positive")
 	}
+	// Each factor first, because the product of large ones overflows.
 	if cfg.Workers > maxSlots || cfg.MapSlots > maxSlots || cfg.ReduceSlots > maxSlots ||
 		cfg.Workers*(cfg.MapSlots+cfg.ReduceSlots) > maxSlots {
 		return fmt.Errorf("%d workers of %d+%d slots are too many; the most slots in all are %d",
@@ -219,10 +220,12 @@ func (cfg *Config) fill() error {
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory()
 	}
+	// The memory is shared out by slots, and no task can work with less than MinMemory.
 	if least := int64(MinMemory * cfg.Workers * (cfg.MapSlots + cfg.ReduceSlots)); cfg.Memory < least {
 		return fmt.Errorf("memory of %d bytes is too little for %d workers of %d+%d slots: the least is %d",
 			cfg.Memory, cfg.Workers, cfg.MapSlots, cfg.ReduceSlots, least)
 	}
+	// The kernel would end the process in the middle of a job.
 	if total, known := KnownMemory(); known && cfg.Memory > total {
 		return fmt.Errorf("memory of %d bytes for tasks: this machine (or container) has %d", cfg.Memory, total)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 )
 
-// TestCapacity follows one job through what the autoscaler hears of it.
+// TestCapacity follows one job through the messages to the autoscaler.
 func TestCapacity(t *testing.T) {
 	r := newRig(t, Config{})
 	w := r.worker("w1", 2, 1)

@@ -23,7 +23,7 @@ type consoleSource struct{ m *Master }
 
 var _ console.Source = consoleSource{}
 
-// Use implements webui.Source.
+// Use implements console.Source.
 func (s consoleSource) Use(ctx context.Context) (console.Use, error) {
 	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
 	out := console.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
@@ -35,7 +35,7 @@ func (s consoleSource) Use(ctx context.Context) (console.Use, error) {
 	return out, err
 }
 
-// Jobs implements webui.Source.
+// Jobs implements console.Source.
 func (s consoleSource) Jobs(ctx context.Context, q console.Query) (console.Jobs, error) {
 	jobs, err := query(ctx, s.m, func() (console.Jobs, error) {
 		list, total := s.m.core.List(protocol.ListQuery{Text: q.Text, User: q.User, Pool: q.Pool, State: q.State, Ended: !q.Live, Offset: q.Offset, Limit: q.Limit})
@@ -53,7 +53,7 @@ func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobS
 	}
 }
 
-// Job implements webui.Source.
+// Job implements console.Source.
 func (s consoleSource) Job(ctx context.Context, id string) (*console.Job, error) {
 	c, who := clientService(s), identity(ctx)
 	resp, err := c.status(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
@@ -83,7 +83,7 @@ const (
 	findingsUpTo     = 10_000
 )
 
-// Attempts implements webui.Source. A chain has none.
+// Attempts implements console.Source. A chain has none.
 func (s consoleSource) Attempts(ctx context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
 	if protocol.IsChain(name) {
 		return nil, nil, nil
@@ -139,7 +139,7 @@ func (s consoleSource) pastAttempts(ctx context.Context, name string) ([]console
 	return console.PastAttempts(past), protocol.SlowPast(past), nil
 }
 
-// Nodes implements webui.Source.
+// Nodes implements console.Source.
 func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []console.Attempt, error) {
 	var running []protocol.Execution
 	resp, err := query(ctx, s.m, func() (*slotwisev1.NodesResponse, error) {
@@ -154,7 +154,7 @@ func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.No
 	return resp.Nodes, console.AppendAttempts(nil, running), nil
 }
 
-// Policy implements webui.Source.
+// Policy implements console.Source.
 func (s consoleSource) Policy(ctx context.Context) (*console.Policy, error) {
 	resp, err := clientService(s).Policy(ctx, &slotwisev1.PolicyRequest{})
 	if err != nil {
@@ -165,7 +165,7 @@ func (s consoleSource) Policy(ctx context.Context) (*console.Policy, error) {
 	return p, nil
 }
 
-// Inspect implements webui.Source.
+// Inspect implements console.Source.
 func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, error) {
 	type state struct {
 		name string
@@ -178,7 +178,7 @@ func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, erro
 	return x.name, x.in, err
 }
 
-// History implements webui.Source.
+// History implements console.Source.
 func (s consoleSource) History(ctx context.Context, q console.Query) (console.Jobs, error) {
 	done, err := s.m.readHistory(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s consoleSource) History(ctx context.Context, q console.Query) (console.Jo
 	return out, nil
 }
 
-// Log implements webui.Source. A log that does not come from the worker begins with a line
+// Log implements console.Source. A log that does not come from the worker begins with a line
 // that says so.
 func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
 	return s.m.streamLog(ctx, attempt, follow, func(c *slotwisev1.LogChunk) error {
@@ -213,42 +213,42 @@ type consoleActor struct{ c clientService }
 
 var _ console.Actor = consoleActor{}
 
-// Kill implements webui.Actor.
+// Kill implements console.Actor.
 func (a consoleActor) Kill(ctx context.Context, id, reason string) error {
 	_, err := a.c.Kill(ctx, &slotwisev1.KillRequest{Job: id, Reason: reason})
 	return err
 }
 
-// SetPriority implements webui.Actor.
+// SetPriority implements console.Actor.
 func (a consoleActor) SetPriority(ctx context.Context, id, priority string) error {
 	_, err := a.c.SetPriority(ctx, &slotwisev1.SetPriorityRequest{Job: id, Priority: priority})
 	return err
 }
 
-// Move implements webui.Actor.
+// Move implements console.Actor.
 func (a consoleActor) Move(ctx context.Context, id, pool string) error {
 	_, err := a.c.Move(ctx, &slotwisev1.MoveRequest{Job: id, Pool: pool})
 	return err
 }
 
-// Drain implements webui.Actor.
+// Drain implements console.Actor.
 func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
 	_, err := a.c.Drain(ctx, &slotwisev1.DrainRequest{Node: node, Undo: undo})
 	return err
 }
 
-// MayDrain implements webui.Actor.
+// MayDrain implements console.Actor.
 func (a consoleActor) MayDrain(ctx context.Context) bool {
 	return a.c.m.may(identity(ctx), secure.Nodes, secure.Subject{}) == nil
 }
 
-// SetPolicy implements webui.Actor.
+// SetPolicy implements console.Actor.
 func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
 	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})
 	return err
 }
 
-// Preview implements webui.Actor.
+// Preview implements console.Actor.
 func (a consoleActor) Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error) {
 	return a.c.WhatIf(ctx, &slotwisev1.WhatIfRequest{Policy: name, Set: set})
 }

@@ -130,7 +130,7 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 			return err
 		})
 		switch {
-		// The record itself is the reason, so no further try could store it. The core must be told
+		// The record itself is the reason, so no further try could store it. The core must learn
 		// that the entry is done, or the job would stay in memory and in the journal for ever.
 		case errors.Is(err, history.ErrRefused):
 			m.log.Error("a job or chain is not kept in the history", "id", entry.Job.Id, "error", err)

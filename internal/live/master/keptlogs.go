@@ -28,8 +28,7 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 	if len(r.Logs) > maxLogs {
 		return nil, fault(connect.CodeInvalidArgument, "the request has %d logs, and the most are %d", len(r.Logs), maxLogs)
 	}
-	// Checked before the loop is asked, so that a broken worker costs the master's loop
-	// nothing.
+	// Checked before the question to the loop, so that a broken worker costs the loop nothing.
 	for _, l := range r.Logs {
 		if len(l.End) > bounds.KeptLog || l.Size < int64(len(l.End)) {
 			return nil, fault(connect.CodeInvalidArgument, "a log has %d bytes of %d, and the most are %d", len(l.End), l.Size, bounds.KeptLog)
@@ -41,8 +40,8 @@ func (w workerService) KeepLogs(ctx context.Context, r *slotwisev1.KeepLogsReque
 			if err != nil {
 				return nil, err
 			}
-			// A worker may send logs of its own attempts only. Others are dropped without an error, or
-			// it would send them again for ever.
+			// A worker may only send logs of attempts that ran there. Others are dropped without an
+			// error, or it would send them again for ever.
 			if ranHere {
 				logs = append(logs, history.Log{Name: l.Attempt, End: l.End, Size: l.Size, User: user, Failed: l.Failed})
 			}

@@ -142,7 +142,7 @@ func TestLoopPauses(t *testing.T) {
 			}
 		}, func(portion) bool { return true }},
 	} {
-		time.Sleep(phase / 4) // until the batches of what was before are over
+		time.Sleep(phase / 4) // until the batches of the phase before are over
 		w.take()
 		quiet, over := context.WithTimeout(ctx, phase)
 		noise := make(chan time.Duration, 1)

@@ -589,7 +589,7 @@ func accessByRole(t *testing.T, m *Master, as func(string, ...string) context.Co
 }
 
 // TestLongErrors sends long texts with characters of several bytes. They must not be
-// cut within a character, because neither the journal nor an answer could hold them.
+// cut within a character, because the journal and the answers cannot hold half a character.
 func TestLongErrors(t *testing.T) {
 	r := newRig(t, Config{Grace: time.Millisecond})
 	w := r.worker("w1", 4, 0)

@@ -161,8 +161,7 @@ func (c *cost) field(f protoreflect.FieldDescriptor, kind protowire.Type, end in
 	if err != nil {
 		return err
 	}
-	// A field cannot be longer than its message. Adding the length as it is could overflow the
-	// position.
+	// A field cannot be longer than its message. Adding a longer one could overflow the position.
 	if length > bounds.Message {
 		return io.EOF // damage
 	}

@@ -63,7 +63,7 @@ func wireType(f protoreflect.FieldDescriptor) protowire.Type {
 }
 
 // Whatever field of whatever message is repeated, the estimate covers all that decoding
-// allocates. The memory of the wire is not part of it.
+// allocates. The memory of the wire is left out.
 func TestMessageCost(t *testing.T) {
 	const n = 50_000
 	tried := 0

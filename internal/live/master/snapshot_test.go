@@ -119,7 +119,7 @@ func (l locked) Write(b []byte) (int, error) {
 }
 
 // BenchmarkSnapshot measures for how long a snapshot of 1,000 jobs with 100,000 tasks keeps
-// the loop from answering: what the loop itself does for it, the longest answer to
+// the loop from answering: its own part in the work, the longest answer to
 // a request meanwhile, and, for comparison, the time that it takes to encode the same
 // snapshot in the loop.
 func BenchmarkSnapshot(b *testing.B) {

@@ -37,12 +37,15 @@ func (w *Worker) listen() (err error) {
 		if config, err = secure.ServerTLS(w.cfg.TLS, secure.Worker); err != nil {
 			return err
 		}
+		// Without an authority of the cluster no client's certificate can be verified.
 		guard.Certificates = w.cfg.TLS.CA != ""
 		w.warnOfMasterName()
 	}
 	if w.fetch, err = secure.ChildCredentials(w.cfg.TLS); err != nil {
 		return err
 	}
+	// Last, and the server after it: the socket accepts connections from here on, and the
+	// guard must be complete.
 	if w.listener, err = secure.Listen(w.cfg.Listen, config, guard); err != nil {
 		return err
 	}

@@ -240,6 +240,7 @@ func checkRegister(r *slotwisev1.RegisterRequest) error {
 		checkCount("the jobs of the worker", len(r.Jobs), bounds.Held),
 		checkCount("the drivers of the worker", len(r.Drivers), bounds.Held),
 	)
+	// The loops below run only over lists whose lengths are within their limits.
 	if err != nil {
 		return err
 	}

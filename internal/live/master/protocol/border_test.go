@@ -171,8 +171,8 @@ func TestOutputPlace(t *testing.T) {
 
 // TestEveryTextIsBounded sets every text of the messages that users and workers send to a
 // megabyte, one at a time, and every list to many elements. The message must be refused. So
-// a field that is added without a bound fails here. The number of a map's elements is left to
-// TestCheckSpec.
+// a field that is added without a bound fails here. TestCheckSpec checks the number of a
+// map's elements.
 func TestEveryTextIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	// These fields have no bound of their own.

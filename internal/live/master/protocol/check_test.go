@@ -35,7 +35,7 @@ func newCore(t *testing.T) *Core {
 	return c
 }
 
-// populated returns a core with two workers, a job that runs on one of them, a held
+// populated returns a core with two workers, a job that runs on the first, a held
 // heartbeat and a watcher.
 func populated(t *testing.T) *Core {
 	t.Helper()

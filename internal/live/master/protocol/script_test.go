@@ -39,8 +39,8 @@ type conversation struct {
 }
 
 // TestScripts plays the conversations in testdata. Each command prints what the core
-// logs, records, replies and orders, in this order. Unless a batch is open, each
-// command is a batch of its own. Calls are numbered from 1.
+// logs, records, replies and orders, in this order. Outside a batch, each
+// command is its own batch. Calls are numbered from 1.
 //
 //	master [policy=NAME] [jobs=N] [nodes=N] [waiting=N]
 //	                               a master with an empty journal

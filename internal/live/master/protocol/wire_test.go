@@ -61,7 +61,7 @@ func TestParseRegister(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
 		}
 	}
-	// Without a host the worker's name finds the rack; a rack of its own is kept.
+	// Without a host the worker's name finds the rack; a rack that it names is kept.
 	noHost := proto.CloneOf(&good)
 	noHost.Host = ""
 	if m, err := ParseRegister(noHost, 2, rack); err != nil || m.join.Node.Rack != "/of-w1" {

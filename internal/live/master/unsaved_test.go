@@ -140,9 +140,9 @@ func TestDamagedHistory(t *testing.T) {
 	}
 }
 
-// TestLaterHistory starts a master on the history of a later version, which it must not
+// TestOtherHistory starts a master on the history of another version, which it must not
 // touch.
-func TestLaterHistory(t *testing.T) {
+func TestOtherHistory(t *testing.T) {
 	r := newRig(t, Config{})
 	r.stop()
 	db, err := sql.Open("sqlite", filepath.Join(r.cfg.Dir, "history", history.FileName))

@@ -5,15 +5,10 @@ package avro
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
-	"time"
 
-	"github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
 
 	"github.com/slotwise/slotwise/internal/data/compression"
@@ -49,7 +44,7 @@ const (
 // the marker before it starts; the first block's is the start of the file.
 type records struct {
 	ocf    *ocf.Reader
-	node   avro.SchemaNode
+	record bool // the values are records, whose fields are the columns
 	line   *format.Line
 	names  []string
 	chosen []int
@@ -77,7 +72,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	}
 	r := &records{from: from}
 	r.ocf, err = ocf.NewReader(io.MultiReader(bytes.NewReader(head), io.NewSectionReader(src.File, from, max(0, to-from))),
-		ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock))
+		ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock), ocf.WithSchemaOpts(renderers()...))
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}
@@ -86,11 +81,12 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 
 // columns chooses the columns: the fields of the record, or one column value.
 func (r *records) columns(s *format.Spec) (err error) {
-	r.node = *r.ocf.Schema().Root()
+	root := r.ocf.Schema().Root()
+	r.record = root.Type == "record"
 	r.names = []string{"value"}
-	if r.node.Type == "record" {
+	if r.record {
 		r.names = r.names[:0]
-		for _, f := range r.node.Fields {
+		for _, f := range root.Fields {
 			r.names = append(r.names, f.Name)
 		}
 	}
@@ -216,130 +212,17 @@ func (r *records) Next(buf []byte) ([]byte, error) {
 	}
 	r.n++
 	r.line.Begin(buf)
-	record, isRecord := v.(map[string]any)
+	record, _ := v.(map[string]any)
 	for _, at := range r.chosen {
-		var err error
-		if isRecord && r.node.Type == "record" {
-			f := &r.node.Fields[at]
-			err = r.append(record[f.Name], &f.Type)
-		} else {
-			err = r.append(v, &r.node)
+		field := v
+		if r.record {
+			field = record[r.names[at]]
 		}
-		if err != nil {
+		if err := appendValue(r.line, field); err != nil {
 			return buf, fmt.Errorf("record %d of the blocks from byte %d: %w", r.n, r.from, err)
 		}
 	}
 	return r.line.End(), nil
-}
-
-// append adds a field to the line.
-func (r *records) append(v any, n *avro.SchemaNode) error {
-	switch v := plain(v, n).(type) {
-	case isoText:
-		r.line.Text(string(v))
-		return nil
-	default:
-		return r.line.Any(v)
-	}
-}
-
-// isoText is the text of a date, a time or a number that needs no escapes.
-type isoText string
-
-// plain turns the values of logical types into text, also in lists and objects.
-func plain(v any, n *avro.SchemaNode) any {
-	switch v := v.(type) {
-	case time.Time:
-		return isoText(v.UTC().Format(layout(n)))
-	case time.Duration:
-		return isoText(time.Time{}.Add(v).Format(format.TimeOfDay))
-	case *big.Rat:
-		return json.Number(v.FloatString(scale(n)))
-	case [16]byte:
-		s := hex.EncodeToString(v[:])
-		return isoText(s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:])
-	case float32:
-		return format.JSONFloat(float64(v), 32)
-	case float64:
-		return format.JSONFloat(v, 64)
-	case []any:
-		for i := range v {
-			v[i] = plain(v[i], branch(n, "array", func(n *avro.SchemaNode) *avro.SchemaNode { return n.Items }))
-		}
-	case map[string]any:
-		for name, x := range v {
-			v[name] = plain(x, member(n, name))
-		}
-	}
-	return v
-}
-
-// branch returns what get returns for a node of a type, or for the branch of a union that
-// has the type.
-func branch(n *avro.SchemaNode, kind string, get func(*avro.SchemaNode) *avro.SchemaNode) *avro.SchemaNode {
-	if n == nil {
-		return nil
-	}
-	if n.Type == kind {
-		return get(n)
-	}
-	for i := range n.Branches {
-		if n.Branches[i].Type == kind {
-			return get(&n.Branches[i])
-		}
-	}
-	return nil
-}
-
-// member returns the node of a record's field or of a map's values.
-func member(n *avro.SchemaNode, name string) *avro.SchemaNode {
-	field := branch(n, "record", func(n *avro.SchemaNode) *avro.SchemaNode {
-		for i := range n.Fields {
-			if n.Fields[i].Name == name {
-				return &n.Fields[i].Type
-			}
-		}
-		return nil
-	})
-	if field != nil {
-		return field
-	}
-	return branch(n, "map", func(n *avro.SchemaNode) *avro.SchemaNode { return n.Values })
-}
-
-// logical returns the first node of a union, or the node itself, with a logical type.
-func logical(n *avro.SchemaNode) *avro.SchemaNode {
-	if n == nil || n.LogicalType != "" {
-		return n
-	}
-	for i := range n.Branches {
-		if n.Branches[i].LogicalType != "" {
-			return &n.Branches[i]
-		}
-	}
-	return n
-}
-
-// layout returns the notation of a time.
-func layout(n *avro.SchemaNode) string {
-	if n = logical(n); n == nil {
-		return format.UTCTime
-	}
-	switch n.LogicalType {
-	case "date":
-		return time.DateOnly
-	case "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos":
-		return format.LocalTime
-	}
-	return format.UTCTime
-}
-
-// scale returns the number of digits behind the point of a decimal.
-func scale(n *avro.SchemaNode) int {
-	if n = logical(n); n == nil {
-		return 0
-	}
-	return min(n.Scale, 10_000)
 }
 
 // Columns implements format.Records.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"strconv"
@@ -90,22 +89,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		file := b.Bytes()
 		at := int64(rapid.IntRange(1, len(file)).Draw(t, "at"))
-		spec, err := format.Parse("avro")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got strings.Builder
-		for _, part := range [][2]int64{{0, at}, {at, int64(len(file))}} {
-			r, err := format.Open(&format.Source{File: bytes.NewReader(file), Size: int64(len(file)), From: part[0], To: part[1]}, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(&got, r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got.String() != want.String() {
-			t.Fatalf("%s:\ngot  %q\nwant %q", hex.EncodeToString(file[:4]), got.String(), want.String())
+		if got := readParts(t, file, "avro", at); got != want.String() {
+			t.Fatalf("%s:\ngot  %q\nwant %q", hex.EncodeToString(file[:4]), got, want.String())
 		}
 	})
 }

@@ -158,7 +158,8 @@ func (k *kind) value(v *parquet.Value) (any, error) {
 	case v.IsNull():
 		return nil, nil
 	case k.decimal:
-		return json.Number(decimal(k.unscaled(v), k.scale)), nil
+		s, err := k.decimalText(v)
+		return json.Number(s), err
 	case k.uuid:
 		return formatUUID(v.ByteArray()), nil
 	case k.physical == parquet.Int96:
@@ -208,15 +209,15 @@ func julian(i deprecated.Int96) time.Time {
 	return time.Unix((int64(i[2])-epoch)*24*3600, nanos).UTC()
 }
 
-// unscaled returns the integer of a decimal.
-func (k *kind) unscaled(v *parquet.Value) *big.Int {
+// decimalText returns the digits of a decimal.
+func (k *kind) decimalText(v *parquet.Value) (string, error) {
 	switch k.physical {
 	case parquet.Int32:
-		return big.NewInt(int64(v.Int32()))
+		return format.Decimal(big.NewInt(int64(v.Int32())), k.scale)
 	case parquet.Int64:
-		return big.NewInt(v.Int64())
+		return format.Decimal(big.NewInt(v.Int64()), k.scale)
 	}
-	return twosComplement(v.ByteArray())
+	return format.DecimalOfBytes(v.ByteArray(), k.scale)
 }
 
 // half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.

@@ -1,0 +1,48 @@
+package format
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// maxScale and maxUnscaled bound the digits behind the point of a decimal and the bytes of its
+// integer. Both come from the file, and a few bytes could ask for gigabytes of zeros.
+const (
+	maxScale    = 10_000
+	maxUnscaled = 16 << 10
+)
+
+// Decimal returns n × 10^-scale with all its digits and without an exponent.
+func Decimal(n *big.Int, scale int) (string, error) {
+	if scale > maxScale || scale < -maxScale {
+		return "", fmt.Errorf("a decimal has the scale %d; the most are %d", scale, maxScale)
+	}
+	s := n.String()
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	if scale <= 0 {
+		if s != "0" { // JSON knows no 000
+			s += strings.Repeat("0", -scale)
+		}
+		return sign + s, nil
+	}
+	if len(s) <= scale {
+		s = strings.Repeat("0", scale-len(s)+1) + s
+	}
+	return sign + s[:len(s)-scale] + "." + s[len(s)-scale:], nil
+}
+
+// DecimalOfBytes returns the decimal whose integer is b, in big-endian two's complement.
+func DecimalOfBytes(b []byte, scale int) (string, error) {
+	if len(b) > maxUnscaled {
+		return "", fmt.Errorf("a decimal has %d bytes; the most are %d", len(b), maxUnscaled)
+	}
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0]&0x80 != 0 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+	}
+	return Decimal(n, scale)
+}

@@ -190,6 +190,7 @@ func foreignCases() map[string][]foreignCase {
 	return map[string][]foreignCase{
 		"apps":     {runs(), runs("grep"), runs("-o", "json"), shows(hostile)},
 		"policies": {runs(), runs("fair"), runs("-o", "json"), shows(hostile)},
+		"formats":  {runs(), runs("input"), runs("-o", "json"), runs("input", "-o", "json"), shows(hostile)},
 		"version":  {runs(), runs("-o", "json"), runs("--json")},
 		"man":      {runs("pages")},
 		"jobs":     {shows("--all"), shows("--steps"), shows("-o", "json")},

@@ -39,7 +39,7 @@ page about one: its keys with their defaults, and examples.`,
 			if len(args) == 0 {
 				return listFormats(c.OutOrStdout(), asJSON)
 			}
-			return printFormat(c.OutOrStdout(), args[0])
+			return printFormat(c.OutOrStdout(), args[0], asJSON)
 		},
 	}
 	addPrint(c, &asJSON)
@@ -59,40 +59,56 @@ func formatPages() []string {
 	return names
 }
 
+// formatPage is a page as JSON. Text is "" in lists.
+type formatPage struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Text  string `json:"text,omitempty"`
+}
+
+// readFormat returns a page with its text as a terminal shows it.
+func readFormat(name string) (formatPage, error) {
+	text, err := fs.ReadFile(docs.Formats(), name+".md")
+	if err != nil {
+		return formatPage{}, unknown("format", name, formatPages())
+	}
+	title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+	return formatPage{name, title, withoutLinks(string(text))}, nil
+}
+
 // listFormats prints the name and the title of each page.
 func listFormats(w io.Writer, asJSON bool) error {
-	type entry struct {
-		Name  string `json:"name"`
-		Title string `json:"title"`
-	}
-	list := []entry{}
+	list := []formatPage{}
 	for _, name := range formatPages() {
-		text, err := fs.ReadFile(docs.Formats(), name+".md")
+		p, err := readFormat(name)
 		if err != nil {
 			return err
 		}
-		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
-		list = append(list, entry{name, title})
+		p.Text = ""
+		list = append(list, p)
 	}
 	if asJSON {
 		return encode(w, list)
 	}
-	for _, e := range list {
-		if _, err := terminal.Fprintf(w, "%-8s %s\n", e.Name, e.Title); err != nil {
+	for _, p := range list {
+		if _, err := terminal.Fprintf(w, "%-8s %s\n", p.Name, p.Title); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printFormat prints a page. Its links become commands or addresses, because an installed
+// printFormat prints a page. Its links are commands or addresses, because an installed
 // package does not have the files that they name.
-func printFormat(w io.Writer, name string) error {
-	text, err := fs.ReadFile(docs.Formats(), name+".md")
-	if err != nil {
-		return unknown("format", name, formatPages())
+func printFormat(w io.Writer, name string, asJSON bool) error {
+	p, err := readFormat(name)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return encode(w, p)
 	}
-	_, err = io.WriteString(w, withoutLinks(string(text)))
+	_, err = io.WriteString(w, p.Text)
 	return err
 }
 

@@ -50,7 +50,7 @@ func (t *Task) Index() int { return int(t.t.Attempt.Index) }
 func (t *Task) IsMap() bool { return t.t.Attempt.Kind == job.Map }
 
 // Try returns the number of earlier attempts of this task.
-func (t *Task) Try() int { return int(t.t.Attempt.Try) }
+func (t *Task) Try() int { return int(t.t.Attempt.Number) }
 
 // Maps returns the number of map tasks of the job.
 func (t *Task) Maps() int { return t.t.Maps }

@@ -21,8 +21,8 @@ import (
 )
 
 // plan compiles the job, cuts its input into splits and checks the options.
-func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Job, error) {
-	out := &feature.Job{
+func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.PlannedJob, error) {
+	out := &feature.PlannedJob{
 		Name: j.Name, Synthetic: j.Synthetic, Replace: storage.ReplaceOf(o.Overwrite, o.Force), ShuffleCodec: o.Compress,
 		Request: o.Request, Inputs: o.Inputs, Progress: o.progress(), Outages: o.outages(),
 	}
@@ -86,7 +86,7 @@ func (o *Options) outputRows() (*format.Output, error) {
 
 // setRows gives a job the output format that the user wants, and returns an error if no
 // file can be written in the job's format.
-func (o *Options) setRows(j *feature.Job) error {
+func (o *Options) setRows(j *feature.PlannedJob) error {
 	if o.OutputFormat != "" || len(o.OutputColumns) > 0 {
 		rows, err := o.outputRows()
 		if err != nil {
@@ -104,7 +104,7 @@ func (o *Options) setRows(j *feature.Job) error {
 // checkApart refuses an output directory that holds input files, even through
 // links: replacing the directory would destroy them. A directory that does not
 // exist holds no files, so then the inputs are not looked at.
-func (p *planner) checkApart(ctx context.Context, j *feature.Job) error {
+func (p *planner) checkApart(ctx context.Context, j *feature.PlannedJob) error {
 	if j.Output == "" {
 		return nil
 	}
@@ -339,7 +339,7 @@ func reduces(j *Job, o Options, c feature.Slots, bytes int64) int {
 
 // cutRanges samples the input and divides the keys among the reduces of a total
 // order.
-func (p *planner) cutRanges(ctx context.Context, j *feature.Job) (err error) {
+func (p *planner) cutRanges(ctx context.Context, j *feature.PlannedJob) (err error) {
 	if len(j.Splits) == 0 {
 		return nil
 	}

@@ -114,7 +114,7 @@ func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, 
 // run plans a job and runs it. recipe is nil if no other process can build the
 // job.
 func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Options) (*Result, error) {
-	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+j.Name+"'s input and output"), func(ctx context.Context) (*feature.Job, error) {
+	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+j.Name+"'s input and output"), func(ctx context.Context) (*feature.PlannedJob, error) {
 		return p.plan(ctx, j, o)
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func (t localTarget) RunChain(ctx context.Context, _ *feature.Chain, drive func(
 }
 
 // Run stages the output, submits the job and waits for its end.
-func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
+func (t localTarget) Run(ctx context.Context, j *feature.PlannedJob) (*feature.Outcome, error) {
 	spec := local.JobSpec{
 		Name: j.Name, Request: j.Request, Program: j.Program, Splits: j.Splits, Synthetic: j.Synthetic, Reduces: j.Reduces,
 		OutCode: j.OutCode, Progress: j.Progress,
@@ -175,7 +175,7 @@ func (t localTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome,
 }
 
 // stage begins the output directory of a job.
-func (t localTarget) stage(ctx context.Context, j *feature.Job) (storage.Staging, error) {
+func (t localTarget) stage(ctx context.Context, j *feature.PlannedJob) (storage.Staging, error) {
 	if j.Output == "" {
 		return storage.Discard{}, nil
 	}

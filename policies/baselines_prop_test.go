@@ -25,7 +25,7 @@ func TestPoolNeverAboveMaximum(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := trackertest.NewWorld(t, p)
+				w := trackertest.NewFakeCluster(t, p)
 				w.Also = func(effects []tracker.Effect) error { return withinPools(w.Tracker, effects, limits) }
 				w.Join("n1", 3, 2)
 				for range rapid.IntRange(1, 80).Draw(t, "steps") {
@@ -75,7 +75,7 @@ func TestProfilesKeepTheirPromises(t *testing.T) {
 					if err1 != nil || err2 != nil {
 						t.Fatal(err1, err2)
 					}
-					w := trackertest.NewWorld(t, first)
+					w := trackertest.NewFakeCluster(t, first)
 					w.Boundless = strings.HasPrefix(name, "learning")
 					w.Join("n1", 2, 1)
 					for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -98,7 +98,7 @@ func TestPreemptionKeepsItsPromises(t *testing.T) {
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
-		w := trackertest.NewWorld(t, first)
+		w := trackertest.NewFakeCluster(t, first)
 		w.Join("n1", 2, 1)
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			w.Act()

@@ -11,7 +11,7 @@ import (
 )
 
 // Queues with limits below the whole cluster, and slots without kinds under
-// every order, keep the promises of trackertest.World and end every job: with
+// every order, keep the promises of trackertest.FakeCluster and end every job: with
 // limits on both kinds together reduces could keep their own maps out.
 func TestQueuesAndUntypedSlotsKeepTheirPromises(t *testing.T) {
 	const queues = "p1,capacity=30,maximum-capacity=50,user-limit-factor=2;" +
@@ -40,7 +40,7 @@ func TestQueuesAndUntypedSlotsKeepTheirPromises(t *testing.T) {
 					}
 					return p
 				}
-				w := trackertest.NewWorld(t, build())
+				w := trackertest.NewFakeCluster(t, build())
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 80).Draw(t, "steps") {
 					w.Act()

@@ -129,7 +129,7 @@ func checkRefusal(t interface{ Errorf(string, ...any) }, m mix, err error) {
 	t.Errorf("%v: the reason names none of its parts: %v", m, err)
 }
 
-// Any composition that is not refused keeps the promises of trackertest.World,
+// Any composition that is not refused keeps the promises of trackertest.FakeCluster,
 // the limits of its pools and, if it is work-conserving, leaves no slot free. It ends
 // every job and makes the same decisions for the same events.
 func TestRandomCompositions(t *testing.T) {
@@ -177,7 +177,7 @@ func playMix(t *rapid.T, g *sched.Registry, round int) (m mix, bound bool) {
 	if err != nil {
 		t.Skip(err)
 	}
-	w := trackertest.NewWorld(t, p)
+	w := trackertest.NewFakeCluster(t, p)
 	w.Boundless = strings.HasPrefix(m.slots, "overload")
 	w.Also = func(effects []tracker.Effect) error {
 		if !bound {

@@ -40,7 +40,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	case k == job.Reduce && j.MapsFirst():
 		return Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)}
 	case !j.Open(k):
-		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.Gate()}
+		return Reason{Code: SlowStart, Have: j.Done(job.Map), Need: j.SlowStartMaps()}
 	case v.nodes.Open() == 0 && v.nodes.Alive() > 0:
 		return Reason{Code: AllClosed, Have: v.nodes.Alive(), Pool: closedStates(v)}
 	case slots == 0:

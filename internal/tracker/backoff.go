@@ -54,7 +54,7 @@ func (t *Tracker) failure(a *job.Attempt, r *Report) job.Failure {
 // only, so every replay has the same.
 func (t *Tracker) pause(id job.AttemptID, failures int) time.Duration {
 	d := min(firstPause<<min(failures, 16), lastPause)
-	name := uint64(id.Job)<<40 ^ uint64(id.Kind)<<39 ^ uint64(id.Index)<<12 ^ uint64(id.Try)
+	name := uint64(id.Job)<<40 ^ uint64(id.Kind)<<39 ^ uint64(id.Index)<<12 ^ uint64(id.Number)
 	g := rand.New(rand.NewPCG(t.cfg.Seed, name))
 	return d - time.Duration(g.Int64N(int64(d/2)))
 }

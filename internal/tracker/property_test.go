@@ -13,13 +13,13 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// The promises that trackertest.World lists hold, no task waits while it could
+// The promises that trackertest.FakeCluster lists hold, no task waits while it could
 // run, and with well-behaved nodes every job ends.
 func TestTrackerKeepsItsPromises(t *testing.T) {
 	for _, policy := range []string{"fifo", "copies", "lending"} {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
-				w := trackertest.NewWorld(r, testPolicy(t, policy))
+				w := trackertest.NewFakeCluster(r, testPolicy(t, policy))
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 120).Draw(r, "steps") {
 					w.Act()
@@ -40,7 +40,7 @@ func TestRestoredTrackersBehaveAlike(t *testing.T) {
 	for _, policy := range []string{"fifo,speculate=none", "copies", "slow copies", "lending"} {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
-				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = -1 })
+				w := trackertest.NewFakeCluster(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = -1 })
 				w.NoWide = true
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 120).Draw(r, "steps") {
@@ -64,7 +64,7 @@ func TestOffersMissNothing(t *testing.T) {
 	for _, policy := range []string{"fifo,speculate=none", "lending"} {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
-				w := trackertest.NewWorld(r, testPolicy(t, policy))
+				w := trackertest.NewFakeCluster(r, testPolicy(t, policy))
 				w.Join("n1", 2, 1)
 				for range rapid.IntRange(1, 120).Draw(r, "steps") {
 					w.Act()
@@ -82,7 +82,7 @@ func TestOffersMissNothing(t *testing.T) {
 // right; and wherever a log is cut off, there is one.
 func TestRestoreOfAnyFacts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		w := trackertest.NewWorld(r, testPolicy(t, "copies"))
+		w := trackertest.NewFakeCluster(r, testPolicy(t, "copies"))
 		w.Join("n1", 2, 1)
 		for range rapid.IntRange(1, 80).Draw(r, "steps") {
 			w.Act()
@@ -165,7 +165,7 @@ func TestReducesArePreemptedBoundedly(t *testing.T) {
 	for _, policy := range []string{"lending", "dynamicmr-pd"} {
 		t.Run(policy, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
-				w := trackertest.NewWorld(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = time.Second })
+				w := trackertest.NewFakeCluster(r, testPolicy(t, policy), func(c *tracker.Config) { c.PreemptDelay = time.Second })
 				w.Join("n1", 2, 1)
 				kills := map[job.TaskID]int{}
 				w.Also = func(effects []tracker.Effect) error {

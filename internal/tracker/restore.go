@@ -280,7 +280,7 @@ func (t *Tracker) redoJobEnded(f *FactJobEnded) error {
 func (t *Tracker) redoLaunched(f *FactLaunched) error {
 	task, n := t.Jobs().Task(f.Attempt.TaskID), t.Nodes().Get(f.Node)
 	switch {
-	case task == nil || !task.Job().State().Live() || int(f.Attempt.Try) != task.Attempts():
+	case task == nil || !task.Job().State().Live() || int(f.Attempt.Number) != task.Attempts():
 		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
 	case n == nil || !n.Alive() || f.Slot >= job.Kinds:
 		return fmt.Errorf("%v has no place", f.Attempt)

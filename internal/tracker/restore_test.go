@@ -17,7 +17,7 @@ func TestWrongFacts(t *testing.T) {
 	spec := job.Spec{Request: job.Request{User: "u", SlowStart: -1}, Splits: make([]job.Split, 2), Reduces: 1}
 	node := cluster.Spec{Name: "n1", MapSlots: 1, ReduceSlots: 1}
 	attempt := func(index, try int32) job.AttemptID {
-		return job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map, Index: index}, Try: try}
+		return job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map, Index: index}, Number: try}
 	}
 	good := []tracker.Fact{
 		&tracker.FactJoined{Node: node},

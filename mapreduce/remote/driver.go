@@ -87,7 +87,7 @@ func (t *driverTarget) RunChain(ctx context.Context, _ *feature.Chain, drive fun
 // Run submits a step of the chain and waits for its end. A step that an earlier driver
 // has submitted is joined; one that has ended is not run again. If ctx is cancelled first,
 // Run kills the job.
-func (t *driverTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
+func (t *driverTarget) Run(ctx context.Context, j *feature.PlannedJob) (*feature.Outcome, error) {
 	spec := t.step(j)
 	resp, err := t.submitStep(ctx, spec)
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *driverTarget) Run(ctx context.Context, j *feature.Job) (*feature.Outcom
 
 // step returns the message that submits a planned step: what all steps share, and what
 // the plan says.
-func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
+func (t *driverTarget) step(j *feature.PlannedJob) *slotwisev1.JobSpec {
 	s := proto.CloneOf(t.order.GetSpec().GetJob())
 	s.Name, s.Chain, s.Output = j.Name, t.order.GetDriver().GetChain(), j.Output
 	s.Overwrite, s.Force = j.Replace != storage.ReplaceNothing, j.Replace == storage.ReplaceAll
@@ -130,7 +130,7 @@ func (t *driverTarget) step(j *feature.Job) *slotwisev1.JobSpec {
 
 // digest identifies the parameters and inputs of a step. It leaves out the splits and the
 // number of reduces, because they depend on the size of the cluster.
-func digest(j *feature.Job) string {
+func digest(j *feature.PlannedJob) string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(j.Recipe.Params)) {
 		fmt.Fprintf(h, "param %q %q\n", k, j.Recipe.Params[k])

@@ -77,7 +77,7 @@ func (t *target) URI(path string) (string, error) {
 
 // Run submits the job and waits for its end, unless the cluster's Detach is set.
 // If ctx is cancelled first, Run kills the job.
-func (t *target) Run(ctx context.Context, j *feature.Job) (*feature.Outcome, error) {
+func (t *target) Run(ctx context.Context, j *feature.PlannedJob) (*feature.Outcome, error) {
 	// Workers start the program again and build the job from its recipe. Functions cannot be
 	// sent to them.
 	if j.Recipe == nil {
@@ -258,7 +258,7 @@ func (t *target) setRequest(m *slotwisev1.JobSpec, r job.Request) {
 }
 
 // spec returns the message that submits the job.
-func (t *target) spec(ctx context.Context, j *feature.Job) (*slotwisev1.JobSpec, error) {
+func (t *target) spec(ctx context.Context, j *feature.PlannedJob) (*slotwisev1.JobSpec, error) {
 	program, err := t.program(ctx, j.Recipe)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func TestURIs(t *testing.T) {
 // A job that no other process can build is not submitted.
 func TestRefuseJobWithoutRecipe(t *testing.T) {
 	r := &target{Cluster: &Cluster{}}
-	_, err := r.Run(t.Context(), &feature.Job{Name: "mine"})
+	_, err := r.Run(t.Context(), &feature.PlannedJob{Name: "mine"})
 	if err == nil || !strings.Contains(err.Error(), "mine cannot run on a cluster") {
 		t.Errorf("got %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // crowd is a cluster of 100 nodes with jobs of many pools, all of which run
 // something and have maps left.
-func crowd(b testing.TB, jobs, pools, maps int) *world {
+func crowd(b testing.TB, jobs, pools, maps int) *fixture {
 	cfg := paper()
 	cfg.TieByName, cfg.Default.Max = false, 0
 	w := newWorld(b, cfg).join(same(100, 4)...)
@@ -85,7 +85,7 @@ func BenchmarkWaiting(b *testing.B) {
 }
 
 // turn gives the node a map and ends the oldest map of its job.
-func (w *world) turn(b testing.TB, c *sched.Composition, n *cluster.Node) {
+func (w *fixture) turn(b testing.TB, c *sched.Composition, n *cluster.Node) {
 	w.Now += time.Millisecond
 	r := w.Rounds.Open(w.Now, n, [job.Kinds]int{4, 1})
 	c.Begin(r)

@@ -101,8 +101,8 @@ func TestAgainstNaive(t *testing.T) {
 	})
 }
 
-// act does something at random to the jobs of a world.
-func (w *world) act(t *rapid.T) {
+// act does something at random to the jobs of a fixture.
+func (w *fixture) act(t *rapid.T) {
 	w.Now += time.Duration(rapid.IntRange(0, 1).Draw(t, "passes"))
 	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")

@@ -14,7 +14,7 @@ import (
 // Worked examples of Figures 6 to 9 and Table 3.
 
 // sizes adds jobs of those sizes, the i-th to pool P(i mod 3 + 1).
-func (w *world) sizes(list ...int) (jobs []*job.Job) {
+func (w *fixture) sizes(list ...int) (jobs []*job.Job) {
 	for i, n := range list {
 		jobs = append(jobs, w.add(fmt.Sprint("P", i%3+1), n, 1))
 	}

@@ -38,7 +38,7 @@ func TestAnySettingsKeepThePromises(t *testing.T) {
 			}
 			return p
 		}
-		w := trackertest.NewWorld(t, build())
+		w := trackertest.NewFakeCluster(t, build())
 		w.Join("n1", 2, 1)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			w.Act()

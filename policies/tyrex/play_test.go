@@ -138,7 +138,7 @@ func (p *play) launch(id job.AttemptID) {
 		times = p.jobs[id.Job-1].reduces
 	}
 	a := p.tr.Jobs().Attempt(id)
-	if id.Try > 0 || p.tags != nil && int(a.Label()) != p.tags.Partition(a.Job()) {
+	if id.Number > 0 || p.tags != nil && int(a.Label()) != p.tags.Partition(a.Job()) {
 		p.t.Errorf("%v is labelled %d", id, a.Label())
 	}
 	p.runs[id] = p.now + times[id.Index]

@@ -26,7 +26,7 @@ func TestOnePartitionIsFIFO(t *testing.T) {
 	one := shares(1)
 	one.ReduceGate = 0
 	rapid.Check(t, func(rt *rapid.T) {
-		w := trackertest.NewWorld(rt, compose(fifo(t)))
+		w := trackertest.NewFakeCluster(rt, compose(fifo(t)))
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			w.Act()
 		}
@@ -59,7 +59,7 @@ func draw(t testing.TB, rt *rapid.T) (sched.Order, *Tags) {
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o, tags := draw(t, rt)
-		w := trackertest.NewWorld(rt, compose(o))
+		w := trackertest.NewFakeCluster(rt, compose(o))
 		before := map[job.ID]int{}
 		var used [job.Kinds][4]int
 		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
@@ -74,7 +74,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-func checkJobs(t *rapid.T, w *trackertest.World, tags *Tags, before map[job.ID]int) {
+func checkJobs(t *rapid.T, w *trackertest.FakeCluster, tags *Tags, before map[job.ID]int) {
 	for _, j := range w.Tracker.Jobs().Live() {
 		part, was := tags.Partition(j), max(1, before[j.ID()])
 		if part < was || part > was+1 {
@@ -99,7 +99,7 @@ func checkJobs(t *rapid.T, w *trackertest.World, tags *Tags, before map[job.ID]i
 	}
 }
 
-func checkSlots(t *rapid.T, w *trackertest.World, tags *Tags, before [job.Kinds][4]int) (now [job.Kinds][4]int) {
+func checkSlots(t *rapid.T, w *trackertest.FakeCluster, tags *Tags, before [job.Kinds][4]int) (now [job.Kinds][4]int) {
 	for _, n := range w.Tracker.Nodes().All() {
 		if !n.Alive() || n.Closed() {
 			continue

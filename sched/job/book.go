@@ -44,7 +44,7 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 	spec.fillDefaults()
 	b.last++
 	j := &Job{id: b.last, spec: spec, priority: spec.Priority, pool: spec.Pool, submitted: now, seat: b.seat(), near: &b.near,
-		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, gate: slowGate(spec.SlowStart, len(spec.Splits))}
+		width: 1, asks: spec.TaskMemory != 0 || spec.TaskCPUs != 0, slowStartMaps: slowGate(spec.SlowStart, len(spec.Splits))}
 	for k, n := range [Kinds]int{len(spec.Splits), spec.Reduces} {
 		j.addTasks(Kind(k), n, now)
 		b.list.tally.Pending[k] += n

@@ -16,7 +16,7 @@ func (id TaskID) String() string { return string(id.append(nil)) }
 // String returns a name such as j1_m_3_0: the first attempt of map 3 of job 1.
 func (id AttemptID) String() string {
 	b := append(id.TaskID.append(nil), '_')
-	return string(strconv.AppendInt(b, int64(id.Try), 10))
+	return string(strconv.AppendInt(b, int64(id.Number), 10))
 }
 
 func (id TaskID) append(b []byte) []byte {
@@ -81,5 +81,5 @@ func number(s string) (int32, bool) {
 // Compare orders attempts by job, kind, task and number.
 func (a AttemptID) Compare(b AttemptID) int {
 	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.Index, b.Index), cmp.Compare(a.Try, b.Try))
+		cmp.Compare(a.Index, b.Index), cmp.Compare(a.Number, b.Number))
 }

@@ -27,32 +27,32 @@ type Tally struct {
 
 // Job is a submitted job. All methods only read.
 type Job struct {
-	id        ID
-	seat      int
-	near      *nearJobs // of the book
-	spec      Spec
-	priority  Priority
-	pool      string
-	state     State
-	submitted time.Duration
-	started   time.Duration
-	decided   time.Duration
-	ended     time.Duration
-	mapsDone  time.Duration
-	outcome   State // the final state that Committing or Aborting leads to
-	message   string
-	cancelled string // why a kill cancelled the commit; "" if none did
-	tasks     [Kinds][]Task
-	pending   [Kinds]pendingIndex
-	first     [Kinds]*Attempt // running attempts, oldest first
-	last      [Kinds]*Attempt
-	tally     Tally
-	asks      bool // the spec states TaskMemory or TaskCPUs
-	width     int
-	gate      int  // maps that must be done before reduces may start
-	mapsFirst bool // reduces were killed for maps, and none starts until no map is pending
-	account   Account
-	waits     waits
+	id            ID
+	seat          int
+	near          *nearJobs // of the book
+	spec          Spec
+	priority      Priority
+	pool          string
+	state         State
+	submitted     time.Duration
+	started       time.Duration
+	decided       time.Duration
+	ended         time.Duration
+	mapsDone      time.Duration
+	outcome       State // the final state that Committing or Aborting leads to
+	message       string
+	cancelled     string // why a kill cancelled the commit; "" if none did
+	tasks         [Kinds][]Task
+	pending       [Kinds]pendingIndex
+	first         [Kinds]*Attempt // running attempts, oldest first
+	last          [Kinds]*Attempt
+	tally         Tally
+	asks          bool // the spec states TaskMemory or TaskCPUs
+	width         int
+	slowStartMaps int  // maps that must be done before reduces may start
+	mapsFirst     bool // reduces were killed for maps, and none starts until no map is pending
+	account       Account
+	waits         waits
 	// progressed is set when an attempt of the kind first reports progress, and stays set.
 	progressed [Kinds]bool
 	delayed    []*Task // delayed tasks of both kinds, by retry time, kind and index
@@ -226,8 +226,8 @@ func (j *Job) BytesRead() int64 {
 // MapsDone reports whether every map has succeeded and its output still exists.
 func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 
-// Gate returns how many maps must have succeeded before reduces may start.
-func (j *Job) Gate() int { return j.gate }
+// SlowStartMaps returns how many maps must have succeeded before reduces may start.
+func (j *Job) SlowStartMaps() int { return j.slowStartMaps }
 
 // MapsFirst reports whether reduces of the job were killed because its maps needed
 // their slots. No reduce starts then until no map is pending or delayed any more.
@@ -235,7 +235,9 @@ func (j *Job) MapsFirst() bool { return j.mapsFirst }
 
 // Open reports whether tasks of the kind may start: always for maps, after the
 // slow start for reduces. Losing map output can close it again.
-func (j *Job) Open(k Kind) bool { return k == Map || j.tally.Done[Map] >= j.gate && !j.mapsFirst }
+func (j *Job) Open(k Kind) bool {
+	return k == Map || j.tally.Done[Map] >= j.slowStartMaps && !j.mapsFirst
+}
 
 // Launchable reports whether a task of the kind is pending and may start.
 func (j *Job) Launchable(k Kind) bool { return j.tally.Pending[k] > 0 && j.Open(k) && j.state.Live() }

@@ -76,7 +76,7 @@ func (l *List) Seats() int { return l.seats }
 // Attempt returns the attempt of that name, or nil.
 func (l *List) Attempt(id AttemptID) *Attempt {
 	if t := l.Task(id.TaskID); t != nil {
-		return t.Attempt(id.Try)
+		return t.Attempt(id.Number)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ type TaskID struct {
 // AttemptID identifies an attempt by its task and its number from 0.
 type AttemptID struct {
 	TaskID
-	Try int32
+	Number int32
 }
 
 // Spec is a submitter's description of a job. The tracker fills in the defaults when it

@@ -158,14 +158,14 @@ func (s *suite) parameters(t *testing.T) {
 // script is a random script of events under the tested policy. Some scripts begin
 // or end under fifo, and some restart the tracker.
 type script struct {
-	*trackertest.World
+	*trackertest.FakeCluster
 	suite *suite
 	first string
 	next  []string // the policies that replaced first, in order
 }
 
 // play plays a random script. between runs after each event.
-func (s *suite) play(t *rapid.T, between func(*trackertest.World)) *script {
+func (s *suite) play(t *rapid.T, between func(*trackertest.FakeCluster)) *script {
 	p := &script{suite: s, first: s.Policy}
 	restart := false
 	switch rapid.IntRange(0, 6).Draw(t, "swap") {
@@ -176,7 +176,7 @@ func (s *suite) play(t *rapid.T, between func(*trackertest.World)) *script {
 	case 2, 3:
 		p.next, restart = []string{s.Policy}, true
 	}
-	p.World = trackertest.NewWorld(t, s.build(t, p.first))
+	p.FakeCluster = trackertest.NewFakeCluster(t, s.build(t, p.first))
 	p.Boundless = s.OwnLimits
 	p.Join("n1", 2, 1)
 	for i, name := range append([]string{p.first}, p.next...) {
@@ -188,7 +188,7 @@ func (s *suite) play(t *rapid.T, between func(*trackertest.World)) *script {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			p.Act()
-			between(p.World)
+			between(p.FakeCluster)
 		}
 	}
 	return p
@@ -204,10 +204,10 @@ func (p *script) replay(t *rapid.T) {
 	p.Replay(p.suite.build(t, p.first), next...)
 }
 
-// safety checks what trackertest.World promises after each event, and that the jobs of a
+// safety checks what trackertest.FakeCluster promises after each event, and that the jobs of a
 // SortedOrder are sorted.
 func (s *suite) safety(t *rapid.T) {
-	s.play(t, func(w *trackertest.World) {
+	s.play(t, func(w *trackertest.FakeCluster) {
 		c, ok := w.Tracker.Policy().(*sched.Composition)
 		if !ok {
 			return
@@ -223,13 +223,15 @@ func (s *suite) safety(t *rapid.T) {
 }
 
 // liveness lets all nodes behave after a random script, until every job has ended.
-func (s *suite) liveness(t *rapid.T) { s.play(t, func(*trackertest.World) {}).Settle(s.WorkConserving) }
+func (s *suite) liveness(t *rapid.T) {
+	s.play(t, func(*trackertest.FakeCluster) {}).Settle(s.WorkConserving)
+}
 
 // determinism plays a script twice. Only the first time it asks the policy why jobs
 // wait, and for its inner state. Users can do both at any moment, so neither may change
 // decisions.
 func (s *suite) determinism(t *rapid.T) {
-	s.play(t, func(w *trackertest.World) {
+	s.play(t, func(w *trackertest.FakeCluster) {
 		if rapid.IntRange(0, 3).Draw(t, "inspect") == 0 {
 			checkInsight(t, sched.Inspect(w.Tracker.Policy(), w.Tracker.Now()))
 		}

@@ -40,7 +40,7 @@ func newInputs(r *runner, pool *mem.Pool) (*inputs, error) {
 		Worker: o.GetWorker(), Dir: o.GetOutputsDir(), Secret: o.GetJob().GetSecret(),
 		Transport: in.transport, TLS: tlsConfig != nil,
 		Memory: o.GetFetchBuffer(), Pool: pool, Scratch: r.scratch,
-		Seed: uint64(r.id.Job)<<16 + uint64(r.id.Try), Report: in.reportFailure,
+		Seed: uint64(r.id.Job)<<16 + uint64(r.id.Number), Report: in.reportFailure,
 	})
 	return in, err
 }

@@ -85,7 +85,7 @@ type Target interface {
 	RunChain(ctx context.Context, c *Chain, drive func(ctx context.Context, dir string) error) ([]*Outcome, error)
 	// Run runs a planned job until it has ended. If ctx is cancelled the job is
 	// killed. The outcome is not nil once the job has been submitted.
-	Run(ctx context.Context, j *Job) (*Outcome, error)
+	Run(ctx context.Context, j *PlannedJob) (*Outcome, error)
 	Close() error
 }
 
@@ -98,8 +98,9 @@ type Slots interface {
 	MapBuffer() int64
 }
 
-// Job is a planned job: its input is cut into splits and all choices are made.
-type Job struct {
+// PlannedJob is a job that can be submitted: its input is cut into splits and all choices are
+// made.
+type PlannedJob struct {
 	Name         string
 	Recipe       *Recipe // nil if no other process can build the job
 	Program      *engine.Program
@@ -130,7 +131,7 @@ type Chain struct {
 	Reduces                  int
 	SplitSize                int64
 	Rows                     string // format of the input files whose records become lines
-	OutputRows               string // as in Job
+	OutputRows               string // as in PlannedJob
 	Compress, OutputCompress string
 	job.Request
 	Progress func(local.Progress)

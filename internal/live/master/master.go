@@ -9,9 +9,9 @@
 //
 //	handlers ─► inbox ─► batch of functions ─► EndBatch ─► fsync ─► replies ─► handlers
 //	   ▲                     │                                │
-//	   │                     └─► core.Handle ─► records,      └─► orders ─► goroutines
-//	   │                                        replies,                        │
-//	   └──────────────────────────────────────  orders  ◄───── result ──────────┘
+//	   │                     └─► core.Handle ─► records,      └─► instructions ─► goroutines
+//	   │                                        replies,                              │
+//	   └──────────────────────────────────────  instructions  ◄───── result ──────────┘
 //
 // The loop does no I/O but the journal's. Output is staged, committed and aborted,
 // and history is written, by goroutines that report back as messages of the core.
@@ -56,7 +56,7 @@ type Master struct {
 	stopped chan struct{}       // closed when the loop has ended
 	ctx     context.Context
 	cancel  context.CancelFunc // ends the goroutines of background
-	// background are the goroutines that carry out orders and follow files.
+	// background are the goroutines that carry out instructions and follow files.
 	background sync.WaitGroup
 	start      time.Time
 	history    *history.Store
@@ -85,13 +85,13 @@ type Master struct {
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
-	core    *protocol.Core
-	calls   map[protocol.Call]chan<- protocol.Reply // without a reply yet
-	replies []protocol.Reply                        // of this batch, not durable yet
-	orders  []protocol.Order                        // of this batch, not durable yet
-	after   []func()                                // to run when the batch is durable
-	outputs map[job.ID]chan struct{}                // closed to cancel the commit or abort under way
-	wake    *time.Timer                             // fires at the core's deadline
+	core         *protocol.Core
+	calls        map[protocol.Call]chan<- protocol.Reply // without a reply yet
+	replies      []protocol.Reply                        // of this batch, not durable yet
+	instructions []protocol.Instruction                  // of this batch, not durable yet
+	after        []func()                                // to run when the batch is durable
+	outputs      map[job.ID]chan struct{}                // closed to cancel the commit or abort under way
+	wake         *time.Timer                             // fires at the core's deadline
 
 	journal      *journal.Log
 	record       []byte // buffer for one record
@@ -152,7 +152,7 @@ func Open(cfg Config) (*Master, error) {
 	return m, nil
 }
 
-// open opens the stores, restores the core from the journal, and starts the orders
+// open opens the stores, restores the core from the journal, and starts the instructions
 // that the master before did not finish.
 func (m *Master) open() (err error) {
 	if cut := m.journal.Cut(); cut != nil {
@@ -180,7 +180,7 @@ func (m *Master) open() (err error) {
 	}
 	m.core = core
 	// The restored core may have completed a step that the journal cut off. Its facts are
-	// durable before its orders start.
+	// durable before its instructions start.
 	m.absorb(out)
 	if !m.sync() {
 		return m.failed
@@ -249,7 +249,7 @@ func (m *Master) loop() {
 }
 
 // batch runs f and functions that wait in the inbox, makes their changes durable,
-// and then delivers replies and starts orders.
+// and then delivers replies and starts instructions.
 func (m *Master) batch(f func()) {
 	start := time.Now()
 	f()
@@ -303,7 +303,7 @@ func (m *Master) next(ownFirst bool) func() {
 // handle gives the core a message. It is called in the loop.
 func (m *Master) handle(msg protocol.Message) { m.absorb(m.core.Handle(m.now(), msg)) }
 
-// absorb writes the records of an output to the journal's buffer. Replies and orders
+// absorb writes the records of an output to the journal's buffer. Replies and instructions
 // wait in m until the batch is durable.
 func (m *Master) absorb(out protocol.Output) {
 	for _, l := range out.Logs {
@@ -326,7 +326,7 @@ func (m *Master) absorb(out protocol.Output) {
 			m.replies = append(m.replies, r)
 		}
 	}
-	m.orders = append(m.orders, out.Orders...)
+	m.instructions = append(m.instructions, out.Instructions...)
 }
 
 // deliver hands a reply to the handler that waits. It never blocks, even if that handler

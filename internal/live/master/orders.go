@@ -15,11 +15,11 @@ import (
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 )
 
-// carryOut starts the orders of the batch, whose records are durable. Results come
+// carryOut starts the instructions of the batch, whose records are durable. Results come
 // back as messages. Without a result, because the master ends first, the next master
 // on the directory orders the same again.
 func (m *Master) carryOut() {
-	for _, o := range m.orders {
+	for _, o := range m.instructions {
 		switch o := o.(type) {
 		// Not retried: the client waits, sees the error and repeats its request.
 		case *protocol.StageOutput:
@@ -54,8 +54,8 @@ func (m *Master) carryOut() {
 			m.files.hold(o.Program, -1)
 		}
 	}
-	clear(m.orders)
-	m.orders = m.orders[:0]
+	clear(m.instructions)
+	m.instructions = m.instructions[:0]
 }
 
 // finishOutput commits or aborts the output of a job in the background and reports

@@ -51,10 +51,10 @@ type killedError struct{ reason string }
 // Error implements error.
 func (k *killedError) Error() string { return "killed: " + k.reason }
 
-// carryOut carries out the agent's orders in sequence.
-func (w *Worker) carryOut(orders []agent.Order) {
-	for i := range orders {
-		switch o := &orders[i]; o.Kind {
+// carryOut carries out the agent's instructions in sequence.
+func (w *Worker) carryOut(instructions []agent.Instruction) {
+	for i := range instructions {
+		switch o := &instructions[i]; o.Kind {
 		case agent.Start:
 			w.start(o.Attempt, o.Launch)
 		case agent.Stop:
@@ -70,7 +70,7 @@ func (w *Worker) carryOut(orders []agent.Order) {
 		case agent.StopDriver:
 			w.stopDriver(o.Driver, o.Reason)
 		case agent.Refuse:
-			w.log.Error("the master sent an order that cannot be parsed", "err", o.Reason)
+			w.log.Error("the master sent an action that cannot be parsed", "err", o.Reason)
 		}
 	}
 }
@@ -122,11 +122,11 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	}
 	w.mu.Lock()
 	delete(w.mu.processes, p.id)
-	orders := w.mu.agent.End(p.id, state, text, tail, done)
+	instructions := w.mu.agent.End(p.id, state, text, tail, done)
 	log := p.log
 	w.mu.Unlock()
 	w.logs.add(endedLog{p.id.String(), p.id.Job.String(), log, state == agent.Failed, p.masters})
-	w.carryOut(orders)
+	w.carryOut(instructions)
 	w.metrics.ended(p.id.Kind, state)
 	w.log.Info("attempt ended", "attempt", p.id, "state", outcomeWord(state), "took", time.Since(p.started), "error", text)
 	w.heartbeatNow()

@@ -32,11 +32,11 @@ type master struct {
 	start    time.Duration // when this life began
 	lastCall protocol.Call
 	calls    map[protocol.Call]func(protocol.Reply)
-	replies  []protocol.Reply // that wait for the next sync
-	orders   []protocol.Order // that wait for the next sync
-	cancels  map[job.ID]*bool // set to end the retries of a job's commit or abort
-	syncing  bool             // a sync is scheduled
-	wakeAt   time.Duration    // when one is scheduled for the core's deadline; 0 if not
+	replies  []protocol.Reply       // that wait for the next sync
+	orders   []protocol.Instruction // that wait for the next sync
+	cancels  map[job.ID]*bool       // set to end the retries of a job's commit or abort
+	syncing  bool                   // a sync is scheduled
+	wakeAt   time.Duration          // when one is scheduled for the core's deadline; 0 if not
 	dead     bool
 	cfg      protocol.Config
 
@@ -196,7 +196,7 @@ func (m *master) absorb(out protocol.Output) {
 			m.replies = append(m.replies, reply)
 		}
 	}
-	m.orders = append(m.orders, out.Orders...)
+	m.orders = append(m.orders, out.Instructions...)
 	m.syncSoon()
 }
 
@@ -240,7 +240,7 @@ func (m *master) endBatch() {
 }
 
 // carryOut starts an order.
-func (m *master) carryOut(o protocol.Order) {
+func (m *master) carryOut(o protocol.Instruction) {
 	if m.dead {
 		return
 	}
@@ -531,7 +531,7 @@ func (m *master) counts(id job.AttemptID) bool {
 
 // attemptOf converts a record's name of an attempt.
 func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
-	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.Job), Kind: job.Kind(r.Kind), Index: r.Index}, Try: r.Try}
+	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.Job), Kind: job.Kind(r.Kind), Index: r.Index}, Number: r.Try}
 }
 
 // inspect compares a record with the real events.

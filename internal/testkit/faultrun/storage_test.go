@@ -165,7 +165,7 @@ func (s *storage) operate(m *master, cancelled *bool, op func() error, retry fun
 }
 
 // carryOut starts an order of a master.
-func (s *storage) carryOut(m *master, o protocol.Order) {
+func (s *storage) carryOut(m *master, o protocol.Instruction) {
 	switch o := o.(type) {
 	case *protocol.StageOutput:
 		s.operate(m, nil, func() error { return s.stage(o.URI, o.Token) }, nil, func(err error) {

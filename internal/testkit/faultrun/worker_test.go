@@ -279,7 +279,7 @@ func attemptID(name string) job.AttemptID {
 }
 
 // carryOut carries out the agent's orders.
-func (w *worker) carryOut(orders []agent.Order) {
+func (w *worker) carryOut(orders []agent.Instruction) {
 	for _, o := range orders {
 		switch o.Kind {
 		case agent.Start:

@@ -12,8 +12,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// world is a cluster whose provider needs startUp to make a machine.
-type world struct {
+// fixture is a cluster whose provider needs startUp to make a machine.
+type fixture struct {
 	t        *rapid.T
 	cfg      Config
 	scaler   *Scaler
@@ -33,16 +33,16 @@ type machine struct {
 }
 
 // newWorld starts with Min workers.
-func newWorld(t *rapid.T, cfg Config) *world {
+func newWorld(t *rapid.T, cfg Config) *fixture {
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t: t, cfg: cfg, scaler: s, replicas: cfg.Min}
+	return &fixture{t: t, cfg: cfg, scaler: s, replicas: cfg.Min}
 }
 
 // advance lets the provider make and start machines.
-func (w *world) advance(d time.Duration) {
+func (w *fixture) advance(d time.Duration) {
 	w.now += d
 	for len(w.workers) < w.replicas {
 		w.made++
@@ -56,7 +56,7 @@ func (w *world) advance(d time.Duration) {
 }
 
 // input returns the state.
-func (w *world) input() Input {
+func (w *fixture) input() Input {
 	in := Input{Demand: w.demand, Busy: w.busy, Replicas: w.replicas}
 	for _, m := range w.workers {
 		in.Workers = append(in.Workers, m.Worker)
@@ -65,7 +65,7 @@ func (w *world) input() Input {
 }
 
 // step carries out one decision and checks it.
-func (w *world) step() Output {
+func (w *fixture) step() Output {
 	out := w.scaler.Step(w.now, w.input())
 	if out.Want < w.cfg.Min || out.Want > w.cfg.Max || out.Replicas > max(w.cfg.Max, w.replicas) || out.Replicas < min(w.cfg.Min, w.replicas) {
 		w.t.Fatalf("want %d, replicas %d, limits %v", out.Want, out.Replicas, w.cfg)
@@ -100,7 +100,7 @@ func (w *world) step() Output {
 // remove removes workers beyond the replicas, in the order of Kubernetes: the Unready ones,
 // then workers that are given back, then marked ones. It fails the test if it removes a
 // registered worker that the scaler has not given back.
-func (w *world) remove() {
+func (w *fixture) remove() {
 	slices.SortStableFunc(w.workers, func(a, b *machine) int {
 		return cmp.Or(compareBool(b.Unready, a.Unready), compareBool(b.first, a.first), compareBool(b.Marked, a.Marked))
 	})
@@ -114,7 +114,7 @@ func (w *world) remove() {
 	}
 }
 
-func (w *world) get(name string) *machine {
+func (w *fixture) get(name string) *machine {
 	for _, m := range w.workers {
 		if m.Name == name {
 			return m

@@ -23,7 +23,7 @@ var (
 // Act draws and takes one random action: nodes that join, leave and send
 // heartbeats, jobs that come, are killed and change priority, attempts that
 // report anything, also falsely.
-func (w *World) Act() {
+func (w *FakeCluster) Act() {
 	t := w.t
 	node := rapid.SampledFrom(nodeNames).Draw(t, "node")
 	w.now += time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second
@@ -61,7 +61,7 @@ func (w *World) Act() {
 }
 
 // actMore takes the rarer actions.
-func (w *World) actMore(node string, what int) {
+func (w *FakeCluster) actMore(node string, what int) {
 	t := w.t
 	switch {
 	case what == 20 && slices.Contains(w.nodes, node):
@@ -83,7 +83,7 @@ func (w *World) actMore(node string, what int) {
 }
 
 // Offer offers all nodes to the tracker as long as it wants that.
-func (w *World) Offer() {
+func (w *FakeCluster) Offer() {
 	for _, due := w.Tracker.OfferDue(); due; _, due = w.Tracker.OfferDue() {
 		w.step(&tracker.Offer{Nodes: slices.Clone(w.nodes)})
 	}
@@ -91,7 +91,7 @@ func (w *World) Offer() {
 
 // beatAll lets a node name all that it runs but for some launches, of which one
 // kind is on its way and the other was lost.
-func (w *World) beatAll(node string) {
+func (w *FakeCluster) beatAll(node string) {
 	hb := &tracker.Heartbeat{Node: node, NoWork: true, All: true}
 	for _, r := range slices.Clone(w.runs[node]) {
 		switch rapid.IntRange(0, 4).Draw(w.t, "heard") {
@@ -113,7 +113,7 @@ func drawLoad(t *rapid.T) cluster.Load {
 
 // resync takes over what the tracker thinks runs, after a report that was made
 // up and may have named a running attempt.
-func (w *World) resync() {
+func (w *FakeCluster) resync() {
 	for _, name := range w.nodes {
 		for _, r := range slices.Clone(w.runs[name]) {
 			if a := w.Tracker.Jobs().Attempt(r.id); a == nil || a.State() != job.AttemptRunning {
@@ -126,7 +126,7 @@ func (w *World) resync() {
 	}
 }
 
-func (w *World) tick() {
+func (w *FakeCluster) tick() {
 	w.step(&tracker.Tick{})
 	for _, n := range w.Tracker.Nodes().All() {
 		if !n.Alive() && !n.Absent() && w.live[n.Name()] {
@@ -135,7 +135,7 @@ func (w *World) tick() {
 	}
 }
 
-func (w *World) submit() {
+func (w *FakeCluster) submit() {
 	t := w.t
 	s := job.Spec{Splits: make([]job.Split, rapid.IntRange(0, 6).Draw(t, "splits")),
 		Reduces: rapid.IntRange(0, 3).Draw(t, "reduces"), Request: job.Request{SlowStart: rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "slowstart"),
@@ -152,7 +152,7 @@ func (w *World) submit() {
 	w.step(&tracker.Submit{Spec: s})
 }
 
-func (w *World) actOnAttempt(node string) {
+func (w *FakeCluster) actOnAttempt(node string) {
 	t := w.t
 	if len(w.runs[node]) == 0 {
 		return
@@ -179,10 +179,10 @@ func (w *World) actOnAttempt(node string) {
 
 // fetchFailed reports that a reduce could not fetch a map's output, sometimes the output
 // of an attempt that was given up long ago.
-func (w *World) fetchFailed(reduce job.AttemptID) {
+func (w *FakeCluster) fetchFailed(reduce job.AttemptID) {
 	t := w.t
 	id := job.TaskID{Job: reduce.Job, Index: int32(rapid.IntRange(0, 5).Draw(t, "map"))}
-	of := job.AttemptID{TaskID: id, Try: int32(rapid.IntRange(0, 2).Draw(t, "try"))}
+	of := job.AttemptID{TaskID: id, Number: int32(rapid.IntRange(0, 2).Draw(t, "try"))}
 	if done, ok := w.output[id]; ok && rapid.IntRange(0, 3).Draw(t, "stale") > 0 {
 		of = done
 	}
@@ -191,7 +191,7 @@ func (w *World) fetchFailed(reduce job.AttemptID) {
 
 // succeed finishes an attempt as an honest node would: a reduce needs all maps,
 // and it asks to commit.
-func (w *World) succeed(node string, id job.AttemptID) {
+func (w *FakeCluster) succeed(node string, id job.AttemptID) {
 	if id.Kind == job.Reduce && !w.Tracker.Jobs().Get(id.Job).MapsDone() {
 		return
 	}

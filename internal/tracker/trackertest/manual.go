@@ -12,7 +12,7 @@ import (
 // Manual is a cluster for tests of single parts of a policy. It keeps the books
 // of jobs and nodes and calls the hooks of the parts in the tracker's order, but
 // the test decides what happens: which task starts where, and how it ends. There
-// are no retries, no time-outs and no effects; for these use World or a script.
+// are no retries, no time-outs and no effects; for these use FakeCluster or a script.
 //
 // Each method leaves the books and the parts as the tracker would: first the
 // books change, then the hooks run, then the parts learn whether the job's

@@ -10,7 +10,7 @@ import (
 
 // Recount computes every count again by brute force and returns an error that names the
 // first one that differs from the tracker's. It does not compare running attempts with
-// the slots of their nodes, because limits may shrink below them; World checks slots at
+// the slots of their nodes, because limits may shrink below them; FakeCluster checks slots at
 // each launch.
 func Recount(t *tracker.Tracker) error {
 	var all job.Tally

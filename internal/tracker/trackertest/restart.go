@@ -12,7 +12,7 @@ import (
 
 // Restart replaces the tracker by one restored from the facts so far, under a policy, as
 // after the end of the process. The nodes keep running their attempts.
-func (w *World) Restart(p sched.Policy) {
+func (w *FakeCluster) Restart(p sched.Policy) {
 	w.Tracker = w.restored(p, w.facts)
 	w.tape = append(w.tape, entry{now: w.now, restored: true})
 	w.log = append(w.log, "restart")
@@ -20,7 +20,7 @@ func (w *World) Restart(p sched.Policy) {
 }
 
 // Facts returns all that the tracker has noted.
-func (w *World) Facts() []tracker.Fact { return w.facts }
+func (w *FakeCluster) Facts() []tracker.Fact { return w.facts }
 
 // Shadow makes two more trackers, one restored from all facts and one from a
 // snapshot, and plays them along: from now on they must have the same effects as the tracker
@@ -28,8 +28,8 @@ func (w *World) Facts() []tracker.Fact { return w.facts }
 // the eye. The policies must have no memory.
 //
 // Restore brings a tracker to the time at which it is called, which ends the pauses of
-// delayed tasks. So Shadow first brings the world's tracker to the same time.
-func (w *World) Shadow(one, two sched.Policy) {
+// delayed tasks. So Shadow first brings the cluster's tracker to the same time.
+func (w *FakeCluster) Shadow(one, two sched.Policy) {
 	w.tick()
 	before := Dump(w.Tracker)
 	all := w.restored(one, w.facts)
@@ -50,7 +50,7 @@ func (w *World) Shadow(one, two sched.Policy) {
 
 // Progress reports progress of every running attempt: above 0, and another number than
 // before.
-func (w *World) Progress() {
+func (w *FakeCluster) Progress() {
 	for _, n := range w.nodes {
 		hb := &tracker.Heartbeat{Node: n, NoWork: true}
 		for _, r := range w.runs[n] {
@@ -65,7 +65,7 @@ func (w *World) Progress() {
 }
 
 // restored returns a tracker restored from facts, checked.
-func (w *World) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tracker {
+func (w *FakeCluster) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tracker {
 	tr, err := tracker.Restore(w.cfg, p, w.now, slices.Values(facts))
 	if err == nil {
 		err = Recount(tr)
@@ -80,7 +80,7 @@ func (w *World) restored(p sched.Policy, facts []tracker.Fact) *tracker.Tracker 
 }
 
 // shadow lets the other trackers take the step too.
-func (w *World) shadow(ev tracker.Event, effects []tracker.Effect) {
+func (w *FakeCluster) shadow(ev tracker.Event, effects []tracker.Effect) {
 	for i, tr := range w.shadows {
 		if got := tr.Step(w.now, ev); !slices.Equal(got, effects) {
 			w.t.Fatalf("%s: restored tracker %d says %v, the other %v", tracker.FormatEvent(ev), i, got, effects)
@@ -92,7 +92,7 @@ func (w *World) shadow(ev tracker.Event, effects []tracker.Effect) {
 }
 
 // same fails at the first line that differs.
-func (w *World) same(want, got, what string) {
+func (w *FakeCluster) same(want, got, what string) {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -105,14 +105,14 @@ func (w *World) same(want, got, what string) {
 }
 
 // absent reports whether the tracker waits for a node since a restart.
-func (w *World) absent(name string) bool {
+func (w *FakeCluster) absent(name string) bool {
 	n := w.Tracker.Nodes().Get(name)
 	return n != nil && n.Absent()
 }
 
 // rejoin makes a node join with some of its attempts and outputs, and checks that these
 // continue if the node was a member.
-func (w *World) rejoin(name string, keep func() bool) {
+func (w *FakeCluster) rejoin(name string, keep func() bool) {
 	ev := &tracker.Join{Node: w.spec(name)}
 	member := w.live[name]
 	for _, r := range slices.Clone(w.runs[name]) {
@@ -148,7 +148,7 @@ func (w *World) rejoin(name string, keep func() bool) {
 }
 
 // heldBy lists the map outputs on a node, in a fixed order.
-func (w *World) heldBy(name string) (held []job.AttemptID) {
+func (w *FakeCluster) heldBy(name string) (held []job.AttemptID) {
 	for _, j := range w.Tracker.Jobs().Live() {
 		for i := range j.Total(job.Map) {
 			if a := j.Task(job.Map, int32(i)).Success(); a != nil && w.Tracker.Nodes().Node(a.Node()).Name() == name {

@@ -1,5 +1,5 @@
 // Package trackertest tests trackers and policies: scripts with golden traces,
-// a random world that checks the promises of a tracker while it plays, and a
+// a random cluster that checks the promises of a tracker while it plays, and a
 // recount of everything that is counted as it changes.
 package trackertest
 

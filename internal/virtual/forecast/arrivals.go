@@ -72,11 +72,11 @@ func newArrivals(s *State) arrivals {
 }
 
 // plan puts the arrivals of a future into its queue.
-func (w *world) plan(a *arrivals) {
+func (w *future) plan(a *arrivals) {
 	if a.every <= 0 {
 		return
 	}
-	d := w.model.drawOf(w.future, 1<<62)
+	d := w.model.drawOf(w.number, 1<<62)
 	at := w.now
 	for i := range mostArrivals {
 		at += seconds(-float64(a.every.Seconds() * portable.Log(d.uniform())))
@@ -87,7 +87,7 @@ func (w *world) plan(a *arrivals) {
 }
 
 // arrive submits a job of the plan.
-func (w *world) arrive(i int) {
+func (w *future) arrive(i int) {
 	w.entering = w.coming[i]
 	w.step(&tracker.Submit{Spec: w.entering.spec})
 }

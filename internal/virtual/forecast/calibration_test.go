@@ -24,7 +24,7 @@ func TestCalibration(t *testing.T) {
 			inside, late, asked := 0, 0, 0
 			for id := job.ID(1); id <= 400; id++ {
 				at := time.Duration(id) * time.Minute
-				s := State{At: at, Past: past, Jobs: []Job{{ID: id}}}
+				s := State{At: at, Past: past, Jobs: []LiveJob{{ID: id}}}
 				cal.Observe(&s)
 				const unit = 0.2
 				interval := func(x float64) time.Duration { return at + seconds(100*math.Exp(1.28*unit*x)) }
@@ -66,7 +66,7 @@ func TestCalibrationForgets(t *testing.T) {
 	if len(cal.open) != openJobs || len(cal.open[5].answers) != 1 {
 		t.Errorf("%d jobs, %d answers", len(cal.open), len(cal.open[5].answers))
 	}
-	s := State{Jobs: []Job{{ID: 5}}, Finishing: []job.ID{6}}
+	s := State{Jobs: []LiveJob{{ID: 5}}, Finishing: []job.ID{6}}
 	for range 2 {
 		if cal.Observe(&s); len(cal.open) != 2 {
 			t.Errorf("%d jobs remain", len(cal.open))

@@ -70,7 +70,7 @@ func (r *Run) Next() (bool, error) {
 	if r.done >= r.cfg.Futures || len(r.state.Jobs) == 0 {
 		return false, nil
 	}
-	w, err := newWorld(&r.cfg, r.state, r.model, r.done)
+	w, err := newFuture(&r.cfg, r.state, r.model, r.done)
 	if err != nil {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (r *Run) Next() (bool, error) {
 const maxExplained = 200
 
 // explain notes why jobs wait at the start of a future.
-func (r *Run) explain(w *world) {
+func (r *Run) explain(w *future) {
 	left := maxExplained
 	for i := range r.state.Jobs {
 		j := w.t.Jobs().Get(r.state.Jobs[i].ID)
@@ -200,7 +200,7 @@ func at(times []time.Duration, p float64) time.Duration {
 }
 
 // whyNot says why a job's end is unknown.
-func (r *Run) whyNot(j *Job, i int) string {
+func (r *Run) whyNot(j *LiveJob, i int) string {
 	if never := r.state.never(j); never != "" {
 		return never
 	}
@@ -221,7 +221,7 @@ func (s *State) Left() (n int) {
 }
 
 // left counts the tasks of a kind that are not done.
-func (j *Job) left(k job.Kind) (n int) {
+func (j *LiveJob) left(k job.Kind) (n int) {
 	for _, at := range j.Done[k] {
 		if at == 0 {
 			n++
@@ -231,7 +231,7 @@ func (j *Job) left(k job.Kind) (n int) {
 }
 
 // never returns why the job cannot end on the present cluster, or "".
-func (s *State) never(j *Job) string {
+func (s *State) never(j *LiveJob) string {
 	if len(s.Nodes) == 0 {
 		return "the cluster has no live node"
 	}
@@ -273,7 +273,7 @@ func (s *State) commitTime() time.Duration {
 }
 
 // basisOf says where the times of a job's tasks come from.
-func (m *model) basisOf(j *Job) string {
+func (m *model) basisOf(j *LiveJob) string {
 	text := ""
 	for k := range job.Kind(job.Kinds) {
 		if j.left(k) == 0 {

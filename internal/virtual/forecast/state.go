@@ -17,7 +17,7 @@ type State struct {
 	// Nodes are the live nodes.
 	Nodes []Node
 	// Jobs are the jobs with tasks to schedule, by id.
-	Jobs []Job
+	Jobs []LiveJob
 	// Running are the running attempts, in the order of their launches on each node.
 	Running []Attempt
 	// Finishing are the jobs whose output is being published or removed.
@@ -37,8 +37,8 @@ type Node struct {
 	Load   cluster.Load
 }
 
-// Job is a live job.
-type Job struct {
+// LiveJob is a job that has not ended.
+type LiveJob struct {
 	ID         job.ID
 	Spec       job.Spec
 	Priority   job.Priority
@@ -287,9 +287,9 @@ func (c *Copier) pastOf(j *job.Job) Past {
 }
 
 // copyJob describes a live job whose tasks have been read.
-func (c *Copier) copyJob(j *job.Job) Job {
+func (c *Copier) copyJob(j *job.Job) LiveJob {
 	r := c.reading
-	f := Job{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(), Submitted: j.Submitted(), Done: r.done, Times: r.times}
+	f := LiveJob{ID: j.ID(), Spec: j.Spec(), Priority: j.Priority(), Pool: j.Pool(), State: j.State(), Submitted: j.Submitted(), Done: r.done, Times: r.times}
 	if j.MapsDone() && j.Total(job.Map) > 0 && !slices.Contains(r.done[job.Map], 0) {
 		f.MapsDoneAt = max(1, j.MapsDoneAt())
 	}

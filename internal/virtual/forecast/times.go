@@ -71,7 +71,7 @@ func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
 }
 
 // sources finds the sources of a job's tasks. more are the projected times of running maps.
-func (h *history) sources(j *Job, more []float64) *[job.Kinds]source {
+func (h *history) sources(j *LiveJob, more []float64) *[job.Kinds]source {
 	d := donor{id: j.ID, stems: stems(j.Spec.Name), times: &j.Times, tasks: [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])}}
 	src := &[job.Kinds]source{}
 	for k := range job.Kind(job.Kinds) {
@@ -153,7 +153,7 @@ func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
 }
 
 // splitBytes returns the size of a map's split, 0 if it is unknown.
-func (j *Job) splitBytes(i int32) float64 {
+func (j *LiveJob) splitBytes(i int32) float64 {
 	if int(i) < len(j.Spec.Splits) {
 		return float64(j.Spec.Splits[i].Bytes)
 	}
@@ -242,7 +242,7 @@ func (m *model) drawJob(future int, id job.ID, k job.Kind) (drawn, bool) {
 
 // attemptDraw returns the numbers of an attempt in a future.
 func (m *model) attemptDraw(future int, a job.AttemptID) draw {
-	id := uint64(a.Job)<<33 ^ uint64(a.Kind)<<32 ^ uint64(uint32(a.Index)) ^ uint64(a.Try)<<60
+	id := uint64(a.Job)<<33 ^ uint64(a.Kind)<<32 ^ uint64(uint32(a.Index)) ^ uint64(a.Number)<<60
 	return m.drawOf(future, id^1<<63)
 }
 

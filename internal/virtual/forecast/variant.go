@@ -58,7 +58,7 @@ func (s *State) With(v Variant) (*State, error) {
 		if c.job(id) == nil {
 			return nil, fmt.Errorf("%v has no tasks left to schedule", id)
 		}
-		c.Jobs = slices.DeleteFunc(c.Jobs, func(j Job) bool { return j.ID == id })
+		c.Jobs = slices.DeleteFunc(c.Jobs, func(j LiveJob) bool { return j.ID == id })
 		c.Running = slices.DeleteFunc(c.Running, func(a Attempt) bool { return a.ID.Job == id })
 	}
 	if err := c.changeNodes(v.Nodes); err != nil {
@@ -109,7 +109,7 @@ func (s *State) submit(n *NewJob) error {
 		return err
 	}
 	s.Last++
-	j := Job{ID: s.Last, Spec: n.Spec, Priority: n.Spec.Priority, Pool: n.Spec.Pool, State: job.Pending, Submitted: s.At}
+	j := LiveJob{ID: s.Last, Spec: n.Spec, Priority: n.Spec.Priority, Pool: n.Spec.Pool, State: job.Pending, Submitted: s.At}
 	j.Times.SplitBytes = meanBytes(n.Spec.Splits)
 	for k, tasks := range [job.Kinds]int{len(n.Spec.Splits), n.Spec.Reduces} {
 		j.Done[k] = make([]time.Duration, tasks)
@@ -206,7 +206,7 @@ func startsSoon(cfg Config, s *State, id job.ID) (bool, error) {
 	r := NewRun(cfg, s)
 	frozen := *r.model // no attempt ends: a slot must come from the change
 	frozen.jobs = map[job.ID]*[job.Kinds]source{}
-	w, err := newWorld(&r.cfg, s, &frozen, 0)
+	w, err := newFuture(&r.cfg, s, &frozen, 0)
 	if err != nil {
 		return false, err
 	}

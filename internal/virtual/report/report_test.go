@@ -49,8 +49,8 @@ func small(t *testing.T, observers ...sim.Observer) (sim.Config, *sim.Result) {
 // CSV and Parquet contain the rows that were added.
 func TestTablesRoundTrip(t *testing.T) {
 	var text, binary bytes.Buffer
-	table := NewTable[Attempt](&text, &binary)
-	var want []Attempt
+	table := NewTable[AttemptRow](&text, &binary)
+	var want []AttemptRow
 	_, r := small(t, Attempts{table}, observe(func(e *sim.Event) {
 		if e.Kind == sim.AttemptEnded {
 			want = append(want, attemptOf(e))
@@ -59,7 +59,7 @@ func TestTablesRoundTrip(t *testing.T) {
 	if err := table.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := parquet.Read[Attempt](bytes.NewReader(binary.Bytes()), int64(binary.Len()))
+	got, err := parquet.Read[AttemptRow](bytes.NewReader(binary.Bytes()), int64(binary.Len()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,16 +95,16 @@ func (f observe) Observe(e *sim.Event) { f(e) }
 func TestJobRows(t *testing.T) {
 	cfg, r := small(t)
 	uses := make([]collect.Use, len(cfg.Jobs))
-	rows := Jobs(Run{"fair", 1}, cfg.Jobs, r, make([]time.Duration, len(cfg.Jobs)), uses)
+	rows := Jobs(RunRow{"fair", 1}, cfg.Jobs, r, make([]time.Duration, len(cfg.Jobs)), uses)
 	var text, binary bytes.Buffer
-	table := NewTable[Job](&text, &binary)
+	table := NewTable[JobRow](&text, &binary)
 	for _, row := range rows {
 		table.Add(row)
 	}
 	if err := table.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := parquet.Read[Job](bytes.NewReader(binary.Bytes()), int64(binary.Len()))
+	got, err := parquet.Read[JobRow](bytes.NewReader(binary.Bytes()), int64(binary.Len()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +118,9 @@ func TestJobRows(t *testing.T) {
 
 // Close returns the error of a failed writer.
 func TestTableError(t *testing.T) {
-	table := NewTable[Job](failing{}, io.Discard)
+	table := NewTable[JobRow](failing{}, io.Discard)
 	for range 1000 {
-		table.Add(Job{Name: "x"})
+		table.Add(JobRow{Name: "x"})
 	}
 	if err := table.Close(); !errors.Is(err, errFull) {
 		t.Errorf("%v", err)

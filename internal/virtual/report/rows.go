@@ -11,9 +11,9 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Job is a row of the table of jobs. Times are seconds since the start of the run, -1 if
+// JobRow is a row of the table of jobs. Times are seconds since the start of the run, -1 if
 // the event did not happen.
-type Job struct {
+type JobRow struct {
 	Policy string `parquet:"policy,dict" csv:"policy"`
 	Seed   uint64 `parquet:"seed" csv:"seed"`
 	// Index is the job's position in the workload, from 0.
@@ -48,18 +48,18 @@ type Job struct {
 	ReduceSlots float64 `parquet:"reduce_slot_s" csv:"reduce_slot_s"`
 }
 
-// Run identifies a simulation run.
-type Run struct {
+// RunRow identifies a simulation run.
+type RunRow struct {
 	Policy string
 	Seed   uint64
 }
 
 // Jobs returns the rows of a run's jobs, by index.
-func Jobs(run Run, jobs []workload.Job, r *sim.Result, alone []time.Duration, uses []collect.Use) []Job {
-	rows := make([]Job, len(jobs))
+func Jobs(run RunRow, jobs []workload.Job, r *sim.Result, alone []time.Duration, uses []collect.Use) []JobRow {
+	rows := make([]JobRow, len(jobs))
 	for i := range jobs {
 		j, x, u := &jobs[i], &r.Jobs[i], &uses[i]
-		row := Job{Policy: run.Policy, Seed: run.Seed, Index: int64(i), Name: j.Name, Class: collect.ClassOf(j),
+		row := JobRow{Policy: run.Policy, Seed: run.Seed, Index: int64(i), Name: j.Name, Class: collect.ClassOf(j),
 			Pool: collect.PoolOf(j), User: j.User, State: x.State.String(), Maps: int64(j.Count(job.Map)), Reduces: int64(j.Count(job.Reduce)),
 			Submitted: at(x.Submitted), Started: at(x.Started), MapsDone: at(x.MapsDone), Ended: at(x.Ended),
 			Response: -1, Slowdown: -1, Alone: alone[i].Seconds(),
@@ -83,9 +83,9 @@ func at(d time.Duration) float64 {
 	return d.Seconds()
 }
 
-// Attempt is a row of the table of tasks: one ended attempt. Times are seconds since the
+// AttemptRow is a row of the table of tasks: one ended attempt. Times are seconds since the
 // start of the run.
-type Attempt struct {
+type AttemptRow struct {
 	Job     int64  `parquet:"job" csv:"job"` // position in the workload, from 0
 	Attempt string `parquet:"attempt" csv:"attempt"`
 	Kind    string `parquet:"kind,dict" csv:"kind"`
@@ -103,8 +103,8 @@ type Attempt struct {
 }
 
 // attemptOf returns the row for an attempt's end.
-func attemptOf(e *sim.Event) Attempt {
-	return Attempt{Job: int64(e.Job), Attempt: e.Attempt.String(), Kind: e.Attempt.Kind.String(), Slot: e.Slot.String(),
+func attemptOf(e *sim.Event) AttemptRow {
+	return AttemptRow{Job: int64(e.Job), Attempt: e.Attempt.String(), Kind: e.Attempt.Kind.String(), Slot: e.Slot.String(),
 		Node: e.NodeName, Level: e.Level.String(), Copy: e.Speculative, Outcome: e.Outcome.String(),
 		Started: e.Started.Seconds(), Finished: e.Finished.Seconds(), Left: e.At.Seconds(), Bytes: e.Bytes}
 }

@@ -77,7 +77,7 @@ func (t *Table[T]) Close() error {
 }
 
 // Attempts writes a run's attempts to a table, as a sim.Observer.
-type Attempts struct{ *Table[Attempt] }
+type Attempts struct{ *Table[AttemptRow] }
 
 // Observe implements sim.Observer.
 func (a Attempts) Observe(e *sim.Event) {

@@ -97,7 +97,7 @@ func (w *tyWorkload) enlarge(times float64) {
 // draw draws the workload at a load. slowStart is the share of maps after which
 // reduces start.
 func (w *tyWorkload) draw(x *lab, seed uint64, load, slowStart float64) []workload.Job {
-	mix := workload.Mix{Order: workload.Shuffled, Classes: []workload.Class{w.tiny, w.short, w.largeClass()},
+	mix := workload.Mix{Sequence: workload.Shuffled, Classes: []workload.Class{w.tiny, w.short, w.largeClass()},
 		Arrivals: workload.Arrivals{Kind: workload.AtLoad, Load: load, Slots: tySlots}}
 	jobs, err := mix.Jobs(seed)
 	x.check(err)

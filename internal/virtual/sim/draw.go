@@ -65,7 +65,7 @@ func (s *sim) drawLuck(a *attempt) luck {
 		return l
 	}
 	var g rand.PCG
-	s.source(&g, forAttempt, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	s.source(&g, forAttempt, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
 	x, y, z, w := uniform(&g), uniform(&g), uniform(&g), uniform(&g)
 	if x < s.model.FailureRate {
 		l.fails, l.point = true, y
@@ -88,7 +88,7 @@ func (s *sim) drawSibling(a *attempt) time.Duration {
 		tasks = a.job.spec.Reduces
 	}
 	var g rand.PCG
-	s.source(&g, forCopy, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	s.source(&g, forCopy, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
 	if d := tasks[pick(&g, len(tasks))].Duration; d > 0 {
 		return d
 	}
@@ -97,7 +97,7 @@ func (s *sim) drawSibling(a *attempt) time.Duration {
 
 // coin draws whether an attempt is runnable in a tick of its load.
 func (s *sim) coin(a *attempt, tick uint64) bool {
-	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Try)
+	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Number)
 	return mix(mix(mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
 }
 

@@ -139,7 +139,7 @@ func (s *sim) restart(n int32) {
 func (s *sim) planHangs(a *attempt) {
 	for i, h := range s.model.Hangs {
 		// Only the first attempt hangs, so the task ends once another one runs.
-		if a.id.Try == 0 && h.Job == int(a.job.index) && h.Kind == a.id.Kind && h.Task == a.id.Index {
+		if a.id.Number == 0 && h.Job == int(a.job.index) && h.Kind == a.id.Kind && h.Task == a.id.Index {
 			s.hanging[i] = a.id
 			s.queue.push(s.now+h.After, evHang, int32(i), 0)
 		}

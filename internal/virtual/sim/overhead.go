@@ -343,7 +343,7 @@ func (s *sim) addStart(a *attempt, nd *node) {
 // spread draws the factor, from 0.2 to 1.8, of the processor time in which an attempt starts.
 func (s *sim) spread(a *attempt) float64 {
 	var g rand.PCG
-	s.source(&g, forStart, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	s.source(&g, forStart, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
 	return 0.2 + float64(1.6*uniform(&g))
 }
 
@@ -383,7 +383,7 @@ func (s *sim) fetchEnd(a *attempt, earliest time.Duration) time.Duration {
 		return max(earliest, s.now)
 	}
 	var g rand.PCG
-	s.source(&g, forOverhead, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Try))
+	s.source(&g, forOverhead, uint64(a.job.index)<<1|uint64(a.id.Kind), uint64(a.id.Index)<<32|uint64(a.id.Number))
 	known := s.now + scale(s.interval, uniform(&g)) + scale(o.EventPoll, uniform(&g))
 	first := a.from + o.FetchStart + o.FetchPoll
 	late := max(0, max(known, earliest)-first)

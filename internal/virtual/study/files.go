@@ -32,8 +32,8 @@ type Files struct {
 	overwrite   bool   // out may be an earlier result
 	dir, events string // the temporary names; empty for none
 	open        []*os.File
-	tasks       []*report.Table[report.Attempt] // by run
-	figures     []string                        // of the page, in the order of plots
+	tasks       []*report.Table[report.AttemptRow] // by run
+	figures     []string                           // of the page, in the order of plots
 }
 
 // OpenFiles opens the files that are written during the runs. out is a
@@ -99,8 +99,8 @@ func checkResult(dir string, entries []fs.DirEntry) error {
 		return err
 	}
 	var old struct {
-		Policies []struct{}   // every result has some; other tools' reports have none
-		Runs     []report.Run // those that have failed have left no files
+		Policies []struct{}      // every result has some; other tools' reports have none
+		Runs     []report.RunRow // those that have failed have left no files
 	}
 	if err := json.Unmarshal(text, &old); err != nil || len(old.Policies) == 0 {
 		return fmt.Errorf("its %s is not of sim, so it is no result of sim, and --overwrite replaces nothing else", reportName)
@@ -115,7 +115,7 @@ func checkResult(dir string, entries []fs.DirEntry) error {
 }
 
 // isResultFile reports whether the study of these runs writes a file of this name.
-func isResultFile(name string, runs []report.Run) bool {
+func isResultFile(name string, runs []report.RunRow) bool {
 	switch name {
 	case reportName, "report.html", "comparison.txt", "jobs.csv", "jobs.parquet":
 		return true
@@ -173,15 +173,15 @@ func (x *Files) begin() error {
 // observe makes the table of a run's attempts and, for the first seed, the plot
 // of its slots.
 func (x *Files) observe(r *run) error {
-	csv, err := x.create("tasks-" + fileName(r.Run) + ".csv")
+	csv, err := x.create("tasks-" + fileName(r.RunRow) + ".csv")
 	if err != nil {
 		return err
 	}
-	parquet, err := x.create("tasks-" + fileName(r.Run) + ".parquet")
+	parquet, err := x.create("tasks-" + fileName(r.RunRow) + ".parquet")
 	if err != nil {
 		return err
 	}
-	t := report.NewTable[report.Attempt](csv, parquet)
+	t := report.NewTable[report.AttemptRow](csv, parquet)
 	x.tasks = append(x.tasks, t)
 	r.more = append(r.more, report.Attempts{Table: t})
 	if r.draft == x.study.drafts[0] {
@@ -192,7 +192,7 @@ func (x *Files) observe(r *run) error {
 }
 
 // fileName returns a run's name as part of a file name.
-func fileName(r report.Run) string {
+func fileName(r report.RunRow) string {
 	policy := strings.Map(func(c rune) rune {
 		if strings.ContainsRune("=,/ ", c) {
 			return '_'
@@ -255,7 +255,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		}
 		// The rows of a failed run end in the middle of it, and a reader could take them for all.
 		if s.runs[i].err != nil {
-			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].Run))
+			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].RunRow))
 			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {
 				return err
 			}
@@ -299,12 +299,12 @@ func (x *Files) jobs(s *Study) error {
 	if err != nil {
 		return err
 	}
-	t := report.NewTable[report.Job](csv, parquet)
+	t := report.NewTable[report.JobRow](csv, parquet)
 	for _, r := range s.runs {
 		if r.err != nil {
 			continue
 		}
-		for _, row := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+		for _, row := range report.Jobs(r.RunRow, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
 			t.Add(row)
 		}
 	}
@@ -318,7 +318,7 @@ func (x *Files) logs(ctx context.Context, s *Study) error {
 			continue
 		}
 		for _, l := range sched.Logs(r.policy) {
-			err := x.write(ctx, l.Name+"-"+fileName(r.Run)+".csv", func(w io.Writer) error { return writeLog(w, l) })
+			err := x.write(ctx, l.Name+"-"+fileName(r.RunRow)+".csv", func(w io.Writer) error { return writeLog(w, l) })
 			if err != nil {
 				return err
 			}
@@ -405,7 +405,7 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 			slowdowns = append(slowdowns, report.Line{Name: r.Policy})
 		}
 		last := &slowdowns[len(slowdowns)-1]
-		for _, j := range report.Jobs(r.Run, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
+		for _, j := range report.Jobs(r.RunRow, r.draft.jobs, r.result, r.draft.alone, r.collector.Uses()) {
 			if j.State == "succeeded" {
 				last.Values = append(last.Values, j.Slowdown)
 			}
@@ -419,7 +419,7 @@ func (x *Files) plots(ctx context.Context, s *Study) error {
 		if r.lanes == nil {
 			continue
 		}
-		if err := x.plot(ctx, "gantt-"+fileName(r.Run), r.lanes.Gantt("Slots over time: "+r.Policy)); err != nil {
+		if err := x.plot(ctx, "gantt-"+fileName(r.RunRow), r.lanes.Gantt("Slots over time: "+r.Policy)); err != nil {
 			return err
 		}
 	}

@@ -127,7 +127,7 @@ func (s *Study) addReferences() {
 				s.warn(fmt.Sprintf("the reference %s is left out: %v", name, err))
 				break
 			}
-			s.references = append(s.references, &run{Run: report.Run{Policy: ReferenceNames[name], Seed: d.seed}, draft: d,
+			s.references = append(s.references, &run{RunRow: report.RunRow{Policy: ReferenceNames[name], Seed: d.seed}, draft: d,
 				cluster: cfg.Cluster, policy: cfg.Policy})
 		}
 	}

@@ -101,7 +101,7 @@ type draft struct {
 // run is one policy with one seed. prepare fills in the first part, Files may add
 // observers, and Study.Run fills in the rest.
 type run struct {
-	report.Run
+	report.RunRow
 	draft   *draft
 	cluster workload.Cluster
 	policy  sched.Policy
@@ -151,7 +151,7 @@ func New(cfg Config) (*Study, error) {
 	for _, spec := range cfg.Policies.Specs() {
 		// By policy, then by seed: tables, and the lines of plots, rely on this order.
 		for _, d := range s.drafts {
-			r := &run{Run: report.Run{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
+			r := &run{RunRow: report.RunRow{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
 			if err := s.prepare(r, spec); err != nil {
 				return nil, err
 			}

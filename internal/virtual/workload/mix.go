@@ -21,8 +21,8 @@ type Mix struct {
 	Listed bool
 	// Count is the number of jobs drawn from the classes by their shares; 0
 	// means that every class states a count.
-	Count int
-	Order Order
+	Count    int
+	Sequence Sequence
 	// Block is the bytes of input of one map, for jobs that state only the size
 	// of their input; 0 means DefaultBlock.
 	Block int64
@@ -40,13 +40,13 @@ type Mix struct {
 // DefaultBlock is the block size of HDFS at the time of the papers: 64 MiB.
 const DefaultBlock = 64 << 20
 
-// Order is the order in which the jobs of a mix with counts are submitted.
-type Order uint8
+// Sequence is the order in which the jobs of a mix with counts are submitted.
+type Sequence uint8
 
 // The orders.
 const (
 	// InOrder submits class after class, as listed.
-	InOrder Order = iota
+	InOrder Sequence = iota
 	// InTurn submits one job of each class, then the next of each.
 	InTurn
 	// Shuffled submits the jobs in random order.
@@ -247,7 +247,7 @@ func (m *Mix) check() error {
 		}
 	}
 	bad(m.Count < 0 || m.Count > MaxJobs, "%d jobs, must be from 0 to %d", m.Count, MaxJobs)
-	bad(m.Count > 0 && m.Order != InOrder, "an order is given, which has a meaning only where classes have counts")
+	bad(m.Count > 0 && m.Sequence != InOrder, "an order is given, which has a meaning only where classes have counts")
 	bad(m.Block < 0, "block of %d bytes, must not be negative", m.Block)
 	total := 0
 	seen := make(map[string]bool, len(m.Classes))
@@ -271,7 +271,7 @@ func (m *Mix) check() error {
 	bad(a.Start < 0 || a.Gap < 0, "arrivals: times must not be negative")
 	bad(a.Kind == AtLoad && !(a.Load > 0 && a.Load < 1000 && a.Slots > 0), "arrivals: load %g of %d slots, both must be above 0", a.Load, a.Slots)
 	bad(a.Kind == AtTimes && len(a.Times) < total, "arrivals: %d times for %d jobs", len(a.Times), total)
-	bad(a.Kind > AtTimes || m.Order > Shuffled, "unknown arrivals or order")
+	bad(a.Kind > AtTimes || m.Sequence > Shuffled, "unknown arrivals or order")
 	return errors.Join(errs...)
 }
 
@@ -296,7 +296,7 @@ func (c *Class) checkPlace(m *Mix, i int) error {
 		return errors.New("the mix has a number of jobs, so the class needs a share above 0 and no count")
 	case m.Count == 0 && (c.Count <= 0 || c.Share != 0):
 		return errors.New("the mix has no number of jobs, so the class needs a count above 0 and no share")
-	case len(c.After) > 0 && (m.Count > 0 || m.Order == Shuffled):
+	case len(c.After) > 0 && (m.Count > 0 || m.Sequence == Shuffled):
 		return errors.New("a class that comes after another needs counts, and an order that is not shuffled")
 	}
 	for _, p := range c.After {

@@ -125,13 +125,13 @@ func (m *Mix) picks(seed uint64) [][2]int {
 	most := 0
 	for i := range m.Classes {
 		most = max(most, m.Classes[i].Count)
-		if m.Order != InTurn {
+		if m.Sequence != InTurn {
 			for k := range m.Classes[i].Count {
 				picks = append(picks, [2]int{i, k})
 			}
 		}
 	}
-	switch m.Order {
+	switch m.Sequence {
 	case InTurn:
 		for k := range most {
 			for i := range m.Classes {

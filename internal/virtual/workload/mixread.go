@@ -65,7 +65,7 @@ func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 			r.fail(o.key["classes"], "job mix: classes and a list of jobs; a file has one of them")
 		}
 	} else {
-		m.Order = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
+		m.Sequence = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
 		m.Arrivals = o.arrivals()
 	}
 	m.Block = field(o, "block", DefaultBlock, blockSize)
@@ -95,10 +95,10 @@ func blockSize(s string) (int64, error) {
 }
 
 // oneOf parses one of some names, whose values are their positions.
-func oneOf(what string, names ...string) func(string) (Order, error) {
-	return func(s string) (Order, error) {
+func oneOf(what string, names ...string) func(string) (Sequence, error) {
+	return func(s string) (Sequence, error) {
 		if i := slices.Index(names, s); i >= 0 {
-			return Order(i), nil
+			return Sequence(i), nil
 		}
 		return 0, fmt.Errorf("unknown %s %q; there are %s", what, s, strings.Join(names, ", "))
 	}

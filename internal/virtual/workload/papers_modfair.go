@@ -43,7 +43,7 @@ func modfairGenerators() []Generator {
 			suffix, order string
 			mix           *Mix
 		}{{"", "ascending", &Mix{Classes: up}}, {"-descending", "descending", &Mix{Classes: down}},
-			{"-shuffled", "random", &Mix{Classes: up, Order: Shuffled}}} {
+			{"-shuffled", "random", &Mix{Classes: up, Sequence: Shuffled}}} {
 			v.mix.Pools = pools
 			list = append(list, Generator{Name: fmt.Sprintf("modfair-b-%d%s", 5*n, v.suffix), Cluster: "modfair-b",
 				Summary:     fmt.Sprintf("modified Fair, experiment B: WordCount jobs of 6, 10, 16, 21 and 25 maps, %d of each", n),

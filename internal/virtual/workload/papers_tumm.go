@@ -20,7 +20,7 @@ func tummGenerators() []Generator {
 	// come first, the least maps first; then the others, the most reduces first.
 	// That is the order of benches. The inverse is the worst.
 	johnson, inverse := &Mix{}, &Mix{}
-	random := &Mix{Order: Shuffled}
+	random := &Mix{Sequence: Shuffled}
 	for i, b := range benches {
 		johnson.Classes = append(johnson.Classes, b.class(b.app, 2))
 		random.Classes = append(random.Classes, b.class(b.app, 2))
@@ -48,7 +48,7 @@ func tummGenerators() []Generator {
 
 // tpchChains makes three chains of five jobs.
 func tpchChains() *Mix {
-	m := &Mix{Order: InTurn}
+	m := &Mix{Sequence: InTurn}
 	for step := range 5 {
 		for q, query := range []string{"q15", "q16", "q18"} {
 			b := bench{"tpch-" + query, 64 >> step, max(1, 4>>step), meanMapTime, meanReduceTime}

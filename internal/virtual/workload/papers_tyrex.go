@@ -73,7 +73,7 @@ func (t *tyrexMix) mix(load float64) *Mix {
 	class := func(name string, n int, work Dist) Class {
 		return Class{Name: name, Count: n, App: name, Work: work, TaskTime: tyrexTask, ReduceShare: TyrexReduceShare}
 	}
-	return &Mix{Order: Shuffled, Arrivals: Arrivals{Kind: AtLoad, Load: load, Slots: 160}, Classes: []Class{
+	return &Mix{Sequence: Shuffled, Arrivals: Arrivals{Kind: AtLoad, Load: load, Slots: 160}, Classes: []Class{
 		class("small", t.small, Dist{Shape: LogNormal, A: t.smallMean, B: t.smallMean * math.Sqrt(cv2)}),
 		class("middle", t.middle, Dist{Shape: LogNormal, A: t.middleMean, B: t.middleMean * math.Sqrt(cv2)}),
 		class("large", large, LogNormalCV2(m3, c3)),

@@ -13,8 +13,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// world is a cluster of one node under a capacity order.
-type world struct {
+// fixture is a cluster of one node under a capacity order.
+type fixture struct {
 	*trackertest.Manual
 	node  *cluster.Node
 	order *Order
@@ -26,28 +26,28 @@ type fataler interface {
 	Fatal(args ...any)
 }
 
-func newWorld(t fataler, maps, reduces int, cfg Config) *world {
+func newWorld(t fataler, maps, reduces int, cfg Config) *fixture {
 	t.Helper()
 	o, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Manual: trackertest.NewManual(o), order: o}
+	w := &fixture{Manual: trackertest.NewManual(o), order: o}
 	w.node = w.Join(cluster.Spec{Name: "n", MapSlots: maps, ReduceSlots: reduces})
 	return w
 }
 
-func (w *world) submit(pool, user string, maps, reduces int) *job.Job {
+func (w *fixture) submit(pool, user string, maps, reduces int) *job.Job {
 	return w.Submit(job.Spec{Request: job.Request{Pool: pool, User: user, SlowStart: -1}, Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
 // launch starts the next task of a job.
-func (w *world) launch(j *job.Job, k job.Kind) *job.Attempt { return w.Run(w.node, j, k) }
+func (w *fixture) launch(j *job.Job, k job.Kind) *job.Attempt { return w.Run(w.node, j, k) }
 
 // round opens a round of the node without limits.
-func (w *world) round() *sched.Round { return w.Round(w.node, [job.Kinds]int{1 << 20, 1 << 20}) }
+func (w *fixture) round() *sched.Round { return w.Round(w.node, [job.Kinds]int{1 << 20, 1 << 20}) }
 
-func (w *world) served(r *sched.Round, o sched.Offer) []job.ID { return w.Served(r, o) }
+func (w *fixture) served(r *sched.Round, o sched.Offer) []job.ID { return w.Served(r, o) }
 
 func mapOffer() sched.Offer { return sched.Offer{Kind: job.Map, Slot: job.Map} }
 
@@ -121,7 +121,7 @@ func TestCapacityAgainstNaive(t *testing.T) {
 	})
 }
 
-func capAct(t *rapid.T, w *world) {
+func capAct(t *rapid.T, w *fixture) {
 	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 5).Draw(t, "what")
 	if what == 0 || len(live) == 0 {
@@ -143,7 +143,7 @@ func capAct(t *rapid.T, w *world) {
 
 // checkLists compares which jobs a walk visits, with and without copies, for one
 // kind and for both.
-func checkLists(t *rapid.T, w *world) {
+func checkLists(t *rapid.T, w *fixture) {
 	for _, q := range w.order.queues {
 		for p := range slotSet(slotSets) {
 			var ready, busy []*job.Job
@@ -170,7 +170,7 @@ func checkLists(t *rapid.T, w *world) {
 
 // checkWalk compares a walk with one made by the rules alone, given the order of
 // the queues before it, and returns the order after it.
-func checkWalk(t *rapid.T, w *world, k job.Kind, order []string) []string {
+func checkWalk(t *rapid.T, w *fixture, k job.Kind, order []string) []string {
 	type tally struct{ occupied, users map[string]int }
 	byQueue := map[string]*tally{}
 	for _, name := range order {
@@ -316,7 +316,7 @@ func TestCapacityRepeatedIsNotFar(t *testing.T) {
 	w.launch(j, job.Map) // the fresh one
 	again := w.launch(j, job.Map)
 	w.Rounds.Launched(sched.Assignment{Task: again.Task(), Level: cluster.ANY})
-	if again.ID().Try != 1 || w.order.spent(r, job.Map) {
+	if again.ID().Number != 1 || w.order.spent(r, job.Map) {
 		t.Errorf("%v ended the share", again.ID())
 	}
 }

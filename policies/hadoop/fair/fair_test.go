@@ -16,18 +16,18 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// world is a cluster of one node under a fair order.
-type world struct {
+// fixture is a cluster of one node under a fair order.
+type fixture struct {
 	*trackertest.Manual
 	fair *Order
 	node *cluster.Node
 }
 
-func newWorld(cfg Config, mapSlots, reduceSlots int) *world {
+func newWorld(cfg Config, mapSlots, reduceSlots int) *fixture {
 	if cfg.UpdateInterval == 0 {
 		cfg.UpdateInterval = 500 * time.Millisecond
 	}
-	w := &world{fair: New(cfg)}
+	w := &fixture{fair: New(cfg)}
 	w.Manual = trackertest.NewManual(w.fair)
 	w.node = w.Join(cluster.Spec{Name: "n", MapSlots: mapSlots, ReduceSlots: reduceSlots})
 	return w
@@ -35,19 +35,19 @@ func newWorld(cfg Config, mapSlots, reduceSlots int) *world {
 
 // start launches a task, which reports some progress, as every task that may be
 // preempted has.
-func (w *world) start(j *job.Job, k job.Kind) *job.Attempt {
+func (w *fixture) start(j *job.Job, k job.Kind) *job.Attempt {
 	a := w.Run(w.node, j, k)
 	w.Jobs.Report(a, 0.1, 0, w.Now)
 	return a
 }
 
 // served returns the jobs in the order in which a kind's slots are offered.
-func (w *world) served(k job.Kind) []job.ID {
+func (w *fixture) served(k job.Kind) []job.ID {
 	return w.Served(&sched.Round{View: w.View}, sched.Offer{Kind: k, Slot: k})
 }
 
 // naive sorts all pools and jobs from scratch by the rules as written.
-func (w *world) naive(k job.Kind) (ids []job.ID) {
+func (w *fixture) naive(k job.Kind) (ids []job.ID) {
 	a := &w.fair.cfg.Pools
 	type entry struct {
 		j            *job.Job
@@ -175,7 +175,7 @@ func TestSizeWeights(t *testing.T) {
 }
 
 // act draws and takes one action.
-func (w *world) act(t *rapid.T) {
+func (w *fixture) act(t *rapid.T) {
 	w.Now += time.Duration(rapid.IntRange(0, 2).Draw(t, "ms")) * time.Millisecond
 	live := w.Jobs.List().Live()
 	what := rapid.IntRange(0, 9).Draw(t, "what")

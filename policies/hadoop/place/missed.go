@@ -78,9 +78,9 @@ func (m *Missed) TaskStarted(a *job.Attempt, _ time.Duration) {
 	if a.Kind() != job.Map || a.Speculative() {
 		return
 	}
-	if a.ID().Try == 0 && m.isFar(a.Level()) {
+	if a.ID().Number == 0 && m.isFar(a.Level()) {
 		m.farLaunched++
-	} else if a.ID().Try > 0 || a.Level() <= cluster.RACK {
+	} else if a.ID().Number > 0 || a.Level() <= cluster.RACK {
 		m.passed[a.Job().Seat()] = 0
 	}
 }

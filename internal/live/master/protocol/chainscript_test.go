@@ -110,7 +110,7 @@ func formatLost(n int32) string {
 	return fmt.Sprintf(", %d lost", n)
 }
 
-func formatChainOrder(o Order) string {
+func formatChainInstruction(o Instruction) string {
 	switch o := o.(type) {
 	case *RemoveChainDir:
 		if o.Token != "" {

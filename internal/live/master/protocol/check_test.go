@@ -120,7 +120,7 @@ func transcript(t *testing.T, seed uint64) []byte {
 		for _, r := range out.Replies {
 			fmt.Fprintf(&b, "%d %s %v\n", r.Call, formatReply(r.Message), r.Err)
 		}
-		for _, o := range out.Orders {
+		for _, o := range out.Instructions {
 			fmt.Fprintf(&b, "%T\n", o)
 		}
 		if err := c.Check(); err != nil {

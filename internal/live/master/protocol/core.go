@@ -235,17 +235,17 @@ func (c *Core) begin(now time.Duration) {
 	c.now = max(c.now, now)
 	clear(c.out.Records) // not to keep them alive
 	clear(c.out.Replies)
-	clear(c.out.Orders)
-	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Orders[:0], c.out.Logs[:0], c.out.Tokens[:0]}
+	clear(c.out.Instructions)
+	c.out = Output{c.out.Records[:0], c.out.Replies[:0], c.out.Instructions[:0], c.out.Logs[:0], c.out.Tokens[:0]}
 }
 
 // record adds a journal record to the output. Its position among the records of one
 // message is its position in the journal, which may be cut off after it.
 func (c *Core) record(r *slotwisev1.JournalRecord) { c.out.Records = append(c.out.Records, r) }
 
-// order adds an order to the output. The records that it depends on must be in the same
+// order adds an instruction to the output. The records that it depends on must be in the same
 // or an earlier output.
-func (c *Core) order(o Order) { c.out.Orders = append(c.out.Orders, o) }
+func (c *Core) order(o Instruction) { c.out.Instructions = append(c.out.Instructions, o) }
 
 // reply answers a call. The reply leaves once the records of the batch are durable.
 func (c *Core) reply(call Call, m any) {
@@ -299,7 +299,7 @@ func (c *Core) step(ev tracker.Event) []tracker.Effect {
 	return effects
 }
 
-// carryOut turns an effect into actions for workers and orders for the shell.
+// carryOut turns an effect into actions for workers and instructions for the shell.
 func (c *Core) carryOut(e tracker.Effect) {
 	j := c.jobs[e.Job]
 	switch e.Kind {

@@ -1,11 +1,11 @@
 // Package protocol is the pure core of the master: the conversations with
 // workers and users as a state machine around the tracker.
 //
-//	Handle(now, message) → replies, journal records, orders
+//	Handle(now, message) → replies, journal records, instructions
 //
 // Like the tracker it has no clock, goroutine, lock, I/O or random number of its
 // own. The shell (internal/live/master) turns RPCs into messages, makes the records
-// durable, and only then lets replies leave and carries orders out. The fault runs
+// durable, and only then lets replies leave and carries instructions out. The fault runs
 // (internal/testkit/faultrun) drive the same code with a virtual clock, a journal in
 // memory and a network that loses, repeats and reorders.
 //
@@ -54,7 +54,7 @@
 //   - Permission to commit, accepted jobs and ended attempts are in the journal
 //     before a reply reveals them. Repeating AskCommit or Submit (with the same
 //     request id) has the same answer, also after a restart.
-//   - Orders are idempotent. Restore repeats the orders that were not finished when
+//   - Instructions are idempotent. Restore repeats the instructions that were not finished when
 //     the master died.
 //
 // # Invariants

@@ -23,7 +23,7 @@ func refTask(id job.TaskID) *slotwisev1.TaskRef {
 }
 
 func refAttempt(id job.AttemptID) *slotwisev1.AttemptRef {
-	return &slotwisev1.AttemptRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index, Try: id.Try}
+	return &slotwisev1.AttemptRef{Job: int32(id.Job), Kind: int32(id.Kind), Index: id.Index, Try: id.Number}
 }
 
 func taskOf(r *slotwisev1.TaskRef) job.TaskID {
@@ -31,7 +31,7 @@ func taskOf(r *slotwisev1.TaskRef) job.TaskID {
 }
 
 func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
-	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Try: r.GetTry()}
+	return job.AttemptID{TaskID: job.TaskID{Job: job.ID(r.GetJob()), Kind: job.Kind(r.GetKind()), Index: r.GetIndex()}, Number: r.GetTry()}
 }
 
 // encodeFact returns the record of a fact. It panics for a type that it does not know,

@@ -23,7 +23,7 @@ func someFacts() []tracker.Fact {
 	counted := &counters.Set{}
 	counted.Add(counters.Spills, 3)
 	counted.AddUser("lines", 4)
-	id := job.AttemptID{TaskID: job.TaskID{Job: 3, Kind: job.Reduce, Index: 5}, Try: 2}
+	id := job.AttemptID{TaskID: job.TaskID{Job: 3, Kind: job.Reduce, Index: 5}, Number: 2}
 	return []tracker.Fact{
 		&tracker.FactAccepted{Job: 3, Spec: job.Spec{
 			Name: "n", Request: job.Request{User: "u", Pool: "p", Priority: job.Low, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: -1, NoSpeculation: true, Hints: [job.Kinds]job.Ratings{{CPU: 1}, {Network: 10}}}, Splits: make([]job.Split, 4), Reduces: 2,

@@ -212,7 +212,7 @@ func (c *conversation) absorb(in *choices, out Output) {
 		}
 		c.journal = append(c.journal, b)
 	}
-	for _, o := range out.Orders {
+	for _, o := range out.Instructions {
 		var m Message
 		switch o := o.(type) {
 		case *StageOutput:

@@ -17,7 +17,7 @@ import (
 type Call uint64
 
 // Message is one input of the core: a request of a worker or a user, the result
-// of an Order, or the passing of time. The types are the ones in this file.
+// of an Instruction, or the passing of time. The types are the ones in this file.
 type Message interface{ message() }
 
 // Requests of workers. ParseRegister and ParseHeartbeat make the first two; they
@@ -296,10 +296,10 @@ func (*Closing) message()        {}
 // the next call.
 type Output struct {
 	// Records must be durable before any Reply that is not Early leaves and
-	// before any Order is carried out. Their order is the journal's.
-	Records []*slotwisev1.JournalRecord
-	Replies []Reply
-	Orders  []Order
+	// before any Instruction is carried out. Their order is the journal's.
+	Records      []*slotwisev1.JournalRecord
+	Replies      []Reply
+	Instructions []Instruction
 	// Logs are for the shell's log. They may be written at once.
 	Logs []Log
 	// Tokens are the drivers' tokens that have become valid or invalid, in order. The
@@ -323,9 +323,9 @@ type Reply struct {
 	Early bool
 }
 
-// Order is work for the shell. It carries orders out beside the loop, and reports
+// Instruction is work for the shell. It carries instructions out beside the loop, and reports
 // the result as the message that is named here.
-type Order interface{ order() }
+type Instruction interface{ instruction() }
 
 type (
 	// StageOutput begins a job's output directory. Doing it again with the same
@@ -404,16 +404,16 @@ type (
 	ReleaseFiles struct{ Program *slotwisev1.Program }
 )
 
-func (*StageOutput) order()       {}
-func (*RemoveStaged) order()      {}
-func (*CommitOutput) order()      {}
-func (*AbortOutput) order()       {}
-func (*CancelOutput) order()      {}
-func (*WriteHistory) order()      {}
-func (*RemoveChainDir) order()    {}
-func (*WriteChainHistory) order() {}
-func (*HoldFiles) order()         {}
-func (*ReleaseFiles) order()      {}
+func (*StageOutput) instruction()       {}
+func (*RemoveStaged) instruction()      {}
+func (*CommitOutput) instruction()      {}
+func (*AbortOutput) instruction()       {}
+func (*CancelOutput) instruction()      {}
+func (*WriteHistory) instruction()      {}
+func (*RemoveChainDir) instruction()    {}
+func (*WriteChainHistory) instruction() {}
+func (*HoldFiles) instruction()         {}
+func (*ReleaseFiles) instruction()      {}
 
 // Log is a line for the shell's log.
 type Log struct {

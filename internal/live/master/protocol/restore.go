@@ -14,7 +14,7 @@ import (
 )
 
 // Restore makes a core from the records of a journal, which may end after any record,
-// also within a step. The returned output's records must be durable before its orders
+// also within a step. The returned output's records must be durable before its instructions
 // start and before the first message is handled.
 //
 // The output of jobs that have ended but are not in the history is ordered to be
@@ -212,7 +212,7 @@ func (c *Core) restoreTracker(r *replay) error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	// The journal may end in the middle of a step, and the tracker has completed it. These
-	// facts must be durable before any order that follows from them.
+	// facts must be durable before any instruction that follows from them.
 	c.recordFacts()
 	if r.policy != nil && c.learned != nil {
 		// A policy can do without its memory. A master that refused to start over it would stop

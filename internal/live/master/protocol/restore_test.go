@@ -40,13 +40,13 @@ func TestForgottenJob(t *testing.T) {
 		t.Errorf("tasks of j1: %v, %v", tasks, err)
 	}
 	written := false
-	for _, o := range out.Orders {
+	for _, o := range out.Instructions {
 		if w, ok := o.(*WriteHistory); ok {
 			written = w.Job == 1 && len(w.Entry.Tasks) == 0 && w.Entry.Job.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED
 		}
 	}
 	if !written {
-		t.Errorf("orders %+v, want j1 written to the history", out.Orders)
+		t.Errorf("orders %+v, want j1 written to the history", out.Instructions)
 	}
 	if err := c.Check(); err != nil {
 		t.Error(err)

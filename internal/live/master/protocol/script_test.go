@@ -435,8 +435,8 @@ func (c *conversation) print(out Output) {
 		}
 		fmt.Fprintf(&c.out, "reply to %d%s: %s\n", r.Call, early, formatReply(r.Message))
 	}
-	for _, o := range out.Orders {
-		fmt.Fprintf(&c.out, "order: %s\n", c.formatOrder(o))
+	for _, o := range out.Instructions {
+		fmt.Fprintf(&c.out, "order: %s\n", c.formatInstruction(o))
 	}
 }
 
@@ -568,7 +568,7 @@ func formatStatus(j *slotwisev1.JobStatus) string {
 	return s
 }
 
-func (c *conversation) formatOrder(o Order) string {
+func (c *conversation) formatInstruction(o Instruction) string {
 	switch o := o.(type) {
 	case *StageOutput:
 		return fmt.Sprintf("stage %s as %.6s for %s", o.URI, o.Token, shownRequest(o.Request))
@@ -583,7 +583,7 @@ func (c *conversation) formatOrder(o Order) string {
 	case *WriteHistory:
 		return fmt.Sprintf("history: %s, %d tasks", formatStatus(o.Entry.Job), len(o.Entry.Tasks))
 	}
-	if text := formatChainOrder(o); text != "" {
+	if text := formatChainInstruction(o); text != "" {
 		return text
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", o), "*protocol."))

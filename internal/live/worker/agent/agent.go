@@ -1,7 +1,7 @@
 // Package agent is the worker's half of the conversation with its master, as a
 // state machine without clock, goroutines or I/O. The worker (the shell) sends
 // what the agent composes, hands it what the master answers, and carries out the
-// orders that the agent returns.
+// instructions that the agent returns.
 //
 // One session looks like this:
 //
@@ -55,19 +55,19 @@ const (
 	Killed    = slotwisev1.AttemptState_ATTEMPT_STATE_KILLED
 )
 
-// OrderKind is the type of an Order.
-type OrderKind uint8
+// InstructionKind is the type of an Instruction.
+type InstructionKind uint8
 
-// The orders.
+// The instructions.
 const (
 	// Start runs the attempt of Launch.
-	Start OrderKind = iota + 1
+	Start InstructionKind = iota + 1
 	// Stop ends the running attempt for Reason; the shell reports its end later.
 	Stop
 	// Discard removes the map output of an attempt, if there is one.
 	Discard
 	// DropJob removes all map outputs of a job and stops polling for its map
-	// outputs. Stop orders for its attempts precede it.
+	// outputs. Stop instructions for its attempts precede it.
 	DropJob
 	// Refuse logs Reason: the master sent a name that cannot be parsed.
 	Refuse
@@ -77,9 +77,9 @@ const (
 	StopDriver
 )
 
-// Order is one instruction to the shell. Orders are carried out in sequence.
-type Order struct {
-	Kind    OrderKind
+// Instruction is one instruction to the shell. Instructions are carried out in sequence.
+type Instruction struct {
+	Kind    InstructionKind
 	Job     job.ID        // DropJob
 	Attempt job.AttemptID // Start, Stop, Discard
 	Reason  string        // Stop, Discard, Refuse, StopDriver
@@ -222,36 +222,36 @@ func (g *Agent) Listed() []job.AttemptID {
 // the master is not the one whose jobs the worker has worked on: then job ids
 // mean other jobs, everything that runs is stopped and disowned, and the caller
 // must register once more so that the new master learns of an empty worker.
-func (g *Agent) Registered(resp *slotwisev1.RegisterResponse, otherMaster bool) []Order {
+func (g *Agent) Registered(resp *slotwisev1.RegisterResponse, otherMaster bool) []Instruction {
 	// The master numbers heartbeats and actions within a session. With the old counts it would
 	// take new heartbeats for overtaken ones, and the agent would skip the first actions.
 	g.session, g.seq, g.acted = resp.GetSession(), 0, 0
 	if otherMaster {
 		return g.disownAll()
 	}
-	var orders []Order
+	var instructions []Instruction
 	for _, name := range resp.GetDropJobs() {
-		orders = g.dropJob(orders, name)
+		instructions = g.dropJob(instructions, name)
 	}
-	return orders
+	return instructions
 }
 
 // disownAll forgets the jobs of a master that has been replaced.
-func (g *Agent) disownAll() (orders []Order) {
+func (g *Agent) disownAll() (instructions []Instruction) {
 	for _, a := range g.attempts {
 		a.disowned = true
 		if !a.ended() {
-			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: "the master of its job was replaced"})
+			instructions = append(instructions, Instruction{Kind: Stop, Attempt: a.id, Reason: "the master of its job was replaced"})
 		}
 	}
 	// Nothing reports these ends: the new master may have given the same ids to other
 	// attempts.
 	g.attempts = slices.DeleteFunc(g.attempts, (*attempt).ended)
-	orders = g.stopDrivers(orders, "the master of its chain was replaced")
+	instructions = g.stopDrivers(instructions, "the master of its chain was replaced")
 	g.drivers = nil
 	clear(g.staging)
 	g.complaints = nil
-	return orders
+	return instructions
 }
 
 // Heartbeat composes the next heartbeat. It repeats everything that the master has not
@@ -304,8 +304,8 @@ func stillRunning(r *slotwisev1.Report) *slotwisev1.Report {
 // TooLarge notes that the master has refused a heartbeat of this session for its size.
 // The next one carries at most half as many bytes of ends and complaints. If there was
 // only one, which therefore is too large alone, the agent drops the complaint, or fails
-// the attempt whose end it was, and returns an order to discard its output.
-func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (orders []Order) {
+// the attempt whose end it was, and returns an instruction to discard its output.
+func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (instructions []Instruction) {
 	// The refusal may belong to a session that has ended, whose heartbeat had other content.
 	if r.GetSession() != g.session {
 		return nil
@@ -334,7 +334,7 @@ func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (orders []Order) {
 }
 
 // failLarge replaces a report that no heartbeat can carry by a short one.
-func (g *Agent) failLarge(r *slotwisev1.Report) []Order {
+func (g *Agent) failLarge(r *slotwisev1.Report) []Instruction {
 	id, err := job.ParseAttempt(r.GetAttempt())
 	a := g.get(id)
 	if err != nil || a == nil || !a.ended() {
@@ -345,7 +345,7 @@ func (g *Agent) failLarge(r *slotwisev1.Report) []Order {
 	// The tracker must learn that the attempt has ended. Its counters and its output are lost,
 	// so it counts as failed and the task runs again.
 	a.report.State, a.report.Error = Failed, text
-	return []Order{{Kind: Discard, Attempt: id, Reason: text}}
+	return []Instruction{{Kind: Discard, Attempt: id, Reason: text}}
 }
 
 // forgetComplaints removes complaints that need not be sent again.
@@ -386,9 +386,9 @@ func (g *Agent) Acknowledge(r *slotwisev1.HeartbeatRequest) {
 // minBudget lets a budget that was halved to nothing grow again.
 const minBudget = 1 << 10
 
-// Act returns the orders for the actions that have not been carried out in this
+// Act returns the instructions for the actions that have not been carried out in this
 // session. startedMillis is the present in milliseconds since 1970, for reports.
-func (g *Agent) Act(actions []*slotwisev1.Action, startedMillis int64) (orders []Order) {
+func (g *Agent) Act(actions []*slotwisev1.Action, startedMillis int64) (instructions []Instruction) {
 	for _, a := range actions {
 		// Every answer repeats the actions that no heartbeat has acknowledged yet, and two answers
 		// may be under way.
@@ -398,93 +398,93 @@ func (g *Agent) Act(actions []*slotwisev1.Action, startedMillis int64) (orders [
 		g.acted = a.GetNumber()
 		switch what := a.GetWhat().(type) {
 		case *slotwisev1.Action_Launch:
-			orders = g.launch(orders, what.Launch, startedMillis)
+			instructions = g.launch(instructions, what.Launch, startedMillis)
 		case *slotwisev1.Action_Kill:
-			orders = g.kill(orders, what.Kill.GetAttempt(), what.Kill.GetReason())
+			instructions = g.kill(instructions, what.Kill.GetAttempt(), what.Kill.GetReason())
 		case *slotwisev1.Action_DropJob:
-			orders = g.dropJob(orders, what.DropJob)
+			instructions = g.dropJob(instructions, what.DropJob)
 		case *slotwisev1.Action_Drive:
-			orders = g.drive(orders, what.Drive)
+			instructions = g.drive(instructions, what.Drive)
 		case *slotwisev1.Action_StopDriver:
-			orders = g.stopDriver(orders, idOf(what.StopDriver.GetDriver()), what.StopDriver.GetReason())
+			instructions = g.stopDriver(instructions, idOf(what.StopDriver.GetDriver()), what.StopDriver.GetReason())
 		}
 	}
-	return orders
+	return instructions
 }
 
 // launch enters an attempt unless it is listed already.
-func (g *Agent) launch(orders []Order, l *slotwisev1.Launch, startedMillis int64) []Order {
+func (g *Agent) launch(instructions []Instruction, l *slotwisev1.Launch, startedMillis int64) []Instruction {
 	id, err := job.ParseAttempt(l.GetAttempt())
 	if err != nil {
-		return append(orders, Order{Kind: Refuse, Reason: "launch: " + err.Error()})
+		return append(instructions, Instruction{Kind: Refuse, Reason: "launch: " + err.Error()})
 	}
 	// Two jobs of one id differ in their staging directories. Map outputs of the earlier job
 	// must not be served to reduces of this one.
 	if known := g.staging[id.Job]; known != "" && l.GetStaging() != "" && l.GetStaging() != known {
 		// A master that lost the end of its journal has given the id again.
-		orders = g.dropJob(orders, id.Job.String())
+		instructions = g.dropJob(instructions, id.Job.String())
 	}
 	at, listed := g.find(id)
 	// The attempt runs, or its end is not acknowledged yet. A launch that is repeated must not
 	// run it a second time.
 	if listed {
-		return orders
+		return instructions
 	}
 	a := &attempt{id: id, report: &slotwisev1.Report{Attempt: id.String(), State: Running, StartedMs: startedMillis}}
 	g.attempts = slices.Insert(g.attempts, at, a)
-	orders = append(orders, Order{Kind: Start, Attempt: id, Launch: l})
+	instructions = append(instructions, Instruction{Kind: Start, Attempt: id, Launch: l})
 	// The launch was under way when the worker began to end. Listing the attempt and stopping
 	// it reports its end, so the task need not wait for a time-out.
 	if g.stopped != "" {
-		orders = append(orders, Order{Kind: Stop, Attempt: id, Reason: g.stopped})
+		instructions = append(instructions, Instruction{Kind: Stop, Attempt: id, Reason: g.stopped})
 	}
-	return orders
+	return instructions
 }
 
 // kill stops an attempt that runs. The output of a map that has ended is
 // discarded: the master asks for the kill because it no longer counts the map.
-func (g *Agent) kill(orders []Order, name, reason string) []Order {
+func (g *Agent) kill(instructions []Instruction, name, reason string) []Instruction {
 	id, err := job.ParseAttempt(name)
 	if err != nil {
-		return append(orders, Order{Kind: Refuse, Reason: "kill: " + err.Error()})
+		return append(instructions, Instruction{Kind: Refuse, Reason: "kill: " + err.Error()})
 	}
 	switch {
 	case g.IsRunning(id):
-		return append(orders, Order{Kind: Stop, Attempt: id, Reason: reason})
+		return append(instructions, Instruction{Kind: Stop, Attempt: id, Reason: reason})
 	case id.Kind == job.Map:
-		return append(orders, Order{Kind: Discard, Attempt: id, Reason: reason})
+		return append(instructions, Instruction{Kind: Discard, Attempt: id, Reason: reason})
 	}
-	return orders
+	return instructions
 }
 
 // dropJob stops and disowns the attempts of a job that has ended and removes
 // its map outputs.
-func (g *Agent) dropJob(orders []Order, name string) []Order {
+func (g *Agent) dropJob(instructions []Instruction, name string) []Instruction {
 	id, err := job.ParseID(name)
 	if err != nil {
-		return append(orders, Order{Kind: Refuse, Reason: "drop job: " + err.Error()})
+		return append(instructions, Instruction{Kind: Refuse, Reason: "drop job: " + err.Error()})
 	}
 	for _, a := range g.attempts {
 		if a.id.Job == id && !a.ended() {
 			// The attempt occupies its slot until its process has ended, so reports continue to name
 			// it. Its outcome is dropped.
 			a.disowned = true
-			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: "the job has ended"})
+			instructions = append(instructions, Instruction{Kind: Stop, Attempt: a.id, Reason: "the job has ended"})
 		}
 	}
 	delete(g.staging, id)
-	return append(orders, Order{Kind: DropJob, Job: id})
+	return append(instructions, Instruction{Kind: DropJob, Job: id})
 }
 
 // StopAll stops every attempt and driver that runs, and every one that starts later.
-func (g *Agent) StopAll(reason string) (orders []Order) {
+func (g *Agent) StopAll(reason string) (instructions []Instruction) {
 	g.stopped = cmp.Or(g.stopped, reason)
 	for _, a := range g.attempts {
 		if !a.ended() {
-			orders = append(orders, Order{Kind: Stop, Attempt: a.id, Reason: reason})
+			instructions = append(instructions, Instruction{Kind: Stop, Attempt: a.id, Reason: reason})
 		}
 	}
-	return g.stopDrivers(orders, reason)
+	return g.stopDrivers(instructions, reason)
 }
 
 // JobKnown notes the staging token of a job that the master has described.
@@ -517,9 +517,9 @@ func (g *Agent) Memory() (bytes int64) {
 
 // End records the outcome of an attempt. text says why it did not succeed, without text
 // of the attempt's log; logTail is the end of the log of a failed attempt. done is the
-// attempt's own last message and may be nil. The orders remove the output of an
+// attempt's own last message and may be nil. The instructions remove the output of an
 // attempt whose job no longer needs it.
-func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTail string, done *slotwisev1.Done) []Order {
+func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTail string, done *slotwisev1.Done) []Instruction {
 	a := g.get(id)
 	if a == nil || a.ended() {
 		return nil
@@ -543,7 +543,7 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	}
 	g.remove(id)
 	if state == Succeeded && id.Kind == job.Map {
-		return []Order{{Kind: Discard, Attempt: id, Reason: "the job has ended"}}
+		return []Instruction{{Kind: Discard, Attempt: id, Reason: "the job has ended"}}
 	}
 	return nil
 }

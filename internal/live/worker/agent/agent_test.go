@@ -177,9 +177,9 @@ func describe(r *slotwisev1.HeartbeatRequest) string {
 	return strings.ReplaceAll(b.String(), " \n", "\n")
 }
 
-var orderWords = map[OrderKind]string{Start: "start", Stop: "stop", Discard: "discard the output of", DropJob: "drop job", Refuse: "refuse"}
+var orderWords = map[InstructionKind]string{Start: "start", Stop: "stop", Discard: "discard the output of", DropJob: "drop job", Refuse: "refuse"}
 
-func render(orders []Order) string {
+func render(orders []Instruction) string {
 	if len(orders) == 0 {
 		return "no orders\n"
 	}

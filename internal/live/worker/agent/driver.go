@@ -62,29 +62,29 @@ func (g *Agent) Drivers() (running, listed int) {
 }
 
 // drive enters a driver unless it is listed already.
-func (g *Agent) drive(orders []Order, d *slotwisev1.Drive) []Order {
+func (g *Agent) drive(orders []Instruction, d *slotwisev1.Drive) []Instruction {
 	id := idOf(d.GetDriver())
 	if g.getDriver(id) != nil {
 		return orders
 	}
 	g.drivers = append(g.drivers, &driver{id, &slotwisev1.DriverReport{Driver: d.GetDriver(), State: Running}})
-	orders = append(orders, Order{Kind: StartDriver, Driver: id, Drive: d})
+	orders = append(orders, Instruction{Kind: StartDriver, Driver: id, Drive: d})
 	if g.stopped != "" {
-		orders = append(orders, Order{Kind: StopDriver, Driver: id, Reason: g.stopped})
+		orders = append(orders, Instruction{Kind: StopDriver, Driver: id, Reason: g.stopped})
 	}
 	return orders
 }
 
 // stopDriver stops a driver that runs.
-func (g *Agent) stopDriver(orders []Order, id DriverID, reason string) []Order {
+func (g *Agent) stopDriver(orders []Instruction, id DriverID, reason string) []Instruction {
 	if d := g.getDriver(id); d != nil && !d.ended() {
-		orders = append(orders, Order{Kind: StopDriver, Driver: id, Reason: reason})
+		orders = append(orders, Instruction{Kind: StopDriver, Driver: id, Reason: reason})
 	}
 	return orders
 }
 
 // stopDrivers stops all drivers that run.
-func (g *Agent) stopDrivers(orders []Order, reason string) []Order {
+func (g *Agent) stopDrivers(orders []Instruction, reason string) []Instruction {
 	for _, d := range g.drivers {
 		orders = g.stopDriver(orders, d.id, reason)
 	}

@@ -25,7 +25,7 @@ func newTold() told {
 
 // attempt is one of the first map, on the first node.
 func attempt(try int) sim.Event {
-	id := job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map}, Try: int32(try)}
+	id := job.AttemptID{TaskID: job.TaskID{Job: 1, Kind: job.Map}, Number: int32(try)}
 	return sim.Event{Attempt: id, Speculative: try > 0}
 }
 

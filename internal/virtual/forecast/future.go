@@ -9,12 +9,12 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// world is one simulated future.
-type world struct {
+// future is one simulated future of a cluster.
+type future struct {
 	cfg    *Config
 	state  *State
 	model  *model
-	future int
+	number int
 
 	t        *tracker.Tracker
 	policy   sched.Policy
@@ -103,7 +103,7 @@ func (s *State) runningTasks() map[job.ID][]*Attempt {
 }
 
 // jobFacts yields the facts of one job with its running attempts. It returns false when yield has.
-func (s *State) jobFacts(j *Job, running map[job.ID][]*Attempt, yield func(tracker.Fact) bool) bool {
+func (s *State) jobFacts(j *LiveJob, running map[job.ID][]*Attempt, yield func(tracker.Fact) bool) bool {
 	spec := j.Spec
 	spec.TaskTimeout = -1
 	if !yield(&tracker.FactAccepted{Job: j.ID, Spec: spec, At: j.Submitted}) ||
@@ -160,13 +160,13 @@ func meanOf(v []float64) float64 {
 	return sum / float64(max(1, len(v)))
 }
 
-// newWorld prepares a future.
-func newWorld(cfg *Config, s *State, m *model, future int) (*world, error) {
+// newFuture prepares the future of a number, which selects its random draws.
+func newFuture(cfg *Config, s *State, m *model, number int) (*future, error) {
 	t, p, err := fork(cfg, s)
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: cfg, state: s, model: m, future: future, t: t, policy: p, now: s.At,
+	w := &future{cfg: cfg, state: s, model: m, number: number, t: t, policy: p, now: s.At,
 		flights: map[job.AttemptID]*flight{}, gated: map[job.ID][]*flight{}, drawn: map[drawKey]drawn{},
 		names: map[string]int{}, slower: s.factors(m.nodes), extra: map[job.ID]*template{}, left: len(s.Jobs), loads: len(sched.HooksOf(p).Observers) > 0, worked: s.At,
 		starts: make([]time.Duration, len(s.Jobs)), ends: make([]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs))}
@@ -176,7 +176,7 @@ func newWorld(cfg *Config, s *State, m *model, future int) (*world, error) {
 	tries := map[job.TaskID]int32{}
 	for i := range s.Running {
 		a := &s.Running[i]
-		id := job.AttemptID{TaskID: a.ID.TaskID, Try: tries[a.ID.TaskID]}
+		id := job.AttemptID{TaskID: a.ID.TaskID, Number: tries[a.ID.TaskID]}
 		tries[a.ID.TaskID]++
 		w.resume(a, id)
 	}
@@ -184,14 +184,14 @@ func newWorld(cfg *Config, s *State, m *model, future int) (*world, error) {
 }
 
 // of returns what a job's tasks of a kind take in this future.
-func (w *world) of(id job.ID, k job.Kind) (drawn, bool) {
+func (w *future) of(id job.ID, k job.Kind) (drawn, bool) {
 	key := drawKey{id, k}
 	d, ok := w.drawn[key]
 	if !ok {
 		if like := w.extra[id]; like != nil {
 			d = drawn{seconds: like.seconds[k], factor: 1}
 		} else {
-			d, _ = w.model.drawJob(w.future, id, k)
+			d, _ = w.model.drawJob(w.number, id, k)
 		}
 		w.drawn[key] = d
 	}
@@ -200,9 +200,9 @@ func (w *world) of(id job.ID, k job.Kind) (drawn, bool) {
 
 // resume schedules the end of an attempt that runs already. Its progress counts the more
 // the further it is.
-func (w *world) resume(a *Attempt, id job.AttemptID) {
+func (w *future) resume(a *Attempt, id job.AttemptID) {
 	j := w.state.job(a.ID.Job)
-	u := w.model.attemptDraw(w.future, a.ID)
+	u := w.model.attemptDraw(w.number, a.ID)
 	f := &flight{id: id, node: a.Node, began: a.Started}
 	age := (w.now - a.Started).Seconds()
 	d, known := w.of(a.ID.Job, a.ID.Kind)
@@ -250,7 +250,7 @@ func (w *world) resume(a *Attempt, id job.AttemptID) {
 
 // schedule puts the end of an attempt into the queue. The end of a reduce whose maps still
 // run is not known yet. An attempt of unknown length never ends.
-func (w *world) schedule(f *flight, mapsDone time.Duration) {
+func (w *future) schedule(f *flight, mapsDone time.Duration) {
 	w.flights[f.id] = f
 	if f.full < 0 {
 		return
@@ -269,7 +269,7 @@ func (w *world) schedule(f *flight, mapsDone time.Duration) {
 }
 
 // open schedules the reduces of a job whose last map has ended.
-func (w *world) open(id job.ID) {
+func (w *future) open(id job.ID) {
 	for _, f := range w.gated[id] {
 		if w.flights[f.id] == f {
 			w.schedule(f, w.now)
@@ -287,7 +287,7 @@ const (
 
 // run simulates until all jobs have ended, nothing more happens, or the bound of steps is
 // reached.
-func (w *world) run() error {
+func (w *future) run() error {
 	for i := range w.state.Nodes {
 		// Without work at first: the policy must know all nodes' loads before it decides for
 		// one node.
@@ -338,7 +338,7 @@ func (w *world) run() error {
 }
 
 // busy reports whether an attempt runs whose end is in the queue.
-func (w *world) busy() bool {
+func (w *future) busy() bool {
 	for _, e := range w.queue.list {
 		if e.what == evEnd && w.flights[e.attempt] != nil {
 			return true
@@ -348,7 +348,7 @@ func (w *world) busy() bool {
 }
 
 // explainRest notes why jobs have not ended.
-func (w *world) explainRest() {
+func (w *future) explainRest() {
 	for i := range w.state.Jobs {
 		j := w.t.Jobs().Get(w.state.Jobs[i].ID)
 		if w.ends[i] != 0 || j == nil {
@@ -370,7 +370,7 @@ func (w *world) explainRest() {
 }
 
 // step passes an event to the tracker and carries out the effects.
-func (w *world) step(ev tracker.Event) {
+func (w *future) step(ev tracker.Event) {
 	for _, e := range w.t.Step(w.now, ev) {
 		switch e.Kind {
 		case tracker.JobAccepted:
@@ -391,11 +391,11 @@ func (w *world) step(ev tracker.Event) {
 }
 
 // launch draws how long a new attempt takes in this future and schedules its end.
-func (w *world) launch(id job.AttemptID, node string) {
+func (w *future) launch(id job.AttemptID, node string) {
 	w.worked = w.now
 	f := &flight{id: id, node: node, began: w.now, full: -1}
 	if d, ok := w.of(id.Job, id.Kind); ok {
-		u := w.model.attemptDraw(w.future, id)
+		u := w.model.attemptDraw(w.number, id)
 		f.full = float64(d.sample(u.uniform()) * w.slower[node])
 	}
 	if i := w.state.index(id.Job); i >= 0 {
@@ -415,7 +415,7 @@ func (w *world) launch(id job.AttemptID, node string) {
 }
 
 // end reports an attempt's success.
-func (w *world) end(id job.AttemptID) {
+func (w *future) end(id job.AttemptID) {
 	f := w.flights[id]
 	if f == nil {
 		return
@@ -432,7 +432,7 @@ func (w *world) end(id job.AttemptID) {
 }
 
 // offerWork sends an offer for the nodes that have free slots.
-func (w *world) offerWork() {
+func (w *future) offerWork() {
 	var free []string
 	for _, n := range w.t.Nodes().All() {
 		if n.Free(job.Map)+n.Free(job.Reduce) > 0 {
@@ -444,7 +444,7 @@ func (w *world) offerWork() {
 
 // beatAll sends heartbeats of nodes with free slots; of all nodes if the policy reads them
 // all, or if no task is pending and only speculative copies could start.
-func (w *world) beatAll() {
+func (w *future) beatAll() {
 	jobs := w.t.Jobs()
 	every := w.loads || jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0
 	for i := range w.state.Nodes {
@@ -456,7 +456,7 @@ func (w *world) beatAll() {
 }
 
 // beat sends a node's heartbeat with the progress of its attempts.
-func (w *world) beat(n *Node, work bool) {
+func (w *future) beat(n *Node, work bool) {
 	w.reports = w.reports[:0]
 	for _, a := range w.t.Nodes().Get(n.Spec.Name).Attempts() {
 		if f := w.flights[a.ID()]; f != nil {
@@ -492,7 +492,7 @@ func (s *State) index(id job.ID) int {
 }
 
 // job returns a live job of the state, or nil.
-func (s *State) job(id job.ID) *Job {
+func (s *State) job(id job.ID) *LiveJob {
 	if i := s.index(id); i >= 0 {
 		return &s.Jobs[i]
 	}

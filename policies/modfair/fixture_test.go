@@ -13,8 +13,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// world is a cluster under a modfair order.
-type world struct {
+// fixture is a cluster under a modfair order.
+type fixture struct {
 	*trackertest.Manual
 	t testing.TB
 	o *Order
@@ -30,14 +30,14 @@ func paper() Config {
 	return cfg
 }
 
-func newWorld(t testing.TB, cfg Config) *world {
-	w := &world{t: t, o: New(cfg)}
+func newWorld(t testing.TB, cfg Config) *fixture {
+	w := &fixture{t: t, o: New(cfg)}
 	w.Manual = trackertest.NewManual(oneMap{}, w.o, &place.Greedy{})
 	return w
 }
 
 // join adds nodes of the given numbers of map slots, and a reduce slot each.
-func (w *world) join(maps ...int) *world {
+func (w *fixture) join(maps ...int) *fixture {
 	for _, m := range maps {
 		w.Join(cluster.Spec{Name: fmt.Sprint("n", len(w.Nodes.List().All())), MapSlots: m, ReduceSlots: 1})
 	}
@@ -55,29 +55,29 @@ func same(n, x int) []int {
 	return list
 }
 
-func (w *world) add(pool string, maps, reduces int) *job.Job {
+func (w *fixture) add(pool string, maps, reduces int) *job.Job {
 	return w.Submit(job.Spec{Request: job.Request{Pool: pool, SlowStart: 1}, Splits: make([]job.Split, maps), Reduces: reduces})
 }
 
 // start launches n maps of a job on the first node, however many slots it has.
-func (w *world) start(j *job.Job, n int) *world {
+func (w *fixture) start(j *job.Job, n int) *fixture {
 	for range n {
 		w.launch(j.Fresh(job.Map), cluster.NONE)
 	}
 	return w
 }
 
-func (w *world) launch(t *job.Task, level cluster.Level) {
+func (w *fixture) launch(t *job.Task, level cluster.Level) {
 	w.Launch(w.Nodes.List().Node(0), sched.Assignment{Task: t, Level: level})
 }
 
-func (w *world) update() {
+func (w *fixture) update() {
 	w.Now += 500 * time.Millisecond
 	w.o.Update(w.Now)
 }
 
 // where lists the pools of jobs, S for the shared one.
-func (w *world) where() string {
+func (w *fixture) where() string {
 	var b []string
 	for _, m := range w.o.members {
 		if m.at.shared {
@@ -89,7 +89,7 @@ func (w *world) where() string {
 	return strings.Join(b, " ")
 }
 
-func (w *world) quotas(k job.Kind) (q []int) {
+func (w *fixture) quotas(k job.Kind) (q []int) {
 	for _, p := range w.o.pools {
 		q = append(q, p.side[k].quota)
 	}
@@ -97,9 +97,9 @@ func (w *world) quotas(k job.Kind) (q []int) {
 }
 
 // served lists the jobs that the order yields for maps.
-func (w *world) served() string { return w.servedKind(job.Map, false) }
+func (w *fixture) served() string { return w.servedKind(job.Map, false) }
 
-func (w *world) servedKind(k job.Kind, copies bool) string {
+func (w *fixture) servedKind(k job.Kind, copies bool) string {
 	var b []string
 	r := w.Rounds.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{1, 1})
 	if copies {
@@ -112,7 +112,7 @@ func (w *world) servedKind(k job.Kind, copies bool) string {
 }
 
 // poolOrder lists the pools of the jobs that the order yields, each once.
-func (w *world) poolOrder() string {
+func (w *fixture) poolOrder() string {
 	var b []string
 	for _, p := range w.o.ready[job.Map] {
 		b = append(b, p.name)
@@ -122,7 +122,7 @@ func (w *world) poolOrder() string {
 
 // fill sends a heartbeat of each node in turn, for the given number of rounds, and
 // lists the pools of the maps launched. Each heartbeat gets at most one map.
-func (w *world) fill(rounds int) string {
+func (w *fixture) fill(rounds int) string {
 	var b []string
 	for range rounds {
 		for _, n := range w.Nodes.List().All() {

@@ -15,14 +15,14 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// World models a shell and its nodes, built from effects alone. It
+// FakeCluster models a shell and its nodes, built from effects alone. It
 // draws events, plays them, and checks after each step the promises that the
 // tracker makes with its effects:
 //
 //   - kills come before launches and ends of jobs come last;
 //   - slots are never over-committed: typed, or, under a policy with limits of
 //     its own, within the limits and within all slots of the node together,
-//     unless the world is Boundless;
+//     unless the cluster is Boundless;
 //   - nothing is launched on a node that is being drained or is on the graylist,
 //     and no more than half of those not drained are on it;
 //   - no assignment of the policy is refused;
@@ -33,7 +33,7 @@ import (
 //     failed; nothing is launched for the job from then on; the job ends once the
 //     shell has answered, as the answer says;
 //   - every count equals a recount.
-type World struct {
+type FakeCluster struct {
 	// Tracker is the tracker under test, for reading.
 	Tracker *tracker.Tracker
 	// Boundless says that the policy may run more on a node than it has slots.
@@ -53,7 +53,7 @@ type World struct {
 	grants map[job.TaskID]job.AttemptID
 	output map[job.TaskID]job.AttemptID
 	ended  map[job.ID]job.State
-	// outputs holds the last CommitOutput or AbortOutput of each job until the world
+	// outputs holds the last CommitOutput or AbortOutput of each job until the cluster
 	// answers it; waiting lists those jobs in the order of the effects.
 	outputs map[job.ID]tracker.Effect
 	waiting []job.ID
@@ -85,22 +85,22 @@ type entry struct {
 	restored bool
 }
 
-// NewWorld returns a world without nodes under a policy. The options change the
+// NewFakeCluster returns a cluster without nodes under a policy. The options change the
 // tracker's configuration.
-func NewWorld(t *rapid.T, p sched.Policy, options ...func(*tracker.Config)) *World {
+func NewFakeCluster(t *rapid.T, p sched.Policy, options ...func(*tracker.Config)) *FakeCluster {
 	cfg := tracker.Config{MaxNodeFailures: 3, GraylistFaults: 2, GraylistWindow: 5 * time.Minute, CommitOutput: true,
 		OfferAtOnce: true, Record: true}
 	for _, o := range options {
 		o(&cfg)
 	}
-	return &World{t: t, cfg: cfg, Tracker: tracker.New(cfg, p), limiter: sched.HooksOf(p).Limiter,
+	return &FakeCluster{t: t, cfg: cfg, Tracker: tracker.New(cfg, p), limiter: sched.HooksOf(p).Limiter,
 		slots: map[string][job.Kinds]int{}, live: map[string]bool{}, runs: map[string][]running{},
 		grants: map[job.TaskID]job.AttemptID{}, output: map[job.TaskID]job.AttemptID{}, ended: map[job.ID]job.State{},
 		outputs: map[job.ID]tracker.Effect{}, tasks: map[job.ID]int{}, shut: map[string]bool{}}
 }
 
 // Swap installs another policy, as a user may at any time.
-func (w *World) Swap(p sched.Policy) {
+func (w *FakeCluster) Swap(p sched.Policy) {
 	w.tape = append(w.tape, entry{now: w.now})
 	w.log = append(w.log, "swap")
 	w.Tracker.SetPolicy(p)
@@ -110,7 +110,7 @@ func (w *World) Swap(p sched.Policy) {
 // Replay plays the same events to a fresh tracker and fails unless it says the
 // same. first is its policy, next those that Swap and Restart installed, made
 // anew.
-func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
+func (w *FakeCluster) Replay(first sched.Policy, next ...sched.Policy) {
 	tr, log := tracker.New(w.cfg, first), []string(nil)
 	var facts []tracker.Fact
 	for _, e := range w.tape {
@@ -145,7 +145,7 @@ func (w *World) Replay(first sched.Policy, next ...sched.Policy) {
 	}
 }
 
-func (w *World) step(ev tracker.Event) {
+func (w *FakeCluster) step(ev tracker.Event) {
 	w.limits = map[string][job.Kinds]int{}
 	for _, n := range w.nodes {
 		w.limits[n] = w.nodeLimits(n)
@@ -180,7 +180,7 @@ func (w *World) step(ev tracker.Event) {
 	}
 }
 
-func (w *World) apply(e tracker.Effect) {
+func (w *FakeCluster) apply(e tracker.Effect) {
 	_, ended := w.ended[e.Job]
 	// The shell may be publishing the job's output: a file that joins it now would be published in
 	// part, or not at all.
@@ -222,7 +222,7 @@ func (w *World) apply(e tracker.Effect) {
 
 // finishOutput answers the effect of the i-th job whose output is waiting. failure
 // is what went wrong, or "".
-func (w *World) finishOutput(i int, failure string) {
+func (w *FakeCluster) finishOutput(i int, failure string) {
 	id := w.waiting[i]
 	e := w.outputs[id]
 	w.waiting = slices.Delete(w.waiting, i, i+1)
@@ -238,7 +238,7 @@ func (w *World) finishOutput(i int, failure string) {
 	}
 }
 
-func (w *World) launch(e tracker.Effect) {
+func (w *FakeCluster) launch(e tracker.Effect) {
 	w.runs[e.Node] = append(w.runs[e.Node], running{e.Attempt, e.Slot, e.Width})
 	used, inAll := 0, 0
 	for _, r := range w.runs[e.Node] {
@@ -262,7 +262,7 @@ func (w *World) launch(e tracker.Effect) {
 }
 
 // nodeLimits returns how many slots a node has in the eyes of the policy.
-func (w *World) nodeLimits(name string) [job.Kinds]int {
+func (w *FakeCluster) nodeLimits(name string) [job.Kinds]int {
 	if w.limiter != nil {
 		if n := w.Tracker.Nodes().Get(name); n != nil && n.Alive() {
 			return w.limiter.Limits(n)
@@ -272,7 +272,7 @@ func (w *World) nodeLimits(name string) [job.Kinds]int {
 }
 
 // gone forgets a running attempt and the grant that it held.
-func (w *World) gone(node string, id job.AttemptID) {
+func (w *FakeCluster) gone(node string, id job.AttemptID) {
 	w.runs[node] = slices.DeleteFunc(w.runs[node], func(r running) bool { return r.id == id })
 	if w.grants[id.TaskID] == id {
 		delete(w.grants, id.TaskID)
@@ -280,7 +280,7 @@ func (w *World) gone(node string, id job.AttemptID) {
 }
 
 // tell reports an attempt's end and checks that a success counts once.
-func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
+func (w *FakeCluster) tell(node string, id job.AttemptID, state job.AttemptState) {
 	w.gone(node, id)
 	r := tracker.Report{Attempt: id, State: state, Error: "x"}
 	if state == job.AttemptFailed {
@@ -289,7 +289,7 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 	if state == job.AttemptSucceeded {
 		r.Counters = &counters.Set{}
 		r.Counters.Add(counters.InputRecords, 1+int64(id.Index))
-		r.Counters.AddUser("tries", int64(id.Try))
+		r.Counters.AddUser("tries", int64(id.Number))
 	}
 	before := w.Tracker.Jobs().Attempt(id)
 	tries := -1 // the attempts of the task; -1 if the report changes nothing
@@ -316,7 +316,7 @@ func (w *World) tell(node string, id job.AttemptID, state job.AttemptState) {
 }
 
 // Join makes a node join, or join again as one that has started afresh.
-func (w *World) Join(name string, maps, reduces int) {
+func (w *FakeCluster) Join(name string, maps, reduces int) {
 	w.dropNode(name)
 	w.slots[name], w.live[name] = [job.Kinds]int{maps, reduces}, true
 	if !slices.Contains(w.nodes, name) {
@@ -325,25 +325,25 @@ func (w *World) Join(name string, maps, reduces int) {
 	w.step(&tracker.Join{Node: w.spec(name)})
 }
 
-func (w *World) spec(name string) cluster.Spec {
+func (w *FakeCluster) spec(name string) cluster.Spec {
 	return cluster.Spec{Name: name, Host: "h" + name[1:], Rack: "/r" + name[len(name)-1:],
 		MapSlots: w.slots[name][job.Map], ReduceSlots: w.slots[name][job.Reduce],
 		MemoryBytes: int64(w.slots[name][job.Map]+w.slots[name][job.Reduce]) * SlotMemory}
 }
 
-// SlotMemory is the memory of each slot of a World, in bytes.
+// SlotMemory is the memory of each slot of a FakeCluster, in bytes.
 const SlotMemory = 1 << 30
 
 // maxWidth is the number of slots that tasks of Act's jobs occupy at most.
 const maxWidth = 3
 
 // drain keeps new work from a node, or with undo no longer.
-func (w *World) drain(name string, undo bool) {
+func (w *FakeCluster) drain(name string, undo bool) {
 	w.step(&tracker.Drain{Node: name, Undo: undo})
 	w.shut[name] = !undo && slices.Contains(w.nodes, name)
 }
 
-func (w *World) dropNode(name string) {
+func (w *FakeCluster) dropNode(name string) {
 	for _, r := range slices.Clone(w.runs[name]) {
 		w.gone(name, r.id)
 	}
@@ -353,7 +353,7 @@ func (w *World) dropNode(name string) {
 // Settle makes every node behave well until all jobs have ended, and fails if
 // they do not. conserving says that the policy leaves no slot free while a task
 // could use it; then that is checked as well.
-func (w *World) Settle(conserving bool) {
+func (w *FakeCluster) Settle(conserving bool) {
 	if w.anyWide() {
 		w.Join("n1", maxWidth, maxWidth)
 	} else {
@@ -386,7 +386,7 @@ func (w *World) Settle(conserving bool) {
 }
 
 // anyWide reports whether tasks of a live job occupy several slots.
-func (w *World) anyWide() bool {
+func (w *FakeCluster) anyWide() bool {
 	return slices.ContainsFunc(w.Tracker.Jobs().Live(), func(j *job.Job) bool { return j.TaskMemory() > SlotMemory })
 }
 
@@ -398,7 +398,7 @@ func (w *World) anyWide() bool {
 // for one of three reasons: a reduce was killed because it keeps maps out; a job's last
 // pending map was launched, so its reduces may start again; or a slot was reserved for a
 // task that needs several, which then started on another node.
-func (w *World) Beat() {
+func (w *FakeCluster) Beat() {
 	held, wide := w.Tracker.Jobs().MapsFirst() > 0, w.anyWide()
 	for {
 		before := w.Tracker.Stats()
@@ -411,7 +411,7 @@ func (w *World) Beat() {
 	}
 }
 
-func (w *World) beat() {
+func (w *FakeCluster) beat() {
 	w.tick()
 	for _, n := range w.nodes {
 		if w.absent(n) && rapid.Bool().Draw(w.t, "back") {
@@ -427,7 +427,7 @@ func (w *World) beat() {
 
 // checkEnds checks that all jobs have ended, and that each task of the jobs that
 // succeeded has an output.
-func (w *World) checkEnds() {
+func (w *FakeCluster) checkEnds() {
 	outputs := map[job.ID]int{}
 	//house:sorted counting
 	for id := range w.output {
@@ -445,7 +445,7 @@ func (w *World) checkEnds() {
 }
 
 // stuck says of each live job why it gets nothing.
-func (w *World) stuck() (lines []string) {
+func (w *FakeCluster) stuck() (lines []string) {
 	for _, j := range w.Tracker.Jobs().Live() {
 		for k := range job.Kind(job.Kinds) {
 			_, words := w.Tracker.Explain(j, k)

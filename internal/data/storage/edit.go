@@ -38,8 +38,8 @@ type Editor interface {
 	Move(ctx context.Context, from, to string) error
 	// RemoveOne removes a file, or with dir an empty directory, and never anything below
 	// it. It fails with syscall.ENOTEMPTY if the directory has entries, and with
-	// fs.ErrNotExist if the path does not exist. On S3 the directory may have only the
-	// object that stands for it.
+	// fs.ErrNotExist if the path does not exist. On S3 a directory without entries does not
+	// exist.
 	RemoveOne(ctx context.Context, path string, dir bool) error
 	// HasDirs reports whether directories exist by themselves. On S3 they exist only as
 	// parts of the names of objects.

@@ -106,6 +106,8 @@ func checkReplace(ctx context.Context, entries eachEntry, dir string, replace Re
 	vacant, complete, foreign := true, false, ""
 	err = entries(ctx, dir, func(name string, kind fs.FileMode) bool {
 		vacant = false
+		// The other kinds permit all or nothing, so one name decides, however many files the
+		// directory has.
 		if replace != ReplaceOutput {
 			return false
 		}

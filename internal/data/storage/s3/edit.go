@@ -43,6 +43,8 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	case fromBucket == toBucket && (toKey == fromKey || strings.HasPrefix(toKey, fromKey+"/")):
 		return errors.New("cannot be moved into itself")
 	}
+	// ComposeObject replaces an object without a word, and S3 has no condition for a whole
+	// tree of destinations.
 	if err := f.vacant(ctx, to); err != nil {
 		return err
 	}
@@ -54,16 +56,23 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	case !missing(err):
 		return err
 	}
-	err := f.each(ctx, from, true, func(o minio.ObjectInfo) bool {
+	err := f.eachKey(ctx, fromBucket, fromKey+"/", true, func(o minio.ObjectInfo) bool {
 		keys, sizes[o.Key] = append(keys, o.Key), o.Size
 		return true
 	})
 	if err == nil && len(keys) == 0 {
 		err = fs.ErrNotExist
 	}
+	// Nothing is removed before the last copy is there: a Move that fails leaves the source
+	// complete, and at worst some copies that the user can remove.
 	for _, key := range keys {
 		copied := toKey + strings.TrimPrefix(key, fromKey)
-		if err == nil {
+		switch {
+		case err != nil:
+		case strings.HasSuffix(key, "/") && sizes[key] == 0:
+			// The object of a directory, which servers that keep directories refuse to copy.
+			err = bucket{f, toBucket}.Put(ctx, copied, nil)
+		default:
 			_, err = f.c.Client.ComposeObject(ctx, minio.CopyDestOptions{Bucket: toBucket, Object: copied},
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
 		}
@@ -134,8 +143,8 @@ func (f *FS) vacant(ctx context.Context, p string) error {
 	return nil
 }
 
-// RemoveOne implements storage.Editor. A directory that has no object below it may still have
-// one of its own, which some servers and tools make.
+// RemoveOne implements storage.Editor. If the last file of a directory disappears meanwhile,
+// the directory may still have an object of its own, which some servers and tools make.
 func (f *FS) RemoveOne(ctx context.Context, p string, dir bool) error {
 	if err := f.removeOne(ctx, p, dir); err != nil {
 		return f.failed("remove", p, err)
@@ -159,6 +168,7 @@ func (f *FS) removeOne(ctx context.Context, p string, dir bool) error {
 	case !dir:
 		return deleteAll(ctx, bucket{f, name}, []string{key})
 	}
+	// The listing leaves out the object of the directory itself, which is no entry.
 	entries := false
 	err = f.each(ctx, p, true, func(minio.ObjectInfo) bool {
 		entries = true

@@ -86,6 +86,36 @@ func TestMove(t *testing.T) {
 	want("new/a", "new/e", "new/sub/b")
 }
 
+// TestMarkers moves and removes directories that have an object of their own, as the console
+// of AWS and other tools make them: it goes along, so that those tools do not show an empty
+// directory afterwards.
+func TestMarkers(t *testing.T) {
+	server := serverstest.S3(t)
+	serverstest.Setenv(t, server.Env())
+	f, dir := open(t, server.URI("markers-"+storage.NewToken()))
+	name, key := split(dir)
+	s := bucket{f, name}
+	for _, made := range []string{"/", "/a", "/sub/", "/sub/b"} {
+		must(t, s.Put(t.Context(), key+"/d"+made, nil))
+	}
+	want := func(names ...string) {
+		t.Helper()
+		var got []string
+		err := f.eachKey(t.Context(), name, key+"/", true, func(o minio.ObjectInfo) bool {
+			got = append(got, strings.TrimPrefix(o.Key, key+"/"))
+			return true
+		})
+		if slices.Sort(got); err != nil || !slices.Equal(got, names) {
+			t.Errorf("objects %q, error %v, want %q", got, err, names)
+		}
+	}
+	want("d/", "d/a", "d/sub/", "d/sub/b")
+	must(t, f.Move(t.Context(), path.Join(dir, "d"), path.Join(dir, "e")))
+	want("e/", "e/a", "e/sub/", "e/sub/b")
+	must(t, f.Remove(t.Context(), path.Join(dir, "e")))
+	want()
+}
+
 // TestUnmadeFile writes a file of several parts to a server that confirms the file and does
 // not make it: the commit fails.
 func TestUnmadeFile(t *testing.T) {

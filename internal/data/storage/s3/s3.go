@@ -328,7 +328,8 @@ func (f *FS) Remove(ctx context.Context, p string) error {
 		return f.failed("remove", p, errRemoveBucket)
 	}
 	keys := []string{key}
-	err := f.each(ctx, p, true, func(o minio.ObjectInfo) bool {
+	// With the object of the directory itself, which other programs show as an empty directory.
+	err := f.eachKey(ctx, name, key+"/", true, func(o minio.ObjectInfo) bool {
 		keys = append(keys, o.Key)
 		return true
 	})

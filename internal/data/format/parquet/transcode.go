@@ -283,7 +283,7 @@ func (c *chunk) repair(h *types.PageHeader, page []byte, levels int) ([]byte, er
 		return page, nil // another dictionary, or what the library refuses
 	}
 	runs := c.meta.Type == types.Boolean && *encoding == types.RLE
-	nulls := c.noDictionary && (*encoding == types.PlainDictionary || *encoding == types.RLEDictionary)
+	nulls := c.noDictionary && (*encoding == types.PlainDictionary || *encoding == types.RLEDictionary) //nolint:staticcheck // deprecated for writers; old files have it
 	switch {
 	case values == 0:
 		return nil, nil

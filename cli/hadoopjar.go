@@ -537,10 +537,12 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 		return exitInterrupted
 	}
 	switch {
+	// Before the case of an error: an interrupted submission is no failed one.
 	case len(e.results) == 0 && t.ctx.Err() != nil:
 		return exitInterrupted
 	case len(e.results) == 0:
 		t.log.Line("ERROR", "streaming.StreamJob", "Error Launching job : %s", oneLine(e.err))
+		// The same command would fail again, unlike one that met an unavailable cluster.
 		if errors.Is(e.err, input.ErrUnreadable) {
 			return exitMisuse
 		}
@@ -549,6 +551,7 @@ func (t *hadoopRun) run(start func(context.Context, mapreduce.Options) ([]*mapre
 		return 0
 	}
 	status := t.report(e.results[len(e.results)-1], e.err)
+	// A job that has succeeded in spite of the interrupt keeps its status.
 	if status != 0 && t.ctx.Err() != nil {
 		return exitInterrupted
 	}

@@ -166,6 +166,7 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 			if k == 'q' || k == 'Q' {
 				return nil
 			}
+			// Another key only draws again, for example after a change of the terminal's size.
 			continue
 		case <-ctx.Done():
 			return nil
@@ -175,6 +176,7 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		// The old snapshot stays below the error, for a master that restarts.
 		case err != nil:
 			lastError = oneLineText(client.Message(err))
 		default:

@@ -61,6 +61,7 @@ func (p *page) html() g.Node {
 			h.Link(h.Rel("icon"), href(p.Asset+"icon.svg")),
 			h.Link(h.Rel("stylesheet"), href(p.Asset+"style.css")),
 			h.Script(urlAttr("src", p.Asset+"console.js"), h.Defer()),
+			// With scripts the page asks for the missing part by itself.
 			g.If(p.Soon, h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content("1")))),
 		),
 		h.Body(flagged("data-live", p.Live),

@@ -324,10 +324,13 @@ const (
 // remove removes a name in a directory that is depth directories below the tree's top. A
 // name that does not exist is no error.
 func (r *remover) remove(dir int, name string, depth int) error {
+	// First as a file: a link must be removed itself, and never be followed.
 	err := unix.Unlinkat(dir, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
 	}
+	// Each level holds a descriptor, and another user may have nested directories without a
+	// limit.
 	if depth > maxDepth {
 		return r.moveUp(dir, name)
 	}
@@ -341,6 +344,7 @@ func (r *remover) remove(dir int, name string, depth int) error {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
 	defer d.Close()
+	// Another process may add entries between the emptying and rmdir.
 	for passes := 0; passes < maxPasses; passes++ {
 		moved := r.moved
 		if err := r.empty(d, depth); err != nil {

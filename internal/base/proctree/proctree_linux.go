@@ -96,6 +96,7 @@ func kill(wanted func(child Process) bool) (killed int) {
 		return 0
 	}
 	self := os.Getpid()
+	// A program that forks without a pause could keep this busy for ever.
 	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		t, err := Read()
 		if err != nil {
@@ -106,6 +107,7 @@ func kill(wanted func(child Process) bool) (killed int) {
 			if p.Parent != self || wanted != nil && !wanted(p) {
 				continue
 			}
+			// As long as it is not reaped, childless would count it.
 			if p.Ended {
 				reap(p.PID)
 				continue

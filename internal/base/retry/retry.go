@@ -124,14 +124,18 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		switch {
 		case err == nil:
 			return v, nil
+		// The error of a try whose context ended says only that it was cancelled.
 		case ctx.Err() != nil:
 			return v, context.Cause(ctx)
 		}
 		failed := time.Now()
 		silent := o.Limit > 0 && failed.Sub(began) >= o.Limit
+		// A long operation that advances between its errors may have any number of them: only a
+		// series without progress uses up the patience.
 		if o.Progressed != nil && o.Progressed() {
 			since, pause = time.Time{}, first
 		}
+		// A try that ran into its limit got no answer from its beginning on, and this time counts.
 		if since.IsZero() {
 			since = failed
 			if silent {
@@ -142,6 +146,8 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 			return v, err
 		}
 		patience := o.Patience(err)
+		// The limit of a try shows up as an end of its context, which callers take for final
+		// because it looks like their own cancellation.
 		if silent && patience < 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 			patience = o.Patience(context.DeadlineExceeded)
 		}
@@ -153,6 +159,7 @@ func Do[T any](ctx context.Context, o Options, try func(context.Context) (T, err
 		if o.Retrying != nil {
 			o.Retrying(err)
 		}
+		// Not beyond the patience: the last try comes at its end.
 		if err := sleep(ctx, min(jittered(pause), left)); err != nil {
 			return v, err
 		}

@@ -60,10 +60,13 @@ func (g *Gate) Try(user string, n int64) bool {
 // n back.
 func (g *Gate) Take(ctx context.Context, user string, n int64) error {
 	g.mu.Lock()
+	// It would wait for ever, also when everything is free.
 	if most := Share(g.mu.pool.total, 0); n > most {
 		g.mu.Unlock()
 		return fmt.Errorf("a request for %d exceeds the share of a user, which is %d", n, most)
 	}
+	// Only if nothing waits: else a stream of small requests would overtake a large one
+	// without end.
 	if len(g.mu.order) == 0 && g.mu.pool.Take(user, n) {
 		g.mu.Unlock()
 		return nil
@@ -91,6 +94,7 @@ func (g *Gate) Take(ctx context.Context, user string, n int64) error {
 		return nil
 	default:
 	}
+	// The rank of a user's queue depends on its first request, which may have been this one.
 	q.requests.Remove(at)
 	g.rankLocked(user)
 	g.admitLocked() // the next one may be smaller

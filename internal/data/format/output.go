@@ -234,11 +234,12 @@ type Rows interface {
 
 // Writer divides records into the fields of rows.
 //
-// A key that has a value is the first column, byte for byte. The value, or a record that is
-// only a key or only a value, is called the line. A line for one column is that column,
-// byte for byte. A line for several columns has as many fields, with a TAB between them.
-// Its fields have the escapes that Format describes, unless NoEscapes is set. Without
-// the option columns a line is key and value, divided at the first TAB and without escapes.
+// A key that has a value is the first column, byte for byte. Its value is the second one, byte
+// for byte, if there are two columns. The value for more columns, or a record that is only a key or
+// only a value, is called the line. It has as many fields as there are columns, with a TAB between
+// them; the field of one column may contain TABs. Fields have the escapes that Format describes,
+// unless NoEscapes is set. Without the option columns a line is key and value, divided at the first
+// TAB and without escapes.
 type Writer struct {
 	rows    Rows
 	utf8    bool // strings must be UTF-8
@@ -311,12 +312,15 @@ func (w *Writer) divide(key, value []byte) error {
 	case key != nil:
 		line = key
 	}
-	if len(row) == 1 {
+	switch {
+	case len(row) == 1 && key != nil && value != nil:
 		return w.set(&row[0], &columns[0], line)
-	}
-	// Without names there are two columns, and the value may have any number of TABs: all after the
-	// first belong to it.
-	if !w.named {
+	case len(row) == 1:
+		// A TAB cannot divide one field, so it is part of the text.
+		return w.setField(&row[0], &columns[0], line)
+	case !w.named:
+		// There are two columns, and the value may have any number of TABs: all after the first
+		// belong to it.
 		rest, found := []byte(nil), false
 		if line, rest, found = bytes.Cut(line, []byte{'\t'}); !found {
 			row[1] = Value{Null: true}
@@ -331,18 +335,23 @@ func (w *Writer) divide(key, value []byte) error {
 	for i := range row {
 		var field []byte
 		field, line, _ = bytes.Cut(line, []byte{'\t'})
-		if w.escapes && string(field) == `\N` {
-			row[i] = Value{Null: true}
-			continue
-		}
-		if w.escapes {
-			field = w.unescape(field)
-		}
-		if err := w.set(&row[i], &columns[i], field); err != nil {
+		if err := w.setField(&row[i], &columns[i], field); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setField sets a value from a field of a line, which has escapes unless NoEscapes is set.
+func (w *Writer) setField(v *Value, c *Column, field []byte) error {
+	if w.escapes && string(field) == `\N` {
+		*v = Value{Null: true}
+		return nil
+	}
+	if w.escapes {
+		field = w.unescape(field)
+	}
+	return w.set(v, c, field)
 }
 
 // count returns a number with its noun.

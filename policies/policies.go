@@ -15,7 +15,6 @@ import (
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/policies/learning"
-	"github.com/slotwise/slotwise/policies/learning/overload"
 	"github.com/slotwise/slotwise/policies/learning/utility"
 	"github.com/slotwise/slotwise/policies/modfair"
 	"github.com/slotwise/slotwise/policies/reference"
@@ -95,9 +94,9 @@ var slotParts = []sched.Part[sched.Slots]{
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
 		Params: tumm.HeterParams(), New: tumm.NewHeter},
 	{Name: "overload", Summary: "no slots: what naive Bayes expects not to overload the node", Paper: learningPaper,
-		Params: learning.BayesParams(), New: overload.ReadBayes},
+		Params: learning.BayesParams(), New: learning.ReadBayesSlots},
 	{Name: "overload-perceptron", Summary: "no slots: what a perceptron expects not to overload the node", Paper: learningPaper,
-		Params: learning.PerceptronParams(), New: overload.ReadPerceptron},
+		Params: learning.PerceptronParams(), New: learning.ReadPerceptronSlots},
 	{Name: "unified", Summary: "slots without kinds, as under YARN",
 		Params: slots.UnifiedParams, New: slots.ReadUnified},
 	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,

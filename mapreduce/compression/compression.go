@@ -8,10 +8,7 @@
 package compression
 
 import (
-	"slices"
-
-	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
-	"github.com/slotwise/slotwise/internal/data/compression/xz"
+	"github.com/slotwise/slotwise/internal/data/compression/codecs"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -20,5 +17,5 @@ import (
 // .snappy, .sz, .deflate), for zstd output, and for zstd and s2 as codecs of intermediate
 // data.
 func Codecs() mapreduce.Feature {
-	return feature.Feature{Codecs: slices.Concat(klauspost.Codecs(), xz.Codecs())}
+	return feature.Feature{Codecs: codecs.All()}
 }

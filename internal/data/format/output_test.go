@@ -18,13 +18,13 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/compression"
-	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
+	"github.com/slotwise/slotwise/internal/data/compression/codecs"
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/format/parquet"
 )
 
 func init() {
-	compression.Enable(klauspost.Codecs()...)
+	compression.Enable(codecs.All()...)
 	format.Enable(parquet.Format())
 }
 

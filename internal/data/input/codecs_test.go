@@ -2,12 +2,10 @@ package input
 
 import (
 	"github.com/slotwise/slotwise/internal/data/compression"
-	"github.com/slotwise/slotwise/internal/data/compression/klauspost"
-	"github.com/slotwise/slotwise/internal/data/compression/xz"
+	libraries "github.com/slotwise/slotwise/internal/data/compression/codecs"
 )
 
 // The tests use all codecs. A program enables its codecs in the same way.
 func init() {
-	compression.Enable(klauspost.Codecs()...)
-	compression.Enable(xz.Codecs()...)
+	compression.Enable(libraries.All()...)
 }

@@ -1,5 +1,4 @@
-// Package xz implements xz by the library github.com/ulikunitz/xz.
-package xz
+package codecs
 
 import (
 	"bufio"
@@ -8,20 +7,13 @@ import (
 
 	"github.com/ulikunitz/xz"
 	"github.com/ulikunitz/xz/lzma"
-
-	"github.com/slotwise/slotwise/internal/data/compression"
 )
 
 // maxDictionary is the most memory in bytes that a file's dictionary may take. "xz -9"
 // makes dictionaries of 64 MiB.
 const maxDictionary = 128 << 20
 
-// Codecs returns xz, which files are read with.
-func Codecs() []*compression.Codec {
-	return []*compression.Codec{{Name: "xz", NewReader: newReader}}
-}
-
-func newReader(r io.Reader) (io.ReadCloser, error) {
+func newXZReader(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReader(r)
 	if err := checkDictionary(b); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
-// Package klauspost implements zstd, s2, snappy and deflate by the libraries of
-// github.com/klauspost/compress.
-package klauspost
+// Package codecs implements zstd, s2, snappy and deflate by the libraries of
+// github.com/klauspost/compress, and xz by github.com/ulikunitz/xz. It is apart from package
+// compression so that a program links these libraries only if it names them.
+package codecs
 
 import (
 	"io"
@@ -21,13 +22,14 @@ const maxWindow = 128 << 20
 // It is above the largest record that a run file holds.
 const maxBlock = 2 << 30
 
-// Codecs returns zstd, s2, snappy and deflate.
-func Codecs() []*compression.Codec {
+// All returns zstd, s2, snappy, deflate, and xz, which files are only read with.
+func All() []*compression.Codec {
 	return []*compression.Codec{
 		{Name: "zstd", NewReader: newZstdReader, NewWriter: newZstdWriter, EncodeBlock: encodeZstd, DecodeBlock: decodeZstd},
 		{Name: "s2", EncodeBlock: encodeS2, DecodeBlock: decodeS2},
 		{Name: "snappy", NewReader: newSnappyReader, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
 		{Name: "deflate", NewReader: zlib.NewReader, NewWriter: newZlibWriter},
+		{Name: "xz", NewReader: newXZReader},
 	}
 }
 

@@ -1,9 +1,8 @@
-package overload
+package learning
 
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/policies/learning"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -62,7 +61,7 @@ func (s *Overload) Log() sched.Log {
 		{Name: "decided", Help: "launched, or withheld: all candidates were called bad, and this was the best of them."},
 		{Name: "followed", Help: "Whether the node was overloaded afterwards: overload or none."},
 		{Name: "probability", Help: "P(good|F), as predicted."}, {Name: "utility", Help: "U(J)."}}
-	for f := range learning.Features {
+	for f := range Features {
 		columns = append(columns, sched.Measure{Name: f.String(), Help: "The feature when the decision was taken."})
 	}
 	for _, name := range []string{"load", "cpu", "memory", "disk", "network"} {

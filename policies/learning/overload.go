@@ -1,12 +1,9 @@
-// Package overload is the slots part of the learning scheduler: a node takes the tasks
-// that the classifier does not expect to overload it.
-package overload
+package learning
 
 import (
 	"errors"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/learning"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -20,7 +17,7 @@ import (
 // A node that has not reported a load yet, or never does, has the slots of its
 // specification, because nothing can be learned from it.
 type Overload struct {
-	learner *learning.Learner
+	learner *Learner
 	view    *sched.View
 	ended   []int // tasks that ended since the node's last round, by node index
 	room    int   // launches of this round beyond tasks-per-heartbeat, with refill
@@ -40,32 +37,32 @@ var (
 )
 
 // NewOverload returns a slots part that uses the learner.
-func NewOverload(l *learning.Learner) *Overload { return &Overload{learner: l} }
+func NewOverload(l *Learner) *Overload { return &Overload{learner: l} }
 
-// ReadBayes returns Overload with naive Bayes and the parameters that the user
+// ReadBayesSlots returns Overload with naive Bayes and the parameters that the user
 // has set.
-func ReadBayes(k *sched.Kit) (sched.Slots, error) { return readOverload(learning.ReadBayes(k)) }
+func ReadBayesSlots(k *sched.Kit) (sched.Slots, error) { return readOverload(ReadBayes(k)) }
 
-// ReadPerceptron returns Overload with a perceptron and the parameters that the
+// ReadPerceptronSlots returns Overload with a perceptron and the parameters that the
 // user has set.
-func ReadPerceptron(k *sched.Kit) (sched.Slots, error) {
-	return readOverload(learning.ReadPerceptron(k))
+func ReadPerceptronSlots(k *sched.Kit) (sched.Slots, error) {
+	return readOverload(ReadPerceptron(k))
 }
 
-func readOverload(cfg learning.Config, err error) (sched.Slots, error) {
+func readOverload(cfg Config, err error) (sched.Slots, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewOverload(learning.New(cfg)), nil
+	return NewOverload(New(cfg)), nil
 }
 
 // Learner returns the learner, which the order looks for.
-func (s *Overload) Learner() *learning.Learner { return s.learner }
+func (s *Overload) Learner() *Learner { return s.learner }
 
 // Fit implements sched.Fitter.
 func (s *Overload) Fit(parts []any) error {
 	for _, p := range parts {
-		if _, ok := p.(learning.Decider); ok {
+		if _, ok := p.(Decider); ok {
 			return nil
 		}
 	}
@@ -123,7 +120,7 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 func (s *Overload) enoughWaiting(n *cluster.Node) bool {
 	c := s.learner.Config()
 	most := c.WaitingOn(n.Slots(job.Reduce))
-	return n.Running(job.Reduce) >= most && learning.WaitingReduces(n) >= most
+	return n.Running(job.Reduce) >= most && WaitingReduces(n) >= most
 }
 
 // Limits implements sched.Limiter. It returns the safety cap, and 0 for a kind
@@ -170,10 +167,10 @@ func (s *Overload) Save() ([]byte, error) { return s.learner.Save() }
 // Load implements sched.Stateful.
 func (s *Overload) Load(state []byte) error { return s.learner.Load(state) }
 
-// Reconfigure implements sched.Reconfigurable for a learning.Rule, which
+// Reconfigure implements sched.Reconfigurable for a Rule, which
 // replaces the overload rule. The learner learns again under it.
 func (s *Overload) Reconfigure(conf any) (bool, error) {
-	rule, ok := conf.(learning.Rule)
+	rule, ok := conf.(Rule)
 	if !ok {
 		return false, nil
 	}

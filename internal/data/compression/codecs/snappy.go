@@ -1,4 +1,4 @@
-package klauspost
+package codecs
 
 import (
 	"bufio"

@@ -288,7 +288,8 @@ func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split, layouts 
 		}
 		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes, Rows: s.Split.Rows, Layout: numbers[first]}
 		for _, x := range s.Split.Pieces {
-			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize})
+			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize,
+				FileId: x.Version.ID, ModTime: x.Version.ModTime})
 		}
 		list = append(list, out)
 	}

@@ -18,6 +18,8 @@ type found struct {
 	path string // within fs
 	size int64  // bytes
 	fs   storage.FS
+
+	version storage.Version
 }
 
 // finder collects the files of one element of Options.Inputs.
@@ -100,7 +102,7 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 			return err
 		}
 	}
-	f.files = append(f.files, found{uri: storage.JoinURI(f.scheme, p), path: p, size: info.Size, fs: f.fs})
+	f.files = append(f.files, found{uri: storage.JoinURI(f.scheme, p), path: p, size: info.Size, fs: f.fs, version: info.Version})
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -239,7 +240,7 @@ func TestFixed(t *testing.T) {
 		}
 	}
 	// A split that another planner cut in the middle of a record.
-	s := Split{Pieces: []Piece{{plain, 3, 11, 2100}}, Bytes: 11}
+	s := Split{Pieces: []Piece{{URI: plain, Offset: 3, Length: 11, FileSize: 2100}}, Bytes: 11}
 	recs, err := readSplit(t, nil, s, Format{Fixed, 7}, 0)
 	must(t, err)
 	same(t, []record{{plain, 7, "0000001"}}, recs)
@@ -297,7 +298,7 @@ func TestRuns(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	p := write(t, dir, "9", []byte("this is no run file, however long it is, and says so"))
-	r, err := Open(ctx, nil, Split{Pieces: []Piece{{p, 0, 52, 52}}, Bytes: 52}, format, 0)
+	r, err := Open(ctx, nil, Split{Pieces: []Piece{{URI: p, Length: 52, FileSize: 52}}, Bytes: 52}, format, 0)
 	must(t, err)
 	recs := r.Records()
 	if recs.Next() || recs.Err() == nil || !strings.Contains(recs.Err().Error(), p) {
@@ -319,6 +320,48 @@ func TestChangedFile(t *testing.T) {
 	must(t, os.Truncate(p, 5))
 	if _, err = readSplit(t, nil, splits[0], Format{}, 0); err == nil || !strings.Contains(err.Error(), p+": it shrank from 11 to 5 bytes") {
 		t.Errorf("a shrunken file: %v", err)
+	}
+}
+
+// TestReplacedFile: of a file that was replaced since the job was planned nothing is read, also
+// if the new one is as large or larger. A new name of the old file changes nothing.
+func TestReplacedFile(t *testing.T) {
+	dir := t.TempDir()
+	p := filepath.Join(dir, "f")
+	for _, c := range []struct {
+		what    string
+		content string // of the new file; "" for none
+		rename  bool   // into the place of the old one, instead of writing into that
+		want    string
+	}{
+		{"as large", "1\n2\n3\n", true, "was replaced"},
+		{"larger", "old\n2\n3\n4\n", true, "was replaced"},
+		{"rewritten", "1\n2\n3\n", false, "was replaced"},
+		{"smaller", "1\n", true, "shrank"},
+		{"left alone", "", false, ""},
+	} {
+		must(t, os.RemoveAll(p))
+		write(t, dir, "f", []byte("old\nx\n"))
+		splits, err := Plan(ctx, Options{Inputs: []string{p}})
+		must(t, err)
+		time.Sleep(20 * time.Millisecond) // the clock of file systems ticks slowly
+		at := "f"
+		if c.rename {
+			at = "new"
+		}
+		if c.content != "" {
+			write(t, dir, at, []byte(c.content))
+			must(t, os.Rename(filepath.Join(dir, at), p))
+		}
+		recs, err := readSplit(t, nil, splits[0], Format{}, 0)
+		if c.want == "" {
+			must(t, err)
+			same(t, dumbLines(p, []byte("old\nx\n")), recs)
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), p+": it "+c.want) || !errors.Is(err, retry.ErrPermanent) || len(recs) > 0 {
+			t.Errorf("%s: %d records, error %v", c.what, len(recs), err)
+		}
 	}
 }
 

@@ -142,7 +142,7 @@ func (w *hadoopWalk) add(i storage.Info) error {
 		_, err := w.fs.Stat(w.ctx, i.Path)
 		return cmp.Or(err, fmt.Errorf("input %s cannot be read", i.Path))
 	}
-	w.files = append(w.files, found{uri: storage.JoinURI(w.scheme, i.Path), path: i.Path, size: i.Size, fs: w.fs})
+	w.files = append(w.files, found{uri: storage.JoinURI(w.scheme, i.Path), path: i.Path, size: i.Size, fs: w.fs, version: i.Version})
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // Kind is the rule that divides a file's bytes into records.
@@ -116,6 +117,8 @@ type Piece struct {
 	Offset   int64  `json:"offset"`
 	Length   int64  `json:"length"`
 	FileSize int64  `json:"fileSize"` // when the job was planned; later bytes are not read
+	// Version of the file when the job was planned. The zero value is not checked.
+	Version storage.Version `json:"version,omitzero"`
 }
 
 // whole reports whether the piece is the whole file.

@@ -237,7 +237,7 @@ func (p *planner) add(f *found) error {
 }
 
 func (f *found) piece(off, n int64) Piece {
-	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size}
+	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size, Version: f.version}
 }
 
 // divisible reports whether a file may be divided, and Split.Rows for its splits. It opens

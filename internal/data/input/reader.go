@@ -146,7 +146,12 @@ func (r *Reader) openNext() error {
 func (r *Reader) begin() error {
 	p := r.piece
 	if r.file.Size() < p.FileSize {
-		return fmt.Errorf("it shrank from %d to %d bytes since the job was planned", p.FileSize, r.file.Size())
+		return retry.Permanent(fmt.Errorf("it shrank from %d to %d bytes since the job was planned", p.FileSize, r.file.Size()))
+	}
+	// Attempts read the file at different times. Without the check one job would read records
+	// of both files, and cut the records at the end of the old one's size.
+	if f, ok := r.file.(storage.Versioned); ok && f.Version().Replaced(p.Version, f.Size() > p.FileSize) {
+		return retry.Permanent(errors.New("it was replaced since the job was planned: run the job again, when the job that writes this file has ended"))
 	}
 	if p.whole() || r.split.Rows != "" || r.split.Sample {
 		c, err := contentOf(r.file, p.URI, r.format, r.rows)

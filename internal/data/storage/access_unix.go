@@ -2,7 +2,21 @@
 
 package storage
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // readable checks the right to read a file. It costs a fraction of opening it.
 func readable(path string) error { return unix.Access(path, unix.R_OK) }
+
+// inode returns the number of a file in its file system, which a replacement under the same
+// name does not have.
+func inode(st fs.FileInfo) uint64 {
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return uint64(sys.Ino) //nolint:unconvert // not all systems have 64 bits
+	}
+	return 0
+}

@@ -72,7 +72,7 @@ func (Local) Open(_ context.Context, path string) (File, error) {
 	case !st.Mode().IsRegular():
 		err = &fs.PathError{Op: "open", Path: path, Err: errNotRegular}
 	default:
-		return &localFile{File: f, size: st.Size()}, nil
+		return &localFile{File: f, size: st.Size(), version: localVersion(st)}, nil
 	}
 	return nil, errors.Join(err, f.Close())
 }
@@ -80,7 +80,16 @@ func (Local) Open(_ context.Context, path string) (File, error) {
 // localFile implements File.
 type localFile struct {
 	*os.File
-	size int64 // when the file was opened
+	size    int64 // when the file was opened
+	version Version
+}
+
+// Version implements Versioned.
+func (f *localFile) Version() Version { return f.version }
+
+// localVersion returns the version of a file that the system has described.
+func localVersion(st fs.FileInfo) Version {
+	return Version{ID: inode(st), ModTime: st.ModTime().UnixNano()}
 }
 
 // Size implements File. If the file grows meanwhile, only the first Size bytes are
@@ -102,7 +111,7 @@ func (Local) Stat(_ context.Context, path string) (Info, error) {
 func localInfo(path string, st fs.FileInfo) Info {
 	info := Info{Path: path, ModTime: st.ModTime(), Dir: st.IsDir()}
 	if !info.Dir {
-		info.Size = st.Size()
+		info.Size, info.Version = st.Size(), localVersion(st)
 	}
 	return info
 }

@@ -25,7 +25,8 @@ type Info struct {
 	Size    int64  // bytes; 0 for a directory; -1 in a List for an unreadable entry (a dangling link, a pipe)
 	ModTime time.Time
 	Dir     bool
-	Link    bool // List sets it for a symbolic link; the other fields describe the link's target
+	Link    bool    // List sets it for a symbolic link; the other fields describe the link's target
+	Version Version // of a file, if the storage knows it
 	// Status has the facts that HDFS keeps of a file. It is nil for other storage, and shared
 	// by copies of the Info: no caller changes it.
 	Status *Status

@@ -298,7 +298,8 @@ func (r *runner) askCommit(ctx context.Context, _ job.AttemptID) error {
 func splitOf(s *slotwisev1.Split, spec *slotwisev1.JobSpec) (input.Split, error) {
 	out := input.Split{Hosts: s.GetHosts(), Bytes: s.GetBytes(), Rows: s.GetRows()}
 	for _, p := range s.GetPieces() {
-		out.Pieces = append(out.Pieces, input.Piece{URI: p.GetUri(), Offset: p.GetOffset(), Length: p.GetLength(), FileSize: p.GetFileSize()})
+		out.Pieces = append(out.Pieces, input.Piece{URI: p.GetUri(), Offset: p.GetOffset(), Length: p.GetLength(), FileSize: p.GetFileSize(),
+			Version: storage.Version{ID: p.GetFileId(), ModTime: p.GetModTime()}})
 	}
 	if n := int(s.GetLayout()); n != 0 {
 		all := spec.GetLayouts()

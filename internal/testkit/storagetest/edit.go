@@ -22,12 +22,16 @@ func (r *run) edit() {
 	if got := r.read(a); got != "one" {
 		r.Errorf("a new file has %q", got)
 	}
+	before := r.version(e, a)
 	w := r.begin(e, a, "two")
 	if got := r.read(a); got != "one" {
 		r.Errorf("before Commit the file has %q", got)
 	}
 	r.must(w.Commit())
 	r.must(w.Discard())
+	if after := r.version(e, a); !after.Replaced(before, false) || !after.Replaced(before, true) {
+		r.Errorf("the version %+v after %+v is no replacement", after, before)
+	}
 	if got := r.read(a); got != "two" {
 		r.Errorf("the replaced file has %q", got)
 	}
@@ -46,6 +50,23 @@ func (r *run) edit() {
 	r.newOnly(e)
 	r.removeOne(e)
 	r.move(e)
+}
+
+// version returns the version of a file. Stat, List and Open give the same one.
+func (r *run) version(e storage.Editor, p string) storage.Version {
+	info, err := e.Stat(r.ctx, p)
+	r.must(err)
+	infos, err := e.List(r.ctx, path.Dir(p))
+	r.must(err)
+	i := slices.IndexFunc(infos, func(i storage.Info) bool { return i.Path == p })
+	f, err := e.Open(r.ctx, p)
+	r.must(err)
+	defer f.Close()
+	v, ok := f.(storage.Versioned)
+	if i < 0 || !ok || info.Version == (storage.Version{}) || infos[i].Version != info.Version || v.Version() != info.Version {
+		r.Fatalf("%s: Stat has version %+v, List %+v, Open knows one: %v", p, info.Version, infos, ok)
+	}
+	return info.Version
 }
 
 // twoWriters writes one file by two writers at once. A commit publishes the bytes of its own

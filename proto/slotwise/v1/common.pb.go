@@ -136,11 +136,15 @@ func (FailureCause) EnumDescriptor() ([]byte, []int) {
 
 // Piece is a range of bytes of one input file; see input.Piece.
 type Piece struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Length        int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
-	FileSize      int64                  `protobuf:"varint,4,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Uri      string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	Offset   int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length   int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	FileSize int64                  `protobuf:"varint,4,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
+	// Identify the file's content when the job was planned (storage.Version in Go). A file that was
+	// replaced since then is an error. 0 for both is not checked.
+	FileId        uint64 `protobuf:"fixed64,5,opt,name=file_id,json=fileId,proto3" json:"file_id,omitempty"`
+	ModTime       int64  `protobuf:"fixed64,6,opt,name=mod_time,json=modTime,proto3" json:"mod_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +203,20 @@ func (x *Piece) GetLength() int64 {
 func (x *Piece) GetFileSize() int64 {
 	if x != nil {
 		return x.FileSize
+	}
+	return 0
+}
+
+func (x *Piece) GetFileId() uint64 {
+	if x != nil {
+		return x.FileId
+	}
+	return 0
+}
+
+func (x *Piece) GetModTime() int64 {
+	if x != nil {
+		return x.ModTime
 	}
 	return 0
 }
@@ -1112,12 +1130,14 @@ var File_slotwise_v1_common_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/common.proto\x12\vslotwise.v1\"f\n" +
+	"\x18slotwise/v1/common.proto\x12\vslotwise.v1\"\x9a\x01\n" +
 	"\x05Piece\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1b\n" +
-	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\"\xa3\x01\n" +
+	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\x12\x17\n" +
+	"\afile_id\x18\x05 \x01(\x06R\x06fileId\x12\x19\n" +
+	"\bmod_time\x18\x06 \x01(\x10R\amodTime\"\xa3\x01\n" +
 	"\x05Split\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x05R\x06source\x12*\n" +
 	"\x06pieces\x18\x02 \x03(\v2\x12.slotwise.v1.PieceR\x06pieces\x12\x14\n" +

@@ -229,7 +229,7 @@ func isRetriable(err error) bool {
 func isUnavailable(err error) bool {
 	var remote hdfs.Error
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, fs.ErrClosed), errors.Is(err, errRoot), errors.Is(err, errRemoveRoot):
+	case errors.Is(err, context.Canceled), errors.Is(err, fs.ErrClosed), errors.Is(err, errRoot), errors.Is(err, errRemoveRoot), errors.Is(err, errReplaced):
 		return false
 	case errors.As(err, &remote):
 		// The NameNode reports with an IOException that too few DataNodes are left.

@@ -138,17 +138,33 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 		return nil, f.failed("open", p, err)
 	}
 	file := readahead.New(ctx, func(ctx context.Context, off int64) (io.ReadCloser, error) {
-		return f.stream(ctx, p, off)
-	}, st.Size(), readahead.Options{})
-	return &namedFile{File: file, fs: f, path: p}, nil
+		return f.stream(ctx, p, st, off)
+	}, st.Size(), readahead.Options{Permanent: func(err error) bool { return errors.Is(err, errReplaced) }})
+	return &namedFile{File: file, fs: f, path: p, version: version(st)}, nil
+}
+
+// errReplaced is the error of a read that would continue in another file of the same name.
+var errReplaced = errors.New("the file was replaced meanwhile")
+
+// version returns the version of a file.
+func version(st os.FileInfo) storage.Version {
+	v := storage.Version{ModTime: st.ModTime().UnixNano()}
+	if s, ok := st.Sys().(*hdfs.FileStatus); ok {
+		v.ID = s.GetFileId()
+	}
+	return v
 }
 
 // namedFile adds the URI to the errors of reads.
 type namedFile struct {
 	*readahead.File
-	fs   *FS
-	path string
+	fs      *FS
+	path    string
+	version storage.Version
 }
+
+// Version implements storage.Versioned.
+func (x *namedFile) Version() storage.Version { return x.version }
 
 // ReadAt implements io.ReaderAt.
 func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
@@ -162,7 +178,8 @@ func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
 // stream opens a file at an offset. The client tries all replicas of a block. When
 // all have failed, the readahead.File calls stream again, which fetches the
 // locations anew.
-func (f *FS) stream(ctx context.Context, p string, off int64) (io.ReadCloser, error) {
+// It fails with errReplaced if the path leads to another file than st by then.
+func (f *FS) stream(ctx context.Context, p string, st os.FileInfo, off int64) (io.ReadCloser, error) {
 	var r *hdfs.FileReader
 	err := f.do(ctx, func(c *hdfs.Client) (err error) {
 		r, err = c.Open(p)
@@ -170,6 +187,9 @@ func (f *FS) stream(ctx context.Context, p string, off int64) (io.ReadCloser, er
 	})
 	if err != nil {
 		return nil, err
+	}
+	if now := r.Stat(); version(now).Replaced(version(st), now.Size() > st.Size()) {
+		return nil, errors.Join(errReplaced, r.Close())
 	}
 	if _, err := r.Seek(off, io.SeekStart); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -213,7 +233,7 @@ const sticky = 0o1000
 func (f *FS) info(p string, st os.FileInfo) storage.Info {
 	info := storage.Info{Path: f.authority + p, ModTime: st.ModTime(), Dir: st.IsDir()}
 	if !info.Dir {
-		info.Size = st.Size()
+		info.Size, info.Version = st.Size(), version(st)
 	}
 	if s, ok := st.Sys().(*hdfs.FileStatus); ok {
 		mode := st.Mode().Perm()

@@ -58,7 +58,7 @@ func (f *FS) list(ctx context.Context, dir string) ([]storage.Info, error) {
 		}
 		info := storage.Info{Path: dir + "/" + name, Dir: isDir}
 		if !isDir {
-			info.Size, info.ModTime = o.Size, o.LastModified
+			info.Size, info.ModTime, info.Version = o.Size, o.LastModified, version(o)
 		}
 		infos = append(infos, info)
 		return true

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/minio/minio-go/v7"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -178,15 +179,29 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	}
 	// After a replacement the stream could only continue with other content.
 	permanent := func(err error) bool { return errors.Is(err, errChanged) }
-	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), fs: f, path: p}, nil
+	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), fs: f, path: p, version: version(st)}, nil
+}
+
+// version returns the version of an object. Its ETag changes with its content. The time does
+// not count: listings have more digits than answers about one object.
+func version(o minio.ObjectInfo) storage.Version {
+	tag := strings.Trim(o.ETag, `"`)
+	if tag == "" {
+		return storage.Version{}
+	}
+	return storage.Version{ID: xxhash.Sum64String(tag)}
 }
 
 // namedFile adds the URI to the errors of reads.
 type namedFile struct {
 	*readahead.File
-	fs   *FS
-	path string
+	fs      *FS
+	path    string
+	version storage.Version
 }
+
+// Version implements storage.Versioned.
+func (x *namedFile) Version() storage.Version { return x.version }
 
 // ReadAt implements io.ReaderAt.
 func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
@@ -267,7 +282,7 @@ func (f *FS) Stat(ctx context.Context, p string) (storage.Info, error) {
 	}
 	st, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
 	if err == nil {
-		return storage.Info{Path: path.Clean(p), Size: st.Size, ModTime: st.LastModified}, nil
+		return storage.Info{Path: path.Clean(p), Size: st.Size, ModTime: st.LastModified, Version: version(st)}, nil
 	}
 	if missing(err) {
 		var dir bool

@@ -1,5 +1,7 @@
 package storage
 
+import "time"
+
 // Version identifies the content of a file, so that a reader recognises a file that was
 // replaced after a job had been planned. The zero value is an unknown version.
 //
@@ -20,6 +22,17 @@ type Versioned interface {
 	Version() Version
 }
 
+// sameTime compares two times to the digits that both have: machines may reach one disk by
+// protocols with different ones, such as whole seconds.
+func sameTime(a, b int64) bool {
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond, 100} {
+		if u := int64(unit); a%u == 0 || b%u == 0 {
+			return a/u == b/u
+		}
+	}
+	return a == b
+}
+
 // Replaced reports whether a file that has version v now is not the one that had version then.
 // grown says that it is larger now.
 func (v Version) Replaced(then Version, grown bool) bool {
@@ -28,7 +41,7 @@ func (v Version) Replaced(then Version, grown bool) bool {
 		return false
 	case then.ModTime == 0:
 		return v.ID != then.ID
-	case v.ModTime == then.ModTime:
+	case sameTime(v.ModTime, then.ModTime):
 		// The IDs do not count: some file systems of users give a file another one at each
 		// mount, and all jobs on them would fail.
 		return false

@@ -352,6 +352,7 @@ func decodeBooleans(src []byte, most int) ([]byte, error) {
 			if len(src) < 1 {
 				return nil, io.ErrUnexpectedEOF
 			}
+			// A damaged file may say here that one byte stands for 2^63 booleans.
 			for range min(count, uint64(most-n)) {
 				put(src[0] & 1)
 			}

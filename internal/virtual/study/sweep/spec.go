@@ -273,6 +273,7 @@ func (s *Spec) fill() error {
 		s.Loads = []float64{1}
 	}
 	for _, l := range s.Loads {
+		// In this form the condition refuses .nan too, which is a number of YAML.
 		if !(l > 0 && l < workload.MaxScale) {
 			return fmt.Errorf("loads: %g must be above 0 and below %g", l, workload.MaxScale)
 		}

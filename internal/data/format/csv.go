@@ -38,7 +38,7 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	r := &csvRecords{csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
 	var first []csvField
 	if r.part {
-		first, err = firstRecord(src, s)
+		first, r.csv.ends, err = firstRecord(src, s)
 	} else {
 		first, err = r.first()
 	}
@@ -101,17 +101,19 @@ func (r *csvRecords) choose(s *Spec, names []string) (err error) {
 	return nil
 }
 
-// firstRecord returns the fields of the file's first line.
-func firstRecord(src *Source, s *Spec) ([]csvField, error) {
+// firstRecord returns the fields of the file's first record, and which bytes end records: a part
+// of the file does not show it.
+func firstRecord(src *Source, s *Spec) ([]csvField, csvEnds, error) {
 	line, err := src.FirstLine()
 	if err != nil {
-		return nil, err
+		return nil, endsUnknown, err
 	}
-	fields, err := newCSVReader(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s.Separator).read()
+	c := newCSVReader(bytes.NewReader(bytes.TrimPrefix(line, utf8Mark)), s.Separator)
+	fields, err := c.read()
 	if err == io.EOF || err == nil && len(fields) == 1 && fields[0].isNull() {
 		err = errors.New("it is empty, and parts of the file need its names: remove it, or leave out lines=single")
 	}
-	return fields, err
+	return fields, c.ends, err
 }
 
 // Next implements Records.

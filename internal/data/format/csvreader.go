@@ -30,7 +30,9 @@ func (f csvField) isNull() bool { return !f.quoted && len(f.text) == 0 }
 // encoding/csv in two ways: it keeps a CR before an LF within quotes, and it knows whether
 // an empty field has quotes.
 //
-// A record ends at the first LF, or CR LF, that is outside quotes. A quote is outside quotes
+// A record ends at the first LF, or CR LF, that is outside quotes. If the first record ends with a
+// CR alone, as in files of old Macs, a CR alone ends the others, too. In other files it belongs
+// to its field: a stray CR in a text must not divide a record. A quote is outside quotes
 // if an even number of quotes precedes it in the record, also where quotes are doubled. So
 // the end of a record is found by counting quotes, and only records with quotes are parsed
 // byte by byte.
@@ -42,11 +44,21 @@ type csvReader struct {
 	buf       []byte
 	at, n     int
 	eof       bool
+	ends      csvEnds
 	line      int64      // number of the first line of the last record, from 1
 	lines     int64      // lines that read has consumed
 	fields    []csvField // of the last record; slices of buf and of unescaped
 	unescaped []byte     // the fields with doubled quotes
 }
+
+// csvEnds says which bytes end a record of a file.
+type csvEnds uint8
+
+const (
+	endsUnknown csvEnds = iota // until the first record has been read
+	endsLF                     // LF, and CR LF
+	endsCR                     // CR alone, too
+)
 
 func newCSVReader(src io.Reader, separator rune) *csvReader {
 	return &csvReader{src: src, separator: []byte(string(separator)), buf: make([]byte, fillTo)}
@@ -67,7 +79,7 @@ func (c *csvReader) read() ([]csvField, error) {
 		c.split(trimLineEnd(record))
 		return c.fields, nil
 	}
-	c.lines += int64(bytes.Count(record, []byte{'\n'}))
+	c.lines += c.countLines(record)
 	if err := c.parse(trimLineEnd(record)); err != nil {
 		return nil, &csvError{c.line, err}
 	}
@@ -90,22 +102,43 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		if quotes%2 == 0 || end == size {
 			record = c.buf[c.at : c.at+end]
 			c.at += end
+			if c.ends == endsUnknown {
+				if c.ends = endsLF; bytes.HasSuffix(record, []byte{'\r'}) {
+					c.ends = endsCR
+				}
+			}
 			return record, quotes, nil
 		}
 		size = end
 	}
 }
 
-// lineEnd returns the offset behind the LF of the line that starts at an offset from c.at,
+// lineEnd returns the offset behind the end of the line that starts at an offset from c.at,
 // or behind the last byte of the file.
 func (c *csvReader) lineEnd(from int) (int, error) {
 	for scanned := from; ; {
-		if i := bytes.IndexByte(c.buf[c.at+scanned:c.n], '\n'); i >= 0 {
+		text := c.buf[c.at+scanned : c.n]
+		i := bytes.IndexByte(text, '\n')
+		if c.ends != endsLF {
+			before := text
+			if i >= 0 {
+				before = text[:i]
+			}
+			// The CR of a CR LF ends nothing by itself. Behind a CR at the end of the buffer an LF
+			// may follow.
+			if cr := bytes.IndexByte(before, '\r'); cr >= 0 && cr+1 != i && (cr+1 < len(text) || c.eof) {
+				i = cr
+			}
+		}
+		if i >= 0 {
 			return scanned + i + 1, nil
 		}
 		scanned = c.n - c.at
 		if c.eof {
 			return scanned, nil
+		}
+		if c.ends != endsLF && bytes.HasSuffix(text, []byte{'\r'}) {
+			scanned-- // look at it again with the next byte
 		}
 		if scanned > maxRecord {
 			return 0, &csvError{c.lines + 1, errLongRecord}
@@ -143,6 +176,15 @@ func (c *csvReader) fill() error {
 
 // maxEmptyReads bounds the calls of a Read that returns no bytes and no error.
 const maxEmptyReads = 100
+
+// countLines returns the number of line ends in a record.
+func (c *csvReader) countLines(record []byte) int64 {
+	n := bytes.Count(record, []byte{'\n'})
+	if c.ends == endsCR {
+		n += bytes.Count(record, []byte{'\r'}) - bytes.Count(record, []byte("\r\n"))
+	}
+	return int64(n)
+}
 
 // trimLineEnd returns a record without its LF or CR LF. The last line of a file may end with
 // a CR alone.

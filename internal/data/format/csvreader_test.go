@@ -48,6 +48,9 @@ func TestCSVReader(t *testing.T) {
 		if strings.Contains(text, "\r\n") && strings.Contains(text, `"`) {
 			return
 		}
+		if i := strings.IndexAny(text, "\r\n"); i >= 0 && !strings.HasPrefix(text[i:], "\r\n") && text[i] == '\r' {
+			return // TestCSVLineEnds has texts whose records end with CR
+		}
 		theirs := csv.NewReader(strings.NewReader(text))
 		theirs.Comma, theirs.FieldsPerRecord = ';', -1
 		var want []string
@@ -75,12 +78,70 @@ func TestCSVReader(t *testing.T) {
 	})
 }
 
+// TestCSVLineEnds writes tables with each line end: a CR alone ends the records of a file whose
+// first record ends so. In quotes it is always part of the field, and in other files without
+// quotes, too.
+func TestCSVLineEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
+		var text, want strings.Builder
+		var starts []int64
+		line := int64(1)
+		for i := range rapid.IntRange(1, 5).Draw(t, "records") {
+			plain := `[a\r ]{0,2}a`
+			if i == 0 || end == "\r" {
+				plain = `[a ]{0,2}a`
+			}
+			starts = append(starts, line)
+			for j := range rapid.IntRange(1, 3).Draw(t, "fields") {
+				if j > 0 {
+					text.WriteString(";")
+				}
+				field := rapid.StringMatching(plain).Draw(t, "plain")
+				if rapid.Bool().Draw(t, "quoted") {
+					field = rapid.StringMatching(`[a;\r\n"]{0,5}`).Draw(t, "field")
+					text.WriteString(`"` + strings.ReplaceAll(field, `"`, `""`) + `"`)
+					n := strings.Count(field, "\n")
+					if end == "\r" {
+						n += strings.Count(field, "\r") - strings.Count(field, "\r\n")
+					}
+					line += int64(n)
+				} else {
+					text.WriteString(field)
+				}
+				fmt.Fprintf(&want, "%q ", field)
+			}
+			text.WriteString(end)
+			want.WriteString("|")
+			line++
+		}
+		file := text.String()
+		if rapid.Bool().Draw(t, "no last end") {
+			file = strings.TrimSuffix(file, end)
+		}
+		for _, r := range []io.Reader{strings.NewReader(file), iotest.OneByteReader(strings.NewReader(file))} {
+			got, err := csvTable(r)
+			if strings.Join(got, "|")+"|" != want.String() || err != io.EOF {
+				t.Fatalf("%q: %q (%v), want %q", file, got, err, want.String())
+			}
+		}
+		c := newCSVReader(strings.NewReader(file), ';')
+		for _, want := range starts {
+			if _, err := c.read(); err != nil || c.line != want {
+				t.Fatalf("%q: a record starts on line %d (%v), want %d", file, c.line, err, want)
+			}
+		}
+	})
+}
+
 // TestCSVFields checks what encoding/csv does not keep, and the errors.
 func TestCSVFields(t *testing.T) {
 	for _, c := range []struct{ text, want, err string }{
 		{"a;\"x\r\ny\"\r\n", `"a" "x\r\ny" `, ""},
 		{"\"\";;\"\"\n\n\"\"\r\n\r\n", `"" null "" |null |"" |null `, ""},
-		{"a\rb;c\r\n\"d\re\";\r", `"a\rb" "c" |"d\re" null `, ""},
+		{"x\na\rb;c\r\n\"d\re\";\r", `"x" |"a\rb" "c" |"d\re" null `, ""},
+		{"a;b\r1;\"2\r\"\r\r3;4\n5;6\r\n", `"a" "b" |"1" "2\r" |null |"3" "4" |"5" "6" `, ""},
+		{"\"a\r\"\r\"b\r\n\r\"\r\"c", `"a\r" |"b\r\n\r" `, "record on line 6: a quoted field has no closing quote"},
 		{`"a""b";""""`, `"a\"b" "\"" `, ""},
 		{"a\n\"b\nc\n", `"a" `, "record on line 2: a quoted field has no closing quote"},
 		{"a\n\n\"b\n\"\nc;d\"e\n", `"a" |null |"b\n" `, "record on line 5: field 2 has a quote and does not begin with one"},

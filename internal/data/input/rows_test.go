@@ -234,6 +234,27 @@ func TestEmptyFirstLine(t *testing.T) {
 	}
 }
 
+// TestLineEndsOfMacs reads a CSV file whose lines end with CR, and one with CR in the fields of LF
+// lines, in splits of every size.
+func TestLineEndsOfMacs(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{"a,b\r1,\"2\rx\"\r3,4\r\r5,6\r", `1	2\rx|3	4|5	6`},
+		{"a,b\n1,2\rx\n3,4\n5,6\r\n", `1	2\rx|3	4|5	6`},
+		{"a,b\r1,2\r3,4\n5,6\r7,8\r\n9,10", "1	2|3	4|5	6|7	8|9	10"},
+	} {
+		p := write(t, dir, "file", []byte(c.text))
+		for _, rows := range []string{"csv", "csv,lines=single"} {
+			for size := range len(c.text) {
+				got, err := rowLines(t, p, rows, int64(size+1))
+				if err != nil || strings.Join(got, "|") != c.want {
+					t.Errorf("%q, %s, splits of %d bytes: %q, %v; want %q", c.text, rows, size+1, got, err, c.want)
+				}
+			}
+		}
+	}
+}
+
 // TestRowErrors: the error names the file and the reason. Planning finds errors in the head
 // of the first file.
 func TestRowErrors(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/live/history"
@@ -23,6 +24,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/machines/kubernetes"
 	"github.com/slotwise/slotwise/internal/live/machines/yarn"
 	"github.com/slotwise/slotwise/internal/live/master"
+	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/live/topology"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -160,8 +162,8 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	// Before the server starts: requests must not reach a guard that does not know drivers
 	// yet.
 	guard.Driver = m.IdentifyDriver
-	guard.Browser = secure.NewBrowser(console.Root)
-	guard.Public = append(guard.Public, console.Public...)
+	guard.Browser = secure.NewBrowser(source.Root)
+	guard.Public = append(guard.Public, source.Public...)
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -201,7 +203,7 @@ func (f *masterFlags) consoleURL(at net.Addr) string {
 	if f.files.Given() {
 		scheme = "https://"
 	}
-	return scheme + at.String() + console.Root
+	return scheme + at.String() + source.Root
 }
 
 // scaling returns the loop that scales the workers, without its cluster. It returns nil
@@ -317,6 +319,10 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	cfg := master.Config{
 		Schemes: schemes.All(),
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
+		Console: func(ctx context.Context, s source.Source, a source.Actor) (http.Handler, func()) {
+			shown := console.New(ctx, s, a, pages.Visitor, version())
+			return shown, shown.Follow
+		},
 		FairScheduler: f.fairScheduler, CapacityScheduler: f.capacityFile, KeepEnded: f.keepEnded, Version: version(), Log: log, Access: rules,
 		Authenticates: f.files.CA != "" || f.tokens != "",
 		// Jobs must not read the master's secrets, even below a storage root.

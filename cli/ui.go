@@ -15,9 +15,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console"
-	"github.com/slotwise/slotwise/internal/console/localview"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -53,7 +54,7 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 				}
 				return serveUI(c.Context(), results, listen, c.ErrOrStderr())
 			}
-			archive, err := console.OpenArchive(dir)
+			archive, err := pages.OpenArchive(dir)
 			if err != nil {
 				return misuse("history: %w", err)
 			}
@@ -66,17 +67,17 @@ directory of a study it shows the means, comparisons, runs and plots of the stud
 }
 
 // serveUI serves a console without actions on loopback until ctx ends.
-func serveUI(ctx context.Context, source console.Source, listen string, stderr io.Writer) error {
-	pages, err := startUI(ctx, "--listen", source, listen)
+func serveUI(ctx context.Context, from source.Source, listen string, stderr io.Writer) error {
+	served, err := startUI(ctx, "--listen", from, listen)
 	if err != nil {
 		return err
 	}
-	terminal.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", pages.url)
+	terminal.Fprintf(stderr, "slotwise: the pages are at %s; interrupt to end\n", served.url)
 	select {
-	case err := <-pages.ended:
+	case err := <-served.ended:
 		return err
 	case <-ctx.Done():
-		pages.stop()
+		served.stop()
 		return nil
 	}
 }
@@ -89,24 +90,22 @@ type uiServer struct {
 }
 
 // startUI starts to serve a console without actions on loopback. Errors name the flag.
-func startUI(ctx context.Context, flag string, source console.Source, listen string) (*uiServer, error) {
+func startUI(ctx context.Context, flag string, from source.Source, listen string) (*uiServer, error) {
 	guard := &secure.Guard{}
 	l, err := secure.Listen(listen, nil, guard)
 	if err != nil {
 		return nil, misuse("%s %w", flag, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	pages := console.New(ctx, source, nil, version())
-	switch source.(type) {
-	case *console.Archive, *console.Results: // nothing happens there
-	default:
-		go pages.Follow()
+	shown := console.New(ctx, from, nil, pages.Visitor, version())
+	if _, past := from.(source.Past); !past { // else nothing happens there
+		go shown.Follow()
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusSeeOther))
-	mux.Handle(console.Root, pages)
+	mux.Handle("GET /{$}", http.RedirectHandler(source.Root, http.StatusSeeOther))
+	mux.Handle(source.Root, shown)
 	srv := secure.NewServer(mux, guard)
-	u := &uiServer{url: fmt.Sprintf("http://%s%s", l.Addr(), console.Root), ended: make(chan error, 1)}
+	u := &uiServer{url: fmt.Sprintf("http://%s%s", l.Addr(), source.Root), ended: make(chan error, 1)}
 	go func() { u.ended <- srv.Serve(l) }()
 	u.stop = func() {
 		cancel()
@@ -160,19 +159,19 @@ func (f *runFlags) watch(c *cobra.Command) (*watching, error) {
 		// The lock goes last: another run may then open the history, whole.
 		return errors.Join(store.Close(), lock.Close())
 	}
-	view, err := localview.New(c.Context(), store)
+	view, err := pages.NewView(c.Context(), store)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--history: %w", err), closeHistory())
 	}
 	w.features = []mapreduce.Feature{feature.Feature{Observer: view}}
 	stop := func() {}
 	if f.ui != "" {
-		pages, err := startUI(c.Context(), "--ui", view, f.ui)
+		served, err := startUI(c.Context(), "--ui", view, f.ui)
 		if err != nil {
 			return nil, errors.Join(err, closeHistory())
 		}
-		terminal.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", pages.url)
-		stop = pages.stop
+		terminal.Fprintf(c.ErrOrStderr(), "slotwise: the pages of this run are at %s\n", served.url)
+		stop = served.stop
 	}
 	w.end = func() error {
 		// The pages end first: they read the history.

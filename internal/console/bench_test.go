@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // BenchmarkJobPage renders the page of a job with 100,000 attempts on 100 nodes: the first
@@ -15,7 +17,7 @@ func BenchmarkJobPage(b *testing.B) {
 	f.attempts = nil
 	for i := range int32(100_000) {
 		start := 2000 + int64(i)*3
-		f.attempts = append(f.attempts, Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: i, State: "succeeded", Node: fmt.Sprint("w", i%100), Level: "NODE",
+		f.attempts = append(f.attempts, source.Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: i, State: "succeeded", Node: fmt.Sprint("w", i%100), Level: "NODE",
 			Progress: 1, Started: start, Ended: start + 2000 + int64(i*7919%1000), OutputBytes: 100})
 	}
 	for name, first := range map[string]bool{"first": true, "again": false} {

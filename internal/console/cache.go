@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // attemptCache keeps the attempts of the jobs that were viewed last, so that many viewers
@@ -63,7 +65,7 @@ func (e *cacheEntry) fresh(ended bool) (*attempts, *copied) {
 // get returns the attempts of a job, at most a few seconds old. It waits for them at
 // most for patience, and then returns an older copy, or nil without one. The copying
 // continues for later calls.
-func (c *attemptCache) get(ctx context.Context, source Source, id string, ended bool, patience time.Duration) (*attempts, error) {
+func (c *attemptCache) get(ctx context.Context, source source.Source, id string, ended bool, patience time.Duration) (*attempts, error) {
 	e := c.entry(id)
 	over := time.NewTimer(patience)
 	defer over.Stop()
@@ -96,7 +98,7 @@ func (e *cacheEntry) stale() *attempts {
 
 // begin returns the copy that is being made, and begins one if necessary. It returns a value
 // instead if that is new enough, or if over fires before another copy may begin.
-func (c *attemptCache) begin(ctx context.Context, source Source, e *cacheEntry, ended bool, over <-chan time.Time) (*copied, *attempts) {
+func (c *attemptCache) begin(ctx context.Context, source source.Source, e *cacheEntry, ended bool, over <-chan time.Time) (*copied, *attempts) {
 	for {
 		e.mu.Lock()
 		v, next := e.fresh(ended)
@@ -123,7 +125,7 @@ func (c *attemptCache) begin(ctx context.Context, source Source, e *cacheEntry, 
 }
 
 // copy copies the attempts from the source. A panic is passed on to the requests that wait.
-func (c *attemptCache) copy(ctx context.Context, source Source, e *cacheEntry, next *copied) {
+func (c *attemptCache) copy(ctx context.Context, source source.Source, e *cacheEntry, next *copied) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	start := time.Now()

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -85,7 +86,9 @@ func (s *Server) node(r *http.Request) (*page, error) {
 		{Key: "progress", Name: "Progress"}, {Key: "started", Name: "Started"}, {Key: "took_ms", Name: "Time", Number: true}}}
 	// Sorted, because the order of the source may change from one view to the next, and the
 	// script replaces sections that differ.
-	slices.SortFunc(running, func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(running, func(a, b source.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
+	})
 	for i := range running {
 		a := &running[i]
 		job, _, _ := strings.Cut(a.ID, "_")

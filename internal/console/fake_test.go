@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -16,9 +17,9 @@ import (
 
 // fake is a source and an actor in memory.
 type fake struct {
-	use      Use
+	use      source.Use
 	jobs     []*slotwisev1.JobStatus
-	attempts []Attempt
+	attempts []source.Attempt
 	nodes    []*slotwisev1.NodeStatus
 	log      string
 	copies   int      // calls of Attempts
@@ -26,13 +27,13 @@ type fake struct {
 }
 
 var (
-	_ Source = (*fake)(nil)
-	_ Actor  = (*fake)(nil)
+	_ source.Source = (*fake)(nil)
+	_ source.Actor  = (*fake)(nil)
 )
 
 // newFake returns a source with a number of jobs that all have one name.
 func newFake(jobs int, name string) *fake {
-	f := &fake{use: Use{Map: 8, Reduce: 4, Alive: 1, Nodes: 1, Running: []PoolUse{{name, 3, 1}}, Revision: 1}, log: "one\ntwo\n"}
+	f := &fake{use: source.Use{Map: 8, Reduce: 4, Alive: 1, Nodes: 1, Running: []source.PoolUse{{Pool: name, Maps: 3, Reduce: 1}}, Revision: 1}, log: "one\ntwo\n"}
 	for i := range jobs {
 		f.jobs = append(f.jobs, &slotwisev1.JobStatus{
 			Id: fmt.Sprint("j", i+1), Name: name, User: "ann", Pool: name, Priority: "NORMAL", State: slotwisev1.JobState_JOB_STATE_RUNNING, Output: name, Message: name,
@@ -43,47 +44,47 @@ func newFake(jobs int, name string) *fake {
 	}
 	f.nodes = []*slotwisev1.NodeStatus{{Name: name, Host: name, Rack: name, State: "alive", Reason: name, MapSlots: 8, ReduceSlots: 4, Maps: 3}}
 	for i := range int32(20) {
-		f.attempts = append(f.attempts, Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: i, State: "succeeded", Node: name, Level: "NODE",
+		f.attempts = append(f.attempts, source.Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: i, State: "succeeded", Node: name, Level: "NODE",
 			Progress: 1, Started: 2000 + 100*int64(i), Ended: 3000 + 100*int64(i), OutputBytes: 100, Error: name})
 	}
 	f.attempts[7].Ended += 9000
 	return f
 }
 
-func (f *fake) Use(context.Context) (Use, error) { return f.use, nil }
+func (f *fake) Use(context.Context) (source.Use, error) { return f.use, nil }
 
-func (f *fake) Jobs(_ context.Context, q Query) (Jobs, error) {
+func (f *fake) Jobs(_ context.Context, q source.Query) (source.Jobs, error) {
 	var list []*slotwisev1.JobStatus
 	for _, j := range f.jobs {
 		if strings.Contains(j.Name, q.Text) && (q.State == "" || q.State == stateName(j.State)) {
 			list = append(list, j)
 		}
 	}
-	return Jobs{List: list[min(q.Offset, len(list)):min(q.Offset+q.Limit, len(list))], Total: len(list)}, nil
+	return source.Jobs{List: list[min(q.Offset, len(list)):min(q.Offset+q.Limit, len(list))], Total: len(list)}, nil
 }
 
-func (f *fake) Job(ctx context.Context, id string) (*Job, error) {
+func (f *fake) Job(ctx context.Context, id string) (*source.Job, error) {
 	for _, j := range f.jobs {
 		if j.Id == id {
-			return &Job{Status: j, MayChange: secure.From(ctx).User == j.User, Spec: &slotwisev1.JobSpec{Program: &slotwisev1.Program{App: j.Name, Params: map[string]string{j.Name: j.Name}}},
+			return &source.Job{Status: j, MayChange: secure.From(ctx).User == j.User, Spec: &slotwisev1.JobSpec{Program: &slotwisev1.Program{App: j.Name, Params: map[string]string{j.Name: j.Name}}},
 				Why: []*slotwisev1.Explanation{{Kind: slotwisev1.Kind_KIND_MAP, Reason: "slots", Words: j.Name, Advice: j.Name, HeldMs: 5}}}, nil
 		}
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("no job "+id))
 }
 
-func (f *fake) Attempts(context.Context, string) ([]Attempt, []*slotwisev1.Finding, error) {
+func (f *fake) Attempts(context.Context, string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	f.copies++
-	return append([]Attempt(nil), f.attempts...), []*slotwisev1.Finding{{Code: "skew", Words: f.nodes[0].Name}}, nil
+	return append([]source.Attempt(nil), f.attempts...), []*slotwisev1.Finding{{Code: "skew", Words: f.nodes[0].Name}}, nil
 }
 
-func (f *fake) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []Attempt, error) {
+func (f *fake) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []source.Attempt, error) {
 	return f.nodes, f.attempts[:2], nil
 }
 
-func (f *fake) Policy(ctx context.Context) (*Policy, error) {
-	return &Policy{Name: "fifo", Known: []string{"fifo", "fair"}, MayChange: secure.From(ctx).Role == secure.Admin,
-		Parts: []Part{{Role: "order", Name: "fifo", Summary: "first come", Params: []Param{{"x", "1", "2", "a number"}}}}}, nil
+func (f *fake) Policy(ctx context.Context) (*source.Policy, error) {
+	return &source.Policy{Name: "fifo", Known: []string{"fifo", "fair"}, MayChange: secure.From(ctx).Role == secure.Admin,
+		Parts: []source.Part{{Role: "order", Name: "fifo", Summary: "first come", Params: []source.Param{{Name: "x", Value: "1", Default: "2", Doc: "a number"}}}}}, nil
 }
 
 func (f *fake) Inspect(context.Context) (string, sched.Insight, error) {
@@ -92,7 +93,9 @@ func (f *fake) Inspect(context.Context) (string, sched.Insight, error) {
 	return "fifo", sched.Insight{Figures: []sched.Figure{{Measure: sched.Measure{Name: "map slots", Unit: "slots", Help: "s_m", Chart: "slots by kind"}, Datum: sched.Number(3)}}, Tables: []sched.InsightTable{t}}, nil
 }
 
-func (f *fake) History(ctx context.Context, q Query) (Jobs, error) { return f.Jobs(ctx, q) }
+func (f *fake) History(ctx context.Context, q source.Query) (source.Jobs, error) {
+	return f.Jobs(ctx, q)
+}
 
 func (f *fake) Log(ctx context.Context, attempt string, _ bool, w io.Writer) error {
 	if secure.From(ctx).User != "ann" {

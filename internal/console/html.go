@@ -6,6 +6,8 @@ import (
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // This file turns pages into HTML. gomponents escapes every text and every value of an attribute,
@@ -67,10 +69,10 @@ func (p *page) html() g.Node {
 		h.Body(flagged("data-live", p.Live),
 			h.A(h.Class("skip"), href("#main"), g.Text("Skip to the content")),
 			h.Header(
-				h.P(h.Class("brand"), h.A(href(Root), g.Text("slotwise"))),
+				h.P(h.Class("brand"), h.A(href(source.Root), g.Text("slotwise"))),
 				each(p.Nav, within("Pages", ""), func(l link) g.Node { return l.item("page") }),
 				h.P(h.Class("who"), g.Text(p.Who)),
-				g.If(p.SignedIn, h.Form(h.Class("signout"), h.Method("post"), h.Action(Root+"logout"), h.Button(g.Text("Sign out")))),
+				g.If(p.SignedIn, h.Form(h.Class("signout"), h.Method("post"), h.Action(source.Root+"logout"), h.Button(g.Text("Sign out")))),
 			),
 			h.Main(h.ID("main"), h.TabIndex("-1"),
 				each(p.Crumbs, within("Path", "crumbs"), func(l link) g.Node { return l.item("") }),

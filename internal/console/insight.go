@@ -16,6 +16,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -52,7 +53,7 @@ const (
 )
 
 // follow samples the source until ctx ends.
-func (s *insights) follow(ctx context.Context, source Source) {
+func (s *insights) follow(ctx context.Context, source source.Source) {
 	for {
 		began := time.Now()
 		if name, in, err := source.Inspect(ctx); err == nil {
@@ -308,7 +309,7 @@ const mostPreview = 100
 
 // policyChange is the form that asks what another policy would change, or, when it has been
 // asked, the answer with the form that installs the policy.
-func (s *Server) policyChange(r *http.Request, pol *Policy, now time.Time) (list []*section) {
+func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time) (list []*section) {
 	name, given := r.URL.Query().Get("name"), r.URL.Query().Get("set")
 	choose := form{Summary: "Install another policy", Method: "get", Action: "/ui/policy", Button: "Show what it would change", Open: name != "",
 		Note:   "The next page has a forecast of each job's end under that policy. It installs nothing.",

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -51,7 +52,7 @@ func (p *page) add(list ...*section) {
 }
 
 // jobSummary lists the facts of a job's status.
-func jobSummary(j *Job, now time.Time) *section {
+func jobSummary(j *source.Job, now time.Time) *section {
 	st := j.Status
 	sec := &section{ID: "summary", Title: "Summary"}
 	add := func(name string, c cell) {
@@ -137,7 +138,7 @@ func localityText(n []int32) string {
 }
 
 // whySection explains in words what the job waits for or has waited for.
-func whySection(j *Job) *section {
+func whySection(j *source.Job) *section {
 	sec := &section{ID: "why", Title: "Why", Table: &table{ID: "why", Caption: "What the job waits for, and what it has waited for", Empty: "Nothing has held the job back.",
 		Columns: []column{{Key: "kind", Name: "Tasks"}, {Key: "reason", Name: "Reason"}, {Key: "words", Name: "In words"}, {Key: "held_ms", Name: "For", Number: true}, {Key: "advice", Name: "What would help"}}}}
 	for _, e := range j.Why {
@@ -151,7 +152,7 @@ func whySection(j *Job) *section {
 }
 
 // addAttempts adds the sections that are made from a job's attempts.
-func (s *Server) addAttempts(r *http.Request, p *page, j *Job) error {
+func (s *Server) addAttempts(r *http.Request, p *page, j *source.Job) error {
 	x, err := s.attemptsOf(r, j.Status, patience(r, j.Status))
 	if err != nil {
 		return err
@@ -330,7 +331,7 @@ func (x *attempts) table(u *url.URL, logs bool, limit int) *table {
 }
 
 // kindWord is the kind of an attempt's task.
-func kindWord(a *Attempt) string {
+func kindWord(a *source.Attempt) string {
 	if a.Kind == 'r' {
 		return "reduce"
 	}
@@ -510,7 +511,7 @@ func settings(spec *slotwisev1.JobSpec) *section {
 var priorities = []string{"VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH"}
 
 // jobForms offers the actions on a job that has not ended.
-func (s *Server) jobForms(j *Job) *section {
+func (s *Server) jobForms(j *source.Job) *section {
 	if s.actor == nil || !j.MayChange || j.Past || j.Status.EndedMs > 0 {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -33,7 +34,7 @@ const (
 )
 
 // follow samples the source until ctx ends.
-func (l *nodeLoads) follow(ctx context.Context, source Source) {
+func (l *nodeLoads) follow(ctx context.Context, source source.Source) {
 	for {
 		began := time.Now()
 		if list, _, err := source.Nodes(ctx, ""); err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	from := offset(r.URL)
 	// All four calls come first: a page with half of the numbers would look like an idle
 	// cluster.
-	queue, err := s.source.Jobs(ctx, Query{Live: true, Offset: from, Limit: pageSize})
+	queue, err := s.source.Jobs(ctx, source.Query{Live: true, Offset: from, Limit: pageSize})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func left(ms int64, now time.Time) string { return shortDuration(max(0, ms-now.U
 func (s *Server) jobs(r *http.Request) (*page, error) {
 	v := r.URL.Query()
 	from := offset(r.URL)
-	q := Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
+	q := source.Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
 	list, err := s.source.Jobs(r.Context(), q)
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func notes(texts ...string) (out []string) {
 var jobStates = []string{"", "waiting", "running", "committing", "succeeded", "failed", "killed"}
 
 // jobFilter is the form of a list of jobs.
-func jobFilter(q *Query) *filter {
+func jobFilter(q *source.Query) *filter {
 	return &filter{Fields: []field{
 		{Name: "q", Label: "Job or name", Value: q.Text, Type: "search"}, {Name: "user", Label: "User", Value: q.User},
 		{Name: "pool", Label: "Pool", Value: q.Pool}, {Name: "state", Label: "State", Value: q.State, Options: jobStates},

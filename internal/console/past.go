@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *Server) history(r *http.Request) (*page, error) {
 	v, now := r.URL.Query(), time.Now()
 	from := offset(r.URL)
-	q := Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
+	q := source.Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
 	var err error
 	if q.From, err = date(v, "from", now.Location()); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func date(v url.Values, name string, loc *time.Location) (int64, error) {
 // compare shows two jobs side by side.
 func (s *Server) compare(r *http.Request) (*page, error) {
 	v, now := r.URL.Query(), time.Now()
-	var jobs [2]*Job
+	var jobs [2]*source.Job
 	var tried [2]*attempts
 	for i, id := range []string{v.Get("a"), v.Get("b")} {
 		var err error

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/console/source"
+	"github.com/slotwise/slotwise/internal/live/pages"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // untried is a fake in which only the first job has attempts.
 type untried struct{ *fake }
 
-func (u untried) Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error) {
+func (u untried) Attempts(ctx context.Context, id string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	if id != "j1" {
 		return nil, nil, nil
 	}
@@ -25,7 +27,7 @@ func TestCompareWithoutAttempts(t *testing.T) {
 	f := newFake(2, "sort")
 	f.jobs[0].EndedMs = 9000
 	f.jobs[1].StartedMs = 0
-	s := New(t.Context(), untried{f}, f, "test")
+	s := New(t.Context(), untried{f}, f, pages.Visitor, "test")
 	w := ask(s, "GET", "/ui/compare?a=j1&b=j2&format=csv", "ann")
 	lines := strings.Split(strings.ReplaceAll(w.Body.String(), "\r\n", "\n"), "\n")
 	for _, want := range []string{

@@ -19,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -69,7 +70,7 @@ const (
 	mostReport         = 256 << 20
 )
 
-var _ Source = (*Results)(nil)
+var _ source.Source = (*Results)(nil)
 
 // resultsBegin is the moment that the pages show for a simulation's start.
 var resultsBegin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.Local)
@@ -213,11 +214,16 @@ func (s *Results) addJob(r *record) error {
 // errOnlyResults is the answer of pages that results cannot fill.
 var errOnlyResults = connect.NewError(connect.CodeNotFound, errors.New("the results of a simulation have no nodes, no installed policy and no logs"))
 
+// OnlyPast implements source.Past.
+func (r *Results) OnlyPast() {}
+
 // Use implements Source.
-func (s *Results) Use(context.Context) (Use, error) { return Use{}, errOnlyResults }
+func (s *Results) Use(context.Context) (source.Use, error) { return source.Use{}, errOnlyResults }
 
 // Jobs implements Source.
-func (s *Results) Jobs(ctx context.Context, q Query) (Jobs, error) { return s.History(ctx, q) }
+func (s *Results) Jobs(ctx context.Context, q source.Query) (source.Jobs, error) {
+	return s.History(ctx, q)
+}
 
 // job finds a job.
 func (s *Results) job(id string) (*resultJob, error) {
@@ -228,16 +234,16 @@ func (s *Results) job(id string) (*resultJob, error) {
 }
 
 // Job implements Source.
-func (s *Results) Job(_ context.Context, id string) (*Job, error) {
+func (s *Results) Job(_ context.Context, id string) (*source.Job, error) {
 	j, err := s.job(id)
 	if err != nil {
 		return nil, err
 	}
-	return &Job{Status: j.status, Past: true}, nil
+	return &source.Job{Status: j.status, Past: true}, nil
 }
 
 // Attempts implements Source. It reads the table of the job's run.
-func (s *Results) Attempts(_ context.Context, id string) (list []Attempt, _ []*slotwisev1.Finding, err error) {
+func (s *Results) Attempts(_ context.Context, id string) (list []source.Attempt, _ []*slotwisev1.Finding, err error) {
 	j, err := s.job(id)
 	if err != nil {
 		return nil, nil, err
@@ -260,7 +266,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []Attempt, _ []*s
 			return fmt.Errorf("attempt %q: %q is no number", cut(r.text("attempt"), 40), cut(parts[1], 40))
 		}
 		// Clones, because the reader reuses the memory of a row for the next one.
-		a := Attempt{ID: id + "_" + rest, Kind: 'm', Task: int32(task), State: strings.Clone(r.text("outcome")), Node: strings.Clone(r.text("node")), Level: strings.Clone(r.text("locality")),
+		a := source.Attempt{ID: id + "_" + rest, Kind: 'm', Task: int32(task), State: strings.Clone(r.text("outcome")), Node: strings.Clone(r.text("node")), Level: strings.Clone(r.text("locality")),
 			Speculative: r.text("copy") == "true", Started: r.moment("started_s"), Ended: r.moment("left_s"), OutputBytes: int64(r.number("bytes"))}
 		if parts[0] == "r" {
 			a.Kind, a.Level = 'r', ""
@@ -275,7 +281,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []Attempt, _ []*s
 }
 
 // Nodes implements Source.
-func (s *Results) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []Attempt, error) {
+func (s *Results) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []source.Attempt, error) {
 	return nil, nil, errOnlyResults
 }
 
@@ -285,10 +291,10 @@ func (s *Results) Inspect(context.Context) (string, sched.Insight, error) {
 }
 
 // Policy implements Source.
-func (s *Results) Policy(context.Context) (*Policy, error) { return nil, errOnlyResults }
+func (s *Results) Policy(context.Context) (*source.Policy, error) { return nil, errOnlyResults }
 
 // History implements Source. It lists the jobs of all runs, in the order of the files.
-func (s *Results) History(_ context.Context, q Query) (out Jobs, err error) {
+func (s *Results) History(_ context.Context, q source.Query) (out source.Jobs, err error) {
 	text := strings.ToLower(q.Text)
 	for _, j := range s.jobs {
 		x := j.status

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // samples records the use of slots: the last half hour in steps of two seconds and the
@@ -13,7 +15,7 @@ type samples struct {
 	mu struct {
 		sync.Mutex
 		fine, coarse ring
-		last         Use
+		last         source.Use
 		known        bool
 		changed      chan struct{} // closed and replaced at the next change
 	}
@@ -31,7 +33,7 @@ const (
 // sample is the use at a time.
 type sample struct {
 	at  time.Time
-	use Use
+	use source.Use
 }
 
 // ring keeps the newest samples, at most one in each step.
@@ -51,7 +53,7 @@ func (r *ring) add(s sample, step time.Duration, length int) {
 }
 
 // follow samples the source until ctx ends.
-func (s *samples) follow(ctx context.Context, source Source) {
+func (s *samples) follow(ctx context.Context, source source.Source) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
@@ -67,7 +69,7 @@ func (s *samples) follow(ctx context.Context, source Source) {
 }
 
 // add records a sample and wakes the streams if it differs from the last one.
-func (s *samples) add(at time.Time, u Use) {
+func (s *samples) add(at time.Time, u source.Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.fine.add(sample{at, u}, fineStep, fineLength)

@@ -21,20 +21,8 @@ import (
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/base/svg"
-	"github.com/slotwise/slotwise/internal/live/secure"
+	"github.com/slotwise/slotwise/internal/console/source"
 )
-
-// Root is the path below which all pages are. A browser sends its cookie only there.
-const Root = "/ui/"
-
-// SignIn is the path of the page on which people sign in with a token.
-const SignIn = Root + "login"
-
-// Events is the path of the streams that tell pages of changes.
-const Events = Root + "events"
-
-// Public are the paths that need no authentication.
-var Public = []string{SignIn, Root + "assets/"}
 
 //go:embed assets/*
 var files embed.FS
@@ -73,8 +61,9 @@ func loadAssets() (map[string]asset, string) {
 
 // Server serves the console.
 type Server struct {
-	source  Source
-	actor   Actor
+	source  source.Source
+	actor   source.Actor
+	who     func(*http.Request) source.Visitor
 	version string
 	past    bool // there is no cluster, only its history or results of simulations
 	results bool
@@ -91,19 +80,19 @@ type Server struct {
 }
 
 // New returns the console of a source. The streams to browsers end with ctx. actor may be
-// nil. Until Follow runs, the console has no course of the slots in use and reports no
-// change.
-func New(ctx context.Context, source Source, actor Actor, version string) *Server {
-	s := &Server{source: source, actor: actor, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
+// nil. who identifies the sender of a request. Until Follow runs, the console has no course of
+// the slots in use and reports no change.
+func New(ctx context.Context, from source.Source, actor source.Actor, who func(*http.Request) source.Visitor, version string) *Server {
+	s := &Server{source: from, actor: actor, who: who, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
 	// A history and results have no present, so they begin with a list and lack the pages of a
 	// cluster.
-	switch x := source.(type) {
-	case *Archive:
-		s.past, start = true, s.history
+	switch x := from.(type) {
 	case *Results:
 		s.past, s.results, s.noJobs, start = true, true, x.grid != nil, x.comparison
 		s.mux.HandleFunc("GET /ui/figures/{name}", x.figure)
+	case source.Past:
+		s.past, start = true, s.history
 	}
 	for pattern, show := range map[string]func(*http.Request) (*page, error){
 		"GET /ui/{$}": start, "GET /ui/jobs": s.jobs, "GET /ui/jobs/{id}": s.job, "GET /ui/jobs/{id}/attempts": s.attemptList,
@@ -113,7 +102,7 @@ func New(ctx context.Context, source Source, actor Actor, version string) *Serve
 		s.mux.Handle(pattern, s.show(show))
 	}
 	// These three write their own answers: a stream, a log and files are no pages.
-	s.mux.HandleFunc("GET "+Events, s.events)
+	s.mux.HandleFunc("GET "+source.Events, s.events)
 	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
 	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
 	// Without an actor the paths do not exist, so no request can change anything.
@@ -241,11 +230,11 @@ func (s *Server) data(w http.ResponseWriter, r *http.Request, p *page, format st
 
 // html serves a page.
 func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *page) {
-	p.Asset, p.Version = Root+"assets/"+assetHash+"/", s.version
-	who := secure.From(r.Context())
-	p.Who, p.SignedIn = who.String(), secure.HasSession(r)
+	p.Asset, p.Version = source.Root+"assets/"+assetHash+"/", s.version
+	who := s.who(r)
+	p.Who, p.SignedIn = who.Name, who.SignedIn
 	// A page for signing in, or an error before it, shows no links that would lead back to it.
-	if who.Role != "" {
+	if who.Known {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
 			switch {
 			case s.noJobs && l.Text != "Overview":
@@ -304,7 +293,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	s.html(w, r, status, &page{Title: http.StatusText(status), Sections: []*section{{
-		ID: "error", Alerts: []string{errorText(err)}, Links: []link{{Text: "Overview", Href: Root}},
+		ID: "error", Alerts: []string{errorText(err)}, Links: []link{{Text: "Overview", Href: source.Root}},
 	}}})
 }
 
@@ -343,7 +332,7 @@ const (
 
 // events sends an event whenever the cluster has changed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	user := secure.From(r.Context()).Account()
+	user := s.who(r).Account
 	// Each stream holds a goroutine and a connection for minutes.
 	if !s.streams.Try(user, 1) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
@@ -432,8 +421,8 @@ func (s *Server) login(r *http.Request) (*page, error) {
 	next := r.URL.Query().Get("next")
 	return &page{Title: "Sign in", Sections: []*section{{
 		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},
-		Forms: []form{{Summary: "Sign in", Action: SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
+		Forms: []form{{Summary: "Sign in", Action: source.SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
 			Fields: []field{{Name: "token", Label: "Token", Type: "password", Required: true}}}},
-		Links: []link{{Text: "Continue without signing in again", Href: secure.LocalPath(next, Root)}},
+		Links: []link{{Text: "Continue without signing in again", Href: bounds.LocalPath(next, source.Root)}},
 	}}}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -44,7 +45,7 @@ func ask(s *Server, method, path, user string, header ...string) *httptest.Respo
 
 // newConsole returns a console with a few samples.
 func newConsole(t testing.TB, f *fake) *Server {
-	s := New(t.Context(), f, f, "test")
+	s := New(t.Context(), f, f, pages.Visitor, "test")
 	for i := range 5 {
 		s.samples.add(time.Now().Add(time.Duration(i-5)*time.Minute), f.use)
 	}
@@ -263,7 +264,7 @@ func TestViewer(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	if ro := ask(New(t.Context(), newFake(1, "x"), nil, ""), http.MethodPost, "/ui/jobs/j1/kill|", "ann"); ro.Code != http.StatusMethodNotAllowed && ro.Code != http.StatusNotFound {
+	if ro := ask(New(t.Context(), newFake(1, "x"), nil, pages.Visitor, ""), http.MethodPost, "/ui/jobs/j1/kill|", "ann"); ro.Code != http.StatusMethodNotAllowed && ro.Code != http.StatusNotFound {
 		t.Errorf("a console without actions: %d", ro.Code)
 	}
 }
@@ -301,7 +302,7 @@ func TestFormats(t *testing.T) {
 func TestEvents(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	f := newFake(1, "x")
-	s := New(ctx, f, f, "")
+	s := New(ctx, f, f, pages.Visitor, "")
 	s.samples.add(time.Now(), f.use)
 	srv := httptest.NewServer(s)
 	defer srv.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -46,7 +47,7 @@ func summarize(values []int64) summary {
 
 // attempts is everything that is worked out from the attempts of a job.
 type attempts struct {
-	list   []Attempt // by kind, task and try
+	list   []source.Attempt // by kind, task and try
 	times  [2][]int64
 	sizes  []int64 // of the outputs of maps
 	stat   [2]summary
@@ -69,7 +70,7 @@ type lane struct {
 }
 
 // kindOf is the index of an attempt's kind.
-func kindOf(a *Attempt) int {
+func kindOf(a *source.Attempt) int {
 	if a.Kind == 'r' {
 		return 1
 	}
@@ -77,7 +78,7 @@ func kindOf(a *Attempt) int {
 }
 
 // analyse works out lanes, times and stragglers. It takes ownership of list.
-func analyse(list []Attempt, now int64) *attempts {
+func analyse(list []source.Attempt, now int64) *attempts {
 	x := &attempts{list: list, now: now, counts: map[string]int{}, laneOf: make([]int32, len(list))}
 	for i := range list {
 		a := &list[i]
@@ -152,13 +153,13 @@ func (x *attempts) findStragglers() {
 	slices.SortStableFunc(x.slow, func(a, b int) int { return cmp.Compare(x.list[b].Took(x.now), x.list[a].Took(x.now)) })
 }
 
-func (x *attempts) isSlow(a *Attempt) bool {
+func (x *attempts) isSlow(a *source.Attempt) bool {
 	s, took := &x.stat[kindOf(a)], a.Took(x.now)
 	return s.n >= slowLeast && float64(took) >= slowFactor*float64(s.median) && took >= s.median+slowBy
 }
 
 // class returns the class of an attempt in charts.
-func (x *attempts) class(a *Attempt) string {
+func (x *attempts) class(a *source.Attempt) string {
 	class := "map"
 	if a.Kind == 'r' {
 		class = "reduce"
@@ -330,7 +331,7 @@ func (x *attempts) laneTicks(c *chart, each int, height float64) {
 }
 
 // attemptState is an attempt's state for people.
-func attemptState(a *Attempt) string {
+func attemptState(a *source.Attempt) string {
 	s := a.State
 	if a.Running() {
 		s = fmt.Sprintf("%s, %.0f %%", s, 100*a.Progress)

@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // manyAttempts returns attempts that fill some nodes of ten slots.
-func manyAttempts(n, nodes int) []Attempt {
-	list := make([]Attempt, n)
+func manyAttempts(n, nodes int) []source.Attempt {
+	list := make([]source.Attempt, n)
 	for i := range list {
 		slot := i % (nodes * 10)
 		begin := int64(1_000_000 + 1000*(i/(nodes*10)))
-		list[i] = Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: int32(i), State: "succeeded", Node: fmt.Sprintf("node%03d", slot/10), Level: "NODE", Progress: 1,
+		list[i] = source.Attempt{ID: fmt.Sprintf("j1_m_%d_0", i), Kind: 'm', Task: int32(i), State: "succeeded", Node: fmt.Sprintf("node%03d", slot/10), Level: "NODE", Progress: 1,
 			Started: begin, Ended: begin + 900 + int64(i%90), OutputBytes: int64(i)}
 	}
 	return list
@@ -113,11 +114,11 @@ func TestSamples(t *testing.T) {
 	at := begin
 	for range coarseLength + 10 {
 		at = at.Add(coarseStep)
-		s.add(at, Use{Map: 1})
+		s.add(at, source.Use{Map: 1})
 	}
 	for range fineLength + 10 {
 		at = at.Add(fineStep)
-		s.add(at, Use{Map: 1})
+		s.add(at, source.Use{Map: 1})
 	}
 	if n := len(s.mu.fine.list); n != fineLength {
 		t.Errorf("%d fine samples", n)
@@ -150,7 +151,7 @@ type slowSource struct {
 	allowed chan struct{}
 }
 
-func (s slowSource) Attempts(ctx context.Context, id string) ([]Attempt, []*slotwisev1.Finding, error) {
+func (s slowSource) Attempts(ctx context.Context, id string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	<-s.allowed
 	return s.fake.Attempts(ctx, id)
 }
@@ -158,7 +159,7 @@ func (s slowSource) Attempts(ctx context.Context, id string) ([]Attempt, []*slot
 // panicSource is a source that panics when its attempts are read.
 type panicSource struct{ *fake }
 
-func (panicSource) Attempts(context.Context, string) ([]Attempt, []*slotwisev1.Finding, error) {
+func (panicSource) Attempts(context.Context, string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	panic("no attempts")
 }
 

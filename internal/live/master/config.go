@@ -2,6 +2,7 @@ package master
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/policyfiles"
@@ -81,8 +83,11 @@ type Config struct {
 	// name: keys, tokens, rules.
 	OwnFiles []string
 	Limits   Limits
-	Version  string       // of this program
-	Log      *slog.Logger // default: nothing is logged
+	Version  string // of this program
+	// Console makes the pages of a source, and a function that follows the cluster until ctx
+	// ends. With nil the master serves no pages.
+	Console func(ctx context.Context, s source.Source, a source.Actor) (pages http.Handler, follow func())
+	Log     *slog.Logger // default: nothing is logged
 
 	journalFS durable.FS // set by tests
 }

@@ -9,8 +9,9 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -21,25 +22,25 @@ import (
 // users exists, consoleSource calls it, so that the access rules are the same.
 type consoleSource struct{ m *Master }
 
-var _ console.Source = consoleSource{}
+var _ source.Source = consoleSource{}
 
-// Use implements console.Source.
-func (s consoleSource) Use(ctx context.Context) (console.Use, error) {
+// Use implements source.Source.
+func (s consoleSource) Use(ctx context.Context) (source.Use, error) {
 	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
-	out := console.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
+	out := source.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
 		Alive: u.Alive, Nodes: u.Nodes, Revision: u.Revision}
 	for pool, n := range u.Running {
-		out.Running = append(out.Running, console.PoolUse{Pool: pool, Maps: n[job.Map], Reduce: n[job.Reduce]})
+		out.Running = append(out.Running, source.PoolUse{Pool: pool, Maps: n[job.Map], Reduce: n[job.Reduce]})
 	}
-	slices.SortFunc(out.Running, func(a, b console.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(out.Running, func(a, b source.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
 	return out, err
 }
 
-// Jobs implements console.Source.
-func (s consoleSource) Jobs(ctx context.Context, q console.Query) (console.Jobs, error) {
-	jobs, err := query(ctx, s.m, func() (console.Jobs, error) {
+// Jobs implements source.Source.
+func (s consoleSource) Jobs(ctx context.Context, q source.Query) (source.Jobs, error) {
+	jobs, err := query(ctx, s.m, func() (source.Jobs, error) {
 		list, total := s.m.core.List(protocol.ListQuery{Text: q.Text, User: q.User, Pool: q.Pool, State: q.State, Ended: !q.Live, Offset: q.Offset, Limit: q.Limit})
-		return console.Jobs{List: list, Total: total}, nil
+		return source.Jobs{List: list, Total: total}, nil
 	})
 	s.m.shownJobs(identity(ctx), jobs.List)
 	s.addForecasts(ctx, jobs.List)
@@ -53,8 +54,8 @@ func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobS
 	}
 }
 
-// Job implements console.Source.
-func (s consoleSource) Job(ctx context.Context, id string) (*console.Job, error) {
+// Job implements source.Source.
+func (s consoleSource) Job(ctx context.Context, id string) (*source.Job, error) {
 	c, who := clientService(s), identity(ctx)
 	resp, err := c.status(ctx, &slotwisev1.JobRequest{Job: id, Steps: true})
 	if err != nil {
@@ -67,7 +68,7 @@ func (s consoleSource) Job(ctx context.Context, id string) (*console.Job, error)
 	shown := []*slotwisev1.JobStatus{resp.Job}
 	s.addForecasts(ctx, shown)
 	resp.Job = shown[0]
-	j := &console.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
+	j := &source.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
 	spec, err := query(ctx, s.m, func() (*slotwisev1.JobSpec, error) { return s.m.core.Settings(id), nil })
 	j.Past = spec == nil
 	if j.MayChange {
@@ -83,8 +84,8 @@ const (
 	findingsUpTo     = 10_000
 )
 
-// Attempts implements console.Source. A chain has none.
-func (s consoleSource) Attempts(ctx context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
+// Attempts implements source.Source. A chain has none.
+func (s consoleSource) Attempts(ctx context.Context, name string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	if protocol.IsChain(name) {
 		return nil, nil, nil
 	}
@@ -107,7 +108,7 @@ func (s consoleSource) Attempts(ctx context.Context, name string) ([]console.Att
 }
 
 // executions copies the attempts of a job in memory, some tasks at a time.
-func (s consoleSource) executions(ctx context.Context, id job.ID) (out []console.Attempt, err error) {
+func (s consoleSource) executions(ctx context.Context, id job.ID) (out []source.Attempt, err error) {
 	type part struct {
 		list []protocol.Execution
 		next int
@@ -121,7 +122,7 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []console
 		if err != nil {
 			return nil, err
 		}
-		out = console.AppendAttempts(out, p.list)
+		out = pages.AppendAttempts(out, p.list)
 		if from, buffer = p.next, p.list; from == 0 {
 			return out, nil
 		}
@@ -129,18 +130,18 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []console
 }
 
 // pastAttempts returns the attempts of a job of the history.
-func (s consoleSource) pastAttempts(ctx context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
+func (s consoleSource) pastAttempts(ctx context.Context, name string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	past, err := s.m.pastWhole(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	// The cache of the console serves all viewers, so findings must not quote logs.
 	hideLogText(past.ProtoReflect())
-	return console.PastAttempts(past), protocol.SlowPast(past), nil
+	return pages.PastAttempts(past), protocol.SlowPast(past), nil
 }
 
-// Nodes implements console.Source.
-func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []console.Attempt, error) {
+// Nodes implements source.Source.
+func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.NodeStatus, []source.Attempt, error) {
 	var running []protocol.Execution
 	resp, err := query(ctx, s.m, func() (*slotwisev1.NodesResponse, error) {
 		if name != "" {
@@ -151,21 +152,21 @@ func (s consoleSource) Nodes(ctx context.Context, name string) ([]*slotwisev1.No
 	if err != nil {
 		return nil, nil, err
 	}
-	return resp.Nodes, console.AppendAttempts(nil, running), nil
+	return resp.Nodes, pages.AppendAttempts(nil, running), nil
 }
 
-// Policy implements console.Source.
-func (s consoleSource) Policy(ctx context.Context) (*console.Policy, error) {
+// Policy implements source.Source.
+func (s consoleSource) Policy(ctx context.Context) (*source.Policy, error) {
 	resp, err := clientService(s).Policy(ctx, &slotwisev1.PolicyRequest{})
 	if err != nil {
 		return nil, err
 	}
-	p := console.DescribePolicy(s.m.cfg.Policies, resp.Name, resp.Set)
+	p := source.DescribePolicy(s.m.cfg.Policies, resp.Name, resp.Set)
 	p.MayChange = s.m.may(identity(ctx), secure.Policy, secure.Subject{}) == nil
 	return p, nil
 }
 
-// Inspect implements console.Source.
+// Inspect implements source.Source.
 func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, error) {
 	type state struct {
 		name string
@@ -178,14 +179,14 @@ func (s consoleSource) Inspect(ctx context.Context) (string, sched.Insight, erro
 	return x.name, x.in, err
 }
 
-// History implements console.Source.
-func (s consoleSource) History(ctx context.Context, q console.Query) (console.Jobs, error) {
+// History implements source.Source.
+func (s consoleSource) History(ctx context.Context, q source.Query) (source.Jobs, error) {
 	done, err := s.m.readHistory(ctx)
 	if err != nil {
-		return console.Jobs{}, err
+		return source.Jobs{}, err
 	}
 	defer done()
-	out, err := console.ListPast(ctx, s.m.history, q)
+	out, err := pages.ListPast(ctx, s.m.history, q)
 	if err != nil {
 		s.m.historyUnread(err)
 		out.Note = "A part of the history cannot be read; the master's log says which."
@@ -194,7 +195,7 @@ func (s consoleSource) History(ctx context.Context, q console.Query) (console.Jo
 	return out, nil
 }
 
-// Log implements console.Source. A log that does not come from the worker begins with a line
+// Log implements source.Source. A log that does not come from the worker begins with a line
 // that says so.
 func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
 	return s.m.streamLog(ctx, attempt, follow, func(c *slotwisev1.LogChunk) error {
@@ -211,44 +212,44 @@ func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w i
 // consoleActor carries out the console's actions as requests of the user.
 type consoleActor struct{ c clientService }
 
-var _ console.Actor = consoleActor{}
+var _ source.Actor = consoleActor{}
 
-// Kill implements console.Actor.
+// Kill implements source.Actor.
 func (a consoleActor) Kill(ctx context.Context, id, reason string) error {
 	_, err := a.c.Kill(ctx, &slotwisev1.KillRequest{Job: id, Reason: reason})
 	return err
 }
 
-// SetPriority implements console.Actor.
+// SetPriority implements source.Actor.
 func (a consoleActor) SetPriority(ctx context.Context, id, priority string) error {
 	_, err := a.c.SetPriority(ctx, &slotwisev1.SetPriorityRequest{Job: id, Priority: priority})
 	return err
 }
 
-// Move implements console.Actor.
+// Move implements source.Actor.
 func (a consoleActor) Move(ctx context.Context, id, pool string) error {
 	_, err := a.c.Move(ctx, &slotwisev1.MoveRequest{Job: id, Pool: pool})
 	return err
 }
 
-// Drain implements console.Actor.
+// Drain implements source.Actor.
 func (a consoleActor) Drain(ctx context.Context, node string, undo bool) error {
 	_, err := a.c.Drain(ctx, &slotwisev1.DrainRequest{Node: node, Undo: undo})
 	return err
 }
 
-// MayDrain implements console.Actor.
+// MayDrain implements source.Actor.
 func (a consoleActor) MayDrain(ctx context.Context) bool {
 	return a.c.m.may(identity(ctx), secure.Nodes, secure.Subject{}) == nil
 }
 
-// SetPolicy implements console.Actor.
+// SetPolicy implements source.Actor.
 func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string]string) error {
 	_, err := a.c.SetPolicy(ctx, &slotwisev1.SetPolicyRequest{Name: name, Set: set})
 	return err
 }
 
-// Preview implements console.Actor.
+// Preview implements source.Actor.
 func (a consoleActor) Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error) {
 	return a.c.WhatIf(ctx, &slotwisev1.WhatIfRequest{Policy: name, Set: set})
 }

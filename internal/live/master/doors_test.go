@@ -13,7 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -87,7 +87,7 @@ type doorCase struct {
 func openDoors(t *testing.T) (*Master, *doorCase) {
 	t.Helper()
 	dir := t.TempDir()
-	m, err := Open(Config{Dir: filepath.Join(dir, "m"), Authenticates: true, Access: secure.Rules{
+	m, err := Open(Config{Console: newConsole, Dir: filepath.Join(dir, "m"), Authenticates: true, Access: secure.Rules{
 		Pools: map[string]secure.Pool{"shared": {Submit: []string{"ann"}, Manage: []string{"mia"}}},
 	}})
 	if err != nil {
@@ -105,7 +105,7 @@ func openDoors(t *testing.T) (*Master, *doorCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := &secure.Guard{Tokens: tokens, Public: append([]string{"/healthz", "/readyz"}, console.Public...), Log: slog.New(slog.DiscardHandler)}
+	guard := &secure.Guard{Tokens: tokens, Public: append([]string{"/healthz", "/readyz"}, source.Public...), Log: slog.New(slog.DiscardHandler)}
 	d.tokens["driver"] = secure.NewToken()
 	guard.Driver = func(_ context.Context, token string) (secure.Identity, bool, error) {
 		return secure.Identity{User: "ann", Role: secure.Driver, Chain: "c7"}, token == d.tokens["driver"], nil

@@ -19,7 +19,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/detector"
@@ -67,6 +67,7 @@ func openMarket(t *testing.T, cfg Config) *market {
 	t.Helper()
 	dir := t.TempDir()
 	cfg.Dir, cfg.Authenticates = filepath.Join(dir, "m"), true
+	cfg.Console = newConsole
 	m, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func openMarket(t *testing.T, cfg Config) *market {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := &secure.Guard{Tokens: tokens, Public: console.Public, Log: slog.New(slog.DiscardHandler)}
+	guard := &secure.Guard{Tokens: tokens, Public: source.Public, Log: slog.New(slog.DiscardHandler)}
 	srv := secure.NewServer(m.Handler(), guard)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

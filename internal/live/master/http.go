@@ -6,7 +6,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -33,11 +33,11 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
-		{"GET /{$}", m.only(secure.View, http.RedirectHandler(console.Root, http.StatusSeeOther))},
-		{"GET " + console.Root, m.only(secure.View, m.requests.work(m.ui))},
-		{"POST " + console.Root, m.only(secure.View, m.requests.work(m.ui))}, // the actor checks the right to act
-		{"GET " + console.SignIn, m.ui},
-		{"GET " + console.Root + "assets/", m.ui},
+		{"GET /{$}", m.only(secure.View, http.RedirectHandler(source.Root, http.StatusSeeOther))},
+		{"GET " + source.Root, m.only(secure.View, m.requests.work(m.ui))},
+		{"POST " + source.Root, m.only(secure.View, m.requests.work(m.ui))}, // the actor checks the right to act
+		{"GET " + source.SignIn, m.ui},
+		{"GET " + source.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
 		{"GET /healthz", health},
 		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready

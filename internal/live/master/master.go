@@ -22,6 +22,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,7 +35,6 @@ import (
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/loglimit"
 	"github.com/slotwise/slotwise/internal/base/share"
-	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
@@ -69,7 +69,7 @@ type Master struct {
 	unwritten   loglimit.Limit // of historyUnwritten
 	stats       *stats
 	forecasts   *forecaster
-	ui          *console.Server
+	ui          http.Handler // the console
 	hadoop      *policyfiles.Files
 	roots       *roots.Rules // which files jobs may name
 	coreConfig  protocol.Config
@@ -144,8 +144,12 @@ func Open(cfg Config) (*Master, error) {
 	go m.loop()
 	m.background.Go(m.forecastOn)
 	m.background.Go(m.trimHistory)
-	m.ui = console.New(m.ctx, consoleSource{m}, consoleActor{clientService{m}}, m.cfg.Version)
-	m.background.Go(m.ui.Follow)
+	m.ui = http.NotFoundHandler()
+	if m.cfg.Console != nil {
+		var follow func()
+		m.ui, follow = m.cfg.Console(m.ctx, consoleSource{m}, consoleActor{clientService{m}})
+		m.background.Go(follow)
+	}
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

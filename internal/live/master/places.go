@@ -9,7 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -93,7 +93,7 @@ func (s *requestLimits) limit(next http.Handler) http.Handler {
 func (s *requestLimits) work(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := identity(r.Context())
-		if who.Role == secure.Worker || r.URL.Path == console.Events { // which waits nearly always
+		if who.Role == secure.Worker || r.URL.Path == source.Events { // which waits nearly always
 			next.ServeHTTP(w, r)
 			return
 		}

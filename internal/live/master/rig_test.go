@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
+	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"google.golang.org/protobuf/proto"
 
@@ -33,6 +36,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
+	cfg.Console = newConsole
 	r := &rig{t: t, cfg: cfg}
 	r.start()
 	t.Cleanup(func() { r.stop() })
@@ -276,4 +280,10 @@ func (w *fakeWorker) commit(jobID, attempt, part, content string) bool {
 		w.r.t.Fatal(err)
 	}
 	return true
+}
+
+// newConsole is the Config.Console of the command.
+func newConsole(ctx context.Context, s source.Source, a source.Actor) (http.Handler, func()) {
+	c := console.New(ctx, s, a, pages.Visitor, "")
+	return c, c.Follow
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
 )
 
 // Browser lets people sign in to the pages below Path with their token. A sign-in makes a
@@ -106,18 +108,8 @@ func (b *Browser) serve(g *Guard, w http.ResponseWriter, r *http.Request) bool {
 	}
 	b.setCookie(w, r, name, int(sessionTime/time.Second))
 	// next comes from the address, which anyone can write into a link.
-	http.Redirect(w, r, LocalPath(next, b.Path), http.StatusSeeOther)
+	http.Redirect(w, r, bounds.LocalPath(next, b.Path), http.StatusSeeOther)
 	return true
-}
-
-// LocalPath returns to if it is a path below root, and else root. It keeps a link to this
-// server from leading to another one.
-func LocalPath(to, root string) string {
-	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, root) || strings.ContainsAny(to, "\\\r\n") {
-		return root
-	}
-	return u.String()
 }
 
 // setCookie sets the cookie for some seconds.

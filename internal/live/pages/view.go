@@ -1,10 +1,4 @@
-// Package localview shows a cluster that runs in this process: it provides the pages of the
-// web console, and keeps the history of ended jobs.
-//
-// A View is the observer of the cluster. Requests for pages read the tracker in the cluster's
-// loop, some tasks at a time. A job's record is made in the loop when the job ends, and
-// written by another goroutine.
-package localview
+package pages
 
 import (
 	"context"
@@ -19,7 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/console"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
@@ -45,12 +39,12 @@ type View struct {
 
 var (
 	_ local.Observer = (*View)(nil)
-	_ console.Source = (*View)(nil)
+	_ source.Source  = (*View)(nil)
 )
 
-// New returns a view that keeps the jobs' records in a store, which may be nil. The jobs get
+// NewView returns a view that keeps the jobs' records in a store, which may be nil. The jobs get
 // the numbers behind the numbers in the store. The caller closes the store after Wait.
-func New(ctx context.Context, store *history.Store) (*View, error) {
+func NewView(ctx context.Context, store *history.Store) (*View, error) {
 	v := &View{store: store}
 	if store == nil {
 		return v, nil
@@ -142,12 +136,12 @@ func status(t *tracker.Tracker, d protocol.Describer, j *job.Job) *slotwisev1.Jo
 	return s
 }
 
-// Use implements console.Source.
-func (v *View) Use(context.Context) (u console.Use, err error) {
+// Use implements source.Source.
+func (v *View) Use(context.Context) (u source.Use, err error) {
 	err = v.inspect(func(t *tracker.Tracker, _ protocol.Describer, now time.Duration) {
 		nodes := t.Nodes()
-		u = console.Use{Map: nodes.Slots(job.Map), Reduce: nodes.Slots(job.Reduce), Alive: nodes.Alive(), Nodes: len(nodes.All()), Revision: now.Milliseconds() / 500}
-		pools := map[string]*console.PoolUse{}
+		u = source.Use{Map: nodes.Slots(job.Map), Reduce: nodes.Slots(job.Reduce), Alive: nodes.Alive(), Nodes: len(nodes.All()), Revision: now.Milliseconds() / 500}
+		pools := map[string]*source.PoolUse{}
 		for _, j := range t.Jobs().Live() {
 			if j.State() == job.Pending {
 				u.Waiting++
@@ -156,7 +150,7 @@ func (v *View) Use(context.Context) (u console.Use, err error) {
 			}
 			p := pools[j.Pool()]
 			if p == nil {
-				p = &console.PoolUse{Pool: j.Pool()}
+				p = &source.PoolUse{Pool: j.Pool()}
 				pools[j.Pool()] = p
 			}
 			p.Maps += j.Running(job.Map)
@@ -167,12 +161,12 @@ func (v *View) Use(context.Context) (u console.Use, err error) {
 			u.Running = append(u.Running, *p)
 		}
 	})
-	slices.SortFunc(u.Running, func(a, b console.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(u.Running, func(a, b source.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
 	return u, err
 }
 
-// Jobs implements console.Source.
-func (v *View) Jobs(_ context.Context, q console.Query) (out console.Jobs, err error) {
+// Jobs implements source.Source.
+func (v *View) Jobs(_ context.Context, q source.Query) (out source.Jobs, err error) {
 	err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 		list := jobs(t, !q.Live)
 		if !q.Live {
@@ -189,7 +183,7 @@ func (v *View) Jobs(_ context.Context, q console.Query) (out console.Jobs, err e
 }
 
 // matches reports whether a query selects a job.
-func matches(q *console.Query, j *job.Job, d protocol.Describer) bool {
+func matches(q *source.Query, j *job.Job, d protocol.Describer) bool {
 	text, submitted := strings.ToLower(q.Text), d.Millis(max(1, j.Submitted()))
 	return (q.User == "" || q.User == j.User()) && (q.Pool == "" || q.Pool == j.Pool()) && (q.State == "" || q.State == j.State().String()) &&
 		submitted >= q.From && (q.To == 0 || submitted <= q.To) &&
@@ -218,12 +212,12 @@ func (v *View) past(name string, read func(*history.Store, string) (*slotwisev1.
 	return h, err
 }
 
-// Job implements console.Source.
-func (v *View) Job(_ context.Context, name string) (*console.Job, error) {
-	var out *console.Job
+// Job implements source.Source.
+func (v *View) Job(_ context.Context, name string) (*source.Job, error) {
+	var out *source.Job
 	err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 		if j := find(t, d, name); j != nil {
-			out = &console.Job{Status: status(t, d, j), Why: protocol.HeldBack(j, func(job.Wait) bool { return true })}
+			out = &source.Job{Status: status(t, d, j), Why: protocol.HeldBack(j, func(job.Wait) bool { return true })}
 		}
 	})
 	if err != nil || out != nil {
@@ -233,14 +227,14 @@ func (v *View) Job(_ context.Context, name string) (*console.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &console.Job{Status: h.Job, Why: h.Held, Past: true}, nil
+	return &source.Job{Status: h.Job, Why: h.Held, Past: true}, nil
 }
 
 // tasksAtOnce is the number of tasks that the loop reads between two other events.
 const tasksAtOnce = 4000
 
-// Attempts implements console.Source.
-func (v *View) Attempts(_ context.Context, name string) ([]console.Attempt, []*slotwisev1.Finding, error) {
+// Attempts implements source.Source.
+func (v *View) Attempts(_ context.Context, name string) ([]source.Attempt, []*slotwisev1.Finding, error) {
 	out, known, err := readAttempts(func(from int) (list []protocol.Execution, next int, known bool, err error) {
 		err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 			j := find(t, d, name)
@@ -257,19 +251,19 @@ func (v *View) Attempts(_ context.Context, name string) ([]console.Attempt, []*s
 	if err != nil {
 		return nil, nil, err
 	}
-	return console.PastAttempts(h), protocol.SlowPast(h), nil
+	return PastAttempts(h), protocol.SlowPast(h), nil
 }
 
 // readAttempts reads the attempts of a job some tasks at a time. read returns the attempts of the
 // tasks from an index on, and the next index, which is 0 at the end. If the tracker does not know
 // the job, known is false: the tracker may forget an ended job between two calls.
-func readAttempts(read func(from int) (list []protocol.Execution, next int, known bool, err error)) (out []console.Attempt, known bool, err error) {
+func readAttempts(read func(from int) (list []protocol.Execution, next int, known bool, err error)) (out []source.Attempt, known bool, err error) {
 	for from := 0; ; {
 		list, next, known, err := read(from)
 		if err != nil || !known {
 			return nil, false, err
 		}
-		out = console.AppendAttempts(out, list)
+		out = AppendAttempts(out, list)
 		if next == 0 {
 			return out, true, nil
 		}
@@ -277,8 +271,8 @@ func readAttempts(read func(from int) (list []protocol.Execution, next int, know
 	}
 }
 
-// Nodes implements console.Source.
-func (v *View) Nodes(_ context.Context, name string) (nodes []*slotwisev1.NodeStatus, running []console.Attempt, err error) {
+// Nodes implements source.Source.
+func (v *View) Nodes(_ context.Context, name string) (nodes []*slotwisev1.NodeStatus, running []source.Attempt, err error) {
 	var list []protocol.Execution
 	err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, now time.Duration) {
 		for _, n := range t.Nodes().All() {
@@ -290,11 +284,11 @@ func (v *View) Nodes(_ context.Context, name string) (nodes []*slotwisev1.NodeSt
 			}
 		}
 	})
-	return nodes, console.AppendAttempts(nil, list), err
+	return nodes, AppendAttempts(nil, list), err
 }
 
-// Policy implements console.Source.
-func (v *View) Policy(context.Context) (*console.Policy, error) {
+// Policy implements source.Source.
+func (v *View) Policy(context.Context) (*source.Policy, error) {
 	v.mu.Lock()
 	c := v.mu.cluster
 	v.mu.Unlock()
@@ -305,7 +299,7 @@ func (v *View) Policy(context.Context) (*console.Policy, error) {
 	if name == "" {
 		return nil, errEnded
 	}
-	return console.DescribePolicy(known, name, set), nil
+	return source.DescribePolicy(known, name, set), nil
 }
 
 // Inspect implements console.Source.
@@ -323,11 +317,11 @@ func (v *View) Inspect(context.Context) (name string, in sched.Insight, err erro
 
 // History implements console.Source. Without a store it lists the jobs of this run that have
 // ended.
-func (v *View) History(ctx context.Context, q console.Query) (console.Jobs, error) {
+func (v *View) History(ctx context.Context, q source.Query) (source.Jobs, error) {
 	if v.store != nil {
-		return console.ListPast(ctx, v.store, q)
+		return ListPast(ctx, v.store, q)
 	}
-	out := console.Jobs{Note: "slotwise run --history DIR keeps the jobs of all runs."}
+	out := source.Jobs{Note: "slotwise run --history DIR keeps the jobs of all runs."}
 	err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 		list := slices.DeleteFunc(slices.Clone(t.Jobs().Ended()), func(j *job.Job) bool { return !matches(&q, j, d) })
 		slices.Reverse(list)

@@ -1,36 +1,37 @@
-// Package console serves the web console: pages about a cluster's jobs, nodes, policy and
-// history for a browser (docs/console.md).
-//
-// Pages are rendered on the server and work without a script. A page is a list of
-// sections (page.go): facts, tables, charts and forms, which html.go turns into HTML.
-// The same tables answer ?format=csv and ?format=json. A script of our own asks for the
-// page again when the server reports a change, and replaces the sections that differ.
-//
-// The package knows nothing of masters: everything that it shows comes from a Source, and
-// everything that it changes goes through an Actor. Both receive the request's context,
-// which holds the identity of the sender (package secure), and enforce the access rules.
-//
-//	source.go    what the pages need
-//	server.go    paths, headers, formats, errors
-//	page.go      sections, tables and their CSV and JSON
-//	samples.go   slots in use over time
-//	insight.go   the policy's inner state over time, and what another policy would change
-//	nodeload.go  load of nodes over time
-//	archive.go   a history whose master does not run
-//	results.go   results of simulations
-//	grid.go      results of a study
-//	cache.go     copies of the attempts of large jobs
-//	chart.go     charts as SVG
-//	timeline.go  attempts in lanes
-package console
+// Package source is the contract between the web console and what it shows: a Source provides
+// the data of the pages, and an Actor carries out what users ask for. The console implements
+// neither, and a master that implements both does not know the console.
+package source
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"slices"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
+
+// Root is the path below which all pages are. A browser sends its cookie only there.
+const Root = "/ui/"
+
+// SignIn is the path of the page on which people sign in with a token.
+const SignIn = Root + "login"
+
+// Events is the path of the streams that tell pages of changes.
+const Events = Root + "events"
+
+// Public are the paths that need no authentication.
+var Public = []string{SignIn, Root + "assets/"}
+
+// Visitor identifies the sender of a request. The zero Visitor has no identity.
+type Visitor struct {
+	Known    bool   // the request brings an identity
+	Name     string // for the head of the page
+	Account  string // counts the streams to the visitor's browsers
+	SignedIn bool   // the browser has a session, which the visitor may end
+}
 
 // Source provides the data of the pages. Its errors carry the codes of package connect; a text of
 // an error is shown to the user. The console must not change what a method returns.
@@ -56,6 +57,12 @@ type Source interface {
 	History(ctx context.Context, q Query) (Jobs, error)
 	// Log copies what an attempt has printed; with follow until the attempt ends.
 	Log(ctx context.Context, attempt string, follow bool, w io.Writer) error
+}
+
+// Past is a Source whose jobs have all ended: a history, or results of simulations.
+type Past interface {
+	Source
+	OnlyPast()
 }
 
 // Actor changes what a Source shows. A console without an Actor is read-only.
@@ -156,4 +163,25 @@ type Part struct {
 // Param is a parameter of a part with its current value.
 type Param struct {
 	Name, Value, Default, Doc string
+}
+
+// DescribePolicy describes a policy with its parameters. Known has the names of reg, and the
+// policy's own if it is a composition.
+func DescribePolicy(reg *sched.Registry, name string, set map[string]string) *Policy {
+	p := &Policy{Name: name, Known: reg.Names()}
+	if !slices.Contains(p.Known, p.Name) {
+		p.Known = append(p.Known, p.Name)
+	}
+	info, err := reg.Describe(name)
+	if err != nil {
+		return p // the journal may name a policy of another program
+	}
+	for _, part := range info.Parts {
+		x := Part{Role: part.Part, Name: part.Name, Summary: part.Summary}
+		for _, y := range part.Params {
+			x.Params = append(x.Params, Param{Name: y.Name, Value: cmp.Or(set[y.Name], y.Default), Default: y.Default, Doc: y.Help})
+		}
+		p.Parts = append(p.Parts, x)
+	}
+	return p
 }

@@ -1,4 +1,4 @@
-package localview
+package pages
 
 import (
 	"errors"

@@ -1,0 +1,16 @@
+package bounds
+
+import (
+	"net/url"
+	"strings"
+)
+
+// LocalPath returns to if it is a path below root, and else root. It keeps a link to this
+// server from leading to another one.
+func LocalPath(to, root string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, root) || strings.ContainsAny(to, "\\\r\n") {
+		return root
+	}
+	return u.String()
+}

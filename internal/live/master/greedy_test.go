@@ -29,14 +29,18 @@ import (
 
 // servedWithin is the time within which a modest user's request is served while a greedy
 // one holds all that he can get. The race detector makes the master several times slower,
-// and other packages' tests run beside this one, so with it the test finds only a user who
-// is locked out; .ci/run runs it without the detector as well, and with other steps beside it.
+// so with it the test finds only a user who is locked out; .ci/run runs it without the
+// detector as well.
 func servedWithin() time.Duration {
 	if detector.On {
 		return 20 * time.Second
 	}
-	return 3 * time.Second
+	return time.Second
 }
+
+// asks is how often the modest user asks before he counts as locked out. Other packages' tests
+// take the processors away at times, but not for several requests in a row.
+const asks = 4
 
 // market is a master with tokens behind its real server, and its two users.
 type market struct {
@@ -513,14 +517,18 @@ func TestGreedy(t *testing.T) {
 				c.size(k.m)
 			}
 			asked := c.hold(t, k)
-			began := time.Now()
-			err := c.ask(k)
-			took := time.Since(began)
-			if err != nil {
-				t.Errorf("the modest user is refused: %v", err)
+			var took time.Duration
+			for range asks {
+				began := time.Now()
+				if err := c.ask(k); err != nil {
+					t.Fatalf("the modest user is refused: %v", err)
+				}
+				if took = time.Since(began); took <= servedWithin() {
+					break
+				}
 			}
 			if took > servedWithin() {
-				t.Errorf("the modest user waits for %v", took)
+				t.Errorf("the modest user waits for %v, and waited as long %d times before", took, asks-1)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -136,18 +137,41 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 			items[i] = item.(map[string]any)[name]
 		}
 	case mapping:
-		return n.mapOf(items), nil
+		return n.mapOf(items)
 	}
 	return items, nil
 }
 
-// mapOf returns the object of a map's keys and values.
-func (n *node) mapOf(items []any) any {
+// mapOf returns the object of a map's keys and values. Two equal keys are an error: an
+// object has one of them only, and the other entry would be lost.
+func (n *node) mapOf(items []any) (any, error) {
 	pair := n.fields[0].fields
 	out := make(map[string]any, len(items))
 	for _, item := range items {
 		m := item.(map[string]any)
-		out[fmt.Sprint(m[pair[0].name])] = m[pair[1].name]
+		key, err := keyText(m[pair[0].name])
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := out[key]; twice {
+			return nil, fmt.Errorf("a map has the key %.200q twice, which a JSON object cannot have", key)
+		}
+		out[key] = m[pair[1].name]
 	}
-	return out
+	return out, nil
+}
+
+// keyText returns the name that a key has in an object: what JSON has for the key as a value,
+// without quotes. Bytes are base64 as they are elsewhere.
+func keyText(key any) (string, error) {
+	b, err := json.Marshal(key)
+	if err != nil {
+		return "", err
+	}
+	var text string
+	if len(b) > 0 && b[0] == '"' {
+		err = json.Unmarshal(b, &text)
+		return text, err
+	}
+	return string(b), nil
 }

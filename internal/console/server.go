@@ -19,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/localpath"
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/console/source"
@@ -423,6 +424,6 @@ func (s *Server) login(r *http.Request) (*page, error) {
 		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},
 		Forms: []form{{Summary: "Sign in", Action: source.SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
 			Fields: []field{{Name: "token", Label: "Token", Type: "password", Required: true}}}},
-		Links: []link{{Text: "Continue without signing in again", Href: bounds.LocalPath(next, source.Root)}},
+		Links: []link{{Text: "Continue without signing in again", Href: localpath.Below(next, source.Root)}},
 	}}}, nil
 }

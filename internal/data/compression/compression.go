@@ -8,6 +8,7 @@
 package compression
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -27,6 +28,10 @@ type Codec struct {
 	EncodeBlock func(dst, src []byte) ([]byte, error)
 	DecodeBlock func(dst, src []byte) (int, error)
 }
+
+// ErrHeader is the error of the deflate codec's NewReader for bytes that begin no data of zlib's
+// format.
+var ErrHeader = errors.New("zlib: invalid header")
 
 // ID names a codec in this package's table.
 type ID uint8

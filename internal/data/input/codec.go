@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
-	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
@@ -181,7 +180,7 @@ func openGzip(r io.Reader) (io.ReadCloser, error) {
 func openDeflate(r io.Reader) (io.ReadCloser, error) {
 	const deflated = 0x78 // the method and the usual window, with which all writers begin
 	open := enabled(compression.Deflate)
-	return openMembers(&members{name: "deflate", first: deflated, header: zlib.ErrHeader, begin: func(src byteSource) (io.Reader, error) {
+	return openMembers(&members{name: "deflate", first: deflated, header: compression.ErrHeader, begin: func(src byteSource) (io.Reader, error) {
 		return open(src)
 	}}, r)
 }

@@ -4,6 +4,7 @@
 package codecs
 
 import (
+	"errors"
 	"io"
 	"sync"
 
@@ -28,9 +29,17 @@ func All() []*compression.Codec {
 		{Name: "zstd", NewReader: newZstdReader, NewWriter: newZstdWriter, EncodeBlock: encodeZstd, DecodeBlock: decodeZstd},
 		{Name: "s2", EncodeBlock: encodeS2, DecodeBlock: decodeS2},
 		{Name: "snappy", NewReader: newSnappyReader, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
-		{Name: "deflate", NewReader: zlib.NewReader, NewWriter: newZlibWriter},
+		{Name: "deflate", NewReader: newZlibReader, NewWriter: newZlibWriter},
 		{Name: "xz", NewReader: newXZReader},
 	}
+}
+
+func newZlibReader(r io.Reader) (io.ReadCloser, error) {
+	z, err := zlib.NewReader(r)
+	if errors.Is(err, zlib.ErrHeader) {
+		err = compression.ErrHeader
+	}
+	return z, err
 }
 
 func newZstdReader(r io.Reader) (io.ReadCloser, error) {

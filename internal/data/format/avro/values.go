@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/avro"
 
 	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/format/decimal"
 )
 
 // isoText is the text of a date or a time, which needs no escapes.
@@ -85,7 +86,7 @@ func renderLong(v int64, logical string) (any, error) {
 func renderBytes(b []byte, n *avro.SchemaNode) (any, error) {
 	switch n.LogicalType {
 	case "decimal":
-		return number(format.DecimalOfBytes(b, n.Scale))
+		return number(decimal.OfBytes(b, n.Scale))
 	case "big-decimal":
 		if n.Type == "bytes" {
 			return bigDecimal(b)
@@ -123,7 +124,7 @@ func bigDecimal(b []byte) (any, error) {
 	if n <= 0 || n != len(rest) || int64(int32(scale)) != scale {
 		return nil, errBigDecimal
 	}
-	return number(format.DecimalOfBytes(unscaled, int(scale)))
+	return number(decimal.OfBytes(unscaled, int(scale)))
 }
 
 var errBigDecimal = errors.New("a big-decimal is damaged: its length and its scale do not fit its bytes")

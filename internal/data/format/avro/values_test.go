@@ -70,8 +70,8 @@ func moment(t *rapid.T, places int) (date, clock string, seconds, fraction int64
 	return date, clock, midnight.Unix() + int64(h*3600+m*60+s), fraction
 }
 
-// decimal draws an integer as its big-endian two's complement, and its text with a scale.
-func decimal(t *rapid.T, scale int) (complement []byte, shown string) {
+// decimalOf draws an integer as its big-endian two's complement, and its text with a scale.
+func decimalOf(t *rapid.T, scale int) (complement []byte, shown string) {
 	all := rapid.StringMatching(`[1-9][0-9]{0,17}|0`).Draw(t, "digits")
 	n, _ := new(big.Int).SetString(all, 10)
 	if all = strings.Repeat("0", max(0, scale+1-len(all))) + all; scale > 0 {
@@ -158,7 +158,7 @@ func logicalKinds() []*kind {
 		}},
 		{map[string]any{"type": "bytes", "logicalType": "big-decimal"}, "bytes", func(t *rapid.T, b *[]byte, _ int) any {
 			scale := rapid.IntRange(0, 30).Draw(t, "scale")
-			raw, shown := decimal(t, scale)
+			raw, shown := decimalOf(t, scale)
 			var inner []byte
 			block(&inner, raw)
 			long(&inner, int64(scale))
@@ -169,7 +169,7 @@ func logicalKinds() []*kind {
 	for scale := range 6 {
 		s := map[string]any{"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": scale}
 		all = append(all, &kind{s, "bytes", func(t *rapid.T, b *[]byte, _ int) any {
-			raw, shown := decimal(t, scale)
+			raw, shown := decimalOf(t, scale)
 			block(b, raw)
 			return digits(shown)
 		}})
@@ -325,7 +325,7 @@ func (k *kinds) fixed(t *rapid.T, schema map[string]any, out *kind) {
 		scale := rapid.IntRange(0, 5).Draw(t, "scale")
 		schema["size"], schema["logicalType"], schema["precision"], schema["scale"] = 8, "decimal", 18, scale
 		out.write = func(t *rapid.T, b *[]byte, _ int) any {
-			raw, shown := decimal(t, scale)
+			raw, shown := decimalOf(t, scale)
 			*b = append(*b, raw...)
 			return digits(shown)
 		}

@@ -13,6 +13,7 @@ import (
 	types "github.com/parquet-go/parquet-go/format"
 
 	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/format/decimal"
 )
 
 // kind renders the values of a leaf by its physical and its logical type.
@@ -213,11 +214,11 @@ func julian(i deprecated.Int96) time.Time {
 func (k *kind) decimalText(v *parquet.Value) (string, error) {
 	switch k.physical {
 	case parquet.Int32:
-		return format.Decimal(big.NewInt(int64(v.Int32())), k.scale)
+		return decimal.Text(big.NewInt(int64(v.Int32())), k.scale)
 	case parquet.Int64:
-		return format.Decimal(big.NewInt(v.Int64()), k.scale)
+		return decimal.Text(big.NewInt(v.Int64()), k.scale)
 	}
-	return format.DecimalOfBytes(v.ByteArray(), k.scale)
+	return decimal.OfBytes(v.ByteArray(), k.scale)
 }
 
 // half returns the number of 16 bits, in IEEE 754's format, whose little-endian bytes are b.

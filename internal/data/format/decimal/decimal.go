@@ -1,4 +1,6 @@
-package format
+// Package decimal renders decimals of formats with columns. It is apart from package format
+// because math/big is a lot to link into a program that reads text.
+package decimal
 
 import (
 	"fmt"
@@ -13,8 +15,8 @@ const (
 	maxUnscaled = 16 << 10
 )
 
-// Decimal returns n × 10^-scale with all its digits and without an exponent.
-func Decimal(n *big.Int, scale int) (string, error) {
+// Text returns n × 10^-scale with all its digits and without an exponent.
+func Text(n *big.Int, scale int) (string, error) {
 	if scale > maxScale || scale < -maxScale {
 		return "", fmt.Errorf("a decimal has the scale %d; the most are %d", scale, maxScale)
 	}
@@ -35,8 +37,8 @@ func Decimal(n *big.Int, scale int) (string, error) {
 	return sign + s[:len(s)-scale] + "." + s[len(s)-scale:], nil
 }
 
-// DecimalOfBytes returns the decimal whose integer is b, in big-endian two's complement.
-func DecimalOfBytes(b []byte, scale int) (string, error) {
+// OfBytes returns the decimal whose integer is b, in big-endian two's complement.
+func OfBytes(b []byte, scale int) (string, error) {
 	if len(b) > maxUnscaled {
 		return "", fmt.Errorf("a decimal has %d bytes; the most are %d", len(b), maxUnscaled)
 	}
@@ -44,5 +46,5 @@ func DecimalOfBytes(b []byte, scale int) (string, error) {
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	return Decimal(n, scale)
+	return Text(n, scale)
 }

@@ -1,4 +1,4 @@
-package format
+package decimal
 
 import (
 	"math/big"
@@ -17,19 +17,19 @@ func TestDecimal(t *testing.T) {
 		{0, 0, "0"}, {0, 3, "0.000"}, {0, -3, "0"}, {7, 0, "7"}, {7, 3, "0.007"}, {-7, 1, "-0.7"}, {-1234, 2, "-12.34"},
 		{12, -2, "1200"}, {-12, -2, "-1200"},
 	} {
-		if got, err := Decimal(big.NewInt(c.n), c.scale); err != nil || got != c.want {
+		if got, err := Text(big.NewInt(c.n), c.scale); err != nil || got != c.want {
 			t.Errorf("%d, scale %d: %q, %v; want %q", c.n, c.scale, got, err, c.want)
 		}
 	}
-	if got, err := DecimalOfBytes([]byte{0xff, 0x00}, 2); err != nil || got != "-2.56" {
+	if got, err := OfBytes([]byte{0xff, 0x00}, 2); err != nil || got != "-2.56" {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, scale := range []int{maxScale + 1, -maxScale - 1} {
-		if got, err := Decimal(big.NewInt(1), scale); err == nil || !strings.Contains(err.Error(), "scale") {
+		if got, err := Text(big.NewInt(1), scale); err == nil || !strings.Contains(err.Error(), "scale") {
 			t.Errorf("scale %d: %.20q, %v", scale, got, err)
 		}
 	}
-	if got, err := DecimalOfBytes(make([]byte, maxUnscaled+1), 0); err == nil {
+	if got, err := OfBytes(make([]byte, maxUnscaled+1), 0); err == nil {
 		t.Errorf("a long decimal: %q", got)
 	}
 }

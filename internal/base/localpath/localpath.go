@@ -1,0 +1,18 @@
+// Package localpath keeps links within this server. It is apart from other packages because net/url is
+// a lot to link into a program that only runs jobs.
+package localpath
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Below returns to if it is a path below root, and else root. It keeps a link to this
+// server from leading to another one.
+func Below(to, root string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, root) || strings.ContainsAny(to, "\\\r\n") {
+		return root
+	}
+	return u.String()
+}

@@ -72,7 +72,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	}
 	r := &records{from: from}
 	r.ocf, err = ocf.NewReader(io.MultiReader(bytes.NewReader(head), io.NewSectionReader(src.File, from, max(0, to-from))),
-		ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock), ocf.WithSchemaOpts(renderers()...))
+		append(codecs(), ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock), ocf.WithSchemaOpts(renderers()...))...)
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}

@@ -94,3 +94,18 @@ func TestRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// TestBlockCodecBound: a block of 45 bytes that becomes 1 MiB is an error below that bound, and
+// is decompressed at it.
+func TestBlockCodecBound(t *testing.T) {
+	zeros, err := hex.DecodeString("425a683931415926535938571ce50008084000c0040008200030cc0529a60806c4201e2ee48a70a12070ae39ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := optional[0].DecompressBounded(zeros, 1<<20-1); err == nil {
+		t.Errorf("%d bytes beyond the bound", len(b))
+	}
+	if b, err := optional[0].DecompressBounded(zeros, 1<<20); err != nil || len(b) != 1<<20 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}

@@ -1,4 +1,4 @@
-"""Writes named.avro by fastavro: named types used again, recursion, namespaces and unions of logical
+"""Writes named*.avro by fastavro, one for each codec: named types used again, recursion, namespaces and unions of logical
 types. named.jsonl has what fastavro reads from it, as JSON lines."""
 import datetime, decimal, json, uuid
 import fastavro
@@ -59,8 +59,9 @@ def plain(v):
         return float(v)
     return v
 
-with open("named.avro", "wb") as out:
-    fastavro.writer(out, fastavro.parse_schema(schema), rows, codec="deflate", sync_interval=2000, sync_marker=bytes(range(16)))
+for name, codec in (("named", "deflate"), ("named-bzip2", "bzip2"), ("named-xz", "xz"), ("named-zstandard", "zstandard")):
+    with open(f"{name}.avro", "wb") as out:
+        fastavro.writer(out, fastavro.parse_schema(schema), rows, codec=codec, sync_interval=2000, sync_marker=bytes(range(16)))
 with open("named.avro", "rb") as file, open("named.jsonl", "w") as out:
     for row in fastavro.reader(file):
         out.write(json.dumps(plain(row)) + "\n")

@@ -1,0 +1,67 @@
+package avro
+
+import (
+	"bytes"
+	"compress/bzip2"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/twmb/avro/ocf"
+
+	"github.com/slotwise/slotwise/internal/data/compression"
+)
+
+// optional are the codecs of Avro's specification that the library does not have.
+var optional = []blockCodec{
+	{"bzip2", func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
+	{"xz", func(r io.Reader) (io.Reader, error) {
+		c, err := compression.Get(compression.XZ)
+		if err != nil {
+			return nil, err
+		}
+		return c.NewReader(r)
+	}},
+}
+
+// blockCodec decompresses the blocks of a file. It implements ocf.Codec and
+// ocf.BoundedDecompressor.
+type blockCodec struct {
+	name string
+	open func(io.Reader) (io.Reader, error)
+}
+
+// Name implements ocf.Codec.
+func (c blockCodec) Name() string { return c.name }
+
+// Close implements ocf.Codec.
+func (c blockCodec) Close() error { return nil }
+
+// Compress implements ocf.Codec. Avro is only read.
+func (c blockCodec) Compress([]byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// Decompress implements ocf.Codec.
+func (c blockCodec) Decompress(src []byte) ([]byte, error) { return c.DecompressBounded(src, maxBlock) }
+
+// DecompressBounded implements ocf.BoundedDecompressor: a block that would become larger is an
+// error before it takes more memory.
+func (c blockCodec) DecompressBounded(src []byte, most int64) ([]byte, error) {
+	r, err := c.open(bytes.NewReader(src))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("a block becomes more than %d bytes", most)
+	}
+	return b, err
+}
+
+// codecs returns the options that add them to a reader.
+func codecs() []ocf.ReaderOpt {
+	var opts []ocf.ReaderOpt
+	for _, c := range optional {
+		opts = append(opts, ocf.WithCodec(c))
+	}
+	return opts
+}

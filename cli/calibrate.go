@@ -136,7 +136,7 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 
 // read reads the trace and prints its warnings.
 func (f *calibrateFlags) read(ctx context.Context, stderr io.Writer) (*workload.Trace, error) {
-	var o study.WorkloadOptions
+	o := study.WorkloadOptions{Inputs: studyInputs()}
 	o.Trace.Limit = f.limit
 	w, err := study.ReadWorkload(ctx, f.workload, &workload.Cluster{}, o)
 	if err != nil {

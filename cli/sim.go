@@ -26,6 +26,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
+	"github.com/slotwise/slotwise/mapreduce"
 )
 
 // references are the values of --reference.
@@ -332,7 +333,7 @@ func (f *simFlags) inputs(ctx context.Context, show *simProgress) (model sim.Mod
 	if cluster, err = study.ReadCluster(f.cluster); err != nil {
 		return model, cluster, nil, misuse("--%w", err)
 	}
-	o := study.WorkloadOptions{Features: features()}
+	o := study.WorkloadOptions{Inputs: studyInputs()}
 	o.Trace.TimeScale, o.Trace.Limit, o.SWIM.DataScale = f.timeScale, f.limit, f.dataScale
 	for _, given := range f.traceSet {
 		name, value, _ := strings.Cut(given, "=")
@@ -468,7 +469,11 @@ func printLongestWaits(out io.Writer, w *study.RunWaits) {
 	jobs := slices.SortedStableFunc(slices.Values(w.Jobs), func(a, b study.JobWait) int { return cmp.Compare(b.Total(), a.Total()) })
 	terminal.Fprintf(out, "\npolicy %s, seed %d: why jobs waited longest\n", w.Policy, w.Seed)
 	for _, j := range jobs[:min(waitsShown, len(jobs))] {
-		printWait(out, j.Name, j.ID, j.Waits)
+		waits := make([]mapreduce.Wait, len(j.Waits))
+		for i, x := range j.Waits {
+			waits[i] = mapreduce.Wait(x)
+		}
+		printWait(out, j.Name, j.ID, waits)
 	}
 	if more := len(jobs) - waitsShown; more > 0 {
 		terminal.Fprintf(out, "and %s less; -o json lists all\n", terminal.Plural(more, "job"))

@@ -93,7 +93,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 		return err
 	}
 	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Registry: f.setup.policies, Dir: filepath.Dir(file),
-		Features: features(), Program: program})
+		Inputs: studyInputs(), Program: program})
 	if err != nil {
 		return misuse("%s: %w", file, err)
 	}

@@ -142,7 +142,7 @@ func (f *whatIfFlags) addMix(ctx context.Context, u *userCommand, r *slotwisev1.
 		return err
 	}
 	virtual := &workload.Cluster{Groups: []workload.NodeGroup{{Count: 1, MapSlots: int(on.MapSlots), ReduceSlots: int(on.ReduceSlots)}}}
-	w, err := study.ReadWorkload(ctx, f.submit, virtual, study.WorkloadOptions{Features: features()})
+	w, err := study.ReadWorkload(ctx, f.submit, virtual, study.WorkloadOptions{Inputs: studyInputs()})
 	if err != nil {
 		return misuse("--submit %w", pathLast(f.submit, err))
 	}

@@ -60,10 +60,6 @@ var debts = []struct{ from, to, remedy string }{
 	{"internal/live/jobmix", "mapreduce", "planning a job needs no runner"},
 	{"internal/live/profile", "internal/virtual/workload", "the profile is written by the command"},
 	{"internal/live/profile", "mapreduce", "planning a job needs no runner"},
-	{"internal/virtual/study", "internal/live", "the command opens a study's inputs"},
-	{"internal/virtual/study", "mapreduce", "the same"},
-	{"internal/virtual/study", "apps", "the same"},
-	{"internal/virtual/study", "proto", "the same"},
 }
 
 // checkImports compares the imports of every file with its room. Tests may import

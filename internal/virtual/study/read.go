@@ -8,19 +8,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/base/suggest"
-	"github.com/slotwise/slotwise/internal/live/jobmix"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
-	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -42,8 +40,26 @@ type WorkloadOptions struct {
 	// Options configures the readers of all formats. The profiles in a mix have priority over the
 	// Profiles here, and these over the built-in ones.
 	workload.Options
-	// Features are the storage schemes of inputs, beyond local files.
-	Features []mapreduce.Feature
+	Inputs Inputs
+}
+
+// Inputs opens what a workload names and the simulator does not know: the programs of a mix and
+// the history of a master. The command line sets both functions. A workload that needs a
+// missing one is refused.
+type Inputs struct {
+	// Complete states the tasks and costs that a mix leaves to its programs, for a cluster. It
+	// returns a sentence for each assumption. Its errors name the file and the entry.
+	Complete func(ctx context.Context, m *workload.Mix, on *workload.Cluster) (assumed []string, err error)
+	// OpenHistory opens the history in a directory. ReadWorkload closes it.
+	OpenHistory func(dir string) (History, error)
+}
+
+// History is an open history of a master or of run --history.
+type History interface {
+	// Jobs returns the ended jobs in the order of their numbers, without chains, whose
+	// steps are jobs of their own.
+	Jobs(ctx context.Context) iter.Seq2[*workload.PastJob, error]
+	Close() error
 }
 
 // ReadWorkload reads a workload as a command line spells it: the file of a job
@@ -63,7 +79,7 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 	var err error
 	o.SWIM.Outline, o.Trace.Pack = true, true
 	if format == workload.PastFormat {
-		w.Source, err = readPast(ctx, path, o.Options)
+		w.Source, err = readPast(ctx, path, o)
 	} else {
 		w.Source, err = readSource(format, path, o.Options)
 	}
@@ -75,9 +91,36 @@ func ReadWorkload(ctx context.Context, spec string, on *workload.Cluster, o Work
 		w.Warnings = source.Warnings
 	case *workload.Mix:
 		w.Swaps = source.Swaps
-		w.Assumed, err = jobmix.Assume(ctx, source, slots(on, o.Features), apps.Lookup)
+		w.Assumed, err = complete(ctx, source, on, o.Inputs)
 	}
 	return w, err
+}
+
+// readPast reads the jobs of a history.
+func readPast(ctx context.Context, dir string, o WorkloadOptions) (workload.Source, error) {
+	if o.Inputs.OpenHistory != nil {
+		past, err := o.Inputs.OpenHistory(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer past.Close()
+		o.Past = past.Jobs(ctx)
+	}
+	return workload.ReadFolder(workload.PastFormat, dir, nil, o.Options)
+}
+
+// complete states what a mix leaves to its programs.
+func complete(ctx context.Context, m *workload.Mix, on *workload.Cluster, in Inputs) ([]string, error) {
+	if in.Complete != nil {
+		return in.Complete(ctx, m, on)
+	}
+	// A class without tasks would be simulated as a job that ends at once.
+	for i := range m.Classes {
+		if c := &m.Classes[i]; c.NeedsTasks() || c.NeedsReduces() || c.NeedsCosts() {
+			return nil, fmt.Errorf("%s: its tasks or costs are unknown, because this program cannot plan the jobs of a mix; state maps and map-time, or work", c.Describe())
+		}
+	}
+	return nil, nil
 }
 
 // readSource reads the file or the folder of a workload.
@@ -124,13 +167,6 @@ func unknownFormat(prefix string) error {
 		return fmt.Errorf("unknown format %q; did you mean %q?", prefix, best)
 	}
 	return fmt.Errorf("unknown format %q; known: %s", prefix, strings.Join(known, ", "))
-}
-
-// slots adds up the slots of a virtual cluster.
-func slots(c *workload.Cluster, features []mapreduce.Feature) jobmix.Cluster {
-	all := jobmix.Cluster{Features: features}
-	all.MapSlots, all.ReduceSlots = c.Slots()
-	return all
 }
 
 // Open opens a file for reading. If its name ends with .gz, it is decompressed.

@@ -26,7 +26,6 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
-	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -328,10 +327,18 @@ type RunWaits struct {
 
 // JobWait says why a job waited, longest first.
 type JobWait struct {
-	Job   int              `json:"job"` // position in the workload, from 0
-	Name  string           `json:"name"`
-	ID    string           `json:"id"`
-	Waits []mapreduce.Wait `json:"waits"`
+	Job   int    `json:"job"` // position in the workload, from 0
+	Name  string `json:"name"`
+	ID    string `json:"id"`
+	Waits []Wait `json:"waits"`
+}
+
+// Wait says how long the tasks of a kind waited for one reason. It has the keys of
+// mapreduce.Wait, so that the JSON of sim and run is read alike.
+type Wait struct {
+	Tasks  string        `json:"tasks"` // map or reduce
+	For    time.Duration `json:"for_ns"`
+	Reason string        `json:"reason"`
 }
 
 // Total returns how long the job waited, maps and reduces together.
@@ -450,9 +457,9 @@ func (s *Study) waits() []RunWaits {
 		w := RunWaits{Policy: r.Policy, Seed: r.Seed, Jobs: []JobWait{}}
 		for i := range r.result.Jobs {
 			j := &r.result.Jobs[i]
-			x := JobWait{Job: i, Name: r.draft.jobs[i].Name, ID: j.ID.String(), Waits: []mapreduce.Wait{}}
+			x := JobWait{Job: i, Name: r.draft.jobs[i].Name, ID: j.ID.String(), Waits: []Wait{}}
 			for _, h := range j.Waits {
-				x.Waits = append(x.Waits, mapreduce.Wait{Tasks: h.Kind.String(), For: h.For, Reason: h.Words})
+				x.Waits = append(x.Waits, Wait{Tasks: h.Kind.String(), For: h.For, Reason: h.Words})
 			}
 			w.Jobs = append(w.Jobs, x)
 		}

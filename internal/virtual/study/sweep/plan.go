@@ -19,7 +19,6 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
-	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -28,8 +27,9 @@ type Options struct {
 	Registry *sched.Registry
 	// Dir is the directory of the study file, to which the names of files in it are
 	// relative.
-	Dir      string
-	Features []mapreduce.Feature
+	Dir string
+	// Inputs opens programs and histories that the workload names.
+	Inputs study.Inputs
 	// Program identifies the build of the program. Another build runs all cells again,
 	// because its policies or simulator may differ.
 	Program string
@@ -314,7 +314,7 @@ func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string
 // cluster.
 func (p *Plan) readWorkload(ctx context.Context) error {
 	s := p.Spec
-	o := study.WorkloadOptions{Features: p.options.Features}
+	o := study.WorkloadOptions{Inputs: p.options.Inputs}
 	o.Trace.Limit, o.SWIM.DataScale = s.Limit, s.DataScale
 	for _, name := range slices.Sorted(maps.Keys(s.TraceSet)) {
 		if err := o.SetTrace(name, s.TraceSet[name]); err != nil {

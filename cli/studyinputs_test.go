@@ -1,16 +1,16 @@
-package study
+package cli
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
@@ -58,7 +58,7 @@ func TestReadPast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w, err := ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, WorkloadOptions{})
+	w, err := study.ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, study.WorkloadOptions{Inputs: studyInputs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,28 +82,5 @@ func TestReadPast(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{dir + ": 1 jobs that did not succeed are left out"}, w.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got)\n%s", diff)
-	}
-}
-
-// A cluster may be a file with changes for all of its nodes.
-func TestReadClusterWithChanges(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "nodes.json")
-	if err := os.WriteFile(file, []byte(`{"rack":"r1","nodes":[{"node":"n1"},{"node":"n2"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := ReadCluster(file + ",maps=4,reduces=2")
-	if maps, reduces := c.Slots(); err != nil || maps != 8 || reduces != 4 {
-		t.Errorf("%d maps, %d reduces, %v", maps, reduces, err)
-	}
-	for spec, want := range map[string]string{
-		file:                      "states no slots; write " + file + ",maps=4,reduces=2",
-		file + ",maps=x":          "maps: \"x\" is not a whole number",
-		file + "x,maps=4":         "no such file",
-		file + ",nodes=3":         "nodes: the file states the nodes and racks",
-		"nodes=2,maps=1,colour=1": "colour: unknown",
-	} {
-		if _, err := ReadCluster(spec); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", spec, err, want)
-		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/apps"
+	"github.com/slotwise/slotwise/cli/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/live/history"
-	"github.com/slotwise/slotwise/internal/live/jobmix"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slotwise/slotwise/cli/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/feature"
-	"github.com/slotwise/slotwise/internal/live/jobmix"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"

@@ -56,8 +56,6 @@ var rooms = []room{
 // debts are arrows that run up and are not removed yet, with what would remove each. A test
 // fails when a debt has been paid and is still listed.
 var debts = []struct{ from, to, remedy string }{
-	{"internal/live/jobmix", "internal/virtual/workload", "the mix's description of work is a value of its own"},
-	{"internal/live/jobmix", "mapreduce", "planning a job needs no runner"},
 	{"internal/live/profile", "internal/virtual/workload", "the profile is written by the command"},
 	{"internal/live/profile", "mapreduce", "planning a job needs no runner"},
 }

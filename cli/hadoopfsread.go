@@ -112,7 +112,11 @@ func (c *fsCall) getmerge() error {
 			buffer.WriteByte('\n')
 		}
 	}
-	if err := cmp.Or(buffer.Flush(), w.Commit()); err != nil {
+	err = buffer.Flush()
+	if err == nil { // not as a second argument of cmp.Or, which would put a cut file in place
+		err = w.Commit()
+	}
+	if err != nil {
 		c.fail(to, err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // the rest could not be understood. An object whose fields have wrong types is
 // an error and is skipped.
 func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool) {
-	lines := &lineCounter{in: in}
+	lines := &lineCounter{in: in, most: maxObject}
 	dec := json.NewDecoder(lines)
 	for {
 		var raw json.RawMessage
@@ -57,6 +57,10 @@ func eachObject[T any](im *importer, in io.Reader, do func(line int, v *T) bool)
 		lines.forget(start)
 	}
 }
+
+// maxObject bounds an object in bytes, because the decoder keeps it whole: 20 MB of a compressed
+// file could become ten gigabytes. A Rumen job of 200,000 tasks has about 400 MB.
+const maxObject = 512 << 20
 
 // badOffset returns the offset of the first byte that is not JSON. If the error
 // does not carry one, it returns the end of the text.

@@ -253,10 +253,18 @@ type lineCounter struct {
 	read  int64
 	ends  []int64 // offsets of newlines, in order
 	first int     // number of lines forgotten
+	kept  int64   // the offset before which nothing is needed any more
+	most  int64   // bytes from kept on; 0 is no bound
 }
+
+// errObjectSize is the error of a lineCounter beyond its bound.
+var errObjectSize = errors.New("an object is larger than any that Hadoop's tools write")
 
 // Read implements io.Reader.
 func (l *lineCounter) Read(p []byte) (int, error) {
+	if l.most > 0 && l.read-l.kept > l.most {
+		return 0, errObjectSize
+	}
 	n, err := l.in.Read(p)
 	for i, c := range p[:n] {
 		if c == '\n' {
@@ -276,5 +284,6 @@ func (l *lineCounter) line(offset int64) int {
 func (l *lineCounter) forget(offset int64) {
 	n := l.line(offset) - 1 - l.first
 	l.first += n
+	l.kept = offset
 	l.ends = append(l.ends[:0], l.ends[n:]...)
 }

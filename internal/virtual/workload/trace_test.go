@@ -2,11 +2,13 @@ package workload
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -445,4 +447,34 @@ func TestSWIMOutline(t *testing.T) {
 			t.Errorf("job %d: %+v, want %+v", i, j, w)
 		}
 	}
+}
+
+// TestObjectBound: a reader of objects ends when one does not, however much follows, and a long
+// file of short ones is read whole.
+func TestObjectBound(t *testing.T) {
+	endless := &lineCounter{in: io.MultiReader(strings.NewReader(`{"a":"`), iotest.OneByteReader(neverEnding{})), most: 1000}
+	if n, err := io.Copy(io.Discard, endless); !errors.Is(err, errObjectSize) || n > 1000+32<<10 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	short := &lineCounter{in: strings.NewReader(strings.Repeat("{}\n", 5000)), most: 1000}
+	for b := make([]byte, 300); ; {
+		n, err := short.Read(b)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		short.forget(short.read - int64(n))
+	}
+}
+
+// neverEnding reads the same letter for ever.
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }

@@ -18,14 +18,13 @@ import (
 //		return r.Err()
 //	})
 type Record struct {
-	line   []byte
 	fields [][]byte // with escapes
 	err    error
 }
 
 // Parse takes in a line and returns the record. The fields are valid as long as the line.
 func (r *Record) Parse(line []byte) *Record {
-	r.line, r.fields, r.err = line, r.fields[:0], nil
+	r.fields, r.err = r.fields[:0], nil
 	for {
 		i := bytes.IndexByte(line, '\t')
 		if i < 0 {

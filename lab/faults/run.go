@@ -34,7 +34,6 @@ type injection struct {
 	fault
 	hit   bool          // there was a target and the fault was injected
 	began time.Time     // zero if the jobs had ended before
-	ended time.Time     // when its effect had been undone
 	next  time.Duration // from began until a task succeeded anywhere; -1 if none did
 }
 
@@ -136,7 +135,6 @@ func (c *cluster) injectAt(ctx context.Context, f fault, begin time.Time) (injec
 		harness.Sleep(ctx, f.lasts)
 		err = errors.Join(err, undo())
 	}
-	s.ended = time.Now()
 	if err != nil {
 		err = fmt.Errorf("%v: %w", f, err)
 	}

@@ -22,7 +22,6 @@ import (
 type SEPB struct {
 	base  sched.Speculate
 	cfg   SEPBConfig
-	view  *sched.View
 	lends lender
 	order sched.Order
 	// pools counts live jobs and launchable tasks by pool, and seats holds the
@@ -54,7 +53,6 @@ var (
 	_ sched.Parted        = (*SEPB)(nil)
 	_ sched.Consulter     = (*SEPB)(nil)
 	_ sched.Fitter        = (*SEPB)(nil)
-	_ sched.Starter       = (*SEPB)(nil)
 	_ sched.JobWatcher    = (*SEPB)(nil)
 	_ sched.ChangeWatcher = (*SEPB)(nil)
 	_ sched.TaskWatcher   = (*SEPB)(nil)
@@ -132,9 +130,6 @@ func (s *SEPB) Fit([]any) error {
 	}
 	return nil
 }
-
-// Start implements sched.Starter.
-func (s *SEPB) Start(v *sched.View, _ time.Duration) { s.view = v }
 
 // MayCopy implements sched.Sparse. If copies are at their limit, or pending
 // tasks precede all copies, orders need not visit jobs without pending tasks.

@@ -53,7 +53,6 @@ type decision struct {
 type Decision struct {
 	Job     job.ID
 	Kind    job.Kind
-	Task    int32       // the task's index; meaningless if withheld
 	Profile job.Ratings // the resource hints, as filled in at submission
 	Tasks   int         // running on the node before this one
 	Busy    bool        // the node runs more than reduces that wait for maps; only of withheld decisions
@@ -207,7 +206,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 		x.waiting = append(x.waiting[:0], x.waiting[1:]...)
 	}
 	x.waiting = append(x.waiting, decision{left: l.cfg.Window, rec: Record{
-		Node: index, Job: d.Job, Kind: d.Kind, Task: d.Task, Assigned: assigned, P: d.P, Utility: d.Utility,
+		Node: index, Job: d.Job, Kind: d.Kind, Assigned: assigned, P: d.P, Utility: d.Utility,
 		Values: l.values(index, d.Kind, d.Profile, d.Tasks)}})
 }
 

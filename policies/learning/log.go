@@ -15,9 +15,8 @@ type Record struct {
 	Node     int32
 	Job      job.ID
 	Kind     job.Kind
-	Assigned bool // a task was launched; otherwise all candidates were withheld
-	Good     bool // the label y: no overload followed
-	Task     int32
+	Assigned bool    // a task was launched; otherwise all candidates were withheld
+	Good     bool    // the label y: no overload followed
 	P        float64 // the predicted probability of being good
 	Utility  float64
 	Values   Values // the features

@@ -30,12 +30,11 @@ type textFile struct {
 
 // goFile is a parsed Go file.
 type goFile struct {
-	path      string // relative to the root
-	dir       string // its package's directory, "." for the root
-	src       []byte
-	ast       *ast.File
-	test      bool // _test.go
-	generated bool
+	path string // relative to the root
+	dir  string // its package's directory, "." for the root
+	src  []byte
+	ast  *ast.File
+	test bool // _test.go
 }
 
 // skipped are directories without committed files.
@@ -92,12 +91,11 @@ func (t *Tree) add(p string, data []byte) error {
 		return fmt.Errorf("parse: %w", err)
 	}
 	t.gos = append(t.gos, &goFile{
-		path:      p,
-		dir:       path.Dir(p),
-		src:       data,
-		ast:       f,
-		test:      strings.HasSuffix(p, "_test.go"),
-		generated: ast.IsGenerated(f),
+		path: p,
+		dir:  path.Dir(p),
+		src:  data,
+		ast:  f,
+		test: strings.HasSuffix(p, "_test.go"),
 	})
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
 	"github.com/slotwise/slotwise/internal/data/engine"
@@ -22,9 +21,7 @@ type attempt struct {
 	id      job.AttemptID
 	seq     int // counts launches
 	node    string
-	slot    job.Kind      // of the slot that it occupies
-	width   int           // the number of slots that it occupies
-	started time.Duration // since the cluster's start
+	width   int // the number of slots that it occupies
 	job     *Handle
 	meter   engine.Meter
 	stop    context.CancelCauseFunc
@@ -52,7 +49,7 @@ func (c *Cluster) launch(e tracker.Effect) {
 	h := c.jobs[e.Job]
 	ctx, stop := context.WithCancelCause(c.ctx)
 	a := &attempt{
-		id: e.Attempt, seq: c.launches, node: e.Node, slot: e.Slot, width: e.Width, started: c.Now(), job: h, stop: stop,
+		id: e.Attempt, seq: c.launches, node: e.Node, width: e.Width, job: h, stop: stop,
 		granted: make(chan error, 1),
 	}
 	c.attempts[a.id] = a

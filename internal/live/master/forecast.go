@@ -56,7 +56,6 @@ type forecaster struct {
 	epoch  time.Time     // the wall clock's time at the tracker's 0
 	ready  chan struct{} // closed when the first forecast is there, or has failed
 	confs  map[string]any
-	copied time.Duration // longest time of one portion in the loop, of the latest copy
 	known  map[job.ID]forecast.Past
 }
 
@@ -202,26 +201,18 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 	}
 	defer m.forecasts.copies.Give(user, 1)
 	copier := forecast.Copier{Known: m.forecasts.known}
-	longest := time.Duration(0)
 	for portion := 0; ; portion++ {
 		complete := make(chan bool, 1)
 		m.postOwn(func() {
-			began := time.Now()
 			if portion == 0 {
 				basis = m.core.ForecastBasis()
 			}
-			done := copier.Copy(m.core.Tracker(), copyTasks)
-			longest = max(longest, time.Since(began))
-			complete <- done
+			complete <- copier.Copy(m.core.Tracker(), copyTasks)
 		})
 		select {
 		case done := <-complete:
 			if done {
-				state := copier.State()
-				m.forecasts.mu.Lock()
-				m.forecasts.copied = longest
-				m.forecasts.mu.Unlock()
-				return state, basis, nil
+				return copier.State(), basis, nil
 			}
 			// Only here: a portion that waits in the loop uses the copier.
 			if ctx.Err() != nil {

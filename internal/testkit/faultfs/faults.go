@@ -35,7 +35,6 @@ const (
 
 	Create   Op = "create"
 	Write    Op = "write"
-	Truncate Op = "truncate"
 	Sync     Op = "sync"    // of a file's data
 	SyncDir  Op = "syncdir" // of a directory's names
 	Rename   Op = "rename"

@@ -24,7 +24,6 @@ type YARN struct {
 	HDFS    *Cluster
 	HTTP    string // URL of the ResourceManager's HTTP server
 	ConfDir string // for HADOOP_CONF_DIR, with the configuration of HDFS, too
-	Hosts   []string
 	// Dir holds the configuration, the logs and the containers of the daemons.
 	Dir      string
 	resource *process
@@ -140,7 +139,6 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 			return err
 		}
 		y.nodes = append(y.nodes, p)
-		y.Hosts = append(y.Hosts, host)
 	}
 	return await(ctx, "YARN", y.ready, append(y.nodes, y.resource)...)
 }

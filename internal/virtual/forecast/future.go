@@ -17,7 +17,6 @@ type future struct {
 	number int
 
 	t        *tracker.Tracker
-	policy   sched.Policy
 	now      time.Duration
 	queue    queue
 	flights  map[job.AttemptID]*flight
@@ -166,7 +165,7 @@ func newFuture(cfg *Config, s *State, m *model, number int) (*future, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &future{cfg: cfg, state: s, model: m, number: number, t: t, policy: p, now: s.At,
+	w := &future{cfg: cfg, state: s, model: m, number: number, t: t, now: s.At,
 		flights: map[job.AttemptID]*flight{}, gated: map[job.ID][]*flight{}, drawn: map[drawKey]drawn{},
 		names: map[string]int{}, slower: s.factors(m.nodes), extra: map[job.ID]*template{}, left: len(s.Jobs), loads: len(sched.HooksOf(p).Observers) > 0, worked: s.At,
 		starts: make([]time.Duration, len(s.Jobs)), ends: make([]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs))}

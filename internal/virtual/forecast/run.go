@@ -136,7 +136,7 @@ func (r *Run) Result() *Forecast {
 	commit := s.commitTime()
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		a := JobForecast{ID: j.ID, State: j.State, WaitsFor: r.waits[i], Basis: r.model.basisOf(j)}
+		a := JobForecast{ID: j.ID, WaitsFor: r.waits[i], Basis: r.model.basisOf(j)}
 		ends := reached(r.ends[i])
 		switch {
 		case r.done == 0:
@@ -157,7 +157,7 @@ func (r *Run) Result() *Forecast {
 		f.Jobs = append(f.Jobs, a)
 	}
 	for _, id := range s.Finishing {
-		f.Jobs = append(f.Jobs, JobForecast{ID: id, State: job.Committing, Unknown: "its tasks have ended, and its output is being published or removed"})
+		f.Jobs = append(f.Jobs, JobForecast{ID: id, Unknown: "its tasks have ended, and its output is being published or removed"})
 	}
 	slices.SortFunc(f.Jobs, func(a, b JobForecast) int { return cmp.Compare(a.ID, b.ID) })
 	f.place()

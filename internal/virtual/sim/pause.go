@@ -20,7 +20,6 @@ type Stop struct {
 // pause is the state of a stopped node.
 type pause struct {
 	since    time.Duration
-	life     uint32
 	attempts []frozen
 }
 
@@ -42,7 +41,7 @@ func (s *sim) stop(i int32) {
 	if !nd.up || s.stopped[n] != nil {
 		return
 	}
-	p := &pause{since: s.now, life: nd.life}
+	p := &pause{since: s.now}
 	if s.stopped == nil {
 		s.stopped = make(map[int32]*pause)
 	}

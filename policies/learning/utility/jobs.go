@@ -157,7 +157,6 @@ func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	u.worth.pools[e.pool].running += a.Width()
 	u.noteSoon(e) // the tracker also clears the job's reasons
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
-		p.d.Task = a.ID().Index
 		u.learner.Assigned(a.Node(), p.d)
 	}
 	u.proposed.open, u.decidedWithheld = false, false

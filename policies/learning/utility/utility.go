@@ -32,7 +32,6 @@ type Order struct {
 	cfg     Config
 	worth   worth
 	learner *learning.Learner
-	view    *sched.View
 	rnd     *rand.Rand
 	hints   *learning.Hints
 
@@ -96,7 +95,6 @@ type proposal struct {
 
 var (
 	_ sched.Order          = (*Order)(nil)
-	_ sched.Starter        = (*Order)(nil)
 	_ sched.JobWatcher     = (*Order)(nil)
 	_ sched.ChangeWatcher  = (*Order)(nil)
 	_ sched.TaskWatcher    = (*Order)(nil)
@@ -127,9 +125,6 @@ func (u *Order) Consult(parts []any) {
 
 // Decides implements learning.Decider.
 func (u *Order) Decides() {}
-
-// Start implements sched.Starter.
-func (u *Order) Start(v *sched.View, _ time.Duration) { u.view = v }
 
 // Begin starts a round of the tracker.
 func (u *Order) Begin(r *sched.Round) {
@@ -265,7 +260,7 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	if u.learner != nil && r.Node() != nil {
 		what := &u.hintSets[u.groups[c.group].hintSet]
 		value, _ := u.value(r, c)
-		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Task: -1, Profile: what.Ratings, Tasks: running(r),
+		p.d = learning.Decision{Job: p.job.ID(), Kind: p.kind, Profile: what.Ratings, Tasks: running(r),
 			P: what.prediction.P(), Utility: value}
 	}
 	return p

@@ -23,7 +23,6 @@ type row struct {
 	started, ended int64 // ended is the present time while the attempt runs
 	bytes          int64 // of the split of a map; 0 is unknown
 	err            string
-	speculative    bool
 }
 
 // SlowPast says why an ended job took as long as it did.
@@ -36,7 +35,7 @@ func SlowPast(h *slotwisev1.HistoryJob) []*slotwisev1.Finding {
 				continue
 			}
 			rows = append(rows, row{id: id, state: a.State, node: a.Node, level: a.Level, started: a.StartedMs, ended: cmp.Or(a.EndedMs, h.Job.EndedMs),
-				bytes: t.InputBytes, err: a.Error, speculative: a.Speculative})
+				bytes: t.InputBytes, err: a.Error})
 		}
 	}
 	return findings(h.Job, rows)
@@ -73,7 +72,7 @@ func (c *Core) Attempts(id job.ID, now time.Duration) *Attempts {
 
 func (c *Core) rowOf(a *job.Attempt, now time.Duration) row {
 	r := row{id: a.ID(), state: a.State().String(), node: c.nodeOf(a), started: c.millis(max(1, a.Started())), ended: c.millis(max(1, a.Ended())),
-		bytes: a.Task().Split().Bytes, err: a.Error(), speculative: a.Speculative()}
+		bytes: a.Task().Split().Bytes, err: a.Error()}
 	if a.State() == job.AttemptRunning {
 		r.ended = c.millis(now)
 	}

@@ -110,7 +110,6 @@ type session struct {
 	marked      bool                    // the session is in Core.marked
 	condition   cluster.Condition       // what the latest heartbeat said, and why
 	why         string
-	load        cluster.Load
 	regularAt   time.Duration // from when on a heartbeat with reports counts as regular, not as early
 }
 
@@ -389,7 +388,7 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		ev.Reports = slices.DeleteFunc(ev.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
 		c.reply(m.Call, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 	} else {
-		s.seq, s.load = r.Seq, ev.Load
+		s.seq = r.Seq
 		s.condition, s.why = conditionOf(r)
 		// The worker has carried these actions out. It also names the attempts that they launched,
 		// so leaving the outbox does not make an attempt look lost.

@@ -487,3 +487,19 @@ func BenchmarkText(b *testing.B) {
 		}
 	}
 }
+
+// oneFile makes a data set of a single file.
+func oneFile(name string, f fileFunc) func(context.Context, Options) error {
+	return func(ctx context.Context, o Options) error {
+		return inDir(o, func(dir string) error {
+			m := &meter{ctx: ctx, progress: o.Progress}
+			return writeFile(m, dir, name, func(w io.Writer) error {
+				b := bufio.NewWriterSize(w, 1<<18)
+				if err := f(b, o.Size, derive(o.Seed, name, 0), o.Params); err != nil {
+					return err
+				}
+				return b.Flush()
+			})
+		})
+	}
+}

@@ -1,7 +1,6 @@
 package generate
 
-// Kinds returns all kinds in the order of listings. To add a kind, add a row
-// here: oneFile makes a single file, inParts many.
+// Kinds returns all kinds in the order of listings. To add a kind, add a row here.
 func Kinds() []Kind {
 	return []Kind{
 		{

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -28,22 +27,6 @@ type fileFunc func(w io.Writer, size int64, seed uint64, params Params) error
 // partFunc writes one part of at most p.size bytes. It writes whole blocks,
 // because w is not buffered.
 type partFunc func(w io.Writer, p part, params Params) error
-
-// oneFile makes a data set of a single file.
-func oneFile(name string, f fileFunc) func(context.Context, Options) error {
-	return func(ctx context.Context, o Options) error {
-		return inDir(o, func(dir string) error {
-			m := &meter{ctx: ctx, progress: o.Progress}
-			return writeFile(m, dir, name, func(w io.Writer) error {
-				b := bufio.NewWriterSize(w, 1<<18)
-				if err := f(b, o.Size, derive(o.Seed, name, 0), o.Params); err != nil {
-					return err
-				}
-				return b.Flush()
-			})
-		})
-	}
-}
 
 // The names of the files of all kinds, except tpch, whose files are called after its tables.
 // Names with a verb are formats for the file's number. Overwrite takes a directory with other

@@ -422,19 +422,6 @@ func TestEach(t *testing.T) {
 	}
 }
 
-func TestParseFormat(t *testing.T) {
-	for _, s := range []string{"text", "keyvalue", "fixed:100", "whole", "runs"} {
-		if f, err := ParseFormat(s); err != nil || f.String() != s {
-			t.Errorf("%q is read as %v, %v", s, f, err)
-		}
-	}
-	for _, s := range []string{"", "Text", "fixed", "fixed:0", "fixed:-1", "fixed:x", "text:1"} {
-		if f, err := ParseFormat(s); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", s)) {
-			t.Errorf("%q is read as %v, %v", s, f, err)
-		}
-	}
-}
-
 // BenchmarkBlocks measures reading and cutting into lines, from the cache.
 func BenchmarkBlocks(b *testing.B) {
 	p := filepath.Join(b.TempDir(), "text")

@@ -16,7 +16,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -36,7 +35,7 @@ const (
 
 var kindNames = [...]string{"text", "keyvalue", "fixed", "whole", "runs"}
 
-// String returns the name that ParseFormat parses.
+// String returns the name in messages.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -50,31 +49,12 @@ type Format struct {
 	RecordLen int // bytes per record, at least 1; only for Fixed
 }
 
-// String returns the text that ParseFormat parses.
+// String returns the kind, and the length of fixed records, such as "fixed:100".
 func (f Format) String() string {
 	if f.Kind == Fixed {
 		return "fixed:" + strconv.Itoa(f.RecordLen)
 	}
 	return f.Kind.String()
-}
-
-// ParseFormat parses "text", "keyvalue", "fixed:100", "whole" or "runs".
-func ParseFormat(s string) (Format, error) {
-	name, length, _ := strings.Cut(s, ":")
-	for k, n := range kindNames {
-		if n != name {
-			continue
-		}
-		f := Format{Kind: Kind(k)}
-		if f.Kind == Fixed {
-			f.RecordLen, _ = strconv.Atoi(length)
-		}
-		if f.Kind != Fixed && length != "" || f.check() != nil {
-			break
-		}
-		return f, nil
-	}
-	return Format{}, fmt.Errorf("unknown input format %q (text, keyvalue, fixed:BYTES, whole or runs)", s)
 }
 
 // check returns an error if the format is not valid.

@@ -38,18 +38,12 @@ const (
 
 var formatNames = []string{"text", "fixed", "runs"}
 
-// String returns the name that ParseFormat parses.
+// String returns the name in messages.
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
 		return formatNames[f]
 	}
 	return fmt.Sprintf("format(%d)", uint8(f))
-}
-
-// ParseFormat returns the format with a name.
-func ParseFormat(name string) (Format, error) {
-	i, err := lookup("output format", name, formatNames)
-	return Format(i), err
 }
 
 // Codec is the compression of an output file.

@@ -31,7 +31,6 @@ package attempt
 
 import (
 	"errors"
-	"os"
 )
 
 // Env is the environment variable that is 1 in a process that must run an attempt.
@@ -42,10 +41,6 @@ const (
 	fdIn  = 3
 	fdOut = 4
 )
-
-// Wanted reports whether a worker has started this process to run an attempt. A
-// program calls it before it reads its arguments.
-func Wanted() bool { return os.Getenv(Env) == "1" }
 
 // Stopped is the error of an attempt that the worker has stopped.
 type Stopped struct{ Why string }

@@ -36,11 +36,8 @@ type tokenEntry struct {
 	id   Identity
 }
 
-// Find returns the owner of a token. It takes the same time for every wrong token,
-// so that timing reveals nothing.
-func (t *Tokens) Find(token string) (Identity, bool) { return t.find(hashToken(token)) }
-
-// find returns the owner of the token with a hash.
+// find returns the owner of the token with a hash. It takes the same time for every wrong
+// token, so that timing reveals nothing.
 func (t *Tokens) find(hash [sha256.Size]byte) (Identity, bool) {
 	at := -1
 	for i := range t.list {
@@ -246,10 +243,7 @@ func readTokens(path string) (*Tokens, []error, error) {
 // maxBadLines bounds the bad lines that an error lists.
 const maxBadLines = 20
 
-// Find returns the owner of a token in the last valid version of the file.
-func (t *TokenFile) Find(token string) (Identity, bool) { return t.find(hashToken(token)) }
-
-// find returns the owner of the token with a hash, as Find.
+// find returns the owner of the token with a hash in the last valid version of the file.
 func (t *TokenFile) find(hash [sha256.Size]byte) (Identity, bool) {
 	tokens, _ := t.file.get() // load has logged the error
 	return tokens.find(hash)

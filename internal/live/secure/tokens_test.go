@@ -41,14 +41,14 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, ok := f.Find(token); !ok || id.User != "ana" || id.Role != User || len(id.Groups) != 2 {
+	if id, ok := f.find(hashToken(token)); !ok || id.User != "ana" || id.Role != User || len(id.Groups) != 2 {
 		t.Errorf("%+v, %v", id, ok)
 	}
-	if id, ok := f.Find(worker); !ok || id.Role != Worker {
+	if id, ok := f.find(hashToken(worker)); !ok || id.Role != Worker {
 		t.Errorf("%+v, %v", id, ok)
 	}
 	for _, wrong := range []string{"", token[:len(token)-1], token + "x", strings.ToLower(token)} {
-		if id, ok := f.Find(wrong); ok {
+		if id, ok := f.find(hashToken(wrong)); ok {
 			t.Errorf("%q is %+v", wrong, id)
 		}
 	}
@@ -152,8 +152,8 @@ func TestTokensAreReloaded(t *testing.T) {
 		before := len(log.String())
 		for range 3 {
 			look()
-			_, ok1 := f.Find(first)
-			_, ok2 := f.Find(second)
+			_, ok1 := f.find(hashToken(first))
+			_, ok2 := f.find(hashToken(second))
 			if ok1 != step.first || ok2 != step.second {
 				t.Errorf("%s: ana's token %v, bob's %v", step.name, ok1, ok2)
 			}
@@ -191,7 +191,7 @@ func TestBadTokenLines(t *testing.T) {
 				t.Errorf("%.40q in line %d: %v", bad, at+1, errs)
 			}
 			for user, token := range good {
-				if id, ok := tokens.Find(token); !ok || id.User != user {
+				if id, ok := tokens.find(hashToken(token)); !ok || id.User != user {
 					t.Errorf("%.40q in line %d: %s's token is refused", bad, at+1, user)
 				}
 			}
@@ -211,7 +211,7 @@ func TestTokenLineRoundTrip(t *testing.T) {
 			return
 		}
 		tokens, bad := ParseTokens([]byte("# first\n" + line + line))
-		got, ok := tokens.Find(token)
+		got, ok := tokens.find(hashToken(token))
 		if len(bad) > 0 || !ok || got.User != id.User || !slices.Equal(got.Groups, id.Groups) || len(tokens.list) != 2 {
 			t.Errorf("%q became %+v; %v", line, got, bad)
 		}
@@ -242,7 +242,7 @@ func TestAddTokenAfterMissingNewline(t *testing.T) {
 		t.Fatal(err)
 	}
 	for token, want := range map[string]string{first: "ana", second: "bob"} {
-		if id, ok := f.Find(token); id.User != want || !ok {
+		if id, ok := f.find(hashToken(token)); id.User != want || !ok {
 			t.Errorf("%s's token: %v, %v", want, id, ok)
 		}
 	}

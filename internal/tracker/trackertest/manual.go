@@ -157,18 +157,6 @@ func (m *Manual) SetPriority(j *job.Job, p job.Priority) {
 	m.changed(j, sched.PriorityChanged)
 }
 
-// SetPool moves a job to another pool.
-func (m *Manual) SetPool(j *job.Job, pool string) {
-	m.Jobs.SetPool(j, pool)
-	m.changed(j, sched.PoolChanged)
-}
-
-// LoseOutput makes a completed map pending again because its output is lost.
-func (m *Manual) LoseOutput(t *job.Task) {
-	m.Jobs.LoseOutput(t, false, "", 0, m.Now)
-	m.touch(t.Job())
-}
-
 // Heartbeat passes a heartbeat of the node to the parts, without a round.
 func (m *Manual) Heartbeat(n *cluster.Node) {
 	m.Nodes.Seen(n, n.Load(), m.Now)

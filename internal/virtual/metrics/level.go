@@ -8,14 +8,12 @@ type Level struct {
 	value int
 	at    time.Duration
 	area  float64 // ∫ so far, in seconds
-	max   int
 }
 
 // Add changes the level by n.
 func (l *Level) Add(now time.Duration, n int) {
 	l.pass(now)
 	l.value += n
-	l.max = max(l.max, l.value)
 }
 
 // pass integrates from the last change to now.
@@ -28,9 +26,6 @@ func (l *Level) pass(now time.Duration) {
 
 // Value returns the current level.
 func (l *Level) Value() int { return l.value }
-
-// Max returns the highest level so far.
-func (l *Level) Max() int { return l.max }
 
 // Area returns the integral up to now, in seconds.
 func (l *Level) Area(now time.Duration) float64 { l.pass(now); return l.area }

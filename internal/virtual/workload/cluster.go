@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -169,41 +168,4 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 		err = errors.New("unknown; there are nodes, maps, reduces, racks, cores, memory, together, speed, disk, nic, uplink, core, type, heartbeat")
 	}
 	return err
-}
-
-// WriteCluster writes a file from which ReadCluster reads an equal cluster.
-func WriteCluster(out io.Writer, c *Cluster) error {
-	w := bufio.NewWriter(out)
-	fmt.Fprintln(w, "# Bandwidths in bytes a second; what is not there has no limit.")
-	fmt.Fprintf(w, "racks: %d\n", max(1, c.Racks))
-	if c.Heartbeat != "" {
-		fmt.Fprintf(w, "heartbeat: %s\n", quote(c.Heartbeat))
-	}
-	writeNumber(w, "", "rack-uplink", c.RackUplink)
-	writeNumber(w, "", "core-link", c.CoreLink)
-	fmt.Fprintln(w, "nodes:")
-	for i := range c.Groups {
-		g := &c.Groups[i]
-		fmt.Fprintf(w, "  - count: %d\n", g.Count)
-		if g.Name != "" {
-			fmt.Fprintf(w, "    name: %s\n", quote(g.Name))
-		}
-		fmt.Fprintf(w, "    maps: %d\n    reduces: %d\n", g.MapSlots, g.ReduceSlots)
-		writeNumber(w, "    ", "cores", float64(g.Cores))
-		writeNumber(w, "    ", "memory", float64(g.Memory))
-		if g.Together {
-			fmt.Fprintln(w, "    together: true")
-		}
-		writeNumber(w, "    ", "speed", g.Speed)
-		writeNumber(w, "    ", "disk", g.DiskBandwidth)
-		writeNumber(w, "    ", "nic", g.NICBandwidth)
-	}
-	return w.Flush()
-}
-
-// writeNumber writes a key unless its value is 0, the default.
-func writeNumber(w *bufio.Writer, indent, key string, v float64) {
-	if v != 0 {
-		fmt.Fprintf(w, "%s%s: %s\n", indent, key, strconv.FormatFloat(v, 'f', -1, 64))
-	}
 }

@@ -1,7 +1,11 @@
 package workload
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -119,7 +123,7 @@ func TestClusterRoundTrip(t *testing.T) {
 				DiskBandwidth: rate.Draw(t, "disk"), NICBandwidth: rate.Draw(t, "nic")})
 		}
 		var b bytes.Buffer
-		if err := WriteCluster(&b, &c); err != nil {
+		if err := writeCluster(&b, &c); err != nil {
 			t.Fatal(err)
 		}
 		got, err := ReadCluster("c.yaml", &b)
@@ -127,4 +131,41 @@ func TestClusterRoundTrip(t *testing.T) {
 			t.Fatalf("%v (-written +read)\n%s", err, diff)
 		}
 	})
+}
+
+// writeCluster writes a file from which ReadCluster reads an equal cluster.
+func writeCluster(out io.Writer, c *Cluster) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintln(w, "# Bandwidths in bytes a second; what is not there has no limit.")
+	fmt.Fprintf(w, "racks: %d\n", max(1, c.Racks))
+	if c.Heartbeat != "" {
+		fmt.Fprintf(w, "heartbeat: %s\n", quote(c.Heartbeat))
+	}
+	writeNumber(w, "", "rack-uplink", c.RackUplink)
+	writeNumber(w, "", "core-link", c.CoreLink)
+	fmt.Fprintln(w, "nodes:")
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		fmt.Fprintf(w, "  - count: %d\n", g.Count)
+		if g.Name != "" {
+			fmt.Fprintf(w, "    name: %s\n", quote(g.Name))
+		}
+		fmt.Fprintf(w, "    maps: %d\n    reduces: %d\n", g.MapSlots, g.ReduceSlots)
+		writeNumber(w, "    ", "cores", float64(g.Cores))
+		writeNumber(w, "    ", "memory", float64(g.Memory))
+		if g.Together {
+			fmt.Fprintln(w, "    together: true")
+		}
+		writeNumber(w, "    ", "speed", g.Speed)
+		writeNumber(w, "    ", "disk", g.DiskBandwidth)
+		writeNumber(w, "    ", "nic", g.NICBandwidth)
+	}
+	return w.Flush()
+}
+
+// writeNumber writes a key unless its value is 0, the default.
+func writeNumber(w *bufio.Writer, indent, key string, v float64) {
+	if v != 0 {
+		fmt.Fprintf(w, "%s%s: %s\n", indent, key, strconv.FormatFloat(v, 'f', -1, 64))
+	}
 }

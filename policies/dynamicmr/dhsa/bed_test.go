@@ -125,7 +125,7 @@ func (b *bed) want(what string) {
 
 // cfgOf returns a configuration with the given percentages.
 func cfgOf(t testing.TB, m dhsa.Mode, lendMaps, lendReduces string) dhsa.Config {
-	c := dhsa.Default(m)
+	c := defaults(m)
 	c.LendMaps, c.LendReduces = fraction(t, lendMaps), fraction(t, lendReduces)
 	return c
 }
@@ -136,4 +136,10 @@ func fraction(t interface{ Fatal(...any) }, s string) dynamicmr.Fraction {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// defaults returns the defaults of a mode, which permit all slots to be lent.
+func defaults(m dhsa.Mode) dhsa.Config {
+	return dhsa.Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: dhsa.EarlyOwn,
+		KeepMapSlots: 1}
 }

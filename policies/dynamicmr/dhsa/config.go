@@ -31,12 +31,6 @@ type Config struct {
 	KeepMapSlots int
 }
 
-// Default returns the defaults of a mode, which permit all slots to be lent.
-func Default(m Mode) Config {
-	return Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: EarlyOwn,
-		KeepMapSlots: 1}
-}
-
 func (c *Config) bind(m Mode) sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Mode, sched.Enum[Mode](PI.String(), PD.String()), sched.Param{Name: "lend-mode", Default: m.String(),

@@ -97,7 +97,7 @@ func TestLostMapsDoNotHang(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
 		for _, keep := range []int{0, 1} {
 			t.Run(fmt.Sprint(mode, keep), func(t *testing.T) {
-				cfg := dhsa.Default(mode)
+				cfg := defaults(mode)
 				cfg.KeepMapSlots = keep
 				s := newShop(cfg, node("a", 2, 1), node("b", 2, 1))
 				s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 40, Request: job.Request{SlowStart: 0.05}}})
@@ -143,7 +143,7 @@ func (s *shop) lostAfterMaps(t *testing.T) {
 // Of several reduces in the way the one that started last is stopped, and no
 // more than one for the one map.
 func TestYoungestReduceGivesWay(t *testing.T) {
-	cfg := dhsa.Default(dhsa.PD)
+	cfg := defaults(dhsa.PD)
 	cfg.LendReduces = 0
 	s := newShop(cfg, node("a", 1, 0), node("b", 1, 1), node("c", 1, 1))
 	s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 3), Reduces: 20, Request: job.Request{SlowStart: 1}}})
@@ -175,7 +175,7 @@ func TestLateReduces(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
 		for _, where := range []dhsa.Early{dhsa.EarlyOwn, dhsa.EarlyAnywhere, dhsa.EarlyNever} {
 			early := where != dhsa.EarlyNever
-			cfg := dhsa.Default(mode)
+			cfg := defaults(mode)
 			cfg.Early = where
 			s := newShop(cfg, node("a", 1, 1))
 			s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 8), Reduces: 2, Request: job.Request{SlowStart: -1}}})
@@ -197,7 +197,7 @@ func TestLateReduces(t *testing.T) {
 // With only reduce slots left maps and reduces share those, and the same holds.
 func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		s := newShop(dhsa.Default(mode), node("a", 2, 0), node("b", 0, 2))
+		s := newShop(defaults(mode), node("a", 2, 0), node("b", 0, 2))
 		s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 6, Request: job.Request{SlowStart: 0.05}}})
 		s.beat(true)
 		s.beat(true)
@@ -215,7 +215,7 @@ func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 // The last map slots are kept from reduces that wait, but not from reduces whose maps
 // are done.
 func TestLastMapSlotsAreKept(t *testing.T) {
-	s := newShop(dhsa.Default(dhsa.PD), node("a", 1, 1))
+	s := newShop(defaults(dhsa.PD), node("a", 1, 1))
 	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}, {}}, Reduces: 3, Request: job.Request{SlowStart: 0.5}}})
 	s.step(&tracker.Submit{Spec: job.Spec{Reduces: 3, Request: job.Request{SlowStart: -1}}})
 	first := s.tr.Jobs().Get(1)

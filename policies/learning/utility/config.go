@@ -39,13 +39,6 @@ type Config struct {
 	Offers Amounts
 }
 
-// DefaultConfig returns the defaults. They value jobs by priority alone, which
-// for jobs of equal priority is the constant utility of the paper's
-// experiments.
-func DefaultConfig() Config {
-	return Config{Factors: []string{learning.Priority}, Tie: TieRandom, MapGate: 0.05}
-}
-
 // Check returns an error that lists all mistakes in the configuration, or nil.
 func (c *Config) Check() error {
 	var errs []error

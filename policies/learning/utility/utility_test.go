@@ -384,7 +384,7 @@ func TestUtilityConfig(t *testing.T) {
 			t.Errorf("%q was taken", list)
 		}
 	}
-	good := DefaultConfig()
+	good := Config{Factors: []string{learning.Priority}, Tie: TieRandom, MapGate: 0.05}
 	if got, err := ParseAmounts("a:1,b:0.5"); err != nil || got.of("b", 0) != 0.5 || got.of("c", 7) != 7 || good.Check() != nil {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/live/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // What a submitted job asks of the scheduler reaches the master, and so it does from each step
@@ -54,5 +57,32 @@ func TestRequestReachesTheMaster(t *testing.T) {
 	}
 	if want := []int32{0, 1, 1, 1}; !slices.Equal(cpus, want) {
 		t.Errorf("tasks ask for %v processors, want %v", cpus, want)
+	}
+}
+
+// TestEveryRequestHasAFlag sets every flag about what a job asks of the scheduler, and finds a
+// value in each field of a request. A new field without a flag fails here.
+func TestEveryRequestHasAFlag(t *testing.T) {
+	without := map[string]string{ // fields that have no flag, and why
+		"NoSpeculation": "programs in Go state it",
+		"Hints":         "files of jobs and programs in Go state them",
+	}
+	var r job.Request
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	registerRequest(flags, &r)
+	flags.VisitAll(func(f *pflag.Flag) {
+		for _, text := range []string{"5", "0.5", "high", "2GiB", "5m"} { // one of them suits each flag
+			if f.Value.Set(text) == nil {
+				return
+			}
+		}
+		t.Errorf("--%s takes none of the values of this test", f.Name)
+	})
+	v := reflect.ValueOf(r)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if _, left := without[name]; v.Field(i).IsZero() != left {
+			t.Errorf("field %s: has a flag: %v, and the test's list leaves it out: %v", name, !v.Field(i).IsZero(), left)
+		}
 	}
 }

@@ -19,7 +19,7 @@ const recent = 15 * time.Second
 // so it serves questions of users and not heartbeats. It returns the first answer that
 // applies:
 //
-//	the job's state: ended, nothing pending, slow start
+//	the job's state: ended, nothing pending, slow start, delayed after an error, maps first
 //	no node takes work
 //	no node has as many slots as a task occupies
 //	a limit that the order reports (LimitExplainer)

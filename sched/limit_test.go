@@ -20,7 +20,7 @@ func (h *holding) LimitReached(j *job.Job, _ job.Kind) Reason {
 	return Reason{}
 }
 
-// What a Holder says comes before what rounds noted and before the order, but
+// What a LimitExplainer says comes before what rounds noted and before the order, but
 // not before what the job's own state tells.
 func TestLimitReached(t *testing.T) {
 	nodes := cluster.NewBook()

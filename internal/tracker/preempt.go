@@ -10,9 +10,10 @@ import (
 )
 
 // A reduce keeps its slot until it has fetched the output of every map of its job. If a
-// map's output is lost, the reduces wait for a map that they may themselves keep out: where slots are lent, they can hold all slots that a map could
-// use, and where a limit counts tasks of both kinds, they can use it up. Such a job
-// never ends, and its reduces do not time out.
+// map's output is lost, the reduces wait for a map that they may themselves keep out: where
+// slots are lent, they can hold all slots that a map could use, and where a limit counts
+// tasks of both kinds, they can use it up. Such a job never ends, and its reduces do not
+// time out.
 //
 // One rule resolves this for every policy, as YARN's MapReduce does for its jobs. A
 // job is blocked while its maps are pending, none of them runs, and its reduces run:
@@ -27,10 +28,10 @@ import (
 //
 // Delayed maps block no job, because no slot would help them yet. But a reduce that took
 // the slot of a map that the storage's errors delay would have to be killed again after
-// every pause. So a reduce is killed a second time only after a map of its job has ended
-// without success, or its output was lost.
+// every pause. So once a job is no longer blocked, it counts as blocked again only after one
+// of its maps has ended without success, or its output was lost.
 //
-// As long as the job stays blocked, one more reduce is killed after each delay. The
+// As long as a job stays blocked, one more reduce is killed after each delay. The
 // check costs a walk over the nodes for each blocked job, once per delay; otherwise a
 // step pays for one comparison, and each change of a job for a few.
 

@@ -81,8 +81,8 @@ type Options struct {
 type HeterOptions struct {
 	Config
 	// MinPerType is the number of slots of a node that each kind keeps at
-	// least, 0 in the paper (reading 13). On nodes with fewer slots than that, each
-	// kind keeps half.
+	// least, 0 in the paper (reading 13). On nodes with fewer than twice that,
+	// each kind keeps half.
 	MinPerType int
 }
 

@@ -229,8 +229,8 @@ func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 // SlowStartMaps returns how many maps must have succeeded before reduces may start.
 func (j *Job) SlowStartMaps() int { return j.slowStartMaps }
 
-// MapsFirst reports whether reduces of the job were killed because its maps needed
-// their slots. No reduce starts then until no map is pending or delayed any more.
+// MapsFirst reports whether the tracker has decided that the job's maps come first, because
+// its reduces held slots that they needed. No reduce starts then until no map is pending or delayed any more.
 func (j *Job) MapsFirst() bool { return j.mapsFirst }
 
 // Open reports whether tasks of the kind may start: always for maps, after the

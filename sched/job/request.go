@@ -14,7 +14,7 @@ import (
 // zero value asks for the defaults.
 //
 // Each way to write a request is one function: the flags in cli, the keys of a mix in
-// internal/virtual/workload, and the message in internal/live/requestpb.
+// internal/virtual/workload, and the message in internal/live/wire.
 type Request struct {
 	User     string   // whose the job is
 	Pool     string   // pool or queue; "" is the user's own or "default"

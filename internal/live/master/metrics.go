@@ -83,7 +83,7 @@ var (
 	descSteps     = describe("events_total", "Events that the tracker has handled.")
 	descBeats     = describe("heartbeats_total", "Heartbeats of workers.")
 	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
-	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them.")
+	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them, and reduces killed because maps of their job needed their slots.")
 	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
 	descUnsaved   = describe("history_unsaved", "Ended jobs and chains that the history could not take yet.")
 	descLost      = describe("nodes_lost_total", "Workers given up after silence.")

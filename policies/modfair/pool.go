@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // sharedName is the name of the shared pool in explanations. A user's pool may
@@ -128,15 +129,7 @@ func (o *Order) lot() uint64 {
 		return 0
 	}
 	o.draws++
-	return mix(o.cfg.Seed ^ mix(0x6d6f6466616972^o.draws))
-}
-
-// mix is the finalizer of splitmix64: a bijection whose output looks random.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return portable.Mix(o.cfg.Seed ^ portable.Mix(0x6d6f6466616972^o.draws))
 }
 
 // removeSorted removes an element from a sorted list, and insertSorted adds

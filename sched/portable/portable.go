@@ -95,3 +95,12 @@ func Log2(x float64) float64 {
 // Pow returns xʸ for positive x. The relative error of the result is the absolute
 // error of y·ln x, so it grows with the distance of the result from 1.
 func Pow(x, y float64) float64 { return Exp(float64(y * Log(x))) }
+
+// Mix is the finalizer of SplitMix64, a bijection: each bit of the result depends on all
+// bits of x. Generators are seeded with it, so that neighbouring numbers draw differently.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -120,3 +120,12 @@ func TestBits(t *testing.T) {
 		t.Errorf("the bits add up to %#x, want %#x", got, uint64(want))
 	}
 }
+
+// The first numbers that SplitMix64 draws with seed 0.
+func TestMix(t *testing.T) {
+	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
+		if got := Mix(uint64(i) * 0x9e3779b97f4a7c15); got != want {
+			t.Errorf("number %d: %#x, want %#x", i, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sched/portable"
 )
@@ -135,7 +136,7 @@ func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
 // Apply replaces the ends and intervals of a forecast by corrected ones.
 func (c *Calibration) Apply(f *Forecast) {
 	if n := len(c.errors); n > 0 {
-		f.Assumptions = append(f.Assumptions, "answers err as those about the last "+counted(n, "ended job"))
+		f.Assumptions = append(f.Assumptions, "answers err as those about the last "+terminal.Plural(n, "ended job"))
 	}
 	low, high := c.quantile(0.1), c.quantile(0.9)
 	center := min(max(0, c.quantile(0.4)), c.quantile(0.6))

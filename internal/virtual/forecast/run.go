@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -284,9 +285,9 @@ func (m *model) basisOf(j *LiveJob) string {
 		case fromOwn:
 			words = fmt.Sprintf("%ss from %d of its own", k, s.count)
 		case fromName:
-			words = fmt.Sprintf("%ss from %s of the same name", k, counted(s.count, "run"))
+			words = fmt.Sprintf("%ss from %s of the same name", k, terminal.Plural(s.count, "run"))
 		case fromCluster:
-			words = fmt.Sprintf("%ss from %s on this cluster", k, counted(s.count, "other job"))
+			words = fmt.Sprintf("%ss from %s on this cluster", k, terminal.Plural(s.count, "other job"))
 		default:
 			words = fmt.Sprintf("nothing known of %ss", k)
 		}
@@ -296,14 +297,6 @@ func (m *model) basisOf(j *LiveJob) string {
 		text += words
 	}
 	return text
-}
-
-// counted returns a number with its noun.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // assumptions returns the assumptions behind all answers.
@@ -319,7 +312,7 @@ func (r *Run) assumptions() []string {
 		}
 	}
 	if closed > 0 {
-		list = append(list, fmt.Sprintf("%s that take no new work stay so", counted(closed, "node")))
+		list = append(list, fmt.Sprintf("%s that take no new work stay so", terminal.Plural(closed, "node")))
 	}
 	return list
 }

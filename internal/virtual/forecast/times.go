@@ -193,22 +193,14 @@ func rank(v []float64, x float64) float64 {
 // draw is a deterministic source of numbers for one name.
 type draw uint64
 
-// mix spreads the bits of a number (the finaliser of SplitMix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // drawOf returns the numbers of some name in a future.
 func (m *model) drawOf(future int, id uint64) draw {
-	return draw(mix(mix(m.seed+uint64(future)) ^ id))
+	return draw(portable.Mix(portable.Mix(m.seed+uint64(future)) ^ id))
 }
 
 // uniform returns the next number between 0 and 1, without both.
 func (d *draw) uniform() float64 {
-	*d = draw(mix(uint64(*d)))
+	*d = draw(portable.Mix(uint64(*d)))
 	return (float64(uint64(*d)>>11) + 0.5) / (1 << 53)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 )
 
@@ -114,7 +115,7 @@ func Comparison(out io.Writer, s *Study) error {
 	w := bufio.NewWriter(out)
 	groups := grouped(s.Runs)
 	head := groups[0][0]
-	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n", count(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
+	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n", terminal.Plural(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
 	if s.World != "" {
 		fmt.Fprintf(w, "world %s, heartbeats every %s\n", s.World, s.Heartbeat)
 	}
@@ -341,10 +342,3 @@ func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 func ratio(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}

@@ -23,16 +23,10 @@ const (
 	forCopy
 )
 
-// mix is the finalizer of SplitMix64. Each bit of the result depends on all bits of x.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // source returns a generator for a use and a subject.
-func (s *sim) source(g *rand.PCG, use, a, b uint64) { g.Seed(mix(s.cfg.Seed^mix(use)), mix(a)^b) }
+func (s *sim) source(g *rand.PCG, use, a, b uint64) {
+	g.Seed(portable.Mix(s.cfg.Seed^portable.Mix(use)), portable.Mix(a)^b)
+}
 
 // uniform draws a number from [0, 1).
 func uniform(g *rand.PCG) float64 { return float64(g.Uint64()>>11) / (1 << 53) }
@@ -97,8 +91,8 @@ func (s *sim) drawSibling(a *attempt) time.Duration {
 
 // coin draws whether an attempt is runnable in a tick of its load.
 func (s *sim) coin(a *attempt, tick uint64) bool {
-	subject := mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Number)
-	return mix(mix(mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
+	subject := portable.Mix(uint64(a.job.index)<<1|uint64(a.id.Kind)) ^ uint64(a.id.Index)<<32 ^ uint64(a.id.Number)
+	return portable.Mix(portable.Mix(portable.Mix(s.cfg.Seed^forLoad)^subject)^tick)&1 == 1
 }
 
 // drawCrash schedules the next random crash of a node that is up.

@@ -68,7 +68,7 @@ func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 		m.Sequence = field(o, "order", InOrder, oneOf("order", "listed", "in-turn", "shuffled"))
 		m.Arrivals = o.arrivals()
 	}
-	m.Block = field(o, "block", DefaultBlock, blockSize)
+	m.Block = field(o, "block", DefaultBlock, positiveBytes)
 	m.Pools, m.Users = o.texts("pools"), o.texts("users")
 	m.Profiles = o.profiles(profiles)
 	m.Swaps = o.swaps()
@@ -83,15 +83,6 @@ func (r *reader) mix(o *object, m *Mix, profiles []Profile) {
 	if len(m.Classes) == 0 {
 		r.fail(o.node, "no jobs: the file needs jobs as a list, or classes")
 	}
-}
-
-// blockSize parses a size above 0.
-func blockSize(s string) (int64, error) {
-	b, err := ParseBytes(s)
-	if err == nil && b == 0 {
-		err = errors.New("must be above 0")
-	}
-	return b, err
 }
 
 // oneOf parses one of some names, whose values are their positions.

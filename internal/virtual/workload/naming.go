@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Naming gives a pool or a user to the jobs of a trace that have none, so that policies
@@ -56,7 +57,7 @@ func (n *Naming) name(own string, j *Job, i int) string {
 		for k := range len(j.Name) {
 			h = (h ^ uint64(j.Name[k])) * 1099511628211
 		}
-		return fmt.Sprint(spread(h)%uint64(n.Hash) + 1)
+		return fmt.Sprint(portable.Mix(h)%uint64(n.Hash) + 1)
 	case n.BySize:
 		switch tasks := j.Count(job.Map) + j.Count(job.Reduce); {
 		case tasks <= 10:

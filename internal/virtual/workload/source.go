@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Source makes the jobs of a run: a mix, a generator, or a trace. The same seed
@@ -48,15 +49,7 @@ func generator(seed uint64, use string, subject int) *rand.Rand {
 	for i := range len(use) {
 		h = (h ^ uint64(use[i])) * 1099511628211
 	}
-	return rand.New(rand.NewPCG(spread(seed^spread(h)), spread(uint64(subject))))
-}
-
-// spread mixes the bits of a number (the finisher of SplitMix64).
-func spread(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return rand.New(rand.NewPCG(portable.Mix(seed^portable.Mix(h)), portable.Mix(uint64(subject))))
 }
 
 // split divides bytes into maps of one block each, the last with the rest. It

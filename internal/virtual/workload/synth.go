@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // Synth is a workload of Hadoop's synthetic generator. It is a Source: jobs are
@@ -270,7 +271,7 @@ func (t synthTimes) draw(g *rand.Rand) time.Duration {
 
 // Jobs draws the jobs and sorts them by time of submission.
 func (s *Synth) Jobs(seed uint64) ([]Job, error) {
-	seed ^= spread(s.seed)
+	seed ^= portable.Mix(s.seed)
 	jobs, err := s.mix.Jobs(seed)
 	if err != nil {
 		return nil, err

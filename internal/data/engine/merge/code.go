@@ -28,7 +28,6 @@ import (
 const (
 	colLen   = 6
 	colBits  = 51
-	colMask  = 1<<colBits - 1
 	lenMask  = 7
 	firstCol = 8191 << colBits // code of a key whose first column differs
 	maxCols  = 8190            // equal columns that a code can count

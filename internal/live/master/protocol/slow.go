@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -292,7 +293,7 @@ func (f *finder) lost() {
 		}
 	}
 	if failed.n > 0 {
-		f.add("retries", nil, 0, failed.time, "%s failed, after %s of work in all", attempts(failed.n), span(failed.time))
+		f.add("retries", nil, 0, failed.time, "%s failed, after %s of work in all", terminal.Plural(failed.n, "attempt"), span(failed.time))
 	}
 	if lost.n > 0 {
 		f.add("lost", nil, 0, lost.time, "%s lost because the master no longer heard from %s, after %s of work in all", were(lost.n), strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), span(lost.time))
@@ -369,13 +370,6 @@ func span(ms int64) string {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
 	return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-}
-
-func attempts(n int) string {
-	if n == 1 {
-		return "1 attempt"
-	}
-	return fmt.Sprintf("%d attempts", n)
 }
 
 func were(n int) string {

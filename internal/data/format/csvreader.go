@@ -30,9 +30,10 @@ func (f csvField) isNull() bool { return !f.quoted && len(f.text) == 0 }
 // encoding/csv in two ways: it keeps a CR before an LF within quotes, and it knows whether
 // an empty field has quotes.
 //
-// A record ends at the first LF, or CR LF, that is outside quotes. If the first record ends with a
-// CR alone, as in files of old Macs, a CR alone ends the others, too. In other files it belongs
-// to its field: a stray CR in a text must not divide a record. A quote is outside quotes
+// A record ends at the first LF, or CR LF, that is outside quotes. If the first 64 KiB of a file
+// have no LF outside quotes and a CR alone, as in files of old Macs, a CR alone ends records,
+// too. In other files it belongs to its field: a stray CR in a text must not divide a record,
+// also if it is in the first record. A quote is outside quotes
 // if an even number of quotes precedes it in the record, also where quotes are doubled. So
 // the end of a record is found by counting quotes, and only records with quotes are parsed
 // byte by byte.
@@ -44,6 +45,7 @@ type csvReader struct {
 	buf       []byte
 	at, n     int
 	eof       bool
+	failed    error // of the source, which the next fill returns
 	ends      csvEnds
 	line      int64      // number of the first line of the last record, from 1
 	lines     int64      // lines that read has consumed
@@ -55,7 +57,7 @@ type csvReader struct {
 type csvEnds uint8
 
 const (
-	endsUnknown csvEnds = iota // until the first record has been read
+	endsUnknown csvEnds = iota // until decideEnds
 	endsLF                     // LF, and CR LF
 	endsCR                     // CR alone, too
 )
@@ -88,6 +90,9 @@ func (c *csvReader) read() ([]csvField, error) {
 
 // next returns the bytes of the next record with its line end, and the number of its quotes.
 func (c *csvReader) next() (record []byte, quotes int, err error) {
+	if c.ends == endsUnknown {
+		c.decideEnds()
+	}
 	size := 0 // of the complete lines of the record
 	for {
 		end, err := c.lineEnd(size)
@@ -102,14 +107,37 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		if quotes%2 == 0 || end == size {
 			record = c.buf[c.at : c.at+end]
 			c.at += end
-			if c.ends == endsUnknown {
-				if c.ends = endsLF; bytes.HasSuffix(record, []byte{'\r'}) {
-					c.ends = endsCR
-				}
-			}
 			return record, quotes, nil
 		}
 		size = end
+	}
+}
+
+// decideEnds reads the beginning of the file and decides which bytes end its records.
+func (c *csvReader) decideEnds() {
+	for !c.eof && c.failed == nil && c.n-c.at < fillTo {
+		c.failed = c.fill() // after the records before it
+	}
+	text := c.buf[c.at:c.n]
+	text = text[:min(len(text), fillTo)]
+	c.ends = endsLF
+	for quoted := false; len(text) > 0; {
+		i := bytes.IndexAny(text, "\"\r\n")
+		if i < 0 {
+			return
+		}
+		switch b := text[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '\n':
+			c.ends = endsLF
+			return
+		// A CR that may be the first byte of a CR LF shows nothing.
+		case i+1 < len(text) && text[i+1] != '\n' || i+1 == len(text) && c.eof:
+			c.ends = endsCR // unless an LF follows
+		}
+		text = text[i+1:]
 	}
 }
 
@@ -152,6 +180,9 @@ func (c *csvReader) lineEnd(from int) (int, error) {
 // fill reads more of the source. It moves the bytes of the current record to the front of
 // the buffer, and doubles a buffer that the record fills.
 func (c *csvReader) fill() error {
+	if c.failed != nil {
+		return c.failed
+	}
 	if c.n == len(c.buf) {
 		buf := c.buf
 		if c.at < len(buf)/2 {

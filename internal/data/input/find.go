@@ -20,6 +20,7 @@ type found struct {
 	fs   storage.FS
 
 	version storage.Version
+	tail    uint64 // see Piece.Tail
 }
 
 // finder collects the files of one element of Options.Inputs.

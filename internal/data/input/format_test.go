@@ -365,6 +365,56 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
+// TestRewrittenFile changes a file of several splits: bytes are added, it is overwritten in
+// place with more, or another file of the same time takes its name. Only the first is the file
+// that was planned.
+func TestRewrittenFile(t *testing.T) {
+	old := strings.Repeat("old\n", 100)
+	for what, c := range map[string]struct {
+		change func(p string) error
+		fails  bool
+	}{
+		"grown": {func(p string) error {
+			f, err := os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = f.WriteString("more\n")
+				err = errors.Join(err, f.Close())
+			}
+			return err
+		}, false},
+		"overwritten": {func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("newer\n", 100)), 0o666) }, true},
+		"of the same time": {func(p string) error {
+			st, err := os.Stat(p)
+			if err == nil {
+				err = os.WriteFile(p+".new", []byte(strings.Repeat("new\n", 100)), 0o666)
+			}
+			if err == nil {
+				err = os.Chtimes(p+".new", st.ModTime(), st.ModTime())
+			}
+			return errors.Join(err, os.Rename(p+".new", p))
+		}, true},
+	} {
+		p := write(t, t.TempDir(), "f", []byte(old))
+		splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: 90})
+		must(t, err)
+		if len(splits) < 3 {
+			t.Fatalf("%d splits", len(splits))
+		}
+		time.Sleep(20 * time.Millisecond) // the clock of file systems ticks slowly
+		must(t, c.change(p))
+		n := 0
+		for _, s := range splits {
+			recs, err := readSplit(t, nil, s, Format{}, 0)
+			if n += len(recs); c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), "was replaced since the job was planned") {
+				t.Errorf("%s: %d records, error %v", what, len(recs), err)
+			}
+		}
+		if want := map[bool]int{false: 100}[c.fails]; n != want {
+			t.Errorf("%s: %d records, want %d", what, n, want)
+		}
+	}
+}
+
 // TestFaults fails each kind of operation and wants the error with the file's
 // name; and where it was a passing one, the right records at the second try.
 func TestFaults(t *testing.T) {

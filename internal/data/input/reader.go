@@ -150,8 +150,20 @@ func (r *Reader) begin() error {
 	}
 	// Attempts read the file at different times. Without the check one job would read records
 	// of both files, and cut the records at the end of the old one's size.
-	if f, ok := r.file.(storage.Versioned); ok && f.Version().Replaced(p.Version, f.Size() > p.FileSize) {
-		return retry.Permanent(errors.New("it was replaced since the job was planned: run the job again, when the job that writes this file has ended"))
+	if f, ok := r.file.(storage.Versioned); ok {
+		replaced := f.Version().Replaced(p.Version, f.Size() > p.FileSize)
+		// A file that was overwritten in place with more bytes looks like a log that has grown, and
+		// one that has the old one's time like the same file.
+		if !replaced && p.Tail != 0 && f.Version() != p.Version {
+			tail, err := tailOf(r.file, p.FileSize)
+			if err != nil {
+				return err
+			}
+			replaced = tail != p.Tail
+		}
+		if replaced {
+			return retry.Permanent(errors.New("it was replaced since the job was planned: run the job again, when the job that writes this file has ended"))
+		}
 	}
 	if p.whole() || r.split.Rows != "" || r.split.Sample {
 		c, err := contentOf(r.file, p.URI, r.format, r.rows)

@@ -87,6 +87,9 @@ type localFile struct {
 // Version implements Versioned.
 func (f *localFile) Version() Version { return f.version }
 
+// Rewritable implements Rewritable.
+func (f *localFile) Rewritable() {}
+
 // localVersion returns the version of a file that the system has described.
 func localVersion(st fs.FileInfo) Version {
 	return Version{ID: inode(st), ModTime: st.ModTime().UnixNano()}

@@ -22,6 +22,13 @@ type Versioned interface {
 	Version() Version
 }
 
+// Rewritable is a Versioned file that another process can overwrite in place: the new content
+// has the old ID, and looks like a file that has grown if it is longer.
+type Rewritable interface {
+	Versioned
+	Rewritable()
+}
+
 // sameTime compares two times to the digits that both have: machines may reach one disk by
 // protocols with different ones, such as whole seconds.
 func sameTime(a, b int64) bool {

@@ -25,6 +25,8 @@ import (
 	"io"
 	"math/bits"
 	"slices"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // The magic numbers.
@@ -320,8 +322,17 @@ func (r *Reader) walk(cause error) error {
 	return nil
 }
 
+// errRandomised is the error of the standard library for a block whose bytes were mixed up
+// before they were sorted, as bzip2 did until 1997 with repetitive data. Hadoop's own codec in
+// Java still does.
+const errRandomised = bzip2.StructuralError("deprecated randomized files")
+
 // damaged returns the error for the current block.
 func (r *Reader) damaged(cause error) error {
+	if cause == errRandomised {
+		return retry.Permanent(fmt.Errorf("the block at byte %d is randomised, as Hadoop's codec in Java writes repetitive data, "+
+			"and such blocks are not read: write the file again, with bzcat FILE | bzip2", r.start/8))
+	}
 	return fmt.Errorf("the block at byte %d is damaged: %w", r.start/8, cause)
 }
 

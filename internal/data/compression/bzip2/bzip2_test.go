@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 func must(t testing.TB, err error) {
@@ -294,4 +296,17 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("cut at %d: %d bytes and error %v, want %d bytes", cut, len(parts), partsErr, len(want))
 		}
 	})
+}
+
+// TestRandomised reads a file that BZip2Codec of Hadoop 3.4.2 wrote in Java from 20,000 equal
+// lines. It cannot be read, and the error says what it is and what to do, at once.
+func TestRandomised(t *testing.T) {
+	file, err := os.ReadFile("testdata/hadoop-java.bz2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.ReadAll(NewReader(bytes.NewReader(file), int64(len(file)), 0, int64(len(file)), func(int64) {}))
+	if !errors.Is(err, retry.ErrPermanent) || !strings.Contains(err.Error(), "the block at byte 4 is randomised") || !strings.Contains(err.Error(), "bzcat FILE | bzip2") {
+		t.Error(err)
+	}
 }

@@ -86,6 +86,7 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	root.SetArgs(args)
 	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
+	storages().CloseIdle() // the command has ended its jobs
 	if s.atEnd != nil {
 		s.atEnd()
 	}

@@ -25,7 +25,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/testkit/detector"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
@@ -286,7 +285,7 @@ func (in *endToEnd) checkParts(t *testing.T, uri string) {
 // store copies the inputs to a directory of a storage and has it removed in the end.
 func (in *endToEnd) store(t *testing.T, base string) {
 	t.Helper()
-	files, p, err := schemes.All().Resolve(base)
+	files, p, err := storages().Resolve(base)
 	if err != nil {
 		t.Fatal(err)
 	}

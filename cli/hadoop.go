@@ -20,7 +20,6 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/hadoop"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
 )
@@ -257,7 +256,7 @@ func (h *hadoopCommand) locate(typed string) (*location, error) {
 	if err != nil {
 		return nil, err
 	}
-	fsys, p, err := schemes.All().Resolve(uri)
+	fsys, p, err := storages().Resolve(uri)
 	if err != nil {
 		return nil, err
 	}

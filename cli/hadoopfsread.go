@@ -31,9 +31,7 @@ func (c *fsCall) print(e entry) error {
 		return errIsDir
 	}
 	if c.name == "text" {
-		if _, err := feature.Combine(features()); err != nil { // enables codecs and formats
-			return err
-		}
+		storages() // enables codecs and formats
 		return input.Decoded(c.ctx, e.fs, e.location.path, raw(c.out))
 	}
 	return c.copyOut(e, raw(c.out))

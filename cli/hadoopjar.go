@@ -18,7 +18,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/hadoop"
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/data/stream"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
@@ -682,7 +681,7 @@ func attemptIn(text string) string {
 
 // locateURI resolves a URI of a storage.
 func (h *hadoopCommand) locateURI(uri string) (*location, error) {
-	fsys, path, err := schemes.All().Resolve(uri)
+	fsys, path, err := storages().Resolve(uri)
 	return &location{typed: uri, fs: fsys, path: path}, err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/machines"
 	"github.com/slotwise/slotwise/internal/live/machines/kubernetes"
@@ -317,7 +316,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 		return none, err
 	}
 	cfg := master.Config{
-		Schemes: schemes.All(),
+		Schemes: storages(),
 		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		Console: func(ctx context.Context, s source.Source, a source.Actor) (http.Handler, func()) {
 			shown := console.New(ctx, s, a, pages.Visitor, version())

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
@@ -77,7 +76,7 @@ func totalLength(files map[string]string) (n int) {
 }
 
 func removeAll(t *testing.T, uri string) {
-	files, p, err := schemes.All().Resolve(uri)
+	files, p, err := storages().Resolve(uri)
 	if err == nil {
 		err = files.Remove(context.Background(), p)
 	}
@@ -96,7 +95,7 @@ func slotwise(t *testing.T, args ...string) {
 // upload copies a local directory.
 func upload(t *testing.T, dir, uri string) {
 	t.Helper()
-	files, p, err := schemes.All().Resolve(uri)
+	files, p, err := storages().Resolve(uri)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +129,7 @@ func upload(t *testing.T, dir, uri string) {
 // fetch returns the files of a directory.
 func fetch(t *testing.T, uri string) map[string]string {
 	t.Helper()
-	files, dir, err := schemes.All().Resolve(uri)
+	files, dir, err := storages().Resolve(uri)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/suggest"
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/compression"
 	"github.com/slotwise/slotwise/mapreduce/formats"
@@ -258,8 +260,18 @@ func addProfiling(s *setup, root *cobra.Command) {
 }
 
 // features returns all features of package mapreduce: the command line runs jobs
-// on every storage and on clusters. Every call returns the same features, because
-// storage drivers keep connections.
-var features = sync.OnceValue(func() []mapreduce.Feature {
+// on every storage and on clusters.
+func features() []mapreduce.Feature {
 	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), formats.Readers(), nodeload.Meter(), remote.Client()}
+}
+
+// storages returns the registry of the features' storages, for what a command does with files
+// beside its jobs. The jobs use the same drivers, so both share connections. The first call
+// enables the features' codecs and formats.
+var storages = sync.OnceValue(func() *storage.Schemes {
+	set, err := feature.Combine(features())
+	if err != nil {
+		panic(err) // two features with the same purpose
+	}
+	return set.Schemes
 })

@@ -25,7 +25,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/output"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/internal/virtual/study"
@@ -477,7 +476,7 @@ func checkInput(ctx context.Context, what, uri string, w feature.Outages) error 
 		}
 		return nil
 	}
-	files, path, err := schemes.All().Resolve(uri)
+	files, path, err := storages().Resolve(uri)
 	if err != nil {
 		return misuse("%s: %w", what, err)
 	}
@@ -511,7 +510,7 @@ func checkKnownMemory(memory terminal.Size) error {
 // checkOutput returns an error if replacing the output directory would lose
 // data. A chain of jobs would otherwise fail after hours.
 func checkOutput(ctx context.Context, uri string, replace storage.Replace, w feature.Outages) error {
-	files, path, err := schemes.All().Resolve(uri)
+	files, path, err := storages().Resolve(uri)
 	if err != nil {
 		return misuse("--output: %w", err)
 	}

@@ -24,7 +24,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
-	"github.com/slotwise/slotwise/internal/data/storage/schemes"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/internal/live/machines"
@@ -76,7 +75,7 @@ func (f *yarnFlags) service() (*yarn.Service, error) {
 
 // yarnService returns the service with a name. It makes no call yet.
 func yarnService(name string) (*yarn.Service, error) {
-	c, err := yarn.Open(schemes.All())
+	c, err := yarn.Open(storages())
 	if err != nil {
 		return nil, err
 	}

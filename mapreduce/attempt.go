@@ -28,13 +28,17 @@ func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 		fmt.Fprintln(os.Stderr, "this program cannot run tasks for a cluster:", err)
 		os.Exit(ExitFailed)
 	}
+	var status int
 	if role == feature.DriverValue {
-		os.Exit(set.Cluster.RunDriver(set.Schemes, func(ctx context.Context, c *feature.Chain, t feature.Target) error {
+		status = set.Cluster.RunDriver(set.Schemes, func(ctx context.Context, c *feature.Chain, t feature.Target) error {
 			return drive(ctx, c, t, set.Schemes, lookup)
-		}))
+		})
+	} else {
+		files := &Files{schemes: set.Schemes}
+		status = set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) })
 	}
-	files := &Files{schemes: set.Schemes}
-	os.Exit(set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) }))
+	set.Schemes.CloseIdle()
+	os.Exit(status)
 }
 
 // build makes the functions of a job from its recipe.

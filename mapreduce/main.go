@@ -175,6 +175,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	if err != nil {
 		return misuse(err)
 	}
+	defer set.Schemes.CloseIdle() // this process runs no other job
 	var quiet bool
 	f := mainFlags(a.Name, &o, &quiet)
 	connect := clusterFlags(f, set.Cluster)

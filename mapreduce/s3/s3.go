@@ -12,6 +12,8 @@ import (
 // Storage returns the feature for s3://bucket/key. The server and the
 // credentials come from the environment variables and files that AWS tools
 // read; docs/storage.md lists them.
+//
+// All jobs of a process share its connections to the server, and later jobs reuse them.
 func Storage() mapreduce.Feature {
-	return feature.Feature{Scheme: "s3", Driver: s3.NewDriver()}
+	return feature.Feature{Scheme: "s3", Driver: s3.Driver()}
 }

@@ -8,17 +8,34 @@ import (
 	"strings"
 )
 
-// Driver returns the file system for rest, a URI without its scheme and "://", and
-// the path within that file system. The scheme, "://" and the path must again be a
-// URI of the same file.
-type Driver func(rest string) (fs FS, path string, err error)
+// Driver opens the file systems of one scheme and keeps their connections. A process has
+// one Driver of each scheme, so everything in the process shares its connections and sees
+// equal FS values for equal URIs. Any number of goroutines may use a Driver.
+type Driver interface {
+	// Open returns the file system for rest, a URI without its scheme and "://", and
+	// the path within that file system. The scheme, "://" and the path must again be a
+	// URI of the same file. Open reads the credentials and contacts no server.
+	Open(rest string) (fs FS, path string, err error)
+	// CloseIdle closes the connections that no call uses, and has those in use closed
+	// after the call. File systems stay usable: their next call connects again.
+	CloseIdle()
+}
 
-// Schemes is the set of URI schemes that a program can open. It never changes,
+// Opener is the Open of a Driver that keeps no connections.
+type Opener func(rest string) (fs FS, path string, err error)
+
+// Open implements Driver.
+func (o Opener) Open(rest string) (FS, string, error) { return o(rest) }
+
+// CloseIdle implements Driver. It does nothing.
+func (Opener) CloseIdle() {}
+
+// Schemes is the registry of the URI schemes that a program can open. It never changes,
 // so any number of goroutines may use it. A nil *Schemes has local files only.
 //
-// A program chooses its schemes when it starts and hands the set to everything
+// A program chooses its schemes when it starts and hands the registry to everything
 // that opens files. A split is planned in one process and opened in another:
-// both must have its scheme.
+// both must have its scheme. The process calls CloseIdle before it exits.
 type Schemes struct {
 	drivers map[string]Driver // by scheme in lower case, "file" excepted
 }
@@ -67,7 +84,7 @@ func (s *Schemes) Resolve(uri string) (FS, string, error) {
 		}
 		return nil, "", fmt.Errorf("%s: this program has no storage scheme %q (%s; a plain path is a local file)", uri, name, todo)
 	}
-	fs, path, err := driver(rest)
+	fs, path, err := driver.Open(rest)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", uri, err)
 	}
@@ -99,12 +116,22 @@ func LeavesRoot(p string) bool {
 // driver returns the driver of a scheme, or nil. Local files need no registration.
 func (s *Schemes) driver(scheme string) Driver {
 	if scheme == "file" {
-		return openLocal
+		return Opener(openLocal)
 	}
 	if s == nil {
 		return nil
 	}
 	return s.drivers[scheme]
+}
+
+// CloseIdle closes the connections of all drivers that no call uses.
+func (s *Schemes) CloseIdle() {
+	if s == nil {
+		return
+	}
+	for _, d := range s.drivers {
+		d.CloseIdle()
+	}
 }
 
 // Names returns the schemes as users spell them, sorted.
@@ -144,7 +171,7 @@ func JoinURI(scheme, path string) string {
 	return scheme + "://" + path
 }
 
-// openLocal is the Driver of file://. The host part must be empty or localhost,
+// openLocal is the Opener of file://. The host part must be empty or localhost,
 // because the files of another machine cannot be read.
 func openLocal(rest string) (FS, string, error) {
 	path := strings.TrimPrefix(rest, "localhost")

@@ -6,7 +6,7 @@ import (
 )
 
 func TestResolve(t *testing.T) {
-	r, err := (*Schemes)(nil).With("mem", func(rest string) (FS, string, error) { return Local{}, rest, nil })
+	r, err := (*Schemes)(nil).With("mem", Opener(func(rest string) (FS, string, error) { return Local{}, rest, nil }))
 	must(t, err)
 	for _, taken := range []string{"mem", "file"} {
 		if _, err := r.With(taken, nil); err == nil {
@@ -51,7 +51,7 @@ func TestNilSchemes(t *testing.T) {
 	if _, path, err := none.Resolve("file:///a"); path != "/a" || err != nil {
 		t.Errorf("resolved to %q, %v", path, err)
 	}
-	some, err := none.With("mem", func(rest string) (FS, string, error) { return Local{}, rest, nil })
+	some, err := none.With("mem", Opener(func(rest string) (FS, string, error) { return Local{}, rest, nil }))
 	must(t, err)
 	more, err := some.With("other", nil)
 	must(t, err)

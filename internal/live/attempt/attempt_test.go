@@ -30,9 +30,9 @@ import (
 // TestMain makes the test binary the executable of attempts.
 func TestMain(m *testing.M) {
 	if os.Getenv(Env) == "1" {
-		schemes, err := (&storage.Schemes{}).With("down", func(rest string) (storage.FS, string, error) {
+		schemes, err := (&storage.Schemes{}).With("down", storage.Opener(func(rest string) (storage.FS, string, error) {
 			return storage.Local{}, "", storage.Unavailable(errors.New("the storage does not answer"))
-		})
+		}))
 		if err != nil {
 			panic(err)
 		}

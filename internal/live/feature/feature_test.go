@@ -104,9 +104,9 @@ func TestOwnStorage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "in"), []byte("x\ny\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	own := feature.Feature{Scheme: "own", Driver: func(rest string) (storage.FS, string, error) {
+	own := feature.Feature{Scheme: "own", Driver: storage.Opener(func(rest string) (storage.FS, string, error) {
 		return storage.Local{}, rest, nil
-	}}
+	})}
 	lines := 0
 	err := mapreduce.ReadRecords(context.Background(), "own://"+dir+"/in", mapreduce.Text, func(_, _ []byte) error { lines++; return nil }, own)
 	if lines != 2 || err != nil {

@@ -19,7 +19,7 @@ func New(under storage.FS) *FS { return &FS{under: under} }
 // Driver makes the file system reachable by URIs. Register it under a scheme of
 // the test's own: jobs name their files by URI.
 func (f *FS) Driver() storage.Driver {
-	return func(rest string) (storage.FS, string, error) { return f, rest, nil }
+	return storage.Opener(func(rest string) (storage.FS, string, error) { return f, rest, nil })
 }
 
 // Open implements storage.FS.

@@ -75,7 +75,7 @@ type client struct {
 
 	stop    func() // closes the connections to NameNodes: all calls fail, and none connects again
 	refs    int    // calls and writers that have acquired it and not released it
-	dropped bool   // it has failed
+	dropped bool   // new calls use another client
 }
 
 // acquire returns the current client for one call or writer, and connects if there
@@ -142,13 +142,39 @@ func (f *FS) release(c *client, broken bool) {
 	}
 	last := c.dropped && c.refs == 0
 	f.mu.Unlock()
-	if !last {
-		return
+	if last {
+		c.end()
 	}
+}
+
+// closeIdle closes the current client once no call or writer uses it. The next call connects
+// again.
+func (f *FS) closeIdle() {
+	f.mu.Lock()
+	c := f.mu.client
+	f.mu.client = nil
+	idle := false
+	if c != nil {
+		c.dropped = true
+		idle = c.refs == 0
+	}
+	f.mu.Unlock()
+	if idle {
+		c.end() // else release ends it
+	}
+}
+
+// end closes the connections of a dropped client that has no user.
+func (c *client) end() {
 	c.stop() // else Close would wait for a renewal of leases that is under way
-	if c.err == nil {
-		_ = c.Close() // the connection has failed already
-	}
+	// All calls that waited for the connection may have been cancelled before it was made.
+	// The goroutine waits, because a program that exits must not wait for a silent server.
+	go func() {
+		<-c.ready
+		if c.err == nil {
+			_ = c.Close() // stop has closed its connection already
+		}
+	}()
 }
 
 // do runs call with a client. It tries again after a failure of the connection, and

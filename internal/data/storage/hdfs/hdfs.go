@@ -59,26 +59,50 @@ var (
 	_ storage.Located = (*FS)(nil)
 )
 
-// NewDriver returns the driver of hdfs:// URIs. The driver reads the configuration
-// from the environment at every call and keeps one FS, with one connection, for each
-// file system. Several goroutines may use it at once.
-func NewDriver() storage.Driver {
-	var mu sync.Mutex
-	known := map[string]*FS{}
-	return func(rest string) (storage.FS, string, error) {
-		authority, p, _ := strings.Cut(rest, "/")
-		s, err := load(authority)
-		if err != nil {
-			return nil, "", err
+// Driver returns the driver of hdfs:// URIs, the same at every call.
+func Driver() storage.Driver { return process }
+
+// process is the only driver of this process, tests excepted.
+var process = newDriver()
+
+// driver keeps one FS, with one connection, for each file system.
+type driver struct {
+	mu    sync.Mutex
+	known map[string]*FS // by authority
+}
+
+// newDriver returns a driver without file systems.
+func newDriver() *driver { return &driver{known: map[string]*FS{}} }
+
+// Open implements storage.Driver. It reads the configuration from the environment at
+// every call.
+func (d *driver) Open(rest string) (storage.FS, string, error) {
+	authority, p, _ := strings.Cut(rest, "/")
+	s, err := load(authority)
+	if err != nil {
+		return nil, "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.known[s.authority]
+	// Another user or other keys need another connection: the NameNode authenticates a
+	// connection, not a call.
+	if f == nil || !f.settings.equal(s) {
+		if f != nil {
+			f.closeIdle()
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		f := known[s.authority]
-		if f == nil || !f.settings.equal(s) {
-			f = &FS{authority: s.authority, settings: s}
-			known[s.authority] = f
-		}
-		return f, s.authority + path.Clean("/"+p), nil
+		f = &FS{authority: s.authority, settings: s}
+		d.known[s.authority] = f
+	}
+	return f, s.authority + path.Clean("/"+p), nil
+}
+
+// CloseIdle implements storage.Driver.
+func (d *driver) CloseIdle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.known {
+		f.closeIdle()
 	}
 }
 

@@ -257,3 +257,32 @@ func TestSweep(t *testing.T) {
 	}
 	must(t, f.Remove(ctx, strings.TrimSuffix(dir, "/out")))
 }
+
+// CloseIdle leaves a writer its connection until the file is committed, and later calls connect
+// again, on the same FS.
+func TestCloseIdle(t *testing.T) {
+	uri := serverstest.HDFS(t).URI("/idle-" + storage.NewToken())
+	d := newDriver()
+	_, rest := storage.SplitURI(uri)
+	opened, p, err := d.Open(rest)
+	must(t, err)
+	f := opened.(*FS)
+	must(t, f.MakeDir(t.Context(), p))
+	t.Cleanup(func() { must(t, f.Remove(context.Background(), p)) })
+	w, err := f.CreateFile(t.Context(), p+"/f", false)
+	must(t, err)
+	_, err = w.Write([]byte("x"))
+	must(t, err)
+	d.CloseIdle()
+	if f.mu.client != nil {
+		t.Error("the connection is still in use for new calls")
+	}
+	must(t, w.Commit())
+	info, err := f.Stat(t.Context(), p+"/f")
+	if err != nil || info.Size != 1 {
+		t.Errorf("after CloseIdle: %d bytes, %v", info.Size, err)
+	}
+	if again, _, err := d.Open(rest); err != nil || again != opened {
+		t.Errorf("another FS for the same URI: %v", err)
+	}
+}

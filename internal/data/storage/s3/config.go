@@ -63,17 +63,18 @@ func load() settings {
 // clouds that have them, no server answers it.
 const metadataLimit = 3 * time.Second
 
-// client returns a client for the settings. It does not connect yet. Without an access
-// key the client reads the credentials file, and then asks the machine's metadata
-// service, when it sends its first request.
-func (s settings) client() (minio.Core, error) {
+// client returns a client for the settings, and a function that closes the connections that
+// no request uses. It does not connect yet. Without an access key the client reads the
+// credentials file, and then asks the machine's metadata service, when it sends its first
+// request.
+func (s settings) client() (c minio.Core, closeIdle func(), err error) {
 	u, err := url.Parse(s.endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
-		return minio.Core{}, fmt.Errorf("the S3 endpoint %q (SLOTWISE_S3_ENDPOINT or AWS_ENDPOINT_URL) is not of the form https://host:port", s.endpoint)
+		return c, nil, fmt.Errorf("the S3 endpoint %q (SLOTWISE_S3_ENDPOINT or AWS_ENDPOINT_URL) is not of the form https://host:port", s.endpoint)
 	}
 	transport, err := minio.DefaultTransport(u.Scheme == "https")
 	if err != nil {
-		return minio.Core{}, err
+		return c, nil, err
 	}
 	transport.ResponseHeaderTimeout = time.Minute
 	transport.DialContext = s.explainUnknown(u.Hostname(), transport.DialContext)
@@ -84,13 +85,13 @@ func (s settings) client() (minio.Core, error) {
 			&credentials.IAM{Client: &http.Client{Timeout: metadataLimit}},
 		})
 	}
-	c, err := minio.NewCore(u.Host, &minio.Options{
+	made, err := minio.NewCore(u.Host, &minio.Options{
 		Creds: creds, Secure: u.Scheme == "https", Region: s.region, Transport: transport,
 	})
 	if err != nil {
-		return minio.Core{}, fmt.Errorf("the S3 endpoint %q: %w", s.endpoint, err)
+		return c, nil, fmt.Errorf("the S3 endpoint %q: %w", s.endpoint, err)
 	}
-	return *c, nil
+	return *made, transport.CloseIdleConnections, nil
 }
 
 // dialer connects to an address, as net.Dialer.DialContext does.

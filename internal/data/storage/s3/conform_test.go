@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func open(t *testing.T, uri string) (*FS, string) {
 	t.Helper()
 	_, rest := storage.SplitURI(uri)
-	f, p, err := NewDriver()(rest)
+	f, p, err := newDriver().Open(rest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -402,11 +402,11 @@ func TestNoServer(t *testing.T) {
 	}
 	for endpoint, want := range map[string]string{"127.0.0.1:1": "https://host:port", "ftp://x": "https://host:port", "http://x/path": "https://host:port"} {
 		t.Setenv("SLOTWISE_S3_ENDPOINT", endpoint)
-		if _, _, err := NewDriver()("bucket/x"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := newDriver().Open("bucket/x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("endpoint %s: %v", endpoint, err)
 		}
 	}
-	if _, _, err := NewDriver()("/x"); err == nil || !strings.Contains(err.Error(), "bucket") {
+	if _, _, err := newDriver().Open("/x"); err == nil || !strings.Contains(err.Error(), "bucket") {
 		t.Errorf("no bucket: %v", err)
 	}
 }

@@ -37,6 +37,8 @@ type FS struct {
 	c       minio.Core
 	timeout time.Duration // for a response body that brings no byte
 	part    int           // bytes of the first parts of an upload
+	// closeIdle closes the connections that no request uses.
+	closeIdle func()
 
 	// Tests only; both may be nil.
 	wrapServer func(server) server // wraps the requests of stagings
@@ -45,30 +47,49 @@ type FS struct {
 
 var _ storage.FS = (*FS)(nil)
 
-// NewDriver returns the driver of s3:// URIs. The driver reads the configuration from
-// the environment at every call and keeps one client for each configuration. Several
-// goroutines may use it at once.
-func NewDriver() storage.Driver {
-	var mu sync.Mutex
-	known := map[settings]*FS{}
-	return func(rest string) (storage.FS, string, error) {
-		p := path.Clean(rest)
-		if bucket, _, _ := strings.Cut(p, "/"); bucket == "" || bucket == "." || bucket == ".." {
-			return nil, "", errors.New("the URI names no bucket; use s3://bucket/dir")
+// Driver returns the driver of s3:// URIs, the same at every call.
+func Driver() storage.Driver { return process }
+
+// process is the only driver of this process, tests excepted.
+var process = newDriver()
+
+// driver keeps one FS, with one client, for each configuration.
+type driver struct {
+	mu    sync.Mutex
+	known map[settings]*FS
+}
+
+// newDriver returns a driver without file systems.
+func newDriver() *driver { return &driver{known: map[settings]*FS{}} }
+
+// Open implements storage.Driver. It reads the configuration from the environment at
+// every call.
+func (d *driver) Open(rest string) (storage.FS, string, error) {
+	p := path.Clean(rest)
+	if bucket, _, _ := strings.Cut(p, "/"); bucket == "" || bucket == "." || bucket == ".." {
+		return nil, "", errors.New("the URI names no bucket; use s3://bucket/dir")
+	}
+	s := load()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.known[s]
+	if f == nil {
+		c, closeIdle, err := s.client()
+		if err != nil {
+			return nil, "", err
 		}
-		s := load()
-		mu.Lock()
-		defer mu.Unlock()
-		f := known[s]
-		if f == nil {
-			c, err := s.client()
-			if err != nil {
-				return nil, "", err
-			}
-			f = &FS{c: c, timeout: 30 * time.Second, part: minPart}
-			known[s] = f
-		}
-		return f, p, nil
+		f = &FS{c: c, closeIdle: closeIdle, timeout: 30 * time.Second, part: minPart}
+		d.known[s] = f
+	}
+	return f, p, nil
+}
+
+// CloseIdle implements storage.Driver.
+func (d *driver) CloseIdle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.known {
+		f.closeIdle()
 	}
 }
 

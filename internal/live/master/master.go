@@ -178,6 +178,9 @@ func (m *Master) open() (err error) {
 		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
 		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
 	}
+	if m.coreConfig.LastEnded, err = m.history.Last(m.ctx); err != nil {
+		return err
+	}
 	core, out, err := protocol.Restore(m.coreConfig, decoded(m.journal.Replay()))
 	if err != nil {
 		return err

@@ -158,6 +158,49 @@ func TestOtherHistory(t *testing.T) {
 		err = m.Close()
 	}
 	if err == nil || !strings.Contains(err.Error(), "another version") {
-		t.Errorf("the history of a another version: %v", err)
+		t.Errorf("the history of another version: %v", err)
+	}
+}
+
+// TestLostJournal starts a master whose journal is gone, whole or emptied, beside a history with
+// jobs. It refuses, because it would give the numbers of those jobs again and overwrite them.
+// Once the history has been moved away it begins anew.
+func TestLostJournal(t *testing.T) {
+	for what, lose := range map[string]func(dir string) error{
+		"gone": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "journal")) },
+		"empty": func(dir string) error {
+			logs, err := filepath.Glob(filepath.Join(dir, "journal", "log-*"))
+			for _, l := range logs {
+				err = errors.Join(err, os.Truncate(l, 0))
+			}
+			return err
+		},
+	} {
+		r := newRig(t, Config{})
+		r.stop()
+		store, err := history.Open(r.cfg.Dir, r.cfg.History, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := &slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: "j7", State: slotwisev1.JobState_JOB_STATE_SUCCEEDED}}
+		if err := errors.Join(store.Put(ended), store.Close(), lose(r.cfg.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Open(r.cfg); err == nil || !strings.Contains(err.Error(), "the journal is empty or lost, but the history has jobs up to j7") {
+			t.Errorf("%s: %v", what, err)
+			if err == nil {
+				t.Error(m.Close())
+			}
+		}
+		if err := os.Rename(filepath.Join(r.cfg.Dir, "history"), filepath.Join(r.cfg.Dir, "history-of-before")); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(r.cfg)
+		if err != nil {
+			t.Fatalf("%s, without the history: %v", what, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -101,7 +101,7 @@ func TestBadScripts(t *testing.T) {
 		"bad priority":       {start + "job j maps=1 priority=URGENT", "bad priority"},
 		"no such job":        {start + "finish t j9_m_0", "bad task"},
 		"bad advance":        {start + "advance x", "invalid syntax"},
-		"rejected job":       {start + "job j maps=1 slowstart=2", "slow start"},
+		"rejected job":       {start + "job j maps=1 slowstart=2", "slow-start"},
 		"bad property":       {"scheduler fair\nset mapred.fairscheduler.update.interval x\nstart", "milliseconds"},
 		"line is named":      {start + "nonsense x", "line 4"},
 		"bad pool":           {"scheduler fair\npool p weight=0\nstart", "above 0"},

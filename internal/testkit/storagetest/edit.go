@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
@@ -23,6 +24,7 @@ func (r *run) edit() {
 		r.Errorf("a new file has %q", got)
 	}
 	before := r.version(e, a)
+	time.Sleep(20 * time.Millisecond) // file systems' clocks tick slowly, and files of one tick have one time
 	w := r.begin(e, a, "two")
 	if got := r.read(a); got != "one" {
 		r.Errorf("before Commit the file has %q", got)

@@ -172,16 +172,13 @@ func TestPermanentFaults(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommit: uploads cannot be completed for a while. The commit fails,
-// readers wait and get ErrPublishing, another job's commit gets errBusy, and the
-// next try of the commit succeeds.
-func TestInterruptedCommit(t *testing.T) {
-	p, f, out := behindProxy(t)
-	_, err := job(t.Context(), f, out, 1000)
-	must(t, err)
+// denyCommit stages an output of one file over an old one. The server refuses to complete the
+// upload, so the commit fails after it has put the old output aside.
+func denyCommit(t *testing.T, p *proxy, f *FS, out, name string) {
+	t.Helper()
 	s, err := f.StageShared(t.Context(), out, "t", storage.ReplaceAll)
 	must(t, err)
-	w, err := s.Create(t.Context(), "g")
+	w, err := s.Create(t.Context(), name)
 	must(t, err)
 	_, err = w.Write([]byte("new"))
 	must(t, err)
@@ -195,6 +192,16 @@ func TestInterruptedCommit(t *testing.T) {
 	if err := s.Commit(t.Context()); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("commit: %v", err)
 	}
+}
+
+// TestInterruptedCommit: uploads cannot be completed for a while. The commit fails,
+// readers wait and get ErrPublishing, another job's commit gets errBusy, and the
+// next try of the commit succeeds.
+func TestInterruptedCommit(t *testing.T) {
+	p, f, out := behindProxy(t)
+	_, err := job(t.Context(), f, out, 1000)
+	must(t, err)
+	denyCommit(t, p, f, out, "g")
 	if _, err := f.List(t.Context(), out); !errors.Is(err, ErrPublishing) {
 		t.Errorf("list: %v", err)
 	}

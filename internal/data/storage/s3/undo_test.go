@@ -20,22 +20,7 @@ func TestUndoneCommit(t *testing.T) {
 	p, f, out := behindProxy(t)
 	old, err := job(t.Context(), f, out, 100_000)
 	must(t, err)
-	s, err := f.StageShared(t.Context(), out, "t", storage.ReplaceAll)
-	must(t, err)
-	w, err := s.Create(t.Context(), "f") // the name of the old file
-	must(t, err)
-	_, err = w.Write([]byte("new"))
-	must(t, err)
-	must(t, w.Commit())
-	p.spoil(func(r *http.Request) fault {
-		if is(r, "complete") {
-			return deny
-		}
-		return none
-	})
-	if err := s.Commit(t.Context()); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("commit: %v", err)
-	}
+	denyCommit(t, p, f, out, "f") // the name of the old file
 	p.spoil(nil)
 	again, err := f.Reopen(t.Context(), out, "t")
 	must(t, err)

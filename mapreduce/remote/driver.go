@@ -120,7 +120,7 @@ func (t *driverTarget) step(j *feature.PlannedJob) *slotwisev1.JobSpec {
 	s.Name, s.Chain, s.Output = j.Name, t.order.GetDriver().GetChain(), j.Output
 	s.Overwrite, s.Force = j.Replace != storage.ReplaceNothing, j.Replace == storage.ReplaceAll
 	s.Program.Step, s.Program.Params, s.Program.Cuts = j.Recipe.Step, j.Recipe.Params, j.Recipe.Cuts
-	s.Splits, s.Layouts = wireSplits(j.Splits)
+	s.Splits, s.Layouts = attempt.EncodeSplits(j.Splits)
 	s.Synthetic, s.Reduces = int32(j.Synthetic), int32(j.Reduces)
 	s.OutputCodec, s.OutputRows = j.OutCode.String(), j.OutputRows
 	wire.EncodeRequest(s, &j.Request)

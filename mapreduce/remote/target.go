@@ -16,8 +16,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/data/engine"
-	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/attempt"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/local"
@@ -263,7 +263,7 @@ func (t *target) spec(ctx context.Context, j *feature.PlannedJob) (*slotwisev1.J
 	if err != nil {
 		return nil, err
 	}
-	splits, layouts := wireSplits(j.Splits)
+	splits, layouts := attempt.EncodeSplits(j.Splits)
 	spec := &slotwisev1.JobSpec{
 		Name: j.Name, Program: program, Splits: splits, Layouts: layouts,
 		Synthetic: int32(j.Synthetic), Reduces: int32(j.Reduces), Output: j.Output, Overwrite: j.Replace != storage.ReplaceNothing, Force: j.Replace == storage.ReplaceAll,
@@ -271,29 +271,6 @@ func (t *target) spec(ctx context.Context, j *feature.PlannedJob) (*slotwisev1.J
 	}
 	t.setRequest(spec, j.Request)
 	return spec, nil
-}
-
-// wireSplits returns the messages of splits, and of the layouts to which they refer.
-func wireSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split, layouts []*slotwisev1.Layout) {
-	numbers := map[*format.Layout]int32{nil: 0} // of the layouts, from 1
-	for _, s := range splits {
-		first := s.Split.First
-		if _, ok := numbers[first]; !ok {
-			l := &slotwisev1.Layout{File: first.File}
-			for _, name := range first.Columns {
-				l.Columns = append(l.Columns, []byte(name))
-			}
-			layouts = append(layouts, l)
-			numbers[first] = int32(len(layouts))
-		}
-		out := &slotwisev1.Split{Source: int32(s.Source), Hosts: s.Split.Hosts, Bytes: s.Split.Bytes, Rows: s.Split.Rows, Layout: numbers[first]}
-		for _, x := range s.Split.Pieces {
-			out.Pieces = append(out.Pieces, &slotwisev1.Piece{Uri: x.URI, Offset: x.Offset, Length: x.Length, FileSize: x.FileSize,
-				FileId: x.Version.ID, ModTime: x.Version.ModTime})
-		}
-		list = append(list, out)
-	}
-	return list, layouts
 }
 
 // selfPath returns the path of this program's executable. Where the system can

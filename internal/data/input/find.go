@@ -20,7 +20,6 @@ type found struct {
 	fs   storage.FS
 
 	version storage.Version
-	tail    uint64 // see Piece.Tail
 }
 
 // finder collects the files of one element of Options.Inputs.
@@ -98,8 +97,9 @@ func (f *finder) add(p, rel string, info storage.Info) error {
 		}
 		return &fs.PathError{Op: "stat", Path: p, Err: fs.ErrInvalid}
 	}
-	if c, ok := f.fs.(storage.Checked); ok {
-		if err := c.Readable(f.ctx, p); err != nil {
+	if s, ok := f.fs.(storage.Sampled); ok {
+		var err error
+		if info, err = s.Sample(f.ctx, p); err != nil {
 			return err
 		}
 	}

@@ -365,11 +365,12 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestRewrittenFile changes a file of several splits: bytes are added, it is overwritten in
-// place with more, or another file of the same time takes its name. Only the first is the file
-// that was planned.
+// TestRewrittenFile changes a file of several splits, of one, and one that shares its split:
+// bytes are added, it is overwritten in place with more, or another file of the same time takes
+// its name. Only the first is the file that was planned.
 func TestRewrittenFile(t *testing.T) {
 	old := strings.Repeat("old\n", 100)
+	rewrite := func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("newer\n", 100)), 0o666) }
 	for what, c := range map[string]struct {
 		change func(p string) error
 		fails  bool
@@ -382,7 +383,14 @@ func TestRewrittenFile(t *testing.T) {
 			}
 			return err
 		}, false},
-		"overwritten": {func(p string) error { return os.WriteFile(p, []byte(strings.Repeat("newer\n", 100)), 0o666) }, true},
+		"overwritten": {rewrite, true},
+		"overwritten with one tick of the clock": {func(p string) error {
+			st, err := os.Stat(p)
+			if err == nil {
+				err = rewrite(p)
+			}
+			return errors.Join(err, os.Chtimes(p, st.ModTime(), st.ModTime()))
+		}, true},
 		"of the same time": {func(p string) error {
 			st, err := os.Stat(p)
 			if err == nil {
@@ -394,24 +402,58 @@ func TestRewrittenFile(t *testing.T) {
 			return errors.Join(err, os.Rename(p+".new", p))
 		}, true},
 	} {
-		p := write(t, t.TempDir(), "f", []byte(old))
-		splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: 90})
-		must(t, err)
-		if len(splits) < 3 {
-			t.Fatalf("%d splits", len(splits))
-		}
-		time.Sleep(20 * time.Millisecond) // the clock of file systems ticks slowly
-		must(t, c.change(p))
-		n := 0
-		for _, s := range splits {
-			recs, err := readSplit(t, nil, s, Format{}, 0)
-			if n += len(recs); c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), "was replaced since the job was planned") {
-				t.Errorf("%s: %d records, error %v", what, len(recs), err)
+		for _, size := range []int64{90, 400, 1 << 20} {
+			p := write(t, t.TempDir(), "f", []byte(old))
+			write(t, filepath.Dir(p), "another", nil)
+			splits, err := Plan(ctx, Options{Inputs: []string{filepath.Dir(p)}, SplitSize: size})
+			must(t, err)
+			if (size == 90) != (len(splits) > 1) {
+				t.Fatalf("%d splits of %d bytes", len(splits), size)
+			}
+			time.Sleep(20 * time.Millisecond) // the clock of file systems ticks slowly
+			must(t, c.change(p))
+			n := 0
+			for _, s := range splits {
+				recs, err := readSplit(t, nil, s, Format{}, 0)
+				if n += len(recs); c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), "was replaced since the job was planned") {
+					t.Errorf("%s, splits of %d bytes: %d records, error %v", what, size, len(recs), err)
+				}
+			}
+			if want := map[bool]int{false: 100}[c.fails]; n != want {
+				t.Errorf("%s, splits of %d bytes: %d records, want %d", what, size, n, want)
 			}
 		}
-		if want := map[bool]int{false: 100}[c.fails]; n != want {
-			t.Errorf("%s: %d records, want %d", what, n, want)
+	}
+}
+
+// TestRewrittenWhileRead overwrites a file after a task has read its first block: the records of
+// both contents fail the task. A line that is added meanwhile does not.
+func TestRewrittenWhileRead(t *testing.T) {
+	for _, added := range []bool{true, false} {
+		p := write(t, t.TempDir(), "f", []byte(strings.Repeat("old\n", 100)))
+		splits, err := Plan(ctx, Options{Inputs: []string{p}})
+		must(t, err)
+		r, err := Open(ctx, nil, splits[0], Format{}, 64)
+		must(t, err)
+		_, err = r.NextBlock()
+		must(t, err)
+		time.Sleep(20 * time.Millisecond)
+		content := strings.Repeat("newer\n", 100)
+		if added {
+			content = strings.Repeat("old\n", 100) + "more\n"
 		}
+		f, err := os.OpenFile(p, os.O_WRONLY, 0)
+		must(t, err)
+		_, err = f.WriteString(content)
+		must(t, err)
+		must(t, f.Close())
+		for err == nil {
+			_, err = r.NextBlock()
+		}
+		if (err == io.EOF) != added || !added && !strings.Contains(err.Error(), "was replaced since the job was planned") {
+			t.Errorf("added %v: error %v", added, err)
+		}
+		must(t, r.Close())
 	}
 }
 

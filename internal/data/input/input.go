@@ -17,8 +17,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
@@ -101,23 +99,6 @@ type Piece struct {
 	FileSize int64  `json:"fileSize"` // when the job was planned; later bytes are not read
 	// Version of the file when the job was planned. The zero value is not checked.
 	Version storage.Version `json:"version,omitzero"`
-	// Tail tells a file that has grown from one that was overwritten: it is tailOf the file when
-	// the job was planned. 0 is not checked. Files that are no larger than a split have none, so
-	// that planning need not open each of them.
-	Tail uint64 `json:"tail,omitzero"`
-}
-
-// tailSize is the number of bytes of which tailOf is a hash.
-const tailSize = 4 << 10
-
-// tailOf returns a hash, never 0, of the last bytes before a size.
-func tailOf(f storage.File, size int64) (uint64, error) {
-	b := make([]byte, min(tailSize, size))
-	n, err := f.ReadAt(b, size-int64(len(b)))
-	if n == len(b) {
-		err = nil
-	}
-	return xxhash.Sum64(b[:n]) | 1, err
 }
 
 // whole reports whether the piece is the whole file.

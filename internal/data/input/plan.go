@@ -199,7 +199,6 @@ type planner struct {
 type knownFile struct {
 	uri     string
 	content content
-	tail    uint64
 }
 
 // maxProbes is the number of undivided files whose first bytes planning looks at. A
@@ -238,7 +237,7 @@ func (p *planner) add(f *found) error {
 }
 
 func (f *found) piece(off, n int64) Piece {
-	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size, Version: f.version, Tail: f.tail}
+	return Piece{URI: f.uri, Offset: off, Length: n, FileSize: f.size, Version: f.version}
 }
 
 // divisible reports whether a file may be divided, and Split.Rows for its splits. It opens
@@ -294,7 +293,6 @@ func (p *planner) probe(f *found) error {
 // content opens a file and identifies its content.
 func (p *planner) content(f *found) (content, error) {
 	if p.known != nil && p.known.uri == f.uri {
-		f.tail = p.known.tail
 		return p.known.content, nil
 	}
 	return p.open(f, func(storage.File, *content) error { return nil })
@@ -307,9 +305,6 @@ func (p *planner) open(f *found, look func(storage.File, *content) error) (c con
 		if file, err = f.fs.Open(p.ctx, f.path); err == nil {
 			if c, err = contentOf(file, f.uri, p.opts.Format, p.spec()); err == nil {
 				err = look(file, &c)
-			}
-			if _, ok := file.(storage.Rewritable); ok && err == nil {
-				f.tail, err = tailOf(file, f.size)
 			}
 			err = errors.Join(err, file.Close())
 		}
@@ -342,7 +337,7 @@ func (p *planner) findFirst(files []found) error {
 		if err != nil {
 			return err
 		}
-		p.known = &knownFile{files[i].uri, c, files[i].tail}
+		p.known = &knownFile{files[i].uri, c}
 		if len(files) == 1 || len(p.spec().Columns) > 0 || c.rows != nil && c.rows.Name == format.JSON {
 			return nil
 		}

@@ -92,7 +92,7 @@ func (r *Reader) NextBlock() ([]byte, error) {
 			return block, nil
 		}
 		if err == io.EOF {
-			err = r.Close()
+			err = r.finish()
 		}
 		if err != nil {
 			return nil, r.named(err)
@@ -145,25 +145,10 @@ func (r *Reader) openNext() error {
 // offset and belongs to the piece.
 func (r *Reader) begin() error {
 	p := r.piece
-	if r.file.Size() < p.FileSize {
-		return retry.Permanent(fmt.Errorf("it shrank from %d to %d bytes since the job was planned", p.FileSize, r.file.Size()))
-	}
 	// Attempts read the file at different times. Without the check one job would read records
 	// of both files, and cut the records at the end of the old one's size.
-	if f, ok := r.file.(storage.Versioned); ok {
-		replaced := f.Version().Replaced(p.Version, f.Size() > p.FileSize)
-		// A file that was overwritten in place with more bytes looks like a log that has grown, and
-		// one that has the old one's time like the same file.
-		if !replaced && p.Tail != 0 && f.Version() != p.Version {
-			tail, err := tailOf(r.file, p.FileSize)
-			if err != nil {
-				return err
-			}
-			replaced = tail != p.Tail
-		}
-		if replaced {
-			return retry.Permanent(errors.New("it was replaced since the job was planned: run the job again, when the job that writes this file has ended"))
-		}
+	if err := storage.CheckUnchanged(r.file, p.Version, p.FileSize); err != nil {
+		return err
 	}
 	if p.whole() || r.split.Rows != "" || r.split.Sample {
 		c, err := contentOf(r.file, p.URI, r.format, r.rows)
@@ -345,6 +330,16 @@ func (r *Reader) named(err error) error {
 		return err
 	}
 	return fmt.Errorf("input %s: %w", r.piece.URI, err)
+}
+
+// finish closes the current file, whose piece has been read to its end. A file that was
+// overwritten meanwhile has given records of both contents, so it fails the attempt.
+func (r *Reader) finish() error {
+	if r.file == nil {
+		return r.Close()
+	}
+	err := storage.CheckUnchanged(r.file, r.piece.Version, r.piece.FileSize)
+	return errors.Join(err, r.Close())
 }
 
 // Close closes the current file. After io.EOF it is not needed.

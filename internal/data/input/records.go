@@ -59,7 +59,11 @@ func (s *records) advance() error {
 
 // open opens the next file.
 func (s *records) open() error {
-	if err := s.release(); err != nil {
+	if s.run != nil {
+		s.run.Release()
+		s.run = nil
+	}
+	if err := s.r.finish(); err != nil {
 		return err
 	}
 	if err := s.r.openNext(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 )
@@ -35,7 +36,7 @@ type Local struct {
 var (
 	_ FS      = Local{}
 	_ Linked  = Local{}
-	_ Checked = Local{}
+	_ Sampled = Local{}
 )
 
 // Linked is implemented by file systems that have symbolic links. A caller that
@@ -43,14 +44,6 @@ var (
 type Linked interface {
 	// Canonical returns the absolute path with all links resolved.
 	Canonical(ctx context.Context, path string) (string, error)
-}
-
-// Checked is implemented by file systems that can check cheaply whether a file may
-// be read. A job over many files checks each at its start, rather than fail
-// near its end.
-type Checked interface {
-	// Readable returns an error that names the path if the file cannot be read.
-	Readable(ctx context.Context, path string) error
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -87,8 +80,14 @@ type localFile struct {
 // Version implements Versioned.
 func (f *localFile) Version() Version { return f.version }
 
-// Rewritable implements Rewritable.
-func (f *localFile) Rewritable() {}
+// Current implements Rewritable.
+func (f *localFile) Current() (Version, int64, error) {
+	st, err := f.File.Stat()
+	if err != nil {
+		return Version{}, 0, err
+	}
+	return localVersion(st), st.Size(), nil
+}
 
 // localVersion returns the version of a file that the system has described.
 func localVersion(st fs.FileInfo) Version {
@@ -168,12 +167,17 @@ func (Local) Canonical(_ context.Context, path string) (string, error) {
 	return resolved, namesUser(err)
 }
 
-// Readable implements Checked.
-func (Local) Readable(_ context.Context, path string) error {
-	if err := readable(path); err != nil {
-		return named("open", path, err)
+// Sample implements Sampled.
+func (l Local) Sample(ctx context.Context, path string) (Info, error) {
+	file, err := l.Open(ctx, path)
+	if err != nil {
+		return Info{}, err
 	}
-	return nil
+	f := file.(*localFile)
+	defer f.Close()
+	info := Info{Path: path, Size: f.size, ModTime: time.Unix(0, f.version.ModTime), Version: f.version}
+	info.Version.Sample, err = sampleOf(f, f.size)
+	return info, err
 }
 
 // Remove implements FS. It refuses the directories that CheckErasable names. It removes a link

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -336,11 +337,24 @@ func TestListAndOpen(t *testing.T) {
 	}
 }
 
-func TestReadable(t *testing.T) {
+func TestSample(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(p, nil, 0o600))
-	must(t, Local{}.Readable(ctx, p))
-	err := Local{}.Readable(ctx, p+"x")
+	sampled, err := Local{}.Sample(ctx, p)
+	must(t, err)
+	if sampled.Version.Sample == 0 {
+		t.Error("an empty file has no sample")
+	}
+	sampled.Version.Sample = 0
+	info, err := Local{}.Stat(ctx, p)
+	must(t, err)
+	if !sampled.ModTime.Equal(info.ModTime) {
+		t.Errorf("Sample has the time %v, Stat %v", sampled.ModTime, info.ModTime)
+	}
+	if sampled.ModTime = info.ModTime; sampled != info {
+		t.Errorf("Sample has %+v, Stat %+v", sampled, info)
+	}
+	_, err = Local{}.Sample(ctx, p+"x")
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), p+"x") {
 		t.Errorf("a missing file: %v", err)
 	}
@@ -348,8 +362,33 @@ func TestReadable(t *testing.T) {
 		return // may read everything
 	}
 	must(t, os.Chmod(p, 0))
-	if err := (Local{}).Readable(ctx, p); !errors.Is(err, fs.ErrPermission) {
+	if _, err := (Local{}).Sample(ctx, p); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("an unreadable file: %v", err)
+	}
+}
+
+// TestSampleEnds changes one byte of files of sizes around those of the sampled ends.
+func TestSampleEnds(t *testing.T) {
+	for _, size := range []int64{1, sampleEnd - 1, sampleEnd, sampleEnd + 1, 2*sampleEnd - 1, 2 * sampleEnd, 2*sampleEnd + 1, 5 * sampleEnd} {
+		b := make([]byte, size)
+		want, err := sampleOf(bytes.NewReader(b), size)
+		must(t, err)
+		grown, err := sampleOf(bytes.NewReader(append(b, 'x')), size)
+		must(t, err)
+		if grown != want {
+			t.Errorf("%d bytes: another sample when bytes are added", size)
+		}
+		for _, at := range []int64{0, size / 2, min(sampleEnd-1, size-1), max(0, size-sampleEnd), size - 1} {
+			b[at] = 'x'
+			got, err := sampleOf(bytes.NewReader(b), size)
+			must(t, err)
+			if b[at] = 0; (got != want) != (at < sampleEnd || at >= size-sampleEnd) {
+				t.Errorf("%d bytes, byte %d is another: another sample: %v", size, at, got != want)
+			}
+		}
+		if _, err := sampleOf(bytes.NewReader(b[1:]), size); err == nil {
+			t.Errorf("%d bytes: a sample of a shorter file", size)
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
 	"github.com/slotwise/slotwise/internal/data/format"
-	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/output"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/wire"
@@ -239,7 +238,7 @@ func (r *runner) mapTask(ctx context.Context, env *engine.Env, t *engine.MapTask
 		if t.Source = int(s.GetSource()); t.Source < 0 || t.Source >= len(r.program.Sources) {
 			return &counters.Set{}, retry.Permanent(fmt.Errorf("the split belongs to source %d, but the job has %d sources", t.Source, len(r.program.Sources)))
 		}
-		split, err := splitOf(s, r.spec)
+		split, err := decodeSplit(s, r.spec)
 		if err != nil {
 			return &counters.Set{}, err
 		}
@@ -292,24 +291,4 @@ func (r *runner) askCommit(ctx context.Context, _ job.AttemptID) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// splitOf translates the message of a split of a job.
-func splitOf(s *slotwisev1.Split, spec *slotwisev1.JobSpec) (input.Split, error) {
-	out := input.Split{Hosts: s.GetHosts(), Bytes: s.GetBytes(), Rows: s.GetRows()}
-	for _, p := range s.GetPieces() {
-		out.Pieces = append(out.Pieces, input.Piece{URI: p.GetUri(), Offset: p.GetOffset(), Length: p.GetLength(), FileSize: p.GetFileSize(),
-			Version: storage.Version{ID: p.GetFileId(), ModTime: p.GetModTime()}})
-	}
-	if n := int(s.GetLayout()); n != 0 {
-		all := spec.GetLayouts()
-		if n < 0 || n > len(all) {
-			return out, retry.Permanent(fmt.Errorf("the split refers to layout %d of columns, but the job has %d layouts", n, len(all)))
-		}
-		out.First = &format.Layout{File: all[n-1].GetFile()}
-		for _, name := range all[n-1].GetColumns() {
-			out.First.Columns = append(out.First.Columns, string(name))
-		}
-	}
-	return out, nil
 }

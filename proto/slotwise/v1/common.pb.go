@@ -142,9 +142,10 @@ type Piece struct {
 	Length   int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
 	FileSize int64                  `protobuf:"varint,4,opt,name=file_size,json=fileSize,proto3" json:"file_size,omitempty"`
 	// Identify the file's content when the job was planned (storage.Version in Go). A file that was
-	// replaced since then is an error. 0 for both is not checked.
+	// replaced since then is an error. 0 for all is not checked.
 	FileId        uint64 `protobuf:"fixed64,5,opt,name=file_id,json=fileId,proto3" json:"file_id,omitempty"`
 	ModTime       int64  `protobuf:"fixed64,6,opt,name=mod_time,json=modTime,proto3" json:"mod_time,omitempty"`
+	Sample        uint64 `protobuf:"fixed64,7,opt,name=sample,proto3" json:"sample,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +218,13 @@ func (x *Piece) GetFileId() uint64 {
 func (x *Piece) GetModTime() int64 {
 	if x != nil {
 		return x.ModTime
+	}
+	return 0
+}
+
+func (x *Piece) GetSample() uint64 {
+	if x != nil {
+		return x.Sample
 	}
 	return 0
 }
@@ -1130,14 +1138,15 @@ var File_slotwise_v1_common_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/common.proto\x12\vslotwise.v1\"\x9a\x01\n" +
+	"\x18slotwise/v1/common.proto\x12\vslotwise.v1\"\xb2\x01\n" +
 	"\x05Piece\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1b\n" +
 	"\tfile_size\x18\x04 \x01(\x03R\bfileSize\x12\x17\n" +
 	"\afile_id\x18\x05 \x01(\x06R\x06fileId\x12\x19\n" +
-	"\bmod_time\x18\x06 \x01(\x10R\amodTime\"\xa3\x01\n" +
+	"\bmod_time\x18\x06 \x01(\x10R\amodTime\x12\x16\n" +
+	"\x06sample\x18\a \x01(\x06R\x06sample\"\xa3\x01\n" +
 	"\x05Split\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\x05R\x06source\x12*\n" +
 	"\x06pieces\x18\x02 \x03(\v2\x12.slotwise.v1.PieceR\x06pieces\x12\x14\n" +

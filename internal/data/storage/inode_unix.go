@@ -5,12 +5,7 @@ package storage
 import (
 	"io/fs"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// readable checks the right to read a file. It costs a fraction of opening it.
-func readable(path string) error { return unix.Access(path, unix.R_OK) }
 
 // inode returns the number of a file in its file system, which a replacement under the same
 // name does not have.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -27,6 +28,10 @@ type Ratio struct {
 	Known bool `json:"interval_known"`
 	// Reason says why a bootstrap has no interval, as the end of a sentence; else "".
 	Reason string `json:"interval_reason,omitempty"`
+	// P is the two-sided p-value of the hypothesis that the true ratio is 1: the least 1 − level
+	// whose interval excludes 1. It is 1 without an interval. A bootstrap cannot
+	// tell p-values below about 0.0006 from each other, and then P is an upper bound.
+	P float64 `json:"p"`
 }
 
 // PairedRatio estimates mean(a)/mean(b) from pairs (a[i], b[i]) that are independent of
@@ -40,7 +45,7 @@ func PairedRatio(a, b []float64, level float64) Ratio {
 		ma.Add(a[i])
 		mb.Add(b[i])
 	}
-	out := Ratio{N: len(a)}
+	out := Ratio{N: len(a), P: 1}
 	if mb.Mean() == 0 {
 		return out
 	}
@@ -52,9 +57,22 @@ func PairedRatio(a, b []float64, level float64) Ratio {
 	for i := range a {
 		residual.Add(a[i] - float64(r*b[i]))
 	}
-	half := student(level, len(a)-1) * math.Sqrt(residual.Variance()/float64(len(a))) / mb.Mean()
+	e := math.Sqrt(residual.Variance()/float64(len(a))) / mb.Mean()
+	half := student(level, len(a)-1) * e
 	out.Low, out.High, out.Known = max(0, r-half), r+half, true
+	// Without an error the ratio is the same in all pairs.
+	switch {
+	case e > 0:
+		out.P = twoSided(math.Abs(r-1)/e, len(a)-1)
+	case r != 1:
+		out.P = 0
+	}
 	return out
+}
+
+// twoSided returns the probability that the absolute value of Student's t exceeds t.
+func twoSided(t float64, freedom int) float64 {
+	return min(1, 2*distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Survival(t))
 }
 
 // student returns the quantile t of Student's distribution such that ±t has probability
@@ -154,8 +172,14 @@ func BlocksOf(submitted []float64) Blocks {
 	return b
 }
 
-// replicates is the number of resamples of a bootstrap.
-const replicates = 1000
+// The number of resamples of a bootstrap: for the interval, and for the p-value of a ratio that
+// fewer than fewestExceed of the first resamples contradict. A family of 80 comparisons
+// needs p-values of 0.0006 (see Holm), which the first resamples cannot show.
+const (
+	replicates     = 1_999
+	moreReplicates = 99_999
+	fewestExceed   = 10
+)
 
 // BootstrapRatio estimates the ratio of a statistic between two policies that ran the same
 // jobs: a[r][i] and b[r][i] are the values of job i in run r of each, NaN for a job
@@ -173,70 +197,130 @@ const replicates = 1000
 // The interval says how much the ratio depends on which hours the trace happens to
 // contain. It says nothing about traces of another kind.
 func BootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float64) Ratio {
-	out := Ratio{N: blocks.n}
-	x, y := resamplers(a, blocks), resamplers(b, blocks)
-	all := make([]int32, blocks.n)
-	for i := range all {
-		all[i] = 1
-	}
+	return bootstrapRatio(a, b, blocks, stat, level, moreReplicates)
+}
+
+// bootstrapRatio is BootstrapRatio with at most most resamples for the p-value.
+func bootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float64, most int) Ratio {
+	out := Ratio{N: blocks.n, P: 1}
+	s := &bootstrap{x: resamplers(a, blocks), y: resamplers(b, blocks), stat: stat, weights: make([]int32, blocks.n),
+		random: rand.New(rand.NewPCG(1, 1000))}
+	all := slices.Repeat([]int32{1}, blocks.n)
 	top, bottom := 0., 0.
-	for r := range x {
-		top, bottom = top+x[r].statistic(stat, all), bottom+y[r].statistic(stat, all)
+	for r := range s.x {
+		top, bottom = top+s.x[r].statistic(stat, all), bottom+s.y[r].statistic(stat, all)
 	}
 	if !(bottom > 0) || math.IsNaN(top) {
 		return out
 	}
 	out.Ratio = top / bottom
 	out.Low, out.High = out.Ratio, out.Ratio
-	if out.Reason = cmp.Or(stat.unsupported(x), stat.unsupported(y)); out.Reason == "" && blocks.n < fewestBlocks {
+	if out.Reason = cmp.Or(stat.unsupported(s.x), stat.unsupported(s.y)); out.Reason == "" && blocks.n < fewestBlocks {
 		out.Reason = "the jobs come in too few of the trace's hours for an interval"
 	}
 	if out.Reason != "" {
 		return out
 	}
-	g := rand.New(rand.NewPCG(1, replicates))
-	var ratios []float64
-	mean := stat.Percentile == 0
-	own := 0. // standard error of the ratio's logarithm, mean over the runs
-	for r := range x {
-		own += logError(x[r], y[r], all) / float64(len(x))
-	}
-	weights := make([]int32, blocks.n)
-	for range replicates {
-		clear(weights)
-		for range blocks.n {
-			weights[g.IntN(blocks.n)]++
-		}
-		r := g.IntN(len(x))
-		ratio := x[r].statistic(stat, weights) / y[r].statistic(stat, weights)
-		if mean && own > 0 {
-			ratio = portable.Log(ratio/out.Ratio) / logError(x[r], y[r], weights)
-		}
-		if !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
-			ratios = append(ratios, ratio)
+	s.ratio = out.Ratio
+	if stat.Percentile == 0 {
+		for r := range s.x {
+			s.own += logError(s.x[r], s.y[r], all) / float64(len(s.x))
 		}
 	}
+	ratios := s.draw(replicates)
 	if len(ratios) < replicates*9/10 {
 		out.Reason = "too many parts of the trace have no value"
 		return out
 	}
 	slices.Sort(ratios)
 	out.Known = true
-	if mean && own > 0 {
+	// equality is where a resample must be to contradict that the policies differ.
+	equality := 1.
+	if s.own > 0 {
 		tail := (1 - nominal(level)) / 2
-		out.Low, out.High = out.Ratio*portable.Exp(-own*ranked(ratios, 100*(1-tail))), out.Ratio*portable.Exp(-own*ranked(ratios, 100*tail))
-		return out
+		out.Low, out.High = out.Ratio*portable.Exp(-s.own*ranked(ratios, 100*(1-tail))), out.Ratio*portable.Exp(-s.own*ranked(ratios, 100*tail))
+		equality = portable.Log(out.Ratio) / s.own
+	} else {
+		n := float64(blocks.n)
+		tail := distuv.UnitNormal.CDF(-student(nominal(level), blocks.n-1) * math.Sqrt(n/(n-1)))
+		out.Low, out.High = ranked(ratios, 100*tail), ranked(ratios, 100*(1-tail))
 	}
-	n := float64(blocks.n)
-	tail := distuv.UnitNormal.CDF(-student(nominal(level), blocks.n-1) * math.Sqrt(n/(n-1)))
-	out.Low, out.High = ranked(ratios, 100*tail), ranked(ratios, 100*(1-tail))
+	exceed := exceeding(ratios, equality)
+	drawn := len(ratios)
+	if exceed < fewestExceed && most > replicates {
+		more := s.draw(most - replicates)
+		exceed, drawn = exceeding(append(ratios, more...), equality), drawn+len(more)
+	}
+	out.P = s.pValue(float64(exceed+1) / float64(drawn+1))
 	return out
+}
+
+// bootstrap draws resamples for the ratio of a statistic of two policies.
+type bootstrap struct {
+	x, y    []*resampler // by run
+	stat    Statistic
+	ratio   float64 // of all jobs
+	own     float64 // standard error of the ratio's logarithm, mean over the runs; 0 for a percentile
+	weights []int32 // of the current resample, by block
+	random  *rand.Rand
+}
+
+// draw returns n resampled ratios or, if own is set, their deviations in standard errors. It
+// leaves out resamples without a value.
+func (s *bootstrap) draw(n int) []float64 {
+	ratios := make([]float64, 0, n)
+	for range n {
+		clear(s.weights)
+		for range s.weights {
+			s.weights[s.random.IntN(len(s.weights))]++
+		}
+		r := s.random.IntN(len(s.x))
+		ratio := s.x[r].statistic(s.stat, s.weights) / s.y[r].statistic(s.stat, s.weights)
+		if s.own > 0 {
+			ratio = portable.Log(ratio/s.ratio) / logError(s.x[r], s.y[r], s.weights)
+		}
+		if !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
+			ratios = append(ratios, ratio)
+		}
+	}
+	return ratios
+}
+
+// exceeding returns the number of values on the rarer side of x, those equal to x included.
+func exceeding(values []float64, x float64) int {
+	below, above := 0, 0
+	for _, v := range values {
+		if v <= x {
+			below++
+		}
+		if v >= x {
+			above++
+		}
+	}
+	return min(below, above)
+}
+
+// pValue inverts the intervals of BootstrapRatio: it returns 1 − level of the interval whose
+// tail is the given share of the resamples.
+func (s *bootstrap) pValue(tail float64) float64 {
+	if tail >= 0.5 {
+		return 1
+	}
+	p := 2 * tail
+	if s.own == 0 {
+		n := float64(len(s.weights))
+		p = twoSided(-distuv.UnitNormal.Quantile(tail)/math.Sqrt(n/(n-1)), len(s.weights)-1)
+	}
+	return min(1, p/nominalShare)
 }
 
 // nominal returns the level that a bootstrap interval is made for, so that it covers the truth
 // about as often as level says: 0.98 for 0.95. Blocks of a trace are fewer and less independent
 // than the theory supposes. TestBootstrapHonest measures the coverage.
-func nominal(level float64) float64 { return 1 - 0.4*(1-level) }
+func nominal(level float64) float64 { return 1 - nominalShare*(1-level) }
+
+// nominalShare is the part of the permitted error that an interval is made for.
+const nominalShare = 0.4
 
 // logError returns the standard error of the logarithm of a ratio of means, by the delta method
 // over blocks with weights.
@@ -260,7 +344,13 @@ type resampler struct {
 	block  []int32
 	sums   []float64 // by block
 	counts []int32   // by block
+	// before[i] counts, by block, the values before values[i*stride]. A percentile is then found by
+	// bisection and not by adding up all weights.
+	before [][]int32
 }
+
+// stride is the distance of the positions of resampler.before.
+const stride = 64
 
 // resamplers prepares runs. Jobs without a value do not count.
 func resamplers(runs [][]float64, blocks Blocks) []*resampler {
@@ -282,7 +372,10 @@ func resamplers(runs [][]float64, blocks Blocks) []*resampler {
 			return 0
 		})
 		r := &resampler{sums: make([]float64, blocks.n), counts: make([]int32, blocks.n)}
-		for _, i := range order {
+		for n, i := range order {
+			if n%stride == 0 {
+				r.before = append(r.before, slices.Clone(r.counts))
+			}
 			k := blocks.of[i]
 			r.values, r.block = append(r.values, values[i]), append(r.block, k)
 			r.sums[k] += values[i]
@@ -308,9 +401,18 @@ func (r *resampler) statistic(s Statistic, weights []int32) float64 {
 		return sum / float64(n)
 	}
 	left := rank(s.Percentile, n)
-	for i, v := range r.values {
+	weight := func(counts []int32) (sum int) {
+		for k, w := range weights {
+			sum += int(w * counts[k])
+		}
+		return sum
+	}
+	// The last position with less weight before it than the rank. Position 0 has none.
+	from := sort.Search(len(r.before), func(i int) bool { return weight(r.before[i]) >= left }) - 1
+	left -= weight(r.before[from])
+	for i := from * stride; i < len(r.values); i++ {
 		if left -= int(weights[r.block[i]]); left <= 0 {
-			return v
+			return r.values[i]
 		}
 	}
 	return math.NaN() // not reached: the weights add up to n

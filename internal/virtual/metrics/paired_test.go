@@ -48,6 +48,48 @@ func TestPairedRatioIsNarrow(t *testing.T) {
 	}
 }
 
+// The p-value is the least 1 − level whose interval excludes 1, for pairs and for resamples.
+func TestPValueFitsTheInterval(t *testing.T) {
+	g := rand.New(rand.NewPCG(11, 4))
+	told := 0
+	for range 60 {
+		var a, b []float64
+		for range 6 {
+			a, b = append(a, 95+10*g.NormFloat64()), append(b, 100+10*g.NormFloat64())
+		}
+		submitted, r := queued(g, 1500, 0.6, 0.97, 1)
+		for _, ratio := range []func(level float64) Ratio{
+			func(level float64) Ratio { return PairedRatio(a, b, level) },
+			func(level float64) Ratio {
+				return BootstrapRatio([][]float64{r[0]}, [][]float64{r[1]}, BlocksOf(submitted), Statistic{}, level)
+			},
+			func(level float64) Ratio {
+				return BootstrapRatio([][]float64{r[0]}, [][]float64{r[1]}, BlocksOf(submitted), Statistic{95}, level)
+			},
+		} {
+			p := ratio(0.95).P
+			if p < 0.05 {
+				told++
+			}
+			if p < 0.02 || p > 0.9 {
+				continue // the first resamples are too few for such an interval
+			}
+			if wide, narrow := ratio(1-0.8*p), ratio(1-min(1, 1.2*p)); wide.Low > 1 || wide.High < 1 || narrow.Low < 1 && narrow.High > 1 {
+				t.Errorf("p %v, but the interval of %v is [%v, %v] and of %v is [%v, %v]", p, 1-0.8*p, wide.Low, wide.High, 1-min(1, 1.2*p), narrow.Low, narrow.High)
+			}
+		}
+	}
+	if told < 10 || told > 150 {
+		t.Errorf("%d of 180 p-values are below 0.05, so the test sees one side only", told)
+	}
+	if r := PairedRatio([]float64{1, 2}, []float64{2, 4}, 0.95); r.P != 0 {
+		t.Errorf("a ratio without error has p %v", r.P)
+	}
+	if r := PairedRatio([]float64{1}, []float64{2}, 0.95); r.P != 1 {
+		t.Errorf("one pair has p %v", r.P)
+	}
+}
+
 func TestPairedRatioUnknown(t *testing.T) {
 	for name, r := range map[string]Ratio{
 		"one pair":      PairedRatio([]float64{1}, []float64{2}, 0.95),
@@ -90,7 +132,7 @@ func TestBootstrapCoverage(t *testing.T) {
 	}{{"mean", Statistic{}}, {"p95", Statistic{95}}} {
 		got := coverage(t, 200, truth, func(g *rand.Rand) Ratio {
 			submitted, r := queued(g, 3000, load, scale, 1)
-			return BootstrapRatio([][]float64{r[0]}, [][]float64{r[1]}, BlocksOf(submitted), c.stat, 0.95)
+			return bootstrapRatio([][]float64{r[0]}, [][]float64{r[1]}, BlocksOf(submitted), c.stat, 0.95, replicates)
 		})
 		t.Logf("%s: covered in %.1f %% of the experiments", c.name, 100*got)
 		if got < 0.88 || got > 0.99 {
@@ -223,7 +265,7 @@ func TestBootstrapHonest(t *testing.T) {
 		named, covered := 0., 0.
 		for i := range experiments {
 			submitted, first, shortest := served(rand.New(rand.NewPCG(uint64(i), 1001)), c.jobs, c.size)
-			r := BootstrapRatio([][]float64{shortest}, [][]float64{first}, BlocksOf(submitted), Statistic{}, 0.95)
+			r := bootstrapRatio([][]float64{shortest}, [][]float64{first}, BlocksOf(submitted), Statistic{}, 0.95, replicates)
 			if !r.Known {
 				continue
 			}

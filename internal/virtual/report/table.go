@@ -148,7 +148,7 @@ func Pairs(w io.Writer, pairs []collect.Pair) {
 	if len(pairs) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\ncompared with %s, in %% of its values, [%.0f %% intervals] over the same jobs\n", pairs[0].Baseline, 100*collect.Level)
+	fmt.Fprintf(w, "\ncompared with %s, in %% of its values, [%.0f %% intervals] over the same jobs%s\n", pairs[0].Baseline, 100*collect.Level, Family(pairs))
 	names, measures := 0, 0
 	for _, p := range pairs {
 		names, measures = max(names, utf8.RuneCountInString(p.Policy)), max(measures, len(p.Measure))
@@ -162,6 +162,19 @@ func Pairs(w io.Writer, pairs []collect.Pair) {
 		last = p.Policy
 		fmt.Fprintf(w, "%-*s  %-*s  %s\n", names, name, measures, p.Measure, p.Verdict)
 	}
+}
+
+// Family describes the correction for several comparisons that are made together, or returns an
+// empty string if it changes nothing.
+func Family(pairs []collect.Pair) string {
+	n := 0
+	for _, p := range pairs {
+		n = max(n, p.Family)
+	}
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; claims allow for %d comparisons (Holm)", n)
 }
 
 // faulty returns the policies whose runs all failed.

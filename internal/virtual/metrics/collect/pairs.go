@@ -24,6 +24,11 @@ type Pair struct {
 	// Over names the independent pairs: "seeds" or "blocks".
 	Over string `json:"over"`
 	metrics.Ratio
+	// Holm is the p-value adjusted for all comparisons that are made together (metrics.Holm), and
+	// Family their number. A claim needs an adjusted value of at most 1 − Level. The
+	// interval is for this comparison alone.
+	Holm   float64 `json:"p_holm"`
+	Family int     `json:"family"`
 	// Verdict is the result in words.
 	Verdict string `json:"verdict"`
 }
@@ -46,10 +51,28 @@ type Workload struct {
 // Compare compares runs of a policy with runs of a baseline, in the order of the same
 // seeds. Each slice must have at least one run, and both the same number.
 func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
-	p := Pair{Policy: policy[0].Policy, Baseline: baseline[0].Policy, Measure: m.Name, Over: overSeeds}
-	a, b := make([]float64, len(policy)), make([]float64, len(policy))
+	return judge([]*comparison{compare(m, w, policy, baseline)})[0]
+}
+
+// comparison is a Pair without a verdict.
+type comparison struct {
+	Pair
+	measure Measure
+	fixed   bool      // see Workload
+	a, b    []float64 // values of the measure, by run
+	free    string    // a policy whose attempts cost nothing, which forbids a verdict; or ""
+}
+
+// compare computes the ratio of a comparison.
+func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
+	p := &comparison{Pair: Pair{Policy: policy[0].Policy, Baseline: baseline[0].Policy, Measure: m.Name, Over: overSeeds}, measure: m, fixed: w.Fixed}
 	for i := range policy {
-		a[i], b[i] = m.Of(policy[i].Report), m.Of(baseline[i].Report)
+		p.a, p.b = append(p.a, m.Of(policy[i].Report)), append(p.b, m.Of(baseline[i].Report))
+	}
+	for _, r := range slices.Concat(policy, baseline) {
+		if r.Free > 0 && p.free == "" {
+			p.free = r.Policy
+		}
 	}
 	switch {
 	case w.Fixed && m.Series != NoSeries:
@@ -57,19 +80,36 @@ func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
 		p.Ratio = metrics.BootstrapRatio(series(m, policy), series(m, baseline), metrics.BlocksOf(w.Submitted), m.Statistic, Level)
 	case w.Fixed:
 		p.Over = overBlocks
-		p.Ratio = metrics.PairedRatio(a, b, Level) // of the means, over draws of placement
-		p.N, p.Low, p.High, p.Known = 1, p.Ratio.Ratio, p.Ratio.Ratio, false
+		p.Ratio = metrics.PairedRatio(p.a, p.b, Level) // of the means, over draws of placement
+		p.N, p.Low, p.High, p.Known, p.P = 1, p.Ratio.Ratio, p.Ratio.Ratio, false, 1
 	default:
-		p.Ratio = metrics.PairedRatio(a, b, Level)
-	}
-	p.Verdict = p.words(m, a, b, w.Fixed)
-	for _, r := range slices.Concat(policy, baseline) {
-		if r.Free > 0 {
-			p.Verdict = fmt.Sprintf("withheld: %s runs more tasks on a node than it has slots, at no cost in this world", r.Policy)
-			break
-		}
+		p.Ratio = metrics.PairedRatio(p.a, p.b, Level)
 	}
 	return p
+}
+
+// judge adjusts the p-values of comparisons that are made together and adds the verdicts.
+// Comparisons without an interval claim nothing and do not count.
+func judge(list []*comparison) []Pair {
+	var tested []*comparison
+	var p []float64
+	for _, c := range list {
+		if c.Known && c.free == "" && c.measure.Better != Neither {
+			tested, p = append(tested, c), append(p, c.P)
+		}
+	}
+	for i, adjusted := range metrics.Holm(p) {
+		tested[i].Holm, tested[i].Family = adjusted, len(p)
+	}
+	out := make([]Pair, len(list))
+	for i, c := range list {
+		if c.Family == 0 {
+			c.Holm = 1
+		}
+		out[i] = c.Pair
+		out[i].Verdict = c.words()
+	}
+	return out
 }
 
 // series returns the values of the jobs of each run.
@@ -81,30 +121,68 @@ func series(m Measure, runs []Observed) [][]float64 {
 	return all
 }
 
-// words states the result. A policy beats another if the interval excludes equality. All
-// percentages are of the baseline's value.
-func (p *Pair) words(m Measure, a, b []float64, fixed bool) string {
+// widest is the ratio of the ends of an interval from which on the data are called too few.
+const widest = 4
+
+// words states the result. A policy beats another if the interval excludes equality, also after
+// the correction for the other comparisons. All percentages are of the baseline's value.
+func (p *comparison) words() string {
 	low, high, ratio := p.Low, p.High, p.Ratio.Ratio
-	winner, loser := p.Policy, p.Baseline
+	m := p.measure
 	switch {
+	case p.free != "":
+		return fmt.Sprintf("withheld: %s runs more tasks on a node than it has slots, at no cost in this world", p.free)
 	case ratio == 0:
 		return fmt.Sprintf("cannot be compared: %s has no %s above 0", p.Baseline, m.Name)
-	case !p.Known && equal(a, b):
+	case !p.Known && equal(p.a, p.b):
 		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
 	case !p.Known:
-		return fmt.Sprintf("%s %s; %s", p.Policy, change(ratio, p.Baseline), p.unknown(m, fixed))
+		return fmt.Sprintf("%s %s; %s", p.Policy, change(ratio, p.Baseline), p.unknown())
 	case low == 1 && high == 1:
 		return fmt.Sprintf("%s and %s are equal", p.Policy, p.Baseline)
 	case low <= 1 && high >= 1 || m.Better == Neither:
-		return fmt.Sprintf("no difference can be told: %s %s [%s, %s]", p.Policy, change(ratio, p.Baseline), signed(low), signed(high))
+		text := fmt.Sprintf("no difference can be told: %s %s [%s, %s]", p.Policy, change(ratio, p.Baseline), signed(low), signed(high))
+		if high > widest*low {
+			text += fmt.Sprintf("; %s to say more", p.tooFew())
+		}
+		return text
+	case p.Holm > 1-Level:
+		return fmt.Sprintf("no difference can be told among %d comparisons: %s %s [%s, %s]", p.Family, p.Policy, change(ratio, p.Baseline), signed(low), signed(high))
 	}
+	winner, loser := p.Policy, p.Baseline
 	if (low > 1) == (m.Better == Smaller) { // the baseline wins
 		winner, loser = loser, winner
+	}
+	// Near 0 and far above 1 percentages hide the difference: 99.0 and 99.9 % are a factor of 10 apart.
+	if ratio < 1/factorFrom || ratio > factorFrom {
+		if low < 1 {
+			low, high, ratio = 1/high, 1/max(low, 1e-9), 1/ratio
+		}
+		return fmt.Sprintf("%s beats %s by a factor of %s [%s, %s]", winner, loser, factor(ratio), factor(low), factor(high))
 	}
 	if low < 1 {
 		low, high = high, low
 	}
 	return fmt.Sprintf("%s beats %s by %s %% [%s, %s]", winner, loser, percent(math.Abs(ratio-1)), percent(math.Abs(low-1)), percent(math.Abs(high-1)))
+}
+
+// factorFrom is the ratio from which on verdicts state a factor and not a percentage.
+const factorFrom = 5.
+
+// factor formats a factor with two significant digits or more.
+func factor(x float64) string {
+	if x < 10 {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// tooFew names what makes an interval wide.
+func (p *comparison) tooFew() string {
+	if p.fixed {
+		return "the trace is too short"
+	}
+	return "the seeds are too few"
 }
 
 // equal reports whether each value of a equals the one of b.
@@ -118,11 +196,11 @@ func equal(a, b []float64) bool {
 }
 
 // unknown says why a comparison has no interval.
-func (p *Pair) unknown(m Measure, fixed bool) string {
+func (p *comparison) unknown() string {
 	switch {
-	case fixed && m.Series == NoSeries:
-		return "one trace gives no interval for " + m.Name
-	case fixed:
+	case p.fixed && p.measure.Series == NoSeries:
+		return "one trace gives no interval for " + p.measure.Name
+	case p.fixed:
 		return p.Reason
 	case p.N < 2:
 		return "one seed gives no interval"
@@ -161,7 +239,8 @@ var Headline = []string{"makespan", "response.mean", "slowdown.mean", "slowdown.
 
 // CompareAll compares each policy with the first one by the headline measures, in the
 // order of the policies' first runs. A pair uses the seeds that both policies have
-// completed, and is left out if there are none.
+// completed, and is left out if there are none. The p-values are adjusted for all of them
+// together.
 func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 	var names []string
 	byPolicy := make(map[string][]Observed)
@@ -171,7 +250,7 @@ func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 		}
 		byPolicy[r.Policy] = append(byPolicy[r.Policy], r)
 	}
-	pairs := []Pair{}
+	var list []*comparison
 	for _, name := range names[min(1, len(names)):] {
 		a, b := common(byPolicy[name], byPolicy[names[0]])
 		if len(a) == 0 {
@@ -182,10 +261,10 @@ func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 			if err != nil {
 				panic(err) // Headline names measures of the table, see TestHeadline
 			}
-			pairs = append(pairs, Compare(m, workload(a[0].Seed), a, b))
+			list = append(list, compare(m, workload(a[0].Seed), a, b))
 		}
 	}
-	return pairs
+	return judge(list)
 }
 
 // common returns the runs with the seeds that both lists have, in the order of the first.

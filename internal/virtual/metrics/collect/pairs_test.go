@@ -34,6 +34,9 @@ func TestVerdicts(t *testing.T) {
 		{"a wins", "makespan", false, runs("a", 80, 162, 238, 321), b, "a beats b by 20 % [19, 21]"},
 		{"b wins", "makespan", false, b, runs("a", 80, 162, 238, 321), "a beats b by 25 % [23, 27]"},
 		{"larger is better", "slowdown.jain", false, runs("a", 50, 100, 151, 200), b, "a beats b by 100 % [99, 101]"},
+		{"a factor", "makespan", false, runs("a", 5, 10.5, 14.5, 20.5), b, "a beats b by a factor of 20 [19, 21]"},
+		{"b wins by a factor", "makespan", false, b, runs("a", 5, 10.5, 14.5, 20.5), "a beats b by a factor of 20 [19, 21]"},
+		{"wide", "makespan", false, runs("a", 10, 20, 700), runs("b", 700, 10, 20), "no difference can be told: a is 0.0 % above b [-100, 699]; the seeds are too few to say more"},
 		{"neither", "makespan", false, runs("a", 90, 230, 270, 420), b, "no difference can be told: a is 1.0 % above b [-16, 18]"},
 		{"equal", "makespan", false, b, b, "b and b are equal"},
 		{"one seed", "makespan", false, runs("a", 80), b[:1], "a is 20 % below b; one seed gives no interval"},
@@ -85,6 +88,41 @@ func TestCompareTrace(t *testing.T) {
 	}
 	if few := Compare(m, Workload{true, submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "an interval needs 1000 jobs, and there are 3") {
 		t.Errorf("%+v", few)
+	}
+}
+
+// Of two policies that each differ from the baseline with p just below 0.05, none is said to, because
+// eight comparisons are made; one with a small p still is.
+func TestCompareAllCorrects(t *testing.T) {
+	runs := func(policy string, spans ...float64) (all []Observed) {
+		for i, s := range spans {
+			all = append(all, Observed{Report: &Report{Policy: policy, Seed: uint64(i), Makespan: s,
+				Response: metrics.Summary{Mean: s}, Slowdown: metrics.Summary{Mean: s, P95: s}}})
+		}
+		return all
+	}
+	weak := runs("weak", 86, 186, 274, 388)
+	clear := runs("clear", 80, 162, 238, 321)
+	m, err := FindMeasure("makespan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := runs("b", 100, 200, 300, 400)
+	if alone := Compare(m, Workload{}, weak, b); alone.P > 0.05 || alone.P < 0.005 || alone.Holm != alone.P || alone.Family != 1 || !strings.HasPrefix(alone.Verdict, "weak beats b") {
+		t.Fatalf("alone: %+v", alone)
+	}
+	pairs := CompareAll(slices.Concat(b, weak, clear), func(uint64) Workload { return Workload{} })
+	if len(pairs) != 8 {
+		t.Fatalf("%d comparisons", len(pairs))
+	}
+	for _, p := range pairs {
+		want := "no difference can be told among 8 comparisons: weak is"
+		if p.Policy == "clear" {
+			want = "clear beats b by 20 %"
+		}
+		if !strings.HasPrefix(p.Verdict, want) || p.Family != 8 || p.Holm < p.P {
+			t.Errorf("%s: %+v", p.Policy, p)
+		}
 	}
 }
 

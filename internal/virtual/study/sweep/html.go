@@ -11,6 +11,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/slotwise/slotwise/internal/base/svg"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 )
 
@@ -286,9 +287,10 @@ func (r *Result) pointHTML(at point) g.Node {
 	header := func(cells ...g.Node) g.Node { return h.Tr(append([]g.Node{h.Th(g.Text("policy"))}, cells...)...) }
 	words := h.Class("words")
 	var pairs []Comparison
+	var plain []collect.Pair
 	for _, c := range r.Pairs {
 		if c.point() == at {
-			pairs = append(pairs, c)
+			pairs, plain = append(pairs, c), append(plain, c.Pair)
 		}
 	}
 	return g.Group{h.H2(g.Text(at.title())),
@@ -298,7 +300,7 @@ func (r *Result) pointHTML(at point) g.Node {
 					g.Map(m.values, func(v float64) g.Node { return h.Td(g.Text(number(v))) }))
 			})),
 		g.Iff(len(pairs) > 0, func() g.Node {
-			return h.Table(header(h.Th(words, g.Text("measure")), h.Th(words, g.Text("compared with "+pairs[0].Baseline+", [95 % interval]"))),
+			return h.Table(header(h.Th(words, g.Text("measure")), h.Th(words, g.Text("compared with "+pairs[0].Baseline+", [95 % interval]"+report.Family(plain)))),
 				g.Map(pairs, func(c Comparison) g.Node {
 					return h.Tr(h.Td(g.Text(c.Policy)), h.Td(words, g.Text(c.Measure)), h.Td(words, g.Text(c.Verdict)))
 				}))

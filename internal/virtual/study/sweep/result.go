@@ -304,6 +304,8 @@ type pairRow struct {
 	Ratio     float64 `parquet:"ratio" csv:"ratio"`
 	Low       float64 `parquet:"low" csv:"low"`
 	High      float64 `parquet:"high" csv:"high"`
+	P         float64 `parquet:"p" csv:"p"`
+	Holm      float64 `parquet:"p_holm" csv:"p_holm"`
 	Verdict   string  `parquet:"verdict" csv:"verdict"`
 }
 
@@ -319,9 +321,9 @@ func (r *Result) tables(store *Store) error {
 	}
 	return writeTable(store.dir, "comparisons", func(t *report.Table[pairRow]) {
 		for _, p := range r.Pairs {
-			row := pairRow{p.Cluster, p.World, p.Autoscale, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.Verdict}
+			row := pairRow{p.Cluster, p.World, p.Autoscale, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.P, p.Holm, p.Verdict}
 			if !p.Known {
-				row.Low, row.High = math.NaN(), math.NaN()
+				row.Low, row.High, row.P, row.Holm = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			}
 			t.Add(row)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,25 +133,6 @@ func checkParam(t *testing.T, app, assignment string) {
 func TestRoffTakesNothingForARequest(t *testing.T) {
 	got := roff(".TH x\n'quoted\na-b \\n")
 	if want := "\\&.TH x\n\\&'quoted\na\\-b \\en"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// The steps of a chain have names of their own, which follow the job's in the file.
-func TestJobDisplayNamesJobsOfAFile(t *testing.T) {
-	var b strings.Builder
-	d := newJobDisplay(&b, false)
-	chain := &mapreduce.App{Chain: func(context.Context, *mapreduce.Chain) error { return nil }}
-	for id, j := range map[string]*mapreduce.MixJob{"1": {Name: "nightly"}, "2": {Name: "weekly", App: chain}, "3": {}} {
-		d.named(j)(mapreduce.Progress{Job: "step", ID: id, State: "running", Failed: 1, LastError: "it broke"})
-	}
-	got := slices.Sorted(strings.Lines(b.String()))
-	want := []string{
-		"nightly: 1 attempt failed and will be made again: it broke\n",
-		"step: 1 attempt failed and will be made again: it broke\n",
-		"weekly/step: 1 attempt failed and will be made again: it broke\n",
-	}
-	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

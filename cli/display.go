@@ -145,23 +145,6 @@ func (d *jobDisplay) Write(p []byte) (int, error) {
 // warn prints a warning.
 func (d *jobDisplay) warn(text string) { terminal.Fprintf(d, "warning: %s\n", text) }
 
-// named returns a function that shows a job of a jobs file under its name in the file. The
-// job itself has the name of its program, and several may run the same one. A step of a
-// chain is NAME/STEP.
-func (d *jobDisplay) named(j *mapreduce.MixJob) func(mapreduce.Progress) {
-	name, chain := j.Name, j.App != nil && j.App.Chain != nil
-	return func(p mapreduce.Progress) {
-		switch {
-		case name == "": // the file names the program only
-		case chain:
-			p.Job = name + "/" + p.Job
-		default:
-			p.Job = name
-		}
-		d.update(p)
-	}
-}
-
 // update shows the new state of a job.
 func (d *jobDisplay) update(p mapreduce.Progress) {
 	if d.quiet {

@@ -83,7 +83,7 @@ func (q *hadoopJobs) run(args []string) error {
 	case "-list":
 		err = q.list(len(args) > 0 && args[0] == "all")
 	case "-kill":
-		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().Kill, &slotwisev1.KillRequest{Job: hadoop.ClusterJob(args[0]), Reason: "killed by hadoop job -kill"})
+		_, err = client.Call(q.ctx, q.cl, q.cl.RPC().Kill, &slotwisev1.KillRequest{Job: hadoop.ClusterJob(args[0]), Reason: "hadoop job -kill"})
 		if err == nil {
 			terminal.Fprintf(q.out, "Killed job %s\n", args[0])
 		}

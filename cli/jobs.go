@@ -19,7 +19,7 @@ import (
 
 // newJobs returns the command that lists jobs.
 func newJobs() *cobra.Command {
-	r := &slotwisev1.JobsRequest{}
+	var chosen jobFilter
 	steps := false
 	c := &cobra.Command{
 		Use:   "jobs",
@@ -31,11 +31,12 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 		Example: `  slotwise jobs
   slotwise jobs --steps
   slotwise jobs --all --user ann
+  slotwise jobs --name 'nightly-*'
   slotwise jobs -o json`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
-		jobs, err := u.cl.Jobs(ctx, r)
+		jobs, err := chosen.list(ctx, u.cl)
 		if err != nil {
 			return err
 		}
@@ -44,30 +45,18 @@ lists its jobs below it. JSON has both: the jobs of a chain name it.`,
 		}
 		// On standard error: a script that reads the table gets a head and no rows.
 		if len(jobs) == 0 {
-			terminal.Fprintf(c.ErrOrStderr(), "%s\n", noJobs(r))
+			text := chosen.none()
+			if !chosen.ended {
+				text += "; --all lists those that have"
+			}
+			terminal.Fprintf(c.ErrOrStderr(), "%s\n", text)
 		}
 		return printJobs(u.out(), jobRows(jobs, steps))
 	})
 	c.Flags().BoolVar(&steps, "steps", false, "list the jobs of chains too, below their chain")
-	c.Flags().BoolVar(&r.Ended, "all", false, "list jobs that have ended too")
-	c.Flags().StringVar(&r.User, "user", "", "list only the jobs of this `name`")
-	c.Flags().StringVar(&r.Pool, "pool", "", "list only the jobs of the pool of this `name`")
+	c.Flags().BoolVar(&chosen.ended, "all", false, "list jobs that have ended too")
+	chosen.register(c, "list only")
 	return c
-}
-
-// noJobs returns the message for an empty listing.
-func noJobs(r *slotwisev1.JobsRequest) string {
-	text := "no job"
-	if r.User != "" {
-		text += " of user " + r.User
-	}
-	if r.Pool != "" {
-		text += " in pool " + r.Pool
-	}
-	if r.Ended {
-		return text
-	}
-	return text + " that has not ended; --all lists those that have"
 }
 
 // jobRows orders a list of jobs and chains for people: by the time of submission, and
@@ -391,78 +380,6 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 		end = time.Now().UnixMilli()
 	}
 	return terminal.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
-}
-
-// newKill returns the command that kills a job or an attempt.
-func newKill() *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use:   "kill JOB|CHAIN|ATTEMPT",
-		Short: "Kill a job, a chain or one attempt",
-		Long: `Kills a job and removes its output. With the id of a chain it kills the running steps,
-and no step follows. With the id of an attempt it kills that attempt only: the task
-runs again, and the attempt does not count as a failure. A job that has succeeded or
-failed cannot be killed; killing a killed job again changes nothing.`,
-		Example: `  slotwise kill j12 --reason 'wrong input'
-  slotwise kill chain-3
-  slotwise kill j12_m_3_0`,
-		Args: oneArg("job or attempt"),
-	}
-	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
-		r := &slotwisev1.KillRequest{Job: args[0], Reason: reason}
-		if strings.Contains(args[0], "_") {
-			r.Job, r.Attempt = "", args[0]
-		}
-		_, err := client.Call(ctx, u.cl, u.cl.RPC().Kill, r)
-		return err
-	})
-	c.Flags().StringVar(&reason, "reason", "", "`text` with the reason, shown with the job")
-	return c
-}
-
-// newPriority returns the command that changes a job's priority.
-func newPriority() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "priority JOB|CHAIN LEVEL",
-		Short: "Change the priority of a job or a chain",
-		Long: `Changes a job's priority: very-low, low, normal, high or very-high. Running attempts
-continue. Of a chain it changes the steps that have not ended and the later ones.`,
-		Example: "  slotwise priority j12 high",
-		Args:    twoArgs("job", "level"),
-	}
-	return newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
-		if !slices.Contains(priorities, args[1]) {
-			return unknown("priority", args[1], priorities)
-		}
-		_, err := client.Call(ctx, u.cl, u.cl.RPC().SetPriority, &slotwisev1.SetPriorityRequest{Job: args[0], Priority: wirePriority(args[1])})
-		return err
-	})
-}
-
-// newMove returns the command that moves a job to another pool.
-func newMove() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "move JOB|CHAIN POOL",
-		Short: "Move a job or a chain to another pool",
-		Long: `Moves a job to another pool or queue. Running attempts continue. Of a chain it moves
-the steps that have not ended and the later ones.`,
-		Example: "  slotwise move j12 reports",
-		Args:    twoArgs("job", "pool"),
-	}
-	return newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
-		_, err := client.Call(ctx, u.cl, u.cl.RPC().Move, &slotwisev1.MoveRequest{Job: args[0], Pool: args[1]})
-		return err
-	})
-}
-
-// twoArgs requires two arguments.
-func twoArgs(a, b string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return misuse("%s: want a %s and a %s (usage: %s)", c.Name(), a, b, usage(c))
-		}
-		return nil
-	}
 }
 
 // newExplain returns the command that explains why a job waits.

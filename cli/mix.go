@@ -124,7 +124,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	}
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
-		p.Progress, p.Overwrite, p.Force, p.Stderr = show.named(&mix.jobs[i]), f.overwrite, f.force, show
+		p.Progress, p.Overwrite, p.Force, p.Stderr = show.update, f.overwrite, f.force, show
 		// Flags are for all jobs. An entry of the file that states a value keeps its own.
 		p.OutputCompress = cmp.Or(p.OutputCompress, f.outputCompress)
 		p.Request, p.StorageRetry, p.Notify = p.Request.Or(o.Request), o.StorageRetry, f.notify(show)
@@ -171,7 +171,7 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if c.Flags().Changed("merge") {
 		return misuse("--merge: is for a single job, not for --jobs")
 	}
-	single := []string{"input", "include", "exclude", "param", "mapper", "combiner", "reducer",
+	single := []string{"name", "input", "include", "exclude", "param", "mapper", "combiner", "reducer",
 		"format", "columns", "output-format", "output-columns", "reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {
 		if c.Flags().Changed(name) {

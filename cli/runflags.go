@@ -58,7 +58,7 @@ type runFlags struct {
 	request                        job.Request
 	tempDir, events                string
 	ui, history                    string
-	jobs, learned                  string
+	name, jobs, learned            string
 	alone, explain                 bool
 	heartbeat                      time.Duration
 	storageRetry                   time.Duration
@@ -108,7 +108,7 @@ func groupJobFlags(c *cobra.Command, common []string) {
 		{"Scheduling", []string{"policy-config", "policy-set", "fair-scheduler", "capacity-scheduler", "learned", "heartbeat", "slow-start",
 			"user", "pool", "priority", "alone", "seed"}},
 		{"Failures", []string{"task-timeout", "max-attempts", "storage-retry"}},
-		{"Watching", []string{"history", "events", "no-progress"}},
+		{"Watching", []string{"name", "history", "events", "no-progress"}},
 		{"Connection", []string{"tls-ca", "tls-cert", "tls-key", "token-file", "config"}},
 	}
 	for i := range groups {
@@ -120,6 +120,8 @@ func groupJobFlags(c *cobra.Command, common []string) {
 // registerData declares the flags about the program and its data.
 func (f *runFlags) registerData(s *pflag.FlagSet) {
 	f.given = s.Changed
+	s.StringVar(&f.name, "name", "", "`name` of the job for people, in lists, logs and history (default: the name of its program)")
+	fromCommandLineOnly(s, "name")
 	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
 	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
 	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
@@ -176,6 +178,7 @@ func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 // inputs.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
+		Name:     f.name,
 		Features: features(),
 		// The slice is cut to its capacity, so that append copies it: f.inputs must stay as the
 		// user gave them.
@@ -300,7 +303,7 @@ func (f *runFlags) checkGlobs() error {
 
 // checkValues returns an error for values that no job can have.
 func (f *runFlags) checkValues() error {
-	if err := cmp.Or(bounds.CheckName("--user", f.request.User), bounds.CheckName("--pool", f.request.Pool)); err != nil {
+	if err := cmp.Or(bounds.CheckName("--name", f.name), bounds.CheckName("--user", f.request.User), bounds.CheckName("--pool", f.request.Pool)); err != nil {
 		return misuseError{err}
 	}
 	if err := f.checkFormat(); err != nil {

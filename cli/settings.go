@@ -66,6 +66,15 @@ func fromEnvironment(c *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
+// fromCommandLineOnly keeps settings from setting flags that have the names of other commands'
+// flags with another meaning. A variable for --name of worker would name all jobs, and one for
+// --user of submit would let kill with an id kill all jobs of that user.
+func fromCommandLineOnly(s *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		s.Lookup(name).Annotations = map[string][]string{commandLineOnly: nil}
+	}
+}
+
 // onCommandLineOnly reports whether settings do not set a flag.
 func onCommandLineOnly(f *pflag.Flag) bool {
 	_, only := f.Annotations[commandLineOnly]

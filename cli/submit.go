@@ -198,7 +198,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	for i := range mix.jobs {
 		p := &mix.jobs[i].Options
 		p.Overwrite, p.Force = o.Overwrite, o.Force
-		p.Progress, p.Stderr, p.Compress, p.OutputCompress = show.named(&mix.jobs[i]), show, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
+		p.Progress, p.Stderr, p.Compress, p.OutputCompress = show.update, show, o.Compress, cmp.Or(p.OutputCompress, o.OutputCompress)
 		p.Features = features()
 		// An entry's own request wins over the flags, which are for all others.
 		p.Request, p.StorageRetry, p.Notify = p.Request.Or(o.Request), o.StorageRetry, f.notify(show)

@@ -17,7 +17,7 @@ import (
 
 // MixJob is one entry of a mix: an app or a job, and the time of its submission.
 type MixJob struct {
-	Name    string // for the report
+	Name    string // of the job, see Options.Name; it wins over that field
 	App     *App
 	Params  Params
 	Job     *Job          // instead of App
@@ -245,6 +245,7 @@ func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i in
 	if o.Output == "" {
 		o.Output = filepath.Join(c.TempDir(), fmt.Sprintf("result-%d", i))
 	}
+	o.Name = cmp.Or(j.Name, o.Name)
 	e := MixEntry{Name: j.Name, State: "succeeded"}
 	submitted := c.Now()
 	if j.App == nil {

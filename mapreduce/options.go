@@ -16,6 +16,10 @@ import (
 // Options name a job's input and output and configure the run. Inputs and Output
 // are required for jobs that read input; every other zero value is a default.
 type Options struct {
+	// Name is the name of the job for people: in progress, lists, logs and history. "" is the
+	// name of its program. The job of a chain's step is called Name, "/" and the step.
+	Name string
+
 	Inputs  []string // files, directories (read recursively) or globs, as URIs or paths
 	Include []string // globs of file names to read; all if empty
 	Exclude []string // globs of file names to skip
@@ -94,10 +98,8 @@ func (o *Options) check() error {
 	if err := o.Request.Check(); err != nil {
 		return fmt.Errorf("the field Options.Request: %w", err)
 	}
-	if err := bounds.CheckName("the field Options.User", o.User); err != nil {
-		return err
-	}
-	return bounds.CheckName("the field Options.Pool", o.Pool)
+	return cmp.Or(bounds.CheckName("the field Options.Name", o.Name), bounds.CheckName("the field Options.User", o.User),
+		bounds.CheckName("the field Options.Pool", o.Pool))
 }
 
 // outages returns the bounds of waits for servers.

@@ -23,7 +23,7 @@ import (
 // plan compiles the job, cuts its input into splits and checks the options.
 func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.PlannedJob, error) {
 	out := &feature.PlannedJob{
-		Name: j.Name, Synthetic: j.Synthetic, Replace: storage.ReplaceOf(o.Overwrite, o.Force), ShuffleCodec: o.Compress,
+		Name: cmp.Or(o.Name, j.Name), Synthetic: j.Synthetic, Replace: storage.ReplaceOf(o.Overwrite, o.Force), ShuffleCodec: o.Compress,
 		Request: o.Request, Inputs: o.Inputs, Progress: o.progress(), Outages: o.outages(),
 	}
 	var err error

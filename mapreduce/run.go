@@ -114,7 +114,7 @@ func (o *ClusterOptions) start(codec string, set *feature.Set) (*local.Cluster, 
 // run plans a job and runs it. recipe is nil if no other process can build the
 // job.
 func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Options) (*Result, error) {
-	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+j.Name+"'s input and output"), func(ctx context.Context) (*feature.PlannedJob, error) {
+	planned, err := retry.Do(ctx, o.outages().ForStorage("the storage of "+cmp.Or(o.Name, j.Name)+"'s input and output"), func(ctx context.Context) (*feature.PlannedJob, error) {
 		return p.plan(ctx, j, o)
 	})
 	if err != nil {

@@ -113,7 +113,7 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		return nil, errors.New("no output directory is given")
 	}
 	c := &feature.Chain{
-		Name: a.Name, App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
+		Name: cmp.Or(o.Name, a.Name), App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
 		Replace: storage.ReplaceOf(o.Overwrite, o.Force),
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress,
 		Request: o.Request, Progress: o.progress(),
@@ -150,6 +150,11 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 		Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, Reduces: c.Reduces,
 		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, Request: c.Request,
 		Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
+	}
+	// The submitter has named the chain. Without this its steps would have the same names in
+	// every chain of the app.
+	if c.Name != a.Name {
+		o.Name = c.Name
 	}
 	_, err = (&planner{t, schemes}).runChain(ctx, a, c.Params, o)
 	return err
@@ -190,6 +195,9 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 	}
 	o := s.options
 	o.Inputs, o.Output = in, out
+	if o.Name != "" {
+		o.Name += "/" + j.Name
+	}
 	if out != s.options.Output {
 		o.OutputCompress, o.OutputFormat, o.OutputColumns, o.Overwrite, o.Force = "", "", nil, false, false
 	}

@@ -210,7 +210,7 @@ func (s *submitter) submit(ctx context.Context, i, turn int) {
 		answered()
 	}
 	o := j.Options
-	o.Remote = &cluster
+	o.Name, o.Remote = cmp.Or(j.Name, o.Name), &cluster
 	if j.App != nil {
 		e.Results, e.Err = mapreduce.RunApp(ctx, j.App, j.Params, o)
 	} else {

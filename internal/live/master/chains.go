@@ -250,7 +250,7 @@ func (c clientService) killChain(ctx context.Context, r *slotwisev1.KillRequest)
 			return nil, err
 		}
 		c.m.log.Info("kill of a chain", "chain", r.Job, "by", who.User, "reason", r.Reason)
-		return &protocol.KillChain{Call: call, Chain: id, Reason: r.Reason}, nil
+		return &protocol.KillChain{Call: call, Chain: id, Reason: killedBy(who, r.Reason)}, nil
 	})
 }
 

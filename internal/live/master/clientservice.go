@@ -235,7 +235,7 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 			if err != nil {
 				return nil, badName(err)
 			}
-			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: r.Reason}, c.m.mayChange(who, attempt.Job)
+			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, r.Reason)}, c.m.mayChange(who, attempt.Job)
 		}
 		name, err := job.ParseID(r.Job)
 		if err != nil {
@@ -245,8 +245,20 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 			return nil, err
 		}
 		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
-		return &protocol.KillJob{Call: id, Job: name, Reason: r.Reason}, nil
+		return &protocol.KillJob{Call: id, Job: name, Reason: killedBy(who, r.Reason)}, nil
 	})
+}
+
+// killedBy returns the reason that is kept with what a request kills: who has asked for it, and
+// the reason in the request. The users of a master without authentication have no name.
+func killedBy(who secure.Identity, reason string) string {
+	switch {
+	case who.User == "":
+		return reason
+	case reason == "":
+		return "killed by " + who.User
+	}
+	return "killed by " + who.User + ": " + reason
 }
 
 // Move puts a job into another pool.
@@ -290,7 +302,11 @@ func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorit
 		return nil, badName(err)
 	}
 	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.SetPriority{Call: id, Job: name, Priority: p}, c.m.mayChange(who, name)
+		if err := c.m.mayChange(who, name); err != nil {
+			return nil, err
+		}
+		c.m.log.Info("priority of a job", "job", r.Job, "priority", r.Priority, "by", who.User)
+		return &protocol.SetPriority{Call: id, Job: name, Priority: p}, nil
 	})
 }
 

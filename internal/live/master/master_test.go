@@ -548,8 +548,17 @@ func TestAccess(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("bob kills ann's job: %v", err)
 	}
-	if _, err = c.Kill(as("ann"), &slotwisev1.KillRequest{Job: "j1"}); err != nil {
-		t.Error(err)
+	for job, reason := range map[string]string{"j1": "", "j2": "too old"} {
+		who, want := "ann", "killed by ann"
+		if reason != "" {
+			who, want = "root", "killed by root: too old"
+		}
+		if _, err = c.Kill(as(who), &slotwisev1.KillRequest{Job: job, Reason: reason}); err != nil {
+			t.Error(err)
+		}
+		if resp, err := c.Job(as("root"), &slotwisev1.JobRequest{Job: job}); err != nil || resp.Job.Message != want {
+			t.Errorf("%s, killed by %s: %v %v, want %q", job, who, resp, err, want)
+		}
 	}
 	_, err = c.SetPolicy(as("ann"), &slotwisev1.SetPolicyRequest{Name: "fair"})
 	if connect.CodeOf(err) != connect.CodePermissionDenied {

@@ -3,6 +3,7 @@ package policies
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -147,6 +148,11 @@ func TestRandomCompositions(t *testing.T) {
 			}
 		})
 	}
+	for _, early := range []string{"on", "own", "gate"} {
+		if waited[early] == 0 {
+			t.Errorf("early-reduces=%s: no reduce waited for maps", early)
+		}
+	}
 	t.Logf("%d compositions; %d lives with limits on pools, %d that kept slots busy", len(seen), limited, conserving)
 }
 
@@ -169,9 +175,10 @@ func playMix(t *rapid.T, g *sched.Registry, round int) (m mix, bound bool) {
 	m = drawMix(t, g, round)
 	limits, can := bounded[m.order]
 	bound = can && rapid.Bool().Draw(t, "limits")
-	opt := sched.Options{Seed: rapid.Uint64Range(0, 3).Draw(t, "seed")}
+	early := rapid.SampledFrom([]string{"on", "own", "gate", "off"}).Draw(t, "early")
+	opt := sched.Options{Seed: rapid.Uint64Range(0, 3).Draw(t, "seed"), Set: map[string]string{"early-reduces": early}}
 	if bound {
-		opt.Set = limits.set
+		maps.Copy(opt.Set, limits.set)
 	}
 	p, err := g.Build(m.String(), opt)
 	if err != nil {
@@ -180,15 +187,15 @@ func playMix(t *rapid.T, g *sched.Registry, round int) (m mix, bound bool) {
 	w := trackertest.NewFakeCluster(t, p)
 	w.Boundless = strings.HasPrefix(m.slots, "overload")
 	w.Also = func(effects []tracker.Effect) error {
-		if !bound {
-			return nil
+		if err := waitsOnly(w.Tracker, effects, early); err != nil || !bound {
+			return err
 		}
 		return withinLimits(w.Tracker, effects, m.untyped(), limits.most)
 	}
 	w.Join("n1", 2, 1)
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		w.Act()
-		if m.conserves(bound) && rapid.IntRange(0, 7).Draw(t, "look") == 0 {
+		if m.conserves(bound) && early == "on" && rapid.IntRange(0, 7).Draw(t, "look") == 0 {
 			w.Beat()
 			if idle := idleWork(w.Tracker, m.untyped()); idle != "" {
 				t.Fatalf("%v: %s", m, idle)
@@ -203,6 +210,30 @@ func playMix(t *rapid.T, g *sched.Registry, round int) (m mix, bound bool) {
 	w.Replay(again)
 	return m, bound
 }
+
+// waitsOnly checks at each launch of a reduce whose maps are not all done that
+// early-reduces permits it to wait in its slot.
+func waitsOnly(tr *tracker.Tracker, effects []tracker.Effect, early string) error {
+	for _, e := range effects {
+		if e.Kind != tracker.Launch || e.Attempt.Kind != job.Reduce {
+			continue
+		}
+		j := tr.Jobs().Get(e.Job)
+		if j.MapsDone() {
+			continue
+		}
+		switch a := j.Task(job.Reduce, e.Attempt.Index).Attempt(e.Attempt.Number); {
+		case early == "off", early == "gate" && !j.MapsStarted(), early == "own" && a.Slot() == job.Map:
+			return fmt.Errorf("%v: with early-reduces=%s the reduce waits in a %v slot for %d maps", e, early, a.Slot(), j.Unfinished(job.Map))
+		}
+		waited[early]++
+	}
+	return nil
+}
+
+// waited counts, by the value of early-reduces, the reduces that were launched before the maps
+// of their job were done.
+var waited = map[string]int{}
 
 // withinLimits checks at each launch that the job's pool runs no more than it
 // may; slots can vanish under a pool that is full.

@@ -144,7 +144,7 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
 	}
-	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
+	if o.KeptFrom(j, k) {
 		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
 		return true
 	}

@@ -89,8 +89,17 @@ type Offer struct {
 	// MapsDone keeps the slot from reduces of jobs with unfinished maps, because
 	// those reduces would wait in it.
 	MapsDone bool
+	// MapsStarted keeps the slot from reduces of jobs with maps that wait for a slot,
+	// because those maps could use it.
+	MapsStarted bool
 	// Label is put on the attempt that fills the slot.
 	Label int32
+}
+
+// KeptFrom reports whether the offer's slot is kept from a task of the kind because it
+// would wait there for maps of its job; see MapsDone and MapsStarted.
+func (o *Offer) KeptFrom(j *job.Job, k job.Kind) bool {
+	return k == job.Reduce && (o.MapsDone && !j.MapsDone() || o.MapsStarted && !j.MapsStarted())
 }
 
 // Candidate is a job whose turn it is, and the kind of task that it may launch.

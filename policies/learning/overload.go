@@ -99,6 +99,13 @@ func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node(
 // lent.
 func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
+	early := s.learner.Config().Early
+	// A node has more slots for its reduces than its specification says. Beyond that number none
+	// of them is a reduce's own.
+	slot := job.Reduce
+	if r.Node().Occupied(job.Reduce) >= r.Node().Slots(job.Reduce) {
+		slot = job.Map
+	}
 	mapsDone := reduces && s.enoughWaiting(r.Node())
 	switch {
 	// A refusal ends the round: the order has compared all candidates and recorded its decision.
@@ -106,11 +113,11 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
 		return sched.Offer{}, false
 	case maps && reduces:
-		return sched.Offer{Kind: job.Map, Slot: job.Map, Either: true, MapsDone: mapsDone}, true
+		return early.Restrict(sched.Offer{Kind: job.Map, Slot: job.Map, Either: true, MapsDone: mapsDone}, slot), true
 	case maps:
 		return sched.Offer{Kind: job.Map, Slot: job.Map}, true
 	case reduces:
-		return sched.Offer{Kind: job.Reduce, Slot: job.Reduce, MapsDone: mapsDone}, true
+		return early.Restrict(sched.Offer{Kind: job.Reduce, Slot: job.Reduce, MapsDone: mapsDone}, slot), true
 	}
 	return sched.Offer{}, false
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -46,10 +47,9 @@ type Config struct {
 	// leaves a slot idle, but may leave none for the other kind when it needs
 	// one.
 	Fallback string
-	// Early permits reduces to start before the maps of their job are done,
-	// after its slow start. They fetch map output sooner but occupy slots that
-	// maps could use, which matters most on nodes of two slots.
-	Early bool
+	// Early says when reduces may start. Early ones fetch map output sooner but
+	// occupy slots that maps could use, which matters most on nodes of two slots.
+	Early slots.Early
 	// MaxPerHeartbeat is the most tasks that a heartbeat launches. 0 means no
 	// limit. The paper launches 1 (reading 8).
 	MaxPerHeartbeat int
@@ -98,9 +98,7 @@ func (c *Config) bind(remaining string) sched.Bindings {
 		sched.Bind(&c.Fallback, sched.Word(WithinTarget, NoFallback, AnyKind), sched.Param{Name: "fallback", Default: WithinTarget,
 			Help: "What a free slot runs if the kind of task chosen for it has nothing to launch: within_target (the other kind, up to " +
 				"its target), none (nothing, as in the paper; jobs can stall) or any (the other kind, always)."}),
-		sched.Bind(&c.Early, sched.Switch("off", "on"), sched.Param{Name: "early-reduces", Default: "on", Tune: []string{"off", "on"},
-			Help: "Whether reduces may start before all maps of their job are done: on (after the job's slow start) or off (until then " +
-				"the reduces' slots can run maps, with fallback any)."}),
+		slots.BindEarly(&c.Early, "on"),
 		sched.Bind(&c.MaxPerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "max-per-heartbeat", Default: "0",
 			Aliases: []string{"max_per_heartbeat"},
 			Help:    "The most tasks that a heartbeat launches; 0 means no limit, and 1 is what the paper describes."}),

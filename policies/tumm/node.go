@@ -93,7 +93,7 @@ func (b *base) onlyCopies(r *sched.Round) bool {
 		return false
 	}
 	j := b.mon.first(r, job.Reduce)
-	return j == nil || !b.cfg.Early && !j.MapsDone()
+	return j == nil || !b.cfg.Early.Admits(j)
 }
 
 // open reports whether a slot can be offered to the kind: no earlier offer was
@@ -114,7 +114,8 @@ func (b *base) open(r *sched.Round, k job.Kind) bool {
 }
 
 func (b *base) offer(r *sched.Round, k job.Kind) sched.Offer {
-	return sched.Offer{Kind: k, Slot: slotFor(r, k), MapsDone: !b.cfg.Early}
+	slot := slotFor(r, k)
+	return b.cfg.Early.Restrict(sched.Offer{Kind: k, Slot: slot}, slot)
 }
 
 // slotFor returns the kind of slot that a task occupies: its own or, if the

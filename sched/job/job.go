@@ -226,6 +226,9 @@ func (j *Job) BytesRead() int64 {
 // MapsDone reports whether every map has succeeded and its output still exists.
 func (j *Job) MapsDone() bool { return j.Unfinished(Map) == 0 }
 
+// MapsStarted reports whether no map waits for a slot: each one runs or has succeeded.
+func (j *Job) MapsStarted() bool { return j.tally.Pending[Map]+j.tally.Delayed[Map] == 0 }
+
 // SlowStartMaps returns how many maps must have succeeded before reduces may start.
 func (j *Job) SlowStartMaps() int { return j.slowStartMaps }
 

@@ -82,6 +82,8 @@ var traceOptions = []traceOption{
 		func(o *Options, v string) (err error) { o.Trace.Pools, err = ParseNaming(v); return err }},
 	{"users", "users of jobs without one, in the same way",
 		func(o *Options, v string) (err error) { o.Trace.Users, err = ParseNaming(v); return err }},
+	{"slow-start", "share of the maps of a job, 0 to 1, after which its reduces start, where the trace states none (0.05)",
+		func(o *Options, v string) (err error) { o.Trace.SlowStart, err = slowStart(v); return err }},
 	{"all", "true: also jobs that failed or were killed, which used slots, too",
 		func(o *Options, v string) (err error) { o.Trace.All, err = yes(v); return err }},
 	{"keep-hosts", "true: maps read on the hosts of the trace, whose names the cluster's nodes must have",

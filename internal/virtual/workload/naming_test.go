@@ -74,10 +74,22 @@ func TestSWIMReducesFollowTheOutput(t *testing.T) {
 	}
 }
 
+// Jobs of a trace that states no slow start get the one of the options.
+func TestTraceSlowStart(t *testing.T) {
+	var o Options
+	if err := o.SetTrace("slow-start", "0.8"); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := ReadSWIM("t.tsv", strings.NewReader("a\t1\t1\t1000000\t282000\t1\n"), SWIMOptions{TraceOptions: o.Trace})
+	if err != nil || trace.List[0].SlowStart != 0.8 {
+		t.Errorf("%+v, %v", trace, err)
+	}
+}
+
 // Every option has an effect, and a wrong value is an error that names the option.
 func TestTraceOptions(t *testing.T) {
 	values := map[string]string{"pools": "a,b", "users": "hash:3", "all": "true", "batch": "true", "keep-hosts": "true", "stages": "true", "block": "128MiB",
-		"reduce-bytes": "2GiB", "reduces-per-map": "0.5", "max-reduces": "7", "map-output": "3GiB", "rate": "5MB/s", "startup": "0s"}
+		"reduce-bytes": "2GiB", "reduces-per-map": "0.5", "max-reduces": "7", "map-output": "3GiB", "rate": "5MB/s", "startup": "0s", "slow-start": "0.8"}
 	for _, o := range TraceOptionNames() {
 		var opts Options
 		value, ok := values[o[0]]

@@ -38,6 +38,9 @@ type TraceOptions struct {
 	Limit int
 	// Pools and Users name the pools and users of jobs that have none.
 	Pools, Users Naming
+	// SlowStart is the job.Request.SlowStart of jobs whose trace states none; 0 leaves them
+	// the default.
+	SlowStart float64
 	// KeepHosts places maps on the hosts of the trace. Without it the simulator
 	// chooses, because the nodes of a simulated cluster have other names.
 	KeepHosts bool
@@ -153,6 +156,9 @@ func (im *importer) finish() (*Trace, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		j.Submit = scaleTime(j.Submit-first, im.options.TimeScale)
+		if j.SlowStart == 0 {
+			j.SlowStart = im.options.SlowStart
+		}
 		j.Pool, j.User = im.options.Pools.name(j.Pool, j, i), im.options.Users.name(j.User, j, i)
 	}
 	im.trace.List = jobs

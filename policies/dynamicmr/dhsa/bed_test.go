@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -140,6 +141,6 @@ func fraction(t interface{ Fatal(...any) }, s string) dynamicmr.Fraction {
 
 // defaults returns the defaults of a mode, which permit all slots to be lent.
 func defaults(m dhsa.Mode) dhsa.Config {
-	return dhsa.Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: dhsa.EarlyOwn,
+	return dhsa.Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: slots.EarlyOwn,
 		KeepMapSlots: 1}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -21,12 +22,14 @@ type Config struct {
 	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data instead of
 	// leaving a slot idle. Otherwise maps wait as the place part decides.
 	FarAtOnce bool
-	// Early selects the slots in which reduces may start before all maps of
-	// their job are done.
-	Early Early
+	// Early says when reduces may start. With EarlyOwn a map slot is lent only to
+	// reduces whose maps are all done. With EarlyOn reduces wait in lent map slots
+	// too, as in the paper's Case 4, which does not mention slow start; with many
+	// jobs such reduces fill the cluster.
+	Early slots.Early
 	// KeepMapSlots is the number of the cluster's map slots that are never lent
 	// to reduces whose maps are not all done. It matters only with
-	// EarlyAnywhere. With 0, one reduce must be killed for each map whose
+	// EarlyOn and EarlyGate. With 0, one reduce must be killed for each map whose
 	// output is lost.
 	KeepMapSlots int
 }
@@ -47,10 +50,7 @@ func (c *Config) bind(m Mode) sched.Bindings {
 		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true", Tune: []string{"false", "true"},
 			Help: "With PoolDependent: whether a map whose data is far away starts when nothing else fits (Case 5). With false the slot " +
 				"stays idle while the job waits for a node near its data."}),
-		sched.Bind(&c.Early, sched.Enum[Early]("own", "on", "off"), sched.Param{Name: "early-reduces", Default: "own", Tune: []string{"own", "on", "off"},
-			Help: "Which slots a reduce may occupy before all maps of its job are done, once its slow start permits: own (reduce slots; " +
-				"lent map slots run only reduces that need not wait), on (lent map slots as well, as the paper describes it) or off " +
-				"(none, so that maps may use all slots)."}),
+		slots.BindEarly(&c.Early, "own"),
 		sched.Bind(&c.KeepMapSlots, sched.Int(0, math.MaxInt), sched.Param{Name: "keep-map-slots", Default: "1",
 			Aliases: []string{"dhsa.min.map.capable.slots"},
 			Help: "How many map slots of the cluster are never lent to reduces whose maps are not all done. With 0 such reduces can fill " +
@@ -80,22 +80,3 @@ func Read(m Mode) func(k *sched.Kit) (sched.Slots, error) {
 		return New(c), nil
 	}
 }
-
-// Early selects the slots in which reduces may wait for the maps of their job.
-type Early uint8
-
-// The values of Early.
-const (
-	// EarlyOwn permits waiting in reduce slots, as in Hadoop. A map slot is
-	// lent only to reduces whose maps are all done. A reduce that waited in a
-	// map slot would occupy a slot that those maps need, and with many jobs
-	// such reduces fill the cluster.
-	EarlyOwn Early = iota
-	// EarlyAnywhere permits waiting in lent map slots too, as in the paper's
-	// Case 4, which does not mention slow start.
-	EarlyAnywhere
-	// EarlyNever starts reduces when all maps of the job are done, so that no
-	// slot is occupied by a waiting reduce. That is better where slots are few
-	// and data is near, and worse where fetching map output takes long.
-	EarlyNever
-)

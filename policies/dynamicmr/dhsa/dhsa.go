@@ -81,9 +81,9 @@ var (
 
 // New returns a slots part without jobs.
 func New(cfg Config) *DHSA {
-	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1})}
+	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1, Early: cfg.Early})}
 	d.demand.init()
-	d.demand.late = cfg.Early == EarlyNever
+	d.demand.early = cfg.Early
 	return d
 }
 
@@ -168,7 +168,7 @@ const (
 // needs a balance line for maps, which Alg 1 defines.
 func (d *DHSA) by() int {
 	switch {
-	case d.off() && d.pre == nil && d.cfg.Early != EarlyNever:
+	case d.off() && d.pre == nil:
 		return noLending
 	case d.off() || d.cfg.Mode == PI:
 		return lendPI
@@ -237,16 +237,16 @@ func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
 
 // toReduce offers a slot to reduces; a map slot only as far as keep-map-slots allows.
 func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
-	return sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
-		MapsDone: !d.mayWait(slot)}
+	return d.cfg.Early.Restrict(sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
+		MapsDone: !d.mayWait(slot)}, slot)
 }
 
 // mayWait reports whether a reduce may wait for maps in a slot of a kind.
 func (d *DHSA) mayWait(slot job.Kind) bool {
 	switch d.cfg.Early {
-	case EarlyNever:
+	case slots.EarlyOff:
 		return false
-	case EarlyOwn:
+	case slots.EarlyOwn:
 		return slot == job.Reduce
 	}
 	return slot == job.Reduce || d.lentTo.open(d.view, d.cfg.KeepMapSlots)

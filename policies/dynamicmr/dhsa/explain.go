@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -14,14 +15,14 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 		return ""
 	}
 	other := k.Other()
-	slots, used := d.view.Nodes().Slots(k), d.used(k)
+	total, used := d.view.Nodes().Slots(k), d.used(k)
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
-	case k == job.Reduce && d.cfg.Early == EarlyNever && !j.MapsDone():
+	case k == job.Reduce && d.cfg.Early == slots.EarlyOff && !j.MapsDone():
 		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
-	case used < slots && d.allBusy(k):
-		return fmt.Sprintf("%s free, but on machines that already run their share of the load", slotsAre(slots-used, k))
-	case used < slots:
+	case used < total && d.allBusy(k):
+		return fmt.Sprintf("%s free, but on machines that already run their share of the load", slotsAre(total-used, k))
+	case used < total:
 		return ""
 	case idle > 0 && d.quota(other) == 0:
 		return fmt.Sprintf("%s idle, but none may run %ss", slotsAre(idle, other), k)

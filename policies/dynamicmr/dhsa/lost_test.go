@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -173,8 +174,8 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 // Without early reduces maps borrow the reduce slot that a reduce would wait in.
 func TestLateReduces(t *testing.T) {
 	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		for _, where := range []dhsa.Early{dhsa.EarlyOwn, dhsa.EarlyAnywhere, dhsa.EarlyNever} {
-			early := where != dhsa.EarlyNever
+		for _, where := range []slots.Early{slots.EarlyOwn, slots.EarlyOn, slots.EarlyOff} {
+			early := where != slots.EarlyOff
 			cfg := defaults(mode)
 			cfg.Early = where
 			s := newShop(cfg, node("a", 1, 1))
@@ -245,7 +246,7 @@ func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 		share := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
 		set := map[string]string{"lend-mode": mode.String(), "lend-map-slots": share.Draw(t, "maps"),
 			"lend-reduce-slots": share.Draw(t, "reduces"), "keep-map-slots": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "keep"))}
-		set["early-reduces"] = rapid.SampledFrom([]string{"own", "on", "off"}).Draw(t, "early")
+		set["early-reduces"] = rapid.SampledFrom([]string{"own", "on", "gate", "off"}).Draw(t, "early")
 		spec := "slots=dhsa-pi,place=greedy,speculate=none"
 		if rapid.Bool().Draw(t, "named") {
 			spec = "dynamicmr-pi"

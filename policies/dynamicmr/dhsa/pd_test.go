@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -153,7 +154,7 @@ func TestDynamicMR_B11(t *testing.T) {
 	b := pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")
 	b.want("M@M:5 M@M:5")
-	c.Early = dhsa.EarlyAnywhere
+	c.Early = slots.EarlyOn
 	b = pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")
 	b.want("R@M:4 R@M:4")

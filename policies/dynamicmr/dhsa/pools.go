@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -76,10 +77,10 @@ type part struct {
 type demand struct {
 	shares  Sharer
 	holder  sched.LimitExplainer
-	held    int    // pending maps of jobs that the order holds back
-	late    bool   // reduces are not pending until all maps of their job are done
-	dirty   bool   // the set of jobs held back may have changed
-	parts   []part // by job seat
+	held    int         // pending maps of jobs that the order holds back
+	early   slots.Early // reduces that may not start yet are not pending
+	dirty   bool        // the set of jobs held back may have changed
+	parts   []part      // by job seat
 	pools   map[string]*pool
 	reduces int     // launchable reduces
 	ready   int     // of these, reduces of jobs whose maps are all done
@@ -158,7 +159,7 @@ func (d *demand) count(j *job.Job, held bool) {
 		now.held = j.Wanted(job.Map)
 	}
 	for k := range job.Kind(job.Kinds) {
-		if j.Launchable(k) && !held && (k == job.Map || !d.late || j.MapsDone()) {
+		if j.Launchable(k) && !held && (k == job.Map || d.early.Admits(j)) {
 			now.pending[k] = j.Wanted(k)
 		}
 	}

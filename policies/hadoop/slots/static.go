@@ -53,6 +53,12 @@ func (s *Static) Begin(r *sched.Round) {
 
 // Next implements sched.Slots.
 func (s *Static) Next(r *sched.Round) (sched.Offer, bool) {
+	o, ok := s.next(r)
+	return s.cfg.Early.Restrict(o, o.Slot), ok
+}
+
+// next returns the next offer to all jobs.
+func (s *Static) next(r *sched.Round) (sched.Offer, bool) {
 	switch s.cfg.Fill {
 	case FillLoad:
 		return s.load.next(r)
@@ -93,6 +99,8 @@ const (
 // slots at once.
 type StaticConfig struct {
 	Fill Fill
+	// Early says when reduces may start. EarlyOn and EarlyOwn are the same here.
+	Early Early
 	// Padding applies to FillLoad on clusters of more than three nodes. It is
 	// the share of all tasks whose number of slots is kept free for failures and
 	// speculative copies. While fewer slots are free, a heartbeat gets one map,
@@ -121,6 +129,7 @@ func (c *StaticConfig) bind() sched.Bindings {
 				"spreads tasks over the nodes in proportion to pending work, and starts at most one map without local data and one " +
 				"reduce per heartbeat) or balance (as Hadoop's fair scheduler does: it starts with the kind of which the node runs " +
 				"fewer tasks, and spreads tasks like load)."}),
+		BindEarly(&c.Early, "own"),
 		sched.Bind(&c.Padding, share, sched.Param{Name: "padding", Default: "0.01", Tune: []string{"0", "0.01", "0.05", "0.1"},
 			Help: "With fill=load: the share of all tasks, 0 to 1, whose number of slots is kept free for failures and speculative " +
 				"copies on clusters of more than 3 nodes. A large share slows big jobs down."}),
@@ -173,8 +182,8 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 	var todo, all [job.Kinds]int
 	for _, j := range r.Jobs().Live() {
 		todo[job.Map] += j.Width() * j.Unfinished(job.Map)
-		// Reduces before slow start cannot run, so they are no load to spread.
-		if j.Open(job.Reduce) {
+		// Reduces that may not start yet are no load to spread.
+		if j.Open(job.Reduce) && cfg.Early.Admits(j) {
 			todo[job.Reduce] += j.Width() * j.Unfinished(job.Reduce)
 		}
 		if !cfg.PadReducing || j.Total(job.Reduce) > 0 {

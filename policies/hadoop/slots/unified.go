@@ -18,6 +18,7 @@ import (
 // one, and then borrows one of the other kind. Only the total is guaranteed.
 type Unified struct {
 	rampUp float64
+	early  Early
 	view   *sched.View
 }
 
@@ -31,22 +32,23 @@ var (
 // that reduces may occupy while maps are pending.
 func NewUnified(rampUp float64) *Unified { return &Unified{rampUp: rampUp} }
 
-func bindRampUp(share *float64) sched.Bindings {
-	return sched.Bindings{sched.Bind(share, sched.Float(0, 1), sched.Param{Name: "reduce-rampup-limit", Default: "0.5", Tune: []string{"0.25", "0.5", "0.75", "1"},
+func (u *Unified) bind() sched.Bindings {
+	return sched.Bindings{sched.Bind(&u.rampUp, sched.Float(0, 1), sched.Param{Name: "reduce-rampup-limit", Default: "0.5", Tune: []string{"0.25", "0.5", "0.75", "1"},
 		Help: "The share of all slots, 0 to 1, that reduces may take in turn with maps while maps are pending. Beyond it they get " +
-			"only slots that no map takes. With high values reduces occupy the slots of the maps that they wait for."})}
+			"only slots that no map takes. With high values reduces occupy the slots of the maps that they wait for."}),
+		BindEarly(&u.early, "on")}
 }
 
 // UnifiedParams documents the parameters of Unified.
-var UnifiedParams = bindRampUp(new(float64)).Params()
+var UnifiedParams = new(Unified).bind().Params()
 
 // ReadUnified returns Unified with the parameters that the user has set.
 func ReadUnified(k *sched.Kit) (sched.Slots, error) {
-	var rampUp float64
-	if err := k.Read(bindRampUp(&rampUp)); err != nil {
+	u := &Unified{}
+	if err := k.Read(u.bind()); err != nil {
 		return nil, err
 	}
-	return NewUnified(rampUp), nil
+	return u, nil
 }
 
 // Untyped reports that slots have no kind. Orders then count limits in slots of
@@ -69,7 +71,9 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 		return sched.Offer{}, false
 	}
 	if u.inTurn(r) {
-		return sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}, len(r.Refused()) == 0
+		// A reduce takes a reduce slot while one is free.
+		o := sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}
+		return u.early.Restrict(o, anySlot(r, job.Reduce)), len(r.Refused()) == 0
 	}
 	o := sched.Offer{Kind: job.Map}
 	// No map took the slot. Reduces get it beyond their share, the last one of the cluster only if
@@ -79,7 +83,7 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	}
 	o.Slot = anySlot(r, o.Kind)
 	o.Borrowed = o.Slot != o.Kind
-	return o, len(r.Refused()) < job.Kinds
+	return u.early.Restrict(o, o.Slot), len(r.Refused()) < job.Kinds
 }
 
 // inTurn reports whether a slot may go to the kind that comes first in order.

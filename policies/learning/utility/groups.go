@@ -61,7 +61,7 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	u.call++
 	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false
 	u.gather(r, o)
-	u.whole = o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
+	u.whole = o.Either && o.Pool == "" && !o.MapsDone && !o.MapsStarted && u.from == &u.ready
 	// Candidates of a group have one expected utility only if the offer is for all candidates and
 	// nothing in their value depends on the time or on the job's progress. With more groups than
 	// candidates there is nothing to save.

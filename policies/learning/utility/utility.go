@@ -280,7 +280,7 @@ func (u *Order) candidate(at int32) *candidate {
 // It is for offers that weighGroups cannot serve.
 func (u *Order) weigh(r *sched.Round, o sched.Offer, live, gated bool) {
 	u.picks, u.bad, u.top, u.best = u.picks[:0], u.bad[:0], 0, pick{}
-	plain := o.Either && o.Pool == "" && !o.MapsDone && u.from == &u.ready
+	plain := o.Either && o.Pool == "" && !o.MapsDone && !o.MapsStarted && u.from == &u.ready
 	for _, i := range u.extra {
 		if u.wanted(o, &u.all.list[i]) {
 			u.weighOne(r, ^i, live, gated)
@@ -356,7 +356,7 @@ func (u *Order) gather(r *sched.Round, o sched.Offer) {
 // wanted reports whether a candidate may fill an offer.
 func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 	j, k := u.entries[c.seat].job, c.kind()
-	if o.MapsDone && k == job.Reduce && !j.MapsDone() {
+	if o.KeptFrom(j, k) {
 		return false // it must not be the best of the bad candidates, which may start as an exception
 	}
 	return (o.Either || o.Kind == k) && (o.Pool == "" || o.Pool == j.Pool()) &&

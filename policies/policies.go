@@ -54,7 +54,7 @@ var rows = []sched.Row{
 		Place: "delay", Speculate: "gap", Profiles: fairProfiles},
 	{Name: "tumm", Summary: "first come, first served on slots that follow the work left", Paper: tummPaper,
 		Slots: "tumm", Order: "fifo", Place: "delay", Speculate: "gap"},
-	{Name: "htumm", Summary: "tumm for nodes of unequal size or speed", Paper: tummPaper,
+	{Name: "htumm", Summary: "tumm for nodes of unequal speed", Paper: tummPaper,
 		Slots: "htumm", Order: "fifo", Place: "delay", Speculate: "gap"},
 	{Name: "capacity", Summary: "queues with a promised share of the slots each, and limits on users", Slots: "static",
 		Order: "capacity", Place: "missed", Speculate: "gap", Profiles: capacityProfiles},
@@ -89,7 +89,7 @@ var rows = []sched.Row{
 var slotParts = []sched.Part[sched.Slots]{
 	{Name: "static", Summary: "fixed numbers of map and reduce slots per node",
 		Params: slots.StaticParams, New: slots.ReadStatic},
-	{Name: "tumm", Summary: "slots of equal nodes re-typed in proportion to the work left", Paper: tummPaper,
+	{Name: "tumm", Summary: "slots re-typed in proportion to the work left", Paper: tummPaper,
 		Params: tumm.Params(), New: tumm.New},
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
 		Params: tumm.HeterParams(), New: tumm.NewHeter},

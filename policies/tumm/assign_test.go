@@ -12,7 +12,7 @@ import (
 // After the target went from 12:4 to 4:12, a node at (3,1) where one map
 // ends gets a reduce.
 func TestTuMM_E5_5(t *testing.T) {
-	split := Share([2]int{4, 12}, [2]int{11, 4}, 4, 4)
+	split := Share([2]int{4, 12}, [2]int{11, 4}, 16, 4)
 	if split != [2]int{1, 3} || behind(split, [2]int{2, 1}) != job.Reduce {
 		t.Errorf("split %v, next %v", split, behind(split, [2]int{2, 1}))
 	}
@@ -24,7 +24,7 @@ func TestTuMM_E5_6(t *testing.T) {
 		running, split [2]int
 		next           job.Kind
 	}{{[2]int{9, 6}, [2]int{2, 2}, job.Reduce}, {[2]int{8, 7}, [2]int{3, 1}, job.Map}} {
-		split := Share([2]int{9, 7}, c.running, 4, 4)
+		split := Share([2]int{9, 7}, c.running, 16, 4)
 		if got := behind(split, [2]int{2, 1}); split != c.split || got != c.next {
 			t.Errorf("%v: split %v, %v, want %v, %v", c.running, split, got, c.split, c.next)
 		}
@@ -37,7 +37,7 @@ func TestShareIsWhole(t *testing.T) {
 		nodes, size := rapid.IntRange(1, 6).Draw(t, "nodes"), rapid.IntRange(2, 6).Draw(t, "size")
 		maps := rapid.IntRange(nodes, nodes*(size-1)).Draw(t, "s_m")
 		running := [2]int{rapid.IntRange(0, 40).Draw(t, "rt_m"), rapid.IntRange(0, 40).Draw(t, "rt_r")}
-		split := Share([2]int{maps, nodes*size - maps}, running, nodes, size)
+		split := Share([2]int{maps, nodes*size - maps}, running, nodes*size, size)
 		if pair(split).sum() != size || split[0] < maps/nodes || split[0] > (maps+nodes-1)/nodes || split[0] < 1 || split[1] < 1 {
 			t.Fatalf("%d of %d on %d nodes: %v", maps, nodes*size, nodes, split)
 		}

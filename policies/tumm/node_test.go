@@ -79,7 +79,7 @@ func fixed(cfg Config, want [job.Kinds]int) *TuMM {
 	s := NewTuMM(Options{Config: cfg, Feedback: Telescoped, Alpha: 1.2})
 	s.split = func(r *sched.Round) [job.Kinds]int {
 		running := [job.Kinds]int{r.Jobs().Running(job.Map), r.Jobs().Running(job.Reduce)}
-		return Share(want, running, r.Nodes().Alive(), size(r.Node()))
+		return Share(want, running, want[job.Map]+want[job.Reduce], size(r.Node()))
 	}
 	return s
 }
@@ -240,23 +240,26 @@ func newPlain() *TuMM {
 	return NewTuMM(Options{Config: Config{Early: slots.EarlyOn, Remaining: Unfinished, Fallback: WithinTarget}, Feedback: Telescoped, Alpha: 1.2})
 }
 
-// Reading 9 in README.md: unequal nodes are refused by name of what suits them: they keep their
-// fixed splits, and when they are equal again TuMM takes over.
-func TestTuMMRefusesUnequalNodes(t *testing.T) {
-	l := newLab(t, newPlain(), [2]int{2, 2}, [2]int{1, 1})
-	j := l.submit(20, 0)
-	if got := l.beat(0) + l.beat(1); got != 3 {
-		t.Errorf("%d maps run, want the 3 of the fixed splits", got)
-	}
-	if _, words := l.Explain(j, job.Map); !strings.Contains(words, "policy htumm") || !strings.Contains(words, "some have 2 and some 4") {
-		t.Errorf("explained as %q", words)
+// Reading 9 in README.md: unequal nodes get their shares of the targets. Without reduces that is
+// all slots of a node but one, and the smallest node keeps one of each kind.
+func TestTuMMSplitsUnequalNodes(t *testing.T) {
+	l := newLab(t, newPlain(), [2]int{3, 3}, [2]int{2, 2}, [2]int{1, 1})
+	l.submit(20, 0)
+	for i, want := range []int{5, 3, 1} {
+		if got := l.beat(i); got != want {
+			t.Errorf("node %d runs %d maps, want %d", i, got, want)
+		}
 	}
 	l.Step(0, &tracker.Lose{Node: "n1"})
-	if got := l.beat(0); got != 1 {
-		t.Errorf("alone n0 got %d more maps, want 1", got)
+	if got := l.beat(0) + l.beat(2); got != 0 {
+		t.Errorf("without n1 the others got %d more maps, want 0", got)
 	}
-	l = newLab(t, newPlain(), [2]int{1, 0})
-	j = l.submit(2, 0)
+}
+
+// Bounds that leave each node a slot of each kind need two slots per node.
+func TestTuMMNeedsTwoSlots(t *testing.T) {
+	l := newLab(t, newPlain(), [2]int{1, 0})
+	j := l.submit(2, 0)
 	if got := l.beat(0); got != 1 {
 		t.Errorf("a node of one slot got %d maps", got)
 	}

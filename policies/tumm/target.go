@@ -107,15 +107,21 @@ type pair [job.Kinds]int
 
 func (p pair) sum() int { return p[job.Map] + p[job.Reduce] }
 
-// Share is Algorithm 3, lines 1–4. It returns the split of one of nodes equal
-// nodes with size slots, when the cluster's target is want and running tasks
-// run in the cluster. Each kind gets its even share. The slot that rounding
-// leaves goes to the kind that is further below its target in the cluster, to
-// reduces on a tie.
-func Share(want, running [job.Kinds]int, nodes, size int) [job.Kinds]int {
-	split := pair{want[job.Map] / nodes, want[job.Reduce] / nodes}
+// Share is Algorithm 3, lines 1–4. It returns the split of a node with size of the
+// cluster's slots, when the cluster's target is want and running tasks run in the
+// cluster. Each kind gets its share in proportion to size, which on equal nodes is the
+// paper's even share (reading 9 in README.md). The slot that rounding leaves goes to the
+// kind that is further below its target in the cluster, to reduces on a tie. A node of
+// two slots or more keeps one of each kind.
+func Share(want, running [job.Kinds]int, slots, size int) [job.Kinds]int {
+	split := pair{want[job.Map] * size / slots, want[job.Reduce] * size / slots}
 	if split.sum() < size {
 		split[behind(want, running)]++
+	}
+	// The bounds of s_m say so for equal nodes. A small node's share can round to 0.
+	if size >= 2 {
+		split[job.Map] = min(max(split[job.Map], 1), size-1)
+		split[job.Reduce] = size - split[job.Map]
 	}
 	return split
 }

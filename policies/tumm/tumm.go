@@ -10,14 +10,12 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// TuMM splits the slots of a cluster of equal nodes. One pair of targets holds
-// for the cluster and is spread evenly over the nodes. While the nodes are
-// unequal, or have fewer than two slots, each node keeps its own fixed split,
-// and Explain says why.
+// TuMM splits the slots of a cluster. One pair of targets holds for the cluster and
+// is spread over the nodes in proportion to their slots. While nodes have fewer than
+// two slots on average, each node keeps its own fixed split, and Explain says why.
 type TuMM struct {
 	base
 	target       target
-	sizes        []int              // number of live nodes by number of slots
 	unsplittable error              // why the cluster cannot be split, or nil
 	work         [job.Kinds]float64 // remaining work at the last update, in slot·seconds
 }
@@ -56,49 +54,22 @@ var _ sched.SizeReader = (*Informed)(nil)
 func (t *Informed) Know(j *job.Job, work [job.Kinds]time.Duration) { t.mon.know(j, work) }
 
 // NodeJoined implements sched.NodeWatcher.
-func (t *TuMM) NodeJoined(n *cluster.Node) { t.count(n, 1) }
+func (t *TuMM) NodeJoined(*cluster.Node) { t.CapacityChanged() }
 
 // NodeLost implements sched.NodeWatcher.
-func (t *TuMM) NodeLost(n *cluster.Node) { t.count(n, -1) }
-
-// count updates the histogram of node sizes, which shows in constant time
-// whether the nodes are equal.
-func (t *TuMM) count(n *cluster.Node, by int) {
-	for size(n) >= len(t.sizes) {
-		t.sizes = append(t.sizes, 0)
-	}
-	t.sizes[size(n)] += by
-	t.unsplittable = checkEqual(t.sizes)
-	t.CapacityChanged()
-}
+func (t *TuMM) NodeLost(*cluster.Node) { t.CapacityChanged() }
 
 // CapacityChanged implements sched.CapacityWatcher.
 func (t *TuMM) CapacityChanged() {
 	t.mon.stale = true
-	// Without open nodes k is 0. The split then stays for the nodes that return.
-	if t.unsplittable == nil && t.view.Nodes().Open() > 0 {
-		t.target.resize(t.capacity())
+	slots, nodes := t.capacity()
+	// Without open nodes the split stays for the nodes that return.
+	if nodes == 0 {
+		return
 	}
-}
-
-// checkEqual returns the reason why TuMM cannot serve live nodes of these sizes
-// (reading 9 in README.md), or nil.
-func checkEqual(sizes []int) error {
-	seen := -1
-	for size, nodes := range sizes {
-		switch {
-		case nodes == 0:
-		case seen >= 0:
-			return fmt.Errorf("tumm needs machines with the same number of slots, but some have %d and some %d; "+
-				"use the policy htumm for unequal machines", seen, size)
-		default:
-			seen = size
-		}
+	if t.unsplittable = CheckSize(slots, nodes); t.unsplittable == nil {
+		t.target.resize(slots, nodes)
 	}
-	if seen >= 0 {
-		return CheckSize(seen*sizes[seen], sizes[seen])
-	}
-	return nil
 }
 
 // plan updates the targets if something has changed since the last call.
@@ -127,13 +98,13 @@ func (t *TuMM) targets() [job.Kinds]int {
 
 // share is Algorithm 3, lines 1–4, for the round's node.
 func (t *TuMM) share(r *sched.Round) [job.Kinds]int {
-	// S/k is no whole number of slots (reading 9 in README.md).
+	// The bounds of s_m contradict each other.
 	if t.unsplittable != nil {
 		return [job.Kinds]int{r.Node().Slots(job.Map), r.Node().Slots(job.Reduce)}
 	}
 	t.plan(r.Now())
 	running := [job.Kinds]int{r.Jobs().Occupied(job.Map), r.Jobs().Occupied(job.Reduce)}
-	return Share(t.targets(), running, r.Nodes().Open(), size(r.Node()))
+	return Share(t.targets(), running, t.target.slots, size(r.Node()))
 }
 
 // Size implements sched.Sizer.

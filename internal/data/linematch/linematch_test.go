@@ -34,6 +34,7 @@ var expressions = []string{
 	`z[aeiou]z[aeiou]zu`, `(?i)abc`, `(?i)k`, `(?i)ſ`, `é`, `[^é]`, `[α-ω]+a`, `\pL\d`, `\PL`, `a.b`, `^[^b]*$`,
 	`\bab\b`, `a\Bb`, `(?m)^a$`, `\Aab\z`, `(?s)a.b`, `a{2,3}b{0,2}$`, `a*?b`, `(a)(b)?`, `\x{FFFD}`, `b\x{FFFD}`,
 	`[\x80-\xff]`, `\x00`, `a\nb`, `\s`, `\w+\s\w`, `(^a|b$)`, `(|a)b`, `(?:^|b)a(?:$|b)`, `[^\s\S]`, `[a-c]*abcabc`,
+	`abc$`, `^abc`, `^abc$`, `^abc|abc$`, `(?:^abc)|b$`, `abc\z|zz`, `(?i)abcA|bu|zz`, `abc|azb|u1k|日本|é`, `^[ab]{2}`, `ab$\r`, `a$$`, `$a`, `(?m:c$)`, `c(?:$|\s)`, `[^b]c$`,
 	`(?i:ab)c`, `(?:ab){3}`, `x*`, `\$`, `aé+b`, `日本`, `(a|b)*a(a|b){3}`, `\r$`, `ab\b`, `aaaa|`,
 }
 
@@ -52,7 +53,7 @@ func TestLinesEqualsRegexp(t *testing.T) {
 		scanners[expr] = p.NewScanner()
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 60).Draw(t, "block"), ""))
+		block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, rapid.SampledFrom([]int{60, 300}).Draw(t, "pieces")).Draw(t, "block"), ""))
 		for expr, s := range scanners {
 			if got, want := scan(s, block), naive(expr, block); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 				t.Fatalf("%q on %q:\n got %q\nwant %q", expr, block, got, want)
@@ -64,7 +65,7 @@ func TestLinesEqualsRegexp(t *testing.T) {
 // TestRandomExpressions draws random expressions as well.
 func TestRandomExpressions(t *testing.T) {
 	atoms := rapid.SampledFrom([]string{
-		"a", "b", "é", ".", "[^a]", "^", "$", "(?:a|bc)", "(?i:a)", `\w`, "[a-z]", "*", "+", "?", "|", "ab", "(b)", `\b`, "{2}", "K", "(?i:k)",
+		"a", "b", "é", ".", "[^a]", "^", "$", "(?:a|bc)", "(?i:a)", `\w`, "[a-z]", "*", "+", "?", "|", "ab", "(b)", `\b`, "{2}", "K", "(?i:k)", "abc", "abc|", "(?i:abc)", "[bz]", "(?m:^)", "\\z",
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		expr := strings.Join(rapid.SliceOfN(atoms, 1, 8).Draw(t, "expr"), "")
@@ -74,7 +75,7 @@ func TestRandomExpressions(t *testing.T) {
 		}
 		s := p.NewScanner()
 		for range 3 {
-			block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 40).Draw(t, "block"), ""))
+			block := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, rapid.SampledFrom([]int{40, 300}).Draw(t, "pieces")).Draw(t, "block"), ""))
 			if got, want := scan(s, block), naive(expr, block); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 				t.Fatalf("%q on %q:\n got %q\nwant %q", expr, block, got, want)
 			}
@@ -157,6 +158,7 @@ func TestSearchThatDoesNotPay(t *testing.T) {
 		const expr = `[abc][a-d][c-z]$`
 		p, _ := Compile(expr)
 		s := p.NewScanner()
+		s.search = false
 		if got, want := scan(s, b.Bytes()), naive(expr, b.Bytes()); !slices.Equal(got, want) || len(want) == 0 {
 			t.Errorf("%d lines, want %d", len(got), len(want))
 		}
@@ -166,21 +168,33 @@ func TestSearchThatDoesNotPay(t *testing.T) {
 	}
 }
 
-func TestRequired(t *testing.T) {
+func TestLiterals(t *testing.T) {
 	for expr, want := range map[string]string{
-		`abc`: "abc!", `(abc)`: "abc!", `a(bc)d`: "abcd!", `x?abc.*de`: "abc", `(ab)+cd`: "ab", `a|b`: "", `(?i)abc`: "",
-		`ab{3}`: "abbb!", `z[aeiou]z[aeiou]zu`: "zu", `\bname\b`: "name", `é`: "é!", `\x{FFFD}`: "", `^abc$`: "abc", ``: "!",
+		`abc`: "abc!", `(abc)`: "abc!", `a(bc)d`: "abcd!", `x?abc.*de`: "xabc abc", `(ab)+cd`: "abcd", `a|b`: "[ab]!", `ab|cd`: "ab cd!", `ab|`: "",
+		`(?i)abc`: "[Aa][Bb][Cc]!", `(?i)tick`: "[Tt][Ii][Cc]", `(?i)k`: "", `(?i)é`: "\xc3[\x89\xa9]!", `ab{3}`: "abbb!", `\bname\b`: "name", `é`: "é!",
+		`z[aeiou]z[aeiou]zu`: "z[aeiou]z[aeiou]zu!", `\x{FFFD}`: "", `^abc$`: "\nabc\n!", `abc$`: "abc\n!", `a$b`: "ab", `ab$$`: "ab\n", `^(a|b)c`: "\n[ab]c!",
+		`(^abc|de)$`: "abc\n de\n", ``: "", `^`: "", `.*`: "", `[^a]b`: "b", `[a-z]+foo`: "[abcdefghijklmnopqrstuvwxyz]foo", `foo\nbar`: "foo", `(ab|cd)+`: "ab cd",
+		`a.*bcd|efg`: "bcd efg", `a.*b|.`: "", `[α-γ]x`: "\xce[\xb1\xb2\xb3]x!", `[aß]b`: "b", `colou?r`: "colour color!", `\sab`: "[\t\f\r ]ab!",
 	} {
 		p, err := Compile(expr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(p.literal)
+		var words []string
+		for _, w := range p.words {
+			text := ""
+			for i := range w {
+				if b := w[i].list(); len(b) == 1 {
+					text += string(b)
+				} else {
+					text += "[" + string(b) + "]"
+				}
+			}
+			words = append(words, text)
+		}
+		got := strings.Join(words, " ")
 		if p.whole {
 			got += "!"
-		}
-		if expr == `` {
-			continue // never searched for
 		}
 		if got != want {
 			t.Errorf("%q requires %q, want %q", expr, got, want)

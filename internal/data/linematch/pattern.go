@@ -6,8 +6,12 @@
 // it cannot handle (word boundaries, too many states) to package regexp, and the tests
 // compare the two.
 //
-//	block ─► required literal? ─► candidate lines ─► automaton ─► lines
+//	block ─► required words? ─► lines with a word ─► automaton ─► lines
 //	      └► else: automaton over the whole block, LF resetting it
+//
+// literals.go derives the words from the expression: strings of which every matching line contains
+// one, with a set of bytes for each place, so that (?i)abc and a[bc]d are one word each. finder.go
+// and grams.go search for them. If every line with a word matches, no automaton runs.
 //
 // The automaton is deterministic and built lazily: a table of 256 entries for
 // each state, filled in when an entry is first needed. scan.go has the loop and dfa.go
@@ -22,13 +26,15 @@ import (
 // Pattern is a compiled regular expression. It is immutable and may be shared; each
 // goroutine needs its own Scanner.
 type Pattern struct {
-	re      *regexp.Regexp
-	prog    *syntax.Prog
-	literal []byte // every match contains it; empty if none was found
-	whole   bool   // the expression is just the literal
-	lazy    bool   // the automaton can handle the expression
-	begins  bool   // the program has assertions on line beginnings
-	wide    wideClasses
+	re     *regexp.Regexp
+	prog   *syntax.Prog
+	words  []word // every matching line contains one; nil if no useful ones were found
+	whole  bool   // and every line that contains one matches
+	before bool   // the words begin with the LF before the line
+	behind bool   // they end with the LF of the line
+	lazy   bool   // the automaton can handle the expression
+	begins bool   // the program has assertions on line beginnings
+	wide   wideClasses
 }
 
 // Compile parses a regular expression in the syntax of package regexp, whose
@@ -48,7 +54,10 @@ func Compile(expr string) (*Pattern, error) {
 		return nil, err
 	}
 	p := &Pattern{re: re, prog: prog, lazy: true, wide: classify(prog)}
-	p.literal, p.whole = required(tree)
+	if p.words, p.whole = literals(tree); p.words != nil {
+		w := p.words[0]
+		p.before, p.behind = w[0] == lineFeed, w[len(w)-1] == lineFeed
+	}
 	for _, inst := range prog.Inst {
 		if inst.Op != syntax.InstEmptyWidth {
 			continue
@@ -62,58 +71,3 @@ func Compile(expr string) (*Pattern, error) {
 
 // String returns the expression.
 func (p *Pattern) String() string { return p.re.String() }
-
-// required returns the longest string that every match must contain, and whether the
-// expression is just that string. Letters that match in both cases are excluded.
-func required(re *syntax.Regexp) (literal []byte, whole bool) {
-	switch re.Op {
-	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase == 0 && valid(re.Rune) {
-			return []byte(string(re.Rune)), true
-		}
-	case syntax.OpCapture:
-		return required(re.Sub[0])
-	case syntax.OpPlus:
-		literal, _ = required(re.Sub[0])
-		return literal, false
-	case syntax.OpRepeat:
-		if re.Min > 0 {
-			literal, _ = required(re.Sub[0])
-			return literal, false
-		}
-	case syntax.OpConcat:
-		return requiredOfAll(re.Sub)
-	}
-	return nil, false
-}
-
-// requiredOfAll joins whole neighbours and keeps their longest run.
-func requiredOfAll(subs []*syntax.Regexp) (best []byte, whole bool) {
-	var run []byte
-	whole = true
-	for _, sub := range subs {
-		l, w := required(sub)
-		if w {
-			run = append(run, l...)
-		} else {
-			whole, run = false, nil
-		}
-		for _, c := range [][]byte{l, run} {
-			if len(c) > len(best) {
-				best = append([]byte(nil), c...)
-			}
-		}
-	}
-	return best, whole
-}
-
-// valid reports whether all runes have a unique encoding. The replacement character has
-// none, because every invalid byte decodes to it, too.
-func valid(rs []rune) bool {
-	for _, r := range rs {
-		if r == '\uFFFD' {
-			return false
-		}
-	}
-	return true
-}

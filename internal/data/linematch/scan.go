@@ -2,6 +2,8 @@ package linematch
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -14,30 +16,29 @@ const bytesPerReset = 16 * maxStates
 type Scanner struct {
 	p      *Pattern
 	dfa    *dfa
-	slow   bool // package regexp matches the lines
-	search bool // search for the literal first
-	done   int  // bytes of earlier blocks
+	slow   bool   // package regexp matches the lines
+	search bool   // search for the words first
+	finder finder // made for the first block
+	done   int    // bytes of earlier blocks
+	missed int    // lines with a word that did not match
 }
 
 // NewScanner returns a Scanner for the pattern.
 func (p *Pattern) NewScanner() *Scanner {
-	s := &Scanner{p: p, slow: !p.lazy}
+	s := &Scanner{p: p, slow: !p.lazy, search: p.words != nil}
 	if p.lazy {
 		s.dfa = newDFA(p)
 	}
-	// The automaton searches for one or a few first bytes fast enough. Only a longer
-	// literal is rarer than these, so that its search is faster still.
-	least := 4
-	if s.slow || s.dfa.homed < 0 || len(s.dfa.exits.list) > 1 {
-		least = 2
-	}
-	s.search = len(p.literal) >= least
 	return s
 }
 
 // Lines calls yield for each matching line of block, in order, without its LF. The last
 // line need not end with LF. A line is a part of block and is valid as long as block.
 func (s *Scanner) Lines(block []byte, yield func(line []byte)) {
+	if s.search && s.finder == nil {
+		s.finder = newFinder(s.p.words, block[:min(len(block), sampleSize)])
+		s.search = s.finder != nil
+	}
 	if s.search {
 		s.candidates(block, yield)
 	} else {
@@ -58,23 +59,53 @@ func (s *Scanner) Match(line []byte) bool {
 	return at >= 0 || s.endMatches(state)
 }
 
-// candidates matches the lines that contain the required literal. It continues after each
-// line, so a line is matched once even if it contains the literal several times.
+// sampleSize is the number of bytes that show which bytes of a text are rare.
+const sampleSize = 8 << 10
+
+// A line with a word that does not match costs as much as stepping through some bytes. Searching
+// is given up if there are too many of them.
+const (
+	missesTried  = 4096
+	bytesPerMiss = 48
+)
+
+// candidates matches the lines that contain one of the words. It continues after each line, so a
+// line is matched once even if it contains several.
 func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
-	for {
-		at := bytes.Index(block, s.p.literal)
-		if at < 0 {
-			return
-		}
-		begin := bytes.LastIndexByte(block[:at], '\n') + 1
-		end := lineEnd(block, at)
-		if line := block[begin:end:end]; s.p.whole || s.Match(line) {
+	p, i := s.p, 0
+	s.finder.begin()
+	if p.before && len(block) > 0 { // there is no LF before the first line
+		i = lineEnd(block, 0)
+		if line := block[:i:i]; s.Match(line) {
 			yield(line)
 		}
-		if end == len(block) {
+	}
+	for i < len(block) {
+		at := s.finder.next(block, i)
+		if at == len(block) {
+			break
+		}
+		begin := at + 1
+		if !p.before {
+			begin = i + lineBegin(block[i:at])
+		}
+		end := lineEnd(block, begin)
+		if line := block[begin:end:end]; p.whole || s.Match(line) {
+			yield(line)
+		} else if s.missed++; s.missed%missesTried == 0 && !s.slow && (s.done+end)/s.missed < bytesPerMiss {
+			s.search = false
+			s.lines(block[min(end+1, len(block)):], yield)
 			return
 		}
-		block = block[end+1:]
+		i = end
+		if !p.before {
+			i++
+		}
+	}
+	if last := lineBegin(block); p.behind && last < len(block) && !(p.before && last == 0) {
+		if line := block[last:len(block):len(block)]; s.Match(line) {
+			yield(line)
+		}
 	}
 }
 
@@ -88,7 +119,7 @@ func (s *Scanner) lines(block []byte, yield func(line []byte)) {
 		at, state := s.find(block, i)
 		switch {
 		case s.slow: // given up in the line around at
-			i = bytes.LastIndexByte(block[:at], '\n') + 1
+			i = lineBegin(block[:at])
 			continue
 		case at >= 0:
 		case block[len(block)-1] != '\n' && s.endMatches(state):
@@ -96,7 +127,7 @@ func (s *Scanner) lines(block []byte, yield func(line []byte)) {
 		default:
 			return
 		}
-		begin := bytes.LastIndexByte(block[:at], '\n') + 1
+		begin := lineBegin(block[:at])
 		end := lineEnd(block, at)
 		yield(block[begin:end:end])
 		i = end + 1
@@ -225,6 +256,20 @@ func (s *Scanner) endMatches(state int32) bool {
 		state = s.dfa.homed
 	}
 	return s.dfa.endsMatching(state)
+}
+
+// lineBegin returns the index behind the last LF. For the length of a line it is faster than
+// bytes.LastIndexByte, which looks at single bytes.
+func lineBegin(b []byte) int {
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b[len(b)-8:]) ^ '\n'*ones
+		// Unlike zero, this marks no byte above the first zero wrongly: adding 0x7f carries nothing.
+		if m := ^((x&^high + ^uint64(high)) | x) & high; m != 0 {
+			return len(b) - bits.LeadingZeros64(m)>>3
+		}
+		b = b[:len(b)-8]
+	}
+	return bytes.LastIndexByte(b, '\n') + 1
 }
 
 // lineEnd returns the index of the first LF at or after i, or the end.

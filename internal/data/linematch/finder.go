@@ -1,0 +1,264 @@
+package linematch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// finder searches a block for words. Each of its methods verifies the places that it finds byte by
+// byte. The methods are
+//
+//	oneByte  what the standard library does with vector instructions
+//	pairs    two rare bytes of each word at their distance, compared in the lanes of machine
+//	         words, for 64 places at a time
+//	grams    a few bytes at every step-th place, looked up in a table; for many words, or words
+//	         without rare bytes
+type finder interface {
+	// next returns the index of the first word in b that begins at i or later, or len(b). Words that
+	// overlap in a line may be found in any order. In the calls for one block i must not decrease,
+	// and begin must be called before the first of them.
+	next(b []byte, i int) int
+	begin()
+}
+
+// newFinder returns a finder, or nil if stepping through all bytes is faster. It takes the bytes
+// that are rare in a sample of the text for rare ones.
+func newFinder(words []word, sample []byte) finder {
+	var counts [256]int
+	for _, b := range sample {
+		counts[b]++
+	}
+	if few := expand(words, maxPairs); few != nil {
+		words = few
+	}
+	if len(words) <= maxPairs {
+		if f := newPairs(words, &counts); f != nil {
+			return f
+		}
+	}
+	if len(words) == 1 {
+		if f := newOneByte(words[0], &counts); f != nil {
+			return f
+		}
+	}
+	if g := newGrams(words, &counts); g != nil {
+		return g
+	}
+	return nil
+}
+
+// at reports whether the word is at index i of b, which may be out of range.
+func (w word) at(b []byte, i int) bool {
+	if i < 0 || len(b)-i < len(w) {
+		return false
+	}
+	b = b[i:]
+	for j := range w {
+		if !w[j].has(b[j]) {
+			return false
+		}
+	}
+	return true
+}
+
+// expand replaces words by all their strings, except for the two cases of a letter, if there are
+// at most most. Else it returns nil.
+func expand(words []word, most int) []word {
+	var out []word
+	for _, w := range words {
+		ws := []word{{}}
+		for i := range w {
+			choices := []byteSet{w[i]}
+			if _, _, ok := narrow(&w[i]); !ok {
+				choices = nil
+				for _, b := range w[i].list() {
+					var s byteSet
+					s.add(b)
+					choices = append(choices, s)
+				}
+			}
+			var next []word
+			for _, x := range ws {
+				for _, s := range choices {
+					next = append(next, append(slices.Clip(x), s))
+				}
+			}
+			if ws = next; len(ws) > most {
+				return nil
+			}
+		}
+		if out = append(out, ws...); len(out) > most {
+			return nil
+		}
+	}
+	return out
+}
+
+// narrow returns the only byte of a set, or the one that its two bytes are without the bit that
+// distinguishes the cases of a letter, and the bits to compare.
+func narrow(s *byteSet) (b, mask byte, ok bool) {
+	switch l := s.list(); {
+	case len(l) == 1:
+		return l[0], 0xff, true
+	case len(l) == 2 && l[0]|foldBit == l[1]:
+		return l[0], 0xff &^ foldBit, true
+	}
+	return 0, 0, false
+}
+
+// foldBit distinguishes the two cases of an ASCII letter.
+const foldBit = 0x20
+
+// oneByte searches for a byte of its word.
+type oneByte struct {
+	word word
+	at   int // index of the byte
+	b    byte
+}
+
+// newOneByte chooses the rarest byte. It returns nil if the word has none in all its strings.
+func newOneByte(w word, counts *[256]int) finder {
+	o := &oneByte{word: w, at: -1}
+	for i := range w {
+		if b, mask, ok := narrow(&w[i]); ok && mask == 0xff && (o.at < 0 || counts[b] < counts[o.b]) {
+			o.at, o.b = i, b
+		}
+	}
+	if o.at < 0 {
+		return nil
+	}
+	return o
+}
+
+func (o *oneByte) begin() {}
+
+func (o *oneByte) next(b []byte, i int) int {
+	for i += o.at; i < len(b); i++ {
+		n := bytes.IndexByte(b[i:], o.b)
+		if n < 0 {
+			break
+		}
+		if i += n; o.word.at(b, i-o.at) {
+			return i - o.at
+		}
+	}
+	return len(b)
+}
+
+// pairs searches for a few words, for each one alone. It finds each place once, because it keeps
+// the next one of each word.
+type pairs struct {
+	each  []pair
+	ahead []int // index of the first place of each word at or after the last i; -1 for unknown
+}
+
+// pair searches for a word by two of its bytes.
+type pair struct {
+	word  word
+	at    int    // index of the first byte in the word
+	apart int    // distance of the second byte
+	x, y  uint64 // the bytes, in all lanes
+	mask  uint64 // the bits to compare; not the highest of a lane
+}
+
+// maxPairs is the number of words from which on grams are faster.
+const maxPairs = 3
+
+// newPairs chooses the rarest two bytes of each word. It returns nil if a word has less than two
+// that are the same in all its strings, apart from the case of a letter.
+func newPairs(words []word, counts *[256]int) finder {
+	f := &pairs{ahead: make([]int, len(words))}
+	for _, w := range words {
+		rarest, next := -1, -1
+		least, second := math.MaxInt, math.MaxInt
+		for i := range w {
+			if _, _, ok := narrow(&w[i]); !ok {
+				continue
+			}
+			n := 0
+			for _, b := range w[i].list() {
+				n += counts[b]
+			}
+			if n < least {
+				rarest, next = i, rarest
+				least, second = n, least
+			} else if n < second {
+				next, second = i, n
+			}
+		}
+		if next < 0 {
+			return nil
+		}
+		lo, hi := min(rarest, next), max(rarest, next)
+		x, mx, _ := narrow(&w[lo])
+		y, my, _ := narrow(&w[hi])
+		m := mx & my &^ 0x80
+		f.each = append(f.each, pair{w, lo, hi - lo, uint64(x&m) * ones, uint64(y&m) * ones, uint64(m) * ones})
+	}
+	return f
+}
+
+func (f *pairs) begin() {
+	for k := range f.ahead {
+		f.ahead[k] = -1
+	}
+}
+
+func (f *pairs) next(b []byte, i int) int {
+	least := len(b)
+	for k := range f.each {
+		if f.ahead[k] < i {
+			f.ahead[k] = f.each[k].next(b, i)
+		}
+		least = min(least, f.ahead[k])
+	}
+	return least
+}
+
+// next is finder.next for one word. The loop looks for a byte of zero in the difference to both bytes
+// of the pair, seven bits each: without the eighth bit nothing is carried into it, so that it needs no
+// test.
+func (p *pair) next(b []byte, i int) int {
+	if i += p.at; len(b)-i >= p.apart+64 {
+		px, py, mask := p.x, p.y, p.mask
+		x, y := b[i:len(b)-p.apart], b[i+p.apart:]
+		for len(x) >= 64 && len(y) >= 64 {
+			var d [8]uint64
+			d[0] = ((binary.LittleEndian.Uint64(x) ^ px) | (binary.LittleEndian.Uint64(y) ^ py)) & mask
+			d[1] = ((binary.LittleEndian.Uint64(x[8:]) ^ px) | (binary.LittleEndian.Uint64(y[8:]) ^ py)) & mask
+			d[2] = ((binary.LittleEndian.Uint64(x[16:]) ^ px) | (binary.LittleEndian.Uint64(y[16:]) ^ py)) & mask
+			d[3] = ((binary.LittleEndian.Uint64(x[24:]) ^ px) | (binary.LittleEndian.Uint64(y[24:]) ^ py)) & mask
+			d[4] = ((binary.LittleEndian.Uint64(x[32:]) ^ px) | (binary.LittleEndian.Uint64(y[32:]) ^ py)) & mask
+			d[5] = ((binary.LittleEndian.Uint64(x[40:]) ^ px) | (binary.LittleEndian.Uint64(y[40:]) ^ py)) & mask
+			d[6] = ((binary.LittleEndian.Uint64(x[48:]) ^ px) | (binary.LittleEndian.Uint64(y[48:]) ^ py)) & mask
+			d[7] = ((binary.LittleEndian.Uint64(x[56:]) ^ px) | (binary.LittleEndian.Uint64(y[56:]) ^ py)) & mask
+			if ((d[0]-ones)|(d[1]-ones)|(d[2]-ones)|(d[3]-ones)|(d[4]-ones)|(d[5]-ones)|(d[6]-ones)|(d[7]-ones))&high != 0 {
+				i = len(b) - p.apart - len(x)
+				for k, d := range d {
+					for m := (d - ones) & high; m != 0; m &= m - 1 {
+						at := i + k<<3 + bits.TrailingZeros64(m)>>3 - p.at
+						if p.word.at(b, at) {
+							return at
+						}
+					}
+				}
+			}
+			x, y = x[64:], y[64:]
+		}
+		i = len(b) - p.apart - len(x)
+	}
+	return slowly(p.word, b, i-p.at)
+}
+
+// slowly is finder.next for the few bytes at the end of a block.
+func slowly(w word, b []byte, i int) int {
+	for ; i < len(b); i++ {
+		if w.at(b, i) {
+			return i
+		}
+	}
+	return len(b)
+}

@@ -98,6 +98,11 @@ func (r *Request) StartsAfter() (share float64, stated bool) {
 	return max(0, r.SlowStart), r.SlowStart != 0
 }
 
+// SlowStartMaps returns how many of a job's maps must have succeeded before reduces may start.
+func (r *Request) SlowStartMaps(maps int) int {
+	return slowGate(cmp.Or(r.SlowStart, DefaultSlowStart), maps)
+}
+
 // Or returns the request with the fields of other where its own have their zero values. A job
 // of a mix takes what it leaves open from the command line in this way.
 func (r Request) Or(other Request) Request {

@@ -147,11 +147,11 @@ func TestComparison(t *testing.T) {
 	}
 	const want = `2 jobs, seed 1; times in seconds, slowdowns against the job alone
 
-        makespan          response time         waiting    slowdown
-policy     total  / bound    mean  median  p95     mean    mean  median   p95  V(95)  Jain
-fifo         100     2.00    80.0    60.0  100        0    0.00    0.00  0.00   0.00  1.00
-fair         200     4.00     130    60.0  200        0    0.00    0.00  0.00   0.00  1.00
-tumm      failed        -       -       -    -        -       -       -     -      -     -
+        makespan          response time        waiting                  slowdown
+policy     total  / bound    mean  median  p95    mean  longest / alone    mean  median   p95  V(95)  Jain
+fifo         100     2.00    80.0    60.0  100       0                0    0.00    0.00  0.00   0.00  1.00
+fair         200     4.00     130    60.0  200       0                0    0.00    0.00  0.00   0.00  1.00
+tumm      failed        -       -       -    -       -                -       -       -     -      -     -
 
 lower bound of the makespan: 50.0 (all work over all slots 50.0, longest job or chain 40.0)
 `

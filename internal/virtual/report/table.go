@@ -11,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // column is a column of the comparison. Neighbouring columns of one group share a
@@ -29,6 +30,7 @@ var fates = []column{
 	{"response time", "median", func(r *collect.Report) float64 { return r.Response.Median }, number},
 	{"response time", "p95", func(r *collect.Report) float64 { return r.Response.P95 }, number},
 	{"waiting", "mean", func(r *collect.Report) float64 { return r.Waiting.Mean }, number},
+	{"waiting", "longest / alone", func(r *collect.Report) float64 { return r.Conserved.Longest }, number},
 	{"slowdown", "mean", func(r *collect.Report) float64 { return r.Slowdown.Mean }, ratio},
 	{"slowdown", "median", func(r *collect.Report) float64 { return r.Slowdown.Median }, ratio},
 	{"slowdown", "p95", func(r *collect.Report) float64 { return r.Slowdown.P95 }, ratio},
@@ -44,6 +46,8 @@ var slots = []column{
 	{"slots in use", "map", func(r *collect.Report) float64 { return r.Slots.Map }, percent},
 	{"slots in use", "reduce", func(r *collect.Report) float64 { return r.Slots.Reduce }, percent},
 	{"slots in use", "all", func(r *collect.Report) float64 { return r.Slots.Use }, percent},
+	{"idle but wanted", "map", func(r *collect.Report) float64 { return r.Conserved.Idle[job.Map] }, percent},
+	{"idle but wanted", "reduce", func(r *collect.Report) float64 { return r.Conserved.Idle[job.Reduce] }, percent},
 	{"maps", "local", func(r *collect.Report) float64 { return r.Locality.NodeShare() }, percent},
 	{"uneven", "nodes", func(r *collect.Report) float64 { return r.Unbalanced }, number},
 	{"uneven", "pools", func(r *collect.Report) float64 { return r.Unfairness }, number},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/suggest"
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Level is the coverage probability of confidence intervals.
@@ -57,6 +58,7 @@ var Measures = []Measure{
 	{"response.p95", func(r *Report) float64 { return r.Response.P95 }, Smaller, Responses, metrics.Statistic{Percentile: 95}},
 	{"response.p99", func(r *Report) float64 { return r.Response.P99 }, Smaller, Responses, metrics.Statistic{Percentile: 99}},
 	{"waiting.mean", func(r *Report) float64 { return r.Waiting.Mean }, Smaller, Waits, metrics.Statistic{}},
+	{"waiting.longest", func(r *Report) float64 { return r.Conserved.Longest }, Smaller, NoSeries, metrics.Statistic{}},
 	{"slowdown.mean", func(r *Report) float64 { return r.Slowdown.Mean }, Smaller, Slowdowns, metrics.Statistic{}},
 	{"slowdown.median", func(r *Report) float64 { return r.Slowdown.Median }, Smaller, Slowdowns, metrics.Statistic{Percentile: 50}},
 	{"slowdown.p95", func(r *Report) float64 { return r.Slowdown.P95 }, Smaller, Slowdowns, metrics.Statistic{Percentile: 95}},
@@ -65,6 +67,8 @@ var Measures = []Measure{
 	{"slowdown.jain", func(r *Report) float64 { return r.Jain }, Larger, NoSeries, metrics.Statistic{}},
 	{"maps.local", func(r *Report) float64 { return r.Locality.NodeShare() }, Larger, NoSeries, metrics.Statistic{}},
 	{"slots.use", func(r *Report) float64 { return r.Slots.Use }, Neither, NoSeries, metrics.Statistic{}},
+	{"maps.idle", func(r *Report) float64 { return r.Conserved.Idle[job.Map] }, Smaller, NoSeries, metrics.Statistic{}},
+	{"reduces.idle", func(r *Report) float64 { return r.Conserved.Idle[job.Reduce] }, Smaller, NoSeries, metrics.Statistic{}},
 	{"nodes.unbalanced", func(r *Report) float64 { return r.Unbalanced }, Smaller, NoSeries, metrics.Statistic{}},
 	{"pools.unfairness", func(r *Report) float64 { return r.Unfairness }, Smaller, NoSeries, metrics.Statistic{}},
 	{"nodes.overload", func(r *Report) float64 { return r.Overload }, Smaller, NoSeries, metrics.Statistic{}},

@@ -38,6 +38,7 @@ type Collector struct {
 	copied   map[job.TaskID]int // number of live attempts of each task that had a copy
 	overlaid Courses
 	starved  starvation
+	longest  float64 // longest wait for the first launch, over the time alone
 	// paid counts the machines that cost, and idle the paid machines without an attempt, with
 	// sim.Config.Autoscale. most is the greatest number at once.
 	paid, idle metrics.Level
@@ -148,13 +149,13 @@ func (k *Collector) observeStarved(e *sim.Event) {
 			k.starved.up[job.Reduce] += by * n.slots[job.Reduce]
 		}
 	case sim.JobSubmitted, sim.JobRestarted, sim.JobEnded:
-		k.starved.observe(e, k.jobs[e.Job].Count(job.Map), false)
+		k.starved.observe(e, &k.jobs[e.Job], false)
 	case sim.AttemptStarted, sim.AttemptEnded:
 		copied := false
 		if e.Kind == sim.AttemptEnded && e.Outcome != job.AttemptSucceeded {
 			_, copied = k.copied[e.Attempt.TaskID]
 		}
-		k.starved.observe(e, 0, copied)
+		k.starved.observe(e, &k.jobs[e.Job], copied)
 	}
 }
 
@@ -248,6 +249,9 @@ func (k *Collector) started(e *sim.Event) {
 		s.started = e.At
 		k.live[e.Job] = s
 		k.overlaid.Queue.Add(e.At, -1)
+		if alone := k.alone[e.Job]; alone > 0 {
+			k.longest = max(k.longest, (e.At-s.submitted).Seconds()/alone.Seconds())
+		}
 	}
 	if k.perJob != nil {
 		u := &k.perJob[e.Job]
@@ -356,5 +360,6 @@ func (k *Collector) slotNumbers(p *Report, end time.Duration) {
 	p.Slots.Map, p.Slots.Reduce = use(maps, k.slots[job.Map]), use(reduces, k.slots[job.Reduce])
 	p.Slots.Use = use(maps+reduces, k.slots[job.Map]+k.slots[job.Reduce])
 	p.Overload = use(k.over.Area(end), len(k.nodes))
-	p.Starved = k.starved.result(k.start, end)
+	p.Starved, p.Conserved = k.starved.result(k.start, end), k.starved.conserved(k.start, end)
+	p.Conserved.Longest = k.longest
 }

@@ -104,6 +104,43 @@ func TestStarved(t *testing.T) {
 	}
 }
 
+// By hand: 3 maps and, from the second success on, 1 reduce wait for 4 map and 2 reduce slots of
+// a job that takes 10 s alone. Maps wait until 40 s: with 4 of 4 slots idle until 5 s, 3 until
+// 20 s and 2 until 40 s. The reduce may start once 5 % of the maps, which is one, have ended at
+// 30 s, and starts at 50 s; both reduce slots are idle.
+func TestConserved(t *testing.T) {
+	c := virtualCluster(2, 2, 1)
+	j := plain(3, 10*second)
+	j.Reduces = []workload.Task{{Duration: second}}
+	k := told{New(&c, []workload.Job{j}, []time.Duration{10 * second}, false)}
+	for i := range 2 {
+		k.Observe(&sim.Event{Kind: sim.NodeUp, Node: i})
+	}
+	k.Observe(&sim.Event{Kind: sim.JobSubmitted})
+	for i, at := range []time.Duration{5 * second, 20 * second, 40 * second} {
+		e := attempt(0)
+		e.Kind, e.At, e.Attempt.Index = sim.AttemptStarted, at, int32(i)
+		k.Observe(&e)
+		if i == 1 { // at 30 s, so that one map runs until the next starts
+			k.end(30*second, 5*second, 0, job.AttemptSucceeded)
+		}
+	}
+	e := sim.Event{Kind: sim.AttemptStarted, At: 50 * second, Slot: job.Reduce}
+	e.Attempt.Kind = job.Reduce
+	k.Observe(&e)
+	k.Observe(&sim.Event{Kind: sim.JobEnded, At: 100 * second, State: job.Succeeded})
+	got := k.starved.conserved(0, 100*second)
+	if maps := (5*1 + 15*0.75 + 10*0.5 + 10*0.75) / 40; !near(got.Waited[job.Map], 0.4) || !near(got.Idle[job.Map], maps) {
+		t.Errorf("maps: %+v, want %v idle in 0.4 of the time", got, maps)
+	}
+	if !near(got.Waited[job.Reduce], 0.2) || !near(got.Idle[job.Reduce], 1) {
+		t.Errorf("reduces: %+v, want all idle in 0.2 of the time", got)
+	}
+	if !near(k.longest, 0.5) {
+		t.Errorf("longest wait %v, want 0.5: the first launch after 5 s, and 10 s alone", k.longest)
+	}
+}
+
 // A failed map waits again, and a minute without a pause begins anew. Idle slots below
 // half do not count.
 func TestStarvedPause(t *testing.T) {

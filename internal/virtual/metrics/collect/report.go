@@ -4,7 +4,7 @@
 //	report.go   Report: the numbers and their units
 //	collect.go  Collector: observes a run
 //	pools.go    slots held by pools
-//	starved.go  slots that a policy leaves idle while maps wait
+//	starved.go  slots that a policy leaves idle while tasks wait
 //	bounds.go   lower bounds of the makespan
 //	alone.go    the time that each job takes alone
 //	across.go   several seeds together
@@ -53,6 +53,9 @@ type Report struct {
 	// no cores counts as having one for each slot.
 	Overload float64 `json:"overload"`
 	Starved  Starved `json:"starved"`
+	// Conserved says how much the policy left slots idle while tasks waited, and how long a job
+	// waited at most.
+	Conserved Conserved `json:"conserved"`
 	// Free is the number of attempts that started beyond the slots of their node at no cost;
 	// see sim.Result. A run with such attempts is not compared with others.
 	Free    int64   `json:"free,omitempty"`

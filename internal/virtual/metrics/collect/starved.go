@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -43,8 +44,25 @@ func (s Starved) Warning(policy string) string {
 		"its limits (see slotwise policies) may be too low for this cluster", policy, 100*s.Idle, 100*s.Time)
 }
 
-// starvation observes a run for Starved. The methods are called before the collector
-// changes its counts of busy slots.
+// Conserved says how much a policy left slots idle while tasks that could use them waited. A
+// policy that conserves work leaves none idle but for the time until the next heartbeat, and
+// until a node near the data has a free slot under delay scheduling. Unlike Starved it has no
+// thresholds, so that policies can be compared by it.
+type Conserved struct {
+	// Waited is the fraction of the time, from the first submission to the end, in which one or
+	// more tasks of the kind wait. Reduces wait from the time on at which their job's slow start
+	// permits them.
+	Waited [job.Kinds]float64 `json:"waited"`
+	// Idle is the mean fraction of the kind's slots that are idle in this time. A slot is idle
+	// in the meaning of Starved.
+	Idle [job.Kinds]float64 `json:"idle_slots"`
+	// Longest is the longest time from a job's submission to its first launch, divided by the
+	// time that the job takes alone.
+	Longest float64 `json:"longest_wait"`
+}
+
+// starvation observes a run for Starved and Conserved. The methods are called before the
+// collector changes its counts of busy slots.
 type starvation struct {
 	jobs  map[int]*wanting // live jobs
 	queue []waitStart      // jobs with waiting maps, oldest first; entries may be out of date
@@ -52,12 +70,26 @@ type starvation struct {
 	at    time.Duration    // end of the time that is integrated
 	time  float64          // starved seconds
 	idle  float64          // idle fraction × starved seconds
+
+	waiting   [job.Kinds]int     // tasks of all live jobs that could use a slot
+	wanted    [job.Kinds]float64 // seconds with waiting tasks
+	idleWhile [job.Kinds]float64 // idle fraction × these seconds
 }
 
-// wanting counts the waiting maps of a live job. since is when it last had none.
+// wanting counts the waiting tasks of a live job. since is when it last had no waiting maps.
 type wanting struct {
-	maps  int
+	tasks [job.Kinds]int
 	since time.Duration
+	// gate is the number of maps that must still succeed before reduces may start.
+	gate int
+}
+
+// ready returns the number of tasks that could use a slot.
+func (w *wanting) ready(kind job.Kind) int {
+	if kind == job.Reduce && w.gate > 0 {
+		return 0
+	}
+	return w.tasks[kind]
 }
 
 // waitStart is a job that had no waiting maps before since.
@@ -73,9 +105,20 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 		return
 	}
 	s.at = now
+	whole := s.up[job.Map] + s.up[job.Reduce] - busy[job.Map] - busy[job.Reduce]
+	free := func(kind job.Kind) float64 {
+		return max(0, float64(min(s.up[kind]-busy[kind], whole))/float64(s.up[kind]))
+	}
+	for kind := range s.waiting {
+		if s.waiting[kind] > 0 && s.up[kind] > 0 {
+			span := (now - from).Seconds()
+			s.wanted[kind] += span
+			s.idleWhile[kind] += float64(free(job.Kind(kind)) * span)
+		}
+	}
 	for len(s.queue) > 0 {
 		head := s.queue[0]
-		if w := head.wanting; w.maps > 0 && w.since == head.since {
+		if w := head.wanting; w.tasks[job.Map] > 0 && w.since == head.since {
 			break
 		}
 		s.queue = s.queue[1:]
@@ -86,8 +129,7 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	if from = max(from, s.queue[0].since+patience); now <= from {
 		return
 	}
-	free := min(s.up[job.Map]-busy[job.Map], s.up[job.Map]+s.up[job.Reduce]-busy[job.Map]-busy[job.Reduce])
-	idle := float64(free) / float64(s.up[job.Map])
+	idle := free(job.Map)
 	if idle < starvedIdle {
 		return
 	}
@@ -96,40 +138,50 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	s.idle += float64(idle * span)
 }
 
-// add adds n waiting maps to a job, a negative n removes them.
-func (s *starvation) add(now time.Duration, i, n int) {
+// change applies f to a job's counts and keeps the totals of all jobs.
+func (s *starvation) change(now time.Duration, i int, f func(w *wanting)) {
 	w := s.jobs[i]
 	if w == nil {
 		return
 	}
-	if w.maps == 0 && n > 0 {
+	before := [job.Kinds]int{w.ready(job.Map), w.ready(job.Reduce)}
+	maps := w.tasks[job.Map]
+	f(w)
+	if maps == 0 && w.tasks[job.Map] > 0 {
 		w.since = now
 		s.queue = append(s.queue, waitStart{w, now})
 	}
-	w.maps = max(0, w.maps+n)
+	for kind, n := range before {
+		s.waiting[kind] += w.ready(job.Kind(kind)) - n
+	}
 }
 
-// observe counts the waiting maps of jobs. maps is the number of maps of the job. copied says that other attempts of an ended
-// attempt's task may be alive, or that the task has ended.
-func (s *starvation) observe(e *sim.Event, maps int, copied bool) {
+// observe counts the waiting tasks of the event's job j. copied says that other attempts of
+// an ended attempt's task may be alive, or that the task has ended.
+func (s *starvation) observe(e *sim.Event, j *workload.Job, copied bool) {
+	kind := e.Attempt.Kind
 	switch {
-	case e.Kind == sim.JobSubmitted:
-		s.jobs[e.Job] = &wanting{}
-		s.add(e.At, e.Job, maps)
-	case e.Kind == sim.JobRestarted:
-		if w := s.jobs[e.Job]; w != nil {
-			s.add(e.At, e.Job, maps-w.maps)
+	case e.Kind == sim.JobSubmitted || e.Kind == sim.JobRestarted:
+		if e.Kind == sim.JobSubmitted {
+			s.jobs[e.Job] = &wanting{}
 		}
+		s.change(e.At, e.Job, func(w *wanting) {
+			w.tasks = [job.Kinds]int{job.Map: j.Count(job.Map), job.Reduce: j.Count(job.Reduce)}
+			w.gate = j.SlowStartMaps(j.Count(job.Map))
+		})
 	case e.Kind == sim.JobEnded:
-		if w := s.jobs[e.Job]; w != nil {
-			w.maps = 0 // for its entry in the queue
-			delete(s.jobs, e.Job)
+		s.change(e.At, e.Job, func(w *wanting) { w.tasks = [job.Kinds]int{} })
+		delete(s.jobs, e.Job)
+	case e.Kind == sim.AttemptEnded && e.Outcome == job.AttemptSucceeded:
+		if kind == job.Map {
+			s.change(e.At, e.Job, func(w *wanting) { w.gate-- })
 		}
-	case e.Attempt.Kind != job.Map || e.Speculative:
+	case e.Speculative:
 	case e.Kind == sim.AttemptStarted:
-		s.add(e.At, e.Job, -1)
-	case e.Kind == sim.AttemptEnded && e.Outcome != job.AttemptSucceeded && !copied:
-		s.add(e.At, e.Job, 1)
+		// A map whose output was lost has not been counted as waiting.
+		s.change(e.At, e.Job, func(w *wanting) { w.tasks[kind] = max(0, w.tasks[kind]-1) })
+	case e.Kind == sim.AttemptEnded && !copied:
+		s.change(e.At, e.Job, func(w *wanting) { w.tasks[kind]++ })
 	}
 }
 
@@ -139,4 +191,14 @@ func (s *starvation) result(start, end time.Duration) Starved {
 		return Starved{}
 	}
 	return Starved{Time: s.time / (end - start).Seconds(), Idle: s.idle / s.time}
+}
+
+// conserved returns the fractions of the time from start to end, without the longest wait.
+func (s *starvation) conserved(start, end time.Duration) (c Conserved) {
+	for kind, wanted := range s.wanted {
+		if wanted > 0 && end > start {
+			c.Waited[kind], c.Idle[kind] = wanted/(end-start).Seconds(), s.idleWhile[kind]/wanted
+		}
+	}
+	return c
 }

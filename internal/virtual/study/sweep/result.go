@@ -49,6 +49,7 @@ type Row struct {
 	ResponseP95    float64 `parquet:"response_p95_s" csv:"response_p95_s" json:"-"`
 	ResponseP99    float64 `parquet:"response_p99_s" csv:"response_p99_s" json:"-"`
 	WaitingMean    float64 `parquet:"waiting_mean_s" csv:"waiting_mean_s" json:"-"`
+	WaitingLongest float64 `parquet:"waiting_longest" csv:"waiting_longest" json:"-"`
 	SlowdownMean   float64 `parquet:"slowdown_mean" csv:"slowdown_mean" json:"-"`
 	SlowdownMedian float64 `parquet:"slowdown_median" csv:"slowdown_median" json:"-"`
 	SlowdownP95    float64 `parquet:"slowdown_p95" csv:"slowdown_p95" json:"-"`
@@ -57,6 +58,8 @@ type Row struct {
 	Jain           float64 `parquet:"slowdown_jain" csv:"slowdown_jain" json:"-"`
 	Local          float64 `parquet:"maps_local" csv:"maps_local" json:"-"`
 	Use            float64 `parquet:"slots_use" csv:"slots_use" json:"-"`
+	MapsIdle       float64 `parquet:"maps_idle" csv:"maps_idle" json:"-"`
+	ReducesIdle    float64 `parquet:"reduces_idle" csv:"reduces_idle" json:"-"`
 	Unbalanced     float64 `parquet:"nodes_unbalanced" csv:"nodes_unbalanced" json:"-"`
 	Unfairness     float64 `parquet:"pools_unfairness" csv:"pools_unfairness" json:"-"`
 	Overload       float64 `parquet:"nodes_overload" csv:"nodes_overload" json:"-"`
@@ -92,9 +95,9 @@ func (r *Row) measure(name string) float64 {
 
 // fields returns where the measures of a row are, in the order of collect.Measures.
 func (r *Row) fields() []*float64 {
-	return []*float64{&r.Makespan, &r.Bound, &r.ResponseMean, &r.ResponseMedian, &r.ResponseP95, &r.ResponseP99, &r.WaitingMean,
+	return []*float64{&r.Makespan, &r.Bound, &r.ResponseMean, &r.ResponseMedian, &r.ResponseP95, &r.ResponseP99, &r.WaitingMean, &r.WaitingLongest,
 		&r.SlowdownMean, &r.SlowdownMedian, &r.SlowdownP95, &r.SlowdownP99, &r.SlowdownV95, &r.Jain, &r.Local, &r.Use,
-		&r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies, &r.MachineHours, &r.MachineIdle}
+		&r.MapsIdle, &r.ReducesIdle, &r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies, &r.MachineHours, &r.MachineIdle}
 }
 
 // Comparison is a paired comparison at one point of the grid.

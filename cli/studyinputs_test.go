@@ -68,7 +68,8 @@ func TestReadPast(t *testing.T) {
 	}
 	const s = time.Second
 	want := workload.Job{Name: "count", App: "count", Request: job.Request{User: "ann", Pool: "etl", Priority: 1},
-		Maps: []workload.Task{{Duration: 2 * s, Input: 6}, {Duration: 3 * s, Input: 5}},
+		Origin: workload.Own,
+		Maps:   []workload.Task{{Duration: 2 * s, Input: 6}, {Duration: 3 * s, Input: 5}},
 		// It counts from the end of the last map.
 		Reduces: []workload.Task{{Duration: 4 * s, Fetch: -1}}}
 	second := want

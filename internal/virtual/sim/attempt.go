@@ -33,6 +33,7 @@ type attempt struct {
 	gate    bool     // that stage is a useGate
 	open    bool     // the gate is open: the timer runs
 	paged   bool     // its work uses the clock of a machine with limited memory; see paging.go
+	reads   bool     // the stage before its work is a transfer of its input; see distance.go
 	current uint8    // index of the current stage
 	count   uint8    // number of stages
 	station int8     // the station that it uses now; -1 is none
@@ -58,6 +59,8 @@ type work struct {
 	reportedAt  time.Duration
 	began       time.Duration // launch
 	finished    time.Duration
+	// read is the time of the transfer of an attempt that reads, once it has ended.
+	read time.Duration
 	// fetchedAt is the time at which a reduce at an open gate has fetched everything.
 	fetchedAt time.Duration
 	// runnable is the number of runnable processes of a task of given duration. They add
@@ -167,6 +170,9 @@ func (s *sim) layOut(a *attempt) {
 		}
 		a.plain, a.gate, a.span = true, u == useGate, span
 		s.addStart(a, nd)
+		if a.id.Kind == job.Map {
+			s.addRead(a, t)
+		}
 		if s.paging {
 			// With limited memory the work advances by the machine's clock, which the stage of one
 			// span cannot express.
@@ -277,6 +283,9 @@ func (s *sim) stageDone(at int32) {
 // nextStage starts the stage after the current one, or ends the work.
 func (s *sim) nextStage(at int32) {
 	a := &s.attempts[at]
+	if a.reading() {
+		s.overlapRead(a)
+	}
 	a.current++
 	a.from = s.now
 	if a.current == a.count {
@@ -289,7 +298,8 @@ func (s *sim) nextStage(at int32) {
 // startStage starts the current stage of an attempt.
 func (s *sim) startStage(at int32) {
 	a := &s.attempts[at]
-	if a.plain && a.current == a.count-1 && !a.gate {
+	// A map computes while its input arrives, so it loads its machine from then on.
+	if a.plain && (a.current == a.count-1 && !a.gate || a.reading()) {
 		s.startLoad(a)
 	}
 	st := &a.stages[a.current]

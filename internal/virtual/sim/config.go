@@ -138,6 +138,11 @@ type ModelConfig struct {
 	FailureRate float64
 	// Straggler makes single attempts slow.
 	Straggler Straggler
+	// Outliers makes attempts slow as Mantri measured it, in jobs whose times are computed from
+	// bytes; see outlier. It has no effect with Straggler.
+	Outliers bool
+	// Distance describes the links over which maps of a trace read from other nodes.
+	Distance Distance
 	// Crashes are crashes at given times. MTBF is the mean time to a random crash of each
 	// node while it is up, exponentially distributed. MTTR is the mean time to its
 	// return. 0 is never.
@@ -246,6 +251,10 @@ func (m *ModelConfig) check(n int) error {
 	s := m.Straggler
 	bad(!(s.Probability >= 0 && s.Probability <= 1), "straggler probability %g, must be from 0 to 1", s.Probability)
 	bad(s.Probability > 0 && !(s.Factor >= 1 && s.Factor <= math.MaxInt32), "straggler factor %g, must be at least 1", s.Factor)
+	d := m.Distance
+	bad(!(d.NIC >= 0 && d.NIC <= math.MaxInt64), "distance: a NIC of %g bytes a second, must not be negative", d.NIC)
+	bad(!(d.Oversubscription == 0 || d.Oversubscription >= 1 && d.Oversubscription <= math.MaxInt32),
+		"distance: oversubscription %g, must be at least 1, or 0 for no limit", d.Oversubscription)
 	bad(!(s.Alpha >= 0), "straggler alpha %g, must not be negative", s.Alpha)
 	for _, c := range m.Crashes {
 		bad(c.Node < 0 || c.Node >= n, "crash of node %d, there are %d", c.Node, n)

@@ -111,6 +111,9 @@ func (s *sim) build() error {
 			nd.plant.outside = float64(len(s.nodes)-len(s.racks[nd.rack].nodes)) / float64(others)
 		}
 	}
+	if s.remote {
+		s.addLinks()
+	}
 	// Applied to the machine: nodes of a group that is together share it.
 	for _, x := range s.model.Slow {
 		if x.Node >= 0 && x.Node < len(s.nodes) && x.Factor > 0 {

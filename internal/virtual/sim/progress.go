@@ -15,6 +15,8 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 		return a.hangsAt
 	case a.current == a.count: // it waits until it may commit
 		return 1
+	case a.reading():
+		return s.readProgress(a)
 	case a.paged:
 		return s.pagedProgress(nd, a)
 	case a.plain && a.current < a.count-1: // it starts
@@ -22,7 +24,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 	case a.gate:
 		return s.gateProgress(a)
 	case a.plain:
-		return fraction(a.stages[a.current].span-s.timeLeft(a), a.span)
+		return fraction(a.read+a.stages[a.current].span-s.timeLeft(a), a.span)
 	}
 	return s.stageProgress(nd, a)
 }

@@ -26,6 +26,8 @@ type sim struct {
 	restarts   map[int32]int
 	// paging is whether the model of memory is on; see paging.go.
 	paging bool
+	// remote is whether maps of given duration pay for reads from other nodes; see distance.go.
+	remote bool
 	queue  queue
 	now    time.Duration
 	// lastWork is the time of the last event that was no background event.
@@ -92,7 +94,7 @@ func prepare(cfg Config) (*sim, error) {
 		return nil, errors.New("no policy")
 	}
 	s := &sim{cfg: cfg, model: cfg.Model, jobs: make(map[job.ID]*running), byName: make(map[string]int32),
-		result: &Result{}, open: len(cfg.Jobs), paging: pages(&cfg)}
+		result: &Result{}, open: len(cfg.Jobs), paging: pages(&cfg), remote: remote(&cfg)}
 	s.model.fill()
 	name := cmp.Or(cfg.Model.Heartbeat, cfg.Cluster.Heartbeat)
 	var err error

@@ -36,7 +36,7 @@ func TestAlibaba(t *testing.T) {
 		{Name: "j_4", Request: job.Request{SlowStart: 1}, Submit: 87 * s, Maps: slices.Repeat([]Task{{Duration: 10 * s}}, 2)},
 		{Name: "j_7", Request: job.Request{SlowStart: 1}, Submit: 187 * s, Maps: []Task{{Duration: s}}},
 	}
-	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, jobsOf(t, trace, 1))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
@@ -66,7 +66,7 @@ func TestAlibabaInstances(t *testing.T) {
 		{Name: "j_3/R2_1", Request: job.Request{SlowStart: 1}, Maps: []Task{{Duration: 20 * s, CPU: 10 * s}, {Duration: 20 * s}}, Reduces: []Task{{Duration: 25 * s, Fetch: -1}}},
 		{Name: "j_3/J3_2_9", Request: job.Request{SlowStart: 1}, After: []int{0}, Reduces: []Task{{Duration: 2 * s, Fetch: -1}, {Duration: 6 * s, Fetch: -1}, {Duration: 2 * s, Fetch: -1}}},
 	}
-	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, jobsOf(t, trace, 1))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	warnings := strings.Join(trace.(*Trace).Warnings, "\n")

@@ -41,7 +41,7 @@ func TestGoogle(t *testing.T) {
 		{Name: "11", App: "app", Request: job.Request{User: "u1", Priority: job.Low}, Maps: []Task{{Duration: 10 * s}, {Duration: 20 * s}}},
 		{Name: "12", Request: job.Request{User: "u2", Priority: job.Low}, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
 	}
-	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, jobsOf(t, trace, 1))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
@@ -75,7 +75,7 @@ func TestGoogleCSV(t *testing.T) {
 		{Name: "11", App: "app", Request: job.Request{User: "u1", Priority: job.Low}, Maps: []Task{{Duration: 10 * s}, {Duration: 24 * s}}},
 		{Name: "12", Request: job.Request{User: "u2", Priority: job.Low}, Submit: s, After: []int{0}, Maps: []Task{{Duration: 3 * s}}},
 	}
-	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, jobsOf(t, trace, 1))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if w := trace.(*Trace).Warnings; len(w) != 1 || w[0] != "d/instance_events.csv:2: fields that the importer does not use: resource_request.cpus" {

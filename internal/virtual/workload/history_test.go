@@ -58,7 +58,7 @@ func TestHistory(t *testing.T) {
 	want := []Job{{Name: `word "count"`, App: `word "count"`, Request: job.Request{User: "ann", Pool: "etl", Priority: job.High, SlowStart: 0.25},
 		Maps:    []Task{{Duration: 20 * s}, {Duration: 50 * s, Input: 7, CPU: 1500 * time.Millisecond, Hosts: []string{"h1", "h2"}}},
 		Reduces: []Task{{Duration: 90 * s, Fetch: -1, Input: 55}, {Duration: 20 * s, Fetch: 6 * s}}}}
-	if diff := cmp.Diff(want, trace.List); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, trace.List)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(trace.Warnings) != 1 || trace.Warnings[0] != "h: 1 jobs that did not succeed are left out" {

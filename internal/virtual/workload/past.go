@@ -93,6 +93,7 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 		j.After = f.after(j.Submit)
 		f.add(epoch(max(p.Ended, p.Submitted)), []int{len(im.jobs)})
 	}
+	j.Origin = Own
 	im.addRecorded(0, j, &p.Submitted, &p.Ended)
 	return nil
 }

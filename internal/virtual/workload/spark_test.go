@@ -57,7 +57,7 @@ func TestSpark(t *testing.T) {
 		// Its first stage was skipped; it was submitted after job 0 had ended.
 		{Name: "app-1/job1", App: "etl nightly", Request: job.Request{User: "ann", Pool: "etl", SlowStart: 1}, Submit: 12 * s, After: []int{0}, Maps: []Task{{Duration: s}}},
 	}
-	if diff := cmp.Diff(want, jobsOf(t, trace, 1)); diff != "" {
+	if diff := cmp.Diff(want, recorded(t, jobsOf(t, trace, 1))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"f: 2 Spark jobs that did not succeed are left out",

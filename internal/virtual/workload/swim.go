@@ -181,7 +181,7 @@ func (o *SWIMOptions) row(line string) (Job, error) {
 
 // job makes the tasks of a job from its bytes.
 func (o *SWIMOptions) job(input, shuffle, output int64) (Job, error) {
-	j := Job{}
+	j := Job{Origin: Computed}
 	var err error
 	if j.Maps, err = split(input, o.Block); err != nil {
 		return j, fmt.Errorf("input bytes: %w", err)

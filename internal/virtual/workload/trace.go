@@ -159,6 +159,9 @@ func (im *importer) finish() (*Trace, error) {
 		if j.SlowStart == 0 {
 			j.SlowStart = im.options.SlowStart
 		}
+		if j.Origin == Stated {
+			j.Origin = Recorded
+		}
 		j.Pool, j.User = im.options.Pools.name(j.Pool, j, i), im.options.Users.name(j.User, j, i)
 	}
 	im.trace.List = jobs

@@ -21,6 +21,8 @@ type Job struct {
 	// Plan is the time in which the submitter prepares the job after Submit, before the
 	// tracker gets it. It uses no resources of the cluster.
 	Plan time.Duration
+	// Origin says where the tasks' durations come from. Importers of traces set it.
+	Origin Origin
 	// Maps and Reduces are the tasks, by index.
 	Maps, Reduces []Task
 	// Outline replaces Maps and Reduces, unless Outline is nil. Traces with millions of tasks
@@ -34,6 +36,21 @@ type Job struct {
 	// submitted. They form chains.
 	After []int
 }
+
+// Origin says where the durations of a job's tasks come from.
+type Origin uint8
+
+const (
+	// Stated durations come from a mix. Tasks with such a time sleep in a real run.
+	Stated Origin = iota
+	// Computed durations follow from the bytes of a trace, so tasks of equal size take equally
+	// long: no task has had bad luck.
+	Computed
+	// Recorded durations were measured by another system. Slow attempts are among them.
+	Recorded
+	// Own durations are from slotwise's history. They contain the maps' reads, local or not.
+	Own
+)
 
 // Outline makes the tasks of a job when they are needed.
 type Outline struct {

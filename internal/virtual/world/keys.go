@@ -85,6 +85,30 @@ var keys = []Key{
 	part("straggler.probability", "from 0 to 1", "probability that an attempt is slow", 0, 1, func(m *sim.ModelConfig) *float64 { return &m.Straggler.Probability }),
 	part("straggler.factor", "at least 1", "how many times as long a slow attempt takes; the least with alpha", 1, math.MaxInt32, func(m *sim.ModelConfig) *float64 { return &m.Straggler.Factor }),
 	part("straggler.alpha", "at least 0", "exponent of the Pareto distribution of that factor; 0 is a fixed factor", 0, 1e6, func(m *sim.ModelConfig) *float64 { return &m.Straggler.Alpha }),
+	flag("straggler.computed", "where a trace gives bytes and no times (SWIM), attempts are slow as Mantri measured it, unless straggler.probability says otherwise; recorded times contain their slow attempts", func(m *sim.ModelConfig) *bool { return &m.Outliers }),
+	{"distance.nic", "a bandwidth: 1Gbit/s, 125MB/s", "network card of a node whose cluster states none, for maps of a trace that read from other nodes; 0 makes such reads cost nothing",
+		func(m *sim.ModelConfig, v string) error {
+			x, err := workload.ParseRate(v)
+			if err == nil && x > math.MaxInt64/1000 {
+				err = errors.New("is more than any network card has")
+			}
+			if err == nil {
+				m.Distance.NIC = x
+			}
+			return err
+		},
+		func(m *sim.ModelConfig) string { return strconv.FormatInt(int64(m.Distance.NIC), 10) }},
+	{"distance.oversubscription", "0, or at least 1", "network cards of a rack together over the rack's uplink, where the cluster states none; 0 is no limit",
+		func(m *sim.ModelConfig, v string) error {
+			if err := parseNumber(&m.Distance.Oversubscription, 0, math.MaxInt32)(v); err != nil {
+				return err
+			}
+			if x := m.Distance.Oversubscription; x > 0 && x < 1 {
+				return errors.New("must be 0, or at least 1")
+			}
+			return nil
+		},
+		func(m *sim.ModelConfig) string { return number(m.Distance.Oversubscription) }},
 	span("mtbf", "mean time until a node crashes by chance; 0s is never", func(m *sim.ModelConfig) *time.Duration { return &m.MTBF }),
 	span("mttr", "mean time until a node that crashed by chance is back; 0s is never", func(m *sim.ModelConfig) *time.Duration { return &m.MTTR }),
 

@@ -37,8 +37,13 @@ const Default = "slotwise"
 // after the maps, as the sleeping tasks of run do: a guessed overlap would make the
 // simulator run less work than the file states.
 func slotwise() sim.ModelConfig {
-	return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true}
+	return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, Outliers: true, Distance: racks()}
 }
+
+// racks returns the links of a cluster of the years of the public traces. Nodes have gigabit
+// cards. Racks share a fifth of their nodes' bandwidth: VL2 (Greenberg et al., SIGCOMM 2009) found
+// uplinks oversubscribed by 5 to 20 in Microsoft's data centres.
+func racks() sim.Distance { return sim.Distance{NIC: 125e6, Oversubscription: 5} }
 
 // Worlds returns the named worlds.
 func Worlds() []Named {
@@ -48,14 +53,14 @@ func Worlds() []Named {
 			return sim.ModelConfig{Heartbeat: "fixed:100ms", OutOfBand: true, ShuffleShare: -1, Contention: true}
 		}},
 		{"hadoop-1.2", "a cluster of Hadoop 1.2.1: its heartbeats, and the overheads of its daemons and processes", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(false), Contention: true}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(false), Contention: true, Outliers: true, Distance: racks()}
 		}},
 		{"hadoop-1.2-reuse", "hadoop-1.2 with processes that all tasks of a job reuse", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true), Contention: true}
+			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true), Contention: true, Outliers: true, Distance: racks()}
 		}},
 		{"cloud-spot", "machines that are taken away: each after 8 hours on average, for 10 minutes; 2 % of attempts fail, 5 % are 3 times slower", func() sim.ModelConfig {
 			return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
-				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}}
+				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}, Distance: racks()}
 		}},
 		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "hadoop-0.20.2", Replicas: -1, Contention: true}

@@ -37,7 +37,7 @@ slow:
 		t.Fatal(err)
 	}
 	want := sim.ModelConfig{Heartbeat: "fixed:1s", ProgressEvery: 3 * time.Second, FailureRate: 0.02, ShuffleShare: -1, Contention: true, Replicas: -1, SortMemory: 100e6,
-		Straggler: sim.Straggler{Probability: 0.05, Factor: 4}, Overheads: sim.Hadoop121(true),
+		Straggler: sim.Straggler{Probability: 0.05, Factor: 4}, Overheads: sim.Hadoop121(true), Outliers: true, Distance: sim.Distance{NIC: 125e6, Oversubscription: 5},
 		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Stops: []sim.Stop{{Node: 1, At: 30 * time.Second, Until: 90 * time.Second}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}}}
 	want.Overheads.Setup = 2 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -53,6 +53,8 @@ func TestReadErrors(t *testing.T) {
 		"a: b: c":                             "w.yaml: yaml:",
 		"failure-rat: 1":                      `w.yaml:1: failure-rat: unknown parameter; did you mean "failure-rate"?`,
 		"mtbf: 1h\nfailure-rate: 1":           `w.yaml:2: failure-rate: "1" must be a number from 0`,
+		"distance: {oversubscription: 0.5}":   "distance.oversubscription: \"0.5\" must be 0, or at least 1",
+		"distance: {nic: fast}":               "distance.nic: \"fast\"",
 		"failure-rate: nan":                   `"nan" must be a number`,
 		"mtbf: -1s":                           `mtbf: "-1s" must be from 0s to`,
 		"mtbf: 1h\nmtbf: 1h":                  "w.yaml:2: mtbf: is here twice",

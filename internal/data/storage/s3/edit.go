@@ -12,7 +12,6 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
@@ -77,7 +76,7 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 				minio.CopySrcOptions{Bucket: fromBucket, Object: key})
 		}
 		if err == nil {
-			err = f.awaitObject(ctx, toBucket, copied, sizes[key], "")
+			err = bucket{f, toBucket}.await(ctx, copied, made{size: sizes[key]})
 		}
 	}
 	if err != nil {
@@ -87,33 +86,17 @@ func (f *FS) move(ctx context.Context, from, to string) error {
 	return deleteAll(ctx, bucket{f, fromBucket}, keys)
 }
 
-// awaitObject waits until the server has an object of this size and with this ETag, which the
-// answer to the upload has stated; "" if it has stated none. complete says why a server may
-// have confirmed an object that it does not have. The size alone would not show that an
-// object of the same size has not been replaced.
-func (f *FS) awaitObject(ctx context.Context, bucket, key string, size int64, etag string) error {
-	return retry.Run(ctx, awaitMade, func(ctx context.Context) error {
-		o, err := f.c.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
-		switch {
-		case err != nil && !missing(err):
-			return err
-		case err != nil || o.Size != size || etag != "" && o.ETag != etag:
-			return errNotMade
-		}
-		return nil
-	})
-}
-
 // CreateFile implements storage.Editor. The object becomes visible when the upload is
 // complete. S3 keeps the bytes of uploads apart, so there is no temporary file.
 func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Writer, error) {
-	bucket, key := split(p)
+	name, key := split(p)
 	if key == "" {
 		return nil, f.failed("create", p, errors.New("the URI names a bucket and no object"))
 	}
 	r, w := io.Pipe()
 	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
 	if !replace {
+		// The condition of the upload knows nothing of directories, and not all servers have it.
 		e.check = func() error {
 			if err := f.vacant(ctx, p); err != nil {
 				return f.failed("create", p, err)
@@ -122,7 +105,8 @@ func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Wr
 		}
 	}
 	go func() {
-		err := f.upload(ctx, bucket, key, bufio.NewReaderSize(r, smallObject))
+		u := upload{b: bucket{f, name}, key: key, id: storage.NewToken(), replace: replace}
+		err := u.run(ctx, bufio.NewReaderSize(r, smallObject))
 		if err != nil {
 			err = f.failed("create", p, err)
 		}
@@ -183,39 +167,6 @@ func (f *FS) removeOne(ctx context.Context, p string, dir bool) error {
 	return deleteAll(ctx, bucket{f, name}, []string{key + "/"})
 }
 
-// upload makes an object of the bytes of r, whose buffer has room for smallObject, and waits
-// until the server has it. A small object takes one request instead of three.
-func (f *FS) upload(ctx context.Context, bucketName, key string, r *bufio.Reader) error {
-	content, err := r.Peek(smallObject)
-	if err == io.EOF {
-		etag, err := bucket{f, bucketName}.put(ctx, key, content)
-		if err != nil {
-			return err
-		}
-		return f.awaitObject(ctx, bucketName, key, int64(len(content)), etag)
-	}
-	if err != nil {
-		return err
-	}
-	o, err := f.c.Client.PutObject(ctx, bucketName, key, r, -1, minio.PutObjectOptions{
-		PartSize: editPart, ConcurrentStreamParts: true, NumThreads: editParts,
-	})
-	if err != nil {
-		return err
-	}
-	return f.awaitObject(ctx, bucketName, key, o.Size, o.ETag)
-}
-
-const (
-	// smallObject is the size in bytes from which an object is uploaded in parts.
-	smallObject = 1 << 20
-	// editPart is the size of the parts of an upload in bytes. With 10,000 parts a file may
-	// have 160 GiB.
-	editPart = 16 << 20
-	// editParts is the number of parts that are uploaded at the same time. Each is in memory.
-	editParts = 3
-)
-
 // errDiscarded ends an upload that is not wanted.
 var errDiscarded = errors.New("discarded")
 
@@ -227,8 +178,8 @@ type edit struct {
 	done  bool
 }
 
-// Commit implements storage.Writer. Not all servers of S3 can make an object on the condition
-// that there is none. So two writers that commit at the same moment may both succeed.
+// Commit implements storage.Writer. On a server without conditions two writers that must not
+// replace anything may both succeed if they commit at the same moment.
 func (e *edit) Commit() error {
 	if e.check != nil {
 		if err := e.check(); err != nil {

@@ -225,10 +225,9 @@ func TestInterruptedCommit(t *testing.T) {
 	}
 }
 
-// TestKilledServer puts a server's files into the state that versitygw leaves if it is
-// killed while it completes an upload. The server then confirms the object, which it does
-// not have, and the commit fails.
-func TestKilledServer(t *testing.T) {
+// ownServer starts a server for this test alone, whose files the test may change.
+func ownServer(t *testing.T) *serverstest.Private {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	commands, send := io.Pipe()
 	answers, out := io.Pipe()
@@ -244,6 +243,20 @@ func TestKilledServer(t *testing.T) {
 	})
 	var server serverstest.Private
 	must(t, json.NewDecoder(answers).Decode(&server))
+	return &server
+}
+
+// inProgress returns the name that versitygw gives to an upload while it completes it. sums are
+// the MD5 sums of its parts.
+func inProgress(upload string, sums []byte) string {
+	return fmt.Sprintf("%s.%x-%d.inprogress", upload, md5.Sum(sums), len(sums)/md5.Size)
+}
+
+// TestKilledServer puts a server's files into the state that versitygw leaves if it is
+// killed while it completes an upload. The server then confirms the object, which it does
+// not have, and the commit fails.
+func TestKilledServer(t *testing.T) {
+	server := ownServer(t)
 	serverstest.Setenv(t, server.Env)
 	f, target := open(t, server.Server.URI("dir/out"))
 	s, err := f.StageShared(t.Context(), target, "t", storage.ReplaceNothing)
@@ -259,7 +272,7 @@ func TestKilledServer(t *testing.T) {
 		t.Fatalf("uploads %q, %v", uploads, err)
 	}
 	part := md5.Sum(content)
-	must(t, os.Rename(uploads[0], fmt.Sprintf("%s.%x-1.inprogress", uploads[0], md5.Sum(part[:]))))
+	must(t, os.Rename(uploads[0], inProgress(uploads[0], part[:])))
 	if err := s.Commit(t.Context()); !errors.Is(err, errNotMade) {
 		t.Errorf("commit: %v", err)
 	}

@@ -30,6 +30,7 @@ const (
 	stall             // the answer stops half-way
 	deny              // 403
 	confirm           // an upload is confirmed and not completed
+	unknown           // 501, the server sees nothing
 )
 
 // proxy passes requests to the server and makes some requests fail.
@@ -106,6 +107,8 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, pass http.Handler)
 		answer(http.StatusServiceUnavailable, "SlowDown")
 	case deny:
 		answer(http.StatusForbidden, "AccessDenied")
+	case unknown:
+		answer(http.StatusNotImplemented, "NotImplemented")
 	case confirm:
 		fmt.Fprint(w, "<CompleteMultipartUploadResult><Bucket>b</Bucket><ETag>e</ETag></CompleteMultipartUploadResult>")
 	case resetBefore:
@@ -153,6 +156,8 @@ func is(r *http.Request, what string) bool {
 		return q.Has("partNumber")
 	case "initiate":
 		return q.Has("uploads") && r.Method == http.MethodPost
+	case "make":
+		return is(r, "complete") || r.Method == http.MethodPut && !q.Has("partNumber")
 	case "complete":
 		return q.Has("uploadId") && r.Method == http.MethodPost
 	case "list":

@@ -103,13 +103,13 @@ func (b bucket) Get(ctx context.Context, key string, most int64) ([]byte, error)
 
 // Put implements objects. The client repeats a request whose answer is lost.
 func (b bucket) Put(ctx context.Context, key string, content []byte) error {
-	_, err := b.put(ctx, key, content)
+	_, err := b.put(ctx, key, content, minio.PutObjectOptions{})
 	return err
 }
 
-// put is Put, and returns the ETag that the server states for the object.
-func (b bucket) put(ctx context.Context, key string, content []byte) (etag string, err error) {
-	opts := minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: unsigned(content)}
+// put is Put with options, and returns the ETag that the server states for the object.
+func (b bucket) put(ctx context.Context, key string, content []byte, opts minio.PutObjectOptions) (etag string, err error) {
+	opts.DisableMultipart, opts.DisableContentSha256 = true, unsigned(content)
 	o, err := b.fs.c.Client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), opts)
 	return o.ETag, kind(err)
 }
@@ -172,11 +172,17 @@ func (b bucket) Part(ctx context.Context, p pending, number int, data []byte) (m
 // Complete implements uploads. A repeated request whose first try has succeeded fails
 // with errNoUpload: callers compare the object's id.
 func (b bucket) Complete(ctx context.Context, p pending) error {
-	_, err := b.fs.c.CompleteMultipartUpload(ctx, b.name, p.Key, p.Upload, p.Parts, minio.PutObjectOptions{})
+	_, err := b.complete(ctx, p, minio.PutObjectOptions{})
+	return err
+}
+
+// complete is Complete with options, and returns the ETag that the server states for the object.
+func (b bucket) complete(ctx context.Context, p pending, opts minio.PutObjectOptions) (etag string, err error) {
+	o, err := b.fs.c.CompleteMultipartUpload(ctx, b.name, p.Key, p.Upload, p.Parts, opts)
 	if noUpload(err) {
-		return errNoUpload
+		return "", errNoUpload
 	}
-	return kind(err)
+	return o.ETag, kind(err)
 }
 
 // Abort implements uploads.

@@ -151,7 +151,7 @@ var errFenced = errors.New("another attempt has committed this file since this o
 // All attempts of a task must write files of the same names. Otherwise the file of an
 // attempt without a grant would be chosen if no other attempt wrote one of its name.
 //
-// No request has a condition (If-Match, If-None-Match): the protocol needs only listings
+// No request of a staging has a condition (If-Match, If-None-Match): the protocol needs only listings
 // that show completed changes, which Amazon S3 guarantees. TestInterleavings runs the code
 // in all orders of the requests.
 //

@@ -145,6 +145,16 @@ func Load() string {
 	return strings.Join(fields[:3], " ")
 }
 
+// ProcessorTime returns the processor time that this process has used so far, 0 if it is
+// unknown. On a busy machine it says more about a cost than the time that has passed.
+func ProcessorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // CPUBusy measures for one second which share of all processors' time is in
 // use, from 0 to 1. It returns 0 on systems without /proc.
 func CPUBusy() float64 {

@@ -17,10 +17,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/lab/harness"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -113,11 +113,11 @@ type bench struct {
 func (b *bench) measure(name string, do func(i int) error) {
 	took, busy := make([]time.Duration, b.rounds), time.Duration(0)
 	for i := range took {
-		at, used := time.Now(), processorTime()
+		at, used := time.Now(), harness.ProcessorTime()
 		if err := do(i); err != nil && b.err == nil {
 			b.err = fmt.Errorf("%s: %w", name, err)
 		}
-		took[i], busy = time.Since(at), max(busy, processorTime()-used)
+		took[i], busy = time.Since(at), max(busy, harness.ProcessorTime()-used)
 	}
 	slices.Sort(took)
 	fmt.Printf("| %s | %.1f ms | %.1f ms | %.1f ms |\n", name, ms(took[len(took)/2]), ms(took[len(took)-1]), ms(busy))
@@ -176,13 +176,6 @@ func (b *bench) pages() {
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// processorTime returns what the process has used so far.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // epoch is the time of the first job, in ms since the Unix epoch.
 const epoch = 1_790_000_000_000

@@ -48,9 +48,9 @@ func (r *beatRow) measure(context.Context) error {
 	c := fullload.New(p, r.jobs, r.nodes)
 	r.tasks, r.bytes = c.Tasks, heap()-before
 	each := func(play func(int)) float64 {
-		began := processorTime()
+		began := harness.ProcessorTime()
 		play(r.nodes)
-		return float64((processorTime() - began).Nanoseconds()) / 1e3 / float64(r.nodes)
+		return float64((harness.ProcessorTime() - began).Nanoseconds()) / 1e3 / float64(r.nodes)
 	}
 	r.idle, r.busy = append(r.idle, each(c.Idle)), append(r.busy, each(c.Work))
 	runtime.KeepAlive(c)

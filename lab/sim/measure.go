@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/lab/harness"
 	"github.com/slotwise/slotwise/policies"
 )
 
@@ -50,12 +50,12 @@ func (r *row) measure(ctx context.Context) error {
 		r.peak = memory.most
 	}
 	runtime.GC()
-	cpu, wall := processorTime(), time.Now()
+	cpu, wall := harness.ProcessorTime(), time.Now()
 	result, err := runWith(cfg, r.policy)
 	if err != nil {
 		return err
 	}
-	r.rounds = append(r.rounds, sample{processorTime() - cpu, time.Since(wall), result.Events, result.Decisions})
+	r.rounds = append(r.rounds, sample{harness.ProcessorTime() - cpu, time.Since(wall), result.Events, result.Decisions})
 	runtime.KeepAlive(cfg.Jobs)
 	return nil
 }
@@ -99,13 +99,4 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-// processorTime returns the processor time that this process has used so far.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

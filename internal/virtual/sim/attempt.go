@@ -53,7 +53,7 @@ type work struct {
 	speculative bool
 	fails       bool // the attempt fails after its stages
 	reported    bool
-	hangs       bool // its process has stopped; see ModelConfig.Hangs
+	hangs       bool // it never ends; see ModelConfig.Hangs and Times
 	fetching    bool
 	label       int32
 	reportedAt  time.Duration
@@ -86,19 +86,17 @@ func (a *attempt) task() *workload.Task {
 
 // begin starts the attempt that a Launch orders.
 func (s *sim) begin(e *tracker.Effect, n int32) {
-	j := s.jobs[e.Job]
-	at := s.allot(&s.nodes[n])
-	a := &s.attempts[at]
-	*a.work = work{node: n, slot: e.Slot, level: e.Level, speculative: e.Speculative, began: s.now}
-	// The generation continues from the entry's last use, so a timer of the former attempt is
-	// stale.
-	*a = attempt{id: e.Attempt, self: at, job: j, gen: a.gen + 1, station: -1, from: s.now, work: a.work}
+	a := s.enrol(e.Attempt, n, s.jobs[e.Job])
+	a.slot, a.level, a.speculative = e.Slot, e.Level, e.Speculative
 	if s.cfg.Observer != nil {
 		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
 	}
 	nd := &s.nodes[n]
-	nd.attempts = append(nd.attempts, at)
-	s.layOut(a)
+	if s.cfg.Start != nil {
+		s.layOutDrawn(a, s.tr.Jobs().Attempt(e.Attempt))
+	} else {
+		s.layOut(a)
+	}
 	if a.plain && !s.model.Contention && len(nd.attempts) > nd.spec.MapSlots+nd.spec.ReduceSlots {
 		s.result.Free++
 	}
@@ -109,7 +107,22 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	s.lastWork = s.now
 	// The first stage takes time. An attempt can therefore not end while the effects of a
 	// step are carried out.
-	s.startStage(at)
+	if a.count > 0 {
+		s.startStage(a.self)
+	}
+}
+
+// enrol adds an attempt that begins now to those of a node.
+func (s *sim) enrol(id job.AttemptID, n int32, j *running) *attempt {
+	nd := &s.nodes[n]
+	at := s.allot(nd)
+	a := &s.attempts[at]
+	*a.work = work{node: n, began: s.now}
+	// The generation continues from the entry's last use, so a timer of the former attempt is
+	// stale.
+	*a = attempt{id: id, self: at, job: j, gen: a.gen + 1, station: -1, from: s.now, work: a.work}
+	nd.attempts = append(nd.attempts, at)
+	return a
 }
 
 // countLaunch updates the counts of the job and the run.

@@ -13,8 +13,11 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Config describes a run. The run changes nothing in it but the policy.
+// Config describes a run. The run changes nothing in it but the policy, and the tracker of a
+// Start.
 type Config struct {
+	// Start is the state from which the run continues. nil begins with an empty Cluster.
+	Start   *Start
 	Cluster workload.Cluster
 	// Policy must be a fresh policy, because policies keep state.
 	Policy sched.Policy
@@ -31,6 +34,8 @@ type Config struct {
 	Autoscale *autoscale.Config
 	// Until ends the run at that time. 0 ends it when all jobs have ended.
 	Until time.Duration
+	// MaxEvents ends the run after that many events. 0 is no bound.
+	MaxEvents int64
 	// Details fills in Result.Jobs. Without it memory does not grow with the number of
 	// jobs that have ended.
 	Details bool

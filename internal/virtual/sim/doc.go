@@ -3,11 +3,14 @@
 //
 // The simulator is one more shell around tracker.Step. It has a queue of events ordered by
 // (time, sequence number), translates each into an event of the tracker, and carries out
-// the effects on virtual nodes. It makes no scheduling decision.
+// the effects on virtual nodes. It makes no scheduling decision. A run begins with an empty
+// cluster, or continues from the state of a live one (Start), as forecasts do.
 //
 //	queue.go    the queue of events: a 4-ary heap, and a ring for heartbeats
 //	run.go      Run: the loop
 //	beat.go     heartbeats: their interval and the reports in them
+//	start.go    runs that continue from a state
+//	pulse.go    heartbeats of such runs
 //	effect.go   the tracker's effects
 //	attempt.go  attempts and their stages
 //	gate.go     how reduces wait for the outputs of maps

@@ -141,6 +141,9 @@ func (s *sim) drawReturn(n int32) time.Duration {
 // splits returns the job's splits. It places the blocks of maps whose hosts the
 // workload does not state.
 func (s *sim) splits(index int32, j *workload.Job) []job.Split {
+	if s.cfg.Start != nil {
+		return s.blankSplits(j)
+	}
 	splits := make([]job.Split, len(j.Maps))
 	var g rand.PCG
 	s.source(&g, forPlacement, uint64(index), 0)

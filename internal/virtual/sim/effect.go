@@ -44,8 +44,12 @@ func (s *sim) apply(effects []tracker.Effect) {
 			s.queue.push(end+s.model.CommitTime, evOutput, int32(e.Job), 0)
 		case tracker.JobAccepted:
 			s.accepted(e)
-		// Only a mistake in the workload or in the cluster leads here, so the run ends.
+		// Only a mistake in the workload or in the cluster leads here, so the run ends. A forecast
+		// invents further jobs, and goes on without one that does not fit.
 		case tracker.JobRejected:
+			if s.cfg.Start != nil {
+				continue
+			}
 			j := &s.cfg.Jobs[s.submitting]
 			s.err = fmt.Errorf("job %d %q: %s", s.submitting, j.Name, e.Text)
 		}
@@ -151,7 +155,7 @@ func (s *sim) submit(i int32) {
 		j = &whole // garbage when the job has ended
 	}
 	s.submitting, s.spec = i, j
-	if j.TaskMemory > 0 && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
+	if j.TaskMemory > 0 && s.cfg.Start == nil && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}
@@ -229,7 +233,9 @@ func (s *sim) end(e *tracker.Effect) {
 	}
 	s.notifyJob(JobEnded, j, e)
 	delete(s.jobs, e.Job)
-	s.open--
+	if s.mustEnd(j.index) {
+		s.open--
+	}
 	s.lastWork = s.now
 	s.waits[j.index] |= endedBit
 	s.release(j.index)

@@ -52,7 +52,7 @@ const (
 	outputGone // its node has crashed and the tracker does not know
 )
 
-// newRunning returns the record of a job that the tracker has accepted.
+// newRunning returns the record of a job that the tracker has.
 func newRunning(index int32, id job.ID, spec *workload.Job) *running {
 	j := &running{index: index, id: id, spec: spec}
 	if len(spec.Reduces) > 0 {
@@ -120,8 +120,9 @@ func (s *sim) setOutput(j *running, m int32, node int32, state outputState) {
 	} else if state == outputGone {
 		j.gone++
 	}
-	// A reduce of given duration only waits for the last map.
-	if (j.staged || j.mapsDone() != were) && !j.outputsChanged && len(j.waiters) > 0 {
+	// A reduce of given duration only waits for the last map. All reduces of a run from a Start
+	// are of this kind, although their tasks state no duration.
+	if (j.staged && s.cfg.Start == nil || j.mapsDone() != were) && !j.outputsChanged && len(j.waiters) > 0 {
 		j.outputsChanged = true
 		s.changedJobs = append(s.changedJobs, j)
 	}
@@ -192,6 +193,9 @@ func (s *sim) tryGate(at int32) {
 // shuffleSpan returns the part of a reduce's given duration in which it fetches, in the
 // proportion in which this attempt is slower or faster than stated.
 func (s *sim) shuffleSpan(a *attempt) time.Duration {
+	if s.cfg.Start != nil {
+		return scale(a.span, s.model.ShuffleShare)
+	}
 	t := a.task()
 	part := t.Overlap(s.model.ShuffleShare)
 	if a.span == t.Duration {

@@ -11,7 +11,7 @@ import (
 // reduce, as in Hadoop.
 func (s *sim) progress(nd *node, a *attempt) float64 {
 	switch {
-	case len(s.hanging) > 0 && a.hangs:
+	case (len(s.hanging) > 0 || s.cfg.Start != nil) && a.hangs:
 		return a.hangsAt
 	case a.current == a.count: // it waits until it may commit
 		return 1

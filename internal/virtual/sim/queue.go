@@ -11,6 +11,9 @@ const (
 	evBeat kind = iota
 	evTick
 	evScale    // a decision of Config.Autoscale
+	evPulse    // heartbeats of a run from a Start
+	evOffer    // an Offer in a run from a Start
+	evFurther  // the submission of a job that a run from a Start does not wait for
 	evCrash    // a random crash; a configured one is evPlanned
 	background = evCrash
 )

@@ -60,6 +60,15 @@ type sim struct {
 	attempts []attempt
 	fleet    *fleet // nil without Config.Autoscale
 
+	// Of a run from a Start; see pulse.go.
+	began    time.Duration
+	pulsed   time.Duration // time of the last pulse
+	idle     int           // pulses since work was last done
+	observed bool          // a part of the policy reads every heartbeat
+	offering bool          // an Offer is scheduled
+	free     []string      // nodes of the last Offer
+	blank    []job.Split   // of the jobs that are submitted
+
 	// Scratch space, so that events allocate nothing.
 	beat       tracker.Heartbeat
 	ending     []int32 // attempts whose end the current heartbeat reports
@@ -80,7 +89,11 @@ func Run(cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.start()
+	if cfg.Start == nil {
+		s.start()
+	} else if err := s.continueRun(); err != nil {
+		return nil, err
+	}
 	if err := s.loop(); err != nil {
 		return nil, err
 	}
@@ -105,7 +118,12 @@ func prepare(cfg Config) (*sim, error) {
 		s.model.OutOfBand = !s.beats.waits
 	}
 	// The nodes first: the model, the fleet and the plan are checked against their number.
-	if err := s.build(); err != nil {
+	if cfg.Start != nil {
+		err = s.buildFromStart()
+	} else {
+		err = s.build()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := s.model.check(len(s.nodes)); err != nil {
@@ -117,13 +135,7 @@ func prepare(cfg Config) (*sim, error) {
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
-	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
-		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0}
-	if cfg.Explain && cfg.Details {
-		tc.WaitEvery = s.beats.interval(len(s.nodes))
-	}
-	s.tr = tracker.New(tc, cfg.Policy)
-	s.setHooks(cfg.Policy)
+	s.makeTracker()
 	if cfg.Details {
 		s.result.Jobs = make([]JobResult, len(cfg.Jobs))
 		for i := range s.result.Jobs {
@@ -131,6 +143,22 @@ func prepare(cfg Config) (*sim, error) {
 		}
 	}
 	return s, nil
+}
+
+// makeTracker makes the tracker of the run, unless a Start brings one.
+func (s *sim) makeTracker() {
+	cfg := &s.cfg
+	if cfg.Start != nil {
+		s.tr = cfg.Start.Tracker
+		return
+	}
+	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
+		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0}
+	if cfg.Explain && cfg.Details {
+		tc.WaitEvery = s.beats.interval(len(s.nodes))
+	}
+	s.tr = tracker.New(tc, cfg.Policy)
+	s.setHooks(cfg.Policy)
 }
 
 // plan checks the jobs and sorts them by time of submission.
@@ -153,6 +181,9 @@ func (s *sim) plan() error {
 			s.waits[i]++
 			s.after[int32(p)] = append(s.after[int32(p)], int32(i))
 		}
+	}
+	if s.cfg.Start != nil {
+		s.order = s.order[len(s.cfg.Start.Jobs):] // the tracker has the others
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(jobs[a].Submit, jobs[b].Submit) })
 	return nil
@@ -243,7 +274,11 @@ func (s *sim) start() {
 // nextArrival schedules the next submission. Only one is in the queue at a time.
 func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
-		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), evArrive, 0, 0)
+		k := evArrive
+		if s.cfg.Start != nil {
+			k = evFurther // no reason for the run to go on
+		}
+		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), k, 0, 0)
 	}
 }
 
@@ -283,19 +318,28 @@ func (s *sim) once() bool {
 		// The result counts up to that time, also if nothing happened at its end.
 		s.now = s.cfg.Until
 		return false
+	case s.cfg.MaxEvents > 0 && s.result.Events >= s.cfg.MaxEvents:
+		return false
 	}
 	s.now = e.at
 	s.result.Events++
 	if e.kind > background {
 		s.lastWork = s.now
-	} else if s.queue.real == 0 && s.now-s.lastWork > s.model.StallAfter {
+	} else if s.stalled() {
 		// Heartbeats alone would go by for ever. A policy that never gives a job its slot must end the
-		// run with an error.
-		s.err = s.stuck()
+		// run with an error. A forecast goes on to explain its jobs.
+		if s.cfg.Start == nil {
+			s.err = s.stuck()
+		}
 		return false
 	}
 	s.dispatch(&e)
 	return true
+}
+
+// stalled reports whether nothing has happened for a long time and nothing is ahead.
+func (s *sim) stalled() bool {
+	return s.queue.real == 0 && s.now-s.lastWork > s.model.StallAfter && (s.cfg.Start == nil || s.idle > idlePulses)
 }
 
 // stale reports whether an event was cancelled after it had been scheduled.
@@ -319,7 +363,15 @@ func (s *sim) stale(e *event) bool {
 func (s *sim) dispatch(e *event) {
 	switch e.kind {
 	case evBeat:
+		if s.cfg.Start != nil {
+			s.beatOf(e.who, tracker.Heartbeat{Early: true})
+			break
+		}
 		s.heartbeat(e.who)
+	case evPulse:
+		s.pulse()
+	case evOffer:
+		s.offer()
 	case evTick:
 		s.tick()
 		s.queue.push(s.now+s.model.TickEvery, evTick, 0, 0)
@@ -330,7 +382,7 @@ func (s *sim) dispatch(e *event) {
 	// A silent node is due. Without TickEvery the tracker has no other event that could notice it.
 	case evExpire:
 		s.tick()
-	case evArrive:
+	case evArrive, evFurther:
 		s.arrive()
 	case evSubmit:
 		s.initialise(e.who)
@@ -373,6 +425,9 @@ func (s *sim) dispatch(e *event) {
 		s.restartJobs()
 	}
 	s.finishEvent()
+	if s.cfg.Start != nil {
+		s.wantOffer()
+	}
 }
 
 // step passes an event to the tracker and carries out the effects.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 	"github.com/slotwise/slotwise/sched/portable"
 )
@@ -17,9 +17,9 @@ type arrivals struct {
 	like  []template
 }
 
-// template is a job that arrivals resemble.
+// template is a job that arrivals resemble. Its tasks state nothing.
 type template struct {
-	spec    job.Spec
+	job     workload.Job
 	seconds [job.Kinds][]float64 // sorted
 }
 
@@ -37,7 +37,7 @@ const (
 func newArrivals(s *State) arrivals {
 	var a arrivals
 	var times []time.Duration
-	splits := make([]job.Split, 0, mostTemplate) // of all templates; none has a size or hosts
+	var blank tasks
 	add := func(submitted time.Duration, spec *job.Spec, maps int, t *Times) {
 		if submitted < s.At-arrivalWindow {
 			return
@@ -51,9 +51,8 @@ func newArrivals(s *State) arrivals {
 			}
 			x.seconds[k] = slices.Sorted(slices.Values(t.Seconds[k]))
 		}
-		x.spec = *spec
-		x.spec.TaskTimeout = -1
-		x.spec.Splits = splits[:maps:maps]
+		x.job = workload.Job{Name: spec.Name, Request: spec.Request, Maps: blank.of(maps), Reduces: blank.of(spec.Reduces)}
+		x.job.TaskTimeout = -1
 		a.like = append(a.like, x)
 	}
 	for i := range s.Past {
@@ -71,25 +70,22 @@ func newArrivals(s *State) arrivals {
 	return a
 }
 
-// plan puts the arrivals of a future into its queue.
-func (w *future) plan(a *arrivals) {
+// plan returns the jobs that are submitted on the way of a future.
+func (w *future) plan(a *arrivals) []workload.Job {
 	if a.every <= 0 {
-		return
+		return nil
 	}
-	d := w.model.drawOf(w.number, 1<<62)
-	at := w.now
-	for i := range mostArrivals {
+	d := w.run.model.drawOf(w.number, 1<<62)
+	at := w.run.state.At
+	jobs := make([]workload.Job, mostArrivals)
+	w.like = make([]*template, mostArrivals)
+	for i := range jobs {
 		at += seconds(-float64(a.every.Seconds() * portable.Log(d.uniform())))
-		like := min(len(a.like)-1, int(d.uniform()*float64(len(a.like))))
-		w.coming = append(w.coming, &a.like[like])
-		w.queue.push(event{at: at, what: evArrive, arrival: i})
+		w.like[i] = &a.like[min(len(a.like)-1, int(d.uniform()*float64(len(a.like))))]
+		jobs[i] = w.like[i].job
+		jobs[i].Submit = at
 	}
-}
-
-// arrive submits a job of the plan.
-func (w *future) arrive(i int) {
-	w.entering = w.coming[i]
-	w.step(&tracker.Submit{Spec: w.entering.spec})
+	return jobs
 }
 
 // words describes the arrivals as an assumption.

@@ -3,7 +3,8 @@
 //
 //	Copier   reads a live tracker, in small portions, into a State
 //	State    the jobs, tasks, attempts and nodes of one moment; shares nothing that changes
-//	Run      forks a tracker from the State for each sampled future, and simulates it
+//	Run      forks a tracker from the State for each sampled future. Package sim simulates it
+//	         with the times of attempts that the future draws
 //	Forecast the quantiles of the ends, and the assumptions
 //
 // A future samples the time of each task that has not ended: from finished attempts of the

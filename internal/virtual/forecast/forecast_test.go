@@ -190,8 +190,8 @@ func TestForkHasTheSameState(t *testing.T) {
 	}
 }
 
-// BenchmarkFork copies and forks a tracker with 1,000 jobs of 100 tasks.
-func BenchmarkFork(b *testing.B) {
+// large returns a cluster of 100 nodes with 1,000 jobs of 100 tasks, of which 32,000 are done.
+func large() *fixture {
 	p, _ := policy()
 	f := &fixture{tr: tracker.New(tracker.Config{OfferAtOnce: true, NodeTimeout: -1}, p), run: map[job.AttemptID]string{}}
 	for i := range 100 {
@@ -204,6 +204,12 @@ func BenchmarkFork(b *testing.B) {
 	for range 40 {
 		f.finish(job.Map, time.Second)
 	}
+	return f
+}
+
+// BenchmarkFork copies and forks a large state.
+func BenchmarkFork(b *testing.B) {
+	f := large()
 	portions, copying, all := 0, time.Duration(0), processorTime()
 	for b.Loop() {
 		var c Copier
@@ -218,6 +224,22 @@ func BenchmarkFork(b *testing.B) {
 	}
 	b.ReportMetric((processorTime()-all).Seconds()*1e3/float64(b.N), "cpu-ms/op")
 	b.ReportMetric(copying.Seconds()*1e3/float64(portions), "cpu-ms/portion")
+}
+
+// BenchmarkFuture simulates one future of a large state, with its fork.
+func BenchmarkFuture(b *testing.B) {
+	f := large()
+	var c Copier
+	for !c.Copy(f.tr, 1<<30) {
+	}
+	r := NewRun(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Futures: 1 << 30}, c.State())
+	began := processorTime()
+	for b.Loop() {
+		if _, err := r.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric((processorTime()-began).Seconds()*1e3/float64(b.N), "cpu-ms/op")
 }
 
 // processorTime returns what the process has used so far. On a busy machine it says more

@@ -5,51 +5,152 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// future is one simulated future of a cluster.
+// future is one future of a cluster. Package sim simulates it from a fork of the tracker; the
+// future draws how long its attempts take.
 type future struct {
-	cfg    *Config
-	state  *State
-	model  *model
-	number int
-
-	t        *tracker.Tracker
-	now      time.Duration
-	queue    queue
-	flights  map[job.AttemptID]*flight
-	gated    map[job.ID][]*flight // reduces that wait for their job's maps
-	drawn    map[drawKey]drawn
-	names    map[string]int     // index of State.Nodes by name
-	slower   map[string]float64 // factors of the nodes by name
-	loads    bool               // a part of the policy reads every heartbeat
-	offer    bool               // an offer is in the queue
-	worked   time.Duration      // when an attempt last started or ended
-	steps    int
-	coming   []*template          // of arrivals, by number
-	extra    map[job.ID]*template // arrivals that have been submitted
-	left     int                  // jobs of the state that have not ended
-	entering *template            // of the Submit event that step is handing to the tracker
-	reports  []tracker.Report
-
-	starts, ends []time.Duration // by index of State.Jobs; 0 is never
-	failed       []string        // why a job has not ended
+	run    *Run
+	number int // selects the draws
+	t      *tracker.Tracker
+	policy sched.Policy
+	like   []*template // of the jobs that are submitted on the way, in their order
+	drawn  []drawn     // by index of the job in the simulation, then by kind
+	asked  []bool      // whether that entry of drawn is filled in
+	// resumed holds the attempts of the state by their names in the fork, which counts the
+	// attempts of each task from 0.
+	resumed map[job.AttemptID]*Attempt
 }
 
-type drawKey struct {
-	job  job.ID
-	kind job.Kind
+// newFuture forks the tracker for the future of a number.
+func (r *Run) newFuture(number int) (*future, error) {
+	t, p, err := fork(&r.cfg, r.state)
+	if err != nil {
+		return nil, err
+	}
+	w := &future{run: r, number: number, t: t, policy: p, resumed: make(map[job.AttemptID]*Attempt, len(r.state.Running))}
+	tries := map[job.TaskID]int32{}
+	for i := range r.state.Running {
+		a := &r.state.Running[i]
+		w.resumed[job.AttemptID{TaskID: a.ID.TaskID, Number: tries[a.ID.TaskID]}] = a
+		tries[a.ID.TaskID]++
+	}
+	return w, nil
 }
 
-// flight is a running attempt.
-type flight struct {
-	id    job.AttemptID
-	node  string
-	began time.Duration
-	full  float64 // seconds; of a reduce: if all maps had ended before
-	ends  time.Duration
+// idleLeast is the time without work after which a future ends in which jobs are left. A
+// policy may wait for ever for a load or a node that no future brings.
+const idleLeast = 10 * time.Minute
+
+// simulate runs the future with the jobs that are submitted on the way, up to a time or to the
+// end of the state's jobs; until 0 is no bound.
+func (w *future) simulate(times sim.Times, further []workload.Job, until time.Duration) (*sim.Result, error) {
+	r := w.run
+	jobs := append(r.jobs[:len(r.state.Jobs)], further...)
+	w.drawn, w.asked = make([]drawn, len(jobs)*job.Kinds), make([]bool, len(jobs)*job.Kinds)
+	return sim.Run(sim.Config{
+		Start:  &sim.Start{Tracker: w.t, Jobs: r.ids, Loads: r.loads, Times: times},
+		Policy: w.policy, Jobs: jobs, Details: true, Until: until, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
+		Model: sim.ModelConfig{Heartbeat: "fixed:" + r.cfg.Heartbeat.String(), StallAfter: idleLeast, ShuffleShare: shuffleShare},
+	})
+}
+
+// whyUnended returns why a job of the state has not ended in a simulation of the future.
+func (w *future) whyUnended(id job.ID, result *sim.Result) string {
+	// The state at the bound of events says nothing about why a job waits.
+	if j := w.t.Jobs().Get(id); j != nil && result.Events < int64(w.run.cfg.MaxEvents) {
+		for k := range job.Kind(job.Kinds) {
+			if j.Pending(k) > 0 && j.Running(k) == 0 {
+				_, words := w.t.Explain(j, k)
+				return words
+			}
+		}
+	}
+	return "the simulated future was cut off before its end"
+}
+
+// of returns what a job's tasks of a kind take in this future. index is the job's in the
+// simulation: the state's jobs come first.
+func (w *future) of(index int, id job.ID, k job.Kind) (drawn, bool) {
+	at := index*job.Kinds + int(k)
+	if !w.asked[at] {
+		w.asked[at] = true
+		if further := index - len(w.run.state.Jobs); further >= 0 {
+			w.drawn[at] = drawn{seconds: w.like[further].seconds[k], factor: 1}
+		} else {
+			w.drawn[at], _ = w.run.model.drawJob(w.number, id, k)
+		}
+	}
+	return w.drawn[at], len(w.drawn[at].seconds) > 0
+}
+
+// Span implements sim.Times.
+func (w *future) Span(index int, a *job.Attempt) time.Duration {
+	id := a.ID()
+	slower := w.run.slower[a.Node()]
+	d, known := w.of(index, id.Job, id.Kind)
+	if live := w.resumed[id]; live != nil {
+		return seconds(w.resume(&w.run.state.Jobs[index], live, d, known, slower))
+	}
+	if !known {
+		return 0
+	}
+	u := w.run.model.attemptDraw(w.number, id)
+	x := float64(d.sample(u.uniform()) * slower)
+	if id.Kind == job.Map && index < len(w.run.state.Jobs) {
+		j := &w.run.state.Jobs[index]
+		x *= sizeFactor(j.splitBytes(id.Index), j.Times.SplitBytes)
+	}
+	return seconds(x)
+}
+
+// resume returns the whole time in seconds of an attempt that runs already, or 0 if it is
+// unknown. Its progress counts the more the further it is.
+func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower float64) float64 {
+	u := w.run.model.attemptDraw(w.number, a.ID)
+	age := (w.run.state.At - a.Started).Seconds()
+	switch {
+	case a.ID.Kind == job.Map || len(j.Spec.Splits) == 0:
+		if a.ID.Kind == job.Map {
+			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
+		}
+		p, elapsed := a.Progress, (a.ProgressAt - a.Started).Seconds()
+		noise := 1 + float64(0.25*(1-p)*u.normal())
+		// By its own progress, which says more the further the attempt is. It cannot take less time
+		// than it has run already.
+		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, noise)))
+		switch {
+		case known:
+			// Only times above its age are left: an attempt that has run for long is one of the
+			// slow ones.
+			full := float64(slower * d.sampleAbove(u.uniform(), age/slower))
+			if p >= 0.05 {
+				full = float64(p*projected) + float64((1-p)*full)
+			}
+			return full
+		case p >= 0.05:
+			return projected
+		}
+		return 0
+	case !known:
+		return 0
+	case j.MapsDoneAt > 0:
+		since := (w.run.state.At - j.MapsDoneAt).Seconds()
+		least := fullReduce(age, since)
+		full := float64(slower * d.sampleAbove(u.uniform(), least/slower))
+		if p := a.Progress; p > shuffleShare+0.1 {
+			idle := (w.run.state.At - a.ProgressAt).Seconds()
+			projected := max(float64(1.001*least), min((age-idle)/p, (since-idle)/(p-shuffleShare)))
+			projected *= max(0.5, 1+float64(0.2*(1-p)*u.normal()))
+			full = max(float64(1.001*least), float64(p*projected)+float64((1-p)*full))
+		}
+		return full
+	}
+	return float64(slower * d.sample(u.uniform()))
 }
 
 // fork makes a tracker that continues from a state.
@@ -159,321 +260,6 @@ func meanOf(v []float64) float64 {
 	return sum / float64(max(1, len(v)))
 }
 
-// newFuture prepares the future of a number, which selects its random draws.
-func newFuture(cfg *Config, s *State, m *model, number int) (*future, error) {
-	t, p, err := fork(cfg, s)
-	if err != nil {
-		return nil, err
-	}
-	w := &future{cfg: cfg, state: s, model: m, number: number, t: t, now: s.At,
-		flights: map[job.AttemptID]*flight{}, gated: map[job.ID][]*flight{}, drawn: map[drawKey]drawn{},
-		names: map[string]int{}, slower: s.factors(m.nodes), extra: map[job.ID]*template{}, left: len(s.Jobs), loads: len(sched.HooksOf(p).Observers) > 0, worked: s.At,
-		starts: make([]time.Duration, len(s.Jobs)), ends: make([]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs))}
-	for i := range s.Nodes {
-		w.names[s.Nodes[i].Spec.Name] = i
-	}
-	tries := map[job.TaskID]int32{}
-	for i := range s.Running {
-		a := &s.Running[i]
-		id := job.AttemptID{TaskID: a.ID.TaskID, Number: tries[a.ID.TaskID]}
-		tries[a.ID.TaskID]++
-		w.resume(a, id)
-	}
-	return w, nil
-}
-
-// of returns what a job's tasks of a kind take in this future.
-func (w *future) of(id job.ID, k job.Kind) (drawn, bool) {
-	key := drawKey{id, k}
-	d, ok := w.drawn[key]
-	if !ok {
-		if like := w.extra[id]; like != nil {
-			d = drawn{seconds: like.seconds[k], factor: 1}
-		} else {
-			d, _ = w.model.drawJob(w.number, id, k)
-		}
-		w.drawn[key] = d
-	}
-	return d, len(d.seconds) > 0
-}
-
-// resume schedules the end of an attempt that runs already. Its progress counts the more
-// the further it is.
-func (w *future) resume(a *Attempt, id job.AttemptID) {
-	j := w.state.job(a.ID.Job)
-	u := w.model.attemptDraw(w.number, a.ID)
-	f := &flight{id: id, node: a.Node, began: a.Started}
-	age := (w.now - a.Started).Seconds()
-	d, known := w.of(a.ID.Job, a.ID.Kind)
-	switch {
-	case a.ID.Kind == job.Map || len(j.Spec.Splits) == 0:
-		size := w.slower[a.Node]
-		if a.ID.Kind == job.Map {
-			size *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
-		}
-		p, elapsed := a.Progress, (a.ProgressAt - a.Started).Seconds()
-		noise := 1 + float64(0.25*(1-p)*u.normal())
-		// By its own progress, which says more the further the attempt is. It cannot take less time
-		// than it has run already.
-		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, noise)))
-		switch {
-		case known:
-			// Only times above its age are left: an attempt that has run for long is one of the
-			// slow ones.
-			f.full = float64(size * d.sampleAbove(u.uniform(), age/size))
-			if p >= 0.05 {
-				f.full = float64(p*projected) + float64((1-p)*f.full)
-			}
-		case p >= 0.05:
-			f.full = projected
-		default:
-			f.full = -1
-		}
-	case !known:
-		f.full = -1
-	case j.MapsDoneAt > 0:
-		since, slow := (w.now - j.MapsDoneAt).Seconds(), w.slower[a.Node]
-		least := fullReduce(age, since)
-		f.full = float64(slow * d.sampleAbove(u.uniform(), least/slow))
-		if p := a.Progress; p > shuffleShare+0.1 {
-			idle := (w.now - a.ProgressAt).Seconds()
-			projected := max(float64(1.001*least), min((age-idle)/p, (since-idle)/(p-shuffleShare)))
-			projected *= max(0.5, 1+float64(0.2*(1-p)*u.normal()))
-			f.full = max(float64(1.001*least), float64(p*projected)+float64((1-p)*f.full))
-		}
-	default:
-		f.full = float64(w.slower[a.Node] * d.sample(u.uniform()))
-	}
-	w.schedule(f, j.MapsDoneAt)
-}
-
-// schedule puts the end of an attempt into the queue. The end of a reduce whose maps still
-// run is not known yet. An attempt of unknown length never ends.
-func (w *future) schedule(f *flight, mapsDone time.Duration) {
-	w.flights[f.id] = f
-	if f.full < 0 {
-		return
-	}
-	f.ends = f.began + seconds(f.full)
-	if f.id.Kind == job.Reduce {
-		if j := w.t.Jobs().Get(f.id.Job); j != nil && j.Total(job.Map) > 0 {
-			if mapsDone == 0 {
-				w.gated[f.id.Job] = append(w.gated[f.id.Job], f)
-				return
-			}
-			f.ends = max(f.began+seconds(f.full*shuffleShare), mapsDone) + seconds(f.full*(1-shuffleShare))
-		}
-	}
-	w.queue.push(event{at: max(f.ends, w.now), what: evEnd, attempt: f.id})
-}
-
-// open schedules the reduces of a job whose last map has ended.
-func (w *future) open(id job.ID) {
-	for _, f := range w.gated[id] {
-		if w.flights[f.id] == f {
-			w.schedule(f, w.now)
-		}
-	}
-	delete(w.gated, id)
-}
-
-// Intervals and bounds of a future.
-const (
-	idleBeats  = 300 // heartbeats without work after which nothing more will happen
-	idleLeast  = 10 * time.Minute
-	beatGrowth = 150 // the interval is at least this part of the simulated time
-)
-
-// run simulates until all jobs have ended, nothing more happens, or the bound of steps is
-// reached.
-func (w *future) run() error {
-	for i := range w.state.Nodes {
-		// Without work at first: the policy must know all nodes' loads before it decides for
-		// one node.
-		w.beat(&w.state.Nodes[i], false)
-	}
-	w.queue.push(event{at: w.now, what: evBeat})
-	beats := 0
-	for len(w.queue.list) > 0 && w.left > 0 {
-		e := w.queue.pop()
-		w.now = max(w.now, e.at)
-		if w.steps++; w.steps > w.cfg.MaxSteps {
-			break
-		}
-		if w.steps%4096 == 0 && w.cfg.Stop != nil {
-			if err := w.cfg.Stop(); err != nil {
-				return err
-			}
-		}
-		switch e.what {
-		case evEnd:
-			w.end(e.attempt)
-		case evArrive:
-			w.arrive(e.arrival)
-		case evOffer:
-			w.offer = false
-			w.offerWork()
-		case evBeat:
-			if w.worked == w.now {
-				beats = 0
-			}
-			// A policy may wait for ever for a load or a node that no future brings.
-			if beats++; beats > idleBeats && w.now-w.worked > idleLeast && !w.busy() {
-				w.explainRest()
-				return nil
-			}
-			w.beatAll()
-			// The interval grows with the time: a future of days would otherwise consist of
-			// heartbeats, and needs no such precision.
-			w.queue.push(event{at: w.now + max(w.cfg.Heartbeat, (w.now-w.state.At)/beatGrowth), what: evBeat})
-		}
-		if at, due := w.t.OfferDue(); due && !w.offer {
-			w.offer = true
-			w.queue.push(event{at: max(at, w.now), what: evOffer})
-		}
-	}
-	w.explainRest()
-	return nil
-}
-
-// busy reports whether an attempt runs whose end is in the queue.
-func (w *future) busy() bool {
-	for _, e := range w.queue.list {
-		if e.what == evEnd && w.flights[e.attempt] != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// explainRest notes why jobs have not ended.
-func (w *future) explainRest() {
-	for i := range w.state.Jobs {
-		j := w.t.Jobs().Get(w.state.Jobs[i].ID)
-		if w.ends[i] != 0 || j == nil {
-			continue
-		}
-		w.failed[i] = "the simulated future was cut off before its end"
-		// The state at the bound of steps says nothing about why a job waits.
-		if w.steps > w.cfg.MaxSteps {
-			continue
-		}
-		for k := range job.Kind(job.Kinds) {
-			if j.Pending(k) > 0 && j.Running(k) == 0 {
-				_, words := w.t.Explain(j, k)
-				w.failed[i] = words
-				break
-			}
-		}
-	}
-}
-
-// step passes an event to the tracker and carries out the effects.
-func (w *future) step(ev tracker.Event) {
-	for _, e := range w.t.Step(w.now, ev) {
-		switch e.Kind {
-		case tracker.JobAccepted:
-			w.extra[e.Job] = w.entering
-		case tracker.Launch:
-			w.launch(e.Attempt, e.Node)
-		case tracker.Kill:
-			delete(w.flights, e.Attempt)
-		case tracker.JobDone:
-			if i := w.state.index(e.Job); i >= 0 {
-				w.ends[i] = max(1, w.now)
-				w.left--
-			}
-			delete(w.extra, e.Job)
-			delete(w.gated, e.Job)
-		}
-	}
-}
-
-// launch draws how long a new attempt takes in this future and schedules its end.
-func (w *future) launch(id job.AttemptID, node string) {
-	w.worked = w.now
-	f := &flight{id: id, node: node, began: w.now, full: -1}
-	if d, ok := w.of(id.Job, id.Kind); ok {
-		u := w.model.attemptDraw(w.number, id)
-		f.full = float64(d.sample(u.uniform()) * w.slower[node])
-	}
-	if i := w.state.index(id.Job); i >= 0 {
-		j := &w.state.Jobs[i]
-		if w.starts[i] == 0 {
-			w.starts[i] = max(1, w.now)
-		}
-		if id.Kind == job.Map && f.full > 0 {
-			f.full = float64(f.full * sizeFactor(j.splitBytes(id.Index), j.Times.SplitBytes))
-		}
-	}
-	mapsDone := time.Duration(0)
-	if live := w.t.Jobs().Get(id.Job); live != nil && live.MapsDone() {
-		mapsDone = w.now
-	}
-	w.schedule(f, mapsDone)
-}
-
-// end reports an attempt's success.
-func (w *future) end(id job.AttemptID) {
-	f := w.flights[id]
-	if f == nil {
-		return
-	}
-	delete(w.flights, id)
-	w.worked = w.now
-	w.reports = append(w.reports[:0], tracker.Report{Attempt: id, State: job.AttemptSucceeded, Progress: 1})
-	w.step(&tracker.Heartbeat{Node: f.node, Load: w.state.Nodes[w.names[f.node]].Load, Reports: w.reports, Early: w.cfg.OfferAtOnce})
-	if id.Kind == job.Map && len(w.gated[id.Job]) > 0 {
-		if j := w.t.Jobs().Get(id.Job); j != nil && j.MapsDone() {
-			w.open(id.Job)
-		}
-	}
-}
-
-// offerWork sends an offer for the nodes that have free slots.
-func (w *future) offerWork() {
-	var free []string
-	for _, n := range w.t.Nodes().All() {
-		if n.Free(job.Map)+n.Free(job.Reduce) > 0 {
-			free = append(free, n.Name())
-		}
-	}
-	w.step(&tracker.Offer{Nodes: free})
-}
-
-// beatAll sends heartbeats of nodes with free slots; of all nodes if the policy reads them
-// all, or if no task is pending and only speculative copies could start.
-func (w *future) beatAll() {
-	jobs := w.t.Jobs()
-	every := w.loads || jobs.Pending(job.Map)+jobs.Pending(job.Reduce) == 0
-	for i := range w.state.Nodes {
-		n := w.t.Nodes().Get(w.state.Nodes[i].Spec.Name)
-		if every || n.Free(job.Map)+n.Free(job.Reduce) > 0 {
-			w.beat(&w.state.Nodes[i], true)
-		}
-	}
-}
-
-// beat sends a node's heartbeat with the progress of its attempts.
-func (w *future) beat(n *Node, work bool) {
-	w.reports = w.reports[:0]
-	for _, a := range w.t.Nodes().Get(n.Spec.Name).Attempts() {
-		if f := w.flights[a.ID()]; f != nil {
-			w.reports = append(w.reports, tracker.Report{Attempt: f.id, State: job.AttemptRunning, Progress: f.progress(w.now)})
-		}
-	}
-	w.step(&tracker.Heartbeat{Node: n.Spec.Name, Load: n.Load, Reports: w.reports, NoWork: !work})
-}
-
-// progress returns the progress of an attempt at a time.
-func (f *flight) progress(now time.Duration) float64 {
-	span := f.ends - f.began
-	if f.full < 0 || span <= 0 {
-		return 0
-	}
-	return min(0.99, float64(now-f.began)/float64(span))
-}
-
 // index returns the index of a live job of the state, or -1.
 func (s *State) index(id job.ID) int {
 	for lo, hi := 0, len(s.Jobs); lo < hi; {
@@ -496,60 +282,4 @@ func (s *State) job(id job.ID) *LiveJob {
 		return &s.Jobs[i]
 	}
 	return nil
-}
-
-// event is something that happens in a future.
-type event struct {
-	at      time.Duration
-	order   int64
-	what    uint8
-	attempt job.AttemptID
-	arrival int
-}
-
-const (
-	evEnd uint8 = iota
-	evOffer
-	evBeat
-	evArrive
-)
-
-// queue is a heap of events by time and then by the order of their insertion.
-type queue struct {
-	list []event
-	last int64
-}
-
-func (q *queue) before(a, b int) bool {
-	x, y := &q.list[a], &q.list[b]
-	return x.at < y.at || x.at == y.at && x.order < y.order
-}
-
-// push adds an event after all that are at the same time.
-func (q *queue) push(e event) {
-	q.last++
-	e.order = q.last
-	q.list = append(q.list, e)
-	for i := len(q.list) - 1; i > 0 && q.before(i, (i-1)/2); i = (i - 1) / 2 {
-		q.list[i], q.list[(i-1)/2] = q.list[(i-1)/2], q.list[i]
-	}
-}
-
-// pop removes the first event. The queue must not be empty.
-func (q *queue) pop() event {
-	top, last := q.list[0], len(q.list)-1
-	q.list[0] = q.list[last]
-	q.list = q.list[:last]
-	for i := 0; 2*i+1 < last; {
-		child := 2*i + 1
-		if child+1 < last && q.before(child+1, child) {
-			child++
-		}
-		if !q.before(child, i) {
-			break
-		}
-		q.list[i], q.list[child] = q.list[child], q.list[i]
-		i = child
-	}
-	return top
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -26,9 +28,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// OfferAtOnce has the meaning that it has for the tracker.
 	OfferAtOnce bool
-	// MaxSteps bounds the events of one future; 0 is DefaultMaxSteps. Jobs that have not
+	// MaxEvents bounds the events of one future; 0 is DefaultMaxEvents. Jobs that have not
 	// ended by then are unknown.
-	MaxSteps int
+	MaxEvents int
 	// Given holds, by job, times of tasks that take the place of what the model concludes.
 	// lab/forecast measures with it which error remains if a job's times are known
 	// but not which of its tasks takes which.
@@ -39,8 +41,8 @@ type Config struct {
 
 // Defaults of Config.
 const (
-	DefaultFutures  = 32
-	DefaultMaxSteps = 2_000_000
+	DefaultFutures   = 32
+	DefaultMaxEvents = 5_000_000 // about two for each attempt
 )
 
 // Run samples the futures of a State, one at a time, so that the caller can pause after
@@ -55,15 +57,44 @@ type Run struct {
 	ends   [][]time.Duration
 	failed []string
 	waits  []string
+
+	// What all futures have in common: the state's jobs as the simulator describes them, followed
+	// by room for further ones; the loads of the nodes; and the nodes' factors.
+	jobs   []workload.Job
+	ids    []job.ID
+	loads  []cluster.Load
+	slower []float64
 }
 
 // NewRun prepares a run.
 func NewRun(cfg Config, s *State) *Run {
 	cfg.Futures = cmp.Or(cfg.Futures, DefaultFutures)
-	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, DefaultMaxSteps)
+	cfg.MaxEvents = cmp.Or(cfg.MaxEvents, DefaultMaxEvents)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
-	return &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed, cfg.Given), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
+	r := &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed, cfg.Given), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
 		ends: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
+	var blank tasks
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		r.ids = append(r.ids, j.ID)
+		r.jobs = append(r.jobs, workload.Job{Name: j.Spec.Name, Request: j.Spec.Request, Maps: blank.of(len(j.Spec.Splits)), Reduces: blank.of(j.Spec.Reduces)})
+	}
+	for i := range s.Nodes {
+		r.loads = append(r.loads, s.Nodes[i].Load)
+		r.slower = append(r.slower, r.model.nodes.of(s.Nodes[i].Index))
+	}
+	return r
+}
+
+// tasks makes tasks that state nothing, because the futures draw their times. All jobs share
+// them.
+type tasks []workload.Task
+
+func (t *tasks) of(n int) []workload.Task {
+	if n > len(*t) {
+		*t = make([]workload.Task, n)
+	}
+	return (*t)[:n:n]
 }
 
 // Next simulates the next future. It returns false after the last one.
@@ -71,22 +102,28 @@ func (r *Run) Next() (bool, error) {
 	if r.done >= r.cfg.Futures || len(r.state.Jobs) == 0 {
 		return false, nil
 	}
-	w, err := newFuture(&r.cfg, r.state, r.model, r.done)
+	w, err := r.newFuture(r.done)
 	if err != nil {
 		return false, err
 	}
 	if r.done == 0 {
 		r.explain(w)
 	}
-	w.plan(&r.come)
-	if err := w.run(); err != nil {
+	result, err := w.simulate(w, w.plan(&r.come), 0)
+	if err != nil {
 		return false, err
 	}
 	for i := range r.state.Jobs {
-		r.starts[i] = append(r.starts[i], w.starts[i])
-		r.ends[i] = append(r.ends[i], w.ends[i])
-		if w.failed[i] != "" {
-			r.failed[i] = w.failed[i]
+		// 0 is never, so an end at the tracker's 0 counts as one just after it.
+		at := [2]time.Duration{result.Jobs[i].Started, result.Jobs[i].Ended}
+		for k, t := range at {
+			if at[k] = max(1, t); t < 0 {
+				at[k] = 0
+			}
+		}
+		r.starts[i], r.ends[i] = append(r.starts[i], at[0]), append(r.ends[i], at[1])
+		if at[1] == 0 {
+			r.failed[i] = w.whyUnended(r.ids[i], result)
 		}
 	}
 	r.done++

@@ -204,23 +204,19 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 // startsSoon reports whether a task of a job is launched before any running attempt ends.
 func startsSoon(cfg Config, s *State, id job.ID) (bool, error) {
 	r := NewRun(cfg, s)
-	frozen := *r.model // no attempt ends: a slot must come from the change
-	frozen.jobs = map[job.ID]*[job.Kinds]source{}
-	w, err := newFuture(&r.cfg, s, &frozen, 0)
+	w, err := r.newFuture(0)
 	if err != nil {
 		return false, err
 	}
-	w.queue.list = nil
-	for range soonBeats {
-		w.beatAll()
-		w.offerWork()
-		if w.starts[s.index(id)] != 0 {
-			return true, nil
-		}
-		w.now += r.cfg.Heartbeat
-	}
-	return false, nil
+	result, err := w.simulate(noEnds{}, nil, s.At+soonBeats*r.cfg.Heartbeat)
+	return err == nil && result.Jobs[s.index(id)].Started >= 0, err
 }
+
+// noEnds lets no attempt end: a slot for a job must come from a change of the state.
+type noEnds struct{}
+
+// Span implements sim.Times.
+func (noEnds) Span(int, *job.Attempt) time.Duration { return 0 }
 
 // soonBeats is the number of heartbeats within which a task must start. Policies that wait
 // for local slots take a few.

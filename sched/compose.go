@@ -27,6 +27,9 @@ type Composition struct {
 	copies   bool // the speculate part is no NoCopies
 	always   bool // the order is AlwaysWalked
 	beginner []interface{ Begin(r *Round) }
+	quiet    []Quiet
+	// mayBeQuiet says that quiet has all parts.
+	mayBeQuiet bool
 
 	// The offer that serve is looking a task for. visit is the method value of
 	// consider, made once because making it allocates.
@@ -39,6 +42,7 @@ type Composition struct {
 var (
 	_ Policy = (*Composition)(nil)
 	_ Parted = (*Composition)(nil)
+	_ Quiet  = (*Composition)(nil)
 )
 
 // Compose returns the composition of four parts. If a part has a method Begin(*Round),
@@ -52,7 +56,13 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
+	c.mayBeQuiet = true
 	for _, part := range flatten(c.Parts()) {
+		if q, ok := part.(Quiet); ok {
+			c.quiet = append(c.quiet, q)
+		} else {
+			c.mayBeQuiet = false
+		}
 		if x, ok := part.(Consulter); ok {
 			x.Consult(c.Parts())
 		}

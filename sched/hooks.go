@@ -161,6 +161,8 @@ type Hooks struct {
 	Statefuls  []Stateful
 	Configs    []Reconfigurable
 	Queues     []QueueChecker
+	Parkers    []Parker
+	Counters   []BeatCounter
 	// Inspectables show their inner state; see Inspect.
 	Inspectables []Inspectable
 	// Loggers keep a log of their decisions; see Logs.
@@ -205,6 +207,8 @@ func (h *Hooks) add(x any) {
 	addIf(&h.Statefuls, x)
 	addIf(&h.Configs, x)
 	addIf(&h.Queues, x)
+	addIf(&h.Parkers, x)
+	addIf(&h.Counters, x)
 	addIf(&h.Inspectables, x)
 	addIf(&h.Loggers, x)
 	if l, ok := x.(Limiter); ok && h.Limiter == nil {

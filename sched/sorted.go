@@ -146,6 +146,10 @@ func (s *SortedOrder) JobChanged(j *job.Job, c Change) {
 	}
 }
 
+// Quiet implements the interface of that name: a walk changes nothing. An order that embeds
+// SortedOrder and keeps state of rounds or heartbeats must have its own.
+func (s *SortedOrder) Quiet() bool { return true }
+
 // updateReady puts the job into the lists of jobs that can launch a task, or
 // removes it from them.
 func (s *SortedOrder) updateReady(j *job.Job) {

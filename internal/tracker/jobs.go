@@ -42,7 +42,7 @@ func (t *Tracker) watch(j *job.Job) {
 	s := &t.bySeat[j.Seat()]
 	*s = jobState{}
 	for k := range job.Kind(job.Kinds) {
-		s.launchable[k] = j.Launchable(k)
+		t.setLaunchable(s, k, j.Launchable(k))
 	}
 	t.watchBlocked(j)
 	t.watchDelayed(j)
@@ -152,6 +152,9 @@ func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text 
 		}
 	}
 	t.jobs.Decide(j, outcome, culprit, text, t.now)
+	for k := range job.Kind(job.Kinds) {
+		t.setLaunchable(&t.bySeat[j.Seat()], k, false)
+	}
 	t.watchBlocked(j)
 	t.trimReservations(j)
 	if t.cfg.Record {
@@ -257,12 +260,25 @@ func (t *Tracker) noteDemand(j *job.Job) {
 	s := &t.bySeat[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
 		if now := j.Launchable(k); now != s.launchable[k] {
-			s.launchable[k] = now
+			t.setLaunchable(s, k, now)
 			if now {
 				t.wantOffer()
 			}
 			t.notifyChanged(j, sched.DemandOf(k))
 		}
+	}
+}
+
+// setLaunchable replaces the noted value of Job.Launchable, and keeps the count of true ones.
+func (t *Tracker) setLaunchable(s *jobState, k job.Kind, now bool) {
+	if s.launchable[k] == now {
+		return
+	}
+	s.launchable[k] = now
+	if now {
+		t.launchable++
+	} else {
+		t.launchable--
 	}
 }
 

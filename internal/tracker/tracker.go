@@ -36,7 +36,7 @@ const (
 //
 // The files follow the events: jobs.go handles whole jobs, attempts.go reports, commits
 // and lost output, nodes.go membership and heartbeats, offer.go the assignment of work,
-// reserve.go tasks that occupy several slots, preempt.go reduces that keep their own maps
+// park.go the heartbeats that a simulation leaves out, reserve.go tasks that occupy several slots, preempt.go reduces that keep their own maps
 // out, backoff.go retries after errors of the storage, and time.go time-outs.
 type Tracker struct {
 	cfg    Config
@@ -82,7 +82,10 @@ type Tracker struct {
 	// live jobs of the first job to look at then.
 	waitsDue  time.Duration
 	waitsNext int
-	stats     Stats
+	// launchable counts the true values of jobState.launchable.
+	launchable int
+	quiet      sched.Quiet // the policy, if it is one
+	stats      Stats
 }
 
 // jobState is the tracker's own state of a live job, beside the job's tasks.
@@ -148,6 +151,7 @@ func blank(cfg Config) *Tracker {
 // hooks hear of all live nodes and jobs as if they had just arrived.
 func (t *Tracker) SetPolicy(p sched.Policy) {
 	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
+	t.quiet, _ = p.(sched.Quiet)
 	for _, h := range t.hooks.Starters {
 		h.Start(t.view, t.now)
 	}

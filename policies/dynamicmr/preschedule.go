@@ -128,6 +128,9 @@ func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*j
 	return nil, 0, sched.Reason{Code: sched.OutOfReach, Level: cluster.NODE}
 }
 
+// Quiet implements sched.Quiet: the counts follow attempts. The base place answers for itself.
+func (p *Preschedule) Quiet() bool { return true }
+
 // served reports whether the job got a slot above the line in this round. One
 // pass gives each job at most one task.
 func served(r *sched.Round, j *job.Job) bool {

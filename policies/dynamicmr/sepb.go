@@ -145,6 +145,10 @@ func (s *SEPB) MayCopy(r *sched.Round) bool {
 	return false
 }
 
+// Quiet implements sched.Quiet: the counts follow jobs and tasks. The base part answers for
+// itself.
+func (s *SEPB) Quiet() bool { return true }
+
 // MayCopyKind implements sched.Selective.
 func (s *SEPB) MayCopyKind(k job.Kind) bool {
 	b, ok := s.base.(sched.Selective)

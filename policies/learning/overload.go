@@ -159,6 +159,12 @@ func (s *Overload) Size(k job.Kind) int {
 // Heartbeat implements sched.Observer.
 func (s *Overload) Heartbeat(n *cluster.Node, now time.Duration) { s.learner.Report(n, now) }
 
+// Quiet implements sched.Quiet; see MayPark.
+func (s *Overload) Quiet() bool { return true }
+
+// MayPark implements sched.Parker: decisions about the node wait for its next reports.
+func (s *Overload) MayPark(n *cluster.Node) bool { return len(s.learner.node(n.Index()).waiting) == 0 }
+
 // NodeJoined implements sched.NodeWatcher.
 func (s *Overload) NodeJoined(n *cluster.Node) { s.learner.Forget(n.Index()) }
 

@@ -96,6 +96,16 @@ func (o *Order) Begin(r *sched.Round) {
 	}
 }
 
+// Quiet implements sched.Quiet: Begin has nothing to count again.
+func (o *Order) Quiet() bool {
+	for k := range job.Kind(job.Kinds) {
+		if o.pending[k] != o.view.Jobs().Wanted(k) {
+			return false
+		}
+	}
+	return true
+}
+
 func (o *Order) recount() {
 	for _, m := range o.members {
 		o.sync(m)

@@ -69,6 +69,12 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	return h.splits[n.Index()]
 }
 
+// Quiet implements sched.Quiet: without work a round does not change the node's split.
+func (h *HTuMM) Quiet() bool {
+	work := h.mon.work()
+	return h.mon.head == nil && work[job.Map]+work[job.Reduce] == 0
+}
+
 // Split returns the last split of a node, 0 and 0 while the node is lost.
 func (h *HTuMM) Split(n *cluster.Node) [job.Kinds]int { return h.splits[n.Index()] }
 

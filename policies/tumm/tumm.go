@@ -83,6 +83,12 @@ func (t *TuMM) plan(now time.Duration) {
 	t.target.update(t.work[job.Map], t.work[job.Reduce], slots, nodes, t.mon.changed(), now)
 }
 
+// Quiet implements sched.Quiet. Each plan is a step of the feedback, so its time matters: the
+// next round must plan if anything has changed since the last one, or if a job's turn is over.
+func (t *TuMM) Quiet() bool {
+	return t.mon.head == nil && (!t.mon.stale || t.unsplittable != nil)
+}
+
 // capacity returns S and k, both of the nodes that take work. If k counted the
 // others too, the bounds of s_m would contradict each other, and a node could
 // permanently lack a map slot.

@@ -132,6 +132,9 @@ func (t *Tags) Begin(*sched.Round) {
 	}
 }
 
+// Quiet implements sched.Quiet: Begin has no job to move.
+func (t *Tags) Quiet() bool { return !t.ended }
+
 // moveJobs moves the jobs that are due to the next partition, by one step each.
 func (t *Tags) moveJobs() {
 	t.moving = t.rule.due(t, t.moving[:0])

@@ -259,6 +259,12 @@ func (b *Book) members(n *Node, by int) {
 // Seen notes a heartbeat.
 func (b *Book) Seen(n *Node, load Load, now time.Duration) { n.lastSeen, n.load = now, load }
 
+// Park lets the shell keep the time of the node's last heartbeat in *lastSeen.
+func (b *Book) Park(n *Node, lastSeen *time.Duration) { n.parked = lastSeen }
+
+// Unpark ends Park.
+func (b *Book) Unpark(n *Node) { n.lastSeen, n.parked = *n.parked, nil }
+
 // Report notes what runs on the node once its reports are worked in.
 func (b *Book) Report(n *Node) {
 	b.report(n, [job.Kinds]int{n.Occupied(job.Map), n.Occupied(job.Reduce)})

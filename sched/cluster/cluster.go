@@ -164,6 +164,7 @@ type Node struct {
 	drainAt, grayAt, conditionAt, leftAt time.Duration
 
 	lastSeen time.Duration
+	parked   *time.Duration // of a parked node: the time of its last heartbeat, which the shell keeps
 	joined   time.Duration
 	load     Load
 	on       [job.Kinds][job.Kinds]int
@@ -245,7 +246,16 @@ func (n *Node) LeftAt() time.Duration { return n.leftAt }
 func (n *Node) Closed() bool { return n.draining || n.gray || n.condition != Ready }
 
 // LastSeen returns when the node last joined or sent a heartbeat.
-func (n *Node) LastSeen() time.Duration { return n.lastSeen }
+func (n *Node) LastSeen() time.Duration {
+	if n.parked != nil {
+		return *n.parked
+	}
+	return n.lastSeen
+}
+
+// Parked reports whether a simulation computes the node's heartbeats instead of carrying them
+// out. Load is then the load of the last one that was carried out.
+func (n *Node) Parked() bool { return n.parked != nil }
 
 // Joined returns when the node last joined.
 func (n *Node) Joined() time.Duration { return n.joined }

@@ -74,7 +74,16 @@ func (p profile) interval(n int) time.Duration {
 
 // pace recomputes the interval after the number of nodes that the tracker knows has
 // changed.
-func (s *sim) pace() { s.interval = s.beats.interval(s.tr.Nodes().Alive()) }
+func (s *sim) pace() {
+	now := s.beats.interval(s.tr.Nodes().Alive())
+	if now == s.interval {
+		return
+	}
+	s.countBeats()
+	s.disturbAll()
+	s.parked.from = s.now + settleBeats*max(s.interval, now)
+	s.interval = now
+}
 
 // heartbeat sends a node's heartbeat with the state of its attempts, and launches what the
 // tracker assigns.
@@ -94,6 +103,10 @@ func (s *sim) heartbeat(n int32) {
 	}
 	s.step(&s.beat)
 	nd.beatGen++
+	if s.mayPark(nd) {
+		s.park(n)
+		return
+	}
 	s.queue.push(s.now+s.interval, evBeat, n, nd.beatGen)
 }
 

@@ -49,8 +49,8 @@ type Config struct {
 	// Observer receives the events of the run, unless it is nil.
 	Observer Observer
 	// Trace is called with every event that the tracker processes and its effects, which
-	// determine the run completely. The arguments are valid until it returns. nil is no
-	// trace.
+	// determine the run completely. The arguments are valid until it returns. A traced run
+	// carries out all heartbeats; see park.go. nil is no trace.
 	Trace func(now time.Duration, ev tracker.Event, effects []tracker.Effect)
 }
 

@@ -7,6 +7,7 @@
 // cluster, or continues from the state of a live one (Start), as forecasts do.
 //
 //	queue.go    the queue of events: a 4-ary heap, and a ring for heartbeats
+//	park.go     nodes without work, whose heartbeats are computed
 //	run.go      Run: the loop
 //	beat.go     heartbeats: their interval and the reports in them
 //	start.go    runs that continue from a state

@@ -16,6 +16,7 @@ func (s *sim) crash(n int32, back time.Duration) {
 	if !nd.up {
 		return
 	}
+	s.disturb(n)
 	nd.up = false
 	nd.life++
 	nd.beatGen++

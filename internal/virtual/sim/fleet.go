@@ -61,6 +61,7 @@ func (f *fleet) scale(s *sim) {
 	}
 	for _, name := range out.Leave {
 		f.machines[s.byName[name]].marked = true
+		s.disturb(s.byName[name]) // a drained node holds no rounds
 		s.step(&tracker.Drain{Node: name})
 	}
 	for _, name := range out.GiveBack {
@@ -114,6 +115,7 @@ func (f *fleet) boot(s *sim, n int32) {
 // lost with it.
 func (f *fleet) giveBack(s *sim, n int32) {
 	nd := &s.nodes[n]
+	s.disturb(n)
 	nd.up = false
 	nd.life++ // cancels its start, crash or return
 	nd.beatGen++

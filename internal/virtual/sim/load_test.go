@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/cluster"
 )
@@ -87,6 +88,7 @@ func TestLoadEvery(t *testing.T) {
 	cl := uniformCluster(1, 4, 0)
 	cl.Groups[0].Cores = 4
 	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: cl,
+		Trace: func(time.Duration, tracker.Event, []tracker.Effect) {}, // a traced run carries out all heartbeats
 		Model: ModelConfig{LoadEvery: 4 * time.Second, Heartbeat: "fixed:1s"},
 		Jobs:  []workload.Job{{Maps: tasks(1, workload.Task{CPU: 2 * time.Second})}, {Submit: time.Minute, Maps: tasks(1, workload.Task{CPU: time.Second})}}})
 	if err != nil {

@@ -41,6 +41,7 @@ func (s *sim) stop(i int32) {
 	if !nd.up || s.stopped[n] != nil {
 		return
 	}
+	s.disturb(n)
 	p := &pause{since: s.now}
 	if s.stopped == nil {
 		s.stopped = make(map[int32]*pause)

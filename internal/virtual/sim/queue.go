@@ -117,6 +117,23 @@ func (q *queue) pop() (event, bool) {
 	return e, true
 }
 
+// peek returns the next event, or nil if there is none. It is valid until the next change.
+func (q *queue) peek() *event {
+	switch {
+	case q.count > 0 && (len(q.heap) == 0 || q.ring[q.head].before(&q.heap[0])):
+		return &q.ring[q.head]
+	case len(q.heap) > 0:
+		return &q.heap[0]
+	}
+	return nil
+}
+
+// insert adds a heartbeat that has its sequence number already.
+func (q *queue) insert(e event) {
+	q.heap = append(q.heap, e)
+	q.up(len(q.heap) - 1)
+}
+
 // up lets an event of the heap rise to its place.
 func (q *queue) up(i int) {
 	e := q.heap[i]

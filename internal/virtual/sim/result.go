@@ -16,7 +16,8 @@ type Result struct {
 	// Makespan is from the first submission to the end of the last job.
 	Makespan time.Duration
 	// Events counts the events that happened, and Stale the events that were cancelled
-	// after they had been scheduled.
+	// after they had been scheduled. Heartbeats that were left out (see park.go) count as
+	// events that happened.
 	Events, Stale int64
 	// Decisions counts launches.
 	Decisions int64

@@ -29,6 +29,7 @@ type sim struct {
 	// remote is whether maps of given duration pay for reads from other nodes; see distance.go.
 	remote bool
 	queue  queue
+	parked parked
 	now    time.Duration
 	// lastWork is the time of the last event that was no background event.
 	lastWork time.Duration
@@ -126,6 +127,7 @@ func prepare(cfg Config) (*sim, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.parked = parked{nodes: make([]parkedNode, len(s.nodes)), head: noNode, tail: noNode}
 	if err := s.model.check(len(s.nodes)); err != nil {
 		return nil, err
 	}
@@ -304,7 +306,7 @@ func (s *sim) loop() error {
 // once processes one event. It returns false if there is none, or none before
 // Config.Until.
 func (s *sim) once() bool {
-	e, ok := s.queue.pop()
+	e, ok := s.next()
 	switch {
 	case !ok:
 		s.err = s.stuck()
@@ -404,6 +406,7 @@ func (s *sim) dispatch(e *event) {
 	case evRetry:
 		s.complain(job.ID(e.who))
 	case evSwap:
+		s.disturbAll() // the new policy has seen none of their heartbeats
 		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
 		s.setHooks(s.cfg.Swaps[e.who].Policy)
 		// SetPolicy has called the new policy's hooks, but what only a simulation knows, such as
@@ -432,6 +435,7 @@ func (s *sim) dispatch(e *event) {
 
 // step passes an event to the tracker and carries out the effects.
 func (s *sim) step(ev tracker.Event) {
+	s.countBeats()
 	effects := s.tr.Step(s.now, ev)
 	if s.cfg.Trace != nil {
 		s.cfg.Trace(s.now, ev, effects)
@@ -500,6 +504,7 @@ func (s *sim) stuck() error {
 
 // finish completes the result.
 func (s *sim) finish() {
+	s.countBeats()
 	r := s.result
 	r.Ended, r.Tracker, r.Unfinished = s.now, s.tr.Stats(), s.open
 	r.Decisions = r.Tracker.Launches

@@ -157,6 +157,9 @@ func (d *DHSA) Begin(r *sched.Round) {
 	}
 }
 
+// Quiet implements sched.Quiet: Begin has no demand to count again.
+func (d *DHSA) Quiet() bool { return !d.demand.dirty }
+
 // The algorithm of a round, apart from the rescue of maps.
 const (
 	noLending = iota

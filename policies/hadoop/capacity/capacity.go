@@ -35,6 +35,9 @@ type Order struct {
 	round   *sched.Round // the tracker's present round
 	walk    uint64       // number of walks so far
 	untyped bool         // slots have no kinds
+	// walked holds the number of slots at the last walk of a round for a slot set; -1 if a use
+	// has changed since.
+	walked [slotSets]int
 }
 
 var (
@@ -65,6 +68,7 @@ func (c *Order) configure(cfg Config) error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
+	c.unsettle()
 	c.cfg, c.queues, c.byName = cfg, nil, make(map[string]*queue)
 	for i, conf := range cfg.withDefault() {
 		q := newQueue(conf)
@@ -181,6 +185,27 @@ func slotsOf(nodes *cluster.List, p slotSet) int {
 // last walk, as in Hadoop, where every heartbeat with a free slot sorts them.
 func (c *Order) WalksAlways() {}
 
+// Quiet implements sched.Quiet: the queues are in the order in which the next walk would leave
+// them.
+func (c *Order) Quiet() bool {
+	if c.untyped {
+		return c.walked[allSlots] == slotsOf(c.view.Nodes(), allSlots)
+	}
+	for k := range job.Kind(job.Kinds) {
+		if slots := c.view.Nodes().Slots(k); slots > 0 && c.walked[k] != slots {
+			return false
+		}
+	}
+	return true
+}
+
+// unsettle records that the next walk may change the order of the queues.
+func (c *Order) unsettle() {
+	for p := range c.walked {
+		c.walked[p] = -1
+	}
+}
+
 // rank sorts the queues. It costs the number of queues if they are in order
 // already. Outside the tracker's round it sorts a copy.
 func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
@@ -188,6 +213,8 @@ func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
 	if r != c.round {
 		c.scratch = append(c.scratch[:0], list...)
 		list = c.scratch
+	} else {
+		c.walked[p] = slots
 	}
 	for _, q := range list {
 		q.weigh(p, slots)
@@ -198,6 +225,7 @@ func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
 
 // JobAdded implements sched.JobWatcher.
 func (c *Order) JobAdded(j *job.Job) {
+	c.unsettle()
 	q := c.byName[j.Pool()]
 	if q == nil {
 		q = c.byName[DefaultQueue]
@@ -214,6 +242,7 @@ func (c *Order) JobAdded(j *job.Job) {
 
 // JobRemoved implements sched.JobWatcher.
 func (c *Order) JobRemoved(j *job.Job) {
+	c.unsettle()
 	s := &c.seats[j.Seat()]
 	for k := range job.Kind(job.Kinds) {
 		s.queue.set(j, s, k, false, 0)
@@ -224,6 +253,7 @@ func (c *Order) JobRemoved(j *job.Job) {
 
 // JobChanged implements sched.ChangeWatcher.
 func (c *Order) JobChanged(j *job.Job, what sched.Change) {
+	c.unsettle()
 	if what == sched.PoolChanged {
 		c.JobRemoved(j)
 		c.JobAdded(j)
@@ -252,6 +282,7 @@ func (c *Order) TaskStarted(a *job.Attempt, _ time.Duration) { c.count(a, a.Widt
 func (c *Order) TaskEnded(a *job.Attempt, _ time.Duration) { c.count(a, -a.Width()) }
 
 func (c *Order) count(a *job.Attempt, by int) {
+	c.unsettle()
 	s, k := &c.seats[a.Job().Seat()], a.Kind()
 	s.queue.set(a.Job(), s, k, s.ready[k], s.runs[k]+by)
 }

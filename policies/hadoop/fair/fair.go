@@ -118,6 +118,10 @@ func (f *Order) Begin(r *sched.Round) {
 	f.refreshAdmitted()
 }
 
+// Quiet implements sched.Quiet. With stale demand each round sorts the jobs again, and ties
+// keep the order of the last sort.
+func (f *Order) Quiet() bool { return !f.admissionStale && !f.cfg.StaleDemand }
+
 // Each implements sched.Order.
 func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	if f.each(r, o, o.Kind, visit) && o.Either {

@@ -69,6 +69,7 @@ var (
 	_ sched.Consulter   = (*Delay)(nil)
 	_ sched.JobWatcher  = (*Delay)(nil)
 	_ sched.TaskWatcher = (*Delay)(nil)
+	_ sched.BeatCounter = (*Delay)(nil)
 )
 
 // NewDelay returns a place without jobs.
@@ -99,6 +100,16 @@ func (d *Delay) Begin(r *sched.Round) {
 	d.turns, d.last = d.turns[:0], now
 	d.beat.heard(r.Node().Index(), now)
 }
+
+// Quiet implements sched.Quiet. A job that has had a turn waits until the next round, of any
+// node.
+func (d *Delay) Quiet() bool { return len(d.turns) == 0 }
+
+// Beats implements sched.BeatCounter.
+func (d *Delay) Beats(times int, every time.Duration) { d.beat.heardMany(times, every) }
+
+// Unparked implements sched.BeatCounter.
+func (d *Delay) Unparked(n *cluster.Node, last, _ time.Duration) { d.beat.last[n.Index()] = last }
 
 // Pick implements sched.Place.
 func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
@@ -287,13 +298,26 @@ func (v *interval) heard(node int32, now time.Duration) {
 		v.last = append(v.last, -1)
 	}
 	if before := v.last[node]; before >= 0 {
-		gap := now - before
-		if v.mean == 0 {
-			v.mean = gap
-		}
-		v.mean += (min(gap, 4*v.mean) - v.mean) / 16
+		v.add(now - before)
 	}
 	v.last[node] = now
+}
+
+// add includes the time between two heartbeats of a node in the mean.
+func (v *interval) add(gap time.Duration) {
+	if v.mean == 0 {
+		v.mean = gap
+	}
+	v.mean += (min(gap, 4*v.mean) - v.mean) / 16
+}
+
+// heardMany records heartbeats that came every after the one of the same node before. The mean
+// reaches a value that such heartbeats do not change after about two hundred of them.
+func (v *interval) heardMany(times int, every time.Duration) {
+	for before := time.Duration(-1); times > 0 && v.mean != before; times-- {
+		before = v.mean
+		v.add(every)
+	}
 }
 
 // wait returns Hadoop's automatic wait.

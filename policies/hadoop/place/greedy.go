@@ -33,6 +33,9 @@ func ReadGreedy(k *sched.Kit) (sched.Place, error) {
 	return NewGreedy(byRack), nil
 }
 
+// Quiet implements sched.Quiet: nothing is kept.
+func (g *Greedy) Quiet() bool { return true }
+
 // Pick implements sched.Place.
 func (g *Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
 	if t, level := Retry(r, o, c); t != nil {

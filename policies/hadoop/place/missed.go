@@ -60,6 +60,9 @@ func NewMissed(cfg MissedConfig) *Missed {
 // Begin starts a round, whose far maps are limited.
 func (m *Missed) Begin(*sched.Round) { m.farLaunched = 0 }
 
+// Quiet implements sched.Quiet: only visits to jobs count as passed slots.
+func (m *Missed) Quiet() bool { return true }
+
 // JobAdded implements sched.JobWatcher.
 func (m *Missed) JobAdded(j *job.Job) {
 	for j.Seat() >= len(m.passed) {

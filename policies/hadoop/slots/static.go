@@ -73,6 +73,9 @@ func (s *Static) next(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
+// Quiet implements sched.Quiet: each round computes its offers anew.
+func (s *Static) Quiet() bool { return true }
+
 // Explain implements sched.Explainer. It explains why slots may stay free
 // although tasks are pending.
 func (s *Static) Explain(j *job.Job, k job.Kind, _ time.Duration) string {

@@ -65,6 +65,9 @@ func (u *Unified) total() int {
 	return u.view.Nodes().Slots(job.Map) + u.view.Nodes().Slots(job.Reduce)
 }
 
+// Quiet implements sched.Quiet: offers follow from counts.
+func (u *Unified) Quiet() bool { return true }
+
 // Next implements sched.Slots.
 func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	if r.Free(job.Map)+r.Free(job.Reduce) == 0 {

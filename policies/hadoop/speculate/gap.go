@@ -47,6 +47,7 @@ var (
 	_ sched.JobWatcher  = (*Gap)(nil)
 	_ sched.TaskWatcher = (*Gap)(nil)
 	_ sched.Observer    = (*Gap)(nil)
+	_ sched.BeatCounter = (*Gap)(nil)
 )
 
 // NewGap returns a part without jobs.
@@ -95,6 +96,16 @@ func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
 
 // Heartbeat implements sched.Observer.
 func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heartbeat(n, now) }
+
+// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of its own
+// node can change that.
+func (g *Gap) Quiet() bool { return !g.watch.any() }
+
+// Beats implements sched.BeatCounter.
+func (g *Gap) Beats(int, time.Duration) {}
+
+// Unparked implements sched.BeatCounter.
+func (g *Gap) Unparked(n *cluster.Node, last, every time.Duration) { g.watch.unparked(n, last, every) }
 
 // JobAdded implements sched.JobWatcher.
 func (g *Gap) JobAdded(j *job.Job) {

@@ -88,6 +88,7 @@ var (
 	_ sched.JobWatcher  = (*Late)(nil)
 	_ sched.TaskWatcher = (*Late)(nil)
 	_ sched.Observer    = (*Late)(nil)
+	_ sched.BeatCounter = (*Late)(nil)
 )
 
 // NewLate returns a part without jobs.
@@ -202,6 +203,16 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 
 // Heartbeat implements sched.Observer.
 func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heartbeat(n, now) }
+
+// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of its own
+// node can change that.
+func (l *Late) Quiet() bool { return !l.watch.any() }
+
+// Beats implements sched.BeatCounter.
+func (l *Late) Beats(int, time.Duration) {}
+
+// Unparked implements sched.BeatCounter.
+func (l *Late) Unparked(n *cluster.Node, last, every time.Duration) { l.watch.unparked(n, last, every) }
 
 // JobAdded implements sched.JobWatcher.
 func (l *Late) JobAdded(j *job.Job) {

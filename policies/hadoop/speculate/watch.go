@@ -49,6 +49,9 @@ func (*None) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return
 // NeverCopies implements sched.NoCopies.
 func (*None) NeverCopies() {}
 
+// Quiet implements sched.Quiet: there is nothing to copy.
+func (*None) Quiet() bool { return true }
+
 // detector decides whether an attempt that is older than the lag is slow in comparison
 // with its siblings. Attempts of higher urgency are copied first.
 type detector interface {
@@ -120,6 +123,13 @@ func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
 		}
 	}
 	own.previous, own.last = own.last, now
+}
+
+// unparked records the heartbeats of a node without attempts that were left out. They would
+// have found no silent node.
+func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
+	own := &w.nodes[n.Index()]
+	own.previous, own.last = last-every, last
 }
 
 // examine examines the attempts on a node.

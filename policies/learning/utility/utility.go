@@ -131,6 +131,9 @@ func (u *Order) Begin(r *sched.Round) {
 	u.round, u.decidedWithheld, u.proposed = r, false, proposal{}
 }
 
+// Quiet implements sched.Quiet: without a candidate nothing is decided.
+func (u *Order) Quiet() bool { return true }
+
 // Each implements sched.Order. In the tracker's round it also notes wait
 // reasons, and reports to the learner the decision to withhold all candidates.
 func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {

@@ -1,0 +1,246 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/sched/cluster"
+)
+
+// On a large cluster nearly all events would be heartbeats of nodes that run nothing while
+// nothing waits for a slot. Such nodes are parked: their heartbeats are not in the queue but
+// in a list, and while the tracker is quiet, the list is moved on without an event for each.
+//
+//	heartbeat of an idle node ──► parked ──► the heartbeats before the next event are computed
+//	                                │
+//	the tracker is not quiet, and the node's turn comes ──► an event as any other
+//
+// The run is the same, byte for byte, as without. For that
+//
+//   - heartbeats in the list have the times and sequence numbers that the queue would have
+//     given them, so events of the same time keep their order;
+//   - counts of heartbeats are brought up to date before the tracker's next step;
+//   - a node's load average is computed heartbeat by heartbeat when the node leaves the list,
+//     because the sum of rounded steps differs from one long step;
+//   - no node is parked while a node is silent, because the others' heartbeats discover that.
+//
+// The list is in the order of the next heartbeats: each node joins it right after a heartbeat,
+// and all have the same interval. When the interval changes, all nodes leave it.
+
+// parked is the list of parked nodes, linked by the indexes of nodes.
+type parked struct {
+	nodes []parkedNode // by node
+	head  int32        // the node whose heartbeat is next; noNode if none is parked
+	tail  int32
+	count int
+	// beats counts the heartbeats that were left out and not reported to the tracker yet.
+	beats int
+	total int64 // heartbeats left out since the start
+	// from is the time from which on nodes may be parked.
+	from time.Duration
+}
+
+// parkedNode is an entry of the list.
+type parkedNode struct {
+	last       time.Duration // the last heartbeat, also if it was left out; the tracker reads it
+	began      time.Duration // the heartbeat after which the node was parked
+	seq        uint64        // sequence number of the next heartbeat
+	next, prev int32
+	in         bool
+	core       *cluster.Node // the tracker's node; nil before it was first parked
+}
+
+const noNode = -1
+
+// settleBeats is the number of intervals after a change of the interval in which no node is
+// parked. Parts that compare two heartbeats of a node then see the new interval only.
+const settleBeats = 3
+
+// mayPark reports whether a node that has just sent a heartbeat may be parked.
+func (s *sim) mayPark(nd *node) bool {
+	if len(nd.attempts) > 0 || s.beat.Early || s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 {
+		return false
+	}
+	if _, quiet := s.quiet(); !quiet {
+		return false
+	}
+	p := &s.parked.nodes[nd.index]
+	if p.core == nil {
+		p.core = s.tr.Nodes().Get(nd.name)
+	}
+	return s.tr.MayPark(p.core)
+}
+
+// quiet returns whether heartbeats of idle nodes may be left out now, and until when.
+func (s *sim) quiet() (until time.Duration, quiet bool) {
+	if len(s.setups)+len(s.silent) > 0 {
+		return 0, false
+	}
+	return s.tr.Quiet()
+}
+
+// park puts a node that has just sent a heartbeat at the end of the list.
+func (s *sim) park(n int32) {
+	l := &s.parked
+	p := &l.nodes[n]
+	s.queue.seq++
+	p.last, p.began, p.seq, p.in = s.now, s.now, s.queue.seq, true
+	p.prev, p.next = l.tail, noNode
+	if l.tail == noNode {
+		l.head = n
+	} else {
+		l.nodes[l.tail].next = n
+	}
+	l.tail = n
+	l.count++
+	s.tr.Park(p.core, &p.last)
+}
+
+// unpark takes a node out of the list and returns its next heartbeat, which is not in the
+// queue.
+func (s *sim) unpark(n int32) event {
+	l, nd := &s.parked, &s.nodes[n]
+	p := &l.nodes[n]
+	if p.prev == noNode {
+		l.head = p.next
+	} else {
+		l.nodes[p.prev].next = p.next
+	}
+	if p.next == noNode {
+		l.tail = p.prev
+	} else {
+		l.nodes[p.next].prev = p.prev
+	}
+	l.count--
+	p.in = false
+	if p.last > p.began {
+		nd.regularAt = p.last + s.interval*9/10
+		s.measureLate(nd, p.began, p.last)
+	}
+	s.tr.Unpark(p.core, int64((p.last-p.began)/s.interval), s.interval)
+	return event{p.last + s.interval, p.seq, nd.beatGen, n, evBeat}
+}
+
+// disturb ends the parking of a node, if it is parked, before something happens to it.
+func (s *sim) disturb(n int32) {
+	if s.parked.nodes[n].in {
+		s.queue.insert(s.unpark(n))
+	}
+}
+
+// disturbAll ends the parking of all nodes.
+func (s *sim) disturbAll() {
+	for s.parked.head != noNode {
+		s.disturb(s.parked.head)
+	}
+}
+
+// measureLate measures the load of a node at the heartbeats after began, up to last. The node
+// ran nothing meanwhile.
+func (s *sim) measureLate(nd *node, began, last time.Duration) {
+	if s.model.LoadEvery == 0 && s.model.LoadTick == 0 {
+		// Only the mean depends on the times of earlier measurements.
+		for at := began + s.interval; at <= last; at += s.interval {
+			if nd.load.mean == nd.load.runnable {
+				at = last
+			}
+			nd.load.advance(at, nd.load.runnable, nd.cores, &s.decay)
+		}
+		return
+	}
+	now := s.now
+	for s.now = began + s.interval; s.now <= last; s.now += s.interval {
+		s.measure(nd, &s.beat.Load)
+	}
+	s.now = now
+}
+
+// next returns the next event. Heartbeats of parked nodes that may be left out are counted on
+// the way.
+func (s *sim) next() (event, bool) {
+	l := &s.parked
+	if l.head == noNode {
+		return s.queue.pop()
+	}
+	before, ok := event{at: never}, false
+	if e := s.queue.peek(); e != nil {
+		before, ok = *e, true
+	}
+	if until, quiet := s.quiet(); quiet {
+		if s.cfg.Until > 0 {
+			until = min(until, s.cfg.Until+1)
+		}
+		// The heartbeat at which a run counts as stuck is an event, which ends the run.
+		if s.queue.real == 0 {
+			until = min(until, s.lastWork+s.model.StallAfter+1)
+		}
+		s.skip(&before, until)
+	}
+	if h := &l.nodes[l.head]; !ok || !before.before(&event{at: h.last + s.interval, seq: h.seq}) {
+		return s.unpark(l.head), true
+	}
+	return s.queue.pop()
+}
+
+// skip leaves out the heartbeats of parked nodes that are before an event and before until.
+func (s *sim) skip(e *event, until time.Duration) {
+	l := &s.parked
+	s.skipRounds(min(until, e.at))
+	n := l.head
+	for {
+		p := &l.nodes[n]
+		at := p.last + s.interval
+		if at >= until || at > e.at || at == e.at && p.seq > e.seq {
+			break
+		}
+		s.queue.seq++
+		p.last, p.seq = at, s.queue.seq
+		l.beats++
+		s.lastNode = n
+		if n = p.next; n == noNode {
+			n = l.head
+		}
+	}
+	s.rotate(n)
+}
+
+// skipRounds leaves out whole rounds of heartbeats of all parked nodes, as many as end before
+// a time.
+func (s *sim) skipRounds(until time.Duration) {
+	l := &s.parked
+	// The last heartbeat of a round is the tail's.
+	rounds := (until - 1 - l.nodes[l.tail].last) / s.interval
+	if rounds < 2 {
+		return // no faster than one by one
+	}
+	s.queue.seq += uint64(rounds-1) * uint64(l.count)
+	for n := l.head; n != noNode; n = l.nodes[n].next {
+		s.queue.seq++
+		l.nodes[n].last += rounds * s.interval
+		l.nodes[n].seq = s.queue.seq
+	}
+	l.beats += int(rounds) * l.count
+	s.lastNode = l.tail
+}
+
+// rotate makes a node the head of the list. The nodes before it come after the tail.
+func (s *sim) rotate(n int32) {
+	l := &s.parked
+	if n == l.head {
+		return
+	}
+	l.nodes[l.tail].next, l.nodes[l.head].prev = l.head, l.tail
+	l.head, l.tail = n, l.nodes[n].prev
+	l.nodes[l.head].prev, l.nodes[l.tail].next = noNode, noNode
+}
+
+// countBeats reports the heartbeats that were left out to the tracker and to the result.
+func (s *sim) countBeats() {
+	l := &s.parked
+	if l.beats == 0 {
+		return
+	}
+	s.tr.Beats(l.beats, s.interval)
+	s.result.Events += int64(l.beats)
+	l.total += int64(l.beats)
+	l.beats = 0
+}

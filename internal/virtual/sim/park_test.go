@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// seen writes every event of a run into a digest.
+type seen struct{ sum hash.Hash }
+
+func (s *seen) Observe(e *Event) { fmt.Fprintf(s.sum, "%+v\n", *e) }
+
+// observed runs and returns a digest of what an observer sees, and of the result, and the
+// number of heartbeats that were left out. A traced run leaves out none.
+func observed(t testing.TB, cfg Config, name string, traced bool) (digest string, parked int64) {
+	t.Helper()
+	o := &seen{sha256.New()}
+	cfg.Policy, cfg.Observer, cfg.Details = policy(t, name), o, true
+	if traced {
+		cfg.Trace = func(time.Duration, tracker.Event, []tracker.Effect) {}
+	}
+	s, err := prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	err = s.loop()
+	s.finish()
+	fmt.Fprintf(o.sum, "%+v %v\n", s.result, err)
+	return hex.EncodeToString(o.sum.Sum(nil)[:8]), s.parked.total
+}
+
+// sparse is a cluster that is idle for most of the time: jobs come one by one, in bursts and
+// after long pauses, at moments that coincide with heartbeats and at others.
+func sparse() Config {
+	c := workload.Cluster{Racks: 3, Heartbeat: "fixed:3s", Groups: []workload.NodeGroup{{Count: 30, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 1}}}
+	var jobs []workload.Job
+	at := time.Duration(0)
+	for i := range 40 {
+		j := plain(1+i*7%23, time.Duration(3+i%13)*time.Second, i%3, time.Duration(5+i%17)*time.Second)
+		j.Pool, j.User, j.Submit = fmt.Sprint("p", i%4), fmt.Sprint("u", i%5), at
+		j.Priority = job.Priority(i % 3)
+		at += time.Duration(i*i%47) * 700 * time.Millisecond
+		if i%9 == 8 {
+			at += time.Duration(i) * 9 * time.Second
+		}
+		if i%5 == 0 {
+			at = at.Truncate(time.Second)
+		}
+		if i%11 == 10 {
+			j.After = []int{i - 1, i - 3}
+		}
+		jobs = append(jobs, j)
+	}
+	return Config{Cluster: c, Jobs: jobs, Seed: 5, Model: ModelConfig{Straggler: Straggler{Probability: 0.05, Factor: 6}}}
+}
+
+// parkings are runs in which nodes are idle beside everything that ends their idleness.
+func parkings() map[string]func() Config {
+	with := func(base func() Config, change func(c *Config)) func() Config {
+		return func() Config {
+			c := base()
+			change(&c)
+			return c
+		}
+	}
+	return map[string]func() Config{
+		"sparse":     sparse,
+		"everything": everything,
+		"crowd":      crowd,
+		"outOfBand":  with(sparse, func(c *Config) { c.Model.OutOfBand = true }),
+		"seed":       with(sparse, func(c *Config) { c.Seed, c.Model.Phase, c.Model.OutOfBand = 77, 9, true }),
+		"aligned":    with(sparse, func(c *Config) { c.Model.Aligned = true }),
+		"slotwise":   with(sparse, func(c *Config) { c.Cluster.Heartbeat, c.Model.EndsByRule = "slotwise", true }),
+		"slowBeats":  with(sparse, func(c *Config) { c.Cluster.Heartbeat = "fixed:25s" }),
+		"failures": with(sparse, func(c *Config) {
+			c.Model.FailureRate, c.Model.MTBF, c.Model.MTTR, c.Model.NodeTimeout = 0.05, 20*time.Minute, time.Minute, 40*time.Second
+			c.Cluster.Heartbeat, c.Model.OutOfBand = "slotwise", true
+		}),
+		"hangs": with(sparse, func(c *Config) {
+			c.Model.Hangs = []Hang{{Job: 3, Kind: job.Map, Task: 0, After: 2 * time.Second}, {Job: 8, Kind: job.Map, Task: 1, After: time.Second}}
+			c.Model.Stops = []Stop{{Node: 4, At: 20 * time.Second, Until: 50 * time.Second}, {Node: 9, At: 4 * time.Minute, Until: 7 * time.Minute}}
+			c.Model.OutOfBand = true
+		}),
+		"contention": with(sparse, func(c *Config) {
+			c.Model.Contention, c.Model.LoadTick, c.Model.LoadEvery, c.Model.OutOfBand = true, 2*time.Second, 5*time.Second, true
+		}),
+		"loads": with(sparse, func(c *Config) { c.Model.LoadEvery = 7 * time.Second }),
+		"autoscale": with(sparse, func(c *Config) {
+			c.Autoscale = &autoscale.Config{Min: 3, Max: 30, CoolDown: 40 * time.Second, StartUp: 20 * time.Second, Hold: time.Minute}
+			c.Cluster.Heartbeat, c.Model.OutOfBand = "slotwise", true
+		}),
+		"overheads": with(sparse, func(c *Config) {
+			c.Model.Overheads = Overheads{Setup: 2 * time.Second, Cleanup: 2 * time.Second, Start: 500 * time.Millisecond, InitPoll: 4 * time.Second}
+			c.Model.CommitTime = time.Second
+		}),
+		"ticks": with(sparse, func(c *Config) { c.Model.TickEvery = 1700 * time.Millisecond }),
+		"until": with(sparse, func(c *Config) { c.Until = 200 * time.Second }),
+		"staged": with(stagedCrowd, func(c *Config) {
+			for i := range c.Jobs {
+				c.Jobs[i].Submit *= 20
+			}
+			c.Model.OutOfBand = true
+		}),
+		"wide": with(wideJobs, func(c *Config) {
+			for i := range c.Jobs {
+				c.Jobs[i].Submit *= 20
+			}
+		}),
+		"stuck": with(sparse, func(c *Config) {
+			c.Cluster.Groups[0].ReduceSlots = 0
+		}),
+	}
+}
+
+// specs are all policies, and settings of their parts that count heartbeats.
+func specs() []string {
+	return append(policies.Names(), "fifo,speculate=late", "fifo,speculate=none", "fair,place=delay-dynamic", "fifo,place=missed",
+		"slots=unified,order=fifo,place=delay,speculate=late", "slots=overload,order=utility,place=delay,speculate=late")
+}
+
+// A run with parked nodes is the same as without: events, times, order, counts and results, for
+// each policy, with all that can end the idleness of a node.
+func TestParkedRunsAreTheSame(t *testing.T) {
+	for name, cfg := range parkings() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, spec := range specs() {
+				want, none := observed(t, cfg(), spec, true)
+				got, parked := observed(t, cfg(), spec, false)
+				if got != want || none > 0 {
+					t.Errorf("%s: differs from the run of all heartbeats", spec)
+				}
+				if name == "sparse" && parked == 0 {
+					t.Errorf("%s: no node is parked", spec)
+				}
+			}
+		})
+	}
+}

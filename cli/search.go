@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
-	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/study/search"
 )
@@ -32,7 +32,7 @@ func (f *searchFlags) register(c *cobra.Command) {
 }
 
 // problem reads the inputs that the flags name.
-func (f *searchFlags) problem(c *cobra.Command, show *simProgress, m collect.Measure) (*search.Problem, error) {
+func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Problem, error) {
 	if f.policy == "" {
 		return nil, misuse("--policy is missing: a name such as dynamictags")
 	}
@@ -62,41 +62,48 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress, m collect.Mea
 		return nil, misuse("--workload: changes the policy by itself (swap), which leaves nothing to search")
 	}
 	return &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies,
-		Measure: m, Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
+		Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
 }
 
 // newTune returns the command that tunes a policy.
 func newTune(setup *setup) *cobra.Command {
 	f := &searchFlags{simFlags: simFlags{setup: setup}}
-	var measure string
+	var objective string
 	var o search.TuneOptions
 	c := &cobra.Command{
-		Use:   "tune --policy P --minimise MEASURE --workload W --cluster C",
-		Short: "Search the parameters of a policy for a workload",
+		Use:   "tune --policy P --minimise OBJECTIVE --workload W --cluster C",
+		Short: "Search the parts and parameters of a policy for a workload",
 		Long: `Searches by successive halving: many candidates run on a ninth of the workload, the best
 third of them on a third of it, and the best third of these on all of it. The parameters
-and values are those that the policy's table lists for tuning. The last part of a trace
-is held out; on it the result is compared with the defaults, with an interval. A drawn
-workload is compared on other seeds.`,
-		Example: `  slotwise tune --minimise slowdown.p95 --policy dynamictags --budget 200 --workload swim:trace.tsv --cluster nodes=100,maps=4,reduces=2`,
-		Args:    noArgs,
+and values are those that the policy's table lists for tuning. With --parts the search also
+replaces parts, and tries the named policies. The objective is a measure, or a weighted sum
+such as makespan+2*response.mean, whose terms count relative to the policy as it is. The
+last part of a trace is held out; on it the result is compared with the policy as it is,
+with an interval. A drawn workload is compared on other seeds.`,
+		Example: `  slotwise tune --minimise slowdown.p95 --policy dynamictags --budget 200 --workload swim:trace.tsv --cluster nodes=100,maps=4,reduces=2
+  slotwise tune --parts all --minimise response.mean+makespan --policy fifo --workload mix.yaml --cluster nodes=20,maps=4,reduces=2`,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := collect.FindMeasure(measure)
+			var err error
+			if o.Objective, err = search.ParseObjective(objective); err != nil {
+				return misuse("--minimise %w", err)
+			}
+			if len(o.Parts) == 1 && o.Parts[0] == "all" {
+				o.Parts = search.PartNames
+			}
+			for _, part := range o.Parts {
+				if err := oneOf("parts", part, append([]string{"all"}, search.PartNames...)); err != nil {
+					return err
+				}
+			}
 			switch {
-			case err != nil:
-				return misuse("--minimise: %w", err)
-			case m.OfMachines():
-				return misuse("--minimise %s: is known to studies only", measure)
-			// The search must know a direction.
-			case m.Better == collect.Neither:
-				return misuse("--minimise %s: is neither better small nor large", measure)
-			case o.Budget < search.LeastBudget || o.Budget > 1_000_000:
-				return misuse("--budget %d: must be from %d to 1000000", o.Budget, search.LeastBudget)
+			case o.Budget < search.LeastBudget || o.Budget > mostBudget:
+				return misuse("--budget %d: must be from %d to %d", o.Budget, search.LeastBudget, mostBudget)
 			case !(o.HeldOut > 0 && o.HeldOut < 1):
 				return misuse("--held-out %g: must be between 0 and 1", o.HeldOut)
 			}
 			show := newSimProgress(c.ErrOrStderr(), true)
-			p, err := f.problem(c, show, m)
+			p, err := f.problem(c, show)
 			if err != nil {
 				return err
 			}
@@ -113,7 +120,8 @@ workload is compared on other seeds.`,
 	}
 	f.register(c)
 	s := c.Flags()
-	s.StringVar(&measure, "minimise", "slowdown.p95", "`measure` to improve; one that is better large is maximised")
+	s.StringVar(&objective, "minimise", "slowdown.p95", "`objective`: a measure, or a sum such as makespan+2*response.mean; what is better large is maximised")
+	s.StringSliceVar(&o.Parts, "parts", nil, "`parts` that the search may replace, of slots, order, place and speculate, or all (default: none)")
 	s.IntVar(&o.Budget, "budget", 200, "`number` of runs, the comparison on the held-out part included")
 	s.Float64Var(&o.HeldOut, "held-out", 1./3, "last `part` of a trace, by time, that only the final comparison uses")
 	return c
@@ -129,13 +137,18 @@ func (f *searchFlags) report(w io.Writer) func(string) {
 
 // printTuning prints a result for people.
 func printTuning(w io.Writer, t *search.Tuning) error {
-	best := search.Describe(t.Best)
-	if best == "" {
-		best = "the defaults: no candidate was better"
+	best := "as it is: no candidate was better"
+	if t.Training.Best != t.Training.Default {
+		best = strings.TrimSpace(search.Describe(t.Best.Set))
+		if t.Best.Policy != t.Policy {
+			best = t.Best.String()
+		}
 	}
-	_, err := terminal.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, with defaults %.4g\nheld out: %s\n", t.Policy, t.Runs, best,
-		t.Measure, t.Training.Best, t.Training.Default, t.HeldOut.Verdict)
-	return err
+	terminal.Fprintf(w, "%s after %d runs: %s\ntraining: %s %.4g, as it is %.4g\n", t.Policy, t.Runs, best, t.Measure, t.Training.Best, t.Training.Default)
+	for _, p := range t.HeldOut {
+		terminal.Fprintf(w, "held out: %s: %s\n", p.Measure, p.Verdict)
+	}
+	return nil
 }
 
 // newSize returns the command that finds the smallest cluster.
@@ -163,7 +176,7 @@ Slowdowns are relative to each job on the cluster of the same size.`,
 			case most < 1 || most > 100_000:
 				return misuse("--max-nodes %d: must be from 1 to 100000", most)
 			}
-			p, err := f.problem(c, newSimProgress(c.ErrOrStderr(), true), g.Measure)
+			p, err := f.problem(c, newSimProgress(c.ErrOrStderr(), true))
 			if err != nil {
 				return err
 			}

@@ -31,6 +31,9 @@ type whatIfFlags struct {
 	submit     string
 	since      time.Duration
 	seed       uint64
+	minimise   string
+	budget     int
+	apply      bool
 }
 
 // newWhatIf returns the command that forecasts the effect of changes.
@@ -50,13 +53,16 @@ With --submit the jobs of a mix are submitted all at once. Tasks whose times the
 not state take as long as those of earlier jobs of the same name, or of all jobs.
 
 With --since it simulates the past instead: the jobs of the history that ended since
-then, on the present workers, under the installed policy and others. It recommends a
-policy whose jobs take less time from submission to end, with the interval of the gain.`,
+then, on the present workers, under the installed policy and others. It then searches
+compositions of parts with their parameters, as slotwise tune --parts all does, and
+compares the best with the installed policy on the last third of the jobs, which had no
+part in the search. It recommends what is better beyond doubt; --apply installs that.`,
 		Example: `  slotwise whatif --policy fair
   slotwise whatif --nodes +10
   slotwise whatif --priority j12=high --kill j7
   slotwise whatif --submit mix.yaml -o json
-  slotwise whatif --since 24h`,
+  slotwise whatif --since 24h
+  slotwise whatif --since 24h --minimise slowdown.p95+makespan --apply`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, f.ask)
@@ -68,6 +74,9 @@ policy whose jobs take less time from submission to end, with the interval of th
 	fl.StringArrayVar(&f.kill, "kill", nil, "`job` that is killed (repeatable)")
 	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (slotwise formats jobmix)")
 	fl.DurationVar(&f.since, "since", 0, "simulate the jobs that have ended in this `time` up to now under the installed policy and others (with --policy: that one)")
+	fl.StringVar(&f.minimise, "minimise", "response.mean", "with --since: `objective` of the search, a measure or a sum such as makespan+2*response.mean")
+	fl.IntVar(&f.budget, "budget", 100, "with --since: `number` of simulations of the search; 0 searches nothing")
+	fl.BoolVar(&f.apply, "apply", false, "with --since: install the policy that is recommended")
 	fl.Uint64Var(&f.seed, "seed", 1, "`seed` of what the mix draws at random")
 	completeWith(c, "policy", s.completePolicies)
 	return c
@@ -78,6 +87,9 @@ func (f *whatIfFlags) ask(ctx context.Context, u *userCommand, _ []string) error
 	r, err := f.request()
 	if err != nil {
 		return err
+	}
+	if f.since == 0 && f.apply {
+		return misuse("--apply needs --since: it installs what the past recommends")
 	}
 	if f.since != 0 {
 		return f.askPast(ctx, u, r)

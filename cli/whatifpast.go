@@ -2,20 +2,30 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/study/search"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched"
 )
+
+// mostBudget bounds the simulations of a search.
+const mostBudget = 1_000_000
 
 // mostPast bounds the jobs of the history that --since simulates.
 const mostPast = 1000
@@ -26,6 +36,13 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	// The jobs have ended, so none can be changed.
 	if len(change.Priorities)+len(change.Kill) > 0 || f.submit != "" {
 		return misuse("--since simulates the past: it goes with --policy and --nodes only")
+	}
+	objective, err := search.ParseObjective(f.minimise)
+	switch {
+	case err != nil:
+		return misuse("--minimise %w", err)
+	case f.budget != 0 && (f.budget < search.LeastBudget || f.budget > mostBudget):
+		return misuse("--budget %d: must be from %d to %d, or 0", f.budget, search.LeastBudget, mostBudget)
 	}
 	dir, err := os.MkdirTemp("", "slotwise-whatif-")
 	if err != nil {
@@ -58,6 +75,12 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 		s.policies = append(s.policies, otherPolicies(installed.Name)...)
 	}
 	s.policySet = f.set
+	// The installed policy is simulated with its parameters, such as pools, which others share.
+	for name, value := range installed.Set {
+		if _, given := change.Set[name]; !given {
+			s.policySet = append(s.policySet, name+"="+value)
+		}
+	}
 	show := newSimProgress(u.cmd.ErrOrStderr(), true)
 	defer show.close()
 	st, err := s.study(ctx, show)
@@ -71,12 +94,124 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if err := failedRuns(st.Failed()); err != nil {
 		return err
 	}
-	all := st.Comparison()
-	if err := s.print(u.out(), all); err != nil || u.json() {
-		return err
+	all := pastAnswer{Comparison: st.Comparison()}
+	if f.policy == "" && f.budget > 0 {
+		if all.Search, err = f.searchPast(ctx, u, s, objective, installed, show); err != nil {
+			return err
+		}
 	}
-	_, err = terminal.Fprintf(u.out(), "\n%s\n", recommend(all.Pairs, installed.Name))
-	return err
+	best := all.recommend(f.setup.policies, installed, change.Set)
+	return f.printPast(ctx, u, s, &all, best, installed.Name)
+}
+
+// pastAnswer is the answer about the past. JSON has it as sim -o json prints a comparison,
+// with the search beside it.
+type pastAnswer struct {
+	study.Comparison
+	Search *search.Tuning `json:"search,omitempty"`
+	// Recommended is what is better than the installed policy beyond doubt, and Applied says
+	// that it has been installed.
+	Recommended *search.Candidate `json:"recommended,omitempty"`
+	Applied     bool              `json:"applied,omitempty"`
+	verdict     string            // why, in words
+}
+
+// searchPast searches compositions that suit the past jobs. With too few jobs it returns nil
+// and warns.
+func (f *whatIfFlags) searchPast(ctx context.Context, u *userCommand, s *simFlags, o search.Objective, installed *slotwisev1.PolicyResponse, show *simProgress) (*search.Tuning, error) {
+	model, cluster, w, err := s.inputs(ctx, show)
+	if err != nil {
+		return nil, err
+	}
+	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: installed.Name, Set: installed.Set, Registry: f.setup.policies,
+		Seed: f.seed, Ideal: true}
+	t, err := search.Tune(ctx, p, search.TuneOptions{Objective: o, Parts: search.PartNames, Budget: f.budget, HeldOut: 1. / 3})
+	if errors.Is(err, search.ErrTooShort) {
+		terminal.Fprintf(u.cmd.ErrOrStderr(), "warning: compositions are not searched: %v\n", err)
+		return nil, nil
+	}
+	return t, err
+}
+
+// recommend chooses the composition that the search has found, or else the best of the other
+// policies, if it is better than the installed one beyond doubt; nil if none is.
+func (a *pastAnswer) recommend(g *sched.Registry, installed *slotwisev1.PolicyResponse, given map[string]string) *search.Candidate {
+	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", installed.Name)
+	if t := a.Search; t != nil {
+		better, worse := 0, 0
+		for _, p := range t.HeldOut {
+			better, worse = better+beyondDoubt(&p, true), worse+beyondDoubt(&p, false)
+		}
+		if better > 0 && worse == 0 {
+			a.verdict = t.Best.String()
+			return &t.Best
+		}
+	}
+	if p := bestPair(a.Pairs); p != nil {
+		a.verdict = fmt.Sprintf("%s: %s", p.Policy, p.Verdict)
+		return &search.Candidate{Policy: p.Policy, Set: settingsOf(g, p.Policy, installed.Set, given)}
+	}
+	return nil
+}
+
+// settingsOf returns those of the settings that a policy has, the later ones with priority.
+func settingsOf(g *sched.Registry, policy string, all ...map[string]string) map[string]string {
+	set := make(map[string]string)
+	info, err := g.Describe(policy)
+	if err != nil { // it has just been simulated
+		return set
+	}
+	for _, settings := range all {
+		for _, part := range info.Parts {
+			for _, p := range part.Params {
+				if v, given := settings[p.Name]; given {
+					set[p.Name] = v
+				}
+			}
+		}
+	}
+	return set
+}
+
+// installCommand returns the command line that installs a candidate.
+func installCommand(c *search.Candidate) string {
+	words := []string{"slotwise policy", c.Policy}
+	for _, name := range slices.Sorted(maps.Keys(c.Set)) {
+		words = append(words, "--set '"+name+"="+strings.ReplaceAll(c.Set[name], "'", `'\''`)+"'")
+	}
+	return strings.Join(words, " ")
+}
+
+// printPast prints the answer, and installs what is recommended if the user wants that.
+func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags, all *pastAnswer, best *search.Candidate, installed string) error {
+	all.Recommended = best
+	if !u.json() {
+		if err := s.print(u.out(), all.Comparison); err != nil {
+			return err
+		}
+		if all.Search != nil {
+			terminal.Fprintf(u.out(), "\nsearch: from ")
+			if err := printTuning(u.out(), all.Search); err != nil {
+				return err
+			}
+		}
+		terminal.Fprintf(u.out(), "\nrecommended: %s\n", all.verdict)
+	}
+	if best != nil && f.apply {
+		if _, err := client.Call(ctx, u.cl, u.cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: best.Policy, Set: best.Set}); err != nil {
+			return err
+		}
+		if all.Applied = true; !u.json() {
+			terminal.Fprintf(u.out(), "installed: %s → %s\n", installed, best)
+		}
+	}
+	if u.json() {
+		return json.NewEncoder(u.out()).Encode(all)
+	}
+	if best != nil && !f.apply {
+		terminal.Fprintf(u.out(), "to install it: %s\n", installCommand(best))
+	}
+	return nil
 }
 
 // otherPolicies are the policies that --since compares with the installed one unless --policy
@@ -145,18 +280,30 @@ func writeNodes(ctx context.Context, cl *client.Client, file string, more int) e
 	return printMessages(out, live)
 }
 
-// recommend names the policy with the shortest mean response time, if its interval excludes
+// bestPair returns the policy with the shortest mean response time, if its interval excludes
 // that it is no better than the installed one.
-func recommend(pairs []collect.Pair, installed string) string {
-	var best *collect.Pair
+func bestPair(pairs []collect.Pair) (best *collect.Pair) {
 	for i := range pairs {
-		p := &pairs[i]
-		if p.Measure == "response.mean" && p.Known && p.High < 1 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
+		if p := &pairs[i]; p.Measure == "response.mean" && beyondDoubt(p, true) > 0 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
 			best = p
 		}
 	}
-	if best == nil {
-		return fmt.Sprintf("recommended: keep %s; no other policy is better beyond doubt", installed)
+	return best
+}
+
+// beyondDoubt returns 1 if the policy of a pair is better than its baseline, or worse, beyond
+// doubt: the interval excludes equality, also after the correction for all comparisons.
+func beyondDoubt(p *collect.Pair, better bool) int {
+	m, err := collect.FindMeasure(p.Measure)
+	if err != nil || !p.Known || p.Holm > 1-collect.Level {
+		return 0
 	}
-	return fmt.Sprintf("recommended: %s (slotwise policy %[1]s): %s", best.Policy, best.Verdict)
+	below, above := p.High < 1, p.Low > 1
+	if m.Better == collect.Larger {
+		below, above = above, below
+	}
+	if better && below || !better && above {
+		return 1
+	}
+	return 0
 }

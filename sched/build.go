@@ -38,6 +38,7 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	if err := checkSettings(info, opt.Set); err != nil {
 		return nil, err
 	}
+	opt.Set = withDefaults(info, r.Set, opt.Set)
 	var p Policy
 	if r.New != nil {
 		p, err = r.New(NewKit(opt))
@@ -151,6 +152,24 @@ func withProfile(info Info, set map[string]string) (map[string]string, error) {
 		return set, nil
 	}
 	return nil, unknown("profile of "+info.Name, name, names)
+}
+
+// withDefaults adds the row's values of the policy's parameters that the user has not set.
+func withDefaults(info Info, row, set map[string]string) map[string]string {
+	if len(row) == 0 {
+		return set
+	}
+	all := maps.Clone(set)
+	if all == nil {
+		all = make(map[string]string)
+	}
+	for _, name := range paramNames(info) {
+		v, own := row[name]
+		if _, given := all[name]; own && !given {
+			all[name] = v
+		}
+	}
+	return all
 }
 
 // paramNames returns the names of a policy's parameters, without their aliases.

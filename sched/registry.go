@@ -34,6 +34,10 @@ type Row struct {
 	// Slots, Order, Place and Speculate name parts of this table or of a table
 	// before it. All four are required unless New is set.
 	Slots, Order, Place, Speculate string
+	// Set holds values of the parts' parameters that replace their defaults under this
+	// name, such as those with which parts work well together. A policy that replaces a
+	// part keeps the values whose parameters are left.
+	Set map[string]string
 
 	// Params and New describe a policy without parts, as in Part.
 	Params []Param
@@ -117,7 +121,11 @@ func (g *Registry) add(t Table) error {
 	for _, r := range t.Policies {
 		errs = append(errs, g.rows.add("policy", r.Name, r))
 		if r.New == nil {
-			if _, err := g.describeParts(r); err != nil {
+			parts, err := g.describeParts(r)
+			if err == nil {
+				err = checkSettings(Info{Name: r.Name, Parts: parts}, r.Set)
+			}
+			if err != nil {
 				errs = append(errs, fmt.Errorf("policy %q: %w", r.Name, err))
 			}
 		}
@@ -245,11 +253,25 @@ func (g *Registry) describeParts(r Row) ([]PartInfo, error) {
 		return nil, err
 	}
 	return []PartInfo{
-		{"slots", s.Name, s.Summary, s.Paper, s.Params},
-		{"order", o.Name, o.Summary, o.Paper, o.Params},
-		{"place", p.Name, p.Summary, p.Paper, p.Params},
-		{"speculate", c.Name, c.Summary, c.Paper, c.Params},
+		{"slots", s.Name, s.Summary, s.Paper, r.defaults(s.Params)},
+		{"order", o.Name, o.Summary, o.Paper, r.defaults(o.Params)},
+		{"place", p.Name, p.Summary, p.Paper, r.defaults(p.Params)},
+		{"speculate", c.Name, c.Summary, c.Paper, r.defaults(c.Params)},
 	}, nil
+}
+
+// defaults returns a part's parameters with the row's defaults.
+func (r *Row) defaults(params []Param) []Param {
+	if len(r.Set) == 0 {
+		return params
+	}
+	params = slices.Clone(params)
+	for i := range params {
+		if v, own := r.Set[params[i].Name]; own {
+			params[i].Default = v
+		}
+	}
+	return params
 }
 
 // resolve parses a spec, which Build documents, into a row.
@@ -260,7 +282,7 @@ func (g *Registry) resolve(spec string) (Row, error) {
 	first, rest, _ := strings.Cut(spec, ",")
 	r := g.rows.byName[g.rows.names[0]]
 	if strings.Contains(first, "=") {
-		rest, r.Profiles = spec, nil
+		rest, r.Profiles, r.Set = spec, nil, nil
 	} else {
 		var err error
 		if r, err = g.rows.get("policy", first); err != nil {

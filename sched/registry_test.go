@@ -127,3 +127,36 @@ func TestRegistryRefuses(t *testing.T) {
 		t.Errorf("described as %+v, %v", info, err)
 	}
 }
+
+// Values of a row replace the defaults of its parts' parameters. The user's values win, and a
+// policy that begins with a part takes nothing from a row.
+func TestRowSet(t *testing.T) {
+	var got int
+	row := func(set map[string]string) sched.Table {
+		return sched.Table{Policies: []sched.Row{{Name: "b", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none", Set: set}}}
+	}
+	g, err := registry(t, &got).With(row(map[string]string{"cap": "5"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec string
+		set  map[string]string
+		want int
+	}{{"b", nil, 5}, {"b", map[string]string{"cap": "7"}, 7}, {"b,order=fifo", nil, 5}, {"a", nil, 3}, {"slots=static", nil, 3}} {
+		if _, err := g.Build(c.spec, sched.Options{Set: c.set}); err != nil || got != c.want {
+			t.Errorf("%s %v: %d, %v, want %d", c.spec, c.set, got, err, c.want)
+		}
+	}
+	if info, err := g.Describe("b"); err != nil || info.Parts[0].Params[0].Default != "5" {
+		t.Errorf("described as %+v, %v", info, err)
+	}
+	for value, want := range map[string]string{"10": `policy "b": static: parameter cap: bad value "10"`, "x": "must be a whole number"} {
+		if _, err := registry(t, &got).With(row(map[string]string{"cap": value})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	if _, err := registry(t, &got).With(row(map[string]string{"capp": "1"})); err == nil || !strings.Contains(err.Error(), `did you mean "cap"`) {
+		t.Errorf("an unknown parameter: %v", err)
+	}
+}

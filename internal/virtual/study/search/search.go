@@ -1,9 +1,11 @@
-// Package search answers questions that take many runs: which parameters of a policy suit
-// a workload (Tune), and how small a cluster may be (Size).
+// Package search answers questions that take many runs: which parts and parameters of a
+// policy suit a workload (Tune), and how small a cluster may be (Size).
 //
-//	search.go  Problem: the workload, cluster and world; one evaluation
-//	tune.go    successive halving, with a report on a held-out part
-//	size.go    the smallest cluster that meets a goal
+//	search.go     Problem: the workload, cluster and world; one evaluation
+//	objective.go  Objective: what is improved, a measure or a weighted sum
+//	draw.go       Candidate: parts and parameters to try
+//	tune.go       successive halving, with a report on a held-out part
+//	size.go       the smallest cluster that meets a goal
 package search
 
 import (
@@ -28,7 +30,6 @@ type Problem struct {
 	Policy   string
 	Set      map[string]string
 	Registry *sched.Registry
-	Measure  collect.Measure
 	Seed     uint64
 	// Ideal makes slowdowns relative to each job's lower bound instead of to the job alone.
 	Ideal bool
@@ -61,7 +62,7 @@ func (p *Problem) measured(ctx context.Context, cluster *workload.Cluster, seed 
 type trial struct {
 	cluster *workload.Cluster
 	sample  *sample
-	set     map[string]string // besides Problem.Set
+	Candidate
 }
 
 // run makes all trials, on all processors. A run that fails leaves a nil report and an error.
@@ -70,13 +71,7 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 	collectors := make([]*collect.Collector, len(trials))
 	out := make([]collect.Observed, len(trials))
 	for i, t := range trials {
-		set := make(map[string]string)
-		for _, m := range []map[string]string{p.Set, t.set} {
-			for name, v := range m {
-				set[name] = v
-			}
-		}
-		policy, err := p.Registry.Build(p.Policy, sched.Options{Seed: t.sample.seed, Set: set})
+		policy, err := p.Registry.Build(t.Policy, sched.Options{Seed: t.sample.seed, Set: t.Set})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,12 +95,4 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 		}
 	}
 	return out, errs, nil
-}
-
-// Score returns how a policy's measure appears in a search: smaller is better.
-func score(m collect.Measure, r *collect.Report) float64 {
-	if m.Better == collect.Larger {
-		return -m.Of(r)
-	}
-	return m.Of(r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 const mix = `
@@ -20,7 +21,7 @@ classes:
   - {name: long, count: 6, maps: 40, map-time: 20s, reduces: 2, reduce-time: 20s}
 `
 
-func problem(t *testing.T, policy, measure string) *Problem {
+func problem(t *testing.T, policy string) *Problem {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mix.yaml")
 	if err := os.WriteFile(path, []byte(mix), 0o666); err != nil {
@@ -34,11 +35,16 @@ func problem(t *testing.T, policy, measure string) *Problem {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := collect.FindMeasure(measure)
+	return &Problem{Cluster: c, Workload: w, Policy: policy, Registry: policies.Builtin(), Seed: 1}
+}
+
+func objective(t *testing.T, text string) Objective {
+	t.Helper()
+	o, err := ParseObjective(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Problem{Cluster: c, Workload: w, Policy: policy, Registry: policies.Builtin(), Measure: m, Seed: 1}
+	return o
 }
 
 // The search keeps to its budget, is not worse than the defaults in training, and reports
@@ -46,7 +52,7 @@ func problem(t *testing.T, policy, measure string) *Problem {
 func TestTune(t *testing.T) {
 	var results []string
 	for range 2 {
-		got, err := Tune(context.Background(), problem(t, "dynamictags", "response.mean"), TuneOptions{Budget: 39, HeldOut: 0.3})
+		got, err := Tune(context.Background(), problem(t, "dynamictags"), TuneOptions{Objective: objective(t, "response.mean"), Budget: 39, HeldOut: 0.3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,16 +63,94 @@ func TestTune(t *testing.T) {
 		if len(got.Rounds) != 3 || search > 39+2 || got.Rounds[0].Jobs >= got.Rounds[2].Jobs || got.Runs != search+2*heldOutSeeds {
 			t.Errorf("%+v", got)
 		}
-		if got.Training.Best > got.Training.Default || got.HeldOut.N != heldOutSeeds || !strings.Contains(got.HeldOut.Verdict, "default") {
+		if got.Training.Best > got.Training.Default || got.HeldOut[0].N != heldOutSeeds || !strings.Contains(got.HeldOut[0].Verdict, "default") {
 			t.Errorf("%+v", got)
 		}
-		results = append(results, Describe(got.Best)+got.HeldOut.Verdict)
+		results = append(results, got.Best.String()+got.HeldOut[0].Verdict)
 	}
 	if results[0] != results[1] {
 		t.Errorf("two searches differ: %q", results)
 	}
-	if _, err := Tune(context.Background(), problem(t, "dynamictags", "makespan"), TuneOptions{Budget: 12}); err == nil {
+	if _, err := Tune(context.Background(), problem(t, "dynamictags"), TuneOptions{Objective: objective(t, "makespan"), Budget: 12}); err == nil {
 		t.Error("a budget without a last round is accepted")
+	}
+}
+
+// A search of parts tries the named policies and other compositions, none of which a running
+// cluster would refuse. It finds one that is better than fifo by every measure of a sum.
+func TestTuneParts(t *testing.T) {
+	p := problem(t, "fifo")
+	p.Set = map[string]string{"speculative-lag": "20s"}
+	all, err := p.draw(100, PartNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named, composed int
+	for _, c := range all {
+		if _, err := p.Registry.Build(c.Policy, sched.Options{Set: c.Set, Live: true}); err != nil {
+			t.Errorf("%v: %v", c, err)
+		}
+		if strings.Contains(c.Policy, "=") {
+			composed++
+		} else {
+			named++
+		}
+		info, err := p.Registry.Describe(c.Policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec := info.Parts[3].Name; spec == "gap" && c.Set["speculative-lag"] != "20s" {
+			t.Errorf("%v lacks the parameter that is fixed", c)
+		}
+	}
+	if len(all) != 100 || named < 12 || composed < 50 {
+		t.Errorf("%d candidates, %d named and %d composed", len(all), named, composed)
+	}
+	only, err := p.draw(60, []string{"order"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range only {
+		if info, err := p.Registry.Describe(c.Policy); err != nil || info.Parts[0].Name != "static" || info.Parts[3].Name != "gap" {
+			t.Errorf("%v has more than another order: %v", c, err)
+		}
+	}
+	got, err := Tune(context.Background(), p, TuneOptions{Objective: objective(t, "slowdown.mean+2*response.mean"), Parts: PartNames, Budget: 90, HeldOut: 0.3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.HeldOut) != 2 || got.HeldOut[0].High >= 1 || got.HeldOut[1].High >= 1 || got.Training.Default != 3 || got.Training.Best >= 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestParseObjective(t *testing.T) {
+	for _, text := range []string{"slowdown.p95", "makespan+2*response.mean", "0.5*maps.local+makespan"} {
+		if o, err := ParseObjective(text); err != nil || o.String() != text {
+			t.Errorf("%s became %v, %v", text, o, err)
+		}
+	}
+	for text, want := range map[string]string{"": "unknown measure", "makespan+": "unknown measure", "-1*makespan": "must be a number above 0",
+		"x*makespan": "must be a number above 0", "slots.use": "neither better", "machines.hours": "known to studies only",
+		"makespan+2*makespan": "there twice"} {
+		if _, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Each measure of a sum counts relative to the baseline, so units do not matter and large
+// values of a measure such as maps.local lower the score.
+func TestScoreOfASum(t *testing.T) {
+	o := objective(t, "makespan+2*maps.local")
+	report := func(makespan float64, local int64) *collect.Report {
+		return &collect.Report{Makespan: makespan, Locality: collect.Locality{Node: local, Any: 10 - local}}
+	}
+	if got, err := o.score(report(50, 8), report(100, 4)); err != nil || got != 0.5+2*0.5 {
+		t.Errorf("score %v, %v", got, err)
+	}
+	if _, err := o.score(report(50, 8), nil); err == nil {
+		t.Error("a sum without a baseline has a score")
 	}
 }
 
@@ -77,7 +161,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%d candidates need %d of %d runs", n, needs(n), runs)
 		}
 	}
-	got, err := Tune(context.Background(), problem(t, "dynamictags", "response.mean"), TuneOptions{Budget: 39, HeldOut: 0.3})
+	got, err := Tune(context.Background(), problem(t, "dynamictags"), TuneOptions{Objective: objective(t, "response.mean"), Budget: 39, HeldOut: 0.3})
 	if err != nil || got.Runs > 39 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -85,7 +169,7 @@ func TestBudget(t *testing.T) {
 
 // The held-out part of a trace has the last jobs, and no training part has any of them.
 func TestHeldOut(t *testing.T) {
-	p := problem(t, "dynamictags", "response.mean")
+	p := problem(t, "dynamictags")
 	p.Ideal = true
 	jobs, err := p.Workload.Source.Jobs(1)
 	if err != nil {
@@ -105,7 +189,7 @@ func TestHeldOut(t *testing.T) {
 
 // The result is the smallest size that meets the goal, by trying all sizes.
 func TestSize(t *testing.T) {
-	p := problem(t, "fair", "response.mean")
+	p := problem(t, "fair")
 	g, err := ParseGoal("response.mean < 40")
 	if err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func (s *sizer) value(ctx context.Context, c *workload.Cluster) (float64, error)
 		if err != nil {
 			return 0, err
 		}
-		trials = append(trials, trial{c, x, nil})
+		trials = append(trials, trial{c, x, s.p.baseline()})
 	}
 	runs, errs, err := s.p.run(ctx, trials)
 	if err = errors.Join(append(errs, err)...); err != nil {

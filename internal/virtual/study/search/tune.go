@@ -5,21 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
-	"github.com/slotwise/slotwise/sched"
 )
 
-// TuneOptions configure a search for parameters.
+// TuneOptions configure a search for parts and parameters.
 type TuneOptions struct {
+	Objective Objective
+	// Parts are the parts that the search may replace, of PartNames. Without any it changes
+	// parameters only.
+	Parts []string
 	// Budget bounds the number of runs, those on the held-out part included: at least 13, and
 	// 17 for a workload that is drawn.
 	Budget int
@@ -32,18 +32,20 @@ type TuneOptions struct {
 // Tuning is the result of Tune.
 type Tuning struct {
 	Policy  string `json:"policy"`
-	Measure string `json:"measure"`
-	// Best holds the parameters of the best candidate that differ from their defaults.
-	Best map[string]string `json:"best"`
-	// Training are the values on the whole training part.
+	Measure string `json:"measure"` // the objective as ParseObjective reads it
+	// Best is the best candidate. Set holds the parameters that differ from the defaults.
+	Best Candidate `json:"best"`
+	// Training are the values on the whole training part. Those of a sum of measures are
+	// relative to the policy as it is.
 	Training struct {
 		Default float64 `json:"default"`
 		Best    float64 `json:"best"`
 	} `json:"training"`
 	Rounds []Round `json:"rounds"`
 	Runs   int     `json:"runs"`
-	// HeldOut compares the best with the defaults on jobs that the search has not seen.
-	HeldOut collect.Pair `json:"held_out"`
+	// HeldOut compares the best with the policy as it is on jobs that the search has not
+	// seen, by each measure of the objective.
+	HeldOut []collect.Pair `json:"held_out"`
 }
 
 // Round is a round of successive halving.
@@ -64,63 +66,73 @@ const (
 	heldOutSeeds = 5
 )
 
-// Tune searches the parameters of a policy by successive halving (Jamieson and Talwalkar,
-// 2016): many candidates run on a ninth of the training part, the best third of them on a
-// third, and the best third of these on all of it. The first candidate has the defaults, so
-// that the result is never worse in training; the others draw each parameter from the
-// values that its table lists (sched.Param.Tune). The training part of a trace is all but
-// its last part by time; a drawn workload trains on one seed and is tested on others.
+// ErrTooShort is in the error of a search whose workload is too short to be divided.
+var ErrTooShort = errors.New("a longer workload is needed")
+
+// Tune searches the parameters of a policy, and its parts if the options name some, by
+// successive halving (Jamieson and Talwalkar, 2016): many candidates run on a ninth of the
+// training part, the best third of them on a third, and the best third of these on all of it.
+// All candidates of a round have the same jobs and the same draws of the simulator. The first
+// candidate is the policy as it is, so that the result is never worse in training. The others
+// draw each parameter from the values that its table lists (sched.Param.Tune). The training
+// part of a trace is all but its last part by time; a drawn workload trains on one seed and is
+// tested on others.
 func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 	if o.Budget < LeastBudget {
 		return nil, fmt.Errorf("a budget of %d runs is too small; the least is %d", o.Budget, LeastBudget)
-	}
-	params, err := p.tunable()
-	if err != nil {
-		return nil, err
 	}
 	parts, test, err := p.split(ctx, o.HeldOut)
 	if err != nil {
 		return nil, err
 	}
-	out := &Tuning{Policy: p.Policy, Measure: p.Measure.Name}
+	out := &Tuning{Policy: p.Policy, Measure: o.Objective.String()}
 	n := most(o.Budget - 2*len(test))
 	if n < keep {
 		return nil, fmt.Errorf("a budget of %d runs is too small: the comparison on the held-out part takes %d, and the least is %d",
 			o.Budget, 2*len(test), 2*len(test)+needs(keep))
 	}
-	candidates := draw(params, n, p.Seed)
+	candidates, err := p.draw(n, o.Parts)
+	if err != nil {
+		return nil, err
+	}
 	for i, part := range parts {
 		if o.Progress != nil {
 			o.Progress(fmt.Sprintf("round %d of %d: %d candidates on %d jobs", i+1, rounds, len(candidates), len(part.jobs)))
 		}
-		scores, err := p.scores(ctx, part, candidates)
+		scores, err := p.scores(ctx, o.Objective, part, candidates)
 		if err != nil {
 			return nil, err
 		}
 		out.Runs += len(candidates)
-		order := make([]int, len(candidates))
-		for k := range order {
-			order[k] = k
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
-		if math.IsInf(scores[order[0]], 1) {
+		candidates = out.halve(candidates, scores, len(part.jobs))
+		if math.IsInf(out.Training.Best, 0) {
 			return nil, errors.New("every candidate fails")
 		}
-		out.Rounds = append(out.Rounds, Round{len(candidates), len(part.jobs), math.Abs(scores[order[0]])})
-		out.Training.Default, out.Training.Best = math.Abs(scores[0]), math.Abs(scores[order[0]])
-		out.Best = candidates[order[0]]
-		// The defaults stay, as the first, for comparison.
-		kept := []map[string]string{candidates[0]}
-		for _, k := range order {
-			if k != 0 && len(kept) < survivors(len(order)) {
-				kept = append(kept, candidates[k])
-			}
-		}
-		candidates = kept
 	}
-	out.HeldOut, err = p.compare(ctx, test, out.Best)
+	out.HeldOut, err = p.compare(ctx, o.Objective, test, out.Best)
 	out.Runs += 2 * len(test)
 	return out, err
+}
+
+// halve records a round and returns the candidates of the next one: the first, for comparison,
+// and the best others.
+func (t *Tuning) halve(candidates []Candidate, scores []float64, jobs int) []Candidate {
+	order := make([]int, len(candidates))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	best := order[0]
+	t.Rounds = append(t.Rounds, Round{len(candidates), jobs, math.Abs(scores[best])})
+	t.Training.Default, t.Training.Best = math.Abs(scores[0]), math.Abs(scores[best])
+	t.Best = candidates[best]
+	kept := []Candidate{candidates[0]}
+	for _, k := range order {
+		if k != 0 && len(kept) < survivors(len(order)) {
+			kept = append(kept, candidates[k])
+		}
+	}
+	return kept
 }
 
 // survivors returns how many of n candidates the next round has: the defaults, and the best
@@ -147,60 +159,6 @@ func most(runs int) int {
 	return n
 }
 
-// tunable returns the parameters with values to try, without fixed ones.
-func (p *Problem) tunable() ([]sched.Param, error) {
-	info, err := p.Registry.Describe(p.Policy)
-	if err != nil {
-		return nil, err
-	}
-	var list []sched.Param
-	for _, part := range info.Parts {
-		for _, x := range part.Params {
-			if _, fixed := p.Set[x.Name]; len(x.Tune) > 1 && !fixed {
-				list = append(list, x)
-			}
-		}
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s has no parameters to tune", p.Policy)
-	}
-	return list, nil
-}
-
-// draw returns different candidates, the first with all defaults. Each holds only the
-// values that differ from the default.
-func draw(params []sched.Param, n int, seed uint64) []map[string]string {
-	g := rand.New(rand.NewPCG(seed, 0x70e))
-	all := []map[string]string{{}}
-	seen := map[string]bool{"": true}
-	for range 50 * n { // small spaces have fewer candidates than n
-		if len(all) == n {
-			break
-		}
-		set := make(map[string]string)
-		for _, p := range params {
-			// Half of the parameters keep their defaults, so that single changes are tried.
-			if v := p.Tune[g.IntN(len(p.Tune))]; g.IntN(2) == 0 && v != p.Default {
-				set[p.Name] = v
-			}
-		}
-		if key := Describe(set); !seen[key] {
-			seen[key] = true
-			all = append(all, set)
-		}
-	}
-	return all
-}
-
-// Describe returns parameters as name=value, in the order of names.
-func Describe(set map[string]string) string {
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		words = append(words, name+"="+set[name])
-	}
-	return strings.Join(words, " ")
-}
-
 // split returns the training part in growing prefixes, and the test samples.
 func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sample, err error) {
 	jobs, err := p.Workload.Source.Jobs(p.Seed)
@@ -218,7 +176,7 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 		cut = time.Duration(float64(last) * (1 - heldOut))
 		rest := between(jobs, cut, last+1)
 		if len(rest) == 0 {
-			return nil, nil, errors.New("the held-out part has no jobs")
+			return nil, nil, fmt.Errorf("the held-out part has no jobs; %w", ErrTooShort)
 		}
 		s, err := p.measured(ctx, &p.Cluster, p.Seed, rest)
 		if err != nil {
@@ -230,7 +188,7 @@ func (p *Problem) split(ctx context.Context, heldOut float64) (parts, test []*sa
 	for share := keep * keep; share >= 1; share /= keep {
 		part := between(jobs, 0, cut/time.Duration(share))
 		if len(part) == 0 {
-			return nil, nil, fmt.Errorf("the first of %d parts of the workload has no jobs; a longer workload is needed", share)
+			return nil, nil, fmt.Errorf("the first of %d parts of the workload has no jobs; %w", share, ErrTooShort)
 		}
 		s, err := p.measured(ctx, &p.Cluster, p.Seed, part)
 		if err != nil {
@@ -275,11 +233,12 @@ func between(jobs []workload.Job, from, to time.Duration) []workload.Job {
 	return out
 }
 
-// scores runs candidates on a sample. A candidate whose run fails scores +∞.
-func (p *Problem) scores(ctx context.Context, s *sample, candidates []map[string]string) ([]float64, error) {
+// scores runs candidates on a sample, the policy as it is first. A candidate whose run fails
+// scores +∞.
+func (p *Problem) scores(ctx context.Context, o Objective, s *sample, candidates []Candidate) ([]float64, error) {
 	var trials []trial
-	for _, set := range candidates {
-		trials = append(trials, trial{&p.Cluster, s, set})
+	for _, c := range candidates {
+		trials = append(trials, trial{&p.Cluster, s, c})
 	}
 	runs, errs, err := p.run(ctx, trials)
 	if err != nil {
@@ -288,28 +247,34 @@ func (p *Problem) scores(ctx context.Context, s *sample, candidates []map[string
 	out := make([]float64, len(runs))
 	for i, r := range runs {
 		if out[i] = math.Inf(1); errs[i] == nil && r.Report.Jobs.Succeeded == r.Report.Jobs.All {
-			out[i] = score(p.Measure, r.Report)
+			if out[i], err = o.score(r.Report, runs[0].Report); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
 }
 
-// compare compares the best candidate with the defaults on the test samples.
-func (p *Problem) compare(ctx context.Context, test []*sample, best map[string]string) (collect.Pair, error) {
+// compare compares the best candidate with the policy as it is on the test samples.
+func (p *Problem) compare(ctx context.Context, o Objective, test []*sample, best Candidate) ([]collect.Pair, error) {
 	var trials []trial
-	for _, set := range []map[string]string{best, nil} {
+	for _, c := range []Candidate{best, p.baseline()} {
 		for _, s := range test {
-			trials = append(trials, trial{&p.Cluster, s, set})
+			trials = append(trials, trial{&p.Cluster, s, c})
 		}
 	}
 	runs, errs, err := p.run(ctx, trials)
 	if err = errors.Join(append(errs, err)...); err != nil {
-		return collect.Pair{}, fmt.Errorf("on the held-out part: %w", err)
+		return nil, fmt.Errorf("on the held-out part: %w", err)
 	}
 	for i := range runs {
 		if runs[i].Report.Policy = "tuned"; i >= len(test) {
 			runs[i].Report.Policy = "default"
 		}
 	}
-	return collect.Compare(p.Measure, study.WorkloadOf(p.Workload, test[0].jobs), runs[:len(test)], runs[len(test):]), nil
+	var pairs []collect.Pair
+	for _, t := range o {
+		pairs = append(pairs, collect.Compare(t.Measure, study.WorkloadOf(p.Workload, test[0].jobs), runs[:len(test)], runs[len(test):]))
+	}
+	return pairs, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/data/engine"
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/hadoop"
@@ -183,7 +184,7 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 	defer func() {
 		// Without a running command Finish is not called, and the directory would stay.
 		if err != nil {
-			os.RemoveAll(c.dir)
+			_ = durable.RemoveTree(c.dir) // err is the reason
 		}
 	}()
 	if err := linkCache(rules.Conf, c.dir); err != nil {
@@ -210,7 +211,7 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 
 // Finish waits for the end of the command and removes its working directory.
 func (c *hadoopCommand) Finish(out *Emitter) error {
-	defer os.RemoveAll(c.dir)
+	defer durable.RemoveTree(c.dir)
 	return explainExit(c.command.Finish(out))
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -150,7 +151,7 @@ func (t localTarget) RunChain(ctx context.Context, _ *feature.Chain, drive func(
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, durable.RemoveTree(dir)) }()
 	return nil, drive(ctx, dir)
 }
 

@@ -186,9 +186,23 @@ func CreateNew(f FS, path string, perm fs.FileMode) (File, error) {
 	return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 }
 
+// ErrTooDeep is the error of SyncTree for directories that are nested deeper than maxNested.
+var ErrTooDeep = errors.New("directories are nested too deep")
+
+// maxNested is the number of levels below a directory that SyncTree enters. Trees of slotwise
+// have less than ten. Without a bound a user who puts a deep tree into one would stop the caller
+// for hours, because each path is opened level by level.
+const maxNested = 64
+
 // SyncTree makes all names in a directory and in the directories below it durable, and
 // with files also the content of the files. It does not follow symbolic links.
-func SyncTree(f FS, dir string, files bool) error {
+func SyncTree(f FS, dir string, files bool) error { return syncTree(f, dir, files, 0) }
+
+// syncTree is SyncTree for a directory that is so many levels below the first one.
+func syncTree(f FS, dir string, files bool, depth int) error {
+	if depth > maxNested {
+		return &fs.PathError{Op: "sync", Path: dir, Err: ErrTooDeep}
+	}
 	names, err := f.ReadDir(dir)
 	if err != nil {
 		return err
@@ -198,7 +212,7 @@ func SyncTree(f FS, dir string, files bool) error {
 		info, err := f.Stat(path)
 		switch {
 		case err == nil && info.IsDir():
-			err = SyncTree(f, path, files)
+			err = syncTree(f, path, files, depth+1)
 		case err == nil && files && info.Mode().IsRegular():
 			err = syncFile(f, path)
 		}

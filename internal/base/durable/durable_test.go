@@ -146,6 +146,21 @@ func TestSyncTree(t *testing.T) {
 	}
 }
 
+// TestSyncTreeDeep refuses directories that no writer of slotwise has nested so deep.
+func TestSyncTreeDeep(t *testing.T) {
+	disk := faultfs.NewDisk()
+	dir := "d"
+	for depth := range 80 {
+		if err := disk.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.SyncTree(disk, "d", true); (depth > 64) != errors.Is(err, durable.ErrTooDeep) {
+			t.Errorf("%d levels: %v", depth, err)
+		}
+		dir += "/d"
+	}
+}
+
 // TestSyncTreeErrors makes each operation of SyncTree fail. SyncTree returns the error: the
 // caller must not report data as durable.
 func TestSyncTreeErrors(t *testing.T) {

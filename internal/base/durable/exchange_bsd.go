@@ -14,3 +14,8 @@ const passFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 func renameNoReplaceAt(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }
 
 func exchangeAt(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }
+
+// chmodDirAt sets the mode of a directory and follows no link.
+func chmodDirAt(dir int, name string, mode uint32) error {
+	return unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW)
+}

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"errors"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,4 +27,18 @@ func renameNoReplaceAt(dir1 int, from string, dir2 int, to string) error {
 // exchangeAt is exchange for names relative to open directories.
 func exchangeAt(dir1 int, a string, dir2 int, b string) error {
 	return unix.Renameat2(dir1, a, dir2, b, unix.RENAME_EXCHANGE)
+}
+
+// chmodDirAt sets the mode of a directory and follows no link. Kernels before 6.6 can do so only
+// for an open file, and a file that its mode protects is opened without the right to read it.
+func chmodDirAt(dir int, name string, mode uint32) error {
+	err := unix.Fchmodat(dir, name, mode, unix.AT_SYMLINK_NOFOLLOW)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	fd, err := retry(func() (int, error) { return unix.Openat(dir, name, passFlags|unix.O_NOFOLLOW, 0) })
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode), unix.Close(fd))
 }

@@ -101,7 +101,7 @@ func (o osFS) SyncDir(dir string) error {
 }
 
 // RemoveAll implements Tree.
-func (osFS) RemoveAll(path string) error { return os.RemoveAll(path) }
+func (osFS) RemoveAll(path string) error { return RemoveTree(path) }
 
 // Chmod implements Tree.
 func (osFS) Chmod(path string, perm fs.FileMode) error { return os.Chmod(path, perm) }

@@ -23,6 +23,7 @@ import (
 // the path before the operation would not do: another user can put a link there in between.
 type sharedFS struct {
 	osFS
+	unlock bool // see Unlocking
 }
 
 // Shared returns the machine's file system for paths below directories that other users may
@@ -30,7 +31,11 @@ type sharedFS struct {
 // where one is. Callers resolve the links that a user may name before they use a path.
 // Opening a file never waits for the other end of a pipe. A file that exists is opened for
 // writing only if it belongs to this process's user and has one name.
-func Shared() Tree { return sharedFS{osFS{(*os.File).Sync}} }
+func Shared() Tree { return sharedFS{osFS: osFS{(*os.File).Sync}} }
+
+// Unlocking returns Shared for directories that slotwise makes. Its RemoveAll gives this process
+// the rights that a directory of its user in the tree denies: a job may have made one there.
+func Unlocking() Tree { return sharedFS{osFS{(*os.File).Sync}, true} }
 
 // OpenShared is the OpenFile of Shared for callers that need an *os.File.
 func OpenShared(path string, flag int, perm fs.FileMode) (f *os.File, err error) {
@@ -290,19 +295,48 @@ func (sharedFS) Chmod(path string, perm fs.FileMode) error {
 func (sharedFS) Exchange(a, b string) error { return inBoth(a, b, exchangeAt) }
 
 // RemoveAll implements Tree. It removes a link, and not the link's target.
-func (sharedFS) RemoveAll(path string) error {
-	err := inParent("remove", path, func(dir int, name string) error {
-		r := remover{parent: dir, top: name}
+func (s sharedFS) RemoveAll(path string) error {
+	return removed(path, inParent("remove", path, func(dir int, name string) error {
+		r := remover{parent: dir, top: name, unlock: s.unlock}
 		return r.remove(dir, name, 0)
-	})
+	}))
+}
+
+// RemoveTree removes a file, or a directory with whatever a job's process has left in it:
+// directories that are nested deeper than this process may open files, and directories of this
+// process's user that may not be written. Only above path it follows links. A path that does not
+// exist is no error.
+func RemoveTree(path string) error {
+	parent, name := filepath.Split(filepath.Clean(path))
+	dir, err := retry(func() (int, error) { return unix.Open(filepath.Clean(parent), passFlags, 0) })
+	if err == nil {
+		r := remover{parent: dir, top: name, unlock: true}
+		err = r.remove(dir, name, 0)
+		_ = unix.Close(dir) // only a descriptor of a directory: no data depend on it
+	}
+	if err != nil && !errors.As(err, new(*fs.PathError)) {
+		err = &fs.PathError{Op: "remove", Path: path, Err: err}
+	}
+	return removed(path, err)
+}
+
+// removed returns the error of the removal of a tree. The path of an entry gets the path of the
+// tree, without its middle if a user has made it long: it may be in a log of this process.
+func removed(path string, err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && !filepath.IsAbs(pe.Path) {
-		pe.Path = filepath.Join(filepath.Dir(path), pe.Path) // of an entry of the tree
+		if n := len(pe.Path); n > 2*maxShown {
+			pe.Path = pe.Path[:maxShown] + "…" + pe.Path[n-maxShown:]
+		}
+		pe.Path = filepath.Join(filepath.Dir(path), pe.Path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
+
+// maxShown is the number of bytes of a path that removed keeps at each end.
+const maxShown = 200
 
 // remover removes a tree of directories. A user may have nested directories deeper than this
 // process may open descriptors. So a remover moves directories at maxDepth up to the tree's
@@ -311,6 +345,7 @@ type remover struct {
 	parent int    // descriptor of the directory that holds the tree
 	top    string // the tree's name in parent
 	moved  int    // directories that were moved up
+	unlock bool   // gives this process the rights that a directory of its user denies it
 }
 
 const (
@@ -339,7 +374,7 @@ func (r *remover) remove(dir int, name string, depth int) error {
 	} else if rm != unix.ENOTDIR {
 		err = rm // the error of rmdir is the clearer one for a directory
 	}
-	d, openErr := openAt(dir, name, name, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	d, openErr := r.open(dir, name)
 	if openErr != nil {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
@@ -386,8 +421,32 @@ func (r *remover) empty(d *os.File, depth int) error {
 	}
 }
 
+// open opens a directory of the tree. To unlock one, its user must own it; a failure shows when
+// an entry cannot be removed.
+func (r *remover) open(dir int, name string) (*os.File, error) {
+	open := func() (*os.File, error) { return openAt(dir, name, name, os.O_RDONLY|unix.O_DIRECTORY, 0) }
+	d, err := open()
+	if !r.unlock {
+		return d, err
+	}
+	if errors.Is(err, fs.ErrPermission) && chmodDirAt(dir, name, 0o700) == nil {
+		d, err = open()
+	}
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(int(d.Fd()), &st) == nil && st.Mode&0o700 != 0o700 {
+		_ = unix.Fchmod(int(d.Fd()), 0o700)
+	}
+	return d, err
+}
+
 // moveUp moves a directory to the top of the tree under a name that no other user can foresee.
 func (r *remover) moveUp(dir int, name string) error {
+	if r.unlock {
+		// A directory that gets another parent must be writable itself.
+		if d, err := r.open(dir, name); err == nil {
+			_ = d.Close() // was only unlocked
+		}
+	}
 	top, err := openAt(r.parent, r.top, r.top, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err

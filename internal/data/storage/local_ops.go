@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
+	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
 // LocalOps returns the operations of stagings on a disk. With sync, everything that a
@@ -264,7 +265,11 @@ func (o localOps) FlushTree(_ context.Context, dir string, replaces bool) error 
 	if !o.sync && !replaces {
 		return nil
 	}
-	return durable.SyncTree(o.safe, dir, !o.sync)
+	err := durable.SyncTree(o.safe, dir, !o.sync)
+	if errors.Is(err, durable.ErrTooDeep) { // no attempt writes such a file, and a retry finds it again
+		err = retry.Permanent(fmt.Errorf("%w: did the job write into its own staging?", err))
+	}
+	return err
 }
 
 // FlushNames implements Flusher.

@@ -42,7 +42,7 @@ func (l Local) Reopen(ctx context.Context, dir, token string) (Staging, error) {
 
 // stager returns the staging protocol for target, which the user calls shown.
 func (l Local) stager(shown, target string) *Stager {
-	ops := LocalOps(durable.Shared(), !l.NoSync)
+	ops := LocalOps(durable.Unlocking(), !l.NoSync)
 	if l.wrapOps != nil {
 		ops = (*l.wrapOps)(ops)
 	}

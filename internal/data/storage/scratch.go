@@ -245,7 +245,7 @@ func (s *DirScratch) Close() error {
 // the directory. So it tries again a few times.
 func removeScratch(dir string) (err error) {
 	for range 10 {
-		if err = durable.Shared().RemoveAll(dir); err == nil {
+		if err = durable.Unlocking().RemoveAll(dir); err == nil {
 			break
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -81,7 +80,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 	}
 	defer release()
 	dir := w.home.driver(p.id)
-	defer os.RemoveAll(dir)
+	defer w.removeDir(dir)
 	work, err := w.makeWorkDir(ctx, dir, program.GetFiles(), owner)
 	if err != nil {
 		return nil, err

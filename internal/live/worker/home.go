@@ -38,6 +38,8 @@ type home struct {
 	name   string
 	origin string
 	silent silentNames
+	// leftovers is the error about what openHome could not remove.
+	leftovers error
 }
 
 // originVar is the environment variable that holds the directory's origin in all
@@ -187,7 +189,26 @@ func (h *home) sweep() error {
 	for _, f := range []string{"name", "origin", "master"} {
 		_ = os.Remove(filepath.Join(h.path, f+durable.TempSuffix)) // left by a worker that was killed; usually missing
 	}
-	return errors.Join(removeAll(h.attempts()), removeTemp(h.files()), removeEmpty(h.outputs()))
+	names, err := durable.OS().ReadDir(h.attempts())
+	for _, name := range names {
+		// A job must not keep the worker from its start, whatever it has left.
+		h.leftovers = errors.Join(h.leftovers, h.remove(filepath.Join(h.attempts(), name)))
+	}
+	return errors.Join(err, removeTemp(h.files()), removeEmpty(h.outputs()))
+}
+
+// leftPrefix begins the names in attempts of what could not be removed. It is no attempt's.
+const leftPrefix = "left."
+
+// remove removes what the processes of a job have left at a path in the worker's directory. What
+// cannot be removed leaves the path all the same, because another attempt may get the same name.
+// The next start tries to remove it again.
+func (h *home) remove(path string) error {
+	err := durable.RemoveTree(path)
+	if err == nil || strings.HasPrefix(filepath.Base(path), leftPrefix) {
+		return err
+	}
+	return errors.Join(err, os.Rename(path, filepath.Join(h.attempts(), leftPrefix+rand.Text())))
 }
 
 // removeEndedAttempts removes the directories of attempts that do not run. They stay if
@@ -196,7 +217,7 @@ func (h *home) removeEndedAttempts(running func(name string) bool) error {
 	entries, err := os.ReadDir(h.attempts())
 	for _, e := range entries {
 		if e.IsDir() && !running(e.Name()) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(h.attempts(), e.Name())))
+			err = errors.Join(err, h.remove(filepath.Join(h.attempts(), e.Name())))
 		}
 	}
 	return err
@@ -207,15 +228,6 @@ func removeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		_ = os.Remove(filepath.Join(dir, e.Name())) // fails unless it is empty
-	}
-	return err
-}
-
-// removeAll removes everything in dir.
-func removeAll(dir string) error {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 	}
 	return err
 }
@@ -244,9 +256,7 @@ func (h *home) heldOutputs() ([]*slotwisev1.HeldOutput, error) {
 			// Damaged files are removed and not reported: the master would send reduces here in vain.
 			// Their maps run again.
 			if err != nil || !f.Type().IsRegular() || h.output(id) != path {
-				if err := os.RemoveAll(path); err != nil {
-					return nil, err
-				}
+				_ = h.remove(path)                // the next start tries again; it is not listed
 				_ = os.Remove(filepath.Dir(path)) // fails unless it is empty
 				continue
 			}
@@ -322,7 +332,7 @@ func (h *home) discardOutput(id job.AttemptID) error {
 
 // removeOutputs removes all map outputs of a job.
 func (h *home) removeOutputs(id job.ID) error {
-	return os.RemoveAll(filepath.Join(h.outputs(), id.String()))
+	return h.remove(filepath.Join(h.outputs(), id.String()))
 }
 
 // setMaster records the id of the master whose jobs the outputs belong to. If it
@@ -336,7 +346,11 @@ func (h *home) setMaster(master string) (changed bool, err error) {
 	}
 	// The outputs go before the new master is recorded. A crash in between repeats the
 	// removal; the other order would keep outputs of foreign jobs.
-	return true, errors.Join(removeAll(h.outputs()), replaceFile(durable.OS(), path, master))
+	jobs, err := durable.OS().ReadDir(h.outputs())
+	for _, name := range jobs {
+		err = errors.Join(err, h.remove(filepath.Join(h.outputs(), name)))
+	}
+	return true, errors.Join(err, replaceFile(durable.OS(), path, master))
 }
 
 // close releases the lock.

@@ -303,7 +303,7 @@ func (h *home) keepOutputOf(owner *account, from, to string, partitions int) err
 		err = os.Rename(unverified, to)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = errors.Join(err, os.RemoveAll(unverified))
+		err = errors.Join(err, h.remove(unverified))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/base/durable"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -208,7 +209,7 @@ func (c *child) takeDir(to string) bool {
 	if os.Rename(from, to) == nil {
 		return true
 	}
-	os.RemoveAll(from)
+	_ = durable.RemoveTree(from) // it is fresh, or was
 	return false
 }
 
@@ -235,7 +236,7 @@ func (w *Worker) endChild(c *child) {
 	_ = w.waitChild(c, nil) // a process that ends with its pipe kills itself
 	w.removeGroup(c.name, c.group)
 	if c.dir != "" {
-		os.RemoveAll(c.dir)
+		w.removeDir(c.dir)
 	}
 }
 

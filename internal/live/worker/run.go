@@ -49,7 +49,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	order.Keep = w.cfg.reuses(path)
 	defer func() {
 		if !p.dirKept {
-			os.RemoveAll(order.GetDir())
+			w.removeDir(order.GetDir())
 		}
 	}()
 	if err := w.prepareAttempt(ctx, p, order, c); err != nil {
@@ -377,9 +377,7 @@ func (w *Worker) findExecutable(ctx context.Context, p *slotwisev1.Program) (pat
 // copies of the job's files, and gives them to owner if that is not nil. What an earlier
 // worker has left there is removed first: it may be links of another user.
 func (w *Worker) makeWorkDir(ctx context.Context, dir string, files []*slotwisev1.ShippedFile, owner *account) (work string, err error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
-	}
+	w.removeDir(dir) // if it stays, Mkdir fails
 	work = workDir(dir)
 	for _, d := range []string{dir, work} {
 		if err := os.Mkdir(d, 0o700); err != nil {
@@ -390,6 +388,13 @@ func (w *Worker) makeWorkDir(ctx context.Context, dir string, files []*slotwisev
 		return "", err
 	}
 	return work, giveDir(dir, work, owner)
+}
+
+// removeDir removes the directory of an attempt or driver that has ended.
+func (w *Worker) removeDir(dir string) {
+	if err := w.home.remove(dir); err != nil {
+		w.log.Warn("what an attempt has left cannot be removed", "dir", dir, "err", err)
+	}
 }
 
 // workDir returns the working directory of the attempt or driver with the directory dir.

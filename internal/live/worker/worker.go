@@ -124,6 +124,9 @@ func Start(cfg Config) (*Worker, error) {
 		cfg: cfg, home: h, log: cfg.Log.With("worker", h.name), incarnation: rand.Text(),
 		began: time.Now(), wake: make(chan struct{}, 1), logs: logSender{wake: make(chan struct{}, 1)},
 	}
+	if h.leftovers != nil {
+		w.log.Warn("what attempts of an earlier worker have left cannot be removed", "dir", h.attempts(), "err", h.leftovers)
+	}
 	if w.starter, err = newStarter(cfg.RunAs == RunAsOwner); err != nil {
 		return nil, errors.Join(err, h.close())
 	}

@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math"
 	"slices"
@@ -29,9 +31,40 @@ type alibabaJob struct {
 // alibabaTask is a task of Alibaba's trace: a number of instances with the same program.
 type alibabaTask struct {
 	name       string
-	instances  int   // as batch_task states it, 0 if unknown
-	start, end int64 // of the whole task, as batch_task states it; end 0 is unknown
-	runs       []run // of batch_instance
+	instances  int        // as batch_task states it, 0 if unknown
+	start, end int64      // of the whole task, as batch_task states it; end 0 is unknown
+	runs       []run      // of batch_instance
+	named      []namedRun // of runs, in the same order
+}
+
+// namedRun identifies a run of an instance, which may have several rows.
+type namedRun struct {
+	name uint64 // hash of the instance's name
+	end  int64
+}
+
+// firstRuns drops all runs of an instance but the one that ended first, and returns how many. The
+// traced cluster ran copies of slow instances; as in Spark's logs, the copy that came second did no work
+// that a replay needs.
+func (t *alibabaTask) firstRuns() int {
+	best := make(map[uint64]int, len(t.named))
+	for i, r := range t.named {
+		if k, ok := best[r.name]; !ok || r.end < t.named[k].end {
+			best[r.name] = i
+		}
+	}
+	dropped := len(t.runs) - len(best)
+	if dropped > 0 {
+		kept := t.runs[:0]
+		for i, r := range t.named {
+			if best[r.name] == i {
+				kept = append(kept, t.runs[i])
+			}
+		}
+		t.runs = kept
+	}
+	t.named = nil
+	return dropped
 }
 
 // alibaba reads the tables of a trace.
@@ -45,7 +78,7 @@ type alibaba struct {
 	empty   int // omitted jobs whose tasks all lack usable times
 	undated int // instances that terminated without usable times
 	timeless,
-	orphans, guessed, spanned, again int
+	orphans, guessed, spanned, again, copies int
 }
 
 // ReadAlibaba reads the tables batch_task and batch_instance of Alibaba's
@@ -76,6 +109,7 @@ func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, err
 	}{
 		{a.failed, "%d jobs with parts that did not terminate are left out"},
 		{a.again, "%d instances that did not terminate are left out"},
+		{a.copies, "%d further runs of instances that terminated earlier are left out"},
 		{a.empty, "%d jobs in which no task has usable times are left out"},
 		{a.undated, "%d instances that terminated without usable times are left out"},
 		{a.timeless, "%d tasks without usable times are left out"},
@@ -171,7 +205,9 @@ func (a *alibaba) instanceRow(line int, row []string) {
 		return
 	}
 	a.count(line)
-	t.runs = append(t.runs, r)
+	name := fnv.New64a()
+	io.WriteString(name, cmp.Or(row[0], strconv.Itoa(line))) // a hash returns no error
+	t.runs, t.named = append(t.runs, r), append(t.named, namedRun{name.Sum64(), end})
 	j.starts(start)
 }
 
@@ -254,6 +290,7 @@ func (a *alibaba) add(j *alibabaJob) {
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		n := t.instances
+		a.copies += t.firstRuns()
 		// Some copies of the trace lack rows of batch_instance.
 		if len(t.runs) == 0 {
 			if t.end == 0 {

@@ -56,7 +56,8 @@ func TestAlibabaInstances(t *testing.T) {
 	const instances = "ins_1,M1,j_3,1,Terminated,157213,157233,m_1,1,1,50,80,0.1,0.2\n" +
 		"ins_2,M1,j_3,1,Failed,157213,157214,m_1,1,2,-1,-1,-1,-1\n" +
 		"ins_3,J3_2_9,j_3,1,Terminated,157329,157331,m_1,1,1,101,80,0.1,0.2\n" +
-		"ins_4,J3_2_9,j_3,1,Terminated,157329,157335,m_1,1,1,,,,\n"
+		"ins_4,J3_2_9,j_3,1,Terminated,157329,157335,m_1,1,1,,,,\n" +
+		"ins_4,J3_2_9,j_3,1,Terminated,157330,157339,m_2,2,2,,,,\n" // a copy that came second
 	trace, err := ReadFolder("alibaba", "d", files("d/batch_task.csv", alibabaTasks, "d/batch_instance.csv", instances), Options{Trace: TraceOptions{Limit: 1}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestAlibabaInstances(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	warnings := strings.Join(trace.(*Trace).Warnings, "\n")
-	for _, w := range []string{"d: 1 instances that did not terminate are left out", "d: 2 instances have no row and get the median of their task"} {
+	for _, w := range []string{"d: 1 instances that did not terminate are left out", "d: 2 instances have no row and get the median of their task", "d: 1 further runs of instances that terminated earlier are left out"} {
 		if !strings.Contains(warnings, w) {
 			t.Errorf("no warning %q in\n%s", w, warnings)
 		}

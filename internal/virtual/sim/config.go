@@ -159,6 +159,8 @@ type ModelConfig struct {
 	Stops []Stop
 	// Slow are nodes that are slower than their group.
 	Slow []Slow
+	// Background is the load of other programs over time.
+	Background []Background
 	// Overheads are times that the cluster adds to the work of tasks.
 	Overheads Overheads
 	// Phase, unless it is 0, draws the moment of each node's first heartbeat from that
@@ -276,6 +278,9 @@ func (m *ModelConfig) check(n int) error {
 	for _, x := range m.Slow {
 		bad(x.Node < 0 || x.Node >= n, "slow node %d, there are %d", x.Node, n)
 		bad(!(x.Factor > 0 && x.Factor <= math.MaxInt32), "node %d is slower by %g, must be above 0", x.Node, x.Factor)
+	}
+	for i := range m.Background {
+		errs = append(errs, m.Background[i].check(n))
 	}
 	return errors.Join(append(errs, m.Overheads.check())...)
 }

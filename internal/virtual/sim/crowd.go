@@ -10,7 +10,8 @@ import (
 // (ModelConfig.Contention). While a task runs it wants CPU over Duration of a processor, or
 // a whole one if the workload states no CPU time. Let n be what all processes of a machine
 // want, except while they wait for a disk, and m the larger of the machine's processors and
-// its slots. Tasks take longer there by the factor max(1, n/m).
+// its slots, without the share of other programs (background.go). Tasks take longer there by the
+// factor max(1, n/m).
 //
 // The slots are in m because the durations of a trace come from nodes whose slots were in
 // use: what tasks cost each other within the slots is in the durations already. The factor
@@ -34,7 +35,7 @@ func room(g *workload.NodeGroup) float64 {
 // of its stations follow at the end of the event.
 func (s *sim) crowd(nd *node) {
 	p := &nd.plant
-	f := (nd.load.runnable - nd.load.onDisk) / p.room
+	f := (nd.load.runnable - nd.load.onDisk) / float64(p.room*(1-p.others))
 	if f < 1+1e-9 { // the sum of fractions of a processor has rounding errors
 		f = 1
 	}

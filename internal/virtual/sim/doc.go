@@ -18,6 +18,8 @@
 //	station.go  a resource of a node, shared equally by its users
 //	plant.go    the resources of a node together
 //	crowd.go    more tasks than slots or processors
+//	background.go  processors that other programs take
+//	distance.go maps of a trace that read from other nodes
 //	paging.go   the memory of machines, and tasks that wait for pages
 //	load.go     the load that a node reports
 //	network.go  NICs, rack uplinks and the core link, shared max-min fairly

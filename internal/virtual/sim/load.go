@@ -60,12 +60,12 @@ func (d *decay) over(span time.Duration) float64 {
 func (s *sim) advanceLoad(nd *node) {
 	tick := s.model.LoadTick
 	if tick == 0 {
-		nd.load.advance(s.now, nd.load.runnable, nd.cores, &s.decay)
+		nd.load.advance(s.now, nd.wanted(nd.load.runnable), nd.cores, &s.decay)
 		return
 	}
 	for nd.load.at < s.now {
 		w := nd.load.at / tick
-		nd.load.advance(min(s.now, (w+1)*tick), s.burst(nd, w), nd.cores, &s.decay)
+		nd.load.advance(min(s.now, (w+1)*tick), nd.wanted(s.burst(nd, w)), nd.cores, &s.decay)
 	}
 }
 
@@ -149,6 +149,7 @@ func (s *sim) measureMachine(nd *node, out *cluster.Load) {
 	if s.model.LoadTick > 0 {
 		n = s.burst(nd, s.now/s.model.LoadTick)
 	}
+	n = nd.wanted(n)
 	out.LoadAverage = nd.load.mean
 	out.CPU, out.DiskRate, out.NetworkRate = min(1, n/nd.cores), 0, 0
 	p := &nd.plant

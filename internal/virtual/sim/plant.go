@@ -34,6 +34,8 @@ type plant struct {
 	// once, tasks of given duration use the clock and not timers; see crowd.go.
 	room, crowded float64
 	clocked       bool
+	// others is the share of the processors that other programs take; see background.go.
+	others float64
 	// outside is the fraction of the other nodes that are in other racks. A byte that
 	// is fetched from all nodes alike loads the links between racks with that fraction.
 	outside float64
@@ -145,7 +147,7 @@ func (s *sim) share() {
 		}
 		p.dirty = false // after startClock, whose tasks would put the node on the list again
 		if cpu := &p.station[useCPU]; len(cpu.users) > 0 {
-			share := min(1, nd.cores/float64(len(cpu.users)))
+			share := min(1, float64(nd.cores*(1-p.others))/float64(len(cpu.users)))
 			cpu.rate = float64(p.speed*min(share, 1/p.crowded)) / p.slower
 		}
 		if clock := &p.station[useClock]; len(clock.users) > 0 {

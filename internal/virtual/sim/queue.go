@@ -5,7 +5,7 @@ import "time"
 // kind is the type of an event.
 type kind uint8
 
-// The kinds. Events up to background recur for ever and do not by themselves bring a job
+// The kinds. Events up to background may recur for ever and do not by themselves bring a job
 // closer to its end. A run with only background events ahead is therefore stuck.
 const (
 	evBeat kind = iota
@@ -14,6 +14,7 @@ const (
 	evPulse    // heartbeats of a run from a Start
 	evOffer    // an Offer in a run from a Start
 	evFurther  // the submission of a job that a run from a Start does not wait for
+	evShare    // who is an index of ModelConfig.Background
 	evCrash    // a random crash; a configured one is evPlanned
 	background = evCrash
 )

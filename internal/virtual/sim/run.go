@@ -261,6 +261,9 @@ func (s *sim) start() {
 	for i, x := range s.model.Stops {
 		s.queue.push(x.At, evStop, int32(i), 0)
 	}
+	for i, x := range s.model.Background {
+		s.queue.push(x.At, evShare, int32(i), 0)
+	}
 	for i, x := range s.cfg.Swaps {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
@@ -416,6 +419,8 @@ func (s *sim) dispatch(e *event) {
 		}
 	case evHang:
 		s.hang(e.who)
+	case evShare:
+		s.setBackground(e.who)
 	case evStop:
 		s.stop(e.who)
 	case evResume:

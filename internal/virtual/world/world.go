@@ -113,7 +113,7 @@ func find(name string) (*Key, error) {
 			return &keys[i], nil
 		}
 	}
-	if name == "crashes" || name == "stops" || name == "slow" {
+	if name == "crashes" || name == "stops" || name == "slow" || name == "background" {
 		return nil, fmt.Errorf("%s: is a list, which only a world file can have", name)
 	}
 	var names []string
@@ -209,6 +209,8 @@ func (r *reader) mapping(n *yaml.Node, prefix string) {
 			r.list(value, name, r.stop)
 		case name == "slow":
 			r.list(value, name, r.slow)
+		case name == "background":
+			r.list(value, name, r.background)
 		case value.Kind == yaml.MappingNode && strings.Count(prefix, ".") == 0 && isGroup(name):
 			r.mapping(value, name+".")
 		case value.Kind != yaml.ScalarNode:
@@ -282,5 +284,13 @@ func (r *reader) slow(_ *yaml.Node, fields map[string]string) error {
 	x := sim.Slow{Factor: 1}
 	err := take(fields, map[string]func(string) error{"node": parseNode(&x.Node), "factor": parseNumber(&x.Factor, 1e-6, 1e6)})
 	r.model.Slow = append(r.model.Slow, x)
+	return err
+}
+
+// background reads an entry of background. One without a node is about all machines.
+func (r *reader) background(_ *yaml.Node, fields map[string]string) error {
+	x := sim.Background{Node: -1}
+	err := take(fields, map[string]func(string) error{"node": parseNode(&x.Node), "at": parseTime(&x.At), "share": parseNumber(&x.Share, 0, 0.99)})
+	r.model.Background = append(r.model.Background, x)
 	return err
 }

@@ -32,13 +32,17 @@ stops:
 slow:
   - node: 1
     factor: 2.5
+background:
+  - {at: 5s, share: 0.5}
+  - {at: 9s, share: 0, node: 2}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := sim.ModelConfig{Heartbeat: "fixed:1s", ProgressEvery: 3 * time.Second, FailureRate: 0.02, ShuffleShare: -1, Contention: true, Replicas: -1, SortMemory: 100e6,
 		Straggler: sim.Straggler{Probability: 0.05, Factor: 4}, Overheads: sim.Hadoop121(true), Outliers: true, Distance: sim.Distance{NIC: 125e6, Oversubscription: 5},
-		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Stops: []sim.Stop{{Node: 1, At: 30 * time.Second, Until: 90 * time.Second}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}}}
+		Crashes: []sim.Crash{{Node: 2, At: time.Minute, Return: 2 * time.Minute}}, Stops: []sim.Stop{{Node: 1, At: 30 * time.Second, Until: 90 * time.Second}}, Slow: []sim.Slow{{Node: 0, Factor: 2.5}},
+		Background: []sim.Background{{At: 5 * time.Second, Node: -1, Share: 0.5}, {At: 9 * time.Second, Node: 1}}}
 	want.Overheads.Setup = 2 * time.Second
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -67,6 +71,8 @@ func TestReadErrors(t *testing.T) {
 		"crashes: [{node: 0}]":                `crashes: node: "0" must be a whole number from 1`,
 		"crashes: [{nod: 1}]":                 `nod: unknown key; did you mean "node"?`,
 		"stops: [{node: 1, at: soon}]":        `stops: at: "soon" is no time`,
+		"background: [{at: 1s, share: 1}]":    `share: "1" must be a number from 0 to 0.99`,
+		"background: [{at: 1s, node: 0}]":     `node: "0" must be a whole number from 1`,
 		"slow: [{node: 1, factor: 0}]":        `factor: "0" must be a number`,
 		"heartbeat: often":                    `unknown heartbeat "often"`,
 		"aligned: perhaps":                    `aligned: "perhaps" is not one of its values`,

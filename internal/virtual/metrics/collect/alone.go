@@ -16,7 +16,7 @@ const chunkSize = 64
 
 // Alone measures how long each job of a run takes alone in the empty cluster,
 // which is Tyrex's reference time. Jobs run one after another, each submitted
-// when the previous one has ended. Random failures and stragglers are switched
+// when the previous one has ended. Random failures, stragglers and other programs are switched
 // off. policy makes a fresh policy for each of several concurrent runs, in
 // place of the run's own; the papers use first come, first served. The run's
 // Observer and Stop serve all these runs and are called from several
@@ -26,7 +26,7 @@ const chunkSize = 64
 // failed. A job that cannot run at all is an error.
 func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration, error) {
 	m := &run.Model
-	m.FailureRate, m.Straggler, m.Crashes, m.MTBF = 0, sim.Straggler{}, nil, 0
+	m.FailureRate, m.Straggler, m.Outliers, m.Crashes, m.MTBF, m.Background = 0, sim.Straggler{}, false, nil, 0, nil
 	run.Details, run.Trace, run.Until = true, nil, 0
 	var configs []sim.Config
 	for chunk := range slices.Chunk(run.Jobs, chunkSize) {

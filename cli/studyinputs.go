@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/cli/internal/jobmix"
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -47,7 +51,7 @@ func (p pastJobs) Jobs(ctx context.Context) iter.Seq2[*workload.PastJob, error] 
 				yield(nil, err)
 				return
 			}
-			if !yield(pastJob(h), nil) {
+			if p, err := pastJob(h); !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -55,9 +59,19 @@ func (p pastJobs) Jobs(ctx context.Context) iter.Seq2[*workload.PastJob, error] 
 }
 
 // pastJob converts a job of a history.
-func pastJob(h *slotwisev1.HistoryJob) *workload.PastJob {
+func pastJob(h *slotwisev1.HistoryJob) (*workload.PastJob, error) {
 	s := h.GetJob()
-	p := &workload.PastJob{ID: s.GetId(), Name: s.GetName(), User: s.GetUser(), Pool: s.GetPool(), Priority: s.GetPriority(), Chain: s.GetChain(),
+	asked := &slotwisev1.JobSpec{} // by a job of which the history has no request: the defaults
+	if h.GetRequest() != nil {
+		asked = proto.CloneOf(h.GetRequest())
+	}
+	// Users may have changed these since the submission.
+	asked.User, asked.Pool, asked.Priority = s.GetUser(), s.GetPool(), s.GetPriority()
+	request, err := wire.DecodeRequest(asked)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.GetId(), err)
+	}
+	p := &workload.PastJob{ID: s.GetId(), Name: s.GetName(), Request: request, Chain: s.GetChain(),
 		Submitted: s.GetSubmittedMs(), Ended: s.GetEndedMs(), Succeeded: s.GetState() == slotwisev1.JobState_JOB_STATE_SUCCEEDED, InputBytes: s.GetInputBytes()}
 	for _, t := range h.GetTasks() {
 		x := workload.PastTask{Hosts: t.GetHosts()}
@@ -70,5 +84,5 @@ func pastJob(h *slotwisev1.HistoryJob) *workload.PastJob {
 			p.Maps = append(p.Maps, x)
 		}
 	}
-	return p
+	return p, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -58,6 +59,12 @@ func TestReadPast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	asks := past(4, 62_000, slotwisev1.JobState_JOB_STATE_SUCCEEDED, "")
+	asks.Request = protocol.PastRequest(&job.Request{User: "bob", Pool: "first", SlowStart: 0.5, MaxAttempts: 2, TaskTimeout: time.Minute,
+		NoSpeculation: true, TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [job.Kinds]job.Ratings{{CPU: 1}, {Disk: 9}}})
+	if err := store.Put(asks); err != nil {
+		t.Fatal(err)
+	}
 	w, err := study.ReadWorkload(t.Context(), "history:"+dir, &workload.Cluster{}, study.WorkloadOptions{Inputs: studyInputs()})
 	if err != nil {
 		t.Fatal(err)
@@ -74,11 +81,16 @@ func TestReadPast(t *testing.T) {
 		Reduces: []workload.Task{{Duration: 4 * s, Fetch: -1}}}
 	second := want
 	second.Submit, second.After = 10*s, []int{0}
+	third := want
+	third.Submit = 12 * s
+	// The owner, pool and priority are those at the end.
+	third.Request = job.Request{User: "ann", Pool: "etl", Priority: 1, SlowStart: 0.5, MaxAttempts: 2, TaskTimeout: time.Minute,
+		NoSpeculation: true, TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [job.Kinds]job.Ratings{{CPU: 1}, {Disk: 9}}}
 	for i := range jobs {
 		tasks := jobs[i].Tasks() // they are packed
 		jobs[i].Maps, jobs[i].Reduces, jobs[i].Outline = tasks[job.Map], tasks[job.Reduce], nil
 	}
-	if diff := cmp.Diff([]workload.Job{want, second}, jobs); diff != "" {
+	if diff := cmp.Diff([]workload.Job{want, second, third}, jobs); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{dir + ": 1 jobs that did not succeed are left out"}, w.Warnings); diff != "" {

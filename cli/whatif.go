@@ -14,6 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -172,14 +173,12 @@ func (f *whatIfFlags) addMix(ctx context.Context, u *userCommand, r *slotwisev1.
 func whatIfJob(j *workload.Job) *slotwisev1.WhatIfJob {
 	tasks := j.Tasks()
 	maps, reduces := tasks[job.Map], tasks[job.Reduce]
-	w := &slotwisev1.WhatIfJob{Name: cmp.Or(j.Name, j.App), User: j.User, Pool: j.Pool, Priority: j.Priority.String(),
+	w := &slotwisev1.WhatIfJob{Job: &slotwisev1.JobSpec{Name: cmp.Or(j.Name, j.App)},
 		Maps: int32(len(maps)), Reduces: int32(len(reduces)), MapSeconds: meanSeconds(maps), ReduceSeconds: meanSeconds(reduces)}
 	for _, t := range maps {
 		w.SplitBytes += t.Input / int64(len(maps))
 	}
-	if share, stated := j.StartsAfter(); stated {
-		w.SlowStart = &share
-	}
+	wire.EncodeRequest(w.Job, &j.Request)
 	return w
 }
 

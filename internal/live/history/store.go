@@ -406,7 +406,7 @@ func newEntry(h *slotwisev1.HistoryJob) (*entry, error) {
 		e.whole, err = encode(h)
 		return e, err
 	}
-	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Held: h.Held, Steps: h.Steps}); err != nil {
+	if e.whole, err = encode(&slotwisev1.HistoryJob{Job: h.Job, Request: h.Request, Held: h.Held, Steps: h.Steps}); err != nil {
 		return nil, err
 	}
 	for tasks := range slices.Chunk(h.Tasks, partTasks) {

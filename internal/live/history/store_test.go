@@ -274,6 +274,7 @@ func TestParts(t *testing.T) {
 	large := func(tasks int) *slotwisev1.HistoryJob {
 		h := ended(1, "ann")
 		h.Held, h.Tasks = []*slotwisev1.Explanation{{Reason: "slots", HeldMs: 7}}, nil
+		h.Request = &slotwisev1.JobSpec{TaskMemory: 1 << 30}
 		for i := range tasks {
 			h.Tasks = append(h.Tasks, &slotwisev1.TaskStatus{Id: fmt.Sprint("j1_m_", i), State: "succeeded"})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // TestForecast asks when jobs will end: on a cluster without workers, before any task has
@@ -62,9 +63,14 @@ func (r *rig) testWhatIf(second string) {
 		}
 		return resp
 	}
-	more := ask(&slotwisev1.WhatIfRequest{Nodes: 3, Policy: "fair", Submit: []*slotwisev1.WhatIfJob{{Name: "extra", Maps: 4, MapSeconds: 30}}})
+	more := ask(&slotwisev1.WhatIfRequest{Nodes: 3, Policy: "fair", Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "extra"}, Maps: 4, MapSeconds: 30}}})
 	if len(more.Jobs) != 3 || more.Jobs[1].Now.EndMs <= more.Jobs[1].Then.EndMs || more.Jobs[2].Job != "" || !more.Jobs[2].Then.Known || more.Policy != "fair" {
 		r.t.Errorf("with more workers: %v", more)
+	}
+	asks := &slotwisev1.WhatIfJob{Job: &slotwisev1.JobSpec{Name: "wide", Pool: "p", TaskMemory: 1 << 30, TaskCpus: 2, MapProfile: &slotwisev1.Profile{Cpu: 7}}, Maps: 1}
+	want := job.Request{User: "ann", Pool: "p", TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [job.Kinds]job.Ratings{{CPU: 7}}}
+	if n, err := r.m.newJob(asks, "ann"); err != nil || n.Spec.Request != want {
+		r.t.Errorf("got %+v, %v, want %+v", n.Spec.Request, err, want)
 	}
 	first := ask(&slotwisev1.WhatIfRequest{Priorities: []*slotwisev1.SetPriorityRequest{{Job: second, Priority: "HIGH"}}})
 	if first.Jobs[1].Now.StartMs <= first.Jobs[1].Then.StartMs {
@@ -75,15 +81,16 @@ func (r *rig) testWhatIf(second string) {
 		r.t.Errorf("with j1 killed: %v", killed)
 	}
 	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
-		{Submit: []*slotwisev1.WhatIfJob{{Name: "empty"}}},
-		{Submit: slices.Repeat([]*slotwisev1.WhatIfJob{{Name: "many", Maps: 20_000}}, 11)}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {
+		{Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "empty"}}}}, {Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{Priority: "x"}}}},
+		{Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{TaskMemory: 5}}}},
+		{Submit: slices.Repeat([]*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "many"}, Maps: 20_000}}, 11)}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {
 		if _, err := r.users.WhatIf(r.t.Context(), bad); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			r.t.Errorf("%v: error %v", bad, err)
 		}
 	}
 	// A job with a negative number of tasks makes no room for others.
-	_, err := r.users.WhatIf(r.t.Context(), &slotwisev1.WhatIfRequest{Submit: append(slices.Repeat([]*slotwisev1.WhatIfJob{{Name: "many", Maps: 20_000}}, 11),
-		&slotwisev1.WhatIfJob{Name: "negative", Maps: -200_000})})
+	_, err := r.users.WhatIf(r.t.Context(), &slotwisev1.WhatIfRequest{Submit: append(slices.Repeat([]*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "many"}, Maps: 20_000}}, 11),
+		&slotwisev1.WhatIfJob{Job: &slotwisev1.JobSpec{Name: "negative"}, Maps: -200_000})})
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "can be simulated") {
 		r.t.Errorf("with a negative number of maps: %v", err)
 	}

@@ -391,7 +391,7 @@ var contests = map[string]contest{
 			for range 12 {
 				go func() {
 					for t.Context().Err() == nil {
-						_, _ = k.greedy.rpc.WhatIf(t.Context(), &slotwisev1.WhatIfRequest{Nodes: 50, Submit: []*slotwisev1.WhatIfJob{{Name: "n", Maps: 100_000, MapSeconds: 10}}})
+						_, _ = k.greedy.rpc.WhatIf(t.Context(), &slotwisev1.WhatIfRequest{Nodes: 50, Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "n"}, Maps: 100_000, MapSeconds: 10}}})
 					}
 				}()
 			}

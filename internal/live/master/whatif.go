@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -174,30 +176,22 @@ func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.V
 func (m *Master) newJob(j *slotwisev1.WhatIfJob, user string) (n forecast.NewJob, err error) {
 	// Written so that NaN, for which every comparison is false, is refused, too.
 	bad := func(x float64) bool { return !(x >= 0 && x < 1e7) || math.IsNaN(x) }
-	limit := int32(m.cfg.Limits.JobTasks)
+	limit, name := int32(m.cfg.Limits.JobTasks), j.Job.GetName()
 	switch {
-	case len(j.Name) > bounds.Name || len(j.User) > bounds.Name || len(j.Pool) > bounds.Name:
+	case len(name) > bounds.Name || len(j.Job.GetUser()) > bounds.Name || len(j.Job.GetPool()) > bounds.Name:
 		return n, fault(connect.CodeInvalidArgument, "a name of a job has more than %d bytes", bounds.Name)
 	// reduces > limit-maps instead of maps+reduces > limit, because the sum could overflow.
 	case j.Maps < 0 || j.Reduces < 0 || j.Maps > limit || j.Reduces > limit-j.Maps || j.Maps+j.Reduces == 0:
-		return n, fault(connect.CodeInvalidArgument, "job %q has %d maps and %d reduces: it may have 1 to %d tasks", j.Name, j.Maps, j.Reduces, limit)
+		return n, fault(connect.CodeInvalidArgument, "job %q has %d maps and %d reduces: it may have 1 to %d tasks", name, j.Maps, j.Reduces, limit)
 	case bad(j.MapSeconds) || bad(j.ReduceSeconds) || j.SplitBytes < 0:
-		return n, fault(connect.CodeInvalidArgument, "job %q: times and sizes must be from 0 to 10,000,000 s", j.Name)
+		return n, fault(connect.CodeInvalidArgument, "job %q: times and sizes must be from 0 to 10,000,000 s", name)
 	}
-	level := job.Normal
-	if j.Priority != "" {
-		var ok bool
-		if level, ok = job.ParsePriority(j.Priority); !ok {
-			return n, fault(connect.CodeInvalidArgument, "job %q: priority %q is unknown", j.Name, j.Priority)
-		}
+	request, err := wire.DecodeRequest(j.Job)
+	if err != nil {
+		return n, fault(connect.CodeInvalidArgument, "job %q: %v", name, err)
 	}
-	if j.User != "" {
-		user = j.User
-	}
-	n.Spec = job.Spec{Name: j.Name, Request: job.Request{User: user, Pool: j.Pool, Priority: level}, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces)}
-	if j.SlowStart != nil {
-		n.Spec.SlowStart = job.StartAfter(max(0, *j.SlowStart))
-	}
+	request.User = cmp.Or(request.User, user)
+	n.Spec = job.Spec{Name: name, Request: request, Splits: make([]job.Split, j.Maps), Reduces: int(j.Reduces)}
 	for i := range n.Spec.Splits {
 		n.Spec.Splits[i].Bytes = j.SplitBytes
 	}

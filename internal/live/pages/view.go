@@ -70,7 +70,8 @@ func (v *View) Ended(t *tracker.Tracker, j *job.Job) {
 	if v.store == nil {
 		return
 	}
-	h := &slotwisev1.HistoryJob{Job: d.Job(j), Held: protocol.HeldBack(j, func(job.Wait) bool { return true })}
+	request := j.Spec().Request
+	h := &slotwisev1.HistoryJob{Job: d.Job(j), Request: protocol.PastRequest(&request), Held: protocol.HeldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
 		h.Tasks = slices.AppendSeq(h.Tasks, d.Tasks(j, k, 0))
 	}

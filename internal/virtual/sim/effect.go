@@ -155,7 +155,9 @@ func (s *sim) submit(i int32) {
 		j = &whole // garbage when the job has ended
 	}
 	s.submitting, s.spec = i, j
-	if j.TaskMemory > 0 && s.cfg.Start == nil && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
+	// A mix that states memory wants it to count. Jobs of a history, which ran elsewhere, and of a
+	// live cluster do without it where nodes state none, as in cluster.Spec.Width.
+	if j.TaskMemory > 0 && j.Origin == workload.Stated && s.cfg.Start == nil && !slices.ContainsFunc(s.cfg.Cluster.Groups, func(g workload.NodeGroup) bool { return g.Memory > 0 }) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}

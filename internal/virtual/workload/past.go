@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // PastJob is an ended job of slotwise's own history. Times are in ms since the epoch.
 type PastJob struct {
-	ID, Name, User, Pool, Priority string
+	ID, Name string
+	job.Request
 	// Chain names the chain whose driver submitted the job; "" if none did.
 	Chain            string
 	Submitted, Ended int64
@@ -67,7 +70,7 @@ func ReadPast(folder string, jobs iter.Seq2[*PastJob, error], options TraceOptio
 
 // past adds a job of the history.
 func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*follower) error {
-	r := &rumenJob{ID: p.ID, Name: p.Name, User: p.User, Queue: p.Pool, Priority: p.Priority, Submit: &p.Submitted,
+	r := &rumenJob{ID: p.ID, Name: p.Name, Submit: &p.Submitted,
 		MapTasks: pastTasks(p.Maps), ReduceTasks: pastTasks(p.Reduces)}
 	j, guessed, err := o.job(r)
 	switch {
@@ -80,6 +83,12 @@ func (im *importer) past(p *PastJob, o *RumenOptions, chains map[string]*followe
 		im.warn(0, "job %q: %d tasks have no times and get the median", p.ID, guessed)
 	case p.InputBytes < 0 || p.InputBytes > maxBytes:
 		return errors.New("the job's input bytes are negative or more than 2⁶⁰")
+	}
+	j.Request = p.Request
+	// A local run records the default as if the job had stated it. TraceOptions.SlowStart is for
+	// jobs that stated none.
+	if j.SlowStart == job.DefaultSlowStart {
+		j.SlowStart = 0
 	}
 	for i := range j.Maps {
 		j.Maps[i].Input = share(p.InputBytes, i, len(j.Maps))

@@ -3181,8 +3181,9 @@ type HistoryJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobStatus             `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Tasks         []*TaskStatus          `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Held          []*Explanation         `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`    // its wait reasons, longest first
-	Steps         []*JobStatus           `protobuf:"bytes,30,rep,name=steps,proto3" json:"steps,omitempty"` // of a chain: its jobs, without counters
+	Held          []*Explanation         `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`        // its wait reasons, longest first
+	Steps         []*JobStatus           `protobuf:"bytes,30,rep,name=steps,proto3" json:"steps,omitempty"`     // of a chain: its jobs, without counters
+	Request       *JobSpec               `protobuf:"bytes,31,opt,name=request,proto3" json:"request,omitempty"` // what the job asked of the scheduler, and nothing else of its spec; absent for a chain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3241,6 +3242,13 @@ func (x *HistoryJob) GetHeld() []*Explanation {
 func (x *HistoryJob) GetSteps() []*JobStatus {
 	if x != nil {
 		return x.Steps
+	}
+	return nil
+}
+
+func (x *HistoryJob) GetRequest() *JobSpec {
+	if x != nil {
+		return x.Request
 	}
 	return nil
 }
@@ -3332,16 +3340,12 @@ func (x *WhatIfRequest) GetSubmit() []*WhatIfJob {
 // WhatIfJob describes a job that is not submitted.
 type WhatIfJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"` // "" is the caller
-	Pool          string                 `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
-	Priority      string                 `protobuf:"bytes,4,opt,name=priority,proto3" json:"priority,omitempty"` // "" is NORMAL
-	Maps          int32                  `protobuf:"varint,5,opt,name=maps,proto3" json:"maps,omitempty"`
-	Reduces       int32                  `protobuf:"varint,6,opt,name=reduces,proto3" json:"reduces,omitempty"`
-	SplitBytes    int64                  `protobuf:"varint,7,opt,name=split_bytes,json=splitBytes,proto3" json:"split_bytes,omitempty"`  // mean size of a map's input; 0 is unknown
-	MapSeconds    float64                `protobuf:"fixed64,8,opt,name=map_seconds,json=mapSeconds,proto3" json:"map_seconds,omitempty"` // mean time of a map; 0 takes it from other jobs
-	ReduceSeconds float64                `protobuf:"fixed64,9,opt,name=reduce_seconds,json=reduceSeconds,proto3" json:"reduce_seconds,omitempty"`
-	SlowStart     *float64               `protobuf:"fixed64,10,opt,name=slow_start,json=slowStart,proto3,oneof" json:"slow_start,omitempty"` // as in JobSpec
+	Job           *JobSpec               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // its name, and what it asks of the scheduler; other fields are ignored
+	Maps          int32                  `protobuf:"varint,2,opt,name=maps,proto3" json:"maps,omitempty"`
+	Reduces       int32                  `protobuf:"varint,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
+	SplitBytes    int64                  `protobuf:"varint,4,opt,name=split_bytes,json=splitBytes,proto3" json:"split_bytes,omitempty"`  // mean size of a map's input; 0 is unknown
+	MapSeconds    float64                `protobuf:"fixed64,5,opt,name=map_seconds,json=mapSeconds,proto3" json:"map_seconds,omitempty"` // mean time of a map; 0 takes it from other jobs
+	ReduceSeconds float64                `protobuf:"fixed64,6,opt,name=reduce_seconds,json=reduceSeconds,proto3" json:"reduce_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3376,32 +3380,11 @@ func (*WhatIfJob) Descriptor() ([]byte, []int) {
 	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{47}
 }
 
-func (x *WhatIfJob) GetName() string {
+func (x *WhatIfJob) GetJob() *JobSpec {
 	if x != nil {
-		return x.Name
+		return x.Job
 	}
-	return ""
-}
-
-func (x *WhatIfJob) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *WhatIfJob) GetPool() string {
-	if x != nil {
-		return x.Pool
-	}
-	return ""
-}
-
-func (x *WhatIfJob) GetPriority() string {
-	if x != nil {
-		return x.Priority
-	}
-	return ""
+	return nil
 }
 
 func (x *WhatIfJob) GetMaps() int32 {
@@ -3435,13 +3418,6 @@ func (x *WhatIfJob) GetMapSeconds() float64 {
 func (x *WhatIfJob) GetReduceSeconds() float64 {
 	if x != nil {
 		return x.ReduceSeconds
-	}
-	return 0
-}
-
-func (x *WhatIfJob) GetSlowStart() float64 {
-	if x != nil && x.SlowStart != nil {
-		return *x.SlowStart
 	}
 	return 0
 }
@@ -3849,13 +3825,14 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06chains\x18\x1e \x01(\bR\x06chains\"R\n" +
 	"\x0fHistoryResponse\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\"\xc1\x01\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"\xf1\x01\n" +
 	"\n" +
 	"HistoryJob\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12,\n" +
 	"\x04held\x18\x03 \x03(\v2\x18.slotwise.v1.ExplanationR\x04held\x12,\n" +
-	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\"\xb1\x02\n" +
+	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\x12.\n" +
+	"\arequest\x18\x1f \x01(\v2\x14.slotwise.v1.JobSpecR\arequest\"\xb1\x02\n" +
 	"\rWhatIfRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x125\n" +
 	"\x03set\x18\x02 \x03(\v2#.slotwise.v1.WhatIfRequest.SetEntryR\x03set\x12\x14\n" +
@@ -3867,23 +3844,16 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06submit\x18\x06 \x03(\v2\x16.slotwise.v1.WhatIfJobR\x06submit\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +
-	"\tWhatIfJob\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
-	"\x04pool\x18\x03 \x01(\tR\x04pool\x12\x1a\n" +
-	"\bpriority\x18\x04 \x01(\tR\bpriority\x12\x12\n" +
-	"\x04maps\x18\x05 \x01(\x05R\x04maps\x12\x18\n" +
-	"\areduces\x18\x06 \x01(\x05R\areduces\x12\x1f\n" +
-	"\vsplit_bytes\x18\a \x01(\x03R\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xca\x01\n" +
+	"\tWhatIfJob\x12&\n" +
+	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x12\n" +
+	"\x04maps\x18\x02 \x01(\x05R\x04maps\x12\x18\n" +
+	"\areduces\x18\x03 \x01(\x05R\areduces\x12\x1f\n" +
+	"\vsplit_bytes\x18\x04 \x01(\x03R\n" +
 	"splitBytes\x12\x1f\n" +
-	"\vmap_seconds\x18\b \x01(\x01R\n" +
+	"\vmap_seconds\x18\x05 \x01(\x01R\n" +
 	"mapSeconds\x12%\n" +
-	"\x0ereduce_seconds\x18\t \x01(\x01R\rreduceSeconds\x12\"\n" +
-	"\n" +
-	"slow_start\x18\n" +
-	" \x01(\x01H\x00R\tslowStart\x88\x01\x01B\r\n" +
-	"\v_slow_start\"\xa9\x01\n" +
+	"\x0ereduce_seconds\x18\x06 \x01(\x01R\rreduceSeconds\"\xa9\x01\n" +
 	"\x0eWhatIfResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.WhatIfRowR\x04jobs\x12\x17\n" +
 	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +
@@ -4031,51 +4001,53 @@ var file_slotwise_v1_client_proto_depIdxs = []int32{
 	15, // 31: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
 	43, // 32: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
 	8,  // 33: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	53, // 34: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
-	27, // 35: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
-	48, // 36: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	50, // 37: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
-	9,  // 38: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
-	9,  // 39: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	1,  // 40: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 41: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 42: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 43: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 44: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 45: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 46: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 47: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 48: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 49: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 50: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 51: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 52: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	38, // 53: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	40, // 54: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	44, // 55: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	47, // 56: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 57: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 58: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 59: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 60: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 61: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 62: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 63: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 64: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 65: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 66: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 67: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 68: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 69: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	39, // 70: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	41, // 71: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	45, // 72: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	49, // 73: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	57, // [57:74] is the sub-list for method output_type
-	40, // [40:57] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	54, // 34: slotwise.v1.HistoryJob.request:type_name -> slotwise.v1.JobSpec
+	53, // 35: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	27, // 36: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	48, // 37: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	54, // 38: slotwise.v1.WhatIfJob.job:type_name -> slotwise.v1.JobSpec
+	50, // 39: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	9,  // 40: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	9,  // 41: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	1,  // 42: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 43: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 44: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 45: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 46: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 47: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 48: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 49: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 50: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 51: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 52: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 53: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 54: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	38, // 55: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	40, // 56: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	44, // 57: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	47, // 58: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 59: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 60: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 61: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 62: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 63: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 64: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 65: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 66: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 67: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 68: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 69: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 70: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 71: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	39, // 72: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	41, // 73: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	45, // 74: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	49, // 75: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	59, // [59:76] is the sub-list for method output_type
+	42, // [42:59] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -4084,7 +4056,6 @@ func file_slotwise_v1_client_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
-	file_slotwise_v1_client_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -156,6 +156,13 @@ func (d Describer) Node(n *cluster.Node, now time.Duration) *slotwisev1.NodeStat
 	return st
 }
 
+// PastRequest describes what a job asked of the scheduler, for the job's record in the history.
+func PastRequest(r *job.Request) *slotwisev1.JobSpec {
+	m := &slotwisev1.JobSpec{}
+	wire.EncodeRequest(m, r)
+	return m
+}
+
 // HeldBack lists a job's wait reasons that pass a filter, longest first.
 func HeldBack(t *job.Job, want func(job.Wait) bool) (out []*slotwisev1.Explanation) {
 	for _, w := range t.Waits() {

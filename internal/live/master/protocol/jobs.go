@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
@@ -209,7 +210,8 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 	st := c.status(j)
 	st.State, st.Message, st.EndedMs, st.Waiting = wireState(end.State), end.Message, c.millis(end.At), ""
 	j.described = st
-	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Held: heldBack(j, func(job.Wait) bool { return true })}
+	request, _ := wire.DecodeRequest(j.spec) // it was checked at the submission
+	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Request: PastRequest(&request), Held: heldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
 		entry.Tasks = slices.AppendSeq(entry.Tasks, c.taskStatuses(j, k, 0))
 	}

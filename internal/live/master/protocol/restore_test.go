@@ -19,7 +19,7 @@ func TestForgottenJob(t *testing.T) {
 	var encoded [][]byte
 	for _, r := range []*slotwisev1.JournalRecord{
 		c.masterRecord(), c.policyRecord(),
-		{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: 1, Request: "a", Token: "t", Spec: &slotwisev1.JobSpec{User: "u", Synthetic: 2, Reduces: 1}}}},
+		{What: &slotwisev1.JournalRecord_Job{Job: &slotwisev1.JournalJob{Job: 1, Request: "a", Token: "t", Spec: &slotwisev1.JobSpec{User: "u", Synthetic: 2, Reduces: 1, TaskCpus: 3}}}},
 		encodeFact(&tracker.FactJobEnded{Job: 1, State: job.Succeeded, At: time.Second}),
 		{What: &slotwisev1.JournalRecord_Counts{Counts: &slotwisev1.FactCounts{Jobs: 7}}},
 	} {
@@ -42,7 +42,7 @@ func TestForgottenJob(t *testing.T) {
 	written := false
 	for _, o := range out.Instructions {
 		if w, ok := o.(*WriteHistory); ok {
-			written = w.Job == 1 && len(w.Entry.Tasks) == 0 && w.Entry.Job.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED
+			written = w.Job == 1 && len(w.Entry.Tasks) == 0 && w.Entry.Request.GetTaskCpus() == 3 && w.Entry.Job.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED
 		}
 	}
 	if !written {

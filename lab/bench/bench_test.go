@@ -130,8 +130,8 @@ func TestRows(t *testing.T) {
 	b, _ := testBench(t)
 	b.slow = true
 	for _, r := range b.rows() {
-		if !strings.HasPrefix(r.contestants[0].argv[0], b.data) {
-			t.Errorf("%s: the first contestant is not ours: %v", r.name, r.contestants[0].argv)
+		if c := r.contestants[0]; !strings.HasPrefix(c.shell+strings.Join(c.argv, " "), b.binary()) {
+			t.Errorf("%s: the first contestant is not ours: %v", r.name, c)
 		}
 		for _, l := range r.limits {
 			var ts []*timing

@@ -112,6 +112,7 @@ func run(ctx context.Context, s *settings) error {
 		printRow(os.Stdout, res)
 	}
 	printSummary(os.Stdout, out.Results)
+	printPatterns(os.Stdout, out.Results)
 	if err := harness.WriteJSON(s.json, out); err != nil {
 		return err
 	}

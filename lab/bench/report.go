@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/lab/harness"
@@ -69,5 +70,30 @@ func printSummary(w io.Writer, results []*result) {
 		}
 		table.Row(r.Row, fmt.Sprintf("%.3f s", ours.Seconds), fmt.Sprintf("%.0f", float64(ours.Bytes)/harness.MiB/ours.Seconds),
 			fmt.Sprintf("%.1f", ours.CPU*harness.GiB/float64(max(ours.Bytes, 1))), fmt.Sprintf("%d MiB", ours.PeakRSS/harness.MiB), strings.Join(others, ", "), strings.Join(outcomes, "; "))
+	}
+}
+
+// printPatterns prints a Markdown table of the pattern rows, with the shortest time and the least
+// processor time of all rounds: other work on the machine only ever adds to them.
+func printPatterns(w io.Writer, results []*result) {
+	var times, cpus []float64
+	var table harness.Table
+	for _, r := range results {
+		kind, ok := strings.CutPrefix(r.Row, patternRow)
+		if !ok || r.Error != "" || r.Timings[1].Missing != "" {
+			continue
+		}
+		if times == nil {
+			fmt.Fprintln(w)
+			table = harness.NewTable(w, "pattern", "slotwise", "ripgrep", "time, of ripgrep's", "CPU s", "ripgrep", "CPU, of ripgrep's")
+		}
+		ours, other := r.Timings[0], r.Timings[1]
+		time, cpu := slices.Min(ours.Runs)/slices.Min(other.Runs), slices.Min(ours.cpus)/slices.Min(other.cpus)
+		times, cpus = append(times, time), append(cpus, cpu)
+		table.Row(kind, fmt.Sprintf("%.0f ms", 1e3*slices.Min(ours.Runs)), fmt.Sprintf("%.0f ms", 1e3*slices.Min(other.Runs)), fmt.Sprintf("%.2f", time),
+			fmt.Sprintf("%.3f", slices.Min(ours.cpus)), fmt.Sprintf("%.3f", slices.Min(other.cpus)), fmt.Sprintf("%.2f", cpu))
+	}
+	if times != nil {
+		table.Row("median; most", "", "", fmt.Sprintf("%.2f; %.2f", harness.Median(times), slices.Max(times)), "", "", fmt.Sprintf("%.2f; %.2f", harness.Median(cpus), slices.Max(cpus)))
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/slotwise/slotwise/lab/harness"
 )
@@ -67,6 +68,7 @@ func (b *bench) rows() []row {
 		b.growthRow("growth-wordcount", "wordcount", "text", 1*harness.GiB),
 		b.growthRow("growth-sort", "terasort", "records", 256*harness.MiB),
 	}
+	rows = append(rows, b.patternRows()...)
 	if b.slow {
 		rows = append(rows, b.distinctLargeRow(), b.growthLargeRow())
 	}
@@ -214,6 +216,46 @@ func (b *bench) grepRow(in dataset) row {
 		},
 	}
 }
+
+// patterns are kinds of regular expressions between which a program that searches for them may
+// choose its method. The words are some of those that slotwise generate puts into a text.
+var patterns = []struct{ kind, expr string }{
+	{"prefix", "pigi[a-z]+ju"},
+	{"suffix", "[a-z]+nufu"},
+	{"alternatives", "lajati|nymufu|tejyguw"},
+	{"classes", "[vxz][aeiou][vxz][aeiou][vxz]"},
+	{"fold", "(?i)lodaz"},
+	{"rare", "vokaropy"},
+	{"frequent", "sec"},
+	{"line-end", "nufu$"},
+	{"character", "q"},
+	{"none", "Slotwise"},
+}
+
+// patternRows compare each kind of pattern with ripgrep.
+func (b *bench) patternRows() (rows []row) {
+	in := b.dataset("text", 256*harness.MiB)
+	for _, p := range patterns {
+		// Both start from a shell, because that takes a few of the milliseconds of such a row.
+		mine := b.ours("slotwise", "grep", in, "--param", "'regex="+p.expr+"'")
+		mine.argv, mine.shell = nil, strings.Join(mine.argv, " ")
+		rows = append(rows, row{
+			name: patternRow + p.kind,
+			what: "find the lines of " + harness.FormatSize(in.size) + " of text that match " + p.expr,
+			same: asSorted,
+			contestants: []contestant{
+				mine,
+				// Its status is 1 if no line matches.
+				pipe("ripgrep", in, "rg --no-config -IN '"+p.expr+"' "+in.files()+" > {out} || [ $? = 1 ]", "rg"),
+			},
+			limits: []limit{{against: "ripgrep", aim: 1 / 1.3}},
+		})
+	}
+	return rows
+}
+
+// patternRow begins the name of each row of patternRows.
+const patternRow = "grep-"
 
 func (b *bench) smallRow() row {
 	in := b.dataset("text", harness.MiB)

@@ -59,6 +59,8 @@ func BuildPackage(ctx context.Context, pkg, binary string) error {
 		}
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", dir, "-ldflags=-s -w", "-o", binary, module+"/"+pkg)
+	// As the packages are built. Linked with the C library the program starts 2 ms later.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}

@@ -31,18 +31,22 @@ func newFinder(words []word, sample []byte) finder {
 	for _, b := range sample {
 		counts[b]++
 	}
-	if few := expand(words, maxPairs); few != nil {
-		words = few
+	if strings := expand(words, maxPairs); strings != nil {
+		words = strings
 	}
+	var few finder
 	if len(words) <= maxPairs {
-		if f := newPairs(words, &counts); f != nil {
-			return f
-		}
+		few = newPairs(words, &counts)
 	}
 	if len(words) == 1 {
-		if f := newOneByte(words[0], &counts); f != nil {
-			return f
+		// The search for a byte that hardly ever occurs is twice as fast as that for two.
+		o := newOneByte(words[0], &counts, few)
+		if o != nil && (few == nil || len(sample) == sampleSize && counts[o.b] <= sampleSize/leastGap) {
+			return o
 		}
+	}
+	if few != nil {
+		return few
 	}
 	if g := newGrams(words, &counts); g != nil {
 		return g
@@ -114,14 +118,25 @@ const foldBit = 0x20
 
 // oneByte searches for a byte of its word.
 type oneByte struct {
-	word word
-	at   int // index of the byte
-	b    byte
+	word   word
+	at     int // index of the byte
+	b      byte
+	missed int // places with the byte and without the word
+	passed int // bytes up to the last of these places
+	pairs  finder
 }
 
-// newOneByte chooses the rarest byte. It returns nil if the word has none in all its strings.
-func newOneByte(w word, counts *[256]int) finder {
-	o := &oneByte{word: w, at: -1}
+// leastGap is the number of bytes between two places of a byte from which on the search for it is
+// faster than the search for a pair. It is judged again after gapsTried places.
+const (
+	leastGap  = 256
+	gapsTried = 256
+)
+
+// newOneByte chooses the rarest byte. It returns nil if the word has none in all its strings. If
+// the byte turns out to be frequent, pairs takes over, unless it is nil.
+func newOneByte(w word, counts *[256]int, pairs finder) *oneByte {
+	o := &oneByte{word: w, at: -1, pairs: pairs}
 	for i := range w {
 		if b, mask, ok := narrow(&w[i]); ok && mask == 0xff && (o.at < 0 || counts[b] < counts[o.b]) {
 			o.at, o.b = i, b
@@ -133,17 +148,28 @@ func newOneByte(w word, counts *[256]int) finder {
 	return o
 }
 
-func (o *oneByte) begin() {}
+func (o *oneByte) begin() {
+	if o.pairs != nil {
+		o.pairs.begin()
+	}
+}
 
 func (o *oneByte) next(b []byte, i int) int {
 	for i += o.at; i < len(b); i++ {
+		if o.pairs != nil && o.missed >= gapsTried && o.passed < o.missed*leastGap {
+			return o.pairs.next(b, i-o.at)
+		}
 		n := bytes.IndexByte(b[i:], o.b)
 		if n < 0 {
+			o.passed += len(b) - i
 			break
 		}
-		if i += n; o.word.at(b, i-o.at) {
+		i += n
+		o.passed += n + 1
+		if o.word.at(b, i-o.at) {
 			return i - o.at
 		}
+		o.missed++
 	}
 	return len(b)
 }

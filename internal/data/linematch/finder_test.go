@@ -42,7 +42,14 @@ func TestFinders(t *testing.T) {
 			methods["grams"] = g
 		}
 		if len(words) == 1 {
-			methods["one byte"] = newOneByte(words[0], &counts)
+			if o := newOneByte(words[0], &counts, nil); o != nil {
+				methods["one byte"] = o
+				if p := newPairs(words, &counts); p != nil {
+					o := newOneByte(words[0], &counts, p)
+					o.missed, o.passed = gapsTried-2, 100*gapsTried
+					methods["one byte, then pairs"] = o
+				}
+			}
 		}
 		for name, f := range methods {
 			if f == nil {
@@ -62,7 +69,7 @@ func TestFinders(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range []string{"pairs", "grams", "one byte"} {
+	for _, name := range []string{"pairs", "grams", "one byte", "one byte, then pairs"} {
 		if used[name] == 0 {
 			t.Errorf("%s was never used", name)
 		}

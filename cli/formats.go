@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -113,16 +114,16 @@ func printFormat(w io.Writer, name string, asJSON bool) error {
 }
 
 var (
-	pageLink = regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`)
-	comment  = regexp.MustCompile(`<!--.*-->\n`)
+	pageLink = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`) })
+	comment  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<!--.*-->\n`) })
 )
 
 // withoutLinks replaces the links of a page below docs/formats, and removes its comments: a
 // link to another such page becomes a command, one within the page its text, and any other
 // an address.
 func withoutLinks(page string) string {
-	return comment.ReplaceAllString(pageLink.ReplaceAllStringFunc(page, func(link string) string {
-		m := pageLink.FindStringSubmatch(link)
+	return comment().ReplaceAllString(pageLink().ReplaceAllStringFunc(page, func(link string) string {
+		m := pageLink().FindStringSubmatch(link)
 		text, target := m[1], m[2]
 		file, anchor, _ := strings.Cut(target, "#")
 		switch {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
@@ -27,8 +28,8 @@ import (
 
 // The names of jars by which hadoop jar chooses the program. The files are never opened.
 var (
-	streamingJar = regexp.MustCompile(`(?i)hadoop.*streaming.*\.jar$`)
-	examplesJar  = regexp.MustCompile(`(?i)hadoop-(mapreduce-)?examples.*\.jar$`)
+	streamingJar = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)hadoop.*streaming.*\.jar$`) })
+	examplesJar  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)hadoop-(mapreduce-)?examples.*\.jar$`) })
 )
 
 // jar runs hadoop jar.
@@ -38,9 +39,9 @@ func (h *hadoopCommand) jar(args []string) error {
 		return exit(hadoopUsage)
 	}
 	switch name := filepath.Base(args[0]); {
-	case streamingJar.MatchString(name):
+	case streamingJar().MatchString(name):
 		return h.streaming(args[1:])
-	case examplesJar.MatchString(name):
+	case examplesJar().MatchString(name):
 		return h.examples(args[1:])
 	}
 	terminal.Fprintf(h.err, "Not a valid JAR: %s (slotwise runs no Java code; it knows hadoop-streaming*.jar and hadoop-mapreduce-examples*.jar by their names)\n", args[0])
@@ -669,11 +670,11 @@ func (t *hadoopRun) report(r *mapreduce.Result, err error) int {
 }
 
 // attemptID finds the id of an attempt in a message.
-var attemptID = regexp.MustCompile(`j\d+_[mr]_\d+_\d+`)
+var attemptID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`j\d+_[mr]_\d+_\d+`) })
 
 // attemptIn returns the part of a message that begins with the id of an attempt.
 func attemptIn(text string) string {
-	if i := attemptID.FindStringIndex(text); i != nil {
+	if i := attemptID().FindStringIndex(text); i != nil {
 		return text[i[0]:]
 	}
 	return text

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -158,9 +159,11 @@ func (f *manifestFlags) run(out io.Writer) error {
 
 var (
 	// objectName matches names of Kubernetes objects. The chart inserts them without quotes.
-	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	objectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) })
 	// quantity matches Kubernetes quantities above 0, as far as the manifest needs them.
-	quantity = regexp.MustCompile(`^(0*[1-9][0-9]{0,14}(\.[0-9]{1,3})?|0?\.[0-9]{0,2}[1-9])(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`)
+	quantity = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(0*[1-9][0-9]{0,14}(\.[0-9]{1,3})?|0?\.[0-9]{0,2}[1-9])(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`)
+	})
 )
 
 // Limits of the manifest's numbers.
@@ -183,14 +186,14 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	for _, n := range []struct{ flag, value string }{
 		{"image-pull-secret", f.imagePullSecret}, {"storage-class", f.storageClass}, {"storage-secret", f.storageSecret}, {"shared-claim", f.sharedClaim},
 	} {
-		if n.value != "" && !objectName.MatchString(n.value) {
+		if n.value != "" && !objectName().MatchString(n.value) {
 			return nil, misuse("--%s %q: not the name of a Kubernetes object (small letters, digits and hyphens)", n.flag, n.value)
 		}
 	}
 	for _, q := range []struct{ flag, value string }{
 		{"cpu", f.cpu}, {"memory", f.memory}, {"scratch", f.scratch}, {"storage", f.storage}, {"master-memory", f.masterMemory},
 	} {
-		if !quantity.MatchString(q.value) {
+		if !quantity().MatchString(q.value) {
 			return nil, misuse("--%s %q: not a Kubernetes quantity such as 2, 500m or 4Gi", q.flag, q.value)
 		}
 	}
@@ -268,7 +271,7 @@ func (f *kubernetesFlags) secrets() (string, error) {
 	switch {
 	case f.credentials == "":
 		return "", misuse("--credentials is missing: the directory of the cluster's certificates")
-	case !objectName.MatchString(f.namespace):
+	case !objectName().MatchString(f.namespace):
 		return "", misuse("--namespace %q: not a name of a namespace (small letters, digits and hyphens)", f.namespace)
 	case f.valid <= 0:
 		return "", misuse("--valid %v: must be positive", f.valid)

@@ -224,7 +224,7 @@ func (f *masterFlags) scaling(log *slog.Logger) (*machines.Loop, error) {
 		return nil, misuse("--autoscale needs --worker-deployment, the Deployment whose pods are the workers, or --yarn-service, the YARN service of the workers")
 	case f.yarnService != "" && yarn.CheckName(f.yarnService) != nil:
 		return nil, misuse("--yarn-service: %w", yarn.CheckName(f.yarnService))
-	case f.deployment != "" && !objectName.MatchString(f.deployment):
+	case f.deployment != "" && !objectName().MatchString(f.deployment):
 		return nil, misuse("--worker-deployment %q: not the name of a Kubernetes object (small letters, digits and hyphens)", f.deployment)
 	}
 	cfg, err := autoscale.Parse(f.autoscale)

@@ -34,8 +34,9 @@ type asset struct {
 	kind string
 }
 
-// assets are the files by name, and the hash that all their URLs hold.
-var assets, assetHash = loadAssets()
+// assets returns the files by name, and the hash that all their URLs hold. The first call reads the
+// files, because every command of the program would pay for that at its start.
+var assets = sync.OnceValues(loadAssets)
 
 func loadAssets() (map[string]asset, string) {
 	kinds := map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -156,8 +157,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // asset serves a file of the console.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
-	a, ok := assets[r.PathValue("name")]
-	if !ok || r.PathValue("hash") != assetHash {
+	files, hash := assets()
+	a, ok := files[r.PathValue("name")]
+	if !ok || r.PathValue("hash") != hash {
 		http.NotFound(w, r)
 		return
 	}
@@ -231,7 +233,8 @@ func (s *Server) data(w http.ResponseWriter, r *http.Request, p *page, format st
 
 // html serves a page.
 func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *page) {
-	p.Asset, p.Version = source.Root+"assets/"+assetHash+"/", s.version
+	_, hash := assets()
+	p.Asset, p.Version = source.Root+"assets/"+hash+"/", s.version
 	who := s.who(r)
 	p.Who, p.SignedIn = who.Name, who.SignedIn
 	// A page for signing in, or an error before it, shows no links that would lead back to it.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
@@ -125,7 +126,7 @@ type Config struct {
 }
 
 // goodName matches worker names, which become parts of paths and URLs.
-var goodName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+var goodName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`) })
 
 // fill sets defaults and validates the settings. Errors name the flag of the worker
 // command that sets the field.
@@ -136,7 +137,7 @@ func (c *Config) fill() error {
 	if strings.HasPrefix(c.Master, "https:") && !c.TLS.Given() {
 		return errors.New("the master speaks TLS, so the worker needs a certificate of its own: set --tls-cert and --tls-key")
 	}
-	if c.Name != "" && !goodName.MatchString(c.Name) {
+	if c.Name != "" && !goodName().MatchString(c.Name) {
 		return fmt.Errorf("worker name %q (--name): use at most 100 letters, digits, dots, hyphens and underscores", c.Name)
 	}
 	for flag, name := range map[string]string{"--host": c.Host, "--rack": c.Rack} {

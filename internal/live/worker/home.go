@@ -79,7 +79,7 @@ func openHome(dir, name string, owned bool) (*home, error) {
 	if err == nil {
 		h.origin, err = readOrCreate(durable.OS(), filepath.Join(abs, "origin"), rand.Text())
 	}
-	if err == nil && !goodName.MatchString(h.name) {
+	if err == nil && !goodName().MatchString(h.name) {
 		err = fmt.Errorf("%s: bad name %q", filepath.Join(abs, "name"), h.name)
 	}
 	if err == nil {

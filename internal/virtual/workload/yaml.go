@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -50,7 +51,7 @@ func (r *reader) err() error {
 }
 
 // yamlLine finds the line number in an error of the YAML library.
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: line (\d+): `) })
 
 // open parses a file that holds one mapping. It returns nil, and fails, if the
 // file holds something else.
@@ -70,7 +71,7 @@ func (r *reader) open(in io.Reader, what string) *object {
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		text := yamlLine.ReplaceAllString(err.Error(), "$1: ")
+		text := yamlLine().ReplaceAllString(err.Error(), "$1: ")
 		sep := ":"
 		if text == err.Error() {
 			text, sep = strings.TrimPrefix(text, "yaml: "), ": "

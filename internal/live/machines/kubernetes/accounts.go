@@ -79,12 +79,12 @@ var errBusy = connect.NewError(connect.CodeUnavailable, errors.New("too many tok
 const accountPrefix = "system:serviceaccount:"
 
 // namePattern matches names of namespaces and service accounts.
-var namePattern = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`) })
 
 // ParseAccount parses NAMESPACE:NAME or NAMESPACE:*.
 func ParseAccount(s string) (Account, error) {
 	namespace, name, ok := strings.Cut(s, ":")
-	if !ok || len(s) > 200 || !namePattern.MatchString(namespace) || strings.Contains(namespace, ".") || name != "*" && !namePattern.MatchString(name) {
+	if !ok || len(s) > 200 || !namePattern().MatchString(namespace) || strings.Contains(namespace, ".") || name != "*" && !namePattern().MatchString(name) {
 		return Account{}, fmt.Errorf("%q does not name a service account: want NAMESPACE:NAME, or NAMESPACE:* for all accounts of a namespace", s)
 	}
 	return Account{namespace, name}, nil

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -112,13 +113,13 @@ func readConf(dir string) (map[string]string, error) {
 }
 
 // variable matches the use of another setting in a value.
-var variable = regexp.MustCompile(`\$\{[^{}$\s]+\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{[^{}$\s]+\}`) })
 
 // substitute replaces the settings that a value uses. As in Hadoop, it gives up after 20
 // rounds, and leaves unknown names.
 func substitute(conf map[string]string, value string) string {
 	for range 20 {
-		next := variable.ReplaceAllStringFunc(value, func(use string) string {
+		next := variable().ReplaceAllStringFunc(value, func(use string) string {
 			if v, ok := conf[use[2:len(use)-1]]; ok {
 				return v
 			}
@@ -229,7 +230,9 @@ func (c *Cluster) answer(resp *http.Response, method, path string, answer any) e
 }
 
 // javaClass matches the names of exceptions that begin a message.
-var javaClass = regexp.MustCompile(`^\s*([a-z]+\.)+[A-Za-z$]*Exception: (([a-z]+\.)+[A-Za-z$]*Exception: )*`)
+var javaClass = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*([a-z]+\.)+[A-Za-z$]*Exception: (([a-z]+\.)+[A-Za-z$]*Exception: )*`)
+})
 
 // servicesPath begins the paths of the services API.
 const servicesPath = "/app/v1/services"
@@ -247,7 +250,7 @@ func (c *Cluster) refused(resp *http.Response, method, path string, body io.Read
 		Diagnostics string `json:"diagnostics"`
 	}
 	isJSON := json.Unmarshal(text, &reply) == nil
-	message, _, _ := strings.Cut(javaClass.ReplaceAllString(cmp.Or(reply.Remote.Message, reply.Diagnostics, http.StatusText(resp.StatusCode)), ""), "\n")
+	message, _, _ := strings.Cut(javaClass().ReplaceAllString(cmp.Or(reply.Remote.Message, reply.Diagnostics, http.StatusText(resp.StatusCode)), ""), "\n")
 	remedy := ""
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Spec describes a service of workers.
@@ -45,11 +46,11 @@ const MaxWorkers = 10_000
 const component = "worker"
 
 // serviceName matches the names that YARN takes.
-var serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,60}[a-z0-9])?$`)
+var serviceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]([-a-z0-9]{0,60}[a-z0-9])?$`) })
 
 // CheckName returns an error for a name that YARN does not take.
 func CheckName(name string) error {
-	if !serviceName.MatchString(name) {
+	if !serviceName().MatchString(name) {
 		return fmt.Errorf("%q is no name of a YARN service (at most 62 small letters, digits and hyphens, a letter first)", name)
 	}
 	return nil

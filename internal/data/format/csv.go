@@ -57,10 +57,27 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	if s.NoHeader && !r.part {
 		r.held = first
 	}
+	// Such a file gives no record. It may have both line ends, so that all rows are in the header.
+	if !s.NoHeader && !r.part && src.To >= src.Size && innerCR(first) && r.csv.atEnd() {
+		return nil, retry.Permanent(errMixedEnds)
+	}
 	if !s.NoHeader || len(names) > 1 {
 		r.nulls = 0 // empty lines before the first record of several fields are no records
 	}
 	return r, r.choose(s, names)
+}
+
+// errMixedEnds refuses a file whose header is all that it has.
+var errMixedEnds = errors.New("the header has a CR alone, and no record follows it: does the file mix the line ends CR and LF? Convert it, or put quotes around the name with the CR")
+
+// innerCR reports whether there is a CR outside quotes in a record, apart from its end.
+func innerCR(record []csvField) bool {
+	for i, f := range record {
+		if at := bytes.IndexByte(f.text, '\r'); at >= 0 && !f.quoted && (i+1 < len(record) || at+1 < len(f.text)) {
+			return true
+		}
+	}
+	return false
 }
 
 // first returns the fields of the first line that is not empty, and counts the lines before

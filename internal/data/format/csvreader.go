@@ -30,9 +30,9 @@ func (f csvField) isNull() bool { return !f.quoted && len(f.text) == 0 }
 // encoding/csv in two ways: it keeps a CR before an LF within quotes, and it knows whether
 // an empty field has quotes.
 //
-// A record ends at the first LF, or CR LF, that is outside quotes. If the first 64 KiB of a file
-// have no LF outside quotes and a CR alone, as in files of old Macs, a CR alone ends records,
-// too. In other files it belongs to its field: a stray CR in a text must not divide a record,
+// A record ends at the first LF, or CR LF, that is outside quotes. If the first MiB of a file
+// has a CR alone and no LF outside quotes, as in files of old Macs, a CR alone ends records,
+// too; an LF that ends an empty line does not count. In other files it belongs to its field: a stray CR in a text must not divide a record,
 // also if it is in the first record. A quote is outside quotes
 // if an even number of quotes precedes it in the record, also where quotes are doubled. So
 // the end of a record is found by counting quotes, and only records with quotes are parsed
@@ -115,30 +115,54 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 
 // decideEnds reads the beginning of the file and decides which bytes end its records.
 func (c *csvReader) decideEnds() {
-	for !c.eof && c.failed == nil && c.n-c.at < fillTo {
+	if c.ends = c.endsWithin(fillTo); c.ends == endsCR {
+		c.ends = c.endsWithin(decideTo)
+	}
+}
+
+// endsWithin decides from the first bytes of the file, at most so many. An LF outside quotes
+// decides for LF, unless its record is empty: files of old Macs may begin with an empty line of
+// another program.
+func (c *csvReader) endsWithin(limit int) csvEnds {
+	for !c.eof && c.failed == nil && c.n-c.at < limit {
 		c.failed = c.fill() // after the records before it
 	}
 	text := c.buf[c.at:c.n]
-	text = text[:min(len(text), fillTo)]
-	c.ends = endsLF
-	for quoted := false; len(text) > 0; {
+	text = text[:min(len(text), limit)]
+	ends := endsLF
+	for quoted, empty := false, true; len(text) > 0; {
 		i := bytes.IndexAny(text, "\"\r\n")
 		if i < 0 {
-			return
+			break
 		}
+		empty = empty && i == 0
 		switch b := text[i]; {
 		case b == '"':
-			quoted = !quoted
+			quoted, empty = !quoted, false
 		case quoted:
 		case b == '\n':
-			c.ends = endsLF
-			return
+			if !empty {
+				return endsLF
+			}
 		// A CR that may be the first byte of a CR LF shows nothing.
 		case i+1 < len(text) && text[i+1] != '\n' || i+1 == len(text) && c.eof:
-			c.ends = endsCR // unless an LF follows
+			ends = endsCR // unless an LF follows
 		}
 		text = text[i+1:]
 	}
+	return ends
+}
+
+// decideTo is the number of bytes without an LF outside quotes from which a CR alone ends records.
+// The first record of a file with LF ends may be long and have a stray CR.
+const decideTo = 1 << 20
+
+// atEnd reports whether there is nothing behind the last record.
+func (c *csvReader) atEnd() bool {
+	for c.at == c.n && !c.eof && c.failed == nil {
+		c.failed = c.fill()
+	}
+	return c.at == c.n && c.failed == nil
 }
 
 // lineEnd returns the offset behind the end of the line that starts at an offset from c.at,

@@ -256,6 +256,30 @@ func TestLineEndsOfMacs(t *testing.T) {
 	}
 }
 
+// TestMixedLineEnds reads CSV files that have both CR and LF: rows are never taken for a part of
+// another one or of the header.
+func TestMixedLineEnds(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("x", 40<<10)
+	for what, c := range map[string]struct{ text, rows, want, fails string }{
+		"an empty LF line before CR":        {"\na,b\r1,2\r3,4\r", "csv", "1	2|3	4", ""},
+		"empty CR LF and LF lines":          {"\r\n\n\na,b\r1,2\r3,4", "csv", "1	2|3	4", ""},
+		"an LF at the end":                  {"a,b\r1,2\r3,4\n", "csv", "", "does the file mix the line ends"},
+		"a CR LF at the end":                {"a,b\r1,2\r3,4\r\n", "csv", "", "does the file mix the line ends"},
+		"one CR LF":                         {"a,b\r\n1,2\r3,4\r5,6", "csv", "", "it has 4 fields, and the first record of the file has 2"},
+		"CR CR LF":                          {"a,b\r\r\n1,2\r\r\n", "csv", "1	2\\r", ""},
+		"a header alone":                    {"a,b\r", "csv", "", ""},
+		"a CR in a quoted name":             {"\"a\rb\",c\n", "csv", "", ""},
+		"a stray CR in a long first record": {long + "\r" + long + "\ny\n", "csv,header=no", long + "\\r" + long + "|y", ""},
+		"long records that end with CR":     {long + "\r" + long + "\ry", "csv,header=no", long + "|" + long + "|y", ""},
+	} {
+		got, err := rowLines(t, write(t, dir, "file", []byte(c.text)), c.rows, 0)
+		if text := strings.Join(got, "|"); text != c.want || (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s: %.60q (%d bytes), error %v", what, text, len(text), err)
+		}
+	}
+}
+
 // TestRowErrors: the error names the file and the reason. Planning finds errors in the head
 // of the first file.
 func TestRowErrors(t *testing.T) {

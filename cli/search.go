@@ -61,7 +61,11 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 	if len(w.Swaps) > 0 {
 		return nil, misuse("--workload: changes the policy by itself (swap), which leaves nothing to search")
 	}
-	return &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies,
+	made, err := f.record(c)
+	if err != nil {
+		return nil, err
+	}
+	return &search.Problem{Record: made, ClusterName: f.cluster, World: f.world, Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies,
 		Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
 }
 
@@ -148,6 +152,7 @@ func printTuning(w io.Writer, t *search.Tuning) error {
 	for _, p := range t.HeldOut {
 		terminal.Fprintf(w, "held out: %s: %s\n", p.Measure, p.Verdict)
 	}
+	t.Record.Print(w)
 	return nil
 }
 
@@ -228,5 +233,6 @@ func printSizing(w io.Writer, s *search.Sizing, goal string) error {
 	if s.Warning != "" {
 		terminal.Fprintf(w, "warning: %s\n", s.Warning)
 	}
+	s.Record.Print(w)
 	return nil
 }

@@ -214,7 +214,11 @@ func (f *simFlags) run(c *cobra.Command) error {
 	}
 	show := newSimProgress(c.ErrOrStderr(), f.quiet)
 	defer show.close()
-	s, err := f.study(c.Context(), show)
+	made, err := f.record(c)
+	if err != nil {
+		return err
+	}
+	s, err := f.study(c.Context(), show, made)
 	if err != nil {
 		return err
 	}
@@ -277,9 +281,9 @@ func failedRuns(faults []report.Fault) error {
 	return errors.Join(errs...)
 }
 
-// study reads the files that the flags name and prepares the runs. Its errors
-// name the flag.
-func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, error) {
+// study reads the files that the flags name and prepares the runs. made is the record of the
+// command, or nil if no command makes the result again. Errors name the flag.
+func (f *simFlags) study(ctx context.Context, show *simProgress, made *report.Record) (*study.Study, error) {
 	specs, err := study.SplitPolicies(f.policies)
 	if err != nil {
 		return nil, misuse("--policy %w", err)
@@ -300,7 +304,7 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		}
 		scale = &c
 	}
-	s, err := study.New(study.Config{Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
+	s, err := study.New(study.Config{Record: made, Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
 		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
 	// study.New does not know flags, so its kinds of errors are translated here.
 	switch {
@@ -314,6 +318,15 @@ func (f *simFlags) study(ctx context.Context, show *simProgress) (*study.Study, 
 		return nil, misuse("--policy %w", err)
 	}
 	return s, nil
+}
+
+// record says how to make the result again: the command, its settings, and the files that it reads.
+func (f *simFlags) record(c *cobra.Command) (*report.Record, error) {
+	r := recordOf(c, nil)
+	_, path := workload.SplitSpec(f.workload)
+	cluster, _, _ := strings.Cut(f.cluster, ",") // a file with changes, such as nodes.json,maps=4
+	return r, errors.Join(addFiles(r, "workload", path), addFiles(r, "cluster", cluster), addFiles(r, "world", f.world),
+		addFiles(r, "profiles", f.profiles...), addFiles(r, "fair-scheduler", f.fairScheduler), addFiles(r, "capacity-scheduler", f.capacityFile))
 }
 
 // formatList describes the forms of a workload, a line each.

@@ -92,7 +92,11 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Registry: f.setup.policies, Dir: filepath.Dir(file),
+	made := recordOf(c, []string{file})
+	if err := addFiles(made, "study", file); err != nil {
+		return err
+	}
+	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Record: made, Registry: f.setup.policies, Dir: filepath.Dir(file),
 		Inputs: studyInputs(), Program: program})
 	if err != nil {
 		return misuse("%s: %w", file, err)

@@ -83,7 +83,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	}
 	show := newSimProgress(u.cmd.ErrOrStderr(), true)
 	defer show.close()
-	st, err := s.study(ctx, show)
+	st, err := s.study(ctx, show, nil)
 	if err != nil {
 		return err
 	}

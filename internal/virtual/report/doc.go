@@ -3,6 +3,7 @@
 // give equal bytes.
 //
 //	table.go     the comparison of policies, as text
+//	record.go    what a result was made with, to make it again
 //	rows.go      jobs and attempts as rows
 //	tables.go    rows as CSV and Parquet
 //	eventlog.go  every event of the tracker and its effects

@@ -95,7 +95,7 @@ func (f observe) Observe(e *sim.Event) { f(e) }
 func TestJobRows(t *testing.T) {
 	cfg, r := small(t)
 	uses := make([]collect.Use, len(cfg.Jobs))
-	rows := Jobs(RunRow{"fair", 1}, cfg.Jobs, r, make([]time.Duration, len(cfg.Jobs)), uses)
+	rows := Jobs(RunRow{Policy: "fair", Seed: 1}, cfg.Jobs, r, make([]time.Duration, len(cfg.Jobs)), uses)
 	var text, binary bytes.Buffer
 	table := NewTable[JobRow](&text, &binary)
 	for _, row := range rows {

@@ -46,12 +46,19 @@ type JobRow struct {
 	// MapSlots and ReduceSlots are slot-seconds of its maps and reduces.
 	MapSlots    float64 `parquet:"map_slot_s" csv:"map_slot_s"`
 	ReduceSlots float64 `parquet:"reduce_slot_s" csv:"reduce_slot_s"`
+
+	// Program is the version that made the run. Record is the digest of the Record in
+	// report.json without its Result.
+	Program string `parquet:"program,dict" csv:"program"`
+	Record  string `parquet:"record,dict" csv:"record"`
 }
 
-// RunRow identifies a simulation run.
+// RunRow identifies a simulation run. Program and Record say what it was made with; see
+// JobRow.
 type RunRow struct {
-	Policy string
-	Seed   uint64
+	Policy          string
+	Seed            uint64
+	Program, Record string `json:"-"`
 }
 
 // Jobs returns the rows of a run's jobs, by index.
@@ -65,7 +72,7 @@ func Jobs(run RunRow, jobs []workload.Job, r *sim.Result, alone []time.Duration,
 			Response: -1, Slowdown: -1, Alone: alone[i].Seconds(),
 			NodeLocal: int64(x.Maps[cluster.NODE]), RackLocal: int64(x.Maps[cluster.RACK]), OffRack: int64(x.Maps[cluster.ANY]),
 			Attempts: int64(u.Attempts), Copies: int64(u.Copies),
-			MapSlots: u.Slots[job.Map], ReduceSlots: u.Slots[job.Reduce]}
+			MapSlots: u.Slots[job.Map], ReduceSlots: u.Slots[job.Reduce], Program: run.Program, Record: run.Record}
 		if x.Ended >= 0 && x.Submitted >= 0 {
 			row.Response = (x.Ended - x.Submitted).Seconds()
 			row.Slowdown = metrics.Slowdown(row.Response, row.Alone)

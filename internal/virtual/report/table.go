@@ -107,6 +107,8 @@ type Study struct {
 	// Warnings holds a sentence for each part of the inputs that was left out, repaired
 	// or guessed, and for each policy that left slots idle while maps waited.
 	Warnings []string `json:"warnings,omitempty"`
+	// Record says what the study was made with. It is nil for a caller that has not said.
+	Record *Record `json:"record,omitempty"`
 }
 
 // against describes each reference of slowdowns in words.
@@ -144,6 +146,7 @@ func Comparison(out io.Writer, s *Study) error {
 			fmt.Fprintf(w, "  %s\n", text)
 		}
 	}
+	s.Record.Print(w)
 	return w.Flush()
 }
 

@@ -274,17 +274,20 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		return e.Encode(all)
 	})
 	var text bytes.Buffer
-	err = errors.Join(err, report.Comparison(&text, all.Study), x.plots(ctx, s))
+	tables := *all.Study
+	tables.Record = nil // the page has it below, with the contents of files
+	err = errors.Join(err, report.Comparison(&text, &tables), x.plots(ctx, s))
 	if err != nil {
 		return err
 	}
-	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }),
+	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { return report.Comparison(w, all.Study) }),
 		x.write(ctx, "report.html", func(w io.Writer) error {
 			return report.HTMLPage("Simulation of "+s.cfg.Workload.Name, `body{font:15px/1.5 Arial,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
 pre{font-size:13px;overflow-x:auto}svg{max-width:100%;height:auto}
 `,
 				h.P(g.Text("Cluster: "+s.cfg.ClusterName)), h.Pre(g.Text(text.String())),
 				g.Map(x.figures, func(drawing string) g.Node { return h.Figure(g.Raw(drawing)) }),
+				all.Record.HTML(),
 			).Render(w)
 		}))
 }

@@ -66,6 +66,9 @@ type Config struct {
 	Warn func(text string)
 	// Progress, if set, follows the runs.
 	Progress Progress
+	// Record, if set, says which program, command and files make the study. The study adds
+	// digests of its inputs and of its result.
+	Record *report.Record
 }
 
 // Progress follows the runs of a study. Observe is called from several
@@ -87,6 +90,7 @@ type Study struct {
 	references []*run
 	// warnings holds the warnings of the study itself, beside the workload's.
 	warnings []string
+	origin   *report.Record // nil without Config.Record
 }
 
 // draft is the workload of a seed.
@@ -147,10 +151,16 @@ func New(cfg Config) (*Study, error) {
 		d.bounds = collect.BoundsOf(&s.cfg.Cluster, d.jobs, s.model)
 		s.drafts = append(s.drafts, d)
 	}
+	origin := report.RunRow{}
+	if cfg.Record != nil {
+		s.origin = s.record()
+		origin.Program, origin.Record = s.origin.Program, RecordID(s.origin)
+	}
 	for _, spec := range cfg.Policies.Specs() {
 		// By policy, then by seed: tables, and the lines of plots, rely on this order.
 		for _, d := range s.drafts {
-			r := &run{RunRow: report.RunRow{Policy: spec, Seed: d.seed}, draft: d, cluster: s.cfg.Cluster}
+			r := &run{RunRow: origin, draft: d, cluster: s.cfg.Cluster}
+			r.Policy, r.Seed = spec, d.seed
 			if err := s.prepare(r, spec); err != nil {
 				return nil, err
 			}
@@ -368,6 +378,11 @@ func (s *Study) Comparison() Comparison {
 		}
 	}
 	out.Pairs = s.pairs()
+	if s.origin != nil {
+		r := *s.origin
+		r.Result = digestRuns(out.Runs)
+		out.Record = &r
+	}
 	return Comparison{out, s.waits()}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -31,6 +32,11 @@ type Problem struct {
 	Set      map[string]string
 	Registry *sched.Registry
 	Seed     uint64
+	// ClusterName and World are the user's spellings, for the record.
+	ClusterName, World string
+	// Record, if set, says which program, command and files make the search. The result has a
+	// copy with digests of the inputs and of the result.
+	Record *report.Record
 	// Ideal makes slowdowns relative to each job's lower bound instead of to the job alone.
 	Ideal bool
 }
@@ -95,4 +101,21 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 		}
 	}
 	return out, errs, nil
+}
+
+// record completes Record for a result, which must not contain a record yet.
+func (p *Problem) record(result any) (*report.Record, error) {
+	if p.Record == nil {
+		return nil, nil
+	}
+	r := *p.Record
+	jobs, err := p.Workload.Source.Jobs(p.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r.Jobs = []report.Digest{study.JobsDigest(fmt.Sprintf("seed %d", p.Seed), jobs)}
+	r.Clusters = []report.Digest{study.ClusterDigest(p.ClusterName, p.Cluster)}
+	r.Worlds = []report.World{study.WorldOf(p.World, p.Model)}
+	r.Result = study.DigestOf(result)
+	return &r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
@@ -59,6 +60,8 @@ type Sizing struct {
 	Tried []Tried `json:"tried"`
 	// Warning says that the measure is not monotone near the result.
 	Warning string `json:"warning,omitempty"`
+	// Record says what the search was made with; nil without Problem.Record.
+	Record *report.Record `json:"record,omitempty"`
 }
 
 // Tried is a simulated size.
@@ -91,7 +94,8 @@ func Size(ctx context.Context, p *Problem, g Goal, seeds, most int, progress fun
 			break
 		}
 		if high == most {
-			return s.out, nil
+			s.out.Record, err = s.p.record(s.out)
+			return s.out, err
 		}
 		low, high = high, min(2*high, most)
 	}
@@ -108,7 +112,12 @@ func Size(ctx context.Context, p *Problem, g Goal, seeds, most int, progress fun
 		}
 	}
 	s.out.Nodes = high
-	return s.out, s.check(ctx, most)
+	if err := s.check(ctx, most); err != nil {
+		return nil, err
+	}
+	var err error
+	s.out.Record, err = s.p.record(s.out)
+	return s.out, err
 }
 
 // sizer tries sizes.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
@@ -46,6 +47,8 @@ type Tuning struct {
 	// HeldOut compares the best with the policy as it is on jobs that the search has not
 	// seen, by each measure of the objective.
 	HeldOut []collect.Pair `json:"held_out"`
+	// Record says what the search was made with; nil without Problem.Record.
+	Record *report.Record `json:"record,omitempty"`
 }
 
 // Round is a round of successive halving.
@@ -109,8 +112,11 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 			return nil, errors.New("every candidate fails")
 		}
 	}
-	out.HeldOut, err = p.compare(ctx, o.Objective, test, out.Best)
+	if out.HeldOut, err = p.compare(ctx, o.Objective, test, out.Best); err != nil {
+		return nil, err
+	}
 	out.Runs += 2 * len(test)
+	out.Record, err = p.record(out)
 	return out, err
 }
 

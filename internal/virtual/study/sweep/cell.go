@@ -3,11 +3,9 @@ package sweep
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -30,6 +28,7 @@ type Cell struct {
 	policy  *policyPoint
 	cluster *clusterPoint
 	world   *worldPoint
+	source  *importPoint
 	scale   *autoscale.Config // nil for a cluster of fixed size
 	// Autoscale is the value of that axis.
 	Autoscale string
@@ -49,12 +48,19 @@ func (c *Cell) Reference() bool { return c.policy.reference != "" }
 // Cluster and World return the names of these axes.
 func (c *Cell) Cluster() string { return c.cluster.name }
 
+// Import returns the rules of the import by which the cell differs from others, "" for none.
+func (c *Cell) Import() string { return c.source.name }
+
+// draw returns the jobs of the cell's seed.
+func (c *Cell) draw() *draw { return c.source.draws[c.plan.seedOf(c.Seed)] }
+
 // World returns the name of the world.
 func (c *Cell) World() string { return c.world.name }
 
-// draw is the jobs of one seed. All seeds of a trace share one draw.
+// draw is the jobs of one seed by one rule of import. All seeds of a trace share one draw.
 type draw struct {
 	seed        uint64
+	source      workload.Source
 	key         string // digest of the jobs
 	jobs, tasks int
 
@@ -74,33 +80,35 @@ func (p *Plan) seedOf(seed uint64) uint64 {
 // fixed reports whether every seed has the same jobs.
 func (p *Plan) fixed() bool { return study.WorkloadOf(p.Workload, nil).Fixed }
 
-// drawAll draws the jobs of each seed once, for their digests.
+// drawAll draws the jobs of each import and seed once, for their digests.
 func (p *Plan) drawAll() error {
-	for i := range p.Spec.Seeds.Count {
-		seed := p.seedOf(p.Spec.Seeds.From + uint64(i))
-		if p.draws[seed] != nil {
-			continue
+	for _, x := range p.imports {
+		for i := range p.Spec.Seeds.Count {
+			seed := p.seedOf(p.Spec.Seeds.From + uint64(i))
+			if x.draws[seed] != nil {
+				continue
+			}
+			list, err := x.workload.Source.Jobs(seed)
+			if err != nil {
+				return fmt.Errorf("workload: %w", err)
+			}
+			d := &draw{seed: seed, source: x.workload.Source, key: study.DigestJobs(list), jobs: len(list)}
+			for i := range list {
+				d.tasks += list[i].Count(job.Map) + list[i].Count(job.Reduce)
+			}
+			x.draws[seed] = d
 		}
-		list, err := p.Workload.Source.Jobs(seed)
-		if err != nil {
-			return fmt.Errorf("workload: %w", err)
-		}
-		d := &draw{seed: seed, key: digestJobs(list), jobs: len(list)}
-		for i := range list {
-			d.tasks += list[i].Count(job.Map) + list[i].Count(job.Reduce)
-		}
-		p.draws[seed] = d
 	}
 	return nil
 }
 
 // hold returns the jobs of the draw and keeps them until the same number of releases.
-func (d *draw) hold(source workload.Source) ([]workload.Job, error) {
+func (d *draw) hold() ([]workload.Job, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.list == nil {
 		var err error
-		if d.list, err = source.Jobs(d.seed); err != nil {
+		if d.list, err = d.source.Jobs(d.seed); err != nil {
 			return nil, err
 		}
 	}
@@ -113,36 +121,6 @@ func (d *draw) release() {
 	defer d.mu.Unlock()
 	if d.users--; d.users == 0 {
 		d.list = nil
-	}
-}
-
-// digestJobs returns a digest of all that a run reads of its jobs.
-func digestJobs(jobs []workload.Job) string {
-	h := sha256.New()
-	for i := range jobs {
-		j := &jobs[i]
-		fmt.Fprintf(h, "%q %q %q %#v %d %d %v %d %d\n", j.Name, j.App, j.Class, j.Request,
-			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
-		for _, tasks := range j.Tasks() {
-			digestTasks(h, tasks)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// digestTasks adds tasks to a digest.
-func digestTasks(h hash.Hash, tasks []workload.Task) {
-	var b []byte
-	for i := range tasks {
-		t := &tasks[i]
-		b = b[:0]
-		for _, n := range []int64{int64(t.Duration), int64(t.Fetch), t.Input, t.Output, int64(t.CPU), int64(len(t.Hosts))} {
-			b = binary.LittleEndian.AppendUint64(b, uint64(n))
-		}
-		for _, host := range t.Hosts {
-			b = append(append(b, host...), 0)
-		}
-		h.Write(b) // a hash returns no error
 	}
 }
 
@@ -170,7 +148,7 @@ const format = 2
 // inputs returns the inputs that all policies share.
 func (c *Cell) inputs() inputs {
 	p := c.plan
-	return inputs{Format: format, Program: p.options.Program, Jobs: p.draws[p.seedOf(c.Seed)].key, Swaps: p.Workload.Swaps,
+	return inputs{Format: format, Program: p.options.Program, Jobs: c.draw().key, Swaps: p.Workload.Swaps,
 		Load: c.Load, Cluster: c.cluster.cluster, Model: c.world.model, Slowdowns: p.Spec.Reference, Seed: c.Seed}
 }
 
@@ -196,9 +174,10 @@ type groundKey struct {
 	load    float64
 	cluster *clusterPoint
 	world   *worldPoint
+	source  *importPoint
 }
 
-func (c *Cell) ground() groundKey { return groundKey{c.Seed, c.Load, c.cluster, c.world} }
+func (c *Cell) ground() groundKey { return groundKey{c.Seed, c.Load, c.cluster, c.world, c.source} }
 
 // ground is the common part of all runs of a comparison: the jobs at a load, and how long
 // each takes alone.
@@ -218,14 +197,13 @@ func (c *Cell) prepare(g *ground, store *Store, stop func() error) error {
 	if g.jobs != nil {
 		return nil
 	}
-	p := c.plan
-	base, err := p.draws[p.seedOf(c.Seed)].hold(p.Workload.Source)
+	base, err := c.draw().hold()
 	if err != nil {
 		return err
 	}
 	jobs := scaled(base, c.Load)
 	if g.alone, err = c.alone(jobs, store, stop); err != nil {
-		p.draws[p.seedOf(c.Seed)].release()
+		c.draw().release()
 		return err
 	}
 	g.jobs, g.bounds = jobs, collect.BoundsOf(&c.cluster.cluster, jobs, c.world.model)
@@ -238,7 +216,7 @@ func (c *Cell) finish(g *ground) {
 	defer g.mu.Unlock()
 	if g.left--; g.left == 0 && g.jobs != nil {
 		g.jobs, g.alone = nil, nil
-		c.plan.draws[c.plan.seedOf(c.Seed)].release()
+		c.draw().release()
 	}
 }
 

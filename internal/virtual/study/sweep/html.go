@@ -17,8 +17,8 @@ import (
 
 // point is a point of the grid without its policies and seeds.
 type point struct {
-	cluster, world, autoscale string
-	load                      float64
+	cluster, world, autoscale, imported string
+	load                                float64
 }
 
 // title describes the point.
@@ -27,20 +27,24 @@ func (p point) title() string {
 	if p.autoscale != fixedSize {
 		scale = ", autoscale " + p.autoscale
 	}
-	return fmt.Sprintf("%s, world %s%s, load %g", p.cluster, p.world, scale, p.load)
+	rules := ""
+	if p.imported != "" {
+		rules = ", import " + p.imported
+	}
+	return fmt.Sprintf("%s, world %s%s, load %g%s", p.cluster, p.world, scale, p.load, rules)
 }
 
 // point returns the point of a cell.
-func (c *Cell) point() point { return point{c.Cluster(), c.World(), c.Autoscale, c.Load} }
+func (c *Cell) point() point { return point{c.Cluster(), c.World(), c.Autoscale, c.Import(), c.Load} }
 
 // point returns the point of a row.
-func (r *Row) point() point { return point{r.Cluster, r.World, r.Autoscale, r.Load} }
+func (r *Row) point() point { return point{r.Cluster, r.World, r.Autoscale, r.Import, r.Load} }
 
 // Title describes the point of the grid in words.
 func (r *Row) Title() string { return r.point().title() }
 
 // point returns the point of a comparison.
-func (c *Comparison) point() point { return point{c.Cluster, c.World, c.Autoscale, c.Load} }
+func (c *Comparison) point() point { return point{c.Cluster, c.World, c.Autoscale, c.Import, c.Load} }
 
 // points returns the points in the order of the rows.
 func (r *Result) points() []point {
@@ -128,7 +132,7 @@ func (r *Result) Plots() []Plot {
 }
 
 // planes returns what each measure has a plot for on a cluster, as points without a load: the
-// worlds, and with several loads the settings of autoscale.
+// worlds, the rules of import, and with several loads the settings of autoscale.
 func (r *Result) planes(cluster string) []point {
 	scales := r.plan.scales
 	if len(r.plan.Spec.Loads) == 1 {
@@ -136,8 +140,10 @@ func (r *Result) planes(cluster string) []point {
 	}
 	var list []point
 	for _, w := range r.plan.worlds {
-		for _, scale := range scales {
-			list = append(list, point{cluster: cluster, world: w.name, autoscale: scale})
+		for _, x := range r.plan.imports {
+			for _, scale := range scales {
+				list = append(list, point{cluster: cluster, world: w.name, imported: x.name, autoscale: scale})
+			}
 		}
 	}
 	return list
@@ -149,6 +155,9 @@ func (r *Result) chart(k int, at point) report.Chart {
 	c := report.Chart{Title: s.Measures[k], X: "load", Y: unitOf(s.Measures[k])}
 	if len(r.plan.clusters)*len(r.plan.worlds) > 1 { // a title with both may be wider than the plot
 		c.Title = fmt.Sprintf("%s on %s, world %s", s.Measures[k], at.cluster, at.world)
+	}
+	if at.imported != "" {
+		c.Title += ", import " + at.imported
 	}
 	loads := slices.Sorted(slices.Values(s.Loads))
 	at.load = loads[0]
@@ -277,8 +286,10 @@ td:first-child{white-space:nowrap}tr.reference{color:var(--soft);font-style:ital
 			return h.P(g.Text(fmt.Sprintf("Failed: %s, %s, seed %v: %v", row.Label(), row.Title(), row.Seed, row.Error)))
 		}),
 		g.Map(r.points(), r.pointHTML),
+		r.sensitivityHTML(),
 		h.H2(g.Text("Plots")),
 		g.Map(plots, func(p Plot) g.Node { return h.Figure(g.Raw(p.Figure.Inline())) }),
+		r.Record.HTML(),
 	).Render(w)
 }
 

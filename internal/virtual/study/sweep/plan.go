@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -30,6 +31,9 @@ type Options struct {
 	Dir string
 	// Inputs opens programs and histories that the workload names.
 	Inputs study.Inputs
+	// Record, if set, says which program and command make the study and has its file. The plan
+	// adds the rest.
+	Record *report.Record
 	// Program identifies the build of the program. Another build runs all cells again,
 	// because its policies or simulator may differ.
 	Program string
@@ -37,7 +41,8 @@ type Options struct {
 
 // Plan is a study with all its inputs read.
 type Plan struct {
-	Spec     *Spec
+	Spec *Spec
+	// Workload is the workload by the first rules of import.
 	Workload *study.Workload
 	// Cells are in the order in which they run: all cells of a seed together.
 	Cells []*Cell
@@ -49,14 +54,24 @@ type Plan struct {
 	worlds   []*worldPoint
 	scales   []string // values of autoscale
 	policies []*policyPoint
-	draws    map[uint64]*draw
+	imports  []*importPoint
 	grounds  map[groundKey]*ground
+	record   *report.Record // nil without Options.Record
 }
 
 // clusterPoint, worldPoint and policyPoint are the values of the axes of the grid.
 type clusterPoint struct {
 	name    string
 	cluster workload.Cluster
+}
+
+// importPoint is the workload by one choice of the rules of import: data-scale and trace-set.
+type importPoint struct {
+	name      string // the rules that differ between the points; "" if there is one point
+	dataScale float64
+	set       map[string]string
+	workload  *study.Workload
+	draws     map[uint64]*draw // by seed
 }
 
 type worldPoint struct {
@@ -77,9 +92,9 @@ type policyPoint struct {
 
 // NewPlan reads all inputs of a study and lists its cells.
 func NewPlan(ctx context.Context, s *Spec, o Options) (*Plan, error) {
-	p := &Plan{Spec: s, options: o, draws: make(map[uint64]*draw), grounds: make(map[groundKey]*ground)}
+	p := &Plan{Spec: s, options: o, grounds: make(map[groundKey]*ground)}
 	for _, step := range []func() error{p.readClusters, p.readWorlds, p.readScales, p.readPolicies,
-		func() error { return p.readWorkload(ctx) }, p.drawAll, p.fill} {
+		func() error { return p.readWorkloads(ctx) }, p.drawAll, p.fill, p.makeRecord} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -310,17 +325,12 @@ func (p *Plan) configure(q *policyPoint, file string, use func(string) ([]string
 	return 1
 }
 
-// readWorkload reads the jobs. Tasks that a mix leaves open are assumed for the first
-// cluster.
-func (p *Plan) readWorkload(ctx context.Context) error {
+// readWorkloads reads the jobs by each choice of the rules of import. Tasks that a mix leaves
+// open are assumed for the first cluster.
+func (p *Plan) readWorkloads(ctx context.Context) error {
 	s := p.Spec
 	o := study.WorkloadOptions{Inputs: p.options.Inputs}
-	o.Trace.Limit, o.SWIM.DataScale = s.Limit, s.DataScale
-	for _, name := range slices.Sorted(maps.Keys(s.TraceSet)) {
-		if err := o.SetTrace(name, s.TraceSet[name]); err != nil {
-			return fmt.Errorf("trace-set: %w", err)
-		}
-	}
+	o.Trace.Limit = s.Limit
 	for _, name := range s.Profiles {
 		file, err := os.Open(p.path(name))
 		if err != nil {
@@ -333,40 +343,90 @@ func (p *Plan) readWorkload(ctx context.Context) error {
 		}
 		o.Profiles = append(o.Profiles, list...)
 	}
+	sets, err := settings(s.TraceSet)
+	if err != nil {
+		return fmt.Errorf("trace-set: %w", err)
+	}
+	scales := s.DataScale
+	if len(scales) == 0 {
+		scales = []float64{1}
+	}
+	if n := len(sets) * len(scales); n > maxImports {
+		return fmt.Errorf("data-scale and trace-set have %d combinations, at most %d are possible", n, maxImports)
+	}
+	for _, scale := range scales {
+		for _, set := range sets {
+			x := &importPoint{name: p.importName(scale, set), dataScale: scale, set: set, draws: make(map[uint64]*draw)}
+			if x.workload, err = p.readWorkload(ctx, o, x); err != nil {
+				return err
+			}
+			for _, w := range x.workload.Warnings {
+				if x.name != "" {
+					w = x.name + ": " + w
+				}
+				p.Warnings = append(p.Warnings, w)
+			}
+			p.imports = append(p.imports, x)
+		}
+	}
+	p.Workload = p.imports[0].workload
+	return unique("data-scale and trace-set", p.imports, func(x *importPoint) string { return x.name })
+}
+
+// maxImports bounds the rules of import of a study, each of which reads the trace again.
+const maxImports = 100
+
+// importName names the rules that differ between the imports of the study.
+func (p *Plan) importName(scale float64, set map[string]string) string {
+	varied := make(map[string]string)
+	for name, v := range set {
+		if list, ok := p.Spec.TraceSet[name].([]any); ok && len(list) > 1 {
+			varied[name] = v
+		}
+	}
+	if len(p.Spec.DataScale) > 1 {
+		varied["data-scale"] = strconv.FormatFloat(scale, 'g', -1, 64)
+	}
+	return strings.TrimPrefix(label("", varied), " ")
+}
+
+// readWorkload reads the jobs by one choice of the rules of import.
+func (p *Plan) readWorkload(ctx context.Context, o study.WorkloadOptions, x *importPoint) (*study.Workload, error) {
+	s := p.Spec
+	o.SWIM.DataScale = x.dataScale
+	for _, name := range slices.Sorted(maps.Keys(x.set)) {
+		if err := o.SetTrace(name, x.set[name]); err != nil {
+			return nil, fmt.Errorf("trace-set: %w", err)
+		}
+	}
 	format, path := workload.SplitSpec(s.Workload)
 	spec := p.path(path)
 	if path != s.Workload {
 		spec = format + ":" + spec
 	}
-	var err error
-	if p.Workload, err = study.ReadWorkload(ctx, spec, &p.clusters[0].cluster, o); err != nil {
-		return fmt.Errorf("workload: %w", err)
+	w, err := study.ReadWorkload(ctx, spec, &p.clusters[0].cluster, o)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
 	}
-	p.Workload.Name = s.Workload
-	p.Warnings = append(p.Warnings, p.Workload.Warnings...)
-	return nil
+	w.Name = s.Workload
+	return w, nil
 }
 
 // fill lists the cells.
 func (p *Plan) fill() error {
 	s := p.Spec
-	n := s.Seeds.Count * len(s.Loads) * len(p.clusters) * len(p.worlds) * len(p.scales) * len(p.policies)
+	n := len(p.imports) * s.Seeds.Count * len(s.Loads) * len(p.clusters) * len(p.worlds) * len(p.scales) * len(p.policies)
 	if n > maxCells {
 		return fmt.Errorf("the grid has %d runs, at most %d are possible", n, maxCells)
 	}
-	for i := range s.Seeds.Count {
-		for _, load := range s.Loads {
-			for _, c := range p.clusters {
-				for _, w := range p.worlds {
-					for _, scale := range p.scales {
-						cfg, err := scaleOf(scale, &c.cluster)
-						if err != nil {
+	for _, x := range p.imports {
+		for i := range s.Seeds.Count {
+			for _, load := range s.Loads {
+				for _, c := range p.clusters {
+					for _, w := range p.worlds {
+						at := Cell{plan: p, cluster: c, world: w, source: x, Load: load, Seed: s.Seeds.From + uint64(i)}
+						if err := p.fillPoint(at); err != nil {
 							return err
-						}
-						for _, q := range p.policies {
-							cell := &Cell{plan: p, policy: q, cluster: c, world: w, scale: cfg, Autoscale: scale, Load: load, Seed: s.Seeds.From + uint64(i)}
-							cell.Key = cell.digest()
-							p.Cells = append(p.Cells, cell)
 						}
 					}
 				}
@@ -374,6 +434,96 @@ func (p *Plan) fill() error {
 		}
 	}
 	return nil
+}
+
+// fillPoint lists the cells of all policies and settings of autoscale at a point of the other axes.
+func (p *Plan) fillPoint(at Cell) error {
+	for _, scale := range p.scales {
+		cfg, err := scaleOf(scale, &at.cluster.cluster)
+		if err != nil {
+			return err
+		}
+		for _, q := range p.policies {
+			cell := at
+			cell.policy, cell.scale, cell.Autoscale = q, cfg, scale
+			cell.Key = cell.digest()
+			p.Cells = append(p.Cells, &cell)
+		}
+	}
+	return nil
+}
+
+// makeRecord completes Options.Record: settings, files, and digests of what they mean.
+func (p *Plan) makeRecord() error {
+	if p.options.Record == nil {
+		return nil
+	}
+	r := *p.options.Record
+	r.Settings = p.Spec.settings()
+	for use, names := range map[string][]string{"profiles": p.Spec.Profiles, "fair-scheduler": {p.Spec.FairScheduler},
+		"capacity-scheduler": {p.Spec.CapacityScheduler}, "clusters": p.clusterFiles(), "worlds": p.worldFiles()} {
+		for _, name := range names {
+			if name == "" {
+				continue
+			}
+			f, err := study.FileOf(use, p.path(name))
+			if err != nil {
+				return fmt.Errorf("%s: %w", use, err)
+			}
+			f.Name = name
+			r.Files = append(r.Files, f)
+		}
+	}
+	_, path := workload.SplitSpec(p.Spec.Workload)
+	f, err := study.FileOf("workload", p.path(path))
+	if err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	f.Name = path
+	r.Files = append(r.Files, f)
+	slices.SortFunc(r.Files, func(a, b report.File) int { return cmp.Or(cmp.Compare(a.Use, b.Use), cmp.Compare(a.Name, b.Name)) })
+	for _, x := range p.imports {
+		for _, seed := range slices.Sorted(maps.Keys(x.draws)) {
+			name := fmt.Sprintf("seed %d", seed)
+			if p.fixed() {
+				name = "every seed"
+			}
+			if x.name != "" {
+				name += ", " + x.name
+			}
+			d := x.draws[seed]
+			r.Jobs = append(r.Jobs, report.Digest{Name: fmt.Sprintf("%s (%d)", name, d.jobs), Digest: d.key[:16]})
+		}
+	}
+	for _, c := range p.clusters {
+		r.Clusters = append(r.Clusters, study.ClusterDigest(c.name, c.cluster))
+	}
+	for _, w := range p.worlds {
+		r.Worlds = append(r.Worlds, study.WorldOf(w.name, w.model))
+	}
+	p.record = &r
+	return nil
+}
+
+// clusterFiles and worldFiles return the axes' entries that are files.
+func (p *Plan) clusterFiles() (names []string) {
+	for _, a := range p.Spec.Clusters {
+		// A file with changes, such as nodes.json,maps=4, counts by its name.
+		name, _, _ := strings.Cut(a.Spec, ",")
+		if name != "" && !strings.Contains(name, "=") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (p *Plan) worldFiles() (names []string) {
+	for _, a := range p.Spec.Worlds {
+		if _, err := os.Stat(p.path(a.Name)); a.Name != "" && err == nil {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // settings returns each combination of the values of some parameters, at least the empty

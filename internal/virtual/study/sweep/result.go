@@ -33,9 +33,11 @@ type Row struct {
 	Reduces int64  `parquet:"reduce_slots" csv:"reduce_slots" json:"reduce_slots"`
 	World   string `parquet:"world,dict" csv:"world" json:"world"`
 	// Autoscale is none for a cluster of fixed size.
-	Autoscale string  `parquet:"autoscale,dict" csv:"autoscale" json:"autoscale"`
-	Load      float64 `parquet:"load" csv:"load" json:"load"`
-	Seed      uint64  `parquet:"seed" csv:"seed" json:"seed"`
+	Autoscale string `parquet:"autoscale,dict" csv:"autoscale" json:"autoscale"`
+	// Import has the rules of the import that the study varies; "" without any.
+	Import string  `parquet:"import,dict" csv:"import" json:"import,omitempty"`
+	Load   float64 `parquet:"load" csv:"load" json:"load"`
+	Seed   uint64  `parquet:"seed" csv:"seed" json:"seed"`
 	// State is ok or failed, Error why it failed.
 	State     string `parquet:"state,dict" csv:"state" json:"state"`
 	Error     string `parquet:"error,dict" csv:"error" json:"error,omitempty"`
@@ -66,6 +68,11 @@ type Row struct {
 	Copies         float64 `parquet:"copies_wasted_s" csv:"copies_wasted_s" json:"-"`
 	MachineHours   float64 `parquet:"machines_hours" csv:"machines_hours" json:"-"`
 	MachineIdle    float64 `parquet:"machines_idle_hours" csv:"machines_idle_hours" json:"-"`
+
+	// Program is the version that made the run. Record is the digest of Result.Record without its
+	// Result.
+	Program string `parquet:"program,dict" csv:"program" json:"-"`
+	Record  string `parquet:"record,dict" csv:"record" json:"-"`
 }
 
 // MarshalJSON adds the measures by their names, except values of NaN.
@@ -105,6 +112,7 @@ type Comparison struct {
 	Cluster   string  `json:"cluster"`
 	World     string  `json:"world"`
 	Autoscale string  `json:"autoscale"`
+	Import    string  `json:"import,omitempty"`
 	Load      float64 `json:"load"`
 	collect.Pair
 }
@@ -120,6 +128,11 @@ type Result struct {
 	Pairs    []Comparison `json:"comparisons"`
 	Warnings []string     `json:"warnings,omitempty"`
 	Assumed  []string     `json:"assumed,omitempty"`
+	// Sensitivity shows how the policies compare under each rule of import and in each world, if
+	// there are several.
+	Sensitivity []Sensitivity `json:"sensitivity,omitempty"`
+	// Record says what the study was made with. It is nil without Options.Record.
+	Record *report.Record `json:"record,omitempty"`
 
 	plan *Plan
 }
@@ -127,7 +140,7 @@ type Result struct {
 // Result reads the results of all cells and compares the policies. Run must have ended
 // without an error.
 func (p *Plan) Result(store *Store) (*Result, error) {
-	out := &Result{Workload: p.Workload.Name, Jobs: p.draws[p.seedOf(p.Spec.Seeds.From)].jobs, Seeds: p.Spec.Seeds.Count,
+	out := &Result{Workload: p.Workload.Name, Jobs: p.Cells[0].draw().jobs, Seeds: p.Spec.Seeds.Count,
 		Slowdown: p.Spec.Reference, Warnings: slices.Clone(p.Warnings), Assumed: p.Workload.Assumed, Rows: make([]*Row, len(p.Cells)),
 		Pairs: []Comparison{}, plan: p}
 	if out.Slowdown == "" {
@@ -145,6 +158,16 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 	for _, at := range order {
 		if err := out.point(store, points[at]); err != nil {
 			return nil, err
+		}
+	}
+	out.Sensitivity = out.sensitivity()
+	if p.record != nil {
+		r := *p.record
+		id := study.RecordID(&r)
+		r.Result = study.DigestOf([]any{out.Rows, out.Pairs})
+		out.Record = &r
+		for _, row := range out.Rows {
+			row.Program, row.Record = r.Program, id
 		}
 	}
 	return out, nil
@@ -190,7 +213,7 @@ func (r *Result) point(store *Store, cells []int) error {
 		}
 	}
 	for _, pair := range collect.CompareAll(runs, func(seed uint64) collect.Workload { return workloads[seed] }) {
-		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Autoscale, c.Load, pair})
+		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Autoscale, c.Import(), c.Load, pair})
 	}
 	return nil
 }
@@ -198,8 +221,8 @@ func (r *Result) point(store *Store, cells []int) error {
 // lookUp finds the times alone and the workload of the cell's seed.
 func (c *Cell) lookUp(store *Store, alone map[uint64][]time.Duration, workloads map[uint64]collect.Workload) error {
 	p := c.plan
-	d := p.draws[p.seedOf(c.Seed)]
-	base, err := d.hold(p.Workload.Source)
+	d := c.draw()
+	base, err := d.hold()
 	if err != nil {
 		return err
 	}
@@ -222,7 +245,7 @@ func unknown(values []float64) []float64 {
 
 // row returns the row of a cell.
 func (c *Cell) row(o *Outcome) *Row {
-	r := &Row{Policy: c.name(), Parameters: c.parameters(), Kind: "policy", Cluster: c.Cluster(), World: c.World(), Autoscale: c.Autoscale, Load: c.Load,
+	r := &Row{Policy: c.name(), Parameters: c.parameters(), Kind: "policy", Cluster: c.Cluster(), World: c.World(), Autoscale: c.Autoscale, Import: c.Import(), Load: c.Load,
 		Seed: c.Seed, State: "ok", Error: o.Error}
 	if c.Reference() {
 		r.Kind = "reference"
@@ -298,6 +321,7 @@ type pairRow struct {
 	Cluster   string  `parquet:"cluster,dict" csv:"cluster"`
 	World     string  `parquet:"world,dict" csv:"world"`
 	Autoscale string  `parquet:"autoscale,dict" csv:"autoscale"`
+	Import    string  `parquet:"import,dict" csv:"import"`
 	Load      float64 `parquet:"load" csv:"load"`
 	Policy    string  `parquet:"policy,dict" csv:"policy"`
 	Baseline  string  `parquet:"baseline,dict" csv:"baseline"`
@@ -310,6 +334,8 @@ type pairRow struct {
 	P         float64 `parquet:"p" csv:"p"`
 	Holm      float64 `parquet:"p_holm" csv:"p_holm"`
 	Verdict   string  `parquet:"verdict" csv:"verdict"`
+	Program   string  `parquet:"program,dict" csv:"program"`
+	Record    string  `parquet:"record,dict" csv:"record"`
 }
 
 // tables writes runs and comparisons as CSV and Parquet.
@@ -324,7 +350,7 @@ func (r *Result) tables(store *Store) error {
 	}
 	return writeTable(store.dir, "comparisons", func(t *report.Table[pairRow]) {
 		for _, p := range r.Pairs {
-			row := pairRow{p.Cluster, p.World, p.Autoscale, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.P, p.Holm, p.Verdict}
+			row := pairRow{p.Cluster, p.World, p.Autoscale, p.Import, p.Load, p.Policy, p.Baseline, p.Measure, p.Over, int64(p.N), p.Ratio.Ratio, p.Low, p.High, p.P, p.Holm, p.Verdict, r.Rows[0].Program, r.Rows[0].Record}
 			if !p.Known {
 				row.Low, row.High, row.P, row.Holm = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			}
@@ -389,6 +415,8 @@ func (r *Result) Print(out io.Writer) error {
 		}
 		report.Pairs(w, pairs)
 	}
+	r.printSensitivity(w)
+	r.Record.Print(w)
 	return w.Flush()
 }
 

@@ -36,7 +36,7 @@ const (
 
 // estimate returns the memory that the run of a cell needs beside the list of jobs.
 func (c *Cell) estimate() int64 {
-	d := c.plan.draws[c.plan.seedOf(c.Seed)]
+	d := c.draw()
 	if c.policy.reference == study.RefBound {
 		return int64(d.jobs) * bytesPerJob
 	}
@@ -49,7 +49,7 @@ func (c *Cell) estimate() int64 {
 
 // drawn returns the memory of the list of jobs of a cell.
 func (c *Cell) drawn() int64 {
-	d := c.plan.draws[c.plan.seedOf(c.Seed)]
+	d := c.draw()
 	return int64(d.tasks)*bytesDrawn + int64(d.jobs)*bytesPerJob
 }
 
@@ -84,7 +84,7 @@ func (p *Plan) Run(ctx context.Context, store *Store, o RunOptions) error {
 			o.Warn(fmt.Sprintf("%s: the stored result %s is damaged; the run is made again", c.Describe(), store.path(c.Key)))
 		}
 		if c.policy.reference != study.RefBound {
-			jobs += p.draws[p.seedOf(c.Seed)].jobs
+			jobs += c.draw().jobs
 		}
 		if p.grounds[c.ground()] == nil {
 			p.grounds[c.ground()] = &ground{}
@@ -123,13 +123,13 @@ func (r *runner) all(ctx context.Context, cells []*Cell) error {
 				if err := r.one(ctx, c); err != nil {
 					cancel(err)
 				}
-				r.gate.leave(c.estimate(), c.drawn(), c.plan.seedOf(c.Seed))
+				r.gate.leave(c.estimate(), c.drawn(), c.draw())
 			}
 		})
 	}
 	stop := context.AfterFunc(ctx, r.gate.wake)
 	for _, c := range cells {
-		if !r.gate.enter(ctx, c.estimate(), c.drawn(), c.plan.seedOf(c.Seed)) {
+		if !r.gate.enter(ctx, c.estimate(), c.drawn(), c.draw()) {
 			break
 		}
 		work <- c
@@ -178,17 +178,17 @@ type gate struct {
 	moved *sync.Cond
 	used  int64
 	n     int
-	draws map[uint64]int // cells by draw
+	draws map[*draw]int // cells by draw
 }
 
 func newGate(limit int64) *gate {
-	g := &gate{limit: limit, draws: make(map[uint64]int)}
+	g := &gate{limit: limit, draws: make(map[*draw]int)}
 	g.moved = sync.NewCond(&g.mu)
 	return g
 }
 
 // enter waits until a cell fits. It reports false if ctx ends first.
-func (g *gate) enter(ctx context.Context, run, drawn int64, draw uint64) bool {
+func (g *gate) enter(ctx context.Context, run, drawn int64, draw *draw) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for ctx.Err() == nil {
@@ -208,7 +208,7 @@ func (g *gate) enter(ctx context.Context, run, drawn int64, draw uint64) bool {
 }
 
 // leave returns what a cell has taken.
-func (g *gate) leave(run, drawn int64, draw uint64) {
+func (g *gate) leave(run, drawn int64, draw *draw) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used -= run

@@ -20,6 +20,7 @@
 package sweep
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,17 +33,18 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/suggest"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // Spec is a study as its file describes it. The tag help is the documentation of a key.
 type Spec struct {
-	Workload  string            `yaml:"workload" help:"a workload as sim --workload spells it; file names are relative to the study file"`
-	Limit     int               `yaml:"limit" help:"the first jobs of a trace; without it, all"`
-	DataScale float64           `yaml:"data-scale" help:"factor for all bytes of a SWIM trace; default 1"`
-	TraceSet  map[string]string `yaml:"trace-set" help:"rules by which a trace becomes tasks, as sim --trace-set: pools: hash:8"`
-	Profiles  values            `yaml:"profiles" help:"files of cost profiles for a job mix"`
+	Workload  string         `yaml:"workload" help:"a workload as sim --workload spells it; file names are relative to the study file"`
+	Limit     int            `yaml:"limit" help:"the first jobs of a trace; without it, all"`
+	DataScale factors        `yaml:"data-scale" help:"factor for all bytes of a SWIM trace, or a list of factors to compare; default 1"`
+	TraceSet  map[string]any `yaml:"trace-set" help:"rules by which a trace becomes tasks, as sim --trace-set: pools: hash:8; a list of values compares them"`
+	Profiles  values         `yaml:"profiles" help:"files of cost profiles for a job mix"`
 
 	Policies          []PolicyAxis `yaml:"policies" help:"policies; each is a name or composition, or a mapping with name and set (see below); the first is the baseline of comparisons"`
 	FairScheduler     string       `yaml:"fair-scheduler" help:"Hadoop's allocation file, for policies with fair pools"`
@@ -94,6 +96,25 @@ func (v *values) UnmarshalYAML(n *yaml.Node) error {
 	list, err := scalars(n)
 	*v = list
 	return err
+}
+
+// factors is a number or a list of numbers.
+type factors []float64
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *factors) UnmarshalYAML(n *yaml.Node) error {
+	list, err := scalars(n)
+	if err != nil {
+		return err
+	}
+	for _, text := range list {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("line %d: %q is not a number", n.Line, text)
+		}
+		*v = append(*v, x)
+	}
+	return nil
 }
 
 // scalars returns the texts of a scalar or a list of scalars.
@@ -209,6 +230,22 @@ func Keys() (top []Key, nested map[string][]Key) {
 		"worlds": keysOf(reflect.TypeFor[WorldAxis]()), "seeds": keysOf(reflect.TypeFor[Seeds]())}
 }
 
+// settings returns all keys with their values, defaults filled in, for a record.
+func (s *Spec) settings() []report.Setting {
+	var list []report.Setting
+	v := reflect.ValueOf(*s)
+	for i, k := range keysOf(v.Type()) {
+		b, err := json.Marshal(v.Field(i).Interface())
+		if err != nil {
+			panic(err) // the file has plain values only
+		}
+		if text := string(b); text != "null" && text != `""` {
+			list = append(list, report.Setting{Name: k.Name, Value: text})
+		}
+	}
+	return list
+}
+
 // fixedSize is the value of autoscale for a cluster whose nodes are all up all the time.
 const fixedSize = "none"
 
@@ -258,10 +295,13 @@ func (s *Spec) fill() error {
 		return errors.New("clusters is missing: a list such as [\"nodes=20,maps=4,reduces=2\"]")
 	case s.Limit < 0:
 		return fmt.Errorf("limit: %d is negative", s.Limit)
-	case s.DataScale < 0 || s.DataScale >= workload.MaxScale:
-		return fmt.Errorf("data-scale: %g must be above 0 and below %g", s.DataScale, workload.MaxScale)
 	case s.Reference != "" && s.Reference != "alone" && s.Reference != "ideal":
 		return fmt.Errorf("reference: %q must be alone or ideal", s.Reference)
+	}
+	for _, x := range s.DataScale {
+		if !(x > 0 && x < workload.MaxScale) {
+			return fmt.Errorf("data-scale: %g must be above 0 and below %g", x, workload.MaxScale)
+		}
 	}
 	if s.Seeds.Count == 0 {
 		s.Seeds = Seeds{1, 1}

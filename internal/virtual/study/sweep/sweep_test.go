@@ -370,25 +370,26 @@ func TestKeys(t *testing.T) {
 // A cell waits for memory unless it is alone, and shared lists of jobs count once.
 func TestGate(t *testing.T) {
 	g, ctx := newGate(100), context.Background()
-	if !g.enter(ctx, 500, 50, 1) {
+	one, two := new(draw), &draw{seed: 2}
+	if !g.enter(ctx, 500, 50, one) {
 		t.Fatal("a cell that is alone does not enter")
 	}
-	g.leave(500, 50, 1)
-	g.enter(ctx, 30, 30, 1)
-	g.enter(ctx, 30, 30, 1)
+	g.leave(500, 50, one)
+	g.enter(ctx, 30, 30, one)
+	g.enter(ctx, 30, 30, one)
 	if g.used != 90 {
 		t.Fatalf("%d in use, want 90", g.used)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	entered := make(chan bool)
-	go func() { entered <- g.enter(ended, 30, 30, 2) }()
+	go func() { entered <- g.enter(ended, 30, 30, two) }()
 	cancel()
 	g.wake()
 	if <-entered {
 		t.Error("a cell beyond the limit enters")
 	}
-	g.leave(30, 30, 1)
-	if g.used != 60 || !g.enter(ctx, 10, 30, 2) {
+	g.leave(30, 30, one)
+	if g.used != 60 || !g.enter(ctx, 10, 30, two) {
 		t.Errorf("%d in use after one has left", g.used)
 	}
 }

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/internal/virtual/study"
+)
+
+// unrecorded are flags of simulating commands that change no number: where results go, and what
+// is printed.
+var unrecorded = []string{"help", "print", "json", "quiet", "out", "overwrite", "events", "explain", "memory", "workers", "dry-run"}
+
+// recordOf begins the record of a simulating command: the program, the command, and all flags with
+// their values. Flags from a file of settings or the environment are in the command, too.
+func recordOf(c *cobra.Command, args []string) *report.Record {
+	r := &report.Record{Program: readBuild().program()}
+	words := append([]string{"slotwise", c.Name()}, args...)
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(unrecorded, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+			if f.Value.Type() == "stringSlice" && len(values) > 0 {
+				values = []string{strings.Join(values, ",")}
+			}
+		}
+		r.Settings = append(r.Settings, report.Setting{Name: f.Name, Value: strings.Join(values, " ")})
+		if f.Value.String() == f.DefValue {
+			return
+		}
+		for _, v := range values {
+			words = append(words, "--"+f.Name, v)
+		}
+	})
+	for i, w := range words {
+		words[i] = shellWord(w)
+	}
+	r.Command = strings.Join(words, " ")
+	return r
+}
+
+// plainWord matches words that a shell takes as they are.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,+@%-]+$`)
+
+// shellWord quotes a word for a shell of Unix if it needs quotes.
+func shellWord(w string) string {
+	if plainWord.MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
+// addFiles adds the files that a setting names to a record. A name that is no file, such as the name
+// of a world or the short form of a cluster, is left out.
+func addFiles(r *report.Record, use string, names ...string) error {
+	for _, name := range names {
+		f, err := study.FileOf(use, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", use, err)
+		}
+		r.Files = append(r.Files, f)
+	}
+	return nil
+}
+
+// program returns the version with the commit of the sources.
+func (f buildFacts) program() string {
+	name, _, _ := strings.Cut(f.String(), " (go")
+	return name
+}

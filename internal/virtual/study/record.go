@@ -1,0 +1,235 @@
+package study
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/internal/virtual/report"
+	"github.com/slotwise/slotwise/internal/virtual/sim"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// mostText bounds the files whose content a record contains: a study, a job mix or a cluster is
+// small, and a trace is not.
+const mostText = 64 << 10
+
+// FileOf describes a file that a setting names, for a record. A directory counts with all files in
+// it. Pipes have no digest, because they can be read only once.
+func FileOf(use, name string) (report.File, error) {
+	f := report.File{Use: use, Name: name}
+	info, err := os.Stat(name)
+	if err != nil {
+		return f, err
+	}
+	h := sha256.New()
+	switch {
+	case info.IsDir():
+		f.Bytes, err = hashFolder(h, name)
+	case info.Mode().IsRegular():
+		f.Bytes, err = hashFile(h, name)
+		if err == nil && f.Bytes <= mostText {
+			var b []byte
+			if b, err = os.ReadFile(name); err == nil && utf8.Valid(b) && !strings.ContainsRune(string(b), 0) {
+				f.Text = string(b)
+			}
+		}
+	default:
+		return f, nil
+	}
+	f.Digest = prefix(h)
+	return f, err
+}
+
+// hashFile adds a file to a hash and returns its size.
+func hashFile(h hash.Hash, name string) (int64, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	return io.Copy(h, in)
+}
+
+// hashFolder adds the names and contents of all files in a folder to a hash, in the order of names.
+func hashFolder(h hash.Hash, folder string) (int64, error) {
+	total := int64(0)
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q\n", filepath.ToSlash(name))
+		n, err := hashFile(h, path)
+		total += n
+		return err
+	})
+	return total, err
+}
+
+// prefix returns the first 16 hexadecimal digits of a hash.
+func prefix(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:8]) }
+
+// DigestOf returns the digest of a value's JSON.
+func DigestOf(v any) string {
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode(v); err != nil {
+		panic(err) // all values are plain
+	}
+	return prefix(h)
+}
+
+// DigestJobs returns the SHA-256 of all that a run reads of its jobs, in hexadecimal.
+func DigestJobs(jobs []workload.Job) string {
+	h := sha256.New()
+	for i := range jobs {
+		j := &jobs[i]
+		fmt.Fprintf(h, "%q %q %q %#v %d %d %v %d %d\n", j.Name, j.App, j.Class, j.Request,
+			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
+		for _, tasks := range j.Tasks() {
+			digestTasks(h, tasks)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// digestTasks adds tasks to a digest.
+func digestTasks(h hash.Hash, tasks []workload.Task) {
+	var b []byte
+	for i := range tasks {
+		t := &tasks[i]
+		b = b[:0]
+		for _, n := range []int64{int64(t.Duration), int64(t.Fetch), t.Input, t.Output, int64(t.CPU), int64(len(t.Hosts))} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		for _, host := range t.Hosts {
+			b = append(append(b, host...), 0)
+		}
+		h.Write(b) // a hash returns no error
+	}
+}
+
+// JobsDigest is the entry of a record for the jobs of a seed.
+func JobsDigest(name string, jobs []workload.Job) report.Digest {
+	return report.Digest{Name: fmt.Sprintf("%s (%d)", name, len(jobs)), Digest: DigestJobs(jobs)[:16]}
+}
+
+// WorldOf is the entry of a record for a world. A parameter that is added to all worlds with an
+// empty value leaves the digest as it is.
+func WorldOf(name string, m sim.ModelConfig) report.World {
+	w := report.World{Digest: report.Digest{Name: name, Digest: DigestOf(stated(m))}}
+	for _, k := range world.Keys() {
+		w.Values = append(w.Values, report.Setting{Name: k.Name, Value: k.Show(m)})
+	}
+	return w
+}
+
+// stated returns the JSON object of a value without its empty members.
+func stated(v any) any {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // all fields are plain values
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber() // a float64 does not hold all seeds
+	var all any
+	if err := d.Decode(&all); err != nil {
+		panic(err) // Marshal has written it
+	}
+	return withoutEmpty(all)
+}
+
+// withoutEmpty removes the members of objects that are null, false, 0, "" or have no members.
+func withoutEmpty(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for key, value := range x {
+			if value = withoutEmpty(value); value == nil {
+				delete(x, key)
+			} else {
+				x[key] = value
+			}
+		}
+		if len(x) == 0 {
+			return nil
+		}
+	case []any:
+		if len(x) == 0 {
+			return nil
+		}
+		for i := range x {
+			x[i] = withoutEmpty(x[i])
+		}
+	case bool:
+		if !x {
+			return nil
+		}
+	case json.Number:
+		if x == "0" {
+			return nil
+		}
+	case string:
+		if x == "" {
+			return nil
+		}
+	}
+	return v
+}
+
+// record completes Config.Record with digests of the inputs. The jobs of a trace, which do
+// not depend on the seed, have one entry.
+func (s *Study) record() *report.Record {
+	r := *s.cfg.Record
+	for _, d := range s.drafts {
+		name := fmt.Sprintf("seed %d", d.seed)
+		if WorkloadOf(s.cfg.Workload, nil).Fixed {
+			name = "every seed"
+		}
+		r.Jobs = append(r.Jobs, JobsDigest(name, d.jobs))
+		if name == "every seed" {
+			break
+		}
+	}
+	r.Clusters = []report.Digest{ClusterDigest(s.cfg.ClusterName, s.cfg.Cluster)}
+	r.Worlds = []report.World{WorldOf(s.cfg.World, s.model)}
+	return &r
+}
+
+// RecordID returns a digest of all that a record says about the inputs of a result.
+func RecordID(r *report.Record) string {
+	x := *r
+	x.Result = ""
+	return DigestOf(x)
+}
+
+// ClusterDigest is the entry of a record for a cluster.
+func ClusterDigest(name string, c workload.Cluster) report.Digest {
+	return report.Digest{Name: name, Digest: DigestOf(stated(c))}
+}
+
+// digestRuns returns the digest of the numbers of runs. How many events the simulator needed is
+// none of them.
+func digestRuns(runs []*collect.Report) string {
+	list := make([]collect.Report, len(runs))
+	for i, r := range runs {
+		list[i] = *r
+		list[i].Events = 0
+	}
+	return DigestOf(list)
+}

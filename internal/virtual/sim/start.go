@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -53,14 +54,16 @@ type Times interface {
 
 // checkStart returns an error for what a run from a Start does not simulate.
 func checkStart(cfg *Config) error {
-	st, m := cfg.Start, &cfg.Model
+	st := cfg.Start
+	applies := ModelConfig{Heartbeat: cfg.Model.Heartbeat, StallAfter: cfg.Model.StallAfter, ShuffleShare: cfg.Model.ShuffleShare}
 	switch {
 	case st.Tracker == nil || st.Times == nil:
 		return errors.New("start: needs a tracker and times")
 	case len(cfg.Cluster.Groups) > 0 || cfg.Autoscale != nil || len(cfg.Swaps) > 0:
 		return errors.New("start: the nodes and the policy are the tracker's, and stay")
-	case len(m.Crashes)+len(m.Hangs)+len(m.Stops)+len(m.Slow) > 0 || m.MTBF > 0 || m.CommitTime > 0 || m.TickEvery > 0 || m.Overheads != Overheads{}:
-		return errors.New("start: nothing fails and nothing has overheads in a run from a state")
+	// Written for the fields that apply, so that a new one is refused.
+	case !reflect.DeepEqual(cfg.Model, applies):
+		return errors.New("start: of the model only heartbeat, stall and shuffle share apply to a run from a state")
 	case len(st.Jobs) > len(cfg.Jobs) || len(st.Loads) != len(st.Tracker.Nodes().All()):
 		return fmt.Errorf("start: %d jobs with %d descriptions, and %d loads of %d nodes", len(st.Jobs), len(cfg.Jobs), len(st.Loads), len(st.Tracker.Nodes().All()))
 	}

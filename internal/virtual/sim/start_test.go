@@ -159,7 +159,7 @@ func TestWrongStart(t *testing.T) {
 	}{
 		{"needs a tracker", func(c *Config) { c.Start.Times = nil }},
 		{"nodes and the policy", func(c *Config) { c.Cluster = uniformCluster(1, 1, 1) }},
-		{"nothing fails", func(c *Config) { c.Model.MTBF = time.Hour }},
+		{"of the model only", func(c *Config) { c.Model.MTBF = time.Hour }},
 		{"loads of 3 nodes", func(c *Config) { c.Start.Loads = nil }},
 		{"the tracker has 2 live jobs, not 1", func(c *Config) { c.Start.Jobs = c.Start.Jobs[:1] }},
 		{"as many tasks", func(c *Config) { c.Jobs[0].Maps = c.Jobs[0].Maps[1:] }},

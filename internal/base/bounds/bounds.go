@@ -73,9 +73,12 @@ const (
 	Worked    = 32        // of these, the ones that are worked on
 	Reads     = 4         // lists and whole jobs that are read from the history
 	Scrapes   = 8         // requests for metrics under way
-	Uploads   = 64        // uploads under way
-	Arriving  = 512 << 20 // bytes of large messages that are being received, not decoded
-	Memory    = 1 << 30   // bytes of memory of all messages that are being handled, decoded
+	// Connections is the number of connections to one address of a master or worker. Half of the
+	// files that the process may open is less on some machines.
+	Connections = 32_768
+	Uploads     = 64        // uploads under way
+	Arriving    = 512 << 20 // bytes of large messages that are being received, not decoded
+	Memory      = 1 << 30   // bytes of memory of all messages that are being handled, decoded
 )
 
 // Bounds of messages, in bytes.
@@ -170,6 +173,7 @@ var Shared = []Row{
 	{"requests of users that are worked on: they wait for nothing", Worked, false, "the request waits"},
 	{"lists and whole jobs that are read from the history", Reads, false, "the request waits"},
 	{"requests for metrics under way", Scrapes, false, "the request waits, at most ten seconds"},
+	{"connections, at most half of the files that the process may open; they count for the client's address, of IPv6 its /64", Connections, false, "the connection of the address that has been idle longest is closed; if all have a request, the new one is"},
 	{"requests that wait for the master's loop", Inbox, false, "a request waits at most ten seconds for room; the loop serves the senders in turn"},
 	{"requests that wait for a change of a job or chain", Waiting, false, "more are answered at once"},
 }

@@ -67,6 +67,10 @@ func (u *marketUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
+// marketConnections is the number of connections to a market. It is larger than the number of
+// stalled requests of any contest.
+const marketConnections = 6000
+
 func openMarket(t *testing.T, cfg Config) *market {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +96,7 @@ func openMarket(t *testing.T, cfg Config) *market {
 	}
 	guard := &secure.Guard{Tokens: tokens, Public: source.Public, Log: slog.New(slog.DiscardHandler)}
 	srv := secure.NewServer(m.Handler(), guard)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := secure.ListenMost("127.0.0.1:0", nil, guard, marketConnections)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,6 +373,23 @@ var contests = map[string]contest{
 			return "to follow 20 logs of 20"
 		},
 		ask: func(k *market) error { return k.modest.get("/ui/attempts/j2_m_0_0/log") },
+	},
+	"connections, at most half of the files that the process may open; they count for the client's address, of IPv6 its /64": {
+		// Both users have one address, and the greedy one needs no token.
+		hold: func(t *testing.T, k *market) string {
+			for range marketConnections {
+				c, err := net.Dial("tcp", strings.TrimPrefix(k.url, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				if _, err := io.WriteString(c, "GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return fmt.Sprint(marketConnections, " idle connections of ", marketConnections, ", from the same address")
+		},
+		ask: func(k *market) error { return k.modest.get("/readyz") },
 	},
 	"open pages of the console that wait for events": {
 		hold: func(t *testing.T, k *market) string {

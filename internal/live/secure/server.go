@@ -24,8 +24,14 @@ const (
 )
 
 // Listen opens a TCP listener, with TLS if config is not nil. It refuses an address
-// other than loopback unless config is set and the guard authenticates.
+// other than loopback unless config is set and the guard authenticates. The addresses of clients
+// share the connections.
 func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
+	return ListenMost(addr, config, g, mostConnections())
+}
+
+// ListenMost is Listen with so many connections that the addresses share.
+func ListenMost(addr string, config *tls.Config, g *Guard, most int64) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", addr, err)
@@ -35,10 +41,11 @@ func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
 			"set --tls-cert and --tls-key, and --tls-ca or --tokens, or listen on 127.0.0.1; "+
 			"\"slotwise certs\" creates certificates for a first try", addr)
 	}
-	l, err := net.ListenTCP("tcp", at)
+	tcp, err := net.ListenTCP("tcp", at)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
+	l := newConnections(tcp, most, g.log())
 	if config != nil {
 		return tls.NewListener(l, config), nil
 	}
@@ -55,6 +62,7 @@ func NewServer(h http.Handler, g *Guard) *http.Server {
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerSize,
+		ConnState:         noteState,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 256,
 			SendPingTimeout:      30 * time.Second,

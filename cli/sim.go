@@ -21,6 +21,7 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/progress"
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/study"
@@ -56,6 +57,7 @@ type simFlags struct {
 	explain           bool
 	references        []string
 	autoscale         string
+	warmUp            string
 	json, quiet       bool
 }
 
@@ -125,13 +127,14 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, and the file of --events, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet. One that is not empty needs --overwrite")
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
+	s.StringVar(&f.warmUp, "warm-up", collect.WarmUpAuto, "`rule` by which the first jobs, which meet an empty cluster, are left out of numbers about jobs: none, mser (MSER-5), a share of the time such as 0.1, or auto, which is mser for traces of 1,000 jobs or more")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	addPrint(c, &f.json)
 	groupFlags(c, []string{"workload", "cluster", "policy", "seed", "seeds", "world", "out", "overwrite", "explain", "print", "quiet"},
 		group{"Workload", []string{"profiles", "limit", "time-scale", "data-scale", "trace-set"}},
 		group{"Cluster", []string{"set", "heartbeat", "autoscale"}},
 		group{"Policies", []string{"policy-set", "fair-scheduler", "capacity-scheduler"}},
-		group{"Comparison", []string{"reference", "references", "events"}})
+		group{"Comparison", []string{"reference", "references", "warm-up", "events"}})
 	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "references", append(study.References(), study.RefNone))
 }
@@ -304,7 +307,11 @@ func (f *simFlags) study(ctx context.Context, show *simProgress, made *report.Re
 		}
 		scale = &c
 	}
-	s, err := study.New(study.Config{Record: made, Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
+	warm, err := collect.ParseWarmUp(cmp.Or(f.warmUp, collect.WarmUpNone))
+	if err != nil {
+		return nil, misuse("--warm-up: %w", err)
+	}
+	s, err := study.New(study.Config{Record: made, WarmUp: warm, Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
 		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
 	// study.New does not know flags, so its kinds of errors are translated here.
 	switch {

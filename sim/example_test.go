@@ -61,9 +61,15 @@ func ExampleCompare() {
 	for _, p := range comparison.Policies {
 		fmt.Printf("%s: mean response %v s\n", p.Policy, p.MeanResponse)
 	}
+	for _, p := range comparison.Pairs {
+		if p.Measure == "response.mean" {
+			fmt.Println(p.Verdict)
+		}
+	}
 	// Output:
 	// fifo: mean response 171.4±3.2 s
 	// fair: mean response 110.1±2.7 s
+	// fair beats fifo by 36 % [35, 37]
 }
 
 func ExampleReadWorkload() {
@@ -91,4 +97,8 @@ classes:
 	// policy  makespan  mean response  median    p95  waiting  local maps  slots in use
 	//     fifo     160.1          130.3   125.4  160.1     94.2      97.1 %        64.5 %
 	//     fair     165.1           41.2    15.2  165.1      4.1     100.0 %        62.6 %
+	// makespan: fair is 3.1 % above fifo; one seed gives no interval
+	// response.mean: fair is 68 % below fifo; one seed gives no interval
+	// slowdown.mean: fair is 90 % below fifo; one seed gives no interval
+	// slowdown.p95: fair is 89 % below fifo; one seed gives no interval
 }

@@ -116,15 +116,15 @@ type Progress struct {
 // Run makes one run. It returns an error if the configuration makes no sense, if a
 // job can never run, or if ctx is cancelled.
 func Run(ctx context.Context, c Config) (*Result, error) {
-	results, err := runAll(ctx, []Config{c})
+	results, _, err := runAll(ctx, []Config{c})
 	if err != nil {
 		return nil, err
 	}
 	return results[0], nil
 }
 
-// Compare makes a run for each policy and each seed, on all processors. They replace the
-// policy and the seed of the Config. It returns an error that names the policy and the seed
+// Compare makes a run for each policy and each seed, on all processors, and compares the
+// policies with the first one. They replace the policy and the seed of the Config. It returns an error that names the policy and the seed
 // if any run fails.
 func Compare(ctx context.Context, c Config, policies []Policy, seeds []uint64) (*Comparison, error) {
 	if len(policies) == 0 || len(seeds) == 0 {
@@ -138,29 +138,31 @@ func Compare(ctx context.Context, c Config, policies []Policy, seeds []uint64) (
 			configs = append(configs, run)
 		}
 	}
-	results, err := runAll(ctx, configs)
+	results, runs, err := runAll(ctx, configs)
 	if err != nil {
 		return nil, err
 	}
-	return compare(results, len(seeds)), nil
+	out := compare(results, len(seeds))
+	out.Pairs = pairs(runs, c.Workload.recorded)
+	return out, nil
 }
 
 // runAll makes the runs, as many at a time as there are processors. Results are in
 // the order of the configurations.
-func runAll(ctx context.Context, configs []Config) ([]*Result, error) {
+func runAll(ctx context.Context, configs []Config) ([]*Result, []*run, error) {
 	var mu sync.Mutex // held while Progress is called
 	runs := make([]*run, len(configs))
 	simulations := make([]sim.Config, len(configs))
 	for i := range configs {
 		var err error
 		if runs[i], err = prepare(ctx, configs[i], &mu); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		simulations[i] = runs[i].sim
 	}
 	raw, errs := sim.RunEach(simulations)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	results := make([]*Result, len(configs))
 	for i, r := range runs {
@@ -170,7 +172,7 @@ func runAll(ctx context.Context, configs []Config) ([]*Result, error) {
 		}
 		results[i], errs[i] = r.result(raw[i])
 	}
-	return results, errors.Join(errs...)
+	return results, runs, errors.Join(errs...)
 }
 
 // run is one run in progress.
@@ -178,6 +180,8 @@ type run struct {
 	config    Config // with defaults filled in
 	sim       sim.Config
 	collector *collect.Collector
+	outcomes  *collect.Outcomes
+	report    *collect.Report // after the run
 	bounds    collect.Bounds
 	jobs      []workload.Job
 }
@@ -203,8 +207,9 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 	cluster := c.Cluster.internal()
 	model := c.Model.internal()
 	r := &run{config: c, jobs: jobs, bounds: collect.BoundsOf(&cluster, jobs, model)}
-	r.collector = collect.New(&cluster, jobs, collect.Ideal(&cluster, jobs, model), false)
-	observers := sim.Observers{r.collector}
+	ideal := collect.Ideal(&cluster, jobs, model)
+	r.collector, r.outcomes = collect.New(&cluster, jobs, ideal, false), collect.NewOutcomes(ideal)
+	observers := sim.Observers{r.collector, r.outcomes}
 	if c.Progress != nil {
 		observers = append(observers, &progress{mu: mu, call: c.Progress,
 			p: Progress{Policy: c.Policy.String(), Seed: c.Seed, Jobs: len(jobs)}})

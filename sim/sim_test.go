@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -68,6 +69,26 @@ func TestVariantsHaveLabels(t *testing.T) {
 		if all.Policies[i].Policy != label || all.Runs[2*i].Policy != label || all.Runs[2*i+1].Policy != label || !seen[label] || !strings.Contains(all.String(), " "+label+" ") {
 			t.Errorf("variant %d: labels %q and %q, want %q; progress of %v", i, all.Policies[i].Policy, all.Runs[2*i].Policy, label, seen)
 		}
+	}
+}
+
+// Variants of one policy are compared under their labels, with the intervals of the internal
+// comparison: by hand, the ratio is that of the means over the seeds.
+func TestPairs(t *testing.T) {
+	all, err := sim.Compare(t.Context(), config(), []sim.Policy{{Name: "fifo"}, {Name: "fair"}, {Name: "fair", Set: map[string]string{"speculative-gap": "0.1"}}}, []uint64{1, 2, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Pairs) != 8 || all.Pairs[0].Policy != "fair" || all.Pairs[4].Policy != "fair[speculative-gap=0.1]" || all.Pairs[4].Baseline != "fifo" {
+		t.Fatalf("%+v", all.Pairs)
+	}
+	p := all.Pairs[1]
+	ratio := all.Policies[1].MeanResponse.Mean / all.Policies[0].MeanResponse.Mean
+	if p.Measure != "response.mean" || math.Abs(p.Ratio-ratio) > 1e-9 || !p.Known || !(p.Low < ratio && ratio < p.High) || p.P > p.Holm {
+		t.Errorf("%+v, and the means have the ratio %v", p, ratio)
+	}
+	if p.Holm <= 0.05 != strings.HasPrefix(p.Verdict, "fair beats fifo by ") || !strings.Contains(all.String(), "response.mean: "+p.Verdict+"\n") {
+		t.Errorf("p %v, verdict %q", p.Holm, p.Verdict)
 	}
 }
 

@@ -56,7 +56,10 @@ func Tasks(n int, each time.Duration) []Task {
 }
 
 // Workload is the jobs of a run. Jobs and ReadWorkload make one. Runs can share it.
-type Workload struct{ source workload.Source }
+type Workload struct {
+	source   workload.Source
+	recorded bool // a trace, of which there is one sample whatever the seed
+}
 
 // Jobs returns the workload of the given jobs, which it copies.
 func Jobs(jobs ...Job) Workload {
@@ -65,7 +68,7 @@ func Jobs(jobs ...Job) Workload {
 		list[i] = workload.Job{Name: j.Name, Class: j.Class, Request: j.Request, Submit: j.Submit,
 			Maps: copyTasks(j.Maps), Reduces: copyTasks(j.Reduces), After: j.After}
 	}
-	return Workload{&workload.Trace{List: list}}
+	return Workload{source: &workload.Trace{List: list}}
 }
 
 func copyTasks(tasks []Task) []workload.Task {
@@ -88,7 +91,8 @@ func ReadWorkload(format, name string, r io.Reader, o TraceOptions) (Workload, e
 		Trace: workload.TraceOptions{TimeScale: o.TimeScale, Limit: o.Limit},
 		SWIM:  workload.SWIMOptions{DataScale: o.DataScale},
 	})
-	return Workload{source}, err
+	_, recorded := source.(*workload.Trace)
+	return Workload{source, recorded}, err
 }
 
 // TraceOptions change a trace while it is read. The zero value changes nothing.

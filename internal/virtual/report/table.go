@@ -107,6 +107,8 @@ type Study struct {
 	// Warnings holds a sentence for each part of the inputs that was left out, repaired
 	// or guessed, and for each policy that left slots idle while maps waited.
 	Warnings []string `json:"warnings,omitempty"`
+	// WarmUp is nil if all jobs count.
+	WarmUp *collect.Warmed `json:"warm_up,omitempty"`
 	// Record says what the study was made with. It is nil for a caller that has not said.
 	Record *Record `json:"record,omitempty"`
 }
@@ -124,6 +126,9 @@ func Comparison(out io.Writer, s *Study) error {
 	fmt.Fprintf(w, "%s%s; times in seconds, slowdowns against %s\n", terminal.Plural(head.Jobs.All, "job"), seeds(groups), against[s.Slowdown])
 	if s.World != "" {
 		fmt.Fprintf(w, "world %s, heartbeats every %s\n", s.World, s.Heartbeat)
+	}
+	if text := s.WarmUp.String(); text != "" {
+		fmt.Fprintln(w, text)
 	}
 	fmt.Fprintln(w)
 	none := faulty(s.Failed, groups)

@@ -140,7 +140,8 @@ func (s *Study) bounded() (reports []*collect.Report, slowdowns []float64) {
 		return nil, nil
 	}
 	for _, d := range s.drafts {
-		r, _, list := BoundOf(&s.cfg.Cluster, d.jobs, s.model, d.alone)
+		r, times, list := BoundOf(&s.cfg.Cluster, d.jobs, s.model, d.alone)
+		s.warmed.Apply(collect.Observed{Report: r, Outcomes: collect.OutcomesOf(times, make([]float64, len(times)), d.alone)}, d.jobs)
 		r.Seed = d.seed
 		reports, slowdowns = append(reports, r), append(slowdowns, list...)
 	}

@@ -58,6 +58,9 @@ type Config struct {
 	Reference string
 	// References are the references that run beside the policies; see References.
 	References []string
+	// WarmUp is the rule by which the first jobs are left out of numbers about jobs. The zero
+	// value leaves out none.
+	WarmUp collect.WarmUp
 	// Details keeps the observations that tables and plots need.
 	Details bool
 	// Explain collects why each job waited.
@@ -90,7 +93,8 @@ type Study struct {
 	references []*run
 	// warnings holds the warnings of the study itself, beside the workload's.
 	warnings []string
-	origin   *report.Record // nil without Config.Record
+	origin   *report.Record  // nil without Config.Record
+	warmed   *collect.Warmed // nil for no warm-up
 }
 
 // draft is the workload of a seed.
@@ -115,8 +119,8 @@ type run struct {
 	lanes *report.Lanes   // nil for no plot
 
 	collector *collect.Collector
-	outcomes  *collect.Outcomes // nil if there is only one policy
-	result    *sim.Result       // nil if err is set
+	outcomes  *collect.Outcomes
+	result    *sim.Result // nil if err is set
 	report    *collect.Report
 	err       error // why the simulation failed
 }
@@ -231,12 +235,8 @@ func (s *Study) Run(ctx context.Context) error {
 	for i, r := range all {
 		r.collector = collect.New(&r.cluster, r.draft.jobs, r.draft.alone, s.cfg.Details)
 		observers := append(sim.Observers{r.collector}, r.more...)
-		// Outcomes are for comparisons of policies job by job. With one policy there is none, and
-		// references are not compared.
-		if len(s.runs) > len(s.drafts) && i < len(s.runs) {
-			r.outcomes = collect.NewOutcomes(r.draft.alone)
-			observers = append(observers, r.outcomes)
-		}
+		r.outcomes = collect.NewOutcomes(r.draft.alone)
+		observers = append(observers, r.outcomes)
 		if s.cfg.Progress != nil {
 			observers = append(observers, s.cfg.Progress)
 		}
@@ -256,9 +256,31 @@ func (s *Study) Run(ctx context.Context) error {
 		r.report.Policy, r.report.Seed = r.Policy, r.Seed
 		r.err = r.report.Check()
 	}
+	s.leaveOutWarmUp()
 	s.warnStarved()
 	s.warnFree()
 	return stop()
+}
+
+// leaveOutWarmUp applies Config.WarmUp to all runs.
+func (s *Study) leaveOutWarmUp() {
+	fixed := WorkloadOf(s.cfg.Workload, nil).Fixed
+	s.warmed = s.cfg.WarmUp.LeaveOut(fixed, observed(s.runs), observed(s.references), func(seed uint64) []workload.Job {
+		return s.drafts[seed-s.cfg.Seed].jobs
+	})
+	if text := s.warmed.Warning(); text != "" {
+		s.warn(text)
+	}
+}
+
+// observed returns the runs that did not fail.
+func observed(runs []*run) (list []collect.Observed) {
+	for _, r := range runs {
+		if r.err == nil {
+			list = append(list, collect.Observed{Report: r.report, Outcomes: r.outcomes})
+		}
+	}
+	return list
 }
 
 // phase reports the begin of a phase that simulates the jobs of every seed a
@@ -371,6 +393,7 @@ func (s *Study) Comparison() Comparison {
 		}
 	}
 	out.Policies = append(out.Policies, collect.Over(out.Runs)...)
+	out.WarmUp = s.warmed
 	out.Bound, _ = s.bounded()
 	for _, r := range s.references {
 		if r.err == nil {
@@ -388,14 +411,8 @@ func (s *Study) Comparison() Comparison {
 
 // pairs compares each policy with the first one.
 func (s *Study) pairs() []collect.Pair {
-	var runs []collect.Observed
-	for _, r := range s.runs {
-		if r.err == nil && r.outcomes != nil {
-			runs = append(runs, collect.Observed{Report: r.report, Outcomes: r.outcomes})
-		}
-	}
-	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs)
-	return collect.CompareAll(runs, func(uint64) collect.Workload { return w })
+	w := WorkloadOf(s.cfg.Workload, s.drafts[0].jobs).After(s.warmed)
+	return collect.CompareAll(observed(s.runs), func(uint64) collect.Workload { return w })
 }
 
 // WorkloadOf describes a workload for comparisons. The jobs of a trace are one sample,

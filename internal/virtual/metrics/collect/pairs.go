@@ -46,12 +46,31 @@ type Workload struct {
 	Fixed bool
 	// Submitted holds the times of submission in seconds by job, if Fixed is set.
 	Submitted []float64
+	// From is the time of the first submission that counts; 0 without a warm-up.
+	From float64
+}
+
+// After returns the workload without a warm-up, which may be nil.
+func (w Workload) After(x *Warmed) Workload {
+	if x != nil && x.Until > 0 && len(w.Submitted) > 0 {
+		w.From = slices.Min(w.Submitted) + x.Until
+	}
+	return w
 }
 
 // Compare compares runs of a policy with runs of a baseline, in the order of the same
 // seeds. Each slice must have at least one run, and both the same number.
 func Compare(m Measure, w Workload, policy, baseline []Observed) Pair {
-	return judge([]*comparison{compare(m, w, policy, baseline)})[0]
+	return CompareBy([]Measure{m}, w, policy, baseline)[0]
+}
+
+// CompareBy is Compare by several measures together.
+func CompareBy(measures []Measure, w Workload, policy, baseline []Observed) []Pair {
+	var list []*comparison
+	for _, m := range measures {
+		list = append(list, compare(m, w, policy, baseline))
+	}
+	return judge(list)
 }
 
 // comparison is a Pair without a verdict.
@@ -77,7 +96,7 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 	switch {
 	case w.Fixed && m.Series != NoSeries:
 		p.Over = overBlocks
-		p.Ratio = metrics.BootstrapRatio(series(m, policy), series(m, baseline), metrics.BlocksOf(w.Submitted), m.Statistic, Level)
+		p.Ratio = blocksRatio(m, w, policy, baseline)
 	case w.Fixed:
 		p.Over = overBlocks
 		p.Ratio = metrics.PairedRatio(p.a, p.b, Level) // of the means, over draws of placement
@@ -110,6 +129,28 @@ func judge(list []*comparison) []Pair {
 		out[i].Verdict = c.words()
 	}
 	return out
+}
+
+// blocksRatio resamples the jobs of a trace. Blocks divide the time after the warm-up, whose
+// jobs have no values.
+func blocksRatio(m Measure, w Workload, policy, baseline []Observed) metrics.Ratio {
+	a, b := series(m, policy), series(m, baseline)
+	var submitted []float64
+	var kept []int
+	for i, at := range w.Submitted {
+		if at >= w.From {
+			submitted, kept = append(submitted, at), append(kept, i)
+		}
+	}
+	for _, runs := range [][][]float64{a, b} {
+		for i, values := range runs {
+			runs[i] = make([]float64, len(kept))
+			for k, j := range kept {
+				runs[i][k] = values[j]
+			}
+		}
+	}
+	return metrics.BootstrapRatio(a, b, metrics.BlocksOf(submitted), m.Statistic, Level)
 }
 
 // series returns the values of the jobs of each run.

@@ -66,27 +66,27 @@ func TestCompareTrace(t *testing.T) {
 		return []Observed{{&Report{Policy: policy, Response: metrics.Summarize(v)}, &Outcomes{Response: v}}}
 	}
 	m, _ := FindMeasure("response.mean")
-	p := Compare(m, Workload{true, submitted}, o("fast", fast), o("slow", slow))
+	p := Compare(m, Workload{Fixed: true, Submitted: submitted}, o("fast", fast), o("slow", slow))
 	if !strings.HasPrefix(p.Verdict, "fast beats slow by 9.2 % [9") || p.N != 30 || p.Over != "blocks" {
 		t.Errorf("%+v", p)
 	}
-	if same := Compare(m, Workload{true, submitted}, o("slow", slow), o("slow", slow)); same.Verdict != "slow and slow are equal" {
+	if same := Compare(m, Workload{Fixed: true, Submitted: submitted}, o("slow", slow), o("slow", slow)); same.Verdict != "slow and slow are equal" {
 		t.Errorf("%+v", same)
 	}
 	heavy := slices.Clone(slow)
 	for i := range heavy[:300] {
 		heavy[i] *= float64(1 + 300/(i+1))
 	}
-	if wide := Compare(m, Workload{true, submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasPrefix(wide.Verdict, "no difference can be told: fast is 51 % below heavy") {
+	if wide := Compare(m, Workload{Fixed: true, Submitted: submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasPrefix(wide.Verdict, "no difference can be told: fast is 51 % below heavy") {
 		t.Errorf("%+v", wide)
 	}
 	for i := range heavy[:300] {
 		heavy[i] *= float64(1 + 300_000/((i+1)*(i+1)))
 	}
-	if dominated := Compare(m, Workload{true, submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasSuffix(dominated.Verdict, "a few jobs dominate the mean, so the trace gives no interval") {
+	if dominated := Compare(m, Workload{Fixed: true, Submitted: submitted}, o("fast", fast), o("heavy", heavy)); !strings.HasSuffix(dominated.Verdict, "a few jobs dominate the mean, so the trace gives no interval") {
 		t.Errorf("%+v", dominated)
 	}
-	if few := Compare(m, Workload{true, submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "an interval needs 1000 jobs, and there are 3") {
+	if few := Compare(m, Workload{Fixed: true, Submitted: submitted[:3]}, o("fast", fast[:3]), o("slow", slow[:3])); !strings.HasSuffix(few.Verdict, "an interval needs 1000 jobs, and there are 3") {
 		t.Errorf("%+v", few)
 	}
 }

@@ -7,6 +7,7 @@
 //	starved.go  slots that a policy leaves idle while tasks wait
 //	bounds.go   lower bounds of the makespan
 //	alone.go    the time that each job takes alone
+//	warmup.go   the beginning of a run, which numbers about jobs leave out
 //	across.go   several seeds together
 package collect
 

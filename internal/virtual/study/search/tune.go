@@ -278,9 +278,9 @@ func (p *Problem) compare(ctx context.Context, o Objective, test []*sample, best
 			runs[i].Report.Policy = "default"
 		}
 	}
-	var pairs []collect.Pair
+	var measures []collect.Measure
 	for _, t := range o {
-		pairs = append(pairs, collect.Compare(t.Measure, study.WorkloadOf(p.Workload, test[0].jobs), runs[:len(test)], runs[len(test):]))
+		measures = append(measures, t.Measure)
 	}
-	return pairs, nil
+	return collect.CompareBy(measures, study.WorkloadOf(p.Workload, test[0].jobs), runs[:len(test)], runs[len(test):]), nil
 }

@@ -304,7 +304,7 @@ func (r *Result) pointHTML(at point) g.Node {
 			pairs, plain = append(pairs, c), append(plain, c.Pair)
 		}
 	}
-	return g.Group{h.H2(g.Text(at.title())),
+	return g.Group{h.H2(g.Text(at.title())), g.If(r.warmed[at].String() != "", h.P(g.Text(r.warmed[at].String()+"."))),
 		h.Table(header(g.Map(r.plan.Spec.Measures, func(m string) g.Node { return h.Th(g.Text(m)) })),
 			g.Map(r.means(at), func(m mean) g.Node {
 				return h.Tr(g.If(m.reference, h.Class("reference")), h.Td(g.Text(m.label)),

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 )
 
 // Row is a row of the table of runs: one cell with its measures. Measures that a
@@ -43,6 +44,9 @@ type Row struct {
 	Error     string `parquet:"error,dict" csv:"error" json:"error,omitempty"`
 	Jobs      int64  `parquet:"jobs" csv:"jobs" json:"jobs"`
 	Succeeded int64  `parquet:"succeeded" csv:"succeeded" json:"succeeded"`
+	// WarmUp is the time from the first submission on before which jobs are left out of numbers
+	// about jobs.
+	WarmUp float64 `parquet:"warm_up_s" csv:"warm_up_s" json:"warm_up_s"`
 
 	Makespan       float64 `parquet:"makespan_s" csv:"makespan_s" json:"-"`
 	Bound          float64 `parquet:"makespan_bound_s" csv:"makespan_bound_s" json:"-"`
@@ -134,7 +138,8 @@ type Result struct {
 	// Record says what the study was made with. It is nil without Options.Record.
 	Record *report.Record `json:"record,omitempty"`
 
-	plan *Plan
+	plan   *Plan
+	warmed map[point]*collect.Warmed
 }
 
 // Result reads the results of all cells and compares the policies. Run must have ended
@@ -142,7 +147,7 @@ type Result struct {
 func (p *Plan) Result(store *Store) (*Result, error) {
 	out := &Result{Workload: p.Workload.Name, Jobs: p.Cells[0].draw().jobs, Seeds: p.Spec.Seeds.Count,
 		Slowdown: p.Spec.Reference, Warnings: slices.Clone(p.Warnings), Assumed: p.Workload.Assumed, Rows: make([]*Row, len(p.Cells)),
-		Pairs: []Comparison{}, plan: p}
+		Pairs: []Comparison{}, plan: p, warmed: make(map[point]*collect.Warmed)}
 	if out.Slowdown == "" {
 		out.Slowdown = "alone"
 	}
@@ -176,61 +181,118 @@ func (p *Plan) Result(store *Store) (*Result, error) {
 // point reads the cells of a point of the grid and compares their policies. It keeps the
 // values of jobs of one point at a time in memory.
 func (r *Result) point(store *Store, cells []int) error {
-	p := r.plan
-	var runs []collect.Observed
-	worst := make(map[string]collect.Starved) // by label, over all seeds
-	free := make(map[string]bool)             // policies that are warned of
-	alone := make(map[uint64][]time.Duration)
-	workloads := make(map[uint64]collect.Workload)
+	x := &pointRuns{result: r, alone: make(map[uint64][]time.Duration), jobs: make(map[uint64][]workload.Job)}
 	for _, i := range cells {
-		c := p.Cells[i]
-		var o Outcome
-		if ok, err := store.load(c.Key, &o); err != nil || !ok {
-			return fmt.Errorf("%s: the result is missing: %w", c.Describe(), err)
-		}
-		r.Rows[i] = c.row(&o)
-		if o.Error != "" || c.policy.reference == study.RefBound {
-			continue
-		}
-		if alone[c.Seed] == nil {
-			if err := c.lookUp(store, alone, workloads); err != nil {
-				return err
-			}
-		}
-		if label := r.Rows[i].Label(); !c.Reference() && o.Report.Starved.Time > worst[label].Time {
-			worst[label] = o.Report.Starved
-		}
-		if text := o.Report.FreeWarning(); text != "" && !free[o.Report.Policy] {
-			free[o.Report.Policy] = true
-			r.Warnings = append(r.Warnings, c.point().title()+": "+text)
-		}
-		runs = append(runs, collect.Observed{Report: o.Report, Outcomes: collect.OutcomesOf(unknown(o.Response), unknown(o.Waiting), alone[c.Seed])})
-	}
-	c := p.Cells[cells[0]]
-	for _, label := range slices.Sorted(maps.Keys(worst)) {
-		if text := worst[label].Warning(label); text != "" {
-			r.Warnings = append(r.Warnings, c.point().title()+": "+text)
+		if err := x.read(store, i); err != nil {
+			return err
 		}
 	}
-	for _, pair := range collect.CompareAll(runs, func(seed uint64) collect.Workload { return workloads[seed] }) {
+	c := r.plan.Cells[cells[0]]
+	rule, err := collect.ParseWarmUp(r.plan.Spec.WarmUp)
+	if err != nil {
+		return err // Read has checked the rule
+	}
+	jobs := func(seed uint64) []workload.Job { return x.jobs[seed] }
+	warmed := rule.LeaveOut(r.plan.fixed(), x.policies, x.references, jobs)
+	if warmed != nil {
+		r.warmed[c.point()] = warmed
+	}
+	for _, b := range x.bounds {
+		warmed.Apply(b, x.jobs[b.Seed])
+	}
+	for k, i := range x.rows {
+		r.Rows[i] = r.plan.Cells[i].row(x.outcomes[k])
+		if warmed != nil {
+			r.Rows[i].WarmUp = warmed.Until
+		}
+	}
+	x.warn(c.point().title(), warmed)
+	for _, pair := range collect.CompareAll(slices.Concat(x.policies, x.references), func(seed uint64) collect.Workload {
+		return study.WorkloadOf(r.plan.Workload, x.jobs[seed]).After(warmed)
+	}) {
 		r.Pairs = append(r.Pairs, Comparison{c.Cluster(), c.World(), c.Autoscale, c.Import(), c.Load, pair})
 	}
 	return nil
 }
 
-// lookUp finds the times alone and the workload of the cell's seed.
-func (c *Cell) lookUp(store *Store, alone map[uint64][]time.Duration, workloads map[uint64]collect.Workload) error {
-	p := c.plan
+// pointRuns are the runs of a point of the grid.
+type pointRuns struct {
+	result *Result
+	// rows are the indices of the cells, outcomes their results.
+	rows     []int
+	outcomes []*Outcome
+	// policies and references are the runs that did not fail.
+	policies, references []collect.Observed
+	bounds               []collect.Observed         // of the reference bound
+	alone                map[uint64][]time.Duration // by seed
+	jobs                 map[uint64][]workload.Job  // by seed
+}
+
+// read reads the result of a cell.
+func (x *pointRuns) read(store *Store, i int) error {
+	c, o := x.result.plan.Cells[i], new(Outcome)
+	if ok, err := store.load(c.Key, o); err != nil || !ok {
+		return fmt.Errorf("%s: the result is missing: %w", c.Describe(), err)
+	}
+	x.rows, x.outcomes = append(x.rows, i), append(x.outcomes, o)
+	if o.Error != "" {
+		return nil
+	}
+	if x.alone[c.Seed] == nil {
+		if err := x.lookUp(store, c); err != nil {
+			return err
+		}
+	}
+	run := collect.Observed{Report: o.Report, Outcomes: collect.OutcomesOf(unknown(o.Response), unknown(o.Waiting), x.alone[c.Seed])}
+	switch {
+	case !c.Reference():
+		x.policies = append(x.policies, run)
+	case c.policy.reference != study.RefBound:
+		x.references = append(x.references, run)
+	default:
+		// The bound is no run that a comparison could pair, but it bounds the same jobs.
+		x.bounds = append(x.bounds, run)
+	}
+	return nil
+}
+
+// lookUp finds the times alone and the jobs of the cell's seed.
+func (x *pointRuns) lookUp(store *Store, c *Cell) error {
 	d := c.draw()
 	base, err := d.hold()
 	if err != nil {
 		return err
 	}
 	defer d.release()
-	jobs := scaled(base, c.Load)
-	workloads[c.Seed] = study.WorkloadOf(p.Workload, jobs)
-	alone[c.Seed], err = c.alone(jobs, store, func() error { return nil })
+	x.jobs[c.Seed] = scaled(base, c.Load)
+	x.alone[c.Seed], err = c.alone(x.jobs[c.Seed], store, func() error { return nil })
 	return err
+}
+
+// warn adds warnings about policies of the point to the result.
+func (x *pointRuns) warn(title string, warmed *collect.Warmed) {
+	r := x.result
+	worst := make(map[string]collect.Starved) // by policy, over all seeds
+	free := make(map[string]bool)             // policies that are warned of
+	for _, o := range x.policies {
+		if o.Starved.Time > worst[o.Policy].Time {
+			worst[o.Policy] = o.Starved
+		}
+	}
+	for _, o := range slices.Concat(x.policies, x.references) {
+		if text := o.FreeWarning(); text != "" && !free[o.Policy] {
+			free[o.Policy] = true
+			r.Warnings = append(r.Warnings, title+": "+text)
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(worst)) {
+		if text := worst[label].Warning(label); text != "" {
+			r.Warnings = append(r.Warnings, title+": "+text)
+		}
+	}
+	if text := warmed.Warning(); text != "" {
+		r.Warnings = append(r.Warnings, title+": "+text)
+	}
 }
 
 // unknown undoes known.
@@ -397,6 +459,9 @@ func (r *Result) Print(out io.Writer) error {
 	fmt.Fprintf(w, "%d jobs, %d seeds; slowdowns against each job %s; times in seconds\n", r.Jobs, r.Seeds, map[string]string{"alone": "alone", "ideal": "at its lower bound"}[r.Slowdown])
 	for _, at := range r.points() {
 		fmt.Fprintf(w, "\n%s\n", at.title())
+		if text := r.warmed[at].String(); text != "" {
+			fmt.Fprintln(w, text)
+		}
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "policy\t%s\t\n", strings.Join(r.plan.Spec.Measures, "\t"))
 		for _, m := range r.means(at) {

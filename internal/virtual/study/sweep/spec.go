@@ -57,6 +57,7 @@ type Spec struct {
 	Seeds     Seeds         `yaml:"seeds" help:"number of seeds from 1 on, or a mapping with from and count; default 1"`
 
 	Reference  string `yaml:"reference" help:"slowdowns are relative to each job run alone (alone, the default) or to its lower bound (ideal)"`
+	WarmUp     string `yaml:"warm-up" help:"rule by which the first jobs are left out of numbers about jobs: auto (the default), none, mser, or a share of the time"`
 	References values `yaml:"references" help:"references in tables and plots: bound, srpt, psjf, sita, classictags, static-split or none; default: bound, srpt and static-split"`
 	Measures   values `yaml:"measures" help:"measures to plot; default makespan, response.mean, slowdown.mean, slowdown.p95, and machines.hours with autoscale"`
 }
@@ -320,6 +321,12 @@ func (s *Spec) fill() error {
 	}
 	if len(s.References) == 0 {
 		s.References = study.DefaultReferences()
+	}
+	if _, err := collect.ParseWarmUp(s.WarmUp); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	if s.WarmUp == "" {
+		s.WarmUp = collect.WarmUpAuto
 	}
 	if err := study.CheckReferences(s.References); err != nil {
 		return fmt.Errorf("references: %w", err)

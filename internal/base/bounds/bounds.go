@@ -62,17 +62,20 @@ const (
 
 // Totals of what users share. Package share says which part of a total one user may hold.
 const (
-	Jobs      = 10_000    // jobs that have not ended, and chains
-	Tasks     = 2_000_000 // tasks of all jobs that have not ended
-	Waiting   = 10_000    // users' requests that wait for a change
-	Followers = 1024      // logs that are being sent
-	Viewers   = 1024      // pages of the console that wait for events
-	Questions = 4         // what-if questions and explanations that are being answered
-	Inbox     = 4096      // requests that wait for the master's loop
-	Requests  = 16_384    // users' requests under way
-	Worked    = 32        // of these, the ones that are worked on
-	Reads     = 4         // lists and whole jobs that are read from the history
-	Scrapes   = 8         // requests for metrics under way
+	Jobs  = 10_000    // jobs that have not ended, and chains
+	Tasks = 2_000_000 // tasks of all jobs that have not ended
+	// Specs is the bytes of the descriptions, with their splits, of jobs and chains that have not
+	// ended. A master with 2.2 GB of them took 6.7 GB of memory while it wrote a snapshot.
+	Specs     = 512 << 20
+	Waiting   = 10_000 // users' requests that wait for a change
+	Followers = 1024   // logs that are being sent
+	Viewers   = 1024   // pages of the console that wait for events
+	Questions = 4      // what-if questions and explanations that are being answered
+	Inbox     = 4096   // requests that wait for the master's loop
+	Requests  = 16_384 // users' requests under way
+	Worked    = 32     // of these, the ones that are worked on
+	Reads     = 4      // lists and whole jobs that are read from the history
+	Scrapes   = 8      // requests for metrics under way
 	// Connections is the number of connections to one address of a master or worker. Half of the
 	// files that the process may open is less on some machines.
 	Connections = 32_768
@@ -162,6 +165,7 @@ var Shared = []Row{
 	{"jobs that have not ended", Jobs, false, "the job is refused"},
 	{"tasks of all jobs that have not ended", Tasks, false, "the job is refused"},
 	{"chains that have not ended", Jobs, false, "the chain is refused"},
+	{"bytes of the descriptions of jobs and chains that have not ended", Specs, true, "the job or chain is refused"},
 	{"bytes of messages above 32 KiB that are being received", Arriving, true, "the message waits for room, at most ten seconds"},
 	{"memory of decoded messages that are being handled", Memory, true, "the message waits for room, at most ten seconds"},
 	{"uploads under way", Uploads, false, "the upload waits, at most ten seconds"},

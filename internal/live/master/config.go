@@ -100,6 +100,7 @@ type Limits struct {
 	Jobs         int   // jobs that have not ended
 	JobTasks     int   // tasks of one job
 	Tasks        int   // tasks of all jobs that have not ended
+	Specs        int   // bytes of the descriptions of jobs and chains that have not ended
 	Nodes        int   // workers
 	Waiting      int   // requests of users that wait for a change
 	File         int64 // bytes of one uploaded file
@@ -114,6 +115,7 @@ func (l *Limits) fill() {
 	l.Jobs = cmp.Or(l.Jobs, bounds.Jobs)
 	l.JobTasks = cmp.Or(l.JobTasks, bounds.JobTasks)
 	l.Tasks = cmp.Or(l.Tasks, bounds.Tasks)
+	l.Specs = cmp.Or(l.Specs, bounds.Specs)
 	l.Nodes = cmp.Or(l.Nodes, bounds.Nodes)
 	l.Waiting = cmp.Or(l.Waiting, bounds.Waiting)
 	l.File = cmp.Or(l.File, bounds.File)

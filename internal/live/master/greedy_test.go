@@ -316,6 +316,19 @@ var contests = map[string]contest{
 		},
 		ask: func(k *market) error { return k.modest.submitChain() },
 	},
+	"bytes of the descriptions of jobs and chains that have not ended": {
+		cfg: Config{Limits: Limits{Specs: 2 << 20}},
+		hold: func(t *testing.T, k *market) string {
+			n := all(t, 40, func() error {
+				_, err := k.greedy.rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: &slotwisev1.JobSpec{
+					Name: "n", Program: &slotwisev1.Program{App: "x", Params: map[string]string{"a": strings.Repeat("x", 60<<10), "b": strings.Repeat("x", 60<<10)}}, Synthetic: 1,
+				}})
+				return err
+			})
+			return fmt.Sprint(n, " jobs of 120 KiB of 2 MiB")
+		},
+		ask: func(k *market) error { return k.modest.submit(1) },
+	},
 	"bytes of messages above 32 KiB that are being received": {
 		size: func(m *Master) { m.messages[0].arriving = share.NewGate(4 << 20) },
 		hold: func(t *testing.T, k *market) string {

@@ -175,7 +175,7 @@ func (m *Master) open() (err error) {
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
 		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
-		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Nodes: l.Nodes, Waiting: l.Waiting},
+		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Specs: l.Specs, Nodes: l.Nodes, Waiting: l.Waiting},
 		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
 	}
 	if m.coreConfig.LastEnded, err = m.history.Last(m.ctx); err != nil {

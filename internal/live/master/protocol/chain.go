@@ -100,7 +100,8 @@ type chainEntry struct {
 	id      ChainID
 	request string // names the user and the request_id
 	spec    *slotwisev1.ChainSpec
-	anyFile bool // the steps may name files outside the storage roots
+	size    int64 // bytes of spec
+	anyFile bool  // the steps may name files outside the storage roots
 	// authenticated says that the master has authenticated who submitted the chain.
 	authenticated bool
 	at            time.Duration // of the submission
@@ -173,7 +174,7 @@ func (c *Core) submitChain(m *SubmitChain) {
 		return
 	}
 	// As in submit: nothing is counted or recorded before all checks have passed.
-	err := c.hasRoomForChain(m.Spec.Job.User)
+	err := c.hasRoomForChain(m.Spec)
 	if err == nil {
 		err = c.checkQueue(m.Spec.Job.Pool)
 	}
@@ -195,7 +196,7 @@ func (c *Core) submitChain(m *SubmitChain) {
 // addChain enters a live chain.
 func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	ch := &chainEntry{
-		id: ChainID(r.Chain), request: r.Request, spec: r.Spec, at: time.Duration(r.At), anyFile: r.AnyFile, authenticated: r.Authenticated,
+		id: ChainID(r.Chain), request: r.Request, spec: r.Spec, size: int64(proto.Size(r.Spec)), at: time.Duration(r.At), anyFile: r.AnyFile, authenticated: r.Authenticated,
 		place:    outputPlace(r.Spec.Job.Output),
 		revision: c.epoch.Add(c.base).UnixMilli(), // higher than in earlier lives
 	}
@@ -203,6 +204,7 @@ func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 	t.byID[ch.id], t.requests[ch.request] = ch, ch.id
 	t.live = append(t.live, ch)
 	c.room.chains.Add(ch.job().User, 1)
+	c.room.specs.Add(ch.job().User, ch.size)
 	t.last = max(t.last, ch.id)
 	return ch
 }
@@ -211,6 +213,7 @@ func (c *Core) addChain(r *slotwisev1.JournalChain) *chainEntry {
 func (c *Core) removeLiveChain(ch *chainEntry) {
 	c.chains.live = slices.DeleteFunc(c.chains.live, func(x *chainEntry) bool { return x == ch })
 	c.room.chains.Add(ch.job().User, -1)
+	c.room.specs.Add(ch.job().User, -ch.size)
 }
 
 // chainOf returns the chain that a job is a step of, or nil.

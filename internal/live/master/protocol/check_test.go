@@ -86,6 +86,7 @@ func TestCheck(t *testing.T) {
 		"in the tracker":                func(c *Core) { c.jobs[1].end = &tracker.FactJobEnded{Job: 1} },
 		"tasks of users":                func(c *Core) { c.room.tasks.Add("ann", -1) },
 		"jobs of users":                 func(c *Core) { c.room.jobs.Add("bob", 1) },
+		"descriptions of users":         func(c *Core) { c.room.specs.Add("ann", 1) },
 		"chains of users":               func(c *Core) { c.room.chains.Add("bob", 1) },
 		"watchers of users":             func(c *Core) { c.room.watches.Add("", -1) },
 		"calls are held":                func(c *Core) { delete(c.held, 6) },

@@ -46,6 +46,7 @@ type Config struct {
 type Limits struct {
 	Jobs    int // jobs that have not ended
 	Tasks   int // tasks of all jobs that have not ended
+	Specs   int // bytes of the descriptions of jobs and chains that have not ended; 0 is bounds.Specs
 	Nodes   int // workers with a session
 	Waiting int // held WatchJob and WatchChain calls; more are answered at once
 }

@@ -31,6 +31,7 @@ type jobEntry struct {
 	spec    *slotwisev1.JobSpec
 	maps    int
 	input   int64  // bytes of all splits
+	size    int64  // bytes of spec when the job was submitted, or read from the journal
 	place   string // of the output, by outputPlace; empty without output
 	token   string // of the output's staging directory
 	secret  []byte // with which reduces prove that they may fetch
@@ -66,7 +67,7 @@ func (j *jobEntry) decided() bool { return j.core == nil || !j.core.State().Live
 // newJob makes the entry of a job that has no id yet.
 func (c *Core) newJob(request string, spec *slotwisev1.JobSpec, core job.Spec) *jobEntry {
 	j := &jobEntry{
-		request: request, spec: spec, maps: len(core.Splits), nodes: map[string]bool{},
+		request: request, spec: spec, size: int64(proto.Size(spec)), maps: len(core.Splits), nodes: map[string]bool{},
 		revision: c.epoch.Add(c.base).UnixMilli(), // higher than in earlier lives
 	}
 	for _, s := range core.Splits {
@@ -243,7 +244,10 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	c.order(&ReleaseFiles{j.spec.Program})
 	c.removeLive(j)
 	c.ended = append(c.ended, j.id)
-	j.spec.Splits = nil
+	// Ended jobs stay in memory and are not counted in room.specs, so they keep what answers need.
+	// The order to release files has the old message.
+	j.spec.Splits, j.spec.Layouts = nil, nil
+	j.spec.Program = &slotwisev1.Program{App: j.spec.Program.GetApp(), Step: j.spec.Program.GetStep()}
 	c.forget()
 }
 

@@ -1,12 +1,17 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// room counts the jobs, tasks, chains and held calls of each user. The rule of package share gives
+// room counts the jobs, tasks, chains, descriptions and held calls of each user. The rule of package share gives
 // each user his part.
 //
 // A job counts from its Submit until the history has it: while its output is being staged,
@@ -14,11 +19,13 @@ import (
 // chains of a journal count even if they exceed a limit that has been lowered.
 type room struct {
 	jobs, tasks, chains *share.Pool // that have not ended, by their owner
+	specs               *share.Pool // bytes of the descriptions of these jobs and chains
 	watches             *share.Pool // held WatchJob and WatchChain calls, by their sender
 }
 
 func newRoom(l Limits) room {
-	return room{share.NewPool(int64(l.Jobs)), share.NewPool(int64(l.Tasks)), share.NewPool(int64(l.Jobs)), share.NewPool(int64(l.Waiting))}
+	pool := func(n int) *share.Pool { return share.NewPool(int64(n)) }
+	return room{pool(l.Jobs), pool(l.Tasks), pool(l.Jobs), pool(cmp.Or(l.Specs, bounds.Specs)), pool(l.Waiting)}
 }
 
 // hasRoom checks the limits for one more job.
@@ -26,12 +33,21 @@ func (c *Core) hasRoom(j *jobEntry) error {
 	if err := refusedBy(c.room.jobs, "jobs", j.spec.User, 1); err != nil {
 		return err
 	}
-	return refusedBy(c.room.tasks, "tasks", j.spec.User, int64(j.tasksOf()))
+	if err := refusedBy(c.room.tasks, "tasks", j.spec.User, int64(j.tasksOf())); err != nil {
+		return err
+	}
+	return refusedBy(c.room.specs, specBytes, j.spec.User, j.size)
 }
 
-// hasRoomForChain checks the limits for one more chain of a user. They are the limits of jobs.
-func (c *Core) hasRoomForChain(user string) error {
-	return refusedBy(c.room.chains, "chains", user, 1)
+// specBytes names the units of room.specs in errors.
+const specBytes = "bytes of descriptions of jobs and chains"
+
+// hasRoomForChain checks the limits for one more chain. Their number is the limit of jobs.
+func (c *Core) hasRoomForChain(spec *slotwisev1.ChainSpec) error {
+	if err := refusedBy(c.room.chains, "chains", spec.Job.User, 1); err != nil {
+		return err
+	}
+	return refusedBy(c.room.specs, specBytes, spec.Job.User, int64(proto.Size(spec)))
 }
 
 // refusedBy returns an error if n more do not fit.
@@ -52,6 +68,7 @@ func (r *room) count(j *jobEntry) {
 		j.counted = true
 		r.jobs.Add(j.spec.User, 1)
 		r.tasks.Add(j.spec.User, int64(j.tasksOf()))
+		r.specs.Add(j.spec.User, j.size)
 	}
 }
 
@@ -61,6 +78,7 @@ func (r *room) uncount(j *jobEntry) {
 		j.counted = false
 		r.jobs.Add(j.spec.User, -1)
 		r.tasks.Add(j.spec.User, -int64(j.tasksOf()))
+		r.specs.Add(j.spec.User, -j.size)
 	}
 }
 
@@ -71,6 +89,7 @@ func (r *room) check(c *Core) error {
 		for _, j := range list {
 			want.jobs.Add(j.spec.User, 1)
 			want.tasks.Add(j.spec.User, int64(j.tasksOf()))
+			want.specs.Add(j.spec.User, j.size)
 			for _, w := range j.watchers {
 				want.watches.Add(w.m.User, 1)
 			}
@@ -78,6 +97,7 @@ func (r *room) check(c *Core) error {
 	}
 	for _, ch := range c.chains.live {
 		want.chains.Add(ch.job().User, 1)
+		want.specs.Add(ch.job().User, ch.size)
 		for _, w := range ch.watchers {
 			want.watches.Add(w.m.User, 1)
 		}
@@ -85,7 +105,7 @@ func (r *room) check(c *Core) error {
 	for _, p := range []struct {
 		what      string
 		got, want *share.Pool
-	}{{"jobs", r.jobs, want.jobs}, {"tasks", r.tasks, want.tasks}, {"chains", r.chains, want.chains}, {"watchers", r.watches, want.watches}} {
+	}{{"jobs", r.jobs, want.jobs}, {"tasks", r.tasks, want.tasks}, {"chains", r.chains, want.chains}, {"descriptions", r.specs, want.specs}, {"watchers", r.watches, want.watches}} {
 		if !p.got.Equal(p.want) {
 			return fmt.Errorf("%s of users: %v are counted as %v", p.what, p.want, p.got)
 		}

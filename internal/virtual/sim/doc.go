@@ -11,7 +11,7 @@
 //	run.go      Run: the loop
 //	beat.go     heartbeats: their interval and the reports in them
 //	start.go    runs that continue from a state
-//	pulse.go    heartbeats of such runs
+//	pulse.go    heartbeats of runs that continue
 //	effect.go   the tracker's effects
 //	attempt.go  attempts and their stages
 //	gate.go     how reduces wait for the outputs of maps

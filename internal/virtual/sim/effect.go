@@ -45,7 +45,7 @@ func (s *sim) apply(effects []tracker.Effect) {
 		case tracker.JobAccepted:
 			s.accepted(e)
 		// Only a mistake in the workload or in the cluster leads here, so the run ends. A forecast
-		// invents further jobs, and goes on without one that does not fit.
+		// invents further jobs, and continues without one that does not fit.
 		case tracker.JobRejected:
 			if s.cfg.Start != nil {
 				continue

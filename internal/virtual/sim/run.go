@@ -281,7 +281,7 @@ func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
 		k := evArrive
 		if s.cfg.Start != nil {
-			k = evFurther // no reason for the run to go on
+			k = evFurther // a run does not wait for it
 		}
 		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), k, 0, 0)
 	}
@@ -332,7 +332,7 @@ func (s *sim) once() bool {
 		s.lastWork = s.now
 	} else if s.stalled() {
 		// Heartbeats alone would go by for ever. A policy that never gives a job its slot must end the
-		// run with an error. A forecast goes on to explain its jobs.
+		// run with an error. A forecast then explains its jobs.
 		if s.cfg.Start == nil {
 			s.err = s.stuck()
 		}

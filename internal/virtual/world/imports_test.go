@@ -135,7 +135,7 @@ func past(yield func(*workload.PastJob, error) bool) {
 	task := func(start, end int64) workload.PastTask {
 		return workload.PastTask{Attempts: []workload.PastAttempt{{Started: start, Ended: end, Succeeded: true}}}
 	}
-	yield(&workload.PastJob{ID: "j1", Name: "a", User: "u", Submitted: 0, Ended: 150000, Succeeded: true, InputBytes: 1e9,
+	yield(&workload.PastJob{ID: "j1", Name: "a", Request: job.Request{User: "u"}, Submitted: 0, Ended: 150000, Succeeded: true, InputBytes: 1e9,
 		Maps: []workload.PastTask{task(0, 60000)}, Reduces: []workload.PastTask{task(5000, 150000), task(70000, 100000)}}, nil)
 }
 

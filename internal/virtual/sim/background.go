@@ -55,6 +55,7 @@ func (s *sim) takeShare(nd *node, share float64) {
 	if share == p.others {
 		return
 	}
+	s.disturb(nd.index) // its heartbeats so far have measured the former load
 	s.advanceLoad(nd)
 	p.others = share
 	if s.model.Contention {

@@ -139,11 +139,12 @@ func (s *sim) disturbAll() {
 func (s *sim) measureLate(nd *node, began, last time.Duration) {
 	if s.model.LoadEvery == 0 && s.model.LoadTick == 0 {
 		// Only the mean depends on the times of earlier measurements.
+		n := nd.wanted(nd.load.runnable)
 		for at := began + s.interval; at <= last; at += s.interval {
-			if nd.load.mean == nd.load.runnable {
+			if nd.load.mean == n {
 				at = last
 			}
-			nd.load.advance(at, nd.load.runnable, nd.cores, &s.decay)
+			nd.load.advance(at, n, nd.cores, &s.decay)
 		}
 		return
 	}

@@ -37,6 +37,16 @@ func observed(t testing.TB, cfg Config, name string, traced bool) (digest string
 	err = s.loop()
 	s.finish()
 	fmt.Fprintf(o.sum, "%+v %v\n", s.result, err)
+	// What a heartbeat leaves behind, whether anybody has read it or not.
+	s.disturbAll()
+	for i := range s.nodes {
+		nd := &s.nodes[i]
+		core := s.tr.Nodes().Get(nd.name)
+		fmt.Fprintf(o.sum, "%+v %v\n", nd.load, nd.regularAt)
+		if core != nil {
+			fmt.Fprintf(o.sum, "%v\n", core.LastSeen())
+		}
+	}
 	return hex.EncodeToString(o.sum.Sum(nil)[:8]), s.parked.total
 }
 
@@ -94,6 +104,9 @@ func parkings() map[string]func() Config {
 		}),
 		"contention": with(sparse, func(c *Config) {
 			c.Model.Contention, c.Model.LoadTick, c.Model.LoadEvery, c.Model.OutOfBand = true, 2*time.Second, 5*time.Second, true
+		}),
+		"background": with(sparse, func(c *Config) {
+			c.Model.Background = []Background{{At: 11 * time.Second, Node: -1, Share: 0.4}, {At: time.Minute, Node: 3, Share: 0.1}, {At: 2 * time.Minute, Node: -1, Share: 0}}
 		}),
 		"loads": with(sparse, func(c *Config) { c.Model.LoadEvery = 7 * time.Second }),
 		"autoscale": with(sparse, func(c *Config) {

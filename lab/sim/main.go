@@ -1,15 +1,17 @@
-// Command sim measures what the simulator costs: for clusters of 100, 1,000 and
-// 10,000 nodes under fifo and fair, and for a day of a public trace under every policy.
-// A second table has the cost of a heartbeat under every policy. All rows are
-// measured in one run, so that the ratios mean something on any machine.
+// Command sim measures how many tasks a second the simulator handles: on clusters of 100, 1,000
+// and 10,000 nodes under fifo and fair; with a day of a public trace under every policy, on as
+// many nodes as the trace is from and on so few that tasks always wait; and on 100,000 nodes
+// that are nearly all idle. A second table has the cost of a heartbeat under every policy. All
+// rows are measured in one run, so that the ratios mean something on any machine.
 //
 //	go -C lab run ./sim                          three rounds, about ten minutes
 //	go -C lab run ./sim -n 1 -only '^fifo'
 //	go -C lab run ./sim -n 1 -only 'heartbeats|day'
 //	SLOTWISE_TRACES=DIR go -C lab run ./sim      with the day, if DIR has the trace
 //
-// An event is an entry taken from the simulator's queue, except entries that a
-// later change had cancelled. A decision is a launched attempt. Times are
+// A task is a launched attempt. An event is an arrival, a heartbeat, the end of a stage, a failure
+// or a timer; heartbeats of idle nodes count, although the simulator only computes their number.
+// So events a second grow with the idleness of a cluster, and tasks a second do not. Times are
 // processor times on one processor, which other work on the machine distorts
 // least. Rows take turns, and the median of the rounds counts. Memory is the
 // largest live heap, without the list of jobs, measured in a separate run.

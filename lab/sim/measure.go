@@ -26,7 +26,11 @@ type sample struct {
 	events, decisions int64
 }
 
-// perEvent returns the processor time per event in nanoseconds.
+// perTask returns the processor time per launched attempt in nanoseconds.
+func (s sample) perTask() float64 { return float64(s.cpu.Nanoseconds()) / float64(s.decisions) }
+
+// perEvent returns the processor time per event in nanoseconds. Heartbeats that the simulator
+// computes without carrying them out count as events, so the number says little about the work.
 func (s sample) perEvent() float64 { return float64(s.cpu.Nanoseconds()) / float64(s.events) }
 
 // seconds returns the processor time of the whole run.

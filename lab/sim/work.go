@@ -38,16 +38,30 @@ func rowsFor(sizes []int, traces string) ([]*row, error) {
 		return rows, nil
 	}
 	for _, policy := range policies.Names() {
-		rows = append(rows, &row{work: dayName, policy: policy, nodes: 600, config: day})
+		rows = append(rows, &row{work: fullName, policy: policy, nodes: fullNodes, config: day}, &row{work: dayName, policy: policy, nodes: 600, config: day})
 	}
-	return rows, err
+	return append(rows, &row{work: wideName, policy: "fifo", nodes: 100_000, config: func(n int) sim.Config { return firstJobs(day(n)) }}), err
 }
 
 // The names of work that has a limit.
 const (
 	busyName = "tasks of given time"
 	dayName  = "the day of the trace"
+	fullName = "the day on too few nodes"
+	wideName = "1,000 jobs of the day"
 )
+
+// fullNodes is a number of nodes on which the day of the trace takes about two days, so that
+// tasks wait for slots nearly all the time.
+const fullNodes = 20
+
+// firstJobs cuts a configuration down to its first thousand jobs, with the short heartbeats of a
+// small cluster.
+func firstJobs(cfg sim.Config) sim.Config {
+	cfg.Jobs = cfg.Jobs[:1000]
+	cfg.Model.Heartbeat = "fixed:3s"
+	return cfg
+}
 
 // busy is a cluster of n nodes with 4 map and 2 reduce slots each, and jobs that
 // keep about four fifths of the map slots busy. A larger cluster has larger jobs,
@@ -82,7 +96,9 @@ func staged(n int) sim.Config {
 	return cfg
 }
 
-// day reads the trace, which has the jobs of one day on 600 nodes.
+// day reads the trace, which has the jobs of one day of a cluster of 600 nodes. The returned
+// function makes the configuration for any number of nodes. Ends of attempts are reported at
+// once, as slotwise's workers do.
 func day(file string) (func(int) sim.Config, error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -97,6 +113,11 @@ func day(file string) (func(int) sim.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := workload.ParseCluster("nodes=600,maps=4,reduces=2,racks=20")
-	return func(int) sim.Config { return sim.Config{Cluster: c, Jobs: jobs, Seed: 1} }, err
+	c, err := workload.ParseCluster("nodes=1,maps=4,reduces=2")
+	return func(nodes int) sim.Config {
+		of := c
+		of.Groups = slices.Clone(c.Groups)
+		of.Groups[0].Count, of.Racks = nodes, max(1, nodes/30)
+		return sim.Config{Cluster: of, Jobs: jobs, Seed: 1, Model: sim.ModelConfig{OutOfBand: true}}
+	}, err
 }

@@ -150,6 +150,26 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// What would start a waiting job does not count on the ends of running attempts.
+func TestWouldStart(t *testing.T) {
+	f := newFixture(t, 1, 2, 0)
+	f.submit("first", 6, 0)
+	f.finish(job.Map, 10*time.Second)
+	f.submit("second", 3, 0)
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	cfg := Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}
+	got, err := WouldStart(cfg, c.State(), 2)
+	// Two maps of the first job wait, too, and come first.
+	if want := []Counterfactual{{Slots: 3, Kind: job.Map}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if got, err := WouldStart(cfg, c.State(), 1); err != nil || got != nil {
+		t.Errorf("for a job that runs: %+v, %v", got, err)
+	}
+}
+
 // The same state and seed give the same answer, and a copy in portions that of one piece.
 func TestDeterministic(t *testing.T) {
 	f := newFixture(t, 3, 2, 1)

@@ -449,3 +449,26 @@ func TestPermanentErrors(t *testing.T) {
 		})
 	}
 }
+
+// shrinker is a mapper that cuts its input off before it reads the block.
+type shrinker struct {
+	file string
+	lfs  int
+}
+
+func (s *shrinker) Map(_, _ []byte, _ *mapreduce.Emitter) error { return errors.New("not a block") }
+
+func (s *shrinker) MapBlock(block []byte, _ *mapreduce.Emitter) error {
+	err := os.Truncate(s.file, 1)
+	s.lfs += bytes.Count(block, []byte("\n")) // in mapped memory, this is a fault
+	return err
+}
+
+// TestInputShrinks: a file that becomes shorter while it is mapped fails the job, and not the process.
+func TestInputShrinks(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 1<<17))
+	job := &mapreduce.Job{Name: "shrink", Mapper: func() mapreduce.Mapper { return &shrinker{file: f.in} }, Reducer: mapreduce.SumText}
+	o := f.options()
+	o.SplitSize = 1 << 30
+	f.fails(context.Background(), job, o, "it shrank from 2490368 to 1 bytes since the job was planned")
+}

@@ -53,6 +53,10 @@ func (f MapperFunc) Map(key, value []byte, out *Emitter) error { return f(key, v
 // faster if it does not need the ends of lines. Every line ends with LF, except
 // perhaps the last one of a file. For text input MapBlock is called instead of
 // Map.
+//
+// The block may be a part of a file that is mapped into memory. Only the goroutine that calls
+// MapBlock must read it: in another one a file that becomes shorter meanwhile, which fails the
+// attempt, would end the process.
 type BlockMapper interface {
 	MapBlock(block []byte, out *Emitter) error
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
@@ -33,7 +34,8 @@ type MapTask struct {
 	Part    string
 	OutCode output.Codec
 
-	env *Env // RunMap sets it
+	env    *Env          // RunMap sets it
+	reader *input.Reader // mapSplit sets it
 }
 
 // mapSink is a Sink for the records that a map emits. It produces a map output or
@@ -58,8 +60,13 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 	defer func() {
 		// A panic of the job's code must not end a process that runs other attempts. Its stack
 		// becomes the attempt's error.
-		if p := recover(); p != nil {
-			out, err = nil, newPanicError(p)
+		p := recover()
+		if p == nil {
+			return
+		}
+		out, err = nil, error(newPanicError(p))
+		if t.reader != nil && t.reader.Fault(p) != nil {
+			err = t.reader.Fault(p)
 		}
 	}()
 	count = &counters.Set{}
@@ -139,6 +146,11 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 		return err
 	}
 	defer r.Close()
+	t.reader = r
+	if _, ok := mapper.(BlockMapper); ok {
+		r.MapFiles()
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	}
 	step := func() error {
 		n := r.BytesRead()
 		meter.BytesRead.Store(n)

@@ -41,16 +41,23 @@ type record struct {
 
 // readSplit reads a split's records and checks what holds for every block.
 func readSplit(t fataler, schemes *storage.Schemes, s Split, f Format, size int) ([]record, error) {
+	return readWith(t, schemes, s, f, size, false)
+}
+
+func readWith(t fataler, schemes *storage.Schemes, s Split, f Format, size int, mapFiles bool) ([]record, error) {
 	r, err := Open(ctx, schemes, s, f, size)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	if mapFiles {
+		r.MapFiles()
+	}
 	var recs []record
 	for {
 		block, err := r.NextBlock()
 		if err == io.EOF {
-			if r.BytesRead() > s.Bytes {
+			if r.BytesRead() > s.Bytes || mapFiles && r.BytesRead() < s.Bytes {
 				t.Fatalf("%d bytes read of a split of %d", r.BytesRead(), s.Bytes)
 			}
 			return recs, nil
@@ -142,15 +149,17 @@ func TestLinesExactlyOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []record
-		for _, s := range splits {
-			recs, err := readSplit(t, nil, s, Format{}, block)
-			if err != nil {
-				t.Fatal(err)
+		for _, mapFiles := range []bool{false, true} {
+			var got []record
+			for _, s := range splits {
+				recs, err := readWith(t, nil, s, Format{}, block, mapFiles)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, recs...)
 			}
-			got = append(got, recs...)
+			same(t, want, got)
 		}
-		same(t, want, got)
 	})
 }
 
@@ -181,23 +190,28 @@ func TestHugeLine(t *testing.T) {
 	must(t, f.Close())
 	splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: 7 << 20})
 	must(t, err)
-	lens := []int{}
-	for _, s := range splits {
-		r, err := Open(ctx, nil, s, Format{}, 0)
-		must(t, err)
-		block, err := r.NextBlock()
-		for ; err == nil; block, err = r.NextBlock() {
-			Lines(block, func(line []byte) bool {
-				lens = append(lens, len(line))
-				return true
-			})
+	for _, mapFiles := range []bool{false, true} {
+		lens := []int{}
+		for _, s := range splits {
+			r, err := Open(ctx, nil, s, Format{}, 0)
+			must(t, err)
+			if mapFiles {
+				r.MapFiles()
+			}
+			block, err := r.NextBlock()
+			for ; err == nil; block, err = r.NextBlock() {
+				Lines(block, func(line []byte) bool {
+					lens = append(lens, len(line))
+					return true
+				})
+			}
+			if err != io.EOF {
+				t.Fatal(err)
+			}
 		}
-		if err != io.EOF {
-			t.Fatal(err)
+		if len(splits) < 13 || len(lens) != 3 || lens[0] != 5 || lens[1] != 100_000_000 || lens[2] != 4 {
+			t.Fatalf("%d splits gave lines of %v bytes", len(splits), lens)
 		}
-	}
-	if len(splits) < 13 || len(lens) != 3 || lens[0] != 5 || lens[1] != 100_000_000 || lens[2] != 4 {
-		t.Fatalf("%d splits gave lines of %v bytes", len(splits), lens)
 	}
 }
 

@@ -28,6 +28,9 @@ type Reader struct {
 	next    int // index of the piece after the current one
 	win     window
 
+	mapFiles bool
+	mapped   mapped
+
 	piece   *Piece        // the current piece; nil before the first
 	file    storage.File  // of the current piece; nil between pieces
 	decoded io.ReadCloser // decompresses file, or turns its records into lines; nil if file is read unchanged
@@ -64,7 +67,12 @@ func (r *Reader) File() string {
 
 // Offset returns the offset of the last block in its file, in bytes. In a compressed
 // file it is the offset in the decompressed content of the piece.
-func (r *Reader) Offset() int64 { return r.win.base }
+func (r *Reader) Offset() int64 {
+	if r.mapped.file != nil {
+		return r.mapped.last
+	}
+	return r.win.base
+}
 
 // BytesRead returns the number of stored bytes read so far, at most Split.Bytes. Any
 // goroutine may call it.
@@ -102,6 +110,15 @@ func (r *Reader) NextBlock() ([]byte, error) {
 
 // block returns the next block of the current piece, or io.EOF.
 func (r *Reader) block() ([]byte, error) {
+	if r.mapped.file != nil {
+		before := r.mapped.base
+		block, err := r.mapped.next(r.win.size)
+		if err == io.EOF {
+			r.mapped.base = max(r.mapped.base, r.mapped.end)
+		}
+		r.read.Add(r.mapped.base - before)
+		return block, err
+	}
 	switch r.format.Kind {
 	case Fixed:
 		return r.win.fixed(r.format.RecordLen)
@@ -168,7 +185,18 @@ func (r *Reader) begin() error {
 			return r.beginDecoded(c.codec)
 		}
 	}
+	if file, ok := r.file.(storage.Mappable); ok && r.mapFiles && r.format.Kind == Text && p.Length > int64(r.win.size) {
+		r.beginMapped(file)
+		return nil
+	}
 	return r.beginPlain(&r.win)
+}
+
+// beginMapped is beginPlain for a file that is mapped into memory.
+func (r *Reader) beginMapped(file storage.Mappable) {
+	p := r.piece
+	base := max(0, p.Offset-1)
+	r.mapped = mapped{file: file, size: p.FileSize, from: base, base: base, end: p.Offset + p.Length, start: p.Offset > 0}
 }
 
 // beginPlain positions a window at the first record of a piece that is not decoded.
@@ -345,8 +373,12 @@ func (r *Reader) finish() error {
 // Close closes the current file. After io.EOF it is not needed.
 func (r *Reader) Close() error {
 	var err error
+	if r.mapped.file != nil {
+		err = r.mapped.unmap()
+		r.mapped.file = nil
+	}
 	if r.decoded != nil {
-		err = r.decoded.Close()
+		err = errors.Join(err, r.decoded.Close())
 	}
 	if r.file != nil {
 		err = errors.Join(err, r.file.Close())
@@ -363,6 +395,9 @@ type section struct {
 	end  int64         // the file's size when the job was planned
 	read *atomic.Int64 // counts the bytes
 }
+
+// errShorter reports a file that has lost its end since the job was planned.
+var errShorter = fmt.Errorf("it became shorter while it was read: %w", io.ErrUnexpectedEOF)
 
 // Read implements io.Reader. A file that has become shorter since the plan is an error: its lost
 // end would otherwise pass for the end of the split.
@@ -382,7 +417,7 @@ func (s *section) Read(p []byte) (int, error) {
 	case n == len(p):
 		return n, nil
 	case err == io.EOF:
-		return n, fmt.Errorf("it became shorter while it was read: %w", io.ErrUnexpectedEOF)
+		return n, errShorter
 	}
 	return n, err
 }

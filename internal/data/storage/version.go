@@ -37,6 +37,16 @@ type Versioned interface {
 	Version() Version
 }
 
+// Mappable is a File that can be mapped into memory. Only local files can, on Linux.
+type Mappable interface {
+	File
+	// Map maps n bytes of the file from off, which is a multiple of the page size. Writing to them
+	// does not change the file. Reading a page beyond the file's present end raises SIGBUS. The
+	// mapping lasts until Unmap, also when the file has been closed.
+	Map(off int64, n int) ([]byte, error)
+	Unmap(b []byte) error
+}
+
 // Sampled is implemented by file systems whose files other programs can overwrite in place. A
 // job samples each of its files when it is planned, so a file that it may not read is an error
 // at its start and not near its end.

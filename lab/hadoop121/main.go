@@ -67,6 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return printFit(ctx, stdout, runs, *phases)
 	}
 	all := make([]*comparison, len(runs))
+	var loaded []*comparison
 	for i, r := range runs {
 		if *bare {
 			r.model.Overheads = sim.Overheads{}
@@ -80,9 +81,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if *parts {
 			all[i].printParts(stdout)
 		}
+		if r.background == nil || slices.Contains(quiet, r.name) {
+			continue
+		}
+		r.model.Background = r.background
+		busy, err := compare(ctx, r, *phases)
+		if err != nil {
+			return err
+		}
+		loaded = append(loaded, busy)
+		if *jobs {
+			busy.printJobs(stdout)
+		}
 	}
 	fmt.Fprint(stdout, page)
 	print(stdout, all)
+	printLoaded(stdout, all, loaded)
 	return nil
 }
 
@@ -223,10 +237,38 @@ func print(w io.Writer, all []*comparison) {
 	others.print(w, "Runs beside other clusters", goalOthers)
 }
 
+// printLoaded prints the runs beside others without and with the processors that the others used.
+func printLoaded(w io.Writer, all, loaded []*comparison) {
+	if len(loaded) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := harness.NewTable(w, "run beside others", "others' mean share", "median error", "with the others' load", "bias", "with the others' load", "inside the range", "with the others' load")
+	var pools [2]pool
+	for _, busy := range loaded {
+		bare := all[slices.IndexFunc(all, func(c *comparison) bool { return c.name == busy.name })]
+		mean := 0.
+		for _, x := range busy.background {
+			mean += x.Share / float64(len(busy.background))
+		}
+		var cells [2][3]string
+		for i, c := range []*comparison{bare, busy} {
+			abs, out := absolute(c.errors()), c.outside()
+			pools[i].errors, pools[i].outside = append(pools[i].errors, abs...), append(pools[i].outside, out...)
+			cells[i] = [3]string{percent(harness.Median(abs)), fmt.Sprintf("%+.1f %%", 100*harness.Median(c.errors())), share(inside(out), len(out))}
+		}
+		t.Row(busy.name, percent(mean), cells[0][0], cells[1][0], cells[0][1], cells[1][1], cells[0][2], cells[1][2])
+	}
+	fmt.Fprintf(w, "\nWith the others' load: %d jobs, median error %s (without it %s), nine of ten within %s (%s), %d inside the range of the replays (%d).\n",
+		len(pools[1].errors), percent(harness.Median(pools[1].errors)), percent(harness.Median(pools[0].errors)), percent(harness.Quantile(pools[1].errors, 0.9)),
+		percent(harness.Quantile(pools[0].errors, 0.9)), inside(pools[1].outside), inside(pools[0].outside))
+}
+
 // The goals for the median error.
 const (
 	goalQuiet  = 0.05
 	goalOthers = 0.12
+	goalLoaded = 0.05 // with the processors that the others used
 )
 
 // pool holds the errors of the jobs of several runs.

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/sim"
@@ -29,7 +31,9 @@ type recorded struct {
 	cluster  workload.Cluster
 	workload []workload.Job
 	model    sim.ModelConfig
-	policy   func() (sched.Policy, error)
+	// background is what other programs took of the machine; nil is unknown.
+	background []sim.Background
+	policy     func() (sched.Policy, error)
 }
 
 // recordedJob holds the measured times of a real job.
@@ -82,6 +86,8 @@ type resultFile struct {
 		Job, Kind, State string
 		Assign           int64 `json:"assignMs"`
 		Learned          int64 `json:"learnedMs"`
+		Start            int64 `json:"startMs"`
+		Finish           int64 `json:"finishMs"`
 	}
 }
 
@@ -124,7 +130,12 @@ func read(folder string, history bool) (*recorded, error) {
 	if err := r.setJobs(&w, hosts); err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
-	r.setModel(&w, hosts)
+	if err := r.setModel(&w, hosts); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	if r.background, err = readBackground(folder, &w, &result); err != nil {
+		return nil, err
+	}
 	if history {
 		if err := r.useHistory(folder, &w); err != nil {
 			return nil, err
@@ -170,31 +181,41 @@ func (r *recorded) useHistory(folder string, w *workloadFile) error {
 	return nil
 }
 
-// setCluster describes the trackers: processes on one machine with two cores. It returns
-// the index of each tracker's node. The simulator assigns nodes to racks in turn.
+// heartbeatTakes is the time in ms that a tracker's heartbeat adds to the interval: the medians of
+// fifo-c-1, fifo-c-2 and fifo-hb3 are 5, 5 and 3.
+const heartbeatTakes = 4
+
+// setCluster describes the trackers: processes on one machine, with racks and slots of their own.
+// It returns the index of each tracker's node.
 func (r *recorded) setCluster(w *workloadFile) (map[string]int, error) {
 	var racks []string
-	byRack := map[string][]string{}
-	for _, t := range w.Trackers {
+	nodes := map[string]int{}
+	r.cluster = workload.Cluster{Heartbeat: fmt.Sprintf("fixed:%dms", w.Heartbeat+heartbeatTakes)}
+	for i, t := range w.Trackers {
 		if !slices.Contains(racks, t.Rack) {
 			racks = append(racks, t.Rack)
 		}
-		byRack[t.Rack] = append(byRack[t.Rack], t.Name)
-		if t.MapSlots != w.Trackers[0].MapSlots || t.ReduceSlots != w.Trackers[0].ReduceSlots {
-			return nil, fmt.Errorf("tracker %s has other slots than %s", t.Name, w.Trackers[0].Name)
+		rack := slices.Index(racks, t.Rack) + 1
+		if _, twice := nodes[t.Name]; twice {
+			return nil, fmt.Errorf("tracker %s is there twice", t.Name)
 		}
-	}
-	nodes := map[string]int{}
-	for i := range w.Trackers {
-		rack := byRack[racks[i%len(racks)]]
-		if i/len(racks) >= len(rack) {
-			return nil, fmt.Errorf("rack %s has fewer trackers than others", racks[i%len(racks)])
+		nodes[t.Name] = i
+		list := r.cluster.Groups
+		// Equal neighbours are a group, all groups are on one machine.
+		if n := len(list) - 1; n >= 0 && list[n].Rack == rack && list[n].MapSlots == t.MapSlots && list[n].ReduceSlots == t.ReduceSlots {
+			list[n].Count++
+			list[n].Hosts = append(list[n].Hosts, t.Name)
+			continue
 		}
-		nodes[rack[i/len(racks)]] = i
+		g := workload.NodeGroup{Hosts: []string{t.Name}, Count: 1, Rack: rack, MapSlots: t.MapSlots, ReduceSlots: t.ReduceSlots}
+		if i == 0 {
+			g.Together, g.Cores = true, cores
+		} else {
+			g.Beside = true
+		}
+		r.cluster.Groups = append(list, g)
 	}
-	t := w.Trackers[0]
-	r.cluster = workload.Cluster{Racks: len(racks), Heartbeat: fmt.Sprintf("fixed:%dms", w.Heartbeat),
-		Groups: []workload.NodeGroup{{Name: "h", Count: len(w.Trackers), Together: true, Cores: 2, MapSlots: t.MapSlots, ReduceSlots: t.ReduceSlots}}}
+	r.cluster.Racks = len(racks)
 	return nodes, nil
 }
 
@@ -214,7 +235,10 @@ func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
 			x.Maps[i] = workload.Task{Duration: ms(j.Map)}
 			if n := len(j.SplitHosts); n > 0 {
 				for _, h := range j.SplitHosts[i%n] {
-					x.Maps[i].Hosts = append(x.Maps[i].Hosts, nodeName(nodes[h]))
+					if _, ok := nodes[h]; !ok {
+						return fmt.Errorf("job %s: splits on %s, which is no tracker", j.ID, h)
+					}
+					x.Maps[i].Hosts = append(x.Maps[i].Hosts, h)
 				}
 			}
 		}
@@ -227,13 +251,23 @@ func (r *recorded) setJobs(w *workloadFile, nodes map[string]int) error {
 }
 
 // setModel describes what the daemons add, and the trackers that were killed or stopped.
-func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
+func (r *recorded) setModel(w *workloadFile, nodes map[string]int) error {
 	r.model = sim.ModelConfig{Replicas: -1, NodeTimeout: ms(w.Expiry), Overheads: sim.Hadoop121(w.JVMReuse < 0)}
 	if w.Scheduler == "capacity" {
-		r.model.Overheads.InitPoll = 3 * time.Second // CapacitySchedulerConf's default; no run sets another
+		r.model.Overheads.InitPoll = 3 * time.Second // CapacitySchedulerConf's default, unless a file has another
+	}
+	if w.Scheduler == "fair" {
+		r.model.Overheads.ReadyPoll = 500 * time.Millisecond // FairScheduler's default, unless a file has another
 	}
 	for _, e := range w.Events {
-		switch n := nodes[e.Tracker]; e.Event {
+		n, known := nodes[e.Tracker]
+		switch {
+		case !known:
+			return fmt.Errorf("event %s of %s, which is no tracker", e.Event, e.Tracker)
+		case !slices.Contains([]string{"kill", "start", "stop", "cont"}, e.Event):
+			return fmt.Errorf("event %q of tracker %s, must be kill, start, stop or cont", e.Event, e.Tracker)
+		}
+		switch e.Event {
 		case "kill":
 			r.model.Crashes = append(r.model.Crashes, sim.Crash{Node: n, At: ms(e.At)})
 		case "stop":
@@ -252,51 +286,76 @@ func (r *recorded) setModel(w *workloadFile, nodes map[string]int) {
 			}
 		}
 	}
+	return nil
 }
 
-// setPolicy prepares the scheduler with the run's files and properties.
+// setPolicy prepares the scheduler with the run's files and properties. A file is an allocation file
+// of the Fair Scheduler, or a list of properties such as capacity-scheduler.xml and mapred-site.xml;
+// a list of queues (mapred-queues.xml) has nothing that decides who runs.
 func (r *recorded) setPolicy(w *workloadFile, folder string) error {
 	set := map[string]string{"profile": "hadoop-1.2"}
 	spec := w.Scheduler
 	if !w.Speculative {
 		spec += ",speculate=none"
 	}
-	var props []hadoopconf.Property
-	for name, v := range w.Properties {
-		props = append(props, hadoopconf.Property{Name: name, Value: fmt.Sprint(v)})
-	}
-	if w.Scheduler == "fair" {
-		more, _, err := hadoopconf.FairSettings(props)
-		if err != nil {
-			return err
-		}
-		for k, v := range more {
-			set[k] = v
-		}
-	}
 	var pools any
+	var props []hadoopconf.Property
 	for _, name := range w.Files {
 		b, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			return err
 		}
-		if w.Scheduler == "fair" {
+		switch {
+		case bytes.Contains(b, []byte("<queues")):
+		case bytes.Contains(b, []byte("<allocations")):
 			if pools, _, err = hadoopconf.ReadAllocations(bytes.NewReader(b)); err != nil {
-				return err
+				return fmt.Errorf("%s: %w", name, err)
 			}
+		default:
+			list, _, err := hadoopconf.ReadProperties(bytes.NewReader(b))
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			props = append(props, list...)
+		}
+	}
+	// What the JobTracker was started with counts before its files.
+	for _, name := range slices.Sorted(maps.Keys(w.Properties)) {
+		v := w.Properties[name]
+		if number, ok := v.(float64); ok {
+			v = strconv.FormatFloat(number, 'f', -1, 64)
+		}
+		props = append(props, hadoopconf.Property{Name: name, Value: fmt.Sprint(v)})
+	}
+	var more map[string]string
+	var err error
+	switch w.Scheduler {
+	case "fair":
+		more, _, err = hadoopconf.FairSettings(props)
+	case "capacity":
+		more, _, err = hadoopconf.CapacitySettings(props, w.Queues)
+	}
+	if err != nil {
+		return err
+	}
+	maps.Copy(set, more)
+	if w.Scheduler != "fair" {
+		pools = nil // FIFO and Capacity read no allocation file
+	}
+	polls := map[string]*time.Duration{
+		"mapred.capacity-scheduler.init-poll-interval": &r.model.Overheads.InitPoll,
+		"mapred.fairscheduler.update.interval":         &r.model.Overheads.ReadyPoll,
+	}
+	for _, x := range props {
+		poll := polls[x.Name]
+		if poll == nil || !strings.HasPrefix(x.Name, "mapred."+w.Scheduler) {
 			continue
 		}
-		list, _, err := hadoopconf.ReadProperties(bytes.NewReader(b))
-		if err != nil {
-			return err
+		n, err := strconv.ParseInt(strings.TrimSpace(x.Value), 10, 64)
+		if err != nil || n < 0 || n > 3600_000 {
+			return fmt.Errorf("%s: %q, want a number of ms", x.Name, x.Value)
 		}
-		more, _, err := hadoopconf.CapacitySettings(list, w.Queues)
-		if err != nil {
-			return err
-		}
-		for k, v := range more {
-			set[k] = v
-		}
+		*poll = ms(n)
 	}
 	r.policy = func() (sched.Policy, error) {
 		p, err := policies.Build(spec, sched.Options{Seed: 1, Set: set})
@@ -310,7 +369,7 @@ func (r *recorded) setPolicy(w *workloadFile, folder string) error {
 		}
 		return p, nil
 	}
-	_, err := r.policy()
+	_, err = r.policy()
 	return err
 }
 
@@ -333,7 +392,5 @@ func (r *recorded) replay(phase uint64, observer sim.Observer) (*sim.Result, err
 	}
 	return result, nil
 }
-
-func nodeName(i int) string { return "h" + strconv.Itoa(i+1) }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

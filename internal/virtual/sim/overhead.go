@@ -27,6 +27,10 @@ type Overheads struct {
 	// after the work. Only then do the job's maps get slots. Cleanup is the same for the
 	// attempt that ends a job; it starts at the heartbeat that reports the last task.
 	Setup, Cleanup time.Duration
+	// ReadyPoll is the interval at which the scheduler looks for jobs whose set-up has ended, at a
+	// drawn phase. Hadoop's Fair Scheduler does so in its updates, every 500 ms, and gives a job no
+	// slot before. 0 is at once.
+	ReadyPoll time.Duration
 	// Start is the mean processor time in which an attempt of given duration starts, on a
 	// core of speed 1; each attempt draws a time from 0.2 to 1.8 of Start. Attempts that
 	// start at the same time share the cores of their machine. A set-up or clean-up
@@ -73,7 +77,7 @@ func Hadoop121(jvmReuse bool) Overheads {
 
 // check returns the first overhead that is out of range.
 func (o *Overheads) check() error {
-	for _, d := range []time.Duration{o.InitPoll, o.Setup, o.Cleanup, o.Start, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll} {
+	for _, d := range []time.Duration{o.InitPoll, o.Setup, o.Cleanup, o.ReadyPoll, o.Start, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll} {
 		if d < 0 || d > time.Hour {
 			return fmt.Errorf("model: overhead of %v, must be from 0 to 1 h", d)
 		}
@@ -218,8 +222,20 @@ func (s *sim) startSetup(nd *node) {
 		s.makeRoom(nd, slot, nd.slots(slot)-1)
 		nd.idle = append(nd.idle, process{s.setups[0], slot, s.now + took})
 	}
-	s.queue.push(end, evReady, s.setups[0], 0)
+	s.queue.push(s.readyAt(end), evReady, s.setups[0], 0)
 	s.setups = slices.Delete(s.setups, 0, 1)
+}
+
+// readyAt returns when the scheduler finds a job whose set-up ends at a time.
+func (s *sim) readyAt(end time.Duration) time.Duration {
+	every := s.model.Overheads.ReadyPoll
+	if every == 0 {
+		return end
+	}
+	var g rand.PCG
+	s.source(&g, forOverhead, 2, 0)
+	phase := scale(every, uniform(&g))
+	return phase + max(0, end-phase+every-1)/every*every
 }
 
 // startCleanup starts the clean-up attempt of a job at the heartbeat that decided its
@@ -237,7 +253,7 @@ func (s *sim) startCleanup() time.Duration {
 // now on a node: its start shares the cores of the machine with the attempts that start.
 func (s *sim) crowded(nd *node, d time.Duration) time.Duration {
 	m := &s.nodes[nd.machine]
-	over := float64(len(m.plant.station[useCPU].users)+1) / m.cores
+	over := float64(len(m.plant.station[useCPU].users)+1) / float64(m.cores*(1-m.plant.others))
 	if over <= 1 {
 		return d
 	}

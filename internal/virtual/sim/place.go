@@ -95,6 +95,9 @@ func (s *sim) build() error {
 			return fmt.Errorf("cluster: bandwidth between racks is %v, must not be negative", x)
 		}
 	}
+	if err := c.CheckBeside(); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
 	for i := range c.Groups {
 		if err := s.addGroup(i); err != nil {
 			return err
@@ -103,6 +106,7 @@ func (s *sim) build() error {
 	if len(s.nodes) == 0 {
 		return fmt.Errorf("cluster: no nodes")
 	}
+	s.addBeside()
 	for i := range s.nodes {
 		nd := &s.nodes[i]
 		// The part of a shuffle that crosses racks, if map outputs are spread evenly over the other
@@ -124,9 +128,38 @@ func (s *sim) build() error {
 	return nil
 }
 
+// addBeside counts the nodes on each machine of several groups, and adds the slots and the memory of
+// the later groups to the machine of the first.
+func (s *sim) addBeside() {
+	after := 0 // number of nodes up to the end of the group
+	for i := range s.cfg.Cluster.Groups {
+		g := &s.cfg.Cluster.Groups[i]
+		after += g.Count
+		if !g.Beside || g.Count == 0 {
+			continue
+		}
+		first := s.nodes[after-1].machine
+		m := &s.nodes[first].plant
+		m.memory += float64(g.Memory) * float64(g.Count)
+		slots := 0
+		for n := first; int(n) < after; n++ {
+			s.nodes[n].mates = int32(after) - first
+			slots += s.nodes[n].spec.MapSlots + s.nodes[n].spec.ReduceSlots
+		}
+		m.room = max(m.room, float64(slots))
+	}
+}
+
 // addGroup makes the nodes of a group.
 func (s *sim) addGroup(i int) error {
 	g := &s.cfg.Cluster.Groups[i]
+	first := int32(len(s.nodes))
+	if g.Beside {
+		first = s.nodes[first-1].machine
+		beside := *g
+		beside.Speed = s.nodes[first].spec.Speed
+		g = &beside
+	}
 	name := g.Name
 	if name == "" {
 		name = "node"
@@ -141,7 +174,6 @@ func (s *sim) addGroup(i int) error {
 		return fmt.Errorf("cluster: the nodes of group %s are together on one machine, so they cannot be in %d racks with limited bandwidths",
 			name, len(s.racks))
 	}
-	first := int32(len(s.nodes))
 	if g.Rack < 0 || g.Rack > len(s.racks) || g.Hosts != nil && len(g.Hosts) != g.Count {
 		return fmt.Errorf("cluster: group %s: rack %d of %d, and %d names for %d nodes", name, g.Rack, len(s.racks), len(g.Hosts), g.Count)
 	}
@@ -158,7 +190,7 @@ func (s *sim) addGroup(i int) error {
 			host = g.Hosts[k]
 		}
 		spec := cluster.Spec{Name: host, Rack: s.racks[r].name, MapSlots: g.MapSlots,
-			ReduceSlots: g.ReduceSlots, Cores: g.NodeCores(), Speed: g.Speed, MemoryBytes: g.Memory}
+			ReduceSlots: g.ReduceSlots, Cores: s.cfg.Cluster.NodeCores(i), Speed: g.Speed, MemoryBytes: g.Memory}
 		spec.Host = spec.Name
 		if err := spec.Check(); err != nil {
 			return fmt.Errorf("cluster: %w", err)
@@ -170,7 +202,7 @@ func (s *sim) addGroup(i int) error {
 		}
 		nd := node{name: spec.Name, cores: float64(float64(g.Processors()) * (1 - s.model.CoreOverhead)), spec: spec, index: n, rack: int32(r), up: true,
 			machine: n, mates: 1}
-		if g.Together {
+		if g.Together || g.Beside {
 			nd.machine, nd.mates = first, int32(g.Count)
 		}
 		nd.plant = plant{speed: g.Speed, disk: float64(g.DiskBandwidth),

@@ -65,3 +65,26 @@ func mustPolicy(t *testing.T) sched.Policy {
 	}
 	return p
 }
+
+// Workers with other slots can share a machine: three maps of two groups share two processors.
+func TestBeside(t *testing.T) {
+	j := workload.Job{Maps: []workload.Task{{CPU: time.Second}, {CPU: time.Second}, {CPU: time.Second}}}
+	c := workload.Cluster{Heartbeat: "fixed:1ms", Racks: 2, Groups: []workload.NodeGroup{
+		{Name: "a", Count: 1, Cores: 2, Together: true, MapSlots: 2, Rack: 1}, {Name: "b", Count: 1, Beside: true, MapSlots: 1, ReduceSlots: 3, Rack: 2}}}
+	r, err := Run(Config{Policy: mustPolicy(t), Jobs: []workload.Job{j}, Details: true, Cluster: c, Model: ModelConfig{OutOfBand: true, Replicas: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Jobs[0].Ended, 1500*time.Millisecond; got < want || got > want+5*time.Millisecond {
+		t.Errorf("three maps: %v, want %v", got, want)
+	}
+	s, err := prepare(Config{Policy: mustPolicy(t), Cluster: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"/rack1", "/rack2"} {
+		if nd := &s.nodes[i]; nd.machine != 0 || nd.mates != 2 || nd.spec.Rack != want || s.nodes[0].plant.room != 6 || nd.spec.Cores != 1 {
+			t.Errorf("node %d: machine %d with %d nodes, rack %s, room %g, %d cores", i, nd.machine, nd.mates, nd.spec.Rack, s.nodes[0].plant.room, nd.spec.Cores)
+		}
+	}
+}

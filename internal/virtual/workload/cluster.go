@@ -66,8 +66,10 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positiveTo(maxSpeed)),
 		Memory:   field(o, "memory", 0, ParseBytes),
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
-		Together:      field(o, "together", false, strconv.ParseBool),
+		Rack:          field(o, "rack", 0, whole(1, maxNodes)),
 		DiskBandwidth: field(o, "disk", 0, ParseRate), NICBandwidth: field(o, "nic", 0, ParseRate)}
+	where := field(o, "together", "false", parseTogether)
+	g.Together, g.Beside = where == "true", where == "previous"
 	kind := field(o, "type", InstanceType{}, FindInstance)
 	o.end()
 	kind.fill(&g)
@@ -75,6 +77,14 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 		r.fail(n, "%s: has no slots: neither maps nor reduces", o.what)
 	}
 	return g
+}
+
+// parseTogether checks a value of together.
+func parseTogether(text string) (string, error) {
+	if text == "true" || text == "false" || text == "previous" {
+		return text, nil
+	}
+	return "", fmt.Errorf("%q, must be true, false or previous", text)
 }
 
 // maxSpeed bounds the relative speed of a node.
@@ -94,7 +104,12 @@ func (c *Cluster) check() error {
 	case c.Racks > total:
 		return fmt.Errorf("%d racks for %d nodes", c.Racks, total)
 	}
-	return nil
+	for i := range c.Groups {
+		if r := c.Groups[i].Rack; r > max(1, c.Racks) {
+			return fmt.Errorf("nodes %d: rack %d of %d", i+1, r, max(1, c.Racks))
+		}
+	}
+	return c.CheckBeside()
 }
 
 // ParseCluster reads the short form of a cluster of equal nodes, for command

@@ -95,17 +95,22 @@ func TestInstanceTypes(t *testing.T) {
 
 func TestClusterErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "c.yaml: is empty",
-		"racks: 3\n":                            "c.yaml:1: cluster: no nodes",
-		"racks: 3\nnodes: [{maps: 1}]\n":        "c.yaml:1: cluster: 3 racks for 1 nodes",
-		"racks: 0\nnodes: [{maps: 1}]\n":        "c.yaml:1: cluster: racks: 0, must be at least 1",
-		"nodes:\n  - count: 3\n":                "c.yaml:2: nodes 1: has no slots",
-		"nodes:\n  - maps: 1\n    speed: 1e7\n": "c.yaml:3: nodes 1: speed: 1e+07, must be at most 1e+06",
-		"nodes:\n  - maps: 1\n    speed: 0\n":   "c.yaml:3: nodes 1: speed: 0, must be above 0",
-		"nodes: [{maps: 1, nic: 3 apples}]\n":   `"3 apples" is not a size`,
-		"nodes: [{maps: 1, spede: 1}]\n":        `unknown key "spede"; there are name, count,`,
-		"nodes: {maps: 1}\n":                    "c.yaml:1: cluster: nodes: should be a list, is a mapping",
-		"nodes: [3]\n":                          "nodes 1: should be a mapping",
+		"":                                                    "c.yaml: is empty",
+		"racks: 3\n":                                          "c.yaml:1: cluster: no nodes",
+		"racks: 3\nnodes: [{maps: 1}]\n":                      "c.yaml:1: cluster: 3 racks for 1 nodes",
+		"racks: 0\nnodes: [{maps: 1}]\n":                      "c.yaml:1: cluster: racks: 0, must be at least 1",
+		"nodes:\n  - count: 3\n":                              "c.yaml:2: nodes 1: has no slots",
+		"nodes:\n  - maps: 1\n    speed: 1e7\n":               "c.yaml:3: nodes 1: speed: 1e+07, must be at most 1e+06",
+		"nodes:\n  - maps: 1\n    speed: 0\n":                 "c.yaml:3: nodes 1: speed: 0, must be above 0",
+		"nodes: [{maps: 1, nic: 3 apples}]\n":                 `"3 apples" is not a size`,
+		"nodes: [{maps: 1, spede: 1}]\n":                      `unknown key "spede"; there are name, count,`,
+		"nodes: {maps: 1}\n":                                  "c.yaml:1: cluster: nodes: should be a list, is a mapping",
+		"nodes: [{maps: 1, rack: 2}]\n":                       "nodes 1: rack 2 of 1",
+		"nodes: [{maps: 1, together: yes}]\n":                 `"yes", must be true, false or previous`,
+		"nodes: [{maps: 1}, {maps: 1, together: previous}]\n": "nodes 2: the group before is not together on one machine",
+		"nodes: [{maps: 1, together: true}, {maps: 1, together: previous}]\n":                     "nodes 2: state the cores of its machine",
+		"nodes: [{maps: 1, together: true, cores: 2}, {maps: 1, cores: 1, together: previous}]\n": "nodes 2: cores, speed, disk and nic of its machine",
+		"nodes: [3]\n": "nodes 1: should be a mapping",
 	} {
 		if _, err := ReadCluster("c.yaml", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want something with %s", text, err, want)

@@ -6,6 +6,7 @@ package workload
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
@@ -151,7 +152,10 @@ type NodeGroup struct {
 	Speed float64
 	// Together makes the nodes workers on one machine, as in the local shell:
 	// they share its cores and bandwidths.
-	Together              bool
+	Together bool
+	// Beside puts the nodes on the machine of the group before, which is Together or Beside, too.
+	// That machine has the cores, speed and bandwidths of its first group.
+	Beside                bool
 	MapSlots, ReduceSlots int
 	// DiskBandwidth and NICBandwidth are in bytes per second; 0 means no limit.
 	DiskBandwidth, NICBandwidth float64
@@ -167,11 +171,38 @@ func (g *NodeGroup) Processors() int {
 	return max(1, cmp.Or(g.Cores, slots))
 }
 
-// NodeCores returns the number of processors of one node, at least 1. A node of a group
-// that is Together has an equal share of its machine.
-func (g *NodeGroup) NodeCores() int {
-	if g.Together {
-		return max(1, g.Processors()/max(1, g.Count))
+// NodeCores returns the number of processors of one node of the i-th group, at least 1. Nodes on
+// one machine have equal shares.
+func (c *Cluster) NodeCores(i int) int {
+	for c.Groups[i].Beside && i > 0 {
+		i--
 	}
-	return g.Processors()
+	g := &c.Groups[i]
+	if !g.Together {
+		return g.Processors()
+	}
+	nodes := g.Count
+	for i++; i < len(c.Groups) && c.Groups[i].Beside; i++ {
+		nodes += c.Groups[i].Count
+	}
+	return max(1, g.Processors()/max(1, nodes))
+}
+
+// CheckBeside returns an error about a group that is Beside and cannot be.
+func (c *Cluster) CheckBeside() error {
+	first := -1 // group of the current machine
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		switch {
+		case !g.Beside:
+			first = i
+		case first < 0 || !c.Groups[first].Together:
+			return fmt.Errorf("nodes %d: the group before is not together on one machine", i+1)
+		case c.Groups[first].Cores == 0:
+			return fmt.Errorf("nodes %d: state the cores of its machine in the first group that is there", i+1)
+		case g.Together || g.Cores != 0 || g.Speed != 0 || g.DiskBandwidth != 0 || g.NICBandwidth != 0:
+			return fmt.Errorf("nodes %d: cores, speed, disk and nic of its machine belong to the first group that is there", i+1)
+		}
+	}
+	return nil
 }

@@ -115,6 +115,7 @@ var keys = []Key{
 	span("overheads.init-poll", "interval at which the tracker looks for jobs to initialise, and another of its threads initialises them; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.InitPoll }),
 	span("overheads.setup", "work of a job's set-up attempt", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Setup }),
 	span("overheads.cleanup", "work of a job's clean-up attempt", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Cleanup }),
+	span("overheads.ready-poll", "interval at which the scheduler looks for jobs whose set-up has ended, 500ms for Hadoop's fair; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.ReadyPoll }),
 	span("overheads.start", "mean processor time in which an attempt of given duration starts", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Start }),
 	span("overheads.restart", "interval at which an idle process asks for another task of its job instead; 0s is no reuse", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Restart }),
 	span("overheads.fetch-poll", "interval at which a reduce of given duration looks for map outputs; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.FetchPoll }),

@@ -118,9 +118,10 @@ func bestOf(c *workload.Cluster, m *sim.ModelConfig) best {
 		}
 		b.speed, b.disk = max(b.speed, speed), max(b.disk, disk)
 		room := float64(g.Count * (g.MapSlots + g.ReduceSlots))
+		// The processors of a machine count once, with its first group.
 		if m.Contention && g.Together {
 			room = max(room, float64(g.Processors()))
-		} else if m.Contention {
+		} else if m.Contention && !g.Beside {
 			room = max(room, float64(g.Count*g.Processors()))
 		}
 		b.capacity += room * speed

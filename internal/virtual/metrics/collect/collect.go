@@ -93,7 +93,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 		k.slots[job.Map] += g.Count * g.MapSlots
 		k.slots[job.Reduce] += g.Count * g.ReduceSlots
 		for range g.Count {
-			k.nodes = append(k.nodes, virtual{cores: g.NodeCores(), slots: [job.Kinds]int{job.Map: g.MapSlots, job.Reduce: g.ReduceSlots}})
+			k.nodes = append(k.nodes, virtual{cores: c.NodeCores(i), slots: [job.Kinds]int{job.Map: g.MapSlots, job.Reduce: g.ReduceSlots}})
 		}
 	}
 	k.pools.init(jobs)

@@ -127,7 +127,7 @@ func (f *simFlags) register(c *cobra.Command) {
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, and the file of --events, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet. One that is not empty needs --overwrite")
 	s.StringSliceVar(&f.references, "references", nil, "`schedules` with knowledge that no policy has, beside the policies: bound,srpt,psjf,sita,classictags,static-split or none (default: bound,srpt,static-split with --out, else none)")
-	s.StringVar(&f.warmUp, "warm-up", collect.WarmUpAuto, "`rule` by which the first jobs, which meet an empty cluster, are left out of numbers about jobs: none, mser (MSER-5), a share of the time such as 0.1, or auto, which is mser for traces of 1,000 jobs or more")
+	s.StringVar(&f.warmUp, "warm-up", collect.WarmUpAuto, "`rule` by which the first jobs, which meet an empty cluster, are left out of numbers about jobs: none, mser (MSER-5), a share of the time such as 0.1, or auto, which is 0.1 for traces of 1,000 jobs or more, else none")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 	addPrint(c, &f.json)
 	groupFlags(c, []string{"workload", "cluster", "policy", "seed", "seeds", "world", "out", "overwrite", "explain", "print", "quiet"},

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
@@ -51,9 +54,6 @@ type jobTimes struct {
 	realPhases, simulatedPhases phases
 }
 
-// error returns the relative error of the simulated time; positive is too long.
-func (j *jobTimes) error() float64 { return j.simulated.Seconds()/j.real.Seconds() - 1 }
-
 // over returns the median over the rounds of a number of job i.
 func (r *mixReport) over(i int, of func(*jobTimes) float64) float64 {
 	var list []float64
@@ -63,12 +63,36 @@ func (r *mixReport) over(i int, of func(*jobTimes) float64) float64 {
 	return harness.Median(list)
 }
 
-// errors returns the jobs' relative errors, each the median over the rounds.
+// errors returns the jobs' relative errors; positive is too long. Each is that of the median simulated
+// time against the median real one, because a single real round says as much about the machine as
+// about the engine.
 func (r *mixReport) errors() (list []float64) {
 	for i := range r.jobs {
-		list = append(list, r.over(i, (*jobTimes).error))
+		real := r.over(i, func(j *jobTimes) float64 { return j.real.Seconds() })
+		list = append(list, r.over(i, func(j *jobTimes) float64 { return j.simulated.Seconds() })/real-1)
 	}
 	return list
+}
+
+// spread returns how far the real rounds of each job are apart: greatest minus least, over the median.
+func (r *mixReport) spread() (list []float64) {
+	for i := range r.jobs {
+		var times []float64
+		for k := range r.rounds {
+			times = append(times, r.rounds[k].jobs[i].real.Seconds())
+		}
+		list = append(list, (slices.Max(times)-slices.Min(times))/harness.Median(times))
+	}
+	return list
+}
+
+// ninth returns the value that nine of ten absolute values do not exceed.
+func ninth(values []float64) float64 {
+	var list []float64
+	for _, v := range values {
+		list = append(list, math.Abs(v))
+	}
+	return harness.Quantile(list, 0.9)
 }
 
 // within returns the median of the absolute values of errors.
@@ -102,49 +126,102 @@ func (x *round) ordered() (same, all int) {
 	return same, all
 }
 
-// compareMixes runs and simulates the mixes in turns until each has enough rounds.
-// A round that was not quiet enough is repeated, so the number of rounds may
-// differ between mixes.
-func (s *settings) compareMixes(ctx context.Context, list []*mix, profiles []workload.Profile) ([]*mixReport, error) {
-	var reports []*mixReport
-	for _, m := range list {
-		r := &mixReport{mix: m}
-		var err error
-		if r.real, r.jobs, err = s.jobs(ctx, m, profiles); err != nil {
-			return nil, fmt.Errorf("mix %s: %w", m.name, err)
-		}
-		reports = append(reports, r)
-	}
-	for range s.tries * s.rounds {
-		for _, r := range reports {
-			if r.enough(s) {
-				continue
-			}
-			x, err := s.round(ctx, r)
-			if err != nil {
-				return nil, fmt.Errorf("mix %s: %w", r.mix.name, err)
-			}
-			r.tried++
-			r.rounds = append(r.rounds, x)
-			fmt.Fprintf(s.log, "mix %s, round %d: the clock ran %.1f %% of the time\n", r.mix.name, r.tried, 100*x.share)
-		}
-	}
-	for _, r := range reports {
-		slices.SortStableFunc(r.rounds, func(a, b round) int { return cmp.Compare(b.share, a.share) })
-		r.rounds = r.rounds[:s.rounds]
-	}
-	return reports, nil
+// ground is what a round's predictions rest on, measured just before its mixes: a machine whose speed
+// changes within minutes makes profiles of an hour ago useless.
+type ground struct {
+	profiles     []workload.Profile
+	coreOverhead float64
+	reference    time.Duration // see reference
 }
 
-// enough reports whether the wanted number of rounds was quiet.
-func (r *mixReport) enough(s *settings) bool {
-	quiet := 0
-	for i := range r.rounds {
-		if r.rounds[i].share >= s.quiet {
-			quiet++
+// measure measures the ground of a round.
+func (s *settings) measure(ctx context.Context) (*ground, error) {
+	g := &ground{}
+	before := reference()
+	for i := range programs {
+		p, err := s.profile(ctx, &programs[i])
+		if err != nil {
+			return nil, fmt.Errorf("profile of %s: %w", programs[i].name, err)
+		}
+		g.profiles = append(g.profiles, p)
+	}
+	g.reference = (before + reference()) / 2
+	var err error
+	if g.coreOverhead, err = s.overhead(ctx, g.profiles); err != nil {
+		return nil, fmt.Errorf("overhead: %w", err)
+	}
+	return g, nil
+}
+
+// reference returns the processor time of a fixed piece of work: it sorts and hashes a million numbers.
+// Profiles and mixes are measured at different moments; the ratio of their reference times
+// says how much the machine's speed has changed, and the simulated nodes get that speed.
+func reference() time.Duration {
+	c := startClock()
+	g := rand.New(rand.NewPCG(1, 2))
+	numbers := make([]uint64, 1<<20)
+	for i := range numbers {
+		numbers[i] = g.Uint64()
+	}
+	slices.Sort(numbers)
+	h := fnv.New64a()
+	var b [8]byte
+	for _, n := range numbers {
+		binary.LittleEndian.PutUint64(b[:], n)
+		h.Write(b[:]) // a hash returns no error
+	}
+	c.stop()
+	return max(c.ran, time.Millisecond)
+}
+
+// compareRounds measures profiles and runs all mixes once, as many times as there are rounds.
+func (s *settings) compareRounds(ctx context.Context, list []*mix) ([]*mixReport, []workload.Profile, error) {
+	var reports []*mixReport
+	for _, m := range list {
+		reports = append(reports, &mixReport{mix: m})
+	}
+	var overheads []float64
+	var last *ground
+	for k := range s.rounds {
+		var err error
+		if last, err = s.measure(ctx); err != nil {
+			return nil, nil, err
+		}
+		s.coreOverhead = last.coreOverhead
+		overheads = append(overheads, last.coreOverhead)
+		for _, r := range reports {
+			if r.real, r.jobs, err = s.jobs(ctx, r.mix, last.profiles); err != nil {
+				return nil, nil, fmt.Errorf("mix %s: %w", r.mix.name, err)
+			}
+			x, err := s.quietest(ctx, r, last)
+			if err != nil {
+				return nil, nil, fmt.Errorf("mix %s: %w", r.mix.name, err)
+			}
+			r.rounds = append(r.rounds, x)
+			fmt.Fprintf(s.log, "round %d, mix %s: the clock ran %.1f %% of the time, speed %.2f of the profiles'\n", k+1, r.mix.name, 100*x.share, s.speed)
 		}
 	}
-	return quiet >= s.rounds
+	s.coreOverhead = harness.Median(overheads)
+	return reports, last.profiles, nil
+}
+
+// quietest runs a mix until a run was quiet enough, at most -tries times, and returns the quietest run.
+func (s *settings) quietest(ctx context.Context, r *mixReport, g *ground) (best round, err error) {
+	best.share = -1
+	for try := 0; try < s.tries && best.share < s.quiet; try++ {
+		s.speed = g.reference.Seconds() / reference().Seconds()
+		x, err := s.round(ctx, r)
+		if err != nil {
+			return x, err
+		}
+		if r.tried++; x.share > best.share {
+			best = x
+		}
+		if s.quiet <= 0 {
+			break
+		}
+	}
+	return best, nil
 }
 
 // round runs and simulates a mix once: all jobs together or, for a mix of jobs
@@ -305,7 +382,7 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	out, err := sim.Run(sim.Config{
 		Cluster: workload.Cluster{Racks: 1, Heartbeat: heartbeat, Groups: []workload.NodeGroup{
 			{Name: "worker", Count: s.shape.workers, Cores: runtime.NumCPU(), Memory: s.shape.memory / int64(s.shape.workers), Together: true,
-				Speed: 1, MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
+				Speed: cmp.Or(s.speed, 1), MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond,
 			CoreOverhead: s.coreOverhead, LoadEvery: 500 * time.Millisecond},

@@ -5,16 +5,22 @@
 //	go -C lab run ./simreal -scale 0.1 -n 1        a tenth of the sizes, to try it out
 //	go -C lab run ./simreal -markdown lab/results/sim-vs-real.md
 //	go -C lab run ./simreal -wide -n 3 -markdown lab/results/sim-vs-real.md
+//	go -C lab run ./simreal -known -n 5 -markdown lab/results/sim-vs-real-known.md
 //
 // The report has two parts, and one run makes one of them. The first has mixes on one worker
 // of 1+1 slots for each processor. The second, with -wide, has one mix under every policy, and
 // jobs with memory limits, on 4 workers of 2+2 slots. A run with -markdown replaces its part of
 // the file.
 //
-// First the command measures the cost profile of each app, as "slotwise profile"
+// With -known tasks sleep for stated times, which leaves the decisions and their timing to compare; it
+// has a page of its own.
+//
+// In each round the command first measures the cost profile of each app, as "slotwise profile"
 // does, on inputs that no mix reads. Then it runs each mix in the local shell. It
 // simulates every run on a cluster with the same number of workers on one machine,
-// from the cost profiles and the sizes of the splits. The submission times are all
+// from the cost profiles and the sizes of the splits. A reference loop beside profiles and mixes
+// measures the speed of the machine, which the simulated nodes get. The median of the simulated times is
+// compared with the median of the real ones. The submission times are all
 // that the simulation takes from the real run.
 //
 // Other work on the machine makes the real runs slower, and no profile can predict
@@ -51,10 +57,14 @@ type settings struct {
 	tries    int     // the most rounds to run for each one that counts
 	quiet    float64 // the least share of the time that the clock must run in a round that counts
 	wide     bool
+	asleep   bool  // -known
 	shape    shape // of the cluster
 	// coreOverhead is the measured share of the cores that simulated tasks cannot use.
 	coreOverhead float64
-	log          io.Writer // progress
+	// speed is the speed of the simulated nodes relative to the machine's when the profiles were
+	// measured; 0 is 1.
+	speed float64
+	log   io.Writer // progress
 }
 
 func main() {
@@ -67,6 +77,7 @@ func main() {
 	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time that the clock must run in a round that counts")
 	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`, or of this policy")
 	flag.BoolVar(&s.wide, "wide", false, "make the second part: every policy, and memory limits, on 4 workers of 2+2 slots")
+	flag.BoolVar(&s.asleep, "known", false, "run the part with known durations: sleeping tasks under policies that do not learn")
 	workers := flag.Int("workers", 0, "number of workers, and of nodes of the simulated cluster (default: that of the part)")
 	slots := flag.String("slots", "", "map and reduce slots of a worker, as `2+2` (default: those of the part)")
 	flag.Parse()
@@ -126,7 +137,7 @@ func (s *settings) mixes() []mix {
 
 // run measures and prints the report.
 func (s *settings) run(ctx context.Context) error {
-	if !slices.ContainsFunc(s.mixes(), s.chosen) {
+	if !s.asleep && !slices.ContainsFunc(s.mixes(), s.chosen) {
 		return fmt.Errorf("-mix %s: no mix has this in its name or is of that policy", s.only)
 	}
 	if s.scale <= 0 || s.rounds < 1 || s.tries < 1 {
@@ -139,6 +150,9 @@ func (s *settings) run(ctx context.Context) error {
 		}
 		defer os.RemoveAll(dir)
 		s.data = dir
+	}
+	if s.asleep {
+		return s.known(ctx)
 	}
 	r, err := s.compare(ctx)
 	if err != nil {
@@ -168,13 +182,6 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 	if err := s.makeInputs(ctx); err != nil {
 		return nil, err
 	}
-	for i := range programs {
-		p, err := s.profile(ctx, &programs[i])
-		if err != nil {
-			return nil, fmt.Errorf("profile of %s: %w", programs[i].name, err)
-		}
-		r.profiles = append(r.profiles, p)
-	}
 	var list []*mix
 	for _, m := range s.mixes() {
 		if s.chosen(m) {
@@ -182,9 +189,6 @@ func (s *settings) compare(ctx context.Context) (*report, error) {
 		}
 	}
 	var err error
-	if s.coreOverhead, err = s.overhead(ctx, r.profiles); err != nil {
-		return nil, fmt.Errorf("overhead: %w", err)
-	}
-	r.mixes, err = s.compareMixes(ctx, list, r.profiles)
+	r.mixes, r.profiles, err = s.compareRounds(ctx, list)
 	return r, err
 }

@@ -24,16 +24,12 @@ func TestStructure(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &report{settings: s}
-	for i := range programs {
-		p, err := s.profile(t.Context(), &programs[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.profiles = append(r.profiles, p)
-	}
 	var err error
-	if r.mixes, err = s.compareMixes(t.Context(), []*mix{&mixes[0], &mixes[1]}, r.profiles); err != nil {
+	if r.mixes, r.profiles, err = s.compareRounds(t.Context(), []*mix{&mixes[0], &mixes[1]}); err != nil {
 		t.Fatal(err)
+	}
+	if s.speed <= 0 || s.speed > 20 || len(r.mixes[0].rounds) != 1 {
+		t.Errorf("speed %v, %d rounds", s.speed, len(r.mixes[0].rounds))
 	}
 	// Other work on the machine lengthens processor times but does not multiply them.
 	const factor, slack = 20, 0.05 // seconds, of starts
@@ -242,4 +238,18 @@ func TestOrdered(t *testing.T) {
 // which every step writes as many bytes as it reads.
 func exact(name string) workload.Profile {
 	return workload.Profile{App: name, MapCPU: 0.1, MapSelectivity: 1, CombinerRatio: 1, ReduceCPU: 0.1, ReduceSelectivity: 1}
+}
+
+// Launches are aligned by job and kind; which of a job's equal tasks starts does not matter.
+func TestAgreement(t *testing.T) {
+	log := func(text string) []string { return launches(strings.NewReader(text)) }
+	real := log("0.1 submit x\n0.1   launch j1_m_0_0 on w1 NONE\n0.2   launch j1_m_1_0 on w2 NONE\n0.3   launch j2_m_0_0 on w1 NONE\n0.4   launch j1_r_0_0 on w1\n")
+	simulated := log("0.1   launch j1_m_1_0 on n1 NODE\n0.3   launch j1_r_0_0 on n1\n0.2   launch j2_m_0_0 on n2 NODE\n0.3   launch j1_m_0_0 on n1 NODE\n")
+	same, all, first := agreement(real, simulated)
+	if same != 2 || all != 4 || first != "launch 2: j1_m for j2_m" {
+		t.Errorf("%d of %d, %q", same, all, first)
+	}
+	if same, all, first := agreement(real, real); same != 4 || all != 4 || first != "" {
+		t.Errorf("itself: %d of %d, %q", same, all, first)
+	}
 }

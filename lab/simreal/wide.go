@@ -75,8 +75,8 @@ func (r *report) printWide(w io.Writer) {
 	fmt.Fprintf(w, wideHeading+`
 Written by `+"`go -C lab run ./simreal -wide -scale %g`"+`: the ten jobs of the mixes above
 under every policy, then with memory limits, on %d workers of %d+%d slots in one process on %d
-cores. So up to %d tasks share the cores. %d rounds, in turns; the median of a job's errors over
-the rounds counts.
+cores. So up to %d tasks share the cores. %d rounds, in turns; a job's median simulated time is
+compared with its median real one.
 
 **Over %d jobs the simulated time is within %.1f %% of the real one at the median; the goal is
 %.0f %%, %s.**

@@ -20,13 +20,14 @@ type WarmUp struct {
 
 // The rules of ParseWarmUp.
 const (
-	WarmUpAuto = "auto" // mser for a trace of 1,000 jobs or more, else none
+	WarmUpAuto = "auto" // a tenth of the time for a trace of 1,000 jobs or more, else none
 	WarmUpNone = "none"
 	WarmUpMSER = "mser" // metrics.WarmUp of the numbers of jobs in the system, or a tenth of the time
 )
 
-// unsettledShare is the share of the time that is left out where MSER-5 has no answer.
-const unsettledShare = 0.1
+// usualShare is the share of the time that is left out of a trace, and where MSER-5 has no answer. The load of
+// a trace follows the hours of the day, so MSER-5 may take half of it for a warm-up under one policy.
+const usualShare = 0.1
 
 // leastWarmUp is the number of jobs from which on a trace is a sample of a running cluster. A smaller one
 // is a batch, whose jobs are all part of the question.
@@ -74,7 +75,7 @@ func (w *Warmed) Warning() string {
 	if w == nil || len(w.Unsettled) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no steady state under %s: the number of jobs in the system still changes in the second half, so means over jobs depend on the length of the workload", list(w.Unsettled))
+	return fmt.Sprintf("no steady state under %s (MSER-5 of the jobs in the system), so means over jobs depend on the length of the workload", list(w.Unsettled))
 }
 
 // list joins names.
@@ -99,23 +100,25 @@ func (rule WarmUp) LeaveOut(fixed bool, runs, others []Observed, jobs func(seed 
 		return nil
 	}
 	out := &Warmed{Rule: "MSER-5 of the jobs in the system, or the first tenth of the time where it finds no steady state; the longest of all runs"}
+	if rule.rule == WarmUpAuto {
+		rule.share = usualShare
+	}
 	cut := 0. // the time of the first submission that counts, since the first
 	for _, r := range runs {
 		submitted := submissions(jobs(r.Seed))
-		if rule.share > 0 {
-			out.Rule = fmt.Sprintf("the first %g of the time", rule.share)
-			cut = max(cut, rule.share*submitted[len(submitted)-1].at)
-			continue
-		}
 		n, settled := metrics.WarmUp(population(submitted, r.Outcomes.Response))
-		switch {
-		case settled:
-			cut = max(cut, submitted[n].at)
-		case !slices.Contains(out.Unsettled, r.Policy):
+		if !settled && !slices.Contains(out.Unsettled, r.Policy) {
 			out.Unsettled = append(out.Unsettled, r.Policy)
 		}
-		if !settled {
-			cut = max(cut, unsettledShare*submitted[len(submitted)-1].at)
+		last := submitted[len(submitted)-1].at
+		switch {
+		case rule.share > 0:
+			out.Rule = fmt.Sprintf("the first %g of the time", rule.share)
+			cut = max(cut, rule.share*last)
+		case settled:
+			cut = max(cut, submitted[n].at)
+		default:
+			cut = max(cut, usualShare*last)
 		}
 	}
 	if cut == 0 {

@@ -43,7 +43,7 @@ func TestLeaveOut(t *testing.T) {
 		t.Fatalf("mean %v, so there is no warm-up to find", slow.Response.Mean)
 	}
 	of := func(uint64) []workload.Job { return jobs }
-	rule, err := ParseWarmUp("auto")
+	rule, err := ParseWarmUp("mser")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestLeaveOutUnsettled(t *testing.T) {
 	}
 	w := rule.LeaveOut(false, []Observed{r}, nil, func(uint64) []workload.Job { return jobs })
 	last := jobs[len(jobs)-1].Submit.Seconds() - jobs[0].Submit.Seconds()
-	if math.Abs(w.Until-last/10) > 1 || !strings.HasPrefix(w.Warning(), "no steady state under fifo:") {
+	if math.Abs(w.Until-last/10) > 1 || !strings.HasPrefix(w.Warning(), "no steady state under fifo (MSER-5") {
 		t.Errorf("%+v, last submission %v", w, last)
 	}
 }
@@ -107,5 +107,12 @@ func TestParseWarmUp(t *testing.T) {
 	}
 	if w := (WarmUp{}).LeaveOut(true, []Observed{r}, nil, of); w != nil {
 		t.Errorf("without a rule: %+v", w)
+	}
+	auto, err := ParseWarmUp("auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := auto.LeaveOut(true, []Observed{r}, nil, of); w.Rule != "the first 0.1 of the time" || w.Jobs == 0 {
+		t.Errorf("a trace: %+v", w)
 	}
 }

@@ -148,36 +148,57 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 			return err
 		}
 	}
+	exchanged := false
 	if replaces {
-		err = p.replace(ctx, a)
+		exchanged, err = p.replace(ctx, a)
 	} else {
 		err = p.ops.Rename(ctx, p.data(a), a.Target)
 	}
 	if err != nil {
 		return err
 	}
-	return p.flushNames(ctx, path.Dir(a.Target), replaces)
+	err = p.flushNames(ctx, path.Dir(a.Target), replaces)
+	// Another process may find a shared staging published. The owner of an own one aborts it after an
+	// error, and says that the job has failed: then the new output must not stay.
+	if err != nil && a.Token == "" {
+		if uerr := p.undo(context.WithoutCancel(ctx), a, exchanged); uerr != nil {
+			return fmt.Errorf("the new output is in place, and may not survive a power cut: %w (it cannot be taken back: %w)", err, uerr)
+		}
+	}
+	return err
 }
 
-// replace puts data/ in the place of a target that holds files.
-func (p renamePublisher) replace(ctx context.Context, a StageArea) error {
+// undo takes a change of the target back that Publish has made.
+func (p renamePublisher) undo(ctx context.Context, a StageArea, exchanged bool) error {
+	if exchanged {
+		return p.ops.(Exchanger).Exchange(ctx, p.data(a), a.Target)
+	}
+	if err := p.ops.Rename(ctx, a.Target, p.data(a)); err != nil {
+		return err
+	}
+	return p.Restore(ctx, a)
+}
+
+// replace puts data/ in the place of a target that holds files. It reports whether data/ has the
+// old output then.
+func (p renamePublisher) replace(ctx context.Context, a StageArea) (exchanged bool, err error) {
 	if x, ok := p.ops.(Exchanger); ok && x.Exchange(ctx, p.data(a), a.Target) == nil {
-		return nil
+		return true, nil
 	}
 	// If an interrupted commit has moved an output aside already, another job has
 	// published since: the output in old/ has been replaced.
 	if err := p.ops.Remove(ctx, p.old(a)); err != nil {
-		return err
+		return false, err
 	}
 	if err := p.ops.Rename(ctx, a.Target, p.old(a)); err != nil {
-		return err
+		return false, err
 	}
 	// From here on there is no output. If the process dies now, Interrupted finds old/ without a
 	// target.
 	if err := p.ops.Rename(ctx, p.data(a), a.Target); err != nil {
-		return errors.Join(err, p.Restore(context.WithoutCancel(ctx), a))
+		return false, errors.Join(err, p.Restore(context.WithoutCancel(ctx), a))
 	}
-	return nil
+	return false, nil
 }
 
 // Interrupted implements Publisher.

@@ -42,7 +42,7 @@ func (r crashRun) failing(n int) bool {
 		r.publish(m, r.scenario.old)
 	}
 	m.Faults.Inject(faultfs.Rule{Op: faultfs.Any, Nth: n, Err: errOnce})
-	ending, err := r.run(m)
+	s, ending, err := r.run(m)
 	fired := m.Faults.Fired() > 0
 	r.what = fmt.Sprintf("operation %d (%s) failed", n, m.Faults.LastFired())
 	m.Faults.Reset()
@@ -55,6 +55,9 @@ func (r crashRun) failing(n int) bool {
 	// The job has failed. Its next process must still be able to finish or undo the commit.
 	case err != nil:
 		r.checkReaders(m)
+		if ending && !r.scenario.shared && !r.scenario.abort {
+			r.abortsAfter(m, s)
+		}
 		m = m.Restart(0)
 		end := abortUnlessPublished
 		if ending && !r.scenario.abort {
@@ -79,9 +82,8 @@ func (r crashRun) failing(n int) bool {
 
 // run stages the new files, reopens the staging if it is shared, and commits or aborts.
 // ending says that it has reached the last step.
-func (r crashRun) run(m Machine) (ending bool, err error) {
+func (r crashRun) run(m Machine) (s storage.Staging, ending bool, err error) {
 	ctx := context.Background()
-	var s storage.Staging
 	if r.scenario.shared {
 		if _, err = m.StageShared(ctx, m.out(), crashToken, storage.ReplaceAll); err == nil {
 			s, err = m.Reopen(ctx, m.out(), crashToken)
@@ -94,9 +96,25 @@ func (r crashRun) run(m Machine) (ending bool, err error) {
 	}
 	switch {
 	case err != nil:
-		return false, err
+		return s, false, err
 	case r.scenario.abort:
-		return true, s.Abort(ctx)
+		return s, true, s.Abort(ctx)
 	}
-	return true, s.Commit(ctx)
+	return s, true, s.Commit(ctx)
+}
+
+// abortsAfter aborts an own staging whose Commit has failed, as the process of the job does. The
+// result says which output is there.
+func (r crashRun) abortsAfter(m Machine, s storage.Staging) {
+	r.Helper()
+	switch err := s.Abort(context.Background()); {
+	case errors.Is(err, storage.ErrPublished):
+		if !r.reads(m, r.scenario.newer()) {
+			r.Fatalf("%s: the output is said to be published and is not", r.what)
+		}
+	case err != nil:
+		r.Fatalf("%s: then the abort fails: %v", r.what, err)
+	case !r.reads(m, r.scenario.older()):
+		r.Fatalf("%s: the commit failed, the abort succeeded, and the output is not the old one", r.what)
+	}
 }

@@ -511,8 +511,11 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 // copyTree copies a file, or a directory with its content. It refuses to copy a directory
 // into itself, which would never end.
 func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) error {
-	if from.fs == to.fs {
-		dir, p := from.path, to.path
+	dir, p, same := from.path, to.path, from.fs == to.fs
+	if a, ok := from.fs.(storage.Aliased); ok && !same {
+		p, same = a.Alias(c.ctx, dir, to.fs, p)
+	}
+	if same {
 		// A link may lead back into the source. Only paths without links can be compared.
 		if _, local := from.fs.(storage.Local); local {
 			dir, p = resolved(dir), resolved(p)
@@ -528,11 +531,13 @@ func (c *fsCall) copyTree(from *location, link bool, to *location, force bool) e
 	if !info.Dir {
 		return c.copyTo(from, to, force)
 	}
-	// An existing directory is merged into, as by Hadoop; its files are replaced only with -f.
-	if err := c.makeDir(to, false); err != nil && !errors.Is(err, fs.ErrExist) {
-		return &pathError{to.typed, err}
-	}
 	return c.inside(from, link, func(entries []entry) error {
+		// Only now, so that a destination inside the source is not one of the entries: it may be a
+		// place of another name, such as a second mount, that no comparison finds.
+		// An existing directory is merged into, as by Hadoop; its files are replaced only with -f.
+		if err := c.makeDir(to, false); err != nil && !errors.Is(err, fs.ErrExist) {
+			return &pathError{to.typed, err}
+		}
 		for _, e := range entries {
 			child := to.at(path.Join(to.path, path.Base(e.location.path)))
 			if err := c.copyTree(e.location, e.Link, child, force); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/testkit/detector"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
@@ -610,4 +612,57 @@ func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls 
 		t.Fatalf("%d results for %d calls:\n%s", len(results), len(calls), out)
 	}
 	return results
+}
+
+// TestHadoopFSCopyIntoAlias copies a directory of a real HDFS into itself, with other spellings of
+// the NameNode's host. It is refused, and makes nothing.
+func TestHadoopFSCopyIntoAlias(t *testing.T) {
+	h := serverstest.HDFS(t)
+	serverstest.Setenv(t, h.Env())
+	dir := "/alias-" + storage.NewToken()
+	base := h.URI(dir)
+	mustFS(t, "-mkdir", "-p", base+"/d/sub")
+	mustFS(t, "-touchz", base+"/d/file")
+	_, port, err := net.SplitHostPort(h.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"localhost", "LOCALHOST", "127.0.0.1"} {
+		other := "hdfs://" + host + ":" + port + dir
+		if status, out := runFS(t, "", "-ls", other); status != 0 {
+			t.Logf("%s does not lead to the server: %s", host, out)
+			continue
+		}
+		for _, to := range []string{"/d", "/d/sub/new", "/d/new"} {
+			if status, out := runFS(t, "", "-cp", base+"/d", other+to); status == 0 || !strings.Contains(out, "is the source, or a directory inside it") {
+				t.Errorf("%s%s: status %d, %s", host, to, status, out)
+			}
+		}
+		mustFS(t, "-cp", base+"/d", other+"/copy")
+		mustFS(t, "-rm", "-r", other+"/copy")
+	}
+	if _, out := runFS(t, "", "-ls", "-R", base); strings.Count(out, "\n") != 3 {
+		t.Errorf("the refused copies have made something:\n%s", out)
+	}
+	mustFS(t, "-rm", "-r", base)
+}
+
+// anotherName is the same disk under a name that nothing can compare.
+type anotherName struct{ storage.Local }
+
+// TestHadoopFSCopyIntoMount copies a directory into itself where no comparison shows that. The
+// copy ends, and has the source without itself.
+func TestHadoopFSCopyIntoMount(t *testing.T) {
+	dir := filepath.Join(fsDir(t), "d")
+	c := &fsCall{hadoopCommand: &hadoopCommand{ctx: t.Context()}}
+	err := c.copyTree(&location{fs: storage.Local{}, path: dir}, false, &location{fs: anotherName{}, path: filepath.Join(dir, "self")}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "self", "self")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the copy has itself: %v", err)
+	}
+	if got, err := os.ReadDir(filepath.Join(dir, "self")); err != nil || len(got) == 0 {
+		t.Errorf("the copy has %v, %v", got, err)
+	}
 }

@@ -46,6 +46,14 @@ type Editor interface {
 	HasDirs() bool
 }
 
+// Aliased is implemented by file systems that have several names, such as the host's name and its
+// address: an FS for each, and the same files.
+type Aliased interface {
+	// Alias returns the path in this file system that other's path p leads to, if other is the
+	// same file system, which has the directory dir. Without such a dir it returns false.
+	Alias(ctx context.Context, dir string, other FS, p string) (path string, same bool)
+}
+
 // Toucher is implemented by file systems that can set the time of a file.
 type Toucher interface {
 	// Touch sets the time of the last change to the present.

@@ -25,6 +25,24 @@ func (f *FS) Touch(ctx context.Context, p string) error {
 	return nil
 }
 
+// Alias implements storage.Aliased. Both file systems have a directory of this path, with the same
+// inode's number and the same time. Other file systems have other numbers, or times.
+func (f *FS) Alias(ctx context.Context, dir string, other storage.FS, p string) (string, bool) {
+	o, ok := other.(*FS)
+	if !ok {
+		return "", false
+	}
+	here, err := f.stat(ctx, f.inner(dir))
+	if err != nil || !here.IsDir() {
+		return "", false
+	}
+	there, err := o.stat(ctx, f.inner(dir))
+	if err != nil || !there.IsDir() || version(there) != version(here) {
+		return "", false
+	}
+	return f.authority + o.inner(p), true
+}
+
 // HasDirs implements storage.Editor.
 func (f *FS) HasDirs() bool { return true }
 

@@ -19,6 +19,7 @@ var sources = map[string][]string{
 	"tyrex":     {"statictags", "dynamictags", "classictags", "sita"},
 	"learning":  {"learning-nb", "learning-perceptron"},
 	"dynamicmr": {"dynamicmr-pi", "dynamicmr-pd"},
+	"flex":      {"flex"},
 	"reference": {"srpt", "psjf"},
 }
 

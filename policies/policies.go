@@ -8,6 +8,7 @@ import (
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
+	"github.com/slotwise/slotwise/policies/flex"
 	"github.com/slotwise/slotwise/policies/hadoop/capacity"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
@@ -70,6 +71,7 @@ var rows = []sched.Row{
 		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "sepb"},
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "sepb"},
+	flex.Row,
 	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
 		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,

@@ -31,7 +31,7 @@ func TestSort(t *testing.T) {
 }
 
 func TestGrep(t *testing.T) {
-	for _, expr := range []string{`z[aeiou]z[aeiou]zu`, `^the`, `\bof\b.*日本`, `nothing like it`} {
+	for _, expr := range []string{`z[aeiou]z[aeiou]zu`, `^the`, `\bof\b.*日本`, `nothing like it`, `the|日本|zu`, `(?i)THE$`, `[a-z]+of|^$`} {
 		files := hardFiles()
 		re := regexp.MustCompile(expr)
 		var lines []string

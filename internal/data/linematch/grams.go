@@ -145,9 +145,6 @@ func (g *grams) fill() {
 
 func gramHash(gram uint32) uint32 { return gram * 0x9e3779b1 >> (32 - gramBits) }
 
-// gram returns the gram at the beginning of b, which has at least four bytes.
-func (g *grams) gram(b []byte) uint32 { return (binary.LittleEndian.Uint32(b) | foldLanes) & g.mask }
-
 func (g *grams) begin() {}
 
 func (g *grams) next(b []byte, from int) int {

@@ -30,6 +30,8 @@ type calibrateFlags struct {
 	overwrite bool
 	seed      uint64
 	json      bool
+	// scheduler has the files and parameters of the traced cluster's scheduler.
+	scheduler simFlags
 }
 
 // newCalibrate returns the command that fits a cluster to a trace.
@@ -60,6 +62,8 @@ simulations, so take a part of a large trace with --limit.
 	s.StringVar(&f.workload, "workload", "", "`trace`: rumen:FILE, hadoop:DIR or history:DIR")
 	s.IntVar(&f.nodes, "nodes", 0, "`number` of nodes of the traced cluster, if it is known (default: fitted)")
 	s.StringVar(&f.policy, "policy", "fifo", "`policy` of the traced cluster")
+	f.scheduler.setup = setup
+	f.scheduler.registerScheduler(c)
 	s.StringVar(&f.heartbeat, "heartbeat", "", "`profile` of its heartbeats: slotwise, hadoop-0.20.2, hadoop-1.0, hadoop-1.2 or fixed:TIME (default: slotwise for history:DIR, else hadoop-0.20.2)")
 	s.IntVar(&f.limit, "limit", 0, "take the first `number` of jobs of the trace")
 	s.StringVar(&f.output, "output", "", "`file` of the world to write")
@@ -99,11 +103,13 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	registry := f.setup.policies
-	// Before the trace is read, which may take minutes: a mistyped policy should be reported
+	// Before the trace is read, which may take minutes: a mistyped policy or file should be reported
 	// at once.
-	if _, err := registry.Build(f.policy, sched.Options{Seed: f.seed}); err != nil {
-		return misuse("--policy %s: %w", f.policy, err)
+	show := newSimProgress(c.ErrOrStderr(), true)
+	defer show.close()
+	policies, err := f.scheduler.choosePolicies([]string{f.policy}, show)
+	if err != nil {
+		return err
 	}
 	// A history was recorded by slotwise itself; the other traces are Hadoop's.
 	if f.heartbeat == "" {
@@ -118,7 +124,7 @@ func (f *calibrateFlags) run(c *cobra.Command) error {
 		Jobs: trace.List, Recorded: trace.Recorded, KeepNodes: f.nodes > 0, Seed: f.seed,
 		Cluster: workload.Cluster{Racks: 1, Groups: []workload.NodeGroup{{Name: "node", Count: cmp.Or(f.nodes, 20), MapSlots: 2, ReduceSlots: 2}}},
 		Model:   sim.ModelConfig{Heartbeat: f.heartbeat, EndsByRule: true, ShuffleShare: -1},
-		Policy:  func() (sched.Policy, error) { return registry.Build(f.policy, sched.Options{Seed: f.seed}) },
+		Policy:  func() (sched.Policy, error) { return policies.Build(f.policy, f.seed) },
 		Stop:    func() error { return context.Cause(ctx) },
 	})
 	if err != nil {

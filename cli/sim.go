@@ -118,11 +118,9 @@ func (f *simFlags) register(c *cobra.Command) {
 	f.registerInputs(c)
 	s := c.Flags()
 	s.StringArrayVar(&f.policies, "policy", []string{"fifo"}, "`policies` to compare, with commas between them (repeatable)")
-	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
-	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
-	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
+	f.registerScheduler(c)
 	s.StringVar(&f.autoscale, "autoscale", "", "start and stop nodes with the work, as slotwise master --autoscale does: `settings` such as min=2,max=50,start-up=30s; max must be the nodes of --cluster")
-	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals")
+	s.IntVar(&f.seeds, "seeds", 1, "`number` of seeds, from --seed on; more than one gives confidence intervals, and the range of each job's response time")
 	s.StringVar(&f.out, "out", "", "`directory` for tables (CSV, Parquet, JSON), plots (SVG) and report.html, one page with all of them; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier result in the directory of --out, and the file of --events, once all runs have ended")
 	s.StringVar(&f.events, "events", "", "write each scheduling event to this `file`, of a single run: text, or a table if it ends in .parquet. One that is not empty needs --overwrite")
@@ -137,6 +135,14 @@ func (f *simFlags) register(c *cobra.Command) {
 		group{"Comparison", []string{"reference", "references", "warm-up", "events"}})
 	completeWith(c, "policy", f.setup.completePolicies)
 	completeWords(c, "references", append(study.References(), study.RefNone))
+}
+
+// registerScheduler declares the flags about the parameters and files of policies.
+func (f *simFlags) registerScheduler(c *cobra.Command) {
+	s := c.Flags()
+	s.StringArrayVar(&f.policySet, "policy-set", nil, "one parameter, `name=value`, of the policies that have it (repeatable)")
+	s.StringVar(&f.fairScheduler, "fair-scheduler", "", "Hadoop's allocation `file` of pools, for policies with fair pools")
+	s.StringVar(&f.capacityFile, "capacity-scheduler", "", "Hadoop's `file` of queues, for policies with queues")
 }
 
 // registerInputs declares the flags about the workload, the cluster and the world.

@@ -99,6 +99,9 @@ type Study struct {
 	Bound      []*collect.Report `json:"bound,omitempty"`
 	// Pairs compares each policy with the first one.
 	Pairs []collect.Pair `json:"pairs,omitempty"`
+	// Jobs says how each job's response time varies over the seeds, if all seeds run the same
+	// jobs.
+	Jobs []JobSpread `json:"jobs,omitempty"`
 	// Failed lists the runs that failed. The numbers above do not include them.
 	Failed []Fault `json:"failed,omitempty"`
 	// Assumed holds a sentence for each assumption about programs whose tasks or
@@ -140,6 +143,7 @@ func Comparison(out io.Writer, s *Study) error {
 		fmt.Fprintln(w)
 		table(w, machines, groups, none, nil)
 	}
+	spreads(w, s.Jobs)
 	Pairs(w, s.Pairs)
 	notes(w, groups)
 	for _, f := range s.Failed {

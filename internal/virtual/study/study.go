@@ -401,6 +401,7 @@ func (s *Study) Comparison() Comparison {
 		}
 	}
 	out.Pairs = s.pairs()
+	out.Jobs = s.spread()
 	if s.origin != nil {
 		r := *s.origin
 		r.Result = digestRuns(out.Runs)

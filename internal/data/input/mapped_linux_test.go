@@ -8,7 +8,45 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
+
+// unmappable is a file that cannot be mapped any more.
+type unmappable struct{ storage.Mappable }
+
+func (unmappable) Map(int64, int) ([]byte, error) { return nil, errors.New("no more mappings") }
+
+// TestMappingFails reads the rest of a file that cannot be mapped to its end, or not at all.
+func TestMappingFails(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456\n"), 1<<20)
+	p := write(t, t.TempDir(), "a", data)
+	for _, mapped := range []int{0, 1, 20} { // blocks
+		splits, err := Plan(ctx, Options{Inputs: []string{p}, SplitSize: 7_000_003})
+		must(t, err)
+		var lines int64
+		for _, s := range splits {
+			r, err := Open(ctx, nil, s, Format{}, 0)
+			must(t, err)
+			r.MapFiles()
+			must(t, r.openNext())
+			for n := 0; ; n++ {
+				if f := r.mapped.file; n >= mapped && f != nil {
+					r.mapped.file = unmappable{f}
+				}
+				block, err := r.NextBlock()
+				if err == io.EOF {
+					break
+				}
+				must(t, err)
+				lines += CountLines(block)
+			}
+		}
+		if lines != 1<<20 || len(splits) != 2 {
+			t.Errorf("%d mapped blocks: %d lines in %d splits, want %d", mapped, lines, len(splits), 1<<20)
+		}
+	}
+}
 
 // TestMappedFileShrinks reads a block of a file that has lost it meanwhile.
 func TestMappedFileShrinks(t *testing.T) {

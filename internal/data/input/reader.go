@@ -117,6 +117,17 @@ func (r *Reader) block() ([]byte, error) {
 			r.mapped.base = max(r.mapped.base, r.mapped.end)
 		}
 		r.read.Add(r.mapped.base - before)
+		if err != nil && err != io.EOF {
+			// Some file systems map no files, and a process has a limit of mappings. The rest of the
+			// piece is read.
+			if err := r.mapped.unmap(); err != nil {
+				return nil, err
+			}
+			r.mapped.file = nil
+			r.win.reset(r.section(r.mapped.base), r.mapped.base, r.mapped.end)
+			r.win.start = r.mapped.start
+			return r.win.lines()
+		}
 		return block, err
 	}
 	switch r.format.Kind {

@@ -105,7 +105,10 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 		if len(args) > 0 {
 			r.Job = args[0]
 		}
-		jobs, err := u.cl.History(ctx, r)
+		jobs, note, err := u.cl.History(ctx, r)
+		if note != "" {
+			terminal.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
+		}
 		switch {
 		case err != nil:
 			return err

@@ -233,12 +233,12 @@ func fetchHistory(ctx context.Context, cl *client.Client, dir string, since time
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	list, err := cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
+	list, _, err := cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
 	if err != nil {
 		return 0, err
 	}
 	for _, h := range list {
-		whole, err := cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
+		whole, _, err := cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
 		if err != nil {
 			return 0, err
 		}

@@ -42,8 +42,8 @@ func (c *Client) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (tasks [
 // defaultPast is the number of jobs in a list of the history if the request has no limit.
 const defaultPast = 50
 
-// History lists ended jobs, or returns one with its tasks.
-func (c *Client) History(ctx context.Context, r *slotwisev1.HistoryRequest) (jobs []*slotwisev1.HistoryJob, err error) {
+// History lists ended jobs, or returns one with its tasks. note is the HistoryResponse's.
+func (c *Client) History(ctx context.Context, r *slotwisev1.HistoryRequest) (jobs []*slotwisev1.HistoryJob, note string, err error) {
 	limit := r.Limit
 	if limit <= 0 {
 		limit = defaultPast
@@ -53,19 +53,19 @@ func (c *Client) History(ctx context.Context, r *slotwisev1.HistoryRequest) (job
 	for {
 		resp, err := Call(ctx, c, c.rpc.History, page)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		jobs = append(jobs, resp.Jobs...)
+		jobs, note = append(jobs, resp.Jobs...), resp.Note
 		switch {
 		case resp.Next == "" || len(resp.Jobs) == 0:
-			return jobs, nil
+			return jobs, note, nil
 		// The pages of one job are pages of its tasks, which another call continues.
 		case r.Job != "":
 			tasks, err := c.Tasks(ctx, &slotwisev1.TasksRequest{Job: r.Job, After: resp.Next})
 			jobs[0].Tasks = append(jobs[0].Tasks, tasks...)
-			return jobs, err
+			return jobs, note, err
 		case len(jobs) >= int(limit):
-			return jobs, nil
+			return jobs, note, nil
 		}
 		page.Limit, page.Before = limit-int32(len(jobs)), resp.Next
 	}

@@ -32,7 +32,8 @@ import (
 // transaction meets it, which is why Put sets databases aside, too. Reading never does.
 
 // Report is called when a damaged database was set aside: with its new path and the error
-// by which the damage was found. It must not call the Store.
+// by which the damage was found. If the database was removed or replaced while the Store had it
+// open, aside is "". A Report must not call the Store.
 type Report func(aside string, damage error)
 
 const (
@@ -191,6 +192,7 @@ func (s *Store) reopenIfGone() error {
 	}
 	s.swap.Lock()
 	defer s.swap.Unlock()
+	open := s.write.file != nil // else setAside has closed it, and reported that
 	s.write.file = nil
 	_ = s.closeDB() // its file is gone or belongs to the damaged ones
 	if err := os.Mkdir(inside, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -199,5 +201,11 @@ func (s *Store) reopenIfGone() error {
 	if err := durable.OS().SyncDir(above); err != nil {
 		return err
 	}
-	return s.openFile()
+	if err := s.openFile(); err != nil {
+		return err
+	}
+	if open {
+		s.report("", fmt.Errorf("%s was removed or replaced while this process was writing to it", s.path))
+	}
+	return nil
 }

@@ -50,6 +50,7 @@ type Store struct {
 	report Report      // never nil
 	path   string      // of the database
 	above  fs.FileInfo // the directory that holds the history's, as Open found it
+	fresh  bool        // Open has found no database
 
 	// swap guards db: readers of the Store hold it shared, and setAside and reopen exclusively.
 	swap sync.RWMutex
@@ -129,6 +130,8 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 		return nil, err
 	}
 	s.above = above
+	_, err = os.Lstat(s.path)
+	s.fresh = errors.Is(err, fs.ErrNotExist)
 	if err = s.openFile(); err == nil {
 		err = s.Trim()
 	}
@@ -143,6 +146,10 @@ func Open(dir string, limits Limits, report Report) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Fresh reports whether Open has found no database and made one. A master whose journal has
+// jobs in the history has lost it then.
+func (s *Store) Fresh() bool { return s.fresh }
 
 // ErrInUse is wrapped by the error of Lock.
 var ErrInUse = errors.New("another process adds jobs to this history")

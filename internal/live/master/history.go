@@ -66,6 +66,9 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 		c.m.historyUnread(err)
 	}
 	resp := &slotwisev1.HistoryResponse{}
+	if note := c.m.historyNote.Load(); note != nil {
+		resp.Note = *note
+	}
 	page := protocol.Page{}
 	for _, j := range jobs {
 		// Next names the last job that was sent: the next request continues behind it.
@@ -159,7 +162,15 @@ func (m *Master) historyUnwritten(err error) {
 
 // historyDamaged is the history's history.Report.
 func (m *Master) historyDamaged(aside string, damage error) {
-	m.log.Error("the history was damaged and begins anew; the damaged database is kept", "as", aside, "error", damage)
+	note := "earlier jobs are missing: the history was lost"
+	if aside == "" {
+		m.log.Error("the history was lost and begins anew", "error", damage)
+	} else {
+		note = "earlier jobs are missing: the history was damaged, and " + aside + " is the damaged database"
+		m.log.Error("the history was damaged and begins anew; the damaged database is kept", "as", aside, "error", damage)
+	}
+	note += " (" + m.start.Format(time.RFC3339) + " or later)"
+	m.historyNote.Store(&note)
 	m.stats.damaged.Inc()
 }
 

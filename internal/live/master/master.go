@@ -35,6 +35,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/loglimit"
 	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
@@ -46,16 +47,18 @@ import (
 
 // Master serves workers and users until it is closed.
 type Master struct {
-	cfg     Config
-	log     *slog.Logger
-	files   *fileStore
-	inbox   *share.Line[func()] // requests; their senders take turns
-	own     *share.Line[func()] // the master's own work, which has every second turn
-	room    *share.Gate         // of requests that wait in the inbox
-	stop    chan struct{}       // closed to end the loop
-	stopped chan struct{}       // closed when the loop has ended
-	ctx     context.Context
-	cancel  context.CancelFunc // ends the goroutines of background
+	cfg Config
+	log *slog.Logger
+	// historyNote says that the history has lost jobs in this life; nil if it has not.
+	historyNote atomic.Pointer[string]
+	files       *fileStore
+	inbox       *share.Line[func()] // requests; their senders take turns
+	own         *share.Line[func()] // the master's own work, which has every second turn
+	room        *share.Gate         // of requests that wait in the inbox
+	stop        chan struct{}       // closed to end the loop
+	stopped     chan struct{}       // closed when the loop has ended
+	ctx         context.Context
+	cancel      context.CancelFunc // ends the goroutines of background
 	// background are the goroutines that carry out instructions and follow files.
 	background sync.WaitGroup
 	start      time.Time
@@ -186,6 +189,9 @@ func (m *Master) open() (err error) {
 		return err
 	}
 	m.core = core
+	if n := core.PastJobs(); n > 0 && m.history.Fresh() {
+		m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
+	}
 	// The restored core may have completed a step that the journal cut off. Its facts are
 	// durable before its instructions start.
 	m.absorb(out)

@@ -162,6 +162,48 @@ func TestOtherHistory(t *testing.T) {
 	}
 }
 
+// TestLostHistory removes the history of a master that has ended, and of one that runs. The
+// master says so in its metric and in lists, and a new master without jobs does not.
+func TestLostHistory(t *testing.T) {
+	r := newRig(t, Config{})
+	says := func(what string, lost bool) {
+		t.Helper()
+		resp, err := r.users.History(t.Context(), &slotwisev1.HistoryRequest{})
+		if err != nil || strings.Contains(resp.Note, "the history was lost") != lost || !lost && resp.Note != "" {
+			t.Errorf("%s: the list says %q, %v", what, resp.GetNote(), err)
+		}
+		if got := r.metric("slotwise_master_history_damaged_total"); (got != "0") != lost {
+			t.Errorf("%s: the metric is %q", what, got)
+		}
+	}
+	end := func() {
+		id := r.killedJob()
+		r.awaitEnd(id)
+		r.awaitHistory(id)
+	}
+	says("a new master", false)
+	end()
+	r.stop()
+	r.start()
+	says("a whole history", false)
+	r.stop()
+	lose := func() {
+		if err := os.RemoveAll(filepath.Join(r.cfg.Dir, "history")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose()
+	r.start()
+	says("removed before the start", true)
+	end()
+	r.stop()
+	r.start()
+	says("after the next start", false)
+	lose()
+	end()
+	says("removed while the master runs", true)
+}
+
 // TestLostJournal starts a master whose journal is gone, whole or emptied, beside a history with
 // jobs. It refuses, because it would give the numbers of those jobs again and overwrite them.
 // Once the history has been moved away it begins anew.

@@ -3128,7 +3128,10 @@ type HistoryResponse struct {
 	// Set if the answer ends because the message would be too large. In a list of jobs a
 	// request with it as before returns older ones. For one job it is a task, after which
 	// a TasksRequest returns the others.
-	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	// Says that the master has found the history damaged or gone since its start, so that
+	// earlier jobs are missing. "" if it has not.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3173,6 +3176,13 @@ func (x *HistoryResponse) GetJobs() []*HistoryJob {
 func (x *HistoryResponse) GetNext() string {
 	if x != nil {
 		return x.Next
+	}
+	return ""
+}
+
+func (x *HistoryResponse) GetNote() string {
+	if x != nil {
+		return x.Note
 	}
 	return ""
 }
@@ -3822,10 +3832,11 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x0fsubmitted_to_ms\x18\t \x01(\x03R\rsubmittedToMs\x12\"\n" +
 	"\rended_from_ms\x18\n" +
 	" \x01(\x03R\vendedFromMs\x12\x16\n" +
-	"\x06chains\x18\x1e \x01(\bR\x06chains\"R\n" +
+	"\x06chains\x18\x1e \x01(\bR\x06chains\"f\n" +
 	"\x0fHistoryResponse\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.slotwise.v1.HistoryJobR\x04jobs\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\"\xf1\x01\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\xf1\x01\n" +
 	"\n" +
 	"HistoryJob\x12(\n" +
 	"\x03job\x18\x01 \x01(\v2\x16.slotwise.v1.JobStatusR\x03job\x12-\n" +

@@ -357,6 +357,9 @@ type pastRequest struct {
 // maxPast limits the number of remembered requests whose jobs are in the history.
 const maxPast = 10_000
 
+// PastJobs returns the number of remembered jobs that are in the history.
+func (c *Core) PastJobs() int { return len(c.past) }
+
 // remember notes the request of a job that is in the history and forgets the oldest
 // ones beyond maxPast.
 func (c *Core) remember(p pastRequest) {

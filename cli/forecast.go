@@ -29,6 +29,33 @@ func endsIn(j *slotwisev1.JobStatus) string {
 	}
 }
 
+// dueText says whether a job has met its deadline, or is expected to; "" without one.
+func dueText(j *slotwisev1.JobStatus) string {
+	at, f := j.DeadlineMs, j.Forecast
+	span := func(ms int64) string { return terminal.About(time.Duration(ms) * time.Millisecond) }
+	switch {
+	case at == 0:
+		return ""
+	case j.EndedMs != 0 && j.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED:
+		return clock(at)
+	case j.EndedMs > at:
+		return clock(at) + ", missed by " + span(j.EndedMs-at)
+	case j.EndedMs != 0:
+		return clock(at) + ", met with " + span(at-j.EndedMs) + " to spare"
+	case f == nil || !f.Known && !f.Never:
+		return clock(at)
+	case f.Never:
+		return clock(at) + ", cannot be met on this cluster"
+	case f.NowMs > at:
+		return clock(at) + ", missed; the job continues"
+	case f.EndMs > at:
+		return clock(at) + ", likely to be missed by " + span(f.EndMs-at)
+	case f.LateMs > at:
+		return clock(at) + ", at risk: the job may end " + span(f.LateMs-at) + " later"
+	}
+	return clock(at) + ", likely to be met with " + span(at-f.EndMs) + " to spare"
+}
+
 // forecastLines describes a forecast as names and values.
 func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	if f == nil {
@@ -70,6 +97,9 @@ func printOutlook(w io.Writer, resp *slotwisev1.ExplainResponse) {
 	}
 	for _, s := range resp.WouldStart {
 		terminal.Fprintf(w, "would start now: with %s\n", s)
+	}
+	if text := dueText(&slotwisev1.JobStatus{DeadlineMs: resp.DeadlineMs, Forecast: resp.Forecast}); text != "" {
+		terminal.Fprintf(w, "deadline: %s\n", text)
 	}
 	for _, l := range forecastLines(resp.Forecast) {
 		terminal.Fprintf(w, "%s: %s\n", l[0], l[1])

@@ -422,6 +422,12 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 			return o, fmt.Errorf("mapreduce.job.priority=%s: must be one of VERY_LOW, LOW, NORMAL, HIGH and VERY_HIGH", v)
 		}
 	}
+	if v := c.Get(hadoop.PropDeadline, ""); v != "" {
+		var err error
+		if o.Deadline, err = parseDeadline(v); err != nil {
+			return o, fmt.Errorf("%s=%s: %w", hadoop.PropDeadline, v, err)
+		}
+	}
 	// 0 means no limit to Hadoop, and the default to slotwise.
 	if ms := c.Int("mapreduce.task.timeout", -1); ms == 0 {
 		o.TaskTimeout = -1

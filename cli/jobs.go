@@ -221,6 +221,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("submitted", clock(j.SubmittedMs))
 	line("started", clock(j.StartedMs))
 	line("ended", clock(j.EndedMs))
+	line("deadline", dueText(j))
 	for _, l := range forecastLines(j.Forecast) {
 		line(l[0], l[1])
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +22,7 @@ func registerRequest(s *pflag.FlagSet, r *job.Request) {
 	s.Var(newValue(&r.TaskMemory, parseTaskMemory, taskMemoryText), "task-memory", "memory that one task needs, as 2GiB; it may occupy several slots (default: one slot's share)")
 	s.Var(newValue(&r.TaskCPUs, parseTaskCPUs, strconv.Itoa), "task-cpus", "`number` of processors that one task needs (default: one slot's share)")
 
+	s.Var(newValue(&r.Deadline, parseDeadline, deadlineText), "deadline", "`time` from the submission within which the job should end, as 45m; the policy deadline orders jobs by it")
 	s.StringVar(&r.User, "user", "", "`name` of the job's user (default: the login name)")
 	s.StringVar(&r.Pool, "pool", "", "`name` of the pool or queue of the job")
 	s.Var(newValue(&r.Priority, parsePriority, priorityText), "priority", "`level`: very-low, low, normal, high or very-high")
@@ -113,6 +115,22 @@ func parseTaskCPUs(s string) (int, error) {
 		err = (&job.Request{TaskCPUs: n}).Check()
 	}
 	return n, err
+}
+
+// parseDeadline reads a time above 0; deadlineText is its inverse.
+func parseDeadline(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, errors.New("must be a time such as 45m or 2h30m")
+	}
+	return d, (&job.Request{Deadline: d}).Check()
+}
+
+func deadlineText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
 }
 
 // parsePriority reads the name of a priority; priorityText is its inverse.

@@ -106,7 +106,7 @@ func groupJobFlags(c *cobra.Command, common []string) {
 		{"Output", []string{"force", "output-format", "output-columns", "output-compress", "merge", "sync"}},
 		{"Tasks", []string{"combiner", "compress", "map-slots", "reduce-slots", "temp-dir", "task-memory", "task-cpus"}},
 		{"Scheduling", []string{"policy-config", "policy-set", "fair-scheduler", "capacity-scheduler", "learned", "heartbeat", "slow-start",
-			"user", "pool", "priority", "alone", "seed"}},
+			"user", "pool", "priority", "deadline", "alone", "seed"}},
 		{"Failures", []string{"task-timeout", "max-attempts", "storage-retry"}},
 		{"Watching", []string{"name", "history", "events", "no-progress"}},
 		{"Connection", []string{"tls-ca", "tls-cert", "tls-key", "token-file", "config"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -201,18 +202,53 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		return err
 	}
 	t := table(w)
-	fmt.Fprintln(t, "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE")
+	head, due := "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE", slices.ContainsFunc(resp.Jobs, func(r *slotwisev1.WhatIfRow) bool { return r.DeadlineMs > 0 })
+	if due {
+		head += "\tDEADLINE"
+	}
+	fmt.Fprintln(t, head)
 	for _, row := range resp.Jobs {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {
 			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
 		}
-		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
+		if due {
+			terminal.Fprintf(t, "\t%s", keeps(row))
+		}
+		fmt.Fprintln(t)
 	}
 	err := t.Flush()
 	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
 		terminal.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
 	return errors.Join(err, because(w, resp))
+}
+
+// keeps says whether a job keeps its deadline, now and with the changes.
+func keeps(row *slotwisev1.WhatIfRow) string {
+	word := func(f *slotwisev1.JobForecast) string {
+		switch {
+		case f.GetNever():
+			return "missed"
+		case !f.GetKnown():
+			return "unknown"
+		case f.EndMs > row.DeadlineMs:
+			return "missed"
+		case f.LateMs > row.DeadlineMs:
+			return "at risk"
+		}
+		return "met"
+	}
+	switch now, then := word(row.Now), word(row.Then); {
+	case row.DeadlineMs == 0:
+		return ""
+	case row.Then == nil:
+		return "killed"
+	case row.Now == nil || now == then:
+		return then
+	default:
+		return now + " → " + then
+	}
 }
 
 // cell formats a forecast, or returns absent for none.

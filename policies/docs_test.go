@@ -20,6 +20,7 @@ var sources = map[string][]string{
 	"learning":  {"learning-nb", "learning-perceptron"},
 	"dynamicmr": {"dynamicmr-pi", "dynamicmr-pd"},
 	"flex":      {"flex"},
+	"deadline":  {"deadline"},
 	"reference": {"srpt", "psjf"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slotwise/slotwise/policies/deadline"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/flex"
@@ -48,6 +49,9 @@ const classicPaper = "Harchol-Balter, Task Assignment with Unknown Duration, 200
 // tagsPaper is where statictags and dynamictags come from.
 const tagsPaper = "Ghit and Epema, Tyrex: Size-Based Resource Allocation in MapReduce Frameworks, 2016"
 
+// ariaPaper estimates how long a job takes on a number of slots, for deadlines.
+const ariaPaper = "Verma, Cherkasova, Campbell, ARIA: Automatic Resource Inference and Allocation for MapReduce Environments, 2011"
+
 var rows = []sched.Row{
 	{Name: "fifo", Summary: "first come, first served, by priority", Slots: "static", Order: "fifo",
 		Place: "greedy", Speculate: "gap", Profiles: fifoProfiles},
@@ -76,6 +80,8 @@ var rows = []sched.Row{
 		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
 		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
+	{Name: "deadline", Summary: "the job first that must start soonest to end by its deadline", Paper: ariaPaper,
+		Slots: "static", Order: "deadline", Place: "delay", Speculate: "late", Set: map[string]string{"early-reduces": "off"}},
 	// References need the sizes of jobs in advance (sched.SizeReader) or start jobs again
 	// (sched.Restarter): a running cluster refuses them.
 	{Name: "srpt", Summary: "reference with known sizes: the job with the least work left goes first", Paper: srptPaper,
@@ -118,6 +124,8 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: utility.Params, New: utility.Read},
 	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
 		Params: capacity.Params, New: capacity.Read},
+	{Name: "deadline", Summary: "by the time at which a job must start to end by its deadline, by priority first", Paper: ariaPaper,
+		Params: deadline.Params, New: deadline.Read},
 	{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return reference.NewJohnson(), nil }},
 	{Name: "srpt", Summary: "reference: by remaining work, the least first, with sizes that only a simulation knows", Paper: srptPaper,

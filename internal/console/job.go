@@ -76,6 +76,9 @@ func jobSummary(j *source.Job, now time.Time) *section {
 	add("Reduces", phaseFact(st.Reduces, st.EndedMs > 0))
 	add("Submitted", moment(st.SubmittedMs, now))
 	add("Started", moment(st.StartedMs, now))
+	if st.DeadlineMs > 0 {
+		add("Deadline", moment(st.DeadlineMs, now))
+	}
 	// A forecast is shown only for a job that can still end.
 	if st.EndedMs > 0 {
 		add("Ended", moment(st.EndedMs, now))

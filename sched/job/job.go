@@ -121,6 +121,11 @@ func (j *Job) State() State { return j.state }
 // Submitted returns when the tracker accepted the job.
 func (j *Job) Submitted() time.Duration { return j.submitted }
 
+// Due returns the time at which the job should have ended; ok is false without a deadline.
+func (j *Job) Due() (due time.Duration, ok bool) {
+	return j.submitted + j.spec.Deadline, j.spec.Deadline > 0
+}
+
 // Started returns when the job's first attempt was launched; 0 before.
 func (j *Job) Started() time.Duration { return j.started }
 

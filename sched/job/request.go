@@ -20,6 +20,10 @@ type Request struct {
 	Pool     string   // pool or queue; "" is the user's own or "default"
 	Priority Priority // at submission; may change later
 
+	// Deadline is the time from the submission within which the job should end; 0 is none.
+	// Only the order "deadline" follows it. A job that is late continues.
+	Deadline time.Duration
+
 	// SlowStart is the fraction of maps that must have succeeded before reduces may start:
 	// DefaultSlowStart if 0, at once if negative.
 	SlowStart float64
@@ -64,11 +68,17 @@ const (
 	MaxTaskCPUs   = 1 << 16
 )
 
+// MaxDeadline is the longest deadline. Sums of it and of any time that a cluster has run
+// do not overflow.
+const MaxDeadline = 10 * 365 * 24 * time.Hour
+
 // Check returns an error about the first field that no job can have, or nil. The error begins
 // with the field's name as flags and mix files spell it, such as task-memory. Servers bound
 // the length of names before they call Check.
 func (r *Request) Check() error {
 	switch {
+	case r.Deadline < 0 || r.Deadline > MaxDeadline:
+		return fmt.Errorf("deadline is %v, must be from 0 to ten years", r.Deadline)
 	case r.SlowStart > 1 || r.SlowStart != r.SlowStart:
 		return fmt.Errorf("slow-start is %g, must be at most 1", r.SlowStart)
 	case r.MaxAttempts < 0:

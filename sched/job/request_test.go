@@ -12,7 +12,7 @@ import (
 // field that is missing here.
 func fullRequest(t *testing.T) Request {
 	r := Request{
-		User: "ann", Pool: "p", Priority: High, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,
+		User: "ann", Pool: "p", Priority: High, Deadline: time.Hour, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,
 		TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [Kinds]Ratings{{CPU: 1}, {Network: 10}},
 	}
 	v := reflect.ValueOf(r)
@@ -41,7 +41,7 @@ func TestRequestOr(t *testing.T) {
 // The error names the field as flags and mix files spell it.
 func TestRequestCheck(t *testing.T) {
 	full := fullRequest(t)
-	for _, good := range []Request{{}, full, {SlowStart: -1, TaskTimeout: -1}, {TaskMemory: MinTaskMemory}, {TaskMemory: MaxTaskMemory, TaskCPUs: MaxTaskCPUs}} {
+	for _, good := range []Request{{}, full, {Deadline: MaxDeadline}, {SlowStart: -1, TaskTimeout: -1}, {TaskMemory: MinTaskMemory}, {TaskMemory: MaxTaskMemory, TaskCPUs: MaxTaskCPUs}} {
 		if err := good.Check(); err != nil {
 			t.Errorf("%+v: %v", good, err)
 		}
@@ -52,7 +52,7 @@ func TestRequestCheck(t *testing.T) {
 	}{
 		{Request{SlowStart: 1.01}, "slow-start"}, {Request{SlowStart: math.NaN()}, "slow-start"}, {Request{MaxAttempts: -1}, "max-attempts"},
 		{Request{Priority: VeryHigh + 1}, "priority"}, {Request{TaskMemory: MinTaskMemory - 1}, "task-memory"}, {Request{TaskMemory: -1}, "task-memory"},
-		{Request{TaskMemory: MaxTaskMemory + 1}, "task-memory"}, {Request{TaskCPUs: -1}, "task-cpus"}, {Request{TaskCPUs: MaxTaskCPUs + 1}, "task-cpus"},
+		{Request{Deadline: -1}, "deadline"}, {Request{Deadline: MaxDeadline + 1}, "deadline"}, {Request{TaskMemory: MaxTaskMemory + 1}, "task-memory"}, {Request{TaskCPUs: -1}, "task-cpus"}, {Request{TaskCPUs: MaxTaskCPUs + 1}, "task-cpus"},
 	} {
 		if err := bad.r.Check(); err == nil || !strings.HasPrefix(err.Error(), bad.name+" ") {
 			t.Errorf("%+v: %v, want an error about %s", bad.r, err, bad.name)

@@ -28,6 +28,7 @@ var properties = []property{
 	{old: "mapred.job.queue.name", name: "mapreduce.job.queuename"},
 	{name: "mapred.fairscheduler.pool"},
 	{old: "mapred.job.priority", name: "mapreduce.job.priority"},
+	{name: PropDeadline},
 	{old: "user.name", name: "mapreduce.job.user.name", use: shown},
 	{old: "mapred.map.tasks", name: "mapreduce.job.maps"},
 	{old: "mapred.reduce.tasks", name: "mapreduce.job.reduces"},

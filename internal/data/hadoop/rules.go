@@ -9,6 +9,7 @@ import (
 
 // Private properties, by which the command line passes its choices to the tasks.
 const (
+	PropDeadline  = Private + "job.deadline" // the time from the submission in which the job should end
 	PropStamp     = Private + "job.stamp"    // the number in the middle of job ids
 	PropRoot      = Private + "hdfs.root"    // URI of the directory behind hdfs:///
 	PropPartition = Private + "partitioner"  // class, or "" for the hash of the key

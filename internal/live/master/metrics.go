@@ -20,6 +20,7 @@ type stats struct {
 	batches   prometheus.Histogram
 	syncs     prometheus.Histogram
 	jobsEnded *prometheus.CounterVec
+	deadlines *prometheus.CounterVec
 	damaged   prometheus.Counter
 }
 
@@ -37,11 +38,14 @@ func newStats(m *Master) *stats {
 		jobsEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by final state.",
 		}, []string{"state"}),
+		deadlines: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slotwise_master_deadlines_total", Help: "Deadlines of jobs that have succeeded or failed, by whether they were met.",
+		}, []string{"outcome"}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
 		}),
 	}
-	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.damaged, collector{m})
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.damaged, collector{m})
 	return s
 }
 
@@ -49,8 +53,17 @@ func (s *stats) synced(took time.Duration) { s.syncs.Observe(took.Seconds()) }
 
 func (s *stats) batch(took time.Duration) { s.batches.Observe(took.Seconds()) }
 
-func (s *stats) ended(state slotwisev1.JobState) {
-	s.jobsEnded.WithLabelValues(protocol.StateWord(state)).Inc()
+func (s *stats) ended(j *slotwisev1.JobStatus) {
+	s.jobsEnded.WithLabelValues(protocol.StateWord(j.State)).Inc()
+	// A user who kills a job gives up its deadline, so it says nothing about the cluster.
+	if j.DeadlineMs == 0 || j.State == slotwisev1.JobState_JOB_STATE_KILLED {
+		return
+	}
+	outcome := "missed"
+	if j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs <= j.DeadlineMs {
+		outcome = "met"
+	}
+	s.deadlines.WithLabelValues(outcome).Inc()
 }
 
 // collector reads numbers from the core.

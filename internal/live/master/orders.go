@@ -43,7 +43,7 @@ func (m *Master) carryOut() {
 			}
 		case *protocol.WriteHistory:
 			m.writeHistory(o.Entry, func(err error) protocol.Message { return &protocol.HistoryWritten{Job: o.Job, Err: err} })
-			m.stats.ended(o.Entry.Job.State)
+			m.stats.ended(o.Entry.Job)
 		case *protocol.RemoveChainDir:
 			m.cleanChain(o)
 		case *protocol.WriteChainHistory:

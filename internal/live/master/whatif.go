@@ -124,10 +124,16 @@ func inPairs(a, b *forecast.Run) (*forecast.Forecast, *forecast.Forecast, error)
 
 // compare makes the rows of a what-if answer.
 func (m *Master) compare(state, changed *forecast.State, now, then *forecast.Forecast, epoch time.Time) *slotwisev1.WhatIfResponse {
+	due := func(j *forecast.LiveJob) int64 {
+		if j.Spec.Deadline == 0 {
+			return 0
+		}
+		return epoch.Add(j.Submitted + j.Spec.Deadline).UnixMilli()
+	}
 	resp := &slotwisev1.WhatIfResponse{Futures: int32(then.Futures), Assumptions: then.Assumptions, Policy: then.Policy}
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
-		row := &slotwisev1.WhatIfRow{Job: j.ID.String(), Name: j.Spec.Name, Now: wireForecast(now, now.Job(j.ID), 0, epoch)}
+		row := &slotwisev1.WhatIfRow{Job: j.ID.String(), Name: j.Spec.Name, Now: wireForecast(now, now.Job(j.ID), 0, epoch), DeadlineMs: due(j)}
 		if a := then.Job(j.ID); a != nil {
 			row.Then = wireForecast(then, a, 0, epoch)
 		}
@@ -135,7 +141,7 @@ func (m *Master) compare(state, changed *forecast.State, now, then *forecast.For
 	}
 	for i := range changed.Jobs {
 		if j := &changed.Jobs[i]; j.ID > state.Last {
-			resp.Jobs = append(resp.Jobs, &slotwisev1.WhatIfRow{Name: j.Spec.Name, Then: wireForecast(then, then.Job(j.ID), 0, epoch)})
+			resp.Jobs = append(resp.Jobs, &slotwisev1.WhatIfRow{Name: j.Spec.Name, Then: wireForecast(then, then.Job(j.ID), 0, epoch), DeadlineMs: due(j)})
 		}
 	}
 	return resp

@@ -15,6 +15,7 @@ func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 	if share, stated := r.StartsAfter(); stated {
 		m.SlowStart = &share
 	}
+	m.DeadlineMs = r.Deadline.Milliseconds()
 	m.MaxAttempts, m.TaskTimeoutMs = int32(r.MaxAttempts), r.TaskTimeout.Milliseconds()
 	m.NoSpeculation = r.NoSpeculation
 	m.TaskMemory, m.TaskCpus = r.TaskMemory, int32(r.TaskCPUs)
@@ -27,6 +28,7 @@ func DecodeRequest(m *slotwisev1.JobSpec) (job.Request, error) {
 	r := job.Request{
 		User: m.GetUser(), Pool: m.GetPool(),
 		MaxAttempts: int(m.GetMaxAttempts()), TaskTimeout: time.Duration(m.GetTaskTimeoutMs()) * time.Millisecond,
+		Deadline:      time.Duration(m.GetDeadlineMs()) * time.Millisecond,
 		NoSpeculation: m.GetNoSpeculation(),
 		TaskMemory:    m.GetTaskMemory(), TaskCPUs: int(m.GetTaskCpus()),
 		Hints: [job.Kinds]job.Ratings{decodeRatings(m.GetMapProfile()), decodeRatings(m.GetReduceProfile())},

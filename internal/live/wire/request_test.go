@@ -14,7 +14,7 @@ import (
 // Every field of a request, and its zero value, arrives as it was sent.
 func TestRequest(t *testing.T) {
 	full := job.Request{
-		User: "ann", Pool: "p", Priority: job.High, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,
+		User: "ann", Pool: "p", Priority: job.High, Deadline: time.Hour, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,
 		TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [job.Kinds]job.Ratings{{CPU: 1, Memory: 2, Disk: 3, Network: 4}, {CPU: 5, Memory: 6, Disk: 7, Network: 10}},
 	}
 	cases := []job.Request{{}, full, {SlowStart: -1, TaskTimeout: -time.Millisecond}}

@@ -58,7 +58,15 @@ var slots = []column{
 	{"slot time wasted", "otherwise", func(r *collect.Report) float64 { return r.Waste.Other }, number},
 }
 
-// machines lists the columns of the third table: the cost of a cluster that grows and
+// deadlines lists the columns of the table of a workload whose jobs have deadlines.
+var deadlines = []column{
+	{"deadlines", "met", func(r *collect.Report) float64 { return r.Deadlines.Share() }, percent},
+	{"late", "mean", func(r *collect.Report) float64 { return r.Deadlines.MeanLate() }, number},
+	{"late", "p95", func(r *collect.Report) float64 { return r.Deadlines.Late.P95 }, number},
+	{"late", "max", func(r *collect.Report) float64 { return r.Deadlines.Late.Max }, number},
+}
+
+// machines lists the columns of the last table: the cost of a cluster that grows and
 // shrinks. All runs of a study have these numbers, or none has.
 var machines = []column{
 	{"machine hours", "total", func(r *collect.Report) float64 { return r.Machines.Hours }, ratio},
@@ -139,6 +147,10 @@ func Comparison(out io.Writer, s *Study) error {
 	table(w, fates, slices.Concat(groups, references), none, s.Bound)
 	fmt.Fprintf(w, "\nlower bound of the makespan: %s\n\n", bounds(groups[0]))
 	table(w, slots, slices.Concat(groups, references), none, nil)
+	if head.Deadlines != nil {
+		fmt.Fprintf(w, "\n%s of the jobs have deadlines\n\n", terminal.Count(int64(head.Deadlines.Jobs)))
+		table(w, deadlines, groups, none, nil)
+	}
 	if head.Machines != nil {
 		fmt.Fprintln(w)
 		table(w, machines, groups, none, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -16,6 +17,7 @@ func (o *object) request() job.Request {
 	return job.Request{
 		User: o.text("user"), Pool: o.text("pool"),
 		Priority:   field(o, "priority", job.Normal, parsePriority),
+		Deadline:   field(o, "deadline", 0, deadline),
 		SlowStart:  field(o, "slow-start", 0, slowStart),
 		TaskMemory: field(o, "task-memory", 0, taskMemory),
 		TaskCPUs:   field(o, "task-cpus", 0, whole(1, job.MaxTaskCPUs)),
@@ -34,6 +36,7 @@ func writeRequest(w *bufio.Writer, r *job.Request) {
 	write("user", quote(r.User), r.User != "")
 	write("pool", quote(r.Pool), r.Pool != "")
 	write("priority", priorityName(r.Priority), r.Priority != job.Normal)
+	write("deadline", r.Deadline.String(), r.Deadline != 0)
 	write("slow-start", strconv.FormatFloat(share, 'g', -1, 64), stated)
 	write("task-memory", strconv.FormatInt(r.TaskMemory, 10), r.TaskMemory != 0)
 	write("task-cpus", strconv.Itoa(r.TaskCPUs), r.TaskCPUs != 0)
@@ -56,6 +59,18 @@ func parsePriority(s string) (job.Priority, error) {
 func priorityName(p job.Priority) string {
 	p = min(max(p, job.VeryLow), job.VeryHigh)
 	return strings.ToLower(strings.ReplaceAll(p.String(), "_", "-"))
+}
+
+// deadline reads the time from its submission within which a job should end.
+func deadline(text string) (time.Duration, error) {
+	d, err := parseTime(text)
+	if err == nil && d == 0 {
+		err = errors.New("must be above 0")
+	}
+	if err == nil {
+		err = (&job.Request{Deadline: d}).Check()
+	}
+	return d, err
 }
 
 // slowStart reads the share of a job's maps after which its reduces start.

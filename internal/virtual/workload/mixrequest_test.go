@@ -14,7 +14,7 @@ import (
 // TestEveryRequestHasAKey writes a request with a value in each field to a mix and reads it
 // back. A new field without a key fails here.
 func TestEveryRequestHasAKey(t *testing.T) {
-	want := job.Request{User: "ann", Pool: "etl", Priority: job.High, SlowStart: 0.5, TaskMemory: 2 << 30, TaskCPUs: 3,
+	want := job.Request{User: "ann", Pool: "etl", Priority: job.High, Deadline: 90 * time.Minute, SlowStart: 0.5, TaskMemory: 2 << 30, TaskCPUs: 3,
 		Hints: [job.Kinds]job.Ratings{{CPU: 1, Memory: 2, Disk: 3, Network: 4}, {CPU: 5, Memory: 6, Disk: 7, Network: 8}}}
 	without := map[string]string{ // fields that have no key, and why
 		"MaxAttempts":   "the simulator's failures follow its world",

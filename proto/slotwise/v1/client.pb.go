@@ -540,6 +540,7 @@ type JobStatus struct {
 	Steps          []string               `protobuf:"bytes,32,rep,name=steps,proto3" json:"steps,omitempty"`                                 // of a chain: its jobs, in the order of their submission
 	Driver         string                 `protobuf:"bytes,33,opt,name=driver,proto3" json:"driver,omitempty"`                               // of a chain: the worker that runs its driver; "" if none does
 	DriverTries    int32                  `protobuf:"varint,34,opt,name=driver_tries,json=driverTries,proto3" json:"driver_tries,omitempty"` // of a chain: how many drivers were started
+	DeadlineMs     int64                  `protobuf:"varint,51,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`    // when the job should have ended, since the Unix epoch; 0 is never
 	Forecast       *JobForecast           `protobuf:"bytes,50,opt,name=forecast,proto3" json:"forecast,omitempty"`                           // absent if the job has ended, or no forecast includes it yet
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -753,6 +754,13 @@ func (x *JobStatus) GetDriver() string {
 func (x *JobStatus) GetDriverTries() int32 {
 	if x != nil {
 		return x.DriverTries
+	}
+	return 0
+}
+
+func (x *JobStatus) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
 	}
 	return 0
 }
@@ -2763,9 +2771,10 @@ type ExplainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Why           []*Explanation         `protobuf:"bytes,2,rep,name=why,proto3" json:"why,omitempty"`
-	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"`                       // as in JobStatus
-	WouldStart    []string               `protobuf:"bytes,4,rep,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"` // changes with which the job would start at once, as phrases
-	Slow          []*Finding             `protobuf:"bytes,5,rep,name=slow,proto3" json:"slow,omitempty"`                               // what made the job slow, or made it fail
+	Forecast      *JobForecast           `protobuf:"bytes,3,opt,name=forecast,proto3" json:"forecast,omitempty"`                        // as in JobStatus
+	WouldStart    []string               `protobuf:"bytes,4,rep,name=would_start,json=wouldStart,proto3" json:"would_start,omitempty"`  // changes with which the job would start at once, as phrases
+	Slow          []*Finding             `protobuf:"bytes,5,rep,name=slow,proto3" json:"slow,omitempty"`                                // what made the job slow, or made it fail
+	DeadlineMs    int64                  `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // as in JobStatus
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2833,6 +2842,13 @@ func (x *ExplainResponse) GetSlow() []*Finding {
 		return x.Slow
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
 }
 
 // Finding is something that its attempts say about a job's speed.
@@ -3513,8 +3529,9 @@ type WhatIfRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // "" for a job that is not submitted
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Now           *JobForecast           `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`   // absent for a job that is not submitted
-	Then          *JobForecast           `protobuf:"bytes,4,opt,name=then,proto3" json:"then,omitempty"` // absent for a job that would be killed
+	Now           *JobForecast           `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`                                  // absent for a job that is not submitted
+	Then          *JobForecast           `protobuf:"bytes,4,opt,name=then,proto3" json:"then,omitempty"`                                // absent for a job that would be killed
+	DeadlineMs    int64                  `protobuf:"varint,5,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // as in JobStatus
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3577,6 +3594,13 @@ func (x *WhatIfRow) GetThen() *JobForecast {
 	return nil
 }
 
+func (x *WhatIfRow) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
 var File_slotwise_v1_client_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_client_proto_rawDesc = "" +
@@ -3615,7 +3639,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x05R\x04done\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\x05R\x06failed\x12\x1a\n" +
-	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\xe7\x06\n" +
+	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\x88\a\n" +
 	"\tJobStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -3646,7 +3670,9 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x04step\x18\x1f \x01(\tR\x04step\x12\x14\n" +
 	"\x05steps\x18  \x03(\tR\x05steps\x12\x16\n" +
 	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
-	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x124\n" +
+	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x12\x1f\n" +
+	"\vdeadline_ms\x183 \x01(\x03R\n" +
+	"deadlineMs\x124\n" +
 	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xf2\x02\n" +
 	"\vJobForecast\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
@@ -3799,14 +3825,16 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x13\n" +
 	"\x11SetPolicyResponse\"\"\n" +
 	"\x0eExplainRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xd0\x01\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xf1\x01\n" +
 	"\x0fExplainResponse\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12*\n" +
 	"\x03why\x18\x02 \x03(\v2\x18.slotwise.v1.ExplanationR\x03why\x124\n" +
 	"\bforecast\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\x12\x1f\n" +
 	"\vwould_start\x18\x04 \x03(\tR\n" +
 	"wouldStart\x12(\n" +
-	"\x04slow\x18\x05 \x03(\v2\x14.slotwise.v1.FindingR\x04slow\"\x92\x01\n" +
+	"\x04slow\x18\x05 \x03(\v2\x14.slotwise.v1.FindingR\x04slow\x12\x1f\n" +
+	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
+	"deadlineMs\"\x92\x01\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05words\x18\x02 \x01(\tR\x05words\x12\x18\n" +
@@ -3870,12 +3898,14 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +
 	"\afutures\x18\x03 \x01(\x05R\afutures\x12 \n" +
 	"\vassumptions\x18\x04 \x03(\tR\vassumptions\x12\x16\n" +
-	"\x06policy\x18\x05 \x01(\tR\x06policy\"\x8b\x01\n" +
+	"\x06policy\x18\x05 \x01(\tR\x06policy\"\xac\x01\n" +
 	"\tWhatIfRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
 	"\x03now\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\x03now\x12,\n" +
-	"\x04then\x18\x04 \x01(\v2\x18.slotwise.v1.JobForecastR\x04then*\xb2\x01\n" +
+	"\x04then\x18\x04 \x01(\v2\x18.slotwise.v1.JobForecastR\x04then\x12\x1f\n" +
+	"\vdeadline_ms\x18\x05 \x01(\x03R\n" +
+	"deadlineMs*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_WAITING\x10\x01\x12\x15\n" +

@@ -623,6 +623,7 @@ type JobSpec struct {
 	MaxAttempts   int32                  `protobuf:"varint,14,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`         // 0 is the default
 	SlowStart     *float64               `protobuf:"fixed64,15,opt,name=slow_start,json=slowStart,proto3,oneof" json:"slow_start,omitempty"`        // share of maps that must have succeeded before reduces start: absent is the default, 0 starts them at once
 	NoSpeculation bool                   `protobuf:"varint,16,opt,name=no_speculation,json=noSpeculation,proto3" json:"no_speculation,omitempty"`
+	DeadlineMs    int64                  `protobuf:"varint,67,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // from the submission, within which the job should end; 0 is none
 	MapProfile    *Profile               `protobuf:"bytes,17,opt,name=map_profile,json=mapProfile,proto3" json:"map_profile,omitempty"`
 	ReduceProfile *Profile               `protobuf:"bytes,18,opt,name=reduce_profile,json=reduceProfile,proto3" json:"reduce_profile,omitempty"`
 	Chain         string                 `protobuf:"bytes,30,opt,name=chain,proto3" json:"chain,omitempty"`                              // of a step: the chain that it belongs to; only the chain's driver may set it
@@ -786,6 +787,13 @@ func (x *JobSpec) GetNoSpeculation() bool {
 		return x.NoSpeculation
 	}
 	return false
+}
+
+func (x *JobSpec) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
 }
 
 func (x *JobSpec) GetMapProfile() *Profile {
@@ -1185,7 +1193,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x03 \x01(\bR\n" +
-	"executable\"\xde\x06\n" +
+	"executable\"\xff\x06\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -1205,7 +1213,9 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\fmax_attempts\x18\x0e \x01(\x05R\vmaxAttempts\x12\"\n" +
 	"\n" +
 	"slow_start\x18\x0f \x01(\x01H\x00R\tslowStart\x88\x01\x01\x12%\n" +
-	"\x0eno_speculation\x18\x10 \x01(\bR\rnoSpeculation\x125\n" +
+	"\x0eno_speculation\x18\x10 \x01(\bR\rnoSpeculation\x12\x1f\n" +
+	"\vdeadline_ms\x18C \x01(\x03R\n" +
+	"deadlineMs\x125\n" +
 	"\vmap_profile\x18\x11 \x01(\v2\x14.slotwise.v1.ProfileR\n" +
 	"mapProfile\x12;\n" +
 	"\x0ereduce_profile\x18\x12 \x01(\v2\x14.slotwise.v1.ProfileR\rreduceProfile\x12\x14\n" +

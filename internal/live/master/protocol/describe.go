@@ -48,6 +48,9 @@ func (d Describer) fill(s *slotwisev1.JobStatus, t *job.Job) {
 	s.Message = t.Message()
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
 	s.SubmittedMs, s.StartedMs = d.Millis(max(1, t.Submitted())), d.Millis(t.Started())
+	if due, ok := t.Due(); ok {
+		s.DeadlineMs = d.Millis(due)
+	}
 	account := t.Account()
 	s.LastError, s.LogTail = account.LastError, account.LogTail
 	for i := range s.Locality { // NODE to NONE

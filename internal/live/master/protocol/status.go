@@ -310,7 +310,13 @@ func (c *Core) Explain(id job.ID) (*slotwisev1.ExplainResponse, error) {
 	if j == nil {
 		return nil, noJob(id)
 	}
-	return &slotwisev1.ExplainResponse{Job: id.String(), Why: c.explanations(j)}, nil
+	resp := &slotwisev1.ExplainResponse{Job: id.String(), Why: c.explanations(j)}
+	if t := c.tracker.Jobs().Get(id); t != nil {
+		if due, ok := t.Due(); ok {
+			resp.DeadlineMs = c.millis(due)
+		}
+	}
+	return resp, nil
 }
 
 // explanations returns the current wait reason of each kind of task that waits,

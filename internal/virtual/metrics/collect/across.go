@@ -2,10 +2,12 @@ package collect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/base/suggest"
 	"github.com/slotwise/slotwise/internal/virtual/metrics"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -73,6 +75,8 @@ var Measures = []Measure{
 	{"pools.unfairness", func(r *Report) float64 { return r.Unfairness }, Smaller, NoSeries, metrics.Statistic{}},
 	{"nodes.overload", func(r *Report) float64 { return r.Overload }, Smaller, NoSeries, metrics.Statistic{}},
 	{"copies.wasted", func(r *Report) float64 { return r.Waste.Speculation }, Smaller, NoSeries, metrics.Statistic{}},
+	{DeadlinesMet, func(r *Report) float64 { return r.Deadlines.Share() }, Larger, NoSeries, metrics.Statistic{}},
+	{deadlinesLate, func(r *Report) float64 { return r.Deadlines.MeanLate() }, Smaller, NoSeries, metrics.Statistic{}},
 	{MachineHours, func(r *Report) float64 { return r.Machines.Hours }, Smaller, NoSeries, metrics.Statistic{}},
 	{machineIdle, func(r *Report) float64 { return r.Machines.Idle }, Smaller, NoSeries, metrics.Statistic{}},
 }
@@ -83,8 +87,28 @@ const (
 	machineIdle  = "machines.idle-hours"
 )
 
+// The measures of deadlines; see Deadlines.
+const (
+	DeadlinesMet  = "deadlines.met"
+	deadlinesLate = "deadlines.late"
+)
+
 // Known reports whether a report has the measure.
-func (m Measure) Known(r *Report) bool { return r.Machines != nil || !m.OfMachines() }
+func (m Measure) Known(r *Report) bool {
+	return (r.Machines != nil || !m.OfMachines()) && (r.Deadlines != nil || !m.OfDeadlines())
+}
+
+// OfDeadlines reports whether only reports with Deadlines have the measure.
+func (m Measure) OfDeadlines() bool { return m.Name == DeadlinesMet || m.Name == deadlinesLate }
+
+// CheckJobs returns an error if no run of the jobs has the measure. A search by it would find
+// that all candidates are equal.
+func (m Measure) CheckJobs(jobs []workload.Job) error {
+	if m.OfDeadlines() && !slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.Deadline > 0 }) {
+		return fmt.Errorf("%s: no job of the workload has a deadline", m.Name)
+	}
+	return nil
+}
 
 // OfMachines reports whether only reports with Machines have the measure.
 func (m Measure) OfMachines() bool { return m.Name == MachineHours || m.Name == machineIdle }

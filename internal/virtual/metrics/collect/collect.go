@@ -26,6 +26,8 @@ type Collector struct {
 	live     map[int]span
 	fates    fates
 	waiting  metrics.Digest
+	due      Deadlines // without Late
+	late     metrics.Digest
 	classes  map[string]*fates
 	perJob   []Use                    // nil if New was called without uses
 	busy     [job.Kinds]metrics.Level // by kind of slot
@@ -168,6 +170,9 @@ func (k *Collector) submitted(e *sim.Event) {
 		k.pools.balance.Restart(e.At)
 	}
 	k.live[e.Job] = span{e.At, -1}
+	if k.jobs[e.Job].Deadline > 0 {
+		k.due.Jobs++
+	}
 	k.pools.submitted(e.At, e.Job)
 	k.overlaid.System.Add(e.At, 1)
 	k.overlaid.Queue.Add(e.At, 1)
@@ -190,6 +195,13 @@ func (k *Collector) jobEnded(e *sim.Event) {
 		k.waiting.Add((s.started - s.submitted).Seconds())
 	}
 	took := (e.At - s.submitted).Seconds()
+	if allowed := k.jobs[e.Job].Deadline; allowed > 0 {
+		late := e.At - s.submitted - allowed
+		if late <= 0 {
+			k.due.Met++
+		}
+		k.late.Add(max(0, late).Seconds())
+	}
 	slow := metrics.Slowdown(took, k.alone[e.Job].Seconds())
 	class := k.classes[ClassOf(&k.jobs[e.Job])]
 	if class == nil {
@@ -319,6 +331,10 @@ func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 		end = k.end
 	}
 	k.slotNumbers(p, end)
+	if k.due.Jobs > 0 {
+		k.due.Late = k.late.Summary()
+		p.Deadlines = &k.due
+	}
 	if k.most > 0 {
 		p.Machines = &Machines{Hours: k.paid.Area(end) / 3600, Idle: k.idle.Area(end) / 3600, Most: k.most}
 	}

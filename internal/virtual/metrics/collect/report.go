@@ -63,12 +63,38 @@ type Report struct {
 	Waste   Waste   `json:"waste"`
 	Classes []Class `json:"classes"`
 
+	// Deadlines is nil unless a job has a deadline.
+	Deadlines *Deadlines `json:"deadlines,omitempty"`
 	// Machines is nil unless the run started and stopped nodes with the work, or
 	// Collector.PayForAll was called.
 	Machines *Machines `json:"machines,omitempty"`
 
 	Events    int64 `json:"events"`
 	Decisions int64 `json:"decisions"`
+}
+
+// Deadlines says how well a run has kept the deadlines of its jobs.
+type Deadlines struct {
+	Jobs int `json:"jobs"` // with a deadline
+	Met  int `json:"met"`  // of these, the jobs that succeeded in time
+	// Late is by how much jobs that succeeded were late, in seconds; 0 for those in time.
+	Late metrics.Summary `json:"late_s"`
+}
+
+// Share returns the fraction of the deadlines that were met, 1 if there are none.
+func (d *Deadlines) Share() float64 {
+	if d == nil || d.Jobs == 0 {
+		return 1
+	}
+	return float64(d.Met) / float64(d.Jobs)
+}
+
+// MeanLate returns the mean of Late, 0 without deadlines.
+func (d *Deadlines) MeanLate() float64 {
+	if d == nil {
+		return 0
+	}
+	return d.Late.Mean
 }
 
 // Machines is the cost of a cluster that grows and shrinks.

@@ -83,6 +83,13 @@ func Size(ctx context.Context, p *Problem, g Goal, seeds, most int, progress fun
 	if len(p.Cluster.Groups) != 1 {
 		return nil, fmt.Errorf("the cluster has %d groups of nodes; the search changes the number of nodes of one", len(p.Cluster.Groups))
 	}
+	jobs, err := p.Workload.Source.Jobs(p.Seed)
+	if err == nil {
+		err = g.Measure.CheckJobs(jobs)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s := &sizer{p: p, goal: g, seeds: seeds, progress: progress, out: &Sizing{Policy: p.Policy}}
 	low, high := 0, 1 // low does not meet the goal
 	for {
@@ -115,7 +122,6 @@ func Size(ctx context.Context, p *Problem, g Goal, seeds, most int, progress fun
 	if err := s.check(ctx, most); err != nil {
 		return nil, err
 	}
-	var err error
 	s.out.Record, err = s.p.record(s.out)
 	return s.out, err
 }

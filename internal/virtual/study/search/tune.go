@@ -88,6 +88,11 @@ func Tune(ctx context.Context, p *Problem, o TuneOptions) (*Tuning, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, term := range o.Objective {
+		if err := term.Measure.CheckJobs(parts[len(parts)-1].jobs); err != nil {
+			return nil, err
+		}
+	}
 	out := &Tuning{Policy: p.Policy, Measure: o.Objective.String()}
 	n := most(o.Budget - 2*len(test))
 	if n < keep {

@@ -70,6 +70,8 @@ type Row struct {
 	Unfairness     float64 `parquet:"pools_unfairness" csv:"pools_unfairness" json:"-"`
 	Overload       float64 `parquet:"nodes_overload" csv:"nodes_overload" json:"-"`
 	Copies         float64 `parquet:"copies_wasted_s" csv:"copies_wasted_s" json:"-"`
+	DeadlinesMet   float64 `parquet:"deadlines_met" csv:"deadlines_met" json:"-"`
+	DeadlinesLate  float64 `parquet:"deadlines_late_s" csv:"deadlines_late_s" json:"-"`
 	MachineHours   float64 `parquet:"machines_hours" csv:"machines_hours" json:"-"`
 	MachineIdle    float64 `parquet:"machines_idle_hours" csv:"machines_idle_hours" json:"-"`
 
@@ -108,7 +110,7 @@ func (r *Row) measure(name string) float64 {
 func (r *Row) fields() []*float64 {
 	return []*float64{&r.Makespan, &r.Bound, &r.ResponseMean, &r.ResponseMedian, &r.ResponseP95, &r.ResponseP99, &r.WaitingMean, &r.WaitingLongest,
 		&r.SlowdownMean, &r.SlowdownMedian, &r.SlowdownP95, &r.SlowdownP99, &r.SlowdownV95, &r.Jain, &r.Local, &r.Use,
-		&r.MapsIdle, &r.ReducesIdle, &r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies, &r.MachineHours, &r.MachineIdle}
+		&r.MapsIdle, &r.ReducesIdle, &r.Unbalanced, &r.Unfairness, &r.Overload, &r.Copies, &r.DeadlinesMet, &r.DeadlinesLate, &r.MachineHours, &r.MachineIdle}
 }
 
 // Comparison is a paired comparison at one point of the grid.

@@ -94,6 +94,7 @@ type Bayes struct {
 	count     [classes][]uint64
 	ln        [classes][]float64 // logarithms of the numerators, see lnCount
 	base      [classes]float64   // logarithm of prior over denominators
+	lnTotal   [classes][]float64 // logarithm of the denominator of each feature; unused by the histogram
 }
 
 // NewBayes returns an untrained classifier for features with the given numbers
@@ -106,7 +107,8 @@ func NewBayes(sizes []int, smoothing string) *Bayes {
 		total += s
 	}
 	for c := range classes {
-		b.count[c], b.ln[c] = make([]uint64, total), make([]float64, total)
+		b.count[c], b.ln[c], b.lnTotal[c] = make([]uint64, total), make([]float64, total), make([]float64, len(sizes))
+		b.retotal(c)
 	}
 	b.rebase()
 	return b
@@ -118,6 +120,7 @@ func (b *Bayes) Reset() {
 	for c := range classes {
 		clear(b.count[c])
 		clear(b.ln[c]) // ln(0+1) and ln(max(0,1)) are both 0
+		b.retotal(c)
 	}
 	b.rebase()
 }
@@ -134,7 +137,20 @@ func (b *Bayes) Train(v *Vector, isGood bool) {
 		b.count[c][cell]++
 		b.ln[c][cell] = b.lnCount(b.count[c][cell])
 	}
+	b.retotal(c)
 	b.rebase()
+}
+
+// retotal computes the denominators of a class whose number of examples has changed.
+func (b *Bayes) retotal(c int) {
+	for i, s := range b.sizes {
+		// Most features have equally many bins.
+		if i > 0 && s == b.sizes[i-1] {
+			b.lnTotal[c][i] = b.lnTotal[c][i-1]
+			continue
+		}
+		b.lnTotal[c][i] = portable.Log(float64(b.n[c]) + float64(s))
+	}
 }
 
 // lnCount returns the logarithm of the numerator for a count.
@@ -156,8 +172,8 @@ func (b *Bayes) rebase() {
 			continue
 		}
 		b.base[c] = portable.Log((n + 1) / (all + 2))
-		for _, s := range b.sizes {
-			b.base[c] -= portable.Log(n + float64(s))
+		for _, ln := range b.lnTotal[c] {
+			b.base[c] -= ln
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (s *sim) pace() {
 func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
 	s.lastNode = n // most effects concern this node
-	s.beat.Node, s.beat.Reports = nd.name, s.beat.Reports[:0]
+	s.beat.Node, s.beat.Reports = nd.name, s.noReports()
 	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
 		nd.regularAt = s.now + s.interval*9/10
 	}
@@ -110,6 +110,17 @@ func (s *sim) heartbeat(n int32) {
 	s.queue.push(s.now+s.interval, evBeat, n, nd.beatGen)
 }
 
+// noReports returns the list of reports, empty. The entries behind its end are zero but for the
+// attempt and the progress: a report of a running attempt sets these two, because to write the
+// whole entry would cost more than all else that is done for it.
+func (s *sim) noReports() []tracker.Report {
+	if s.ended {
+		clear(s.beat.Reports)
+		s.ended = false
+	}
+	return s.beat.Reports[:0]
+}
+
 // report adds the report on an attempt to the heartbeat of its node.
 func (s *sim) report(nd *node, at int32) {
 	a := &s.attempts[at]
@@ -122,10 +133,16 @@ func (s *sim) report(nd *node, at int32) {
 			r.OutputBytes = a.task().Output
 		}
 		s.beat.Reports = append(s.beat.Reports, r)
-		s.ending = append(s.ending, at)
+		s.ending, s.ended = append(s.ending, at), true
 	case s.model.ProgressEvery != 0 && !s.reportsNow(a):
 	default:
-		s.beat.Reports = append(s.beat.Reports, tracker.Report{Attempt: a.id, Progress: s.progress(nd, a)})
+		n := len(s.beat.Reports)
+		if n == cap(s.beat.Reports) {
+			s.beat.Reports = append(s.beat.Reports, tracker.Report{})
+		}
+		s.beat.Reports = s.beat.Reports[:n+1]
+		r := &s.beat.Reports[n]
+		r.Attempt, r.Progress = a.id, s.progress(nd, a)
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *sim) pulse() {
 func (s *sim) beatOf(n int32, beat tracker.Heartbeat) {
 	nd := &s.nodes[n]
 	s.lastNode = n // most effects concern this node
-	beat.Node, beat.Load, beat.Reports = nd.name, s.cfg.Start.Loads[n], s.beat.Reports[:0]
+	beat.Node, beat.Load, beat.Reports = nd.name, s.cfg.Start.Loads[n], s.noReports()
 	s.beat = beat
 	for _, at := range nd.attempts {
 		if !beat.Early || s.attempts[at].over {

@@ -73,6 +73,7 @@ type sim struct {
 	// Scratch space, so that events allocate nothing.
 	beat       tracker.Heartbeat
 	ending     []int32 // attempts whose end the current heartbeat reports
+	ended      bool    // beat.Reports has had a report of an end since it was last cleared
 	done       []int32
 	dirty      []int32       // nodes whose shares must be computed again
 	lastNode   int32         // node of the last effect

@@ -64,6 +64,9 @@ func (t *Timing) bind() sched.Bindings {
 type siblings struct {
 	times spread // seconds
 	rates spread // 1/seconds
+	// wait is the patience. Each heartbeat reads it for each running attempt, and only the end of
+	// a sibling changes it.
+	wait time.Duration
 }
 
 // add adds a successful attempt.
@@ -71,6 +74,7 @@ func (s *siblings) add(a *job.Attempt) {
 	seconds := (a.Ended() - a.Started()).Seconds()
 	s.times.add(seconds)
 	s.rates.add(1 / math.Max(seconds, leastTime))
+	s.wait = min(hadoopLag, time.Duration(siblingTimes*s.times.mean()*float64(time.Second)))
 }
 
 // leastTime bounds the rate of a task that took no time, in seconds.
@@ -78,9 +82,7 @@ const leastTime = 1e-3
 
 // patience returns how long a task may take in comparison with its finished siblings; 0
 // if there are none.
-func (s *siblings) patience() time.Duration {
-	return min(hadoopLag, time.Duration(siblingTimes*s.times.mean()*float64(time.Second)))
-}
+func (s *siblings) patience() time.Duration { return s.wait }
 
 // lag returns the least age of an attempt for a copy, given its finished siblings.
 func (t *Timing) lag(s *siblings) time.Duration {

@@ -316,7 +316,8 @@ func (u *Order) weighOne(r *sched.Round, at int32, live, gated bool) {
 		return
 	case gated:
 		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
-	default:
+	// The probability costs an exponential, and hardly any note is due.
+	case live && r.Now() >= c.due:
 		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P()})
 	}
 	u.addBad(x)

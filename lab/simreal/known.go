@@ -41,23 +41,28 @@ var knownPolicies = []string{"fifo", "fair", "capacity", "tumm", "modfair", "dyn
 
 // sleepJob is a job of sleeping tasks.
 type sleepJob struct {
-	at                time.Duration
-	pool              string
-	maps, reduces     int
-	mapFor, reduceFor time.Duration
+	at            time.Duration
+	pool          string
+	maps, reduces []time.Duration // times of the tasks
 }
 
-// knownMix draws the jobs of a mix.
+// knownMix draws the jobs of a mix. Each task has a time of its own. With equal times many tasks
+// would end at the same moment, and it would depend on microseconds which one a policy sees first.
 func knownMix(seed uint64, jobs int) []sleepJob {
 	g := rand.New(rand.NewPCG(seed, 16))
-	pick := func(list ...int) int { return list[g.IntN(len(list))] }
-	ms := func(list ...int) time.Duration { return time.Duration(pick(list...)) * time.Millisecond }
+	between := func(least, most int) time.Duration { return time.Duration(least+g.IntN(most-least)) * time.Millisecond }
+	times := func(n, least, most int) (list []time.Duration) {
+		for range n {
+			list = append(list, between(least, most))
+		}
+		return list
+	}
 	var out []sleepJob
 	at := time.Duration(0)
 	for i := range jobs {
-		out = append(out, sleepJob{at: at, pool: string(rune('a' + i%3)), maps: pick(2, 4, 8, 16, 30), mapFor: ms(150, 300, 500, 900),
-			reduces: pick(0, 1, 2, 4), reduceFor: ms(200, 400, 800)})
-		at += ms(110, 330, 610)
+		n, r := []int{2, 4, 8, 16, 30}[g.IntN(5)], []int{0, 1, 2, 4}[g.IntN(4)]
+		out = append(out, sleepJob{at: at, pool: string(rune('a' + i%3)), maps: times(n, 150, 900), reduces: times(r, 200, 800)})
+		at += between(100, 600)
 	}
 	return out
 }
@@ -135,16 +140,17 @@ func (s *settings) runKnown(ctx context.Context, c *knownCase) ([]float64, []str
 	if err != nil {
 		return nil, nil, err
 	}
-	times := func(n int, each time.Duration) string {
-		if n == 0 {
-			return ""
+	times := func(list []time.Duration) string {
+		var words []string
+		for _, d := range list {
+			words = append(words, d.String())
 		}
-		return fmt.Sprintf("%dx%v", n, each)
+		return strings.Join(words, ",")
 	}
 	var list []mapreduce.MixJob
 	for i, j := range c.jobs {
 		list = append(list, mapreduce.MixJob{Name: fmt.Sprint("job", i+1), App: app, Delay: j.at,
-			Params:  mapreduce.Params{"maps": times(j.maps, j.mapFor), "reduces": times(j.reduces, j.reduceFor)},
+			Params:  mapreduce.Params{"maps": times(j.maps), "reduces": times(j.reduces)},
 			Options: mapreduce.Options{Request: mapreduce.Request{Pool: j.pool}}})
 	}
 	var log bytes.Buffer
@@ -177,13 +183,13 @@ func (s *settings) simulateKnown(c *knownCase, asRun bool) ([]float64, []string,
 	var jobs []workload.Job
 	for i, j := range c.jobs {
 		v := workload.Job{Name: fmt.Sprint("job", i+1), Submit: j.at, Request: job.Request{Pool: j.pool}}
-		for range j.maps {
-			v.Maps = append(v.Maps, workload.Task{Duration: j.mapFor})
+		for _, d := range j.maps {
+			v.Maps = append(v.Maps, workload.Task{Duration: d})
 		}
-		for range j.reduces {
-			v.Reduces = append(v.Reduces, workload.Task{Duration: j.reduceFor})
+		for _, d := range j.reduces {
+			v.Reduces = append(v.Reduces, workload.Task{Duration: d})
 		}
-		if asRun && j.maps <= wideShape.workers*wideShape.maps {
+		if asRun && len(j.maps) <= wideShape.workers*wideShape.maps {
 			v.SlowStart = job.StartAfter(0)
 		}
 		jobs = append(jobs, v)
@@ -272,8 +278,8 @@ func (s *settings) printKnown(w io.Writer, cases []*knownCase, late []float64) {
 	}
 	fmt.Fprintf(w, `# Simulated against real: durations known
 
-Written by `+"`go -C lab run ./simreal -known -n %d`"+`. Two drawn mixes of 12 jobs whose tasks sleep for 150 to
-900 ms ran under %d policies in the local shell, on %d workers of %d+%d slots in one process, and in the
+Written by `+"`go -C lab run ./simreal -known -n %d`"+`. Two drawn mixes of 12 jobs whose tasks sleep, each for a time of
+its own from 150 to 900 ms, ran under %d policies in the local shell, on %d workers of %d+%d slots in one process, and in the
 simulator. A simulated response time is compared with the median of %d real rounds, whose order
 alternates between the policies.
 

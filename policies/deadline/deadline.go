@@ -1,5 +1,5 @@
-// Package deadline holds the order of jobs by their deadlines that keeps as many of them as it
-// can. README.md has the idea and its sources.
+// Package deadline orders jobs so that as many deadlines as possible are kept. README.md has
+// the idea and its sources.
 package deadline
 
 import (
@@ -29,10 +29,10 @@ type Order struct {
 	plan  plan
 }
 
-// key is what the order compares of a job.
+// key places a job in the order.
 type key struct {
 	class class
-	at    time.Duration // the deadline of a job that is in time, the end of the reserve of others
+	at    time.Duration // in time: the deadline; else the end of the reserve
 }
 
 // class divides the jobs of a priority.
@@ -158,7 +158,7 @@ func (o *Order) key(j *job.Job, now time.Duration, kept bool) key {
 	return key{rest, reserve}
 }
 
-// need is what a job still takes of the cluster.
+// need holds the times for which a job still occupies the cluster.
 type need struct {
 	// slots is the time for which its unfinished tasks would occupy all slots of a kind, and
 	// least the time that they take at least, by kind.
@@ -187,7 +187,7 @@ func (o *Order) need(j *job.Job) (n need) {
 	return n
 }
 
-// duration converts seconds. More than the longest deadline means never, and sums of it do not
+// duration converts seconds. More than the longest deadline means never, so that sums do not
 // overflow.
 func duration(seconds float64) time.Duration {
 	return time.Duration(min(seconds, job.MaxDeadline.Seconds()) * float64(time.Second))
@@ -280,7 +280,7 @@ func (p *plan) inTime(e entry, now time.Duration) bool {
 	return now+max(maps, p.ahead[job.Reduce])+e.least[job.Reduce] <= e.due
 }
 
-// keep adds a job to those that can end in time.
+// keep keeps the deadline of a job, whose tasks the following jobs wait for.
 func (p *plan) keep(e entry) {
 	p.kept[e.id] = true
 	p.take(e.slots, 1)

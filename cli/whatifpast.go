@@ -217,7 +217,7 @@ func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags
 // otherPolicies are the policies that --since compares with the installed one unless --policy
 // names one. Others need parameters, or data about jobs that a history does not have.
 func otherPolicies(installed string) (list []string) {
-	for _, p := range []string{"fifo", "fair", "htumm", "dynamicmr-pi", "dynamictags"} {
+	for _, p := range []string{"fifo", "fair", "flex", "htumm", "dynamicmr-pi", "dynamictags"} {
 		if p != installed {
 			list = append(list, p)
 		}

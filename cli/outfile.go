@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -71,8 +72,30 @@ func checkEvents(path string, overwrite, replaced bool) error {
 		return nil
 	case info.Mode().IsRegular() && info.Size() > 0 && !overwrite:
 		return misuse("--events %s: exists and is not empty; --overwrite replaces it", path)
+	case info.Mode().IsRegular() && info.Size() > 0 && !holdsEvents(path):
+		return misuse("--events %s: is no file of events, and --overwrite replaces only such files: name another one, or remove it", path)
 	case replaced && !info.Mode().IsRegular():
 		return misuse("--events %s: is no regular file, and would be replaced by one", path)
 	}
 	return nil
+}
+
+// holdsEvents reports whether a file begins as --events writes it: with a time in seconds, of three
+// digits behind the point, and a word; or as a Parquet file if its name says so. The flag
+// --overwrite is for the output as well, so it must not replace an input here.
+func holdsEvents(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return true // opening it for writing reports the reason
+	}
+	defer f.Close()
+	b := make([]byte, 64)
+	n, _ := io.ReadFull(f, b) // a shorter file is no events
+	if filepath.Ext(path) == ".parquet" {
+		return strings.HasPrefix(string(b[:n]), "PAR1")
+	}
+	at, rest, _ := strings.Cut(string(b[:n]), " ")
+	whole, fraction, _ := strings.Cut(at, ".")
+	digits := func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+	return digits(whole) && digits(fraction) && len(fraction) == 3 && rest != "" && rest[0] >= 'a' && rest[0] <= 'z'
 }

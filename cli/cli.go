@@ -97,7 +97,11 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	code := s.report(ctx, err, text)
 	_ = text.Flush()
 	if code != exitOK && out.n == 0 && wantsJSON(c, args) {
-		printFailure(safe, failureOf(ctx, err))
+		f := failureOf(ctx, err)
+		if c != nil && c.Annotations[asking] != "" {
+			f.State = ""
+		}
+		printFailure(safe, f)
 	}
 	return code
 }

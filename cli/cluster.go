@@ -54,12 +54,20 @@ type userCommand struct {
 	cl     *client.Client
 }
 
+// asking is the key of the annotation of commands that ask about jobs, nodes and the like. Their
+// failure says nothing about a job.
+const asking = "asks"
+
 // newUserCommand completes a command that makes requests to a master: it adds
 // flags and settings, and calls run with a client. listing adds the flag -o.
 func newUserCommand(c *cobra.Command, listing bool, run func(ctx context.Context, u *userCommand, args []string) error) *cobra.Command {
 	u := &userCommand{cmd: c}
 	u.register(c)
 	if listing {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[asking] = "a master"
 		addListingPrint(c, &u.asJSON)
 	}
 	c.Long += masterNote

@@ -180,7 +180,9 @@ func (r *results) Write(p []byte) (int, error) {
 // failure is the object that a command prints instead of a result if its user asks for
 // JSON. A result of a job that failed has the same fields.
 type failure struct {
-	State string `json:"state"` // failed or killed
+	// State is failed or killed. It is "" for a command that asks about jobs: a script that
+	// polls a job would take the failure of the question for that of the job.
+	State string `json:"state,omitempty"`
 	Error string `json:"error"`
 	Exit  int    `json:"exit_status"`
 }

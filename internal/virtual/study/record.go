@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -100,13 +101,26 @@ func DigestJobs(jobs []workload.Job) string {
 	h := sha256.New()
 	for i := range jobs {
 		j := &jobs[i]
-		fmt.Fprintf(h, "%q %q %q %#v %d %d %v %d %d\n", j.Name, j.App, j.Class, j.Request,
+		fmt.Fprintf(h, "%q %q %q %s %d %d %v %d %d\n", j.Name, j.App, j.Class, requestText(&j.Request),
 			j.Submit, j.Plan, j.After, j.Count(job.Map), j.Count(job.Reduce))
 		for _, tasks := range j.Tasks() {
 			digestTasks(h, tasks)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// requestText returns the fields of a request that are set. A field that is added to all requests leaves
+// the digests of jobs without it as they are.
+func requestText(r *job.Request) string {
+	var b strings.Builder
+	v := reflect.ValueOf(r).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); !f.IsZero() {
+			fmt.Fprintf(&b, "%s=%#v ", v.Type().Field(i).Name, f.Interface())
+		}
+	}
+	return b.String()
 }
 
 // digestTasks adds tasks to a digest.

@@ -362,10 +362,10 @@ func (h *hadoopBlocks) clean(block []byte) []byte {
 	return block
 }
 
-// each calls fn with the key and the value of each line. offsets counts stored bytes as
-// if all lines ended with LF.
+// each calls fn with the key and the value of each line. A key that is an offset counts the stored
+// bytes, with CR LF and the byte order mark, because programs seek to it.
 func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err error) {
-	at := h.task.BlockOffset
+	at := 0 // in block
 	var number []byte
 	input.Lines(h.clean(block), func(line []byte) bool {
 		if h.rules.Keyed() {
@@ -375,10 +375,17 @@ func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err
 			}
 			err = fn(key, value)
 		} else {
-			number = strconv.AppendInt(number[:0], at, 10)
+			number = strconv.AppendInt(number[:0], h.task.BlockOffset+int64(at), 10)
 			err = fn(number, line)
 		}
-		at += int64(len(line)) + 1
+		if at == 0 && h.task.BlockOffset == 0 && bytes.HasPrefix(block, utf8Mark) {
+			at = len(utf8Mark)
+		}
+		at += len(line)
+		if bytes.HasPrefix(block[min(at, len(block)):], []byte("\r\n")) {
+			at++
+		}
+		at++
 		return err == nil
 	})
 	return err

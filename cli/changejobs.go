@@ -144,8 +144,8 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 	return c
 }
 
-// changeEach calls change for each id. It goes on after an error, and names the id in it if
-// there are several.
+// changeEach calls change for each id, also after an error. The error names the id if there
+// are several.
 func changeEach(ids []string, change func(id string) error) error {
 	if len(ids) == 1 {
 		return change(ids[0])
@@ -182,7 +182,7 @@ func (f *jobFilter) register(c *cobra.Command, verb string) {
 func (f *jobFilter) given() bool { return f.user+f.pool+f.name != "" }
 
 // check refuses an empty value: a script whose variable is unset would change the jobs of
-// everybody.
+// all users.
 func (f *jobFilter) check(c *cobra.Command) error {
 	for _, flag := range []string{"user", "pool", "name"} {
 		if v := c.Flags().Lookup(flag); v.Changed && v.Value.String() == "" {

@@ -7,7 +7,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// What is said of a deadline, for each relation of it to the expected end.
+// Commands describe a deadline by its relation to the expected end.
 func TestDeadlineText(t *testing.T) {
 	const due, minute = 1_000_000_000, 60_000
 	ended := func(at int64, s slotwisev1.JobState) *slotwisev1.JobStatus {

@@ -50,7 +50,7 @@ func recordOf(c *cobra.Command, args []string) *report.Record {
 	return r
 }
 
-// plainWord matches words that a shell takes as they are.
+// plainWord matches words that a shell leaves unchanged.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,+@%-]+$`)
 
 // shellWord quotes a word for a shell of Unix if it needs quotes.

@@ -42,7 +42,7 @@ func written(t *testing.T, files map[string]string) {
 	}
 }
 
-// ran runs a command line as a shell would and returns what it prints.
+// ran runs a command line as a shell would and returns its output.
 func ran(t *testing.T, command string, more ...string) string {
 	t.Helper()
 	if strings.ContainsAny(command, `'"\`) {

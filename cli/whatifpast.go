@@ -154,7 +154,7 @@ func (a *pastAnswer) recommend(g *sched.Registry, installed *slotwisev1.PolicyRe
 	return nil
 }
 
-// settingsOf returns those of the settings that a policy has, the later ones with priority.
+// settingsOf returns the settings that a policy has, the later ones with priority.
 func settingsOf(g *sched.Registry, policy string, all ...map[string]string) map[string]string {
 	set := make(map[string]string)
 	info, err := g.Describe(policy)

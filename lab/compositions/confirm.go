@@ -14,7 +14,7 @@ import (
 // chosen is the policy that choose has found, in its room.
 var chosen = candidate{spec: "flex"}
 
-// finalists are what confirm compares with the other named policies: the chosen one, the
+// finalists are the compositions that confirm compares with the other named policies: the chosen one, the
 // composition that led in the world of 23 November 2026, and the best with DynamicMR's slots.
 var finalists = []candidate{
 	chosen,

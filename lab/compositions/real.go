@@ -44,7 +44,7 @@ classes:
 `},
 }
 
-// outcome is what the command prints of a run.
+// outcome holds the numbers that the command prints of a run.
 type outcome struct {
 	Makespan time.Duration `json:"makespan_ns"`
 	Jobs     []struct {

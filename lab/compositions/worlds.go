@@ -42,7 +42,7 @@ const equal = "nodes=20,maps=4,reduces=2,racks=2"
 // nothing.
 var free = [][2]string{{"straggler.computed", "false"}, {"distance.nic", "0"}, {"distance.oversubscription", "0"}}
 
-// worlds returns all worlds. The trace has 5,894 jobs; those that choose use its first
+// worlds returns all worlds. The trace has 5,894 jobs; the choosing worlds use its first
 // 1,800 jobs, those that confirm later ones.
 func worlds() []world {
 	const scale = 0.15

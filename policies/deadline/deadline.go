@@ -249,7 +249,7 @@ func (p *plan) choose(now time.Duration, giveUp bool) map[job.ID]bool {
 	})
 	last := job.VeryHigh + 1
 	for _, e := range p.list {
-		// A job makes room for jobs of its own priority only, and follows the overdue ones.
+		// A job makes room for jobs of its priority only, and follows the overdue ones.
 		for last > e.priority {
 			p.heap = p.heap[:0]
 			last--

@@ -1,5 +1,5 @@
 // Package flex is the policy that a search over compositions of the papers' parts found. It
-// has no part of its own; README.md says what each part contributes.
+// has no part of its own; README.md states the contribution of each part.
 package flex
 
 import "github.com/slotwise/slotwise/sched"

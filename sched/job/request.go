@@ -68,8 +68,8 @@ const (
 	MaxTaskCPUs   = 1 << 16
 )
 
-// MaxDeadline is the longest deadline. Sums of it and of any time that a cluster has run
-// do not overflow.
+// MaxDeadline is the longest deadline. A sum with any time that a cluster has run does not
+// overflow.
 const MaxDeadline = 10 * 365 * 24 * time.Hour
 
 // Check returns an error about the first field that no job can have, or nil. The error begins

@@ -32,7 +32,7 @@ func (r *Reader) Fault(p any) error {
 	return r.named(errFault)
 }
 
-// mapped is what window is for a file that is read: it cuts the lines of a piece into blocks.
+// mapped cuts the lines of a piece into blocks, as window does for a file that is read.
 //
 //	offset  from         from+cut   base        from+len(chunk)
 //	file    ──┴──────────────┴─────────┴───────────────┴──►

@@ -31,7 +31,7 @@ func (s *byteSet) list() (bs []byte) {
 // lineFeed is the set of the byte that ends a line.
 var lineFeed = byteSet{1 << '\n'}
 
-// word is a set of strings of one length: those that have a byte of word[i] at index i.
+// word is a set of strings of one length: the strings with a byte of word[i] at index i.
 // The pattern (?i)ab1 is one word of the sets aA, bB and 1.
 type word []byteSet
 
@@ -274,7 +274,7 @@ func better(a, b []word) []word {
 	return a
 }
 
-// useful returns the words unless one of them is in any text.
+// useful returns the words, or nil if any text contains one.
 func useful(ws []word) []word {
 	if score(ws) <= 0 {
 		return nil

@@ -54,7 +54,7 @@ func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connecti
 // mostConnections returns the number of connections that this process shares.
 func mostConnections() int64 { return max(8, min(bounds.Connections, descriptors()/2)) }
 
-// peer returns the address for which a connection counts. Whoever has one address of IPv6 has
+// peer returns the address for which a connection counts. A host with one address of IPv6 has
 // 64 bits of them.
 func peer(a net.Addr) string {
 	at, err := netip.ParseAddrPort(a.String())
@@ -69,7 +69,7 @@ func peer(a net.Addr) string {
 	return ip.String()
 }
 
-// Accept implements net.Listener. It closes connections for which there is no room, and goes on.
+// Accept implements net.Listener. It closes connections for which there is no room, and accepts the next.
 func (c *connections) Accept() (net.Conn, error) {
 	for {
 		tcp, err := c.AcceptTCP()

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// JobSpread is how the response time of a job varies over seeds that all run the same jobs. Times are
+// JobSpread holds the variation of a job's response time over seeds that all run the same jobs. Times are
 // in seconds.
 type JobSpread struct {
 	Policy string  `json:"policy"`

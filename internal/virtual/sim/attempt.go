@@ -112,7 +112,7 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 	}
 }
 
-// enrol adds an attempt that begins now to those of a node.
+// enrol adds an attempt that begins now to its node.
 func (s *sim) enrol(id job.AttemptID, n int32, j *running) *attempt {
 	nd := &s.nodes[n]
 	at := s.allot(nd)

@@ -282,7 +282,7 @@ func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
 		k := evArrive
 		if s.cfg.Start != nil {
-			k = evFurther // a run does not wait for it
+			k = evFurther // no run waits for that
 		}
 		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), k, 0, 0)
 	}

@@ -77,7 +77,7 @@ type Report struct {
 type Deadlines struct {
 	Jobs int `json:"jobs"` // with a deadline
 	Met  int `json:"met"`  // of these, the jobs that succeeded in time
-	// Late is by how much jobs that succeeded were late, in seconds; 0 for those in time.
+	// Late is by how much jobs that succeeded were late, in seconds; 0 for a job in time.
 	Late metrics.Summary `json:"late_s"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 )
 
-// Objective is what a search improves: a measure, or a weighted sum of measures.
+// Objective is the measure, or the weighted sum of measures, that a search improves.
 type Objective []Term
 
 // Term is a measure with its weight in the sum, which is above 0.

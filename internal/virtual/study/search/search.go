@@ -2,7 +2,7 @@
 // policy suit a workload (Tune), and how small a cluster may be (Size).
 //
 //	search.go     Problem: the workload, cluster and world; one evaluation
-//	objective.go  Objective: what is improved, a measure or a weighted sum
+//	objective.go  Objective: the measure or weighted sum that a search improves
 //	draw.go       Candidate: parts and parameters to try
 //	tune.go       successive halving, with a report on a held-out part
 //	size.go       the smallest cluster that meets a goal

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -94,6 +95,9 @@ error, and its status says whether there was one.`
 func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u *userCommand, id, value string) error, value ...string) *cobra.Command {
 	var chosen jobFilter
 	c.Args = func(c *cobra.Command, args []string) error {
+		if err := chosen.check(c); err != nil {
+			return err
+		}
 		ids := len(args) - len(value)
 		switch {
 		case ids <= 0 && !chosen.given() && len(value) > 0:
@@ -105,7 +109,11 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 		case ids > 0 && chosen.given():
 			return misuse("%s %s: name ids or choose jobs with --user, --pool or --name, not both", c.Name(), args[0])
 		}
-		return chosen.check(c)
+		// Without this a forgotten pool would move the job to a pool that is called like a job.
+		if len(value) > 0 && jobLike().MatchString(args[len(args)-1]) {
+			return misuse("%s: %s is a job; want a %s at the end (usage: %s)", c.Name(), args[len(args)-1], value[0], usage(c))
+		}
+		return nil
 	}
 	newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
 		last := ""
@@ -143,6 +151,9 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 	fromCommandLineOnly(c.Flags(), "user", "pool")
 	return c
 }
+
+// jobLike matches the ids of jobs and chains.
+var jobLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(j|chain-)[0-9]+$`) })
 
 // changeEach calls change for each id, also after an error. The error names the id if there
 // are several.

@@ -362,11 +362,11 @@ func fillHostile(m protoreflect.Message, depth int) {
 				return protoreflect.ValueOfBool(false)
 			case protoreflect.Int32Kind:
 				return protoreflect.ValueOfInt32(1)
-			case protoreflect.Int64Kind:
+			case protoreflect.Int64Kind, protoreflect.Sfixed64Kind:
 				return protoreflect.ValueOfInt64(1)
 			case protoreflect.Uint32Kind:
 				return protoreflect.ValueOfUint32(1)
-			case protoreflect.Uint64Kind:
+			case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 				return protoreflect.ValueOfUint64(1)
 			case protoreflect.DoubleKind:
 				return protoreflect.ValueOfFloat64(0.5)

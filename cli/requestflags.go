@@ -121,7 +121,7 @@ func parseTaskCPUs(s string) (int, error) {
 func parseDeadline(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
-		return 0, errors.New("must be a time such as 45m or 2h30m")
+		return 0, errors.New("must be a time such as 45m or 2h30m, of at most ten years")
 	}
 	return d, (&job.Request{Deadline: d}).Check()
 }

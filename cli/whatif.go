@@ -206,7 +206,7 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	if due {
 		head += "\tDEADLINE"
 	}
-	fmt.Fprintln(t, head)
+	terminal.Fprintf(t, "%s\n", head)
 	for _, row := range resp.Jobs {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {
@@ -216,7 +216,7 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		if due {
 			terminal.Fprintf(t, "\t%s", keeps(row))
 		}
-		fmt.Fprintln(t)
+		terminal.Fprintf(t, "\n")
 	}
 	err := t.Flush()
 	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,

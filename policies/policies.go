@@ -9,7 +9,6 @@ import (
 	"github.com/slotwise/slotwise/policies/deadline"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
-	"github.com/slotwise/slotwise/policies/flex"
 	"github.com/slotwise/slotwise/policies/hadoop/capacity"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
@@ -75,12 +74,16 @@ var rows = []sched.Row{
 		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "sepb"},
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "sepb"},
-	flex.Row,
+	// A search over compositions of the papers' parts found it; flex/README.md has what each
+	// part contributes. A slot that its kind of task leaves idle runs the other kind, and a
+	// reduce holds no slot while maps of its job wait for one.
+	{Name: "flex", Summary: "fair pools; slots follow the work left, and none waits for what cannot run yet", Slots: "tumm",
+		Order: "fair", Place: "greedy", Speculate: "gap", Set: map[string]string{"fallback": "any", "early-reduces": "gate"}},
 	{Name: "statictags", Summary: "short jobs apart from long ones, by the work they have had", Paper: tagsPaper,
 		Slots: "static", Order: "tags", Place: "greedy", Speculate: "gap"},
 	{Name: "dynamictags", Summary: "statictags with limits that follow the sizes of jobs", Paper: tagsPaper,
 		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
-	{Name: "deadline", Summary: "the job first that must start soonest to end by its deadline", Paper: ariaPaper,
+	{Name: "deadline", Summary: "as many jobs by their deadlines as possible, the earliest deadline first", Paper: ariaPaper,
 		Slots: "static", Order: "deadline", Place: "delay", Speculate: "late", Set: map[string]string{"early-reduces": "off"}},
 	// References need the sizes of jobs in advance (sched.SizeReader) or start jobs again
 	// (sched.Restarter): a running cluster refuses them.
@@ -124,7 +127,7 @@ var orderParts = []sched.Part[sched.Order]{
 		Params: utility.Params, New: utility.Read},
 	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
 		Params: capacity.Params, New: capacity.Read},
-	{Name: "deadline", Summary: "by the time at which a job must start to end by its deadline, by priority first", Paper: ariaPaper,
+	{Name: "deadline", Summary: "by deadline, of the jobs that can meet theirs; the others in the slots that are left", Paper: ariaPaper,
 		Params: deadline.Params, New: deadline.Read},
 	{Name: "johnson", Summary: "by Johnson's rule: the order that ends a batch earliest, by priority first", Paper: tummPaper,
 		New: func(*sched.Kit) (sched.Order, error) { return reference.NewJohnson(), nil }},

@@ -77,8 +77,8 @@ const MaxDeadline = 10 * 365 * 24 * time.Hour
 // the length of names before they call Check.
 func (r *Request) Check() error {
 	switch {
-	case r.Deadline < 0 || r.Deadline > MaxDeadline:
-		return fmt.Errorf("deadline is %v, must be from 0 to ten years", r.Deadline)
+	case r.Deadline != 0 && (r.Deadline < time.Millisecond || r.Deadline > MaxDeadline):
+		return fmt.Errorf("deadline is %v, must be from 1ms to ten years, or 0 for none", r.Deadline)
 	case r.SlowStart > 1 || r.SlowStart != r.SlowStart:
 		return fmt.Errorf("slow-start is %g, must be at most 1", r.SlowStart)
 	case r.MaxAttempts < 0:

@@ -52,7 +52,7 @@ func TestRequestCheck(t *testing.T) {
 	}{
 		{Request{SlowStart: 1.01}, "slow-start"}, {Request{SlowStart: math.NaN()}, "slow-start"}, {Request{MaxAttempts: -1}, "max-attempts"},
 		{Request{Priority: VeryHigh + 1}, "priority"}, {Request{TaskMemory: MinTaskMemory - 1}, "task-memory"}, {Request{TaskMemory: -1}, "task-memory"},
-		{Request{Deadline: -1}, "deadline"}, {Request{Deadline: MaxDeadline + 1}, "deadline"}, {Request{TaskMemory: MaxTaskMemory + 1}, "task-memory"}, {Request{TaskCPUs: -1}, "task-cpus"}, {Request{TaskCPUs: MaxTaskCPUs + 1}, "task-cpus"},
+		{Request{Deadline: -1}, "deadline"}, {Request{Deadline: 1}, "deadline"}, {Request{Deadline: MaxDeadline + 1}, "deadline"}, {Request{TaskMemory: MaxTaskMemory + 1}, "task-memory"}, {Request{TaskCPUs: -1}, "task-cpus"}, {Request{TaskCPUs: MaxTaskCPUs + 1}, "task-cpus"},
 	} {
 		if err := bad.r.Check(); err == nil || !strings.HasPrefix(err.Error(), bad.name+" ") {
 			t.Errorf("%+v: %v, want an error about %s", bad.r, err, bad.name)

@@ -32,7 +32,7 @@ func scan(s *Scanner, block []byte) (lines []string) {
 var expressions = []string{
 	``, `a`, `abc`, `^`, `$`, `^$`, `$^`, `^a`, `a$`, `^a.*b$`, `a|b`, `(?:abc|abd)+c`, `[^a]`, `.`, `..`, `^.$`,
 	`z[aeiou]z[aeiou]zu`, `(?i)abc`, `(?i)k`, `(?i)ſ`, `é`, `[^é]`, `[α-ω]+a`, `\pL\d`, `\PL`, `a.b`, `^[^b]*$`,
-	`\bab\b`, `a\Bb`, `(?m)^a$`, `\Aab\z`, `(?s)a.b`, `a{2,3}b{0,2}$`, `a*?b`, `(a)(b)?`, `\x{FFFD}`, `b\x{FFFD}`,
+	`\bab\b`, `a\Bb`, `(?m)^a$`, `\Aab\z`, `(?s)a.b`, `a{2,3}b{0,2}$`, `a*?b`, `(a)(b)?`, `\x{FFFD}`, `\x{D800}`, `b\x{D800}`, `[ab]\x{DFFF}`, `[a\x{D800}]b`, `b\x{FFFD}`,
 	`[\x80-\xff]`, `\x00`, `a\nb`, `\s`, `\w+\s\w`, `(^a|b$)`, `(|a)b`, `(?:^|b)a(?:$|b)`, `[^\s\S]`, `[a-c]*abcabc`,
 	`abc$`, `^abc`, `^abc$`, `^abc|abc$`, `(?:^abc)|b$`, `abc\z|zz`, `(?i)abcA|bu|zz`, `abc|azb|u1k|日本|é`, `^[ab]{2}`, `ab$\r`, `a$$`, `$a`, `(?m:c$)`, `c(?:$|\s)`, `[^b]c$`,
 	`(?i:ab)c`, `(?:ab){3}`, `x*`, `\$`, `aé+b`, `日本`, `(a|b)*a(a|b){3}`, `\r$`, `ab\b`, `aaaa|`,

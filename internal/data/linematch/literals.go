@@ -159,8 +159,10 @@ func one(ranges ...rune) part {
 			return anything
 		}
 		for r := lo; r <= hi; r++ {
-			if r == '\n' {
-				continue // no line contains it
+			// No line contains a line end, and no text a surrogate: AppendRune would write the
+			// replacement character for it, whose bytes the expression does not match.
+			if r == '\n' || !utf8.ValidRune(r) {
+				continue
 			}
 			enc := utf8.AppendRune(nil, r)
 			if w == nil {

@@ -89,8 +89,8 @@ Instead of ids, --user, --pool and --name choose jobs and chains that have not e
 command prints the id and the name of each one that it has changed. It goes on after an
 error, and its status says whether there was one.`
 
-// addChange completes a command that changes jobs: those whose ids are its arguments, or
-// those that its filters choose. change changes one. value names the argument behind the
+// addChange completes a command that changes the jobs whose ids are its arguments, or
+// that its filters choose. change changes one. value names the argument behind the
 // ids, which change gets; without it the command has ids only.
 func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u *userCommand, id, value string) error, value ...string) *cobra.Command {
 	var chosen jobFilter

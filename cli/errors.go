@@ -181,7 +181,7 @@ func (r *results) Write(p []byte) (int, error) {
 // JSON. A result of a job that failed has the same fields.
 type failure struct {
 	// State is failed or killed. It is "" for a command that asks about jobs: a script that
-	// polls a job would take the failure of the question for that of the job.
+	// polls a job would take the failure of the question for the job's.
 	State string `json:"state,omitempty"`
 	Error string `json:"error"`
 	Exit  int    `json:"exit_status"`

@@ -126,7 +126,7 @@ func TestStudyAgainFromItsPage(t *testing.T) {
 	}
 }
 
-// The record of sim, tune and size is in what they print, as text and as JSON, and its command gives the
+// The output of sim, tune and size has a record, as text and as JSON, and its command gives the
 // same result.
 func TestResultsAgainFromTheirRecords(t *testing.T) {
 	inputs := map[string]string{"day.tsv": outsideTrace()}

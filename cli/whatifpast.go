@@ -100,7 +100,7 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 			return err
 		}
 	}
-	best := all.recommend(f.setup.policies, installed, change.Set)
+	best := all.recommend(objective, f.setup.policies, installed, change.Set)
 	return f.printPast(ctx, u, s, &all, best, installed.Name)
 }
 
@@ -109,8 +109,8 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 type pastAnswer struct {
 	study.Comparison
 	Search *search.Tuning `json:"search,omitempty"`
-	// Recommended is what is better than the installed policy beyond doubt, and Applied says
-	// that it has been installed.
+	// Recommended names a policy that is better than the installed one beyond doubt, and Applied
+	// says that it has been installed.
 	Recommended *search.Candidate `json:"recommended,omitempty"`
 	Applied     bool              `json:"applied,omitempty"`
 	verdict     string            // why, in words
@@ -134,8 +134,9 @@ func (f *whatIfFlags) searchPast(ctx context.Context, u *userCommand, s *simFlag
 }
 
 // recommend chooses the composition that the search has found, or else the best of the other
-// policies, if it is better than the installed one beyond doubt; nil if none is.
-func (a *pastAnswer) recommend(g *sched.Registry, installed *slotwisev1.PolicyResponse, given map[string]string) *search.Candidate {
+// policies, if it is better than the installed one beyond doubt by a measure of the objective
+// and worse by none; nil if none is.
+func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, installed *slotwisev1.PolicyResponse, given map[string]string) *search.Candidate {
 	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", installed.Name)
 	if t := a.Search; t != nil {
 		better, worse := 0, 0
@@ -147,7 +148,7 @@ func (a *pastAnswer) recommend(g *sched.Registry, installed *slotwisev1.PolicyRe
 			return &t.Best
 		}
 	}
-	if p := bestPair(a.Pairs); p != nil {
+	if p := bestPair(a.Pairs, o); p != nil {
 		a.verdict = fmt.Sprintf("%s: %s", p.Policy, p.Verdict)
 		return &search.Candidate{Policy: p.Policy, Set: settingsOf(g, p.Policy, installed.Set, given)}
 	}
@@ -182,7 +183,7 @@ func installCommand(c *search.Candidate) string {
 	return strings.Join(words, " ")
 }
 
-// printPast prints the answer, and installs what is recommended if the user wants that.
+// printPast prints the answer, and installs the recommended policy if the user wants that.
 func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags, all *pastAnswer, best *search.Candidate, installed string) error {
 	all.Recommended = best
 	if !u.json() {
@@ -280,11 +281,21 @@ func writeNodes(ctx context.Context, cl *client.Client, file string, more int) e
 	return printMessages(out, live)
 }
 
-// bestPair returns the policy with the shortest mean response time, if its interval excludes
-// that it is no better than the installed one.
-func bestPair(pairs []collect.Pair) (best *collect.Pair) {
+// bestPair returns the comparison that speaks for a policy most: the smallest ratio by a measure
+// of the objective of a policy that is better by it beyond doubt, and worse by none of its measures.
+func bestPair(pairs []collect.Pair, o search.Objective) (best *collect.Pair) {
+	// Also by measures outside the objective: a user who installs a policy for its makespan
+	// does not expect that small jobs wait twice as long.
+	worse := map[string]bool{}
 	for i := range pairs {
-		if p := &pairs[i]; p.Measure == "response.mean" && beyondDoubt(p, true) > 0 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
+		if beyondDoubt(&pairs[i], false) > 0 {
+			worse[pairs[i].Policy] = true
+		}
+	}
+	for i := range pairs {
+		p := &pairs[i]
+		wanted := slices.ContainsFunc(o, func(t search.Term) bool { return t.Measure.Name == p.Measure })
+		if wanted && !worse[p.Policy] && beyondDoubt(p, true) > 0 && (best == nil || p.Ratio.Ratio < best.Ratio.Ratio) {
 			best = p
 		}
 	}

@@ -25,6 +25,10 @@ func TestRecommend(t *testing.T) {
 	many := pair("tuned", "makespan", 0.5, 0.9, 0.2)     // not beyond doubt among many comparisons
 	fair := pair("fair", "response.mean", 0.5, 0.8, 0.01)
 	found := search.Candidate{Policy: "slots=tumm,order=fair", Set: map[string]string{"fallback": "any"}}
+	objective, err := search.ParseObjective("response.mean+slowdown.p95")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		heldOut []collect.Pair
@@ -36,11 +40,13 @@ func TestRecommend(t *testing.T) {
 		{"worse by another measure", []collect.Pair{better, worse}, nil, ""},
 		{"in doubt", []collect.Pair{many}, nil, ""},
 		{"a named one", []collect.Pair{worse}, []collect.Pair{fair}, "fair pools=pool a minMaps=1"},
+		{"a named one, worse by another measure", nil, []collect.Pair{fair, pair("fair", "makespan", 1.5, 1.9, 0.01)}, ""},
+		{"a named one, better by another measure only", nil, []collect.Pair{pair("fair", "makespan", 0.5, 0.9, 0.01)}, ""},
 	} {
 		a := pastAnswer{Comparison: study.Comparison{Study: &report.Study{Pairs: c.pairs}}, Search: &search.Tuning{Best: found, HeldOut: c.heldOut}}
 		installed := &slotwisev1.PolicyResponse{Name: "fair", Set: map[string]string{"pools": "pool a minMaps=1", "alpha": "2"}}
 		got := ""
-		if best := a.recommend(policies.Builtin(), installed, nil); best != nil {
+		if best := a.recommend(objective, policies.Builtin(), installed, nil); best != nil {
 			got = best.String()
 		}
 		if got != c.want {

@@ -35,8 +35,8 @@ type Row struct {
 	// before it. All four are required unless New is set.
 	Slots, Order, Place, Speculate string
 	// Set holds values of the parts' parameters that replace their defaults under this
-	// name, such as those with which parts work well together. A policy that replaces a
-	// part keeps the values whose parameters are left.
+	// name, such as values with which parts work well together. A policy that replaces a
+	// part keeps the values of the remaining parameters.
 	Set map[string]string
 
 	// Params and New describe a policy without parts, as in Part.

@@ -73,7 +73,7 @@ func TestVariantsHaveLabels(t *testing.T) {
 }
 
 // Variants of one policy are compared under their labels, with the intervals of the internal
-// comparison: by hand, the ratio is that of the means over the seeds.
+// comparison: by hand, the ratio is the means' over the seeds.
 func TestPairs(t *testing.T) {
 	all, err := sim.Compare(t.Context(), config(), []sim.Policy{{Name: "fifo"}, {Name: "fair"}, {Name: "fair", Set: map[string]string{"speculative-gap": "0.1"}}}, []uint64{1, 2, 3, 4})
 	if err != nil {

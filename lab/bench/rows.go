@@ -218,7 +218,7 @@ func (b *bench) grepRow(in dataset) row {
 }
 
 // patterns are kinds of regular expressions between which a program that searches for them may
-// choose its method. The words are some of those that slotwise generate puts into a text.
+// choose its method. The words are some that slotwise generate puts into a text.
 var patterns = []struct{ kind, expr string }{
 	{"prefix", "pigi[a-z]+ju"},
 	{"suffix", "[a-z]+nufu"},

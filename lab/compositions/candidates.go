@@ -37,7 +37,7 @@ var slotsOf = []candidate{
 	{"dhsa-pd", ""},
 }
 
-// everyComposition returns the compositions of the search. The orders are those that need no
+// everyComposition returns the compositions of the search. The orders need no
 // settings of an operator and no sizes in advance.
 func everyComposition() (all []candidate) {
 	for _, slots := range slotsOf {

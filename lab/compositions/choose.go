@@ -81,7 +81,7 @@ func choose(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// choosing are the seeds of the choice. A single one would favour whoever has luck with its
+// choosing are the seeds of the choice. A single one would favour a composition that has luck with its
 // slow attempts.
 var choosing = []uint64{1, 2}
 

@@ -1,6 +1,6 @@
 // Command compositions searches the compositions of the papers' parts for one that is good
-// everywhere. It simulates them in worlds of two kinds: those that a composition is chosen
-// in, and those that only confirm the choice.
+// everywhere. It simulates them in worlds of two kinds: some to choose a
+// composition in, the others to confirm the choice.
 //
 //	SLOTWISE_TRACES=DIR go -C lab run ./compositions choose     about 20 minutes on one processor
 //	SLOTWISE_TRACES=DIR go -C lab run ./compositions confirm    the finalists beside every named policy
@@ -14,7 +14,7 @@
 //
 // A loss is how much larger a measure is than the smallest value that any composition or
 // policy of the same table reached in that world. choose ranks by the mean of log(1 + loss)
-// over all worlds and measures, so halving a time counts as much in each of them.
+// over all worlds and measures, so halving a time counts as much in each.
 package main
 
 import (

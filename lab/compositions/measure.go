@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// measures judge a composition. In a batch the makespan is what counts; in a
+// measures judge a composition. In a batch the makespan counts; in a
 // stream of jobs it follows from the last ones.
 var measures = []string{"makespan", "response.mean", "slowdown.mean", "slowdown.p95"}
 

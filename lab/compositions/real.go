@@ -20,7 +20,7 @@ import (
 type batch struct {
 	name, what string
 	flags      []string
-	jobs       string // the file of --jobs; TEXT stands for a generated text, SMALL for a small one
+	jobs       string // the file of --jobs; TEXT means a generated text, SMALL a small one
 }
 
 // batches are jobs whose slots bind: tasks that sleep, which need no processor, and jobs that

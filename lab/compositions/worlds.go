@@ -43,7 +43,7 @@ const equal = "nodes=20,maps=4,reduces=2,racks=2"
 var free = [][2]string{{"straggler.computed", "false"}, {"distance.nic", "0"}, {"distance.oversubscription", "0"}}
 
 // worlds returns all worlds. The trace has 5,894 jobs; the choosing worlds use its first
-// 1,800 jobs, those that confirm later ones.
+// 1,800 jobs, the confirming ones later jobs.
 func worlds() []world {
 	const scale = 0.15
 	trace := func(name, what, cluster string, from, to int, load float64, set ...[2]string) world {

@@ -31,7 +31,7 @@ type recorded struct {
 	cluster  workload.Cluster
 	workload []workload.Job
 	model    sim.ModelConfig
-	// background is what other programs took of the machine; nil is unknown.
+	// background is the share of the machine that other programs took; nil is unknown.
 	background []sim.Background
 	policy     func() (sched.Policy, error)
 }

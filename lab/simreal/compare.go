@@ -126,7 +126,7 @@ func (x *round) ordered() (same, all int) {
 	return same, all
 }
 
-// ground is what a round's predictions rest on, measured just before its mixes: a machine whose speed
+// ground holds what a round predicts from, measured just before its mixes: a machine whose speed
 // changes within minutes makes profiles of an hour ago useless.
 type ground struct {
 	profiles     []workload.Profile

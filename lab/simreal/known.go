@@ -72,11 +72,11 @@ type knownCase struct {
 	mix    int
 	policy string
 	jobs   []sleepJob
-	// real has the response times of each round, simulated those of the simulation, and assumed those
+	// real has the response times of each round, simulated the simulation's, and assumed the times
 	// of a simulation with the placement and the slow start that slotwise sim assumes for a mix.
 	real               [][]float64
 	simulated, assumed []float64
-	// log has the launches of each real round, simulatedLog those of the simulation.
+	// log has the launches of each real round, simulatedLog the simulated ones.
 	logs         [][]string
 	simulatedLog []string
 }

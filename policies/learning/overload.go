@@ -101,7 +101,7 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	early := s.learner.Config().Early
 	// A node has more slots for its reduces than its specification says. Beyond that number none
-	// of them is a reduce's own.
+	// is a reduce's own.
 	slot := job.Reduce
 	if r.Node().Occupied(job.Reduce) >= r.Node().Slots(job.Reduce) {
 		slot = job.Map

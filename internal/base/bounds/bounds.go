@@ -65,7 +65,7 @@ const (
 	Jobs  = 10_000    // jobs that have not ended, and chains
 	Tasks = 2_000_000 // tasks of all jobs that have not ended
 	// Specs is the bytes of the descriptions, with their splits, of jobs and chains that have not
-	// ended. A master with 2.2 GB of them took 6.7 GB of memory while it wrote a snapshot.
+	// ended. With 2.2 GB a master took 6.7 GB of memory while it wrote a snapshot.
 	Specs     = 512 << 20
 	Waiting   = 10_000 // users' requests that wait for a change
 	Followers = 1024   // logs that are being sent

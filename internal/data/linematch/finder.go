@@ -19,7 +19,7 @@ import (
 type finder interface {
 	// next returns the index of the first word in b that begins at i or later, or len(b). Words that
 	// overlap in a line may be found in any order. In the calls for one block i must not decrease,
-	// and begin must be called before the first of them.
+	// and begin must be called before the first one.
 	next(b []byte, i int) int
 	begin()
 }
@@ -126,7 +126,7 @@ type oneByte struct {
 	pairs  finder
 }
 
-// leastGap is the number of bytes between two places of a byte from which on the search for it is
+// leastGap is the number of bytes between two places of a byte from which on a search for this byte is
 // faster than the search for a pair. It is judged again after gapsTried places.
 const (
 	leastGap  = 256

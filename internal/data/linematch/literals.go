@@ -43,7 +43,7 @@ const (
 	maxLength  = 256 // bytes of a word that was put together from several parts
 )
 
-// part is what the literals of a part of the expression say about each of its matches.
+// part describes each match of a part of the expression by its literals.
 type part struct {
 	words []word // the match is in one of the words; nil if there are too many, or of any length
 	exact bool   // and each string of the words matches, wherever it is

@@ -62,8 +62,8 @@ func (s *Scanner) Match(line []byte) bool {
 // sampleSize is the number of bytes that show which bytes of a text are rare.
 const sampleSize = 8 << 10
 
-// A line with a word that does not match costs as much as stepping through some bytes. Searching
-// is given up if there are too many of them.
+// A line with a word that does not match costs as much as stepping through some bytes. With
+// too many such lines searching is given up.
 const (
 	missesTried  = 4096
 	bytesPerMiss = 48

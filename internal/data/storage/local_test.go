@@ -367,7 +367,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSampleEnds changes one byte of files of sizes around those of the sampled ends.
+// TestSampleEnds changes one byte of files that are about as large as the sampled ends.
 func TestSampleEnds(t *testing.T) {
 	for _, size := range []int64{1, sampleEnd - 1, sampleEnd, sampleEnd + 1, 2*sampleEnd - 1, 2 * sampleEnd, 2*sampleEnd + 1, 5 * sampleEnd} {
 		b := make([]byte, size)

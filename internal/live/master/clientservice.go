@@ -249,8 +249,8 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 	})
 }
 
-// killedBy returns the reason that is kept with what a request kills: who has asked for it, and
-// the reason in the request. The users of a master without authentication have no name.
+// killedBy returns the reason that is kept with a killed job or attempt: the user, and the reason
+// in the request. The users of a master without authentication have no name.
 func killedBy(who secure.Identity, reason string) string {
 	switch {
 	case who.User == "":

@@ -55,7 +55,7 @@ func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connecti
 func mostConnections() int64 { return max(8, min(bounds.Connections, descriptors()/2)) }
 
 // peer returns the address for which a connection counts. A host with one address of IPv6 has
-// 64 bits of them.
+// 2^64 others.
 func peer(a net.Addr) string {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {

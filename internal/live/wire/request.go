@@ -22,7 +22,8 @@ func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 	m.MapProfile, m.ReduceProfile = encodeRatings(r.Hints[job.Map]), encodeRatings(r.Hints[job.Reduce])
 }
 
-// DecodeRequest is the inverse of EncodeRequest. The error is about a value that no Request
+// DecodeRequest is the inverse of EncodeRequest. Of nil, as a client may send it, it is the
+// request for the defaults. The error is about a value that no Request
 // can express; the caller checks all others by Request.Check.
 func DecodeRequest(m *slotwisev1.JobSpec) (job.Request, error) {
 	r := job.Request{
@@ -33,7 +34,7 @@ func DecodeRequest(m *slotwisev1.JobSpec) (job.Request, error) {
 		TaskMemory:    m.GetTaskMemory(), TaskCPUs: int(m.GetTaskCpus()),
 		Hints: [job.Kinds]job.Ratings{decodeRatings(m.GetMapProfile()), decodeRatings(m.GetReduceProfile())},
 	}
-	if m.SlowStart != nil {
+	if m != nil && m.SlowStart != nil {
 		// A negative share would mean "at once" in a Request, which the client did not say.
 		if *m.SlowStart < 0 {
 			return r, fmt.Errorf("slow_start is %g, must be from 0 to 1", *m.SlowStart)

@@ -17,6 +17,9 @@ func TestRequest(t *testing.T) {
 		User: "ann", Pool: "p", Priority: job.High, Deadline: time.Hour, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,
 		TaskMemory: 1 << 30, TaskCPUs: 2, Hints: [job.Kinds]job.Ratings{{CPU: 1, Memory: 2, Disk: 3, Network: 4}, {CPU: 5, Memory: 6, Disk: 7, Network: 10}},
 	}
+	if r, err := DecodeRequest(nil); err != nil || r != (job.Request{}) {
+		t.Errorf("no message: %+v, %v", r, err)
+	}
 	cases := []job.Request{{}, full, {SlowStart: -1, TaskTimeout: -time.Millisecond}}
 	for i := range reflect.ValueOf(full).NumField() {
 		if reflect.ValueOf(full).Field(i).IsZero() {

@@ -64,7 +64,7 @@ func TestWarmUpOfAQueue(t *testing.T) {
 	}
 }
 
-// By hand: batches 10, 4, 2, 2, 2, 2, 2 have the least Σ/(m−d)² = 0 after two of them. A series that grows
+// By hand: batches 10, 4, 2, 2, 2, 2, 2 have the least Σ/(m−d)² = 0 after two batches. A series that grows
 // without end has no steady part.
 func TestWarmUpByHand(t *testing.T) {
 	var v, growing []float64

@@ -10,7 +10,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// Record says what a result was made with, so that an outside reader can make it again: the same
+// Record holds the program, settings and inputs of a result, so that an outside reader can make it again: the same
 // command, with files of the same digests, gives the same Result. All digests are the first 16
 // hexadecimal digits of a SHA-256.
 type Record struct {

@@ -53,7 +53,7 @@ type JobRow struct {
 	Record  string `parquet:"record,dict" csv:"record"`
 }
 
-// RunRow identifies a simulation run. Program and Record say what it was made with; see
+// RunRow identifies a simulation run. Program and Record identify its program and settings; see
 // JobRow.
 type RunRow struct {
 	Policy          string

@@ -120,7 +120,7 @@ type Study struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// WarmUp is nil if all jobs count.
 	WarmUp *collect.Warmed `json:"warm_up,omitempty"`
-	// Record says what the study was made with. It is nil for a caller that has not said.
+	// Record holds the program, settings and inputs of the study, or is nil.
 	Record *Record `json:"record,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // until the next entry of the machine. Tasks share the rest: with a share of a half, as many
 // processes as processors compute at half speed. The load that nodes report contains it.
 //
-// A measured share is what the others got while they competed with the tasks, so it is also right
+// A measured share was taken while the others competed with the tasks, so it is also right
 // on a machine whose processors are all busy.
 type Background struct {
 	At time.Duration
@@ -22,7 +22,7 @@ type Background struct {
 // mostBackground keeps tasks from standing still: a run whose tasks get no processor never ends.
 const mostBackground = 0.99
 
-// check returns what is wrong with an entry on a cluster of n nodes, or nil.
+// check returns an error for an entry that a cluster of n nodes cannot have.
 func (b *Background) check(n int) error {
 	switch {
 	case b.Node < -1 || b.Node >= n:

@@ -29,7 +29,7 @@ func TestBackgroundTakesProcessors(t *testing.T) {
 	ends(t, run(t, cfg), 4*time.Second)
 }
 
-// Tasks of given duration compete, too. Two of them on a machine with three slots leave a third
+// Tasks of given duration compete, too. Two tasks on a machine with three slots leave a third
 // free, so others may take it; a share of two thirds leaves one processor for both.
 func TestBackgroundSlowsGivenDurations(t *testing.T) {
 	for share, want := range map[float64]time.Duration{0: 10 * time.Second, 1. / 3: 10 * time.Second, 2. / 3: 20 * time.Second} {

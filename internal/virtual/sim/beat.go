@@ -112,7 +112,7 @@ func (s *sim) heartbeat(n int32) {
 
 // noReports returns the list of reports, empty. The entries behind its end are zero but for the
 // attempt and the progress: a report of a running attempt sets these two, because to write the
-// whole entry would cost more than all else that is done for it.
+// whole entry would cost more than everything else about the report.
 func (s *sim) noReports() []tracker.Report {
 	if s.ended {
 		clear(s.beat.Reports)

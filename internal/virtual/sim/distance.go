@@ -5,7 +5,7 @@ import "github.com/slotwise/slotwise/internal/virtual/workload"
 // This file models what the distance of a map's data costs where a trace states the map's time
 // (ModelConfig.Distance). The time comes from a map beside its data, or from an average that is
 // mostly such maps. A map that runs on another node must bring its input over the network while
-// it computes, so it takes the larger of its own time and of the time of the transfer. Transfers
+// it computes, so it takes the larger one of its time and the transfer's. Transfers
 // share the links of network.go: the NIC of the reading node, and between racks the uplink too.
 //
 // Jobs of a mix are exempt, because tasks of a stated time sleep in a real run and read nothing.
@@ -41,7 +41,7 @@ func remote(cfg *Config) bool {
 // from there.
 func readsFar(o workload.Origin) bool { return o == workload.Computed || o == workload.Recorded }
 
-// addLinks gives nodes and racks without stated bandwidths those of the world. Nodes that are
+// addLinks gives nodes and racks without stated bandwidths the world's. Nodes that are
 // together on one machine have no network between them.
 func (s *sim) addLinks() {
 	d := &s.model.Distance

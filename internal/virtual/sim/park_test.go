@@ -37,7 +37,7 @@ func observed(t testing.TB, cfg Config, name string, traced bool) (digest string
 	err = s.loop()
 	s.finish()
 	fmt.Fprintf(o.sum, "%+v %v\n", s.result, err)
-	// What a heartbeat leaves behind, whether anybody has read it or not.
+	// A heartbeat leaves this behind, whether it is read or not.
 	s.disturbAll()
 	for i := range s.nodes {
 		nd := &s.nodes[i]

@@ -6,14 +6,14 @@ import (
 )
 
 // This file has the heartbeats of a run from a Start. A live cluster sends one from each node
-// every interval, most without a consequence; a forecast of hours would consist of them. A run
-// from a Start sends those that matter:
+// every interval, most without a consequence; a forecast of hours would do little else. A run
+// from a Start sends only heartbeats that matter:
 //
 //	an attempt has ended        its node reports the end at once, as slotwise's workers do
 //	the tracker wants an offer  one Offer names all nodes with free slots (tracker.OfferDue)
 //	a pulse                     the heartbeats of all nodes at once that can start a task
 //
-// A pulse is needed for what comes with time alone: a wait for a local slot that ends, or a
+// A pulse is needed where time alone changes something: a wait for a local slot that ends, or a
 // task that has become slow enough for a copy. Its reports carry the progress of attempts.
 
 const (

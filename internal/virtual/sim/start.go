@@ -18,11 +18,11 @@ import (
 // A forecast of a live cluster is such a run. It differs from a run without a Start in five
 // points:
 //
-//   - The nodes are those of Tracker, and Config.Cluster is empty. No node fails, joins or
+//   - The nodes are Tracker's, and Config.Cluster is empty. No node fails, joins or
 //     leaves. Each reports the same load throughout the run, because a live node's load has
 //     causes that no simulation knows.
 //   - Times draws how long attempts take. The tasks of Config.Jobs state their number alone.
-//   - The policy learns what a live master could tell it: no sizes of jobs
+//   - The policy learns no more than from a live master: no sizes of jobs
 //     (sched.SizeReader). Its wishes to restart jobs (sched.Restarter) are not granted.
 //   - Heartbeats follow the work and are not spread over an interval; see pulse.go.
 //   - The run ends without an error when no job of Jobs can make progress any more, and it
@@ -47,12 +47,12 @@ type Times interface {
 	// the job's maps had all ended before its launch; a reduce that starts earlier fetches in the
 	// part ModelConfig.ShuffleShare of that time, which ends with the last map or later. 0 means
 	// that the attempt never ends. index is the job's index in Config.Jobs. Span is called
-	// once for each attempt: for those that run at the start, in the order of their nodes, and
+	// once for each attempt: at the start for running ones, in the order of their nodes, and
 	// for the others at their launch.
 	Span(index int, a *job.Attempt) time.Duration
 }
 
-// checkStart returns an error for what a run from a Start does not simulate.
+// checkStart returns an error for a setting that a run from a Start does not simulate.
 func checkStart(cfg *Config) error {
 	st := cfg.Start
 	applies := ModelConfig{Heartbeat: cfg.Model.Heartbeat, StallAfter: cfg.Model.StallAfter, ShuffleShare: cfg.Model.ShuffleShare}
@@ -174,7 +174,7 @@ func (s *sim) layOutDrawn(a *attempt, core *job.Attempt) {
 }
 
 // mustEnd reports whether the run lasts until the job of an index has ended: any job of a run
-// without a Start, and those of Start.Jobs.
+// without a Start, and a job of Start.Jobs.
 func (s *sim) mustEnd(index int32) bool {
 	return s.cfg.Start == nil || int(index) < len(s.cfg.Start.Jobs)
 }

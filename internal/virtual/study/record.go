@@ -111,7 +111,7 @@ func DigestJobs(jobs []workload.Job) string {
 }
 
 // requestText returns the fields of a request that are set. A field that is added to all requests leaves
-// the digests of jobs without it as they are.
+// the digests of jobs without it unchanged.
 func requestText(r *job.Request) string {
 	var b strings.Builder
 	v := reflect.ValueOf(r).Elem()
@@ -145,7 +145,7 @@ func JobsDigest(name string, jobs []workload.Job) report.Digest {
 }
 
 // WorldOf is the entry of a record for a world. A parameter that is added to all worlds with an
-// empty value leaves the digest as it is.
+// empty value leaves the digest unchanged.
 func WorldOf(name string, m sim.ModelConfig) report.World {
 	w := report.World{Digest: report.Digest{Name: name, Digest: DigestOf(stated(m))}}
 	for _, k := range world.Keys() {
@@ -237,8 +237,8 @@ func ClusterDigest(name string, c workload.Cluster) report.Digest {
 	return report.Digest{Name: name, Digest: DigestOf(stated(c))}
 }
 
-// digestRuns returns the digest of the numbers of runs. How many events the simulator needed is
-// none of them.
+// digestRuns returns the digest of the numbers of runs. The number of events that the simulator needed is
+// left out.
 func digestRuns(runs []*collect.Report) string {
 	list := make([]collect.Report, len(runs))
 	for i, r := range runs {

@@ -37,7 +37,7 @@ func TestDigestJobs(t *testing.T) {
 	}
 }
 
-// The digest of a world depends on its parameters only, and lists all of them.
+// The digest of a world depends on its parameters only, and lists them all.
 func TestWorldOf(t *testing.T) {
 	a, b := WorldOf("x", sim.ModelConfig{FailureRate: 0.1}), WorldOf("y", sim.ModelConfig{FailureRate: 0.1})
 	if a.Digest.Digest != b.Digest.Digest || len(a.Values) < 30 {

@@ -312,7 +312,7 @@ func (v *interval) add(gap time.Duration) {
 }
 
 // heardMany records heartbeats that came every after the one of the same node before. The mean
-// reaches a value that such heartbeats do not change after about two hundred of them.
+// reaches a value that such heartbeats do not change after about two hundred.
 func (v *interval) heardMany(times int, every time.Duration) {
 	for before := time.Duration(-1); times > 0 && v.mean != before; times-- {
 		before = v.mean

@@ -3366,12 +3366,12 @@ func (x *WhatIfRequest) GetSubmit() []*WhatIfJob {
 // WhatIfJob describes a job that is not submitted.
 type WhatIfJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           *JobSpec               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // its name, and what it asks of the scheduler; other fields are ignored
-	Maps          int32                  `protobuf:"varint,2,opt,name=maps,proto3" json:"maps,omitempty"`
-	Reduces       int32                  `protobuf:"varint,3,opt,name=reduces,proto3" json:"reduces,omitempty"`
-	SplitBytes    int64                  `protobuf:"varint,4,opt,name=split_bytes,json=splitBytes,proto3" json:"split_bytes,omitempty"`  // mean size of a map's input; 0 is unknown
-	MapSeconds    float64                `protobuf:"fixed64,5,opt,name=map_seconds,json=mapSeconds,proto3" json:"map_seconds,omitempty"` // mean time of a map; 0 takes it from other jobs
-	ReduceSeconds float64                `protobuf:"fixed64,6,opt,name=reduce_seconds,json=reduceSeconds,proto3" json:"reduce_seconds,omitempty"`
+	Job           *JobSpec               `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"` // its name, and what it asks of the scheduler; other fields are ignored
+	Maps          int32                  `protobuf:"varint,5,opt,name=maps,proto3" json:"maps,omitempty"`
+	Reduces       int32                  `protobuf:"varint,6,opt,name=reduces,proto3" json:"reduces,omitempty"`
+	SplitBytes    int64                  `protobuf:"varint,7,opt,name=split_bytes,json=splitBytes,proto3" json:"split_bytes,omitempty"`  // mean size of a map's input; 0 is unknown
+	MapSeconds    float64                `protobuf:"fixed64,8,opt,name=map_seconds,json=mapSeconds,proto3" json:"map_seconds,omitempty"` // mean time of a map; 0 takes it from other jobs
+	ReduceSeconds float64                `protobuf:"fixed64,9,opt,name=reduce_seconds,json=reduceSeconds,proto3" json:"reduce_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3883,16 +3883,17 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06submit\x18\x06 \x03(\v2\x16.slotwise.v1.WhatIfJobR\x06submit\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xca\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x01\n" +
 	"\tWhatIfJob\x12&\n" +
-	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x12\n" +
-	"\x04maps\x18\x02 \x01(\x05R\x04maps\x12\x18\n" +
-	"\areduces\x18\x03 \x01(\x05R\areduces\x12\x1f\n" +
-	"\vsplit_bytes\x18\x04 \x01(\x03R\n" +
+	"\x03job\x18\v \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x12\n" +
+	"\x04maps\x18\x05 \x01(\x05R\x04maps\x12\x18\n" +
+	"\areduces\x18\x06 \x01(\x05R\areduces\x12\x1f\n" +
+	"\vsplit_bytes\x18\a \x01(\x03R\n" +
 	"splitBytes\x12\x1f\n" +
-	"\vmap_seconds\x18\x05 \x01(\x01R\n" +
+	"\vmap_seconds\x18\b \x01(\x01R\n" +
 	"mapSeconds\x12%\n" +
-	"\x0ereduce_seconds\x18\x06 \x01(\x01R\rreduceSeconds\"\xa9\x01\n" +
+	"\x0ereduce_seconds\x18\t \x01(\x01R\rreduceSecondsJ\x04\b\x01\x10\x05J\x04\b\n" +
+	"\x10\v\"\xa9\x01\n" +
 	"\x0eWhatIfResponse\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.slotwise.v1.WhatIfRowR\x04jobs\x12\x17\n" +
 	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +

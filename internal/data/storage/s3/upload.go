@@ -183,10 +183,10 @@ type made struct {
 	hash  *xxhash.Digest
 }
 
-// await waits until the server has an object as it is described. complete says why a server may
+// await waits until the server has an object as described. complete says why a server may
 // have confirmed an object that it does not have. Neither the size nor the ETag would show that:
 // versitygw, killed while it replaces an object of the same size, has the old bytes with the new
-// metadata, and confirms them when the request is repeated. Only the time is that of the bytes.
+// metadata, and confirms them when the request is repeated. Only the time belongs to the bytes.
 func (b bucket) await(ctx context.Context, key string, want made) error {
 	return retry.Run(ctx, awaitMade, func(ctx context.Context) error {
 		o, err := b.fs.c.StatObject(ctx, b.name, key, minio.StatObjectOptions{})

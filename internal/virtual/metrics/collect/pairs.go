@@ -280,8 +280,8 @@ var Headline = []string{"makespan", "response.mean", "slowdown.mean", "slowdown.
 
 // CompareAll compares each policy with the first one by the headline measures, in the
 // order of the policies' first runs. A pair uses the seeds that both policies have
-// completed, and is left out if there are none. The p-values are adjusted for all of them
-// together.
+// completed, and is left out if there are none. The p-values are adjusted for all
+// comparisons together.
 func CompareAll(runs []Observed, workload func(seed uint64) Workload) []Pair {
 	var names []string
 	byPolicy := make(map[string][]Observed)

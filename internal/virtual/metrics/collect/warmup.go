@@ -26,7 +26,7 @@ const (
 )
 
 // usualShare is the share of the time that is left out of a trace, and where MSER-5 has no answer. The load of
-// a trace follows the hours of the day, so MSER-5 may take half of it for a warm-up under one policy.
+// a trace follows the hours of the day, so MSER-5 may take half the trace for a warm-up under one policy.
 const usualShare = 0.1
 
 // leastWarmUp is the number of jobs from which on a trace is a sample of a running cluster. A smaller one
@@ -88,7 +88,7 @@ func list(names []string) string {
 }
 
 // LeaveOut removes the warm-up from the numbers about jobs of runs that ran the same jobs, each with
-// one draw. All runs lose the same jobs, those that the run with the longest warm-up needs to lose,
+// one draw. All runs lose the same jobs, as many as the run with the longest warm-up must lose,
 // because comparisons pair jobs. runs are the policies', others the references', which do not
 // determine the warm-up. jobs returns the jobs of a seed. It changes the reports and outcomes, and
 // returns nil if the rule leaves out nothing by itself.

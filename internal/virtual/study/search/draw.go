@@ -31,7 +31,7 @@ func Describe(set map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// baseline is the policy of the problem as it is, which every search compares with.
+// baseline is the unchanged policy of the problem, with which every search compares.
 func (p *Problem) baseline() Candidate { return Candidate{p.Policy, p.Set} }
 
 // draw returns at most n different candidates. The first is the baseline. If parts are
@@ -77,7 +77,7 @@ func (p *Problem) draw(n int, parts []string) ([]Candidate, error) {
 	return all, nil
 }
 
-// drawParts returns a composition. Half of the searched parts stay as they are, so that single
+// drawParts returns a composition. Half of the searched parts stay unchanged, so that single
 // replacements are tried.
 func (p *Problem) drawParts(g *rand.Rand, base sched.Info, parts []string) string {
 	var words []string
@@ -135,7 +135,7 @@ func (p *Problem) fits(spec string) (Candidate, bool) {
 	if spec == p.Policy {
 		c = p.baseline() // with its profile
 	}
-	// The policy that is asked about may be a reference.
+	// The policy of the problem may be a reference.
 	_, err = p.Registry.Build(spec, sched.Options{Set: c.Set, Live: spec != p.Policy})
 	return c, err == nil
 }

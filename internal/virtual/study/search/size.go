@@ -60,7 +60,7 @@ type Sizing struct {
 	Tried []Tried `json:"tried"`
 	// Warning says that the measure is not monotone near the result.
 	Warning string `json:"warning,omitempty"`
-	// Record says what the search was made with; nil without Problem.Record.
+	// Record holds the program, settings and inputs of the search; nil without Problem.Record.
 	Record *report.Record `json:"record,omitempty"`
 }
 

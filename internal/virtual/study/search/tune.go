@@ -36,18 +36,18 @@ type Tuning struct {
 	Measure string `json:"measure"` // the objective as ParseObjective reads it
 	// Best is the best candidate. Set holds the parameters that differ from the defaults.
 	Best Candidate `json:"best"`
-	// Training are the values on the whole training part. Those of a sum of measures are
-	// relative to the policy as it is.
+	// Training are the values on the whole training part. Values of a sum of measures are
+	// relative to the unchanged policy.
 	Training struct {
 		Default float64 `json:"default"`
 		Best    float64 `json:"best"`
 	} `json:"training"`
 	Rounds []Round `json:"rounds"`
 	Runs   int     `json:"runs"`
-	// HeldOut compares the best with the policy as it is on jobs that the search has not
+	// HeldOut compares the best with the unchanged policy on jobs that the search has not
 	// seen, by each measure of the objective.
 	HeldOut []collect.Pair `json:"held_out"`
-	// Record says what the search was made with; nil without Problem.Record.
+	// Record holds the program, settings and inputs of the search; nil without Problem.Record.
 	Record *report.Record `json:"record,omitempty"`
 }
 
@@ -74,9 +74,9 @@ var ErrTooShort = errors.New("a longer workload is needed")
 
 // Tune searches the parameters of a policy, and its parts if the options name some, by
 // successive halving (Jamieson and Talwalkar, 2016): many candidates run on a ninth of the
-// training part, the best third of them on a third, and the best third of these on all of it.
+// training part, the best third on a third, and the best third of these on the whole.
 // All candidates of a round have the same jobs and the same draws of the simulator. The first
-// candidate is the policy as it is, so that the result is never worse in training. The others
+// candidate is the unchanged policy, so that the result is never worse in training. The others
 // draw each parameter from the values that its table lists (sched.Param.Tune). The training
 // part of a trace is all but its last part by time; a drawn workload trains on one seed and is
 // tested on others.
@@ -244,7 +244,7 @@ func between(jobs []workload.Job, from, to time.Duration) []workload.Job {
 	return out
 }
 
-// scores runs candidates on a sample, the policy as it is first. A candidate whose run fails
+// scores runs candidates on a sample, the unchanged policy first. A candidate whose run fails
 // scores +∞.
 func (p *Problem) scores(ctx context.Context, o Objective, s *sample, candidates []Candidate) ([]float64, error) {
 	var trials []trial
@@ -266,7 +266,7 @@ func (p *Problem) scores(ctx context.Context, o Objective, s *sample, candidates
 	return out, nil
 }
 
-// compare compares the best candidate with the policy as it is on the test samples.
+// compare compares the best candidate with the unchanged policy on the test samples.
 func (p *Problem) compare(ctx context.Context, o Objective, test []*sample, best Candidate) ([]collect.Pair, error) {
 	var trials []trial
 	for _, c := range []Candidate{best, p.baseline()} {

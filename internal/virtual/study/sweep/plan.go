@@ -453,7 +453,7 @@ func (p *Plan) fillPoint(at Cell) error {
 	return nil
 }
 
-// makeRecord completes Options.Record: settings, files, and digests of what they mean.
+// makeRecord completes Options.Record: settings, files, and digests of the resolved inputs.
 func (p *Plan) makeRecord() error {
 	if p.options.Record == nil {
 		return nil

@@ -137,7 +137,7 @@ type Result struct {
 	// Sensitivity shows how the policies compare under each rule of import and in each world, if
 	// there are several.
 	Sensitivity []Sensitivity `json:"sensitivity,omitempty"`
-	// Record says what the study was made with. It is nil without Options.Record.
+	// Record holds the program, settings and inputs of the study. It is nil without Options.Record.
 	Record *report.Record `json:"record,omitempty"`
 
 	plan   *Plan

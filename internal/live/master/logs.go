@@ -162,7 +162,11 @@ func (m *Master) logOf(ctx context.Context, name string) (at logPlace, err error
 	if err != nil {
 		return at, err
 	}
+	// The loop may call the function after this one has returned, because ctx has ended. Then the
+	// result at has been written, so the function must not use that variable.
+	found := at
 	return query(ctx, m, func() (logPlace, error) {
+		at := found
 		var session string
 		if at.hostPort, session = m.core.Address(at.worker); at.hostPort != "" {
 			at.key = m.sessionKey(session)

@@ -16,20 +16,29 @@ import (
 // can theme it and the content security policy needs to allow no style attributes.
 type chart struct {
 	ID, Title, Desc string
-	W, H            int
+	H               int // in pixels
 	Shapes          []shape
 	Paths           []path
 	// XTicks and YTicks are at positions, not at values.
 	XTicks, YTicks []svg.Tick
+	Labels         []label
 	Legend         []legend
 	Zoom           *zoom
 }
 
-// shape is a rectangle with a description.
+// shape is a rectangle with a description, and a link if Href is not empty.
 type shape struct {
 	X, Y, W, H float64
 	Class      string
 	Title      string
+	Href       string
+}
+
+// label is a text that begins at a position, or ends there.
+type label struct {
+	X, Y float64
+	Text string
+	End  bool
 }
 
 // path is a path; all marks of one class share one.
@@ -49,48 +58,48 @@ type zoom struct {
 	All                  string
 }
 
-// The plot area inside a chart, in its own units.
+// The plot area of a chart. A browser stretches plotBreadth to the width of its window, so a
+// chart always shows its whole range. Heights are pixels.
 const (
-	chartWidth  = 960
-	plotLeft    = 64
-	plotRight   = chartWidth - 12
+	plotBreadth = 1000
 	plotTop     = 10
 	plotBelow   = 26
-	plotBreadth = plotRight - plotLeft
+	chartHeight = 190 // of a chart without lanes
 )
 
 // seriesColours is the number of series that a chart shows.
 const seriesColours = 8
 
-// drawing returns the elements of the chart: the grid, the marks above it, and the labels.
-func (c *chart) drawing() string {
+// marks returns the elements that stretch with the chart: the grid and the marks above it.
+func (c *chart) marks() string {
 	var out svg.Canvas
 	for _, t := range c.YTicks {
-		out.Segment("grid", plotLeft, t.At, plotRight, t.At)
-		out.Text("y", plotLeft-6, t.At+svg.Baseline, t.Label)
+		out.Segment("grid", 0, t.At, plotBreadth, t.At)
 	}
 	for _, p := range c.Paths {
 		out.Path(p.Class, p.D)
 	}
 	for _, s := range c.Shapes {
-		out.Rect(s.Class, s.X, s.Y, s.W, s.H, s.Title)
-	}
-	for _, t := range c.XTicks {
-		out.Text("x", t.At, float64(c.H)-8, t.Label)
+		draw := func() { out.Rect(s.Class, s.X, s.Y, s.W, s.H, s.Title) }
+		if s.Href != "" {
+			out.Link(s.Href, s.Title, draw)
+		} else {
+			draw()
+		}
 	}
 	return out.String() // Canvas escapes all texts
 }
 
 // xScale returns the scale of a chart of moments in ms since the Unix epoch.
 func xScale(from, to int64) svg.Scale {
-	return svg.Scale{Low: float64(from), High: float64(to), From: plotLeft, To: plotRight}
+	return svg.Scale{Low: float64(from), High: float64(to), From: 0, To: plotBreadth}
 }
 
 // timeTicks labels the X axis of a chart of moments.
 func timeTicks(from, to int64, loc *time.Location) (out []svg.Tick) {
 	x := xScale(from, to)
 	for _, t := range svg.ClockTicks(from, to, loc) {
-		if at := x.At(t.At); at < plotRight-20 { // a label there would be cut off
+		if at := x.At(t.At); at < plotBreadth-20 { // a label there would be cut off
 			out = append(out, svg.Tick{At: at, Label: t.Label})
 		}
 	}
@@ -137,7 +146,7 @@ type series struct {
 // useChart draws the slots in use over time, stacked, with the number of slots as a line.
 // It needs at least one sample.
 func useChart(list []sample, layers []series, title string, now time.Time, span time.Duration) *chart {
-	c := &chart{Title: title, W: chartWidth, H: 190}
+	c := &chart{Title: title, H: chartHeight}
 	from, to := now.Add(-span).UnixMilli(), now.UnixMilli()
 	if first := list[0].at.UnixMilli(); first > from { // a young master
 		from = min(first, to-10_000)
@@ -248,7 +257,7 @@ func cut(s string, n int) string {
 // histogram draws how many values lie in each of about twenty intervals of equal width,
 // beside each other for each series.
 func histogram(title string, names []string, values [][]int64, label func(int64) string) *chart {
-	c := &chart{Title: title, W: chartWidth, H: 190}
+	c := &chart{Title: title, H: chartHeight}
 	high := int64(1)
 	// The intervals are common to all series: their bars are compared side by side.
 	for _, v := range values {
@@ -269,7 +278,7 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 		}
 	}
 	y := svg.Scale{Low: 0, High: float64(top) * 1.05, From: float64(c.H - plotBelow), To: plotTop}
-	step := float64(plotBreadth) / (bins + 1)
+	step := plotBreadth / (bins + 1.0)
 	part := 0.86 * step / float64(max(1, len(values)))
 	for i, name := range names {
 		class := svg.Series(i)
@@ -280,12 +289,12 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 				continue
 			}
 			at := y.At(float64(n))
-			c.Shapes = append(c.Shapes, shape{plotLeft + float64(k)*step + float64(i)*part, at, part, y.From - at, class,
-				fmt.Sprintf("%s: %s from %s to %s", name, terminal.Count(int64(n)), label(int64(k)*width), label(int64(k+1)*width))})
+			c.Shapes = append(c.Shapes, shape{X: float64(k)*step + float64(i)*part, Y: at, W: part, H: y.From - at, Class: class,
+				Title: fmt.Sprintf("%s: %s from %s to %s", name, terminal.Count(int64(n)), label(int64(k)*width), label(int64(k+1)*width))})
 		}
 	}
 	for k := 0; k <= bins; k += 4 {
-		c.XTicks = append(c.XTicks, svg.Tick{At: plotLeft + float64(k)*step, Label: label(int64(k) * width)})
+		c.XTicks = append(c.XTicks, svg.Tick{At: float64(k) * step, Label: label(int64(k) * width)})
 	}
 	c.YTicks = countTicks(y)
 	return c

@@ -2,11 +2,14 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/console/source"
 )
 
@@ -54,11 +57,10 @@ func bdi(text string) g.Node { return g.El("bdi", g.Text(text)) }
 
 // html is the whole page.
 func (p *page) html() g.Node {
-	return h.Doctype(h.HTML(h.Lang("en"),
+	return h.Doctype(h.HTML(h.Lang("en"), optional("data-theme", p.Theme),
 		h.Head(
 			h.Meta(h.Charset("utf-8")),
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
-			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
 			h.TitleEl(g.Text(p.Title+" · slotwise")),
 			h.Link(h.Rel("icon"), href(p.Asset+"icon.svg")),
 			h.Link(h.Rel("stylesheet"), href(p.Asset+"style.css")),
@@ -71,19 +73,38 @@ func (p *page) html() g.Node {
 			h.Header(
 				h.P(h.Class("brand"), h.A(href(source.Root), g.Text("slotwise"))),
 				each(p.Nav, within("Pages", ""), func(l link) g.Node { return l.item("page") }),
-				h.P(h.Class("who"), g.Text(p.Who)),
+				h.P(h.Class("who"), h.Span(g.Text("updated "), clock(p.Now.UnixMilli(), p.Now.Format("15:04:05 MST"), h.ID("updated"))), g.If(p.Who != "", g.Group{g.Text(" · "), bdi(p.Who)})),
 				g.If(p.SignedIn, h.Form(h.Class("signout"), h.Method("post"), h.Action(source.Root+"logout"), h.Button(g.Text("Sign out")))),
 			),
 			h.Main(h.ID("main"), h.TabIndex("-1"),
-				each(p.Crumbs, within("Path", "crumbs"), func(l link) g.Node { return l.item("") }),
-				h.H1(bdi(p.Title)),
-				g.If(p.Message != "", h.P(h.Class("message"), h.Role("status"), g.Text(p.Message))),
 				h.P(h.Class("live"), h.ID("live"), h.Role("status")),
+				each(p.Crumbs, within("Path", "crumbs"), func(l link) g.Node { return l.item("") }),
+				h.Div(h.Class("head"), h.Div(h.Class("lead"), h.H1(bdi(p.Title)), g.Iff(p.Lead != nil, func() g.Node { return p.Lead.html() })),
+					g.Iff(p.Actions != nil, func() g.Node { return p.Actions.html() })),
+				g.If(p.Message != "", p.message()),
 				g.Map(p.Sections, (*section).html),
 			),
-			h.Footer(h.P(g.Text("slotwise "+p.Version+" · times are the server's · press "), h.Kbd(g.Text("?")), g.Text(" for the keys"))),
+			h.Footer(h.P(g.Text("slotwise "+p.Version+" · press "), h.Kbd(g.Text("?")), g.Text(" for the keys")),
+				g.If(len(p.Nav) > 0, h.Form(h.Class("theme"), h.Method("post"), h.Action(source.Root+"theme"), h.Input(h.Type("hidden"), h.Name("next"), h.Value(p.Here)), g.Text("Theme"),
+					g.Map([]string{"browser's", "light", "dark"}, func(name string) g.Node {
+						current := name == p.Theme || p.Theme == "" && name == "browser's"
+						return g.Group{g.Text(" "), h.Button(h.Name("theme"), h.Value(name), h.Aria("pressed", fmt.Sprint(current)), g.Text(name))}
+					})))),
 		),
 	))
+}
+
+// message reports what an action has done, or that it failed.
+func (p *page) message() g.Node {
+	if p.Refused {
+		return h.P(h.Class("alert"), h.Role("alert"), g.Text(p.Message))
+	}
+	return h.P(h.Class("message"), h.Role("status"), g.Text(p.Message))
+}
+
+// clock is a moment. The script shows it in the reader's zone when the pointer rests on it.
+func clock(ms int64, text string, attributes ...g.Node) g.Node {
+	return h.Time(g.Group(attributes), h.DateTime(time.UnixMilli(ms).UTC().Format(time.RFC3339)), g.Text(text))
 }
 
 // within is a list of links in a landmark of the page.
@@ -101,8 +122,23 @@ func (l link) item(current string) g.Node {
 // html is the section with those of its parts that are set.
 func (s *section) html() g.Node {
 	heading := "h-" + s.ID
-	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Title != "", h.Aria("labelledby", heading)),
-		g.If(s.Title != "", h.H2(h.ID(heading), g.Text(s.Title))),
+	title := h.H2(h.ID(heading), g.Text(s.Title))
+	var content g.Node
+	switch {
+	case s.Title == "":
+		content = s.content()
+	case s.Folded:
+		content = h.Details(h.Class("fold"), h.ID("fold-"+s.ID), h.Summary(title), s.content())
+	default:
+		content = g.Group{title, s.content()}
+	}
+	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Title != "", h.Aria("labelledby", heading)), content)
+}
+
+// content is the section without its title.
+func (s *section) content() g.Node {
+	return g.Group{
+		g.If(s.Lead != "", h.P(h.Class("sentence"), bdi(s.Lead))),
 		g.Map(s.Alerts, func(text string) g.Node { return h.P(h.Class("alert"), h.Role("alert"), bdi(text)) }),
 		g.Map(s.Notes, func(text string) g.Node { return h.P(h.Class("note"), g.Text(text)) }),
 		each(s.Links, inClass(h.Ul, "links"), func(l link) g.Node { return l.item("true") }),
@@ -124,7 +160,7 @@ func (s *section) html() g.Node {
 				h.Pre(h.TabIndex("0"), h.Aria("label", s.Text.Label), optional("data-follow", s.Text.Follow), g.Text(s.Text.Body))}
 		}),
 		g.Map(s.Forms, form.html),
-	)
+	}
 }
 
 // inClass is an element with a class.
@@ -151,6 +187,8 @@ func (c cell) html() g.Node {
 		content = h.A(href(c.Href), bdi(c.Text))
 	case c.Class != "":
 		content = h.Span(h.Class(c.Class), g.Text(c.Text))
+	case c.At != 0:
+		content = clock(c.At, c.Text)
 	default:
 		content = bdi(c.Text)
 	}
@@ -160,14 +198,36 @@ func (c cell) html() g.Node {
 	return content
 }
 
+// cardColumns is the number of columns that fit a narrow window. Rows of tables with more
+// columns become cards there.
+const cardColumns = 4
+
+// html is the head of the column.
+func (c column) html() g.Node {
+	if c.DataOnly {
+		return nil
+	}
+	name := g.Text(c.Name)
+	if c.Sort != "" && c.Name != "" {
+		name = h.A(href(c.Sort), name)
+	}
+	return h.Th(h.Scope("col"), g.If(c.Number, h.Class("n")), optional("aria-sort", c.Order), name)
+}
+
 // html is the table with the links to its other pages and formats, or the text that stands for no
 // rows. The first cell of a row names the row.
 func (t *table) html() g.Node {
 	var rows g.Node
 	if len(t.Rows) > 0 {
-		rows = h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", t.Caption), h.Table(h.ID("t-"+t.ID),
+		shown := 0
+		for _, c := range t.Columns {
+			if !c.DataOnly {
+				shown++
+			}
+		}
+		rows = h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", t.Caption), h.Table(h.ID("t-"+t.ID), g.If(shown > cardColumns, h.Class("cards")),
 			h.Caption(g.Text(t.Caption)),
-			h.THead(h.Tr(g.Map(t.Columns, func(c column) g.Node { return h.Th(h.Scope("col"), g.If(c.Number, h.Class("n")), g.Text(c.Name)) }))),
+			h.THead(h.Tr(g.Map(t.Columns, column.html))),
 			h.TBody(g.Map(t.Rows, func(row []cell) g.Node {
 				cells := make(g.Group, len(row))
 				for i, c := range row {
@@ -188,16 +248,24 @@ func (t *table) cell(column int, c cell) g.Node {
 	if column == 0 {
 		return h.Th(h.Scope("row"), g.If(c.Short(), h.Class("w")), c.html())
 	}
-	class := ""
+	class, of := "", &t.Columns[column]
 	switch {
-	case t.Columns[column].Number:
+	case of.DataOnly:
+		return nil
+	case of.Number:
 		class = "n"
 	case c.Short():
 		class = "w"
 	case c.Long():
 		class = "l"
 	}
-	return h.Td(optional("class", class), c.html())
+	if of.Minor {
+		class += " minor"
+	}
+	if c.Text == "" {
+		class += " none"
+	}
+	return h.Td(optional("class", strings.TrimSpace(class)), h.Data("name", of.Name), c.html())
 }
 
 // html has the links to the pages before and after.
@@ -215,7 +283,7 @@ func (m *pager) html() g.Node {
 func (c *chart) html() g.Node {
 	var ends, links g.Node
 	if z := c.Zoom; z != nil {
-		ends = g.Group{h.Data("from", fmt.Sprint(z.From)), h.Data("to", fmt.Sprint(z.To)), h.Data("left", fmt.Sprint(plotLeft)), h.Data("right", fmt.Sprint(plotRight))}
+		ends = g.Group{h.Data("from", fmt.Sprint(z.From)), h.Data("to", fmt.Sprint(z.To))}
 		to := func(target, key, text string) g.Node {
 			return g.Group{h.A(href(target), h.Data("key", key), g.Text(text)), g.Text(" ")}
 		}
@@ -225,9 +293,35 @@ func (c *chart) html() g.Node {
 	if c.ID == "" {
 		figure = ""
 	}
+	height, bottom := fmt.Sprint(c.H), fmt.Sprint(c.H-8)
+	// A text in the stretched part would be stretched, too, so texts are beside it.
+	text := func(class string, x float64, y, text string) g.Node {
+		return g.El("text", h.Class(class), g.Attr("x", fmt.Sprintf("%.1f%%", 100*x/plotBreadth)), g.Attr("y", y), g.Text(text))
+	}
+	at := 0
+	// An image has no parts, so a chart with links is a group for screen readers.
+	role := "img"
+	if slices.ContainsFunc(c.Shapes, func(s shape) bool { return s.Href != "" }) {
+		role = "group"
+	}
 	return h.Figure(optional("id", figure),
-		h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", c.Title),
-			h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", c.W, c.H)), h.Role("img"), h.Aria("label", c.Title+". "+c.Desc), ends, g.Raw("\n"+c.drawing()))),
+		h.SVG(h.Class("chart"), h.Height(height), h.Role(role), h.Aria("label", c.Title+". "+c.Desc),
+			g.Map(c.YTicks, func(t svg.Tick) g.Node {
+				return g.El("text", h.Class("y"), g.Attr("x", "-6"), g.Attr("y", fmt.Sprintf("%.0f", t.At+svg.Baseline)), g.Text(t.Label))
+			}),
+			h.SVG(h.Class("plot"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", plotBreadth, c.H)), g.Attr("preserveAspectRatio", "none"), h.Width("100%"), h.Height(height), ends, g.Raw("\n"+c.marks())),
+			g.Map(c.XTicks, func(t svg.Tick) g.Node {
+				// Every second label is left out in narrow windows.
+				at++
+				return text([]string{"x odd", "x"}[at%2], t.At, bottom, t.Label)
+			}),
+			g.Map(c.Labels, func(l label) g.Node {
+				class := "label"
+				if l.End {
+					class += " end"
+				}
+				return text(class, l.X, fmt.Sprintf("%.0f", l.Y), l.Text)
+			})),
 		links,
 		each(c.Legend, func(items ...g.Node) g.Node {
 			return h.FigCaption(h.Ul(append([]g.Node{h.Class("legend")}, items...)...))

@@ -237,7 +237,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 	if len(points) < 2 {
 		return nil
 	}
-	c := &chart{W: chartWidth, H: 190, Desc: "The page has the present values as text."}
+	c := &chart{H: chartHeight, Desc: "The page has the present values as text."}
 	low, high := 0.0, 0.0
 	value := func(s insightSample, i int) (float64, bool) {
 		if i >= len(s.values) || math.IsNaN(s.values[i]) || math.IsInf(s.values[i], 0) {

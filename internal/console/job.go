@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// job shows one job or chain.
+// job shows one job or chain: what is most likely asked about comes first, and the rest is
+// folded.
 func (s *Server) job(r *http.Request) (*page, error) {
 	ctx, now := r.Context(), time.Now()
 	j, err := s.source.Job(ctx, r.PathValue("id"))
@@ -28,17 +30,15 @@ func (s *Server) job(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	st := j.Status
-	p := &page{Title: st.Id + " " + jobName(st), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}}
-	p.add(jobSummary(j, now), whySection(j))
+	p := &page{Title: st.Id + " " + jobName(st), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}, Lead: jobLead(j, now), Actions: s.jobForms(j)}
+	p.add(failure(j))
 	// A chain runs no attempts itself: its steps are jobs with their own pages.
 	if len(j.Steps) > 0 || strings.HasPrefix(st.Id, "chain-") {
-		t := jobTable("steps", "Steps of the chain", j.Steps, now)
-		t.Empty = "No step was submitted yet."
-		p.add(&section{ID: "steps", Title: "Steps", Table: t})
+		p.add(chainSection(j.Steps, now))
 	} else if err := s.addAttempts(r, p, j); err != nil {
 		return nil, err
 	}
-	p.add(countersSection(st), settings(j.Spec), s.jobForms(j))
+	p.add(whySection(j), countersSection(st), settings(j.Spec), jobDetails(st, now))
 	return p, nil
 }
 
@@ -51,70 +51,119 @@ func (p *page) add(list ...*section) {
 	}
 }
 
-// jobSummary lists the facts of a job's status.
-func jobSummary(j *source.Job, now time.Time) *section {
+// set returns the facts with a text.
+func set(facts ...fact) []fact {
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.Text == "" })
+}
+
+// jobLead says how a job is and why, in one sentence and a few facts.
+func jobLead(j *source.Job, now time.Time) *section {
 	st := j.Status
-	sec := &section{ID: "summary", Title: "Summary"}
-	add := func(name string, c cell) {
-		if c.Text != "" {
-			sec.Facts = append(sec.Facts, fact{name, c})
-		}
-	}
-	add("State", state(st.State))
-	add("Name", plain(cut(st.Name, 1000)))
-	add("User", plain(st.User))
-	add("Pool", plain(poolName(st.Pool)))
-	add("Priority", plain(priorityName(st.Priority)))
-	if st.Chain != "" {
-		add("Chain", linked(st.Chain, jobPath(st.Chain)))
-	}
-	add("Step", plain(st.Step))
-	if st.Driver != "" {
-		add("Driver", linked(fmt.Sprintf("on %s, try %d", st.Driver, st.DriverTries), nodePath(st.Driver)))
-	}
-	add("Maps", phaseFact(st.Maps, st.EndedMs > 0))
-	add("Reduces", phaseFact(st.Reduces, st.EndedMs > 0))
-	add("Submitted", moment(st.SubmittedMs, now))
-	add("Started", moment(st.StartedMs, now))
-	if st.DeadlineMs > 0 {
-		add("Deadline", moment(st.DeadlineMs, now))
-	}
-	// A forecast is shown only for a job that can still end.
+	f := filterLink{"/ui/jobs"}
+	end := fact{"Expected end (8 of 10 chances)", expectedEnd(st, now)}
 	if st.EndedMs > 0 {
-		add("Ended", moment(st.EndedMs, now))
-		add("Took", milliseconds(jobAge(st, now)))
+		end = fact{"Took", milliseconds(jobAge(st, now))}
+	}
+	return &section{ID: "summary", Lead: jobSentence(j, now), Facts: set(
+		fact{"State", state(st.State)}, fact{"Maps", phaseFact(st.Maps, st.EndedMs > 0)}, fact{"Reduces", phaseFact(st.Reduces, st.EndedMs > 0)}, end,
+		fact{"Deadline", deadlineCell(st, now)}, fact{"User", f.to("user", st.User, st.User)}, fact{"Pool", f.to("pool", st.Pool, poolName(st.Pool))}, fact{"Priority", plain(priorityName(st.Priority))})}
+}
+
+// deadlineCell is the moment at which a job should have ended, or an empty cell.
+func deadlineCell(st *slotwisev1.JobStatus, now time.Time) cell {
+	if st.DeadlineMs == 0 {
+		return cell{}
+	}
+	return moment(st.DeadlineMs, now)
+}
+
+// jobSentence says in one sentence why a job waits, why it failed, or how it gets on.
+func jobSentence(j *source.Job, now time.Time) string {
+	st := j.Status
+	because := func(verb, reason string) string {
+		if reason == "" {
+			return verb + "."
+		}
+		return verb + " because: " + cut(strings.TrimSuffix(reason, "."), 600) + "."
+	}
+	switch st.State {
+	case slotwisev1.JobState_JOB_STATE_SUCCEEDED:
+		return "Succeeded in " + shortDuration(jobAge(st, now)) + "."
+	case slotwisev1.JobState_JOB_STATE_FAILED:
+		return because("Failed", cmp.Or(st.Message, st.LastError))
+	case slotwisev1.JobState_JOB_STATE_KILLED:
+		return because("Killed", st.Message)
+	}
+	words := "Runs since " + moment(st.StartedMs, now).Text
+	if st.StartedMs == 0 || st.Waiting != "" {
+		words = because("Waits", cmp.Or(st.Waiting, st.Forecast.GetWaitsFor()))
 	} else {
-		add("Time since submission", milliseconds(jobAge(st, now)))
-		sec.Facts = append(sec.Facts, forecastFacts(st, now)...)
+		words += fmt.Sprintf("; %s without a slot.", terminal.Plural(int(st.Maps.GetPending()+st.Reduces.GetPending()), "task"))
 	}
-	if st.InputBytes > 0 {
-		add("Input", bytesCell(st.InputBytes))
+	if position := st.Forecast.GetPosition(); position > 0 {
+		words += fmt.Sprintf(" It is number %d of the waiting jobs and starts in about %s.", position, left(st.Forecast.StartMs, now))
 	}
-	add("Output", plain(st.Output))
-	add("Locality of maps", plain(localityText(st.Locality)))
-	add("Message", plain(st.Message))
-	add("Last error", plain(cut(st.LastError, 2000)))
+	return words
+}
+
+// attemptID finds the id of an attempt in the text of an error.
+var attemptID = regexp.MustCompile(`\bj[0-9]+_[mr]_[0-9]+_[0-9]+\b`)
+
+// failure shows the error that a job failed with, the end of the attempt's log, and where the
+// whole log is.
+func failure(j *source.Job) *section {
+	st := j.Status
+	if st.State != slotwisev1.JobState_JOB_STATE_FAILED && st.LastError == "" {
+		return nil
+	}
+	sec := &section{ID: "failure", Title: "Why it failed", Facts: set(fact{"Last error", plain(cut(st.LastError, 2000))})}
+	// Errors of attempts that were retried are no failure of the job.
+	if st.State != slotwisev1.JobState_JOB_STATE_FAILED {
+		sec.Title = "The last error of an attempt"
+	}
 	if st.LogTail != "" {
 		sec.Text = &text{Body: st.LogTail, Label: "End of the log of the attempt that failed last"}
+	}
+	// A link to a log that the viewer may not read would lead to an error.
+	if id := attemptID.FindString(st.LastError + " " + st.Message); id != "" && j.MayChange && !j.Past {
+		sec.Links = []link{{Text: "The log of " + id, Href: attemptPath(id)}}
+	}
+	if st.Id != "" && !strings.HasPrefix(st.Id, "chain-") {
+		sec.Links = append(sec.Links, link{Text: "All attempts that failed", Href: jobPath(st.Id) + "/attempts?state=failed"})
 	}
 	return sec
 }
 
-// forecastFacts returns the expected end of a job, its interval, and the data behind it.
-func forecastFacts(st *slotwisev1.JobStatus, now time.Time) []fact {
+// jobDetails lists the facts of a job's status that are rarely asked about.
+func jobDetails(st *slotwisev1.JobStatus, now time.Time) *section {
+	facts := []fact{{"Name", plain(cut(st.Name, 1000))}, {"Step", plain(st.Step)}, {"Submitted", moment(st.SubmittedMs, now)}, {"Started", moment(st.StartedMs, now)}}
+	if st.Chain != "" {
+		facts = append(facts, fact{"Chain", linked(st.Chain, jobPath(st.Chain))})
+	}
+	if st.Driver != "" {
+		facts = append(facts, fact{"Driver", linked(fmt.Sprintf("on %s, try %d", st.Driver, st.DriverTries), nodePath(st.Driver))})
+	}
+	// A forecast is shown only for a job that can still end.
+	if st.EndedMs > 0 {
+		facts = append(facts, fact{"Ended", moment(st.EndedMs, now)})
+	} else {
+		facts = append(facts, fact{"Time since submission", milliseconds(jobAge(st, now))})
+		facts = append(facts, forecastFacts(st)...)
+	}
+	if st.InputBytes > 0 {
+		facts = append(facts, fact{"Input", bytesCell(st.InputBytes)})
+	}
+	facts = append(facts, fact{"Output", plain(st.Output)}, fact{"Locality of maps", plain(localityText(st.Locality))}, fact{"Message", plain(cut(st.Message, 2000))})
+	return &section{ID: "details", Title: "Details", Folded: true, Facts: set(facts...)}
+}
+
+// forecastFacts returns the data behind a job's expected end.
+func forecastFacts(st *slotwisev1.JobStatus) []fact {
 	f := st.Forecast
-	end := expectedEnd(st, now)
-	if f.GetUnknown() != "" {
-		end.Text += ": " + f.Unknown
+	if !f.GetKnown() {
+		return set(fact{"No expected end because", plain(f.GetUnknown())})
 	}
-	facts := []fact{{"Expected end (10th to 90th percentile)", end}}
-	if f.GetPosition() > 0 {
-		facts = append(facts, fact{"Place among waiting jobs", plain(fmt.Sprintf("%d, first task expected in %s", f.Position, left(f.StartMs, now)))})
-	}
-	if f.GetKnown() {
-		facts = append(facts, fact{"Basis of the forecast", plain(fmt.Sprintf("%s of the cluster's state %s ago; task times: %s", terminal.Plural(int(f.Futures), "sampled future"), shortDuration(f.AgeMs), f.Basis))})
-	}
-	return facts
+	return []fact{{"Basis of the forecast", plain(fmt.Sprintf("%s of the cluster's state %s ago; task times: %s", terminal.Plural(int(f.Futures), "sampled future"), shortDuration(f.AgeMs), f.Basis))}}
 }
 
 // phaseFact describes the tasks of a kind. Nothing runs or waits of a job that has ended.
@@ -142,7 +191,7 @@ func localityText(n []int32) string {
 
 // whySection explains in words what the job waits for or has waited for.
 func whySection(j *source.Job) *section {
-	sec := &section{ID: "why", Title: "Why", Table: &table{ID: "why", Caption: "What the job waits for, and what it has waited for", Empty: "Nothing has held the job back.",
+	sec := &section{ID: "why", Title: "What it waits for", Folded: true, Table: &table{ID: "why", Caption: "What the job waits for, and what it has waited for", Empty: "Nothing has held the job back.",
 		Columns: []column{{Key: "kind", Name: "Tasks"}, {Key: "reason", Name: "Reason"}, {Key: "words", Name: "In words"}, {Key: "held_ms", Name: "For", Number: true}, {Key: "advice", Name: "What would help"}}}}
 	for _, e := range j.Why {
 		kind := "driver"
@@ -167,7 +216,7 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *source.Job) error {
 		p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{beingRead}})
 		return nil
 	}
-	figure, note := x.timeline(r.URL, time.Local)
+	figure, note := x.timeline(r.URL, j.MayChange && !j.Past, time.Local)
 	if figure == nil {
 		p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{"No attempt has started."}})
 		return nil
@@ -176,7 +225,7 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *source.Job) error {
 	p.add(x.slowSection(), x.stragglers(), x.distribution(), x.sizesSection())
 	t := x.table(r.URL, j.MayChange, 10)
 	t.Caption = "The first attempts"
-	p.add(&section{ID: "attempts", Title: "Attempts", Table: t,
+	p.add(&section{ID: "attempts", Title: "Attempts", Folded: true, Table: t,
 		Links: []link{{Text: fmt.Sprintf("All %s, to search and filter", terminal.Plural(len(x.list), "attempt")), Href: jobPath(j.Status.Id) + "/attempts"}}})
 	return nil
 }
@@ -226,12 +275,11 @@ const maxStragglers = 10
 
 // stragglers lists the attempts that are much slower than their siblings.
 func (x *attempts) stragglers() *section {
-	sec := &section{ID: "stragglers", Title: "Stragglers", Notes: []string{
-		fmt.Sprintf("Attempts that take at least %.1f times the median of their kind.", slowFactor)}}
 	if len(x.slow) == 0 {
-		sec.Notes = append(sec.Notes, "None.")
-		return sec
+		return nil
 	}
+	sec := &section{ID: "stragglers", Title: "Stragglers: " + terminal.Count(int64(len(x.slow))), Folded: true, Notes: []string{
+		fmt.Sprintf("Attempts that take at least %.1f times the median of their kind.", slowFactor)}}
 	if len(x.slow) > maxStragglers {
 		sec.Notes = append(sec.Notes, fmt.Sprintf("The slowest %d of %d.", maxStragglers, len(x.slow)))
 	}
@@ -255,7 +303,7 @@ func (x *attempts) distribution() *section {
 	if x.stat[0].n+x.stat[1].n == 0 {
 		return nil
 	}
-	sec := &section{ID: "times", Title: "Times of tasks"}
+	sec := &section{ID: "times", Title: "Times of tasks", Folded: true}
 	t := &table{ID: "times", Caption: "Times of attempts that succeeded", Columns: []column{{Key: "kind", Name: "Tasks"}, {Key: "count", Name: "Number", Number: true},
 		{Key: "min_ms", Name: "Least", Number: true}, {Key: "q1_ms", Name: "1st quartile", Number: true}, {Key: "median_ms", Name: "Median", Number: true},
 		{Key: "q3_ms", Name: "3rd quartile", Number: true}, {Key: "p90_ms", Name: "90 %", Number: true}, {Key: "max_ms", Name: "Most", Number: true}, {Key: "skew_ms", Name: "Skew", Number: true}}}
@@ -280,7 +328,7 @@ func (x *attempts) sizesSection() *section {
 		return nil
 	}
 	st := x.size
-	return &section{ID: "shuffle", Title: "Shuffle", Notes: []string{"Sizes of the map outputs that reduces fetch."},
+	return &section{ID: "shuffle", Title: "Shuffle", Folded: true, Notes: []string{"Sizes of the map outputs that reduces fetch."},
 		Facts: []fact{{"All map outputs", bytesCell(st.sum)}, {"Least", bytesCell(st.low)}, {"Median", bytesCell(st.median)}, {"Most", bytesCell(st.high)}},
 		Chart: histogram("Number of maps by the size of their output", []string{"maps"}, [][]int64{x.sizes}, terminal.Bytes)}
 }
@@ -417,7 +465,7 @@ func countersSection(st *slotwisev1.JobStatus) *section {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	return &section{ID: "counters", Title: "Counters", Table: t}
+	return &section{ID: "counters", Title: "Counters", Folded: true, Table: t}
 }
 
 // counterRow is one counter of both kinds of tasks.
@@ -507,7 +555,7 @@ func settings(spec *slotwisev1.JobSpec) *section {
 	if spec.NoSpeculation {
 		add("speculation", "off")
 	}
-	return &section{ID: "settings", Title: "Settings", Table: t}
+	return &section{ID: "settings", Title: "Settings", Folded: true, Table: t}
 }
 
 // priorities are the priorities that a job can have.
@@ -519,9 +567,9 @@ func (s *Server) jobForms(j *source.Job) *section {
 		return nil
 	}
 	path := jobPath(j.Status.Id)
-	return &section{ID: "actions", Title: "Actions", Forms: []form{
-		{Summary: "Change the priority", Action: path + "/priority", Button: "Change", Fields: []field{{Name: "priority", Label: "Priority", Value: cmp.Or(j.Status.Priority, "NORMAL"), Options: priorities}}},
-		{Summary: "Move to another pool", Action: path + "/move", Button: "Move", Fields: []field{{Name: "pool", Label: "Pool", Value: j.Status.Pool, Required: true}}},
+	return &section{ID: "actions", Forms: []form{
+		{Summary: "Priority", Action: path + "/priority", Button: "Change", Fields: []field{{Name: "priority", Label: "Priority", Value: cmp.Or(j.Status.Priority, "NORMAL"), Options: priorities}}},
+		{Summary: "Move", Action: path + "/move", Button: "Move", Fields: []field{{Name: "pool", Label: "Pool", Value: j.Status.Pool, Required: true}}},
 		{Summary: "Kill", Action: path + "/kill", Button: "Kill " + j.Status.Id, Danger: true, Note: "Running attempts end, and the output is removed.", Fields: []field{{Name: "reason", Label: "Reason", Value: ""}}},
 	}}
 }

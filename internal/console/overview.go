@@ -56,7 +56,7 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 		},
 	}}}
 	p.Sections = append(p.Sections, s.useSections(r.URL, now)...)
-	t := jobTable("queue", "Queue: jobs that have not ended", queue.List, now)
+	t := jobTable("queue", "Queue: jobs that have not ended", queue.List, filterLink{"/ui/jobs"}, now)
 	t.Empty = "No job runs or waits."
 	t.paged(r.URL, from, queue.Total)
 	p.Sections = append(p.Sections, &section{ID: "queue", Title: "Queue", Table: t}, nodesAtAGlance(nodes))
@@ -127,6 +127,19 @@ func jobName(j *slotwisev1.JobStatus) string {
 // jobPath is the URL of a job's page.
 func jobPath(id string) string { return "/ui/jobs/" + url.PathEscape(id) }
 
+// filterLink makes cells that lead to the jobs of a list, at a path, which share a value.
+type filterLink struct{ path string }
+
+// to is a cell with a text that leads to the jobs whose parameter has the value.
+func (f filterLink) to(parameter, value, text string) cell {
+	c := cell{Text: cut(text, 30), Value: text}
+	// An empty value selects all jobs, and a list takes no longer text.
+	if value != "" && len(value) <= 200 {
+		c.Href = f.path + "?" + url.Values{parameter: {value}}.Encode()
+	}
+	return c
+}
+
 // phase is the progress of the tasks of a kind.
 func phase(t *slotwisev1.TaskCounts) cell {
 	if t.GetTotal() == 0 {
@@ -144,33 +157,53 @@ func jobAge(j *slotwisev1.JobStatus, now time.Time) int64 {
 	return max(0, end-j.SubmittedMs)
 }
 
-// jobTable lists jobs.
-func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, now time.Time) *table {
+// jobTable lists jobs. links leads to the jobs of a list with the same user, pool or name.
+func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, links filterLink, now time.Time) *table {
 	t := &table{ID: id, Caption: caption, Empty: "No job matches.", Columns: []column{
-		{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"}, {Key: "user", Name: "User"}, {Key: "pool", Name: "Pool"}, {Key: "priority", Name: "Priority"},
-		{Key: "state", Name: "State"}, {Key: "maps", Name: "Maps"}, {Key: "reduces", Name: "Reduces"}, {Key: "submitted", Name: "Submitted"},
-		{Key: "took_ms", Name: "Time", Number: true}, {Key: "position", Name: "Place", Number: true}, {Key: "end", Name: "Expected end"}, {Key: "waiting", Name: "Waits for"},
+		{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"}, {Key: "user", Name: "User", Minor: true}, {Key: "pool", Name: "Pool"}, {Key: "priority", Name: "Priority", DataOnly: true},
+		{Key: "state", Name: "State"}, {Key: "maps", Name: "Maps"}, {Key: "reduces", Name: "Reduces"}, {Key: "submitted", Name: "Submitted", Minor: true},
+		{Key: "took_ms", Name: "Time", Number: true}, {Key: "position", Name: "Place", DataOnly: true}, {Key: "end", Name: "Expected end", DataOnly: true}, {Key: "waiting", Name: "Waits for", DataOnly: true},
+		{Key: "outlook", Name: "End and reason", PageOnly: true},
 	}}
 	for _, j := range jobs {
+		// A column of the usual priority would only take room.
+		if p := j.Priority; p != "" && p != "NORMAL" {
+			t.Columns[4].DataOnly = false
+		}
 		why := j.Waiting
 		if j.EndedMs > 0 {
 			why = j.Message
 		}
+		place := cell{Text: "–", Value: 0}
+		if n := j.Forecast.GetPosition(); n > 0 {
+			place = number(int64(n))
+		}
 		t.Rows = append(t.Rows, []cell{
-			linked(j.Id, jobPath(j.Id)), {Text: jobName(j), Value: j.Name}, {Text: cut(j.User, 30), Value: j.User}, {Text: cut(poolName(j.Pool), 30), Value: poolName(j.Pool)},
+			linked(j.Id, jobPath(j.Id)), links.to("q", j.Name, jobName(j)), links.to("user", j.User, j.User), links.to("pool", j.Pool, poolName(j.Pool)),
 			plain(priorityName(j.Priority)), state(j.State), phase(j.Maps), phase(j.Reduces),
-			moment(j.SubmittedMs, now), milliseconds(jobAge(j, now)), position(j.Forecast), expectedEnd(j, now), {Text: cut(why, 160), Value: why},
+			moment(j.SubmittedMs, now), milliseconds(jobAge(j, now)), place, expectedEnd(j, now), {Text: cut(why, 160), Value: why}, {Text: outlook(j, now), Value: why},
 		})
 	}
 	return t
 }
 
-// position returns the place of a job in the order of waiting jobs, 1 for the next to start.
-func position(f *slotwisev1.JobForecast) cell {
-	if f.GetPosition() == 0 {
-		return cell{Text: "–", Value: 0}
+// outlook says in one text when a job is expected to end, its place among the waiting jobs and
+// why it waits, or how it has ended.
+func outlook(j *slotwisev1.JobStatus, now time.Time) string {
+	if j.EndedMs > 0 {
+		return cut(j.Message, 400)
 	}
-	return number(int64(f.GetPosition()))
+	var parts []string
+	if n := j.Forecast.GetPosition(); n > 0 {
+		parts = append(parts, fmt.Sprintf("number %d of the waiting jobs", n))
+	}
+	if f := j.Forecast; f.GetKnown() || f.GetNever() {
+		parts = append(parts, "ends "+expectedEnd(j, now).Text)
+	}
+	if why := cmp.Or(j.Waiting, j.Forecast.GetUnknown()); why != "" {
+		parts = append(parts, cut(why, 400))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // expectedEnd is the forecast of a job's end, short. Programs get the median in ms since
@@ -200,7 +233,7 @@ func (s *Server) jobs(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := jobTable("jobs", "Jobs", list.List, time.Now())
+	t := jobTable("jobs", "Jobs", list.List, filterLink{"/ui/jobs"}, time.Now())
 	t.paged(r.URL, from, list.Total)
 	return &page{Title: "Jobs", Live: true, Sections: []*section{
 		{ID: "filter", Filter: jobFilter(&q)},

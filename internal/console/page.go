@@ -1,12 +1,15 @@
 package console
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
@@ -21,10 +24,23 @@ type page struct {
 	SignedIn bool // by a cookie, so that signing out has an effect
 	Version  string
 	Asset    string // prefix of the paths of assets
+	Now      time.Time
+	Theme    string   // light or dark; "" follows the browser
+	Here     string   // the path and query of the page
+	Lead     *section // beside the title: what the page is about, in a few words
+	Actions  *section // at the right of the title
 	Sections []*section
 	Live     bool // the page changes by itself
 	Soon     bool // the page lacks a part that it will have in a moment
 	Message  string
+	Refused  bool // Message reports a failure
+}
+
+// all returns the sections in the order of the page.
+func (p *page) all() []*section {
+	p2 := page{}
+	p2.add(p.Lead, p.Actions)
+	return append(p2.Sections, p.Sections...)
 }
 
 // link is a reference to another page.
@@ -37,6 +53,8 @@ type link struct {
 // of its fields that are set.
 type section struct {
 	ID, Title string
+	Folded    bool     // closed until the user opens it; needs a title
+	Lead      string   // one sentence that must be read first
 	Notes     []string // paragraphs
 	Alerts    []string // paragraphs that must not be missed
 	Filter    *filter
@@ -94,6 +112,7 @@ type cell struct {
 	Value  any     // in JSON and CSV; nil means Text
 	Bar    float64 // of a progress bar, 0 to 1
 	HasBar bool
+	At     int64 // a moment in ms since the Unix epoch, which the script translates to the reader's zone
 }
 
 // Texts of up to shortText bytes are never broken into lines. Texts from longText on get a broad
@@ -123,7 +142,12 @@ type table struct {
 // column is a column of a table. Key names it in CSV and JSON.
 type column struct {
 	Key, Name string
-	Number    bool // right-aligned
+	Number    bool   // right-aligned
+	DataOnly  bool   // in CSV and JSON, and not in the page
+	PageOnly  bool   // in the page, and not in CSV and JSON
+	Minor     bool   // left out in narrow windows
+	Sort      string // URL of the page in the order of this column; "" if the table has one order
+	Order     string // ascending or descending if the table has this order
 }
 
 // pager leads to the other pages of a list.
@@ -158,7 +182,7 @@ func moment(ms int64, now time.Time) cell {
 	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
 		layout = time.DateTime
 	}
-	return cell{Text: t.Format(layout), Value: ms}
+	return cell{Text: t.Format(layout), Value: ms, At: ms}
 }
 
 // bar is a progress bar with its value in words.
@@ -181,7 +205,9 @@ func (t *table) writeJSON(w io.Writer) error {
 	for _, r := range t.Rows {
 		row := make(map[string]any, len(r))
 		for i, c := range r {
-			row[t.Columns[i].Key] = c.value()
+			if !t.Columns[i].PageOnly {
+				row[t.Columns[i].Key] = c.value()
+			}
 		}
 		rows = append(rows, row)
 	}
@@ -196,16 +222,21 @@ func (t *table) writeJSON(w io.Writer) error {
 // writeCSV writes a line of keys and the rows.
 func (t *table) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	line := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		line[i] = c.Key
+	var line []string
+	for _, c := range t.Columns {
+		if !c.PageOnly {
+			line = append(line, c.Key)
+		}
 	}
 	if err := out.Write(line); err != nil {
 		return err
 	}
 	for _, r := range t.Rows {
+		line = line[:0]
 		for i, c := range r {
-			line[i] = csvField(c.value())
+			if !t.Columns[i].PageOnly {
+				line = append(line, csvField(c.value()))
+			}
 		}
 		if err := out.Write(line); err != nil {
 			return err
@@ -213,6 +244,76 @@ func (t *table) writeCSV(w io.Writer) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// natural compares two names so that w2 comes before w10: a run of digits counts as a number.
+func natural(a, b string) int {
+	digits := func(s string) int {
+		return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	}
+	for x, y := a, b; x != "" && y != ""; {
+		n, m := digits(x), digits(y)
+		if n == 0 || m == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		// Without leading zeros the longer number is the larger one, whatever its length.
+		p, q := strings.TrimLeft(x[:n], "0"), strings.TrimLeft(y[:m], "0")
+		if c := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); c != 0 {
+			return c
+		}
+		x, y = x[n:], y[m:]
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+}
+
+// sortBy orders all rows by the column that the parameter sort names, downwards after a minus,
+// and makes the heads of the columns links to such orders.
+func (t *table) sortBy(u *url.URL) {
+	key, down := strings.CutPrefix(u.Query().Get("sort"), "-")
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		c.Sort = with(u, "sort", c.Key, "offset", "")
+		if c.Key != key {
+			continue
+		}
+		c.Order = "ascending"
+		if down {
+			c.Order = "descending"
+		} else {
+			c.Sort = with(u, "sort", "-"+c.Key, "offset", "")
+		}
+		slices.SortStableFunc(t.Rows, func(a, b []cell) int {
+			if down {
+				a, b = b, a
+			}
+			return compareValues(a[i].value(), b[i].value())
+		})
+	}
+}
+
+// compareValues compares two values of a column.
+func compareValues(a, b any) int {
+	number := func(v any) (float64, bool) {
+		switch v := v.(type) {
+		case int64:
+			return float64(v), true
+		case int:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+		return 0, false
+	}
+	x, first := number(a)
+	y, second := number(b)
+	if first && second {
+		return cmp.Compare(x, y)
+	}
+	return natural(fmt.Sprint(a), fmt.Sprint(b))
 }
 
 // csvField formats a value. Text that a spreadsheet would run as a formula gets an
@@ -245,7 +346,7 @@ func with(u *url.URL, pairs ...string) string {
 }
 
 // pageSize is the number of rows of a page of a list.
-const pageSize = 50
+const pageSize = 40
 
 // offset returns where the page of a list begins.
 func offset(u *url.URL) int {

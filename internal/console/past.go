@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -48,11 +49,12 @@ func (s *Server) history(r *http.Request) (*page, error) {
 
 // endedTable lists ended jobs, without the columns that only other jobs can have.
 func endedTable(jobs []*slotwisev1.JobStatus, now time.Time) *table {
-	t := jobTable("history", "Ended jobs", jobs, now)
-	last := len(t.Columns) - 1
-	t.Columns = append(t.Columns[:last-2], column{Key: "message", Name: "Message"})
+	t := jobTable("history", "Ended jobs", jobs, filterLink{"/ui/history"}, now)
+	const first, after = 10, 13 // the columns of forecasts and of what a job waits for
+	t.Columns = slices.Delete(t.Columns, first, after)
+	t.Columns[first] = column{Key: "message", Name: "Message"}
 	for i, row := range t.Rows {
-		t.Rows[i] = append(row[:last-2], row[last])
+		t.Rows[i] = slices.Delete(row, first, after)
 	}
 	return t
 }

@@ -17,6 +17,7 @@ type samples struct {
 		fine, coarse ring
 		last         source.Use
 		known        bool
+		answered     time.Time     // when the source has answered last
 		changed      chan struct{} // closed and replaced at the next change
 	}
 }
@@ -74,6 +75,7 @@ func (s *samples) add(at time.Time, u source.Use) {
 	defer s.mu.Unlock()
 	s.mu.fine.add(sample{at, u}, fineStep, fineLength)
 	s.mu.coarse.add(sample{at, u}, coarseStep, coarseLength)
+	s.mu.answered = at
 	if s.mu.known && s.mu.last.Revision == u.Revision {
 		return
 	}
@@ -82,6 +84,13 @@ func (s *samples) add(at time.Time, u source.Use) {
 		close(s.mu.changed)
 	}
 	s.mu.changed = nil
+}
+
+// answered reports whether the source has answered lately.
+func (s *samples) answered(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Sub(s.mu.answered) < 2*sampleEvery
 }
 
 // next returns the revision of the last sample and a channel that is closed at the next

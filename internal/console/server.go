@@ -103,6 +103,7 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	} {
 		s.mux.Handle(pattern, s.show(show))
 	}
+	s.mux.HandleFunc("POST "+source.Root+"theme", theme)
 	// These three write their own answers: a stream, a log and files are no pages.
 	s.mux.HandleFunc("GET "+source.Events, s.events)
 	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
@@ -196,7 +197,8 @@ func (s *Server) show(view func(*http.Request) (*page, error)) http.Handler {
 		}
 		switch f := r.URL.Query().Get("format"); f {
 		case "":
-			p.Message = notices[r.URL.Query().Get("done")]
+			done := r.URL.Query().Get("done")
+			p.Message, p.Refused = notices[done], done == "failed"
 			s.html(w, r, http.StatusOK, p)
 		case "csv", "json":
 			s.data(w, r, p, f)
@@ -209,7 +211,7 @@ func (s *Server) show(view func(*http.Request) (*page, error)) http.Handler {
 // data serves the table that the parameter table names, or the first one.
 func (s *Server) data(w http.ResponseWriter, r *http.Request, p *page, format string) {
 	id := r.URL.Query().Get("table")
-	for _, sec := range p.Sections {
+	for _, sec := range p.all() {
 		t := sec.Table
 		if t == nil || id != "" && t.ID != id {
 			continue
@@ -237,6 +239,13 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	p.Asset, p.Version = source.Root+"assets/"+hash+"/", s.version
 	who := s.who(r)
 	p.Who, p.SignedIn = who.Name, who.SignedIn
+	p.Now, p.Here = time.Now(), source.Root
+	if r.Method == http.MethodGet { // the address of an action is no page
+		p.Here = r.URL.RequestURI()
+	}
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		p.Theme = c.Value
+	}
 	// A page for signing in, or an error before it, shows no links that would lead back to it.
 	if who.Known {
 		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
@@ -255,7 +264,7 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 		}
 	}
 	// The parameter done is removed: it would show its message again with the data.
-	for _, sec := range p.Sections {
+	for _, sec := range p.all() {
 		if t := sec.Table; t != nil {
 			t.CSV, t.JSON = with(r.URL, "format", "csv", "table", t.ID, "done", ""), with(r.URL, "format", "json", "table", t.ID, "done", "")
 		}
@@ -328,13 +337,29 @@ func (s *Server) act(do func(*http.Request) (string, error)) http.Handler {
 	})
 }
 
+// themeCookie names the cookie that keeps the theme a reader has chosen.
+const themeCookie = "slotwise-theme"
+
+// theme keeps the chosen theme in a cookie and leads back to the page. Any other value than light
+// or dark has the pages follow the browser's theme.
+func theme(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: source.Root, MaxAge: 365 * 24 * 60 * 60, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if c.Value != "light" && c.Value != "dark" {
+		c.Value, c.MaxAge = "", -1
+	}
+	http.SetCookie(w, c)
+	http.Redirect(w, r, localpath.Below(r.PostFormValue("next"), source.Root), http.StatusSeeOther)
+}
+
 // Limits of the streams of events.
 const (
 	streamTime = 10 * time.Minute // after which a browser connects and authenticates again
-	quietTime  = 15 * time.Second // after which an idle stream sends a comment
+	aliveEvery = time.Second      // between two events that say whether the source answers
 )
 
-// events sends an event whenever the cluster has changed.
+// events sends an event whenever the cluster has changed, and an event alive each second while
+// the source answers. A page that misses alive for some seconds warns its reader.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	user := s.who(r).Account
 	// Each stream holds a goroutine and a connection for minutes.
@@ -350,16 +375,20 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	sent := int64(-1)
 	for {
 		revision, changed := s.samples.next()
-		text := ": quiet\n\n"
-		// Otherwise a comment, which keeps proxies from closing an idle connection.
-		if revision != sent {
+		// A comment keeps proxies from closing an idle connection.
+		text := ": the source does not answer\n\n"
+		switch {
+		case revision != sent:
 			text = fmt.Sprintf("event: change\ndata: %d\n\n", revision)
 			sent = revision
+		// What has ended has no master that could stop answering, and nothing follows it.
+		case s.past || s.samples.answered(time.Now()):
+			text = "event: alive\ndata:\n\n"
 		}
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return
 		}
-		quiet := time.NewTimer(quietTime)
+		quiet := time.NewTimer(aliveEvery)
 		select {
 		case <-changed:
 		case <-quiet.C:

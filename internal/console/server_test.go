@@ -165,12 +165,15 @@ func inspect(root *html.Node) (bad []string) {
 				bad = append(bad, "<"+n.Data+"> has no name")
 			}
 		case "svg":
+			if n.Parent.Data == "svg" { // the part that stretches
+				continue
+			}
 			l, named := attr(n, "aria-label")
 			if _, hidden := attr(n, "aria-hidden"); !hidden && (!named || l == "") {
 				bad = append(bad, "a figure has no name")
 			}
 		case "input", "select":
-			if n.Parent.Data != "label" {
+			if kind, _ := attr(n, "type"); n.Parent.Data != "label" && kind != "hidden" {
 				bad = append(bad, "an input has no label")
 			}
 		case "img", "iframe", "object", "embed", "base":

@@ -116,7 +116,7 @@ func (x *attempts) assignLanes() {
 		nodes[a.Node] = append(nodes[a.Node], entry{a.Started, int32(i)})
 	}
 	// Sorted, so that a lane stays where it is when the page is loaded again.
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+	for _, node := range slices.SortedFunc(maps.Keys(nodes), natural) {
 		order, begin := nodes[node], len(x.lanes)
 		slices.SortFunc(order, func(p, q entry) int { return cmp.Or(cmp.Compare(p.started, q.started), cmp.Compare(p.at, q.at)) })
 		for _, e := range order {
@@ -167,17 +167,22 @@ func (x *attempts) class(a *source.Attempt) string {
 	switch {
 	case a.Running():
 		class += " running"
+	// Most killed attempts are copies of tasks that another attempt has finished. They are not
+	// errors that a user must look at.
+	case a.State == "killed":
+		return "gone"
 	case a.State != "succeeded":
-		class = "bad"
+		return "bad"
 	}
-	if class != "bad" && x.isSlow(a) {
+	if x.isSlow(a) {
 		class += " slow"
 	}
 	return class
 }
 
 // timeline draws the attempts in lanes, between the times of the parameters from and to.
-func (x *attempts) timeline(u *url.URL, loc *time.Location) (*chart, string) {
+// Each attempt is a link to its log if the viewer may read the logs.
+func (x *attempts) timeline(u *url.URL, logs bool, loc *time.Location) (*chart, string) {
 	if len(x.list) == 0 {
 		return nil, ""
 	}
@@ -188,19 +193,19 @@ func (x *attempts) timeline(u *url.URL, loc *time.Location) (*chart, string) {
 			shown = append(shown, i)
 		}
 	}
-	c := &chart{ID: "timeline", Title: "Attempts over time", W: chartWidth}
-	c.Legend = []legend{{"map", "map"}, {"reduce", "reduce"}, {"map running", "running (striped edge)"}, {"map slow", "straggler (thick edge)"}, {"bad", "failed, killed or lost"}}
+	c := &chart{ID: "timeline", Title: "Attempts over time"}
+	c.Legend = []legend{{"map", "map"}, {"reduce", "reduce"}, {"map running", "running (striped edge)"}, {"map slow", "straggler (thick edge)"}, {"bad", "failed or lost"}, {"gone", "killed"}}
 	c.XTicks = timeTicks(from, to, loc)
 	c.Zoom = x.zoom(u, from, to)
 	note := fmt.Sprintf("%s in %s.", terminal.Plural(len(shown), "attempt"), terminal.Plural(len(x.lanes), "lane"))
 	// Each rectangle is an element of the page. Tens of thousands would freeze the browser.
 	if len(shown) > maxShownAttempts || len(x.lanes) > maxShownLanes {
 		rows := x.drawGroups(c, shown, from, to)
-		note = fmt.Sprintf("%s in %s are too many to draw each (the most are %s in %d lanes). Each row shows %s, each cell the part of the time in which they were busy: the darker, the busier. A red cell has attempts that did not succeed. Zoom in to see single attempts.",
+		note = fmt.Sprintf("%s in %s are too many to draw each (the most are %s in %d lanes). Each row shows %s, each cell the part of the time in which they were busy: the darker, the busier. A red cell has attempts that failed or were lost. Zoom in to see single attempts.",
 			terminal.Plural(len(shown), "attempt"), terminal.Plural(len(x.lanes), "lane"), terminal.Count(maxShownAttempts), maxShownLanes, terminal.Plural(rows, "lane"))
 		return c, note
 	}
-	x.drawEach(c, shown, from, to)
+	x.drawEach(c, shown, logs, from, to)
 	return c, note
 }
 
@@ -227,8 +232,8 @@ func (x *attempts) zoom(u *url.URL, from, to int64) *zoom {
 }
 
 // drawEach draws a rectangle for each attempt.
-func (x *attempts) drawEach(c *chart, shown []int, from, to int64) {
-	height := min(14, max(3, 700/float64(max(1, len(x.lanes)))))
+func (x *attempts) drawEach(c *chart, shown []int, logs bool, from, to int64) {
+	height := min(24, max(3, 700/float64(max(1, len(x.lanes)))))
 	gap := 0.0
 	if height > 5 {
 		gap = 1
@@ -247,8 +252,12 @@ func (x *attempts) drawEach(c *chart, shown []int, from, to int64) {
 			all.box(class, left, top, max(0.6, right-left-gap), height-gap)
 			continue
 		}
-		c.Shapes = append(c.Shapes, shape{left, top, max(0.6, right-left-gap), height - gap, class,
-			fmt.Sprintf("%s on %s: %s, %s", a.ID, a.Node, attemptState(a), shortDuration(a.Took(x.now)))})
+		s := shape{X: left, Y: top, W: max(0.6, right-left-gap), H: height - gap, Class: class,
+			Title: fmt.Sprintf("%s on %s: %s, %s", a.ID, a.Node, attemptState(a), shortDuration(a.Took(x.now)))}
+		if logs {
+			s.Href = attemptPath(a.ID)
+		}
+		c.Shapes = append(c.Shapes, s)
 	}
 	c.Paths = all.paths()
 	x.laneTicks(c, 1, height)
@@ -274,14 +283,14 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 			cl := &cells[row*groupColumns+int(col)]
 			cl.busy[kindOf(a)] += max(0, min(end, from+(col+1)*width)-max(start, from+col*width))
 			// Counted in every column: one failed attempt must be seen among hundreds that succeeded.
-			if !a.Running() && a.State != "succeeded" {
+			if x.class(a) == "bad" {
 				cl.bad++
 			}
 		}
 	}
 	const height = 16
 	c.H = plotTop + height*rows + plotBelow
-	step := float64(plotBreadth) / groupColumns
+	step := plotBreadth / float64(groupColumns)
 	all := figures{}
 	for row := range rows {
 		for col := 0; col < groupColumns; {
@@ -308,7 +317,7 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 			for col++; col < groupColumns && class(col) == k; col++ {
 			}
 			if k != "" {
-				all.box(k, plotLeft+float64(first)*step, plotTop+float64(height*row), float64(col-first)*step, height-1)
+				all.box(k, float64(first)*step, plotTop+float64(height*row), float64(col-first)*step, height-1)
 			}
 		}
 	}
@@ -321,7 +330,7 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 func (x *attempts) laneTicks(c *chart, each int, height float64) {
 	last, lastAt := "", -100.0
 	for i := 0; i < len(x.lanes); i += each {
-		at := plotTop + height*float64(i/each) + 10
+		at := plotTop + height*(float64(i/each)+0.5)
 		if n := x.lanes[i].node; n != last && at >= lastAt+12 {
 			c.YTicks = append(c.YTicks, svg.Tick{At: at, Label: cut(n, 9)})
 			lastAt = at

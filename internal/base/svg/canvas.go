@@ -62,6 +62,14 @@ func (c *Canvas) Rect(class string, x, y, w, h float64, title string) {
 	c.text.WriteString("</rect>\n")
 }
 
+// Link makes the marks that draw adds a link. label names the link for readers who do not see
+// the marks.
+func (c *Canvas) Link(href, label string, draw func()) {
+	c.open("a", "href", escape(href), "aria-label", escape(label))
+	draw()
+	c.text.WriteString("</a>\n")
+}
+
 // Segment draws a straight line.
 func (c *Canvas) Segment(class string, x1, y1, x2, y2 float64) {
 	c.leaf("line", "", "class", class, "x1", number(x1), "y1", number(y1), "x2", number(x2), "y2", number(y2))

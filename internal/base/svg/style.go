@@ -32,15 +32,15 @@ func Series(i int) string { return "s" + strconv.Itoa(i%Colours) }
 //go:embed style.css
 var rules string
 
-// Sheet returns the style sheet for a page that contains charts: the colours as variables,
-// which follow the reader's theme, and the rules for the classes of elements.
+// Sheet returns the style sheet for a page that contains charts: the colours as variables and
+// the rules for the classes of elements. The colours follow the reader's theme, or the CSS
+// property color-scheme if the page sets it.
 func Sheet() string {
-	var light, dark strings.Builder
+	var out strings.Builder
 	for _, c := range colours {
-		fmt.Fprintf(&light, " --%s: %s;", c.name, c.light)
-		fmt.Fprintf(&dark, " --%s: %s;", c.name, c.dark)
+		fmt.Fprintf(&out, " --%s: light-dark(%s, %s);", c.name, c.light, c.dark)
 	}
-	return ":root {" + light.String() + " }\n@media (prefers-color-scheme: dark) { :root {" + dark.String() + " } }\n" + rules
+	return ":root { color-scheme: light dark;" + out.String() + " }\n" + rules
 }
 
 // fileSheet returns the style sheet for a drawing in a separate file. It has colours in

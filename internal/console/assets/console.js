@@ -7,14 +7,16 @@ const status = document.getElementById("live");
 const pause = 1000; // ms between two updates of the page, at least
 let busy = false, wanted = false, last = 0, stopped = false;
 
-function say(text) {
-	if (status && status.textContent !== text) status.textContent = text;
+function say(text, lost) {
+	if (!status) return;
+	status.classList.toggle("lost", Boolean(lost));
+	if (status.textContent !== text) status.textContent = text;
 }
 
 // inUse reports whether replacing a section would disturb the user.
 function inUse(section) {
 	const active = document.activeElement;
-	if (section.contains(active) && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName)) return true;
+	if (section.contains(active) && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName) && active.type !== "checkbox") return true;
 	if (section.querySelector("details.action[open]")) return true;
 	const selected = document.getSelection();
 	return Boolean(selected && !selected.isCollapsed && section.contains(selected.anchorNode));
@@ -27,8 +29,12 @@ function replace(old, fresh) {
 		const same = fresh.querySelector("#" + CSS.escape(d.id));
 		if (same) same.open = true;
 	}
+	for (const box of old.querySelectorAll("input[type=checkbox]:checked")) {
+		const same = fresh.querySelector('input[value="' + CSS.escape(box.value) + '"]');
+		if (same) same.checked = true;
+	}
 	const scrolls = [...old.querySelectorAll(".scroll")].map((e) => e.scrollLeft);
-	const stops = "a, button, summary, [tabindex]";
+	const stops = "a, button, summary, input, [tabindex]";
 	const at = [...old.querySelectorAll(stops)].indexOf(document.activeElement);
 	const href = at >= 0 ? document.activeElement.getAttribute("href") : null;
 	old.replaceWith(fresh);
@@ -63,12 +69,16 @@ function show(text) {
 		if (!ids.has(old.id) && !inUse(old)) old.remove();
 	}
 	if (!next.body.hasAttribute("data-live")) stop("This page is complete.");
+	const time = next.getElementById("updated"), shown = document.getElementById("updated");
+	if (time && shown) shown.replaceWith(time);
+	rove(main);
 	document.title = next.title;
 	document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
 }
 
 async function update(url) {
-	const answer = await fetch(url || location.href, { headers: { "X-Live": "1" } });
+	// Without a limit the page would wait for a frozen master for ever, and never say so.
+	const answer = await fetch(url || location.href, { headers: { "X-Live": "1" }, signal: AbortSignal.timeout(url ? 60000 : 15000) });
 	if (answer.redirected && new URL(answer.url).pathname === "/ui/login") {
 		stop("You are signed out: load the page again.");
 		return;
@@ -89,16 +99,31 @@ async function refresh() {
 		if (document.hidden) { wanted = false; break; }
 		try {
 			await update();
-			if (!stopped) say("");
+			if (!stopped && !silent) say("");
 		} catch (e) {
-			say("The page cannot be brought up to date: " + e.message);
+			if (!silent) say("The page cannot be brought up to date: " + e.message, true);
 		}
 		last = Date.now();
 	}
 	busy = false;
 }
 
-let events = null, clock = null;
+// The server sends alive each second while the master answers. Without it for silence ms the page
+// says that it shows the past. Together with the two seconds that the server waits for the master
+// this takes less than five.
+const silence = 2900;
+let events = null, clock = null, watch = null, silent = false;
+
+function heard() {
+	clearTimeout(watch);
+	if (silent) say("");
+	silent = false;
+	watch = setTimeout(() => {
+		silent = true;
+		const updated = document.getElementById("updated");
+		say("The master does not answer. This page shows the state of " + (updated ? updated.textContent : "an earlier time") + ".", true);
+	}, silence);
+}
 
 function stop(text) {
 	stopped = true;
@@ -109,7 +134,9 @@ function stop(text) {
 function disconnect() {
 	if (events) events.close();
 	clearInterval(clock);
+	clearTimeout(watch);
 	events = clock = null;
+	silent = false;
 }
 
 // connect listens for changes. A hidden page does not, because a browser opens few
@@ -117,9 +144,10 @@ function disconnect() {
 function connect() {
 	if (events || stopped || document.hidden) return;
 	events = new EventSource("/ui/events");
-	events.addEventListener("change", refresh);
-	events.onopen = () => { document.body.dataset.connected = "1"; say(""); };
-	events.onerror = () => say("The connection to the server is interrupted; the browser tries again.");
+	events.addEventListener("change", () => { heard(); refresh(); });
+	events.addEventListener("alive", heard);
+	events.onopen = () => { document.body.dataset.connected = "1"; };
+	heard();
 	clock = setInterval(refresh, 5000); // running times grow without an event
 }
 
@@ -163,13 +191,11 @@ async function go(href) {
 }
 
 // Zoom: drag over a timeline to select a range.
-let drag = null;
+let drag = null, dragged = false;
 function timeAt(svg, clientX) {
 	const box = svg.getBoundingClientRect();
-	const x = (clientX - box.left) / box.width * svg.viewBox.baseVal.width;
-	const left = Number(svg.dataset.left), right = Number(svg.dataset.right);
-	const part = Math.min(1, Math.max(0, (x - left) / (right - left)));
-	return { x: left + part * (right - left), t: Math.round(Number(svg.dataset.from) + part * (Number(svg.dataset.to) - Number(svg.dataset.from))) };
+	const part = Math.min(1, Math.max(0, (clientX - box.left) / box.width));
+	return { x: part * svg.viewBox.baseVal.width, t: Math.round(Number(svg.dataset.from) + part * (Number(svg.dataset.to) - Number(svg.dataset.from))) };
 }
 function range(from, to) {
 	const u = new URL(location.href);
@@ -200,13 +226,46 @@ document.addEventListener("pointerup", (e) => {
 	const { svg, mark, begin } = drag, here = timeAt(svg, e.clientX);
 	drag = null;
 	mark.remove();
-	if (Math.abs(here.x - begin.x) > 4) go(range(begin.t, here.t));
+	if (Math.abs(here.x - begin.x) <= 4) return;
+	dragged = true; // the click that follows is no wish to open an attempt
+	setTimeout(() => { dragged = false; });
+	go(range(begin.t, here.t));
 });
+document.addEventListener("dragstart", (e) => { if (e.target.closest && e.target.closest(".plot")) e.preventDefault(); });
 document.addEventListener("click", (e) => {
+	if (dragged) { e.preventDefault(); return; }
 	const link = e.target.closest && e.target.closest(".zoom a");
 	if (!link || e.ctrlKey || e.metaKey || e.shiftKey) return;
 	e.preventDefault();
 	go(link.href);
+});
+
+// The marks of a chart and the squares of nodes are one stop of the Tab key each; the arrow keys
+// lead from one to the next. Without a script each is a stop.
+function rove(root) {
+	for (const group of root.querySelectorAll(".plot, .squares")) {
+		const links = [...group.querySelectorAll("a")];
+		const current = links.includes(document.activeElement) ? document.activeElement : links[0];
+		for (const a of links) a.setAttribute("tabindex", a === current ? "0" : "-1");
+	}
+}
+rove(document);
+document.addEventListener("keydown", (e) => {
+	const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
+	const group = step && e.target.closest && e.target.closest(".plot, .squares");
+	if (!group) return;
+	const links = [...group.querySelectorAll("a")], next = links[links.indexOf(e.target) + step];
+	e.preventDefault();
+	if (!next) return;
+	e.target.setAttribute("tabindex", "-1");
+	next.setAttribute("tabindex", "0");
+	next.focus();
+});
+
+// Times are the server's. Beside the pointer they are in the reader's zone.
+document.addEventListener("pointerover", (e) => {
+	const time = e.target.closest && e.target.closest("time[datetime]");
+	if (time) time.title = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
 });
 
 // Keys.
@@ -215,6 +274,7 @@ const keys = [
 	["g then o, j, n, p, h", "overview, jobs, nodes, policy, history"],
 	["/", "search field"],
 	["+ and -", "zoom the timeline"],
+	["arrows", "from bar to bar and from node to node"],
 	["[ and ]", "earlier, later"],
 	["0", "the whole time"],
 	["< and >", "previous and next page of a list"],

@@ -264,6 +264,14 @@ func (l *Log) Replay() iter.Seq2[[]byte, error] {
 	return l.replay(l.base, l.snapshot, slices.Clone(l.segments))
 }
 
+// current yields the records that the log has now, without those that were appended after the
+// last Sync.
+func (l *Log) current() iter.Seq2[[]byte, error] {
+	segments := slices.Clone(l.segments)
+	segments[len(segments)-1].size = l.size
+	return l.replay(l.base, l.snapshot, segments)
+}
+
 // replay yields the records of a snapshot, if there is one, and of segments.
 func (l *Log) replay(base uint64, snapshot bool, segments []segment) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

@@ -42,21 +42,36 @@ var errCompacting = errors.New("journal: a snapshot is being written already")
 // before the next Begin. After an error the log refuses further calls, like after a
 // failed Sync.
 func (l *Log) Begin() (*Compaction, error) {
-	if err := l.Sync(); err != nil {
+	if l.compacting {
+		return nil, errors.Join(l.Sync(), errCompacting)
+	}
+	next, err := l.split()
+	if err != nil {
 		return nil, err
 	}
-	if l.compacting {
-		return nil, errCompacting
+	return l.beginAt(next), nil
+}
+
+// split makes all records durable and begins the next segment, whose number it returns.
+func (l *Log) split() (next uint64, err error) {
+	if err := l.Sync(); err != nil {
+		return 0, err
 	}
 	// A compaction that failed may have left an empty segment.
 	if len(l.segments) == 1 || l.size > headerSize {
 		if l.failed = l.rotate(); l.failed != nil {
-			return nil, l.failed
+			return 0, l.failed
 		}
 	}
+	return l.segments[len(l.segments)-1].number, nil
+}
+
+// beginAt begins a compaction of the segments before next, a result of split since the last
+// compaction. No other compaction may be under way.
+func (l *Log) beginAt(next uint64) *Compaction {
 	l.compacting = true
-	last := len(l.segments) - 1
-	return &Compaction{log: l, next: l.segments[last].number, base: l.base, snapshot: l.snapshot, segments: slices.Clone(l.segments[:last])}, nil
+	n := int(next - l.segments[0].number)
+	return &Compaction{log: l, next: next, base: l.base, snapshot: l.snapshot, segments: slices.Clone(l.segments[:n])}
 }
 
 // Records yields the records that the snapshot replaces, in order. A record is valid

@@ -37,6 +37,10 @@ type JournalRecord struct {
 	//	*JournalRecord_Finished
 	//	*JournalRecord_Staging
 	//	*JournalRecord_StagingEnded
+	//	*JournalRecord_Position
+	//	*JournalRecord_RaftEntry
+	//	*JournalRecord_RaftState
+	//	*JournalRecord_RaftBase
 	//	*JournalRecord_Chain
 	//	*JournalRecord_Driver
 	//	*JournalRecord_StepEnded
@@ -162,6 +166,42 @@ func (x *JournalRecord) GetStagingEnded() *JournalStagingEnded {
 	if x != nil {
 		if x, ok := x.What.(*JournalRecord_StagingEnded); ok {
 			return x.StagingEnded
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetPosition() *JournalPosition {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_Position); ok {
+			return x.Position
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetRaftEntry() *RaftEntry {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_RaftEntry); ok {
+			return x.RaftEntry
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetRaftState() *RaftState {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_RaftState); ok {
+			return x.RaftState
+		}
+	}
+	return nil
+}
+
+func (x *JournalRecord) GetRaftBase() *RaftBase {
+	if x != nil {
+		if x, ok := x.What.(*JournalRecord_RaftBase); ok {
+			return x.RaftBase
 		}
 	}
 	return nil
@@ -424,6 +464,22 @@ type JournalRecord_StagingEnded struct {
 	StagingEnded *JournalStagingEnded `protobuf:"bytes,9,opt,name=staging_ended,json=stagingEnded,proto3,oneof"`
 }
 
+type JournalRecord_Position struct {
+	Position *JournalPosition `protobuf:"bytes,10,opt,name=position,proto3,oneof"`
+}
+
+type JournalRecord_RaftEntry struct {
+	RaftEntry *RaftEntry `protobuf:"bytes,60,opt,name=raft_entry,json=raftEntry,proto3,oneof"`
+}
+
+type JournalRecord_RaftState struct {
+	RaftState *RaftState `protobuf:"bytes,61,opt,name=raft_state,json=raftState,proto3,oneof"`
+}
+
+type JournalRecord_RaftBase struct {
+	RaftBase *RaftBase `protobuf:"bytes,62,opt,name=raft_base,json=raftBase,proto3,oneof"`
+}
+
 type JournalRecord_Chain struct {
 	Chain *JournalChain `protobuf:"bytes,50,opt,name=chain,proto3,oneof"`
 }
@@ -538,6 +594,14 @@ func (*JournalRecord_Staging) isJournalRecord_What() {}
 
 func (*JournalRecord_StagingEnded) isJournalRecord_What() {}
 
+func (*JournalRecord_Position) isJournalRecord_What() {}
+
+func (*JournalRecord_RaftEntry) isJournalRecord_What() {}
+
+func (*JournalRecord_RaftState) isJournalRecord_What() {}
+
+func (*JournalRecord_RaftBase) isJournalRecord_What() {}
+
 func (*JournalRecord_Chain) isJournalRecord_What() {}
 
 func (*JournalRecord_Driver) isJournalRecord_What() {}
@@ -588,6 +652,270 @@ func (*JournalRecord_CommitCancelled) isJournalRecord_What() {}
 
 func (*JournalRecord_FactCounted) isJournalRecord_What() {}
 
+// RaftEntry is an entry of the replicated log. It replaces all entries of the journal with
+// this index or a higher one, which no majority had.
+type RaftEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Type          int32                  `protobuf:"varint,3,opt,name=type,proto3" json:"type,omitempty"`     // raftpb.EntryType
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`      // of a normal entry: records, each after its length as a varint
+	Commit        uint64                 `protobuf:"varint,5,opt,name=commit,proto3" json:"commit,omitempty"` // the highest committed index that the master knew
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaftEntry) Reset() {
+	*x = RaftEntry{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaftEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaftEntry) ProtoMessage() {}
+
+func (x *RaftEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaftEntry.ProtoReflect.Descriptor instead.
+func (*RaftEntry) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RaftEntry) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RaftEntry) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RaftEntry) GetType() int32 {
+	if x != nil {
+		return x.Type
+	}
+	return 0
+}
+
+func (x *RaftEntry) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *RaftEntry) GetCommit() uint64 {
+	if x != nil {
+		return x.Commit
+	}
+	return 0
+}
+
+// RaftState is what a master has promised to the others. The latest record counts.
+type RaftState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Vote          uint64                 `protobuf:"varint,2,opt,name=vote,proto3" json:"vote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaftState) Reset() {
+	*x = RaftState{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaftState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaftState) ProtoMessage() {}
+
+func (x *RaftState) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaftState.ProtoReflect.Descriptor instead.
+func (*RaftState) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RaftState) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RaftState) GetVote() uint64 {
+	if x != nil {
+		return x.Vote
+	}
+	return 0
+}
+
+// RaftBase says which entries the records of this file that are not in entries stand for: all
+// up to index. A journal without it was written by a master without peers before masters were
+// replicated: its records stand for the entry 1 of term 1.
+type RaftBase struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`  // of the entry with that index
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // as in ExchangeRequest
+	Members       []*Member              `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaftBase) Reset() {
+	*x = RaftBase{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaftBase) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaftBase) ProtoMessage() {}
+
+func (x *RaftBase) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaftBase.ProtoReflect.Descriptor instead.
+func (*RaftBase) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RaftBase) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RaftBase) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RaftBase) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *RaftBase) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// JournalPosition ends the records that the next snapshot replaces. It holds the part of the
+// core's state that does not follow from records.
+type JournalPosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Now           int64                  `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`  // the time of the tracker's last step
+	Nodes         []string               `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"` // that the tracker knows; others are forgotten
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JournalPosition) Reset() {
+	*x = JournalPosition{}
+	mi := &file_slotwise_v1_journal_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JournalPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JournalPosition) ProtoMessage() {}
+
+func (x *JournalPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_journal_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JournalPosition.ProtoReflect.Descriptor instead.
+func (*JournalPosition) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JournalPosition) GetNow() int64 {
+	if x != nil {
+		return x.Now
+	}
+	return 0
+}
+
+func (x *JournalPosition) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *JournalPosition) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // JournalMaster is the first record.
 type JournalMaster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -602,7 +930,7 @@ type JournalMaster struct {
 
 func (x *JournalMaster) Reset() {
 	*x = JournalMaster{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[1]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +942,7 @@ func (x *JournalMaster) String() string {
 func (*JournalMaster) ProtoMessage() {}
 
 func (x *JournalMaster) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[1]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +955,7 @@ func (x *JournalMaster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalMaster.ProtoReflect.Descriptor instead.
 func (*JournalMaster) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JournalMaster) GetId() string {
@@ -664,7 +992,7 @@ type JournalPolicy struct {
 
 func (x *JournalPolicy) Reset() {
 	*x = JournalPolicy{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[2]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +1004,7 @@ func (x *JournalPolicy) String() string {
 func (*JournalPolicy) ProtoMessage() {}
 
 func (x *JournalPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[2]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +1017,7 @@ func (x *JournalPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalPolicy.ProtoReflect.Descriptor instead.
 func (*JournalPolicy) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JournalPolicy) GetName() string {
@@ -723,7 +1051,7 @@ type JournalLearned struct {
 
 func (x *JournalLearned) Reset() {
 	*x = JournalLearned{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[3]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +1063,7 @@ func (x *JournalLearned) String() string {
 func (*JournalLearned) ProtoMessage() {}
 
 func (x *JournalLearned) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[3]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +1076,7 @@ func (x *JournalLearned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalLearned.ProtoReflect.Descriptor instead.
 func (*JournalLearned) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JournalLearned) GetDoc() []byte {
@@ -773,7 +1101,7 @@ type JournalJob struct {
 
 func (x *JournalJob) Reset() {
 	*x = JournalJob{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[4]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1113,7 @@ func (x *JournalJob) String() string {
 func (*JournalJob) ProtoMessage() {}
 
 func (x *JournalJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[4]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1126,7 @@ func (x *JournalJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalJob.ProtoReflect.Descriptor instead.
 func (*JournalJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JournalJob) GetJob() int32 {
@@ -857,7 +1185,7 @@ type JournalStaging struct {
 
 func (x *JournalStaging) Reset() {
 	*x = JournalStaging{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1197,7 @@ func (x *JournalStaging) String() string {
 func (*JournalStaging) ProtoMessage() {}
 
 func (x *JournalStaging) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[5]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1210,7 @@ func (x *JournalStaging) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalStaging.ProtoReflect.Descriptor instead.
 func (*JournalStaging) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JournalStaging) GetRequest() string {
@@ -923,7 +1251,7 @@ type JournalStagingEnded struct {
 
 func (x *JournalStagingEnded) Reset() {
 	*x = JournalStagingEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1263,7 @@ func (x *JournalStagingEnded) String() string {
 func (*JournalStagingEnded) ProtoMessage() {}
 
 func (x *JournalStagingEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[6]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1276,7 @@ func (x *JournalStagingEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalStagingEnded.ProtoReflect.Descriptor instead.
 func (*JournalStagingEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JournalStagingEnded) GetRequest() string {
@@ -974,7 +1302,7 @@ type JournalChain struct {
 
 func (x *JournalChain) Reset() {
 	*x = JournalChain{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1314,7 @@ func (x *JournalChain) String() string {
 func (*JournalChain) ProtoMessage() {}
 
 func (x *JournalChain) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[7]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1327,7 @@ func (x *JournalChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChain.ProtoReflect.Descriptor instead.
 func (*JournalChain) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JournalChain) GetChain() int32 {
@@ -1064,7 +1392,7 @@ type JournalDriver struct {
 
 func (x *JournalDriver) Reset() {
 	*x = JournalDriver{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1404,7 @@ func (x *JournalDriver) String() string {
 func (*JournalDriver) ProtoMessage() {}
 
 func (x *JournalDriver) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[8]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1417,7 @@ func (x *JournalDriver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalDriver.ProtoReflect.Descriptor instead.
 func (*JournalDriver) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JournalDriver) GetChain() int32 {
@@ -1174,7 +1502,7 @@ type JournalStepEnded struct {
 
 func (x *JournalStepEnded) Reset() {
 	*x = JournalStepEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1514,7 @@ func (x *JournalStepEnded) String() string {
 func (*JournalStepEnded) ProtoMessage() {}
 
 func (x *JournalStepEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[9]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1527,7 @@ func (x *JournalStepEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalStepEnded.ProtoReflect.Descriptor instead.
 func (*JournalStepEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JournalStepEnded) GetChain() int32 {
@@ -1237,7 +1565,7 @@ type JournalChainOutcome struct {
 
 func (x *JournalChainOutcome) Reset() {
 	*x = JournalChainOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1577,7 @@ func (x *JournalChainOutcome) String() string {
 func (*JournalChainOutcome) ProtoMessage() {}
 
 func (x *JournalChainOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[10]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1590,7 @@ func (x *JournalChainOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainOutcome.ProtoReflect.Descriptor instead.
 func (*JournalChainOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JournalChainOutcome) GetChain() int32 {
@@ -1304,7 +1632,7 @@ type JournalChainChanged struct {
 
 func (x *JournalChainChanged) Reset() {
 	*x = JournalChainChanged{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1644,7 @@ func (x *JournalChainChanged) String() string {
 func (*JournalChainChanged) ProtoMessage() {}
 
 func (x *JournalChainChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[11]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1657,7 @@ func (x *JournalChainChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainChanged.ProtoReflect.Descriptor instead.
 func (*JournalChainChanged) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JournalChainChanged) GetChain() int32 {
@@ -1364,7 +1692,7 @@ type JournalChainFinished struct {
 
 func (x *JournalChainFinished) Reset() {
 	*x = JournalChainFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1704,7 @@ func (x *JournalChainFinished) String() string {
 func (*JournalChainFinished) ProtoMessage() {}
 
 func (x *JournalChainFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[12]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1717,7 @@ func (x *JournalChainFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalChainFinished.ProtoReflect.Descriptor instead.
 func (*JournalChainFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JournalChainFinished) GetChain() int32 {
@@ -1418,7 +1746,7 @@ type JournalFinished struct {
 
 func (x *JournalFinished) Reset() {
 	*x = JournalFinished{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1758,7 @@ func (x *JournalFinished) String() string {
 func (*JournalFinished) ProtoMessage() {}
 
 func (x *JournalFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[13]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1771,7 @@ func (x *JournalFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFinished.ProtoReflect.Descriptor instead.
 func (*JournalFinished) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JournalFinished) GetJob() int32 {
@@ -1471,7 +1799,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1811,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[14]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1824,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskRef) GetJob() int32 {
@@ -1532,7 +1860,7 @@ type AttemptRef struct {
 
 func (x *AttemptRef) Reset() {
 	*x = AttemptRef{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1872,7 @@ func (x *AttemptRef) String() string {
 func (*AttemptRef) ProtoMessage() {}
 
 func (x *AttemptRef) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[15]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1885,7 @@ func (x *AttemptRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRef.ProtoReflect.Descriptor instead.
 func (*AttemptRef) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttemptRef) GetJob() int32 {
@@ -1605,7 +1933,7 @@ type FactAccepted struct {
 
 func (x *FactAccepted) Reset() {
 	*x = FactAccepted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1945,7 @@ func (x *FactAccepted) String() string {
 func (*FactAccepted) ProtoMessage() {}
 
 func (x *FactAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[16]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1958,7 @@ func (x *FactAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactAccepted.ProtoReflect.Descriptor instead.
 func (*FactAccepted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FactAccepted) GetJob() int32 {
@@ -1692,7 +2020,7 @@ type FactPriority struct {
 
 func (x *FactPriority) Reset() {
 	*x = FactPriority{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +2032,7 @@ func (x *FactPriority) String() string {
 func (*FactPriority) ProtoMessage() {}
 
 func (x *FactPriority) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[17]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +2045,7 @@ func (x *FactPriority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPriority.ProtoReflect.Descriptor instead.
 func (*FactPriority) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FactPriority) GetJob() int32 {
@@ -1744,7 +2072,7 @@ type FactPool struct {
 
 func (x *FactPool) Reset() {
 	*x = FactPool{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2084,7 @@ func (x *FactPool) String() string {
 func (*FactPool) ProtoMessage() {}
 
 func (x *FactPool) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[18]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2097,7 @@ func (x *FactPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactPool.ProtoReflect.Descriptor instead.
 func (*FactPool) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FactPool) GetJob() int32 {
@@ -1799,7 +2127,7 @@ type FactOutcome struct {
 
 func (x *FactOutcome) Reset() {
 	*x = FactOutcome{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2139,7 @@ func (x *FactOutcome) String() string {
 func (*FactOutcome) ProtoMessage() {}
 
 func (x *FactOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[19]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2152,7 @@ func (x *FactOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutcome.ProtoReflect.Descriptor instead.
 func (*FactOutcome) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FactOutcome) GetJob() int32 {
@@ -1874,7 +2202,7 @@ type FactJobEnded struct {
 
 func (x *FactJobEnded) Reset() {
 	*x = FactJobEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2214,7 @@ func (x *FactJobEnded) String() string {
 func (*FactJobEnded) ProtoMessage() {}
 
 func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[20]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2227,7 @@ func (x *FactJobEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJobEnded.ProtoReflect.Descriptor instead.
 func (*FactJobEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FactJobEnded) GetJob() int32 {
@@ -1943,7 +2271,7 @@ type FactCounted struct {
 
 func (x *FactCounted) Reset() {
 	*x = FactCounted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2283,7 @@ func (x *FactCounted) String() string {
 func (*FactCounted) ProtoMessage() {}
 
 func (x *FactCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[21]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2296,7 @@ func (x *FactCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounted.ProtoReflect.Descriptor instead.
 func (*FactCounted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FactCounted) GetJob() int32 {
@@ -2016,7 +2344,7 @@ type FactCommitCancelled struct {
 
 func (x *FactCommitCancelled) Reset() {
 	*x = FactCommitCancelled{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2356,7 @@ func (x *FactCommitCancelled) String() string {
 func (*FactCommitCancelled) ProtoMessage() {}
 
 func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[22]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2369,7 @@ func (x *FactCommitCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCommitCancelled.ProtoReflect.Descriptor instead.
 func (*FactCommitCancelled) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FactCommitCancelled) GetJob() int32 {
@@ -2074,7 +2402,7 @@ type FactLaunched struct {
 
 func (x *FactLaunched) Reset() {
 	*x = FactLaunched{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2414,7 @@ func (x *FactLaunched) String() string {
 func (*FactLaunched) ProtoMessage() {}
 
 func (x *FactLaunched) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[23]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2427,7 @@ func (x *FactLaunched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLaunched.ProtoReflect.Descriptor instead.
 func (*FactLaunched) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FactLaunched) GetAttempt() *AttemptRef {
@@ -2167,7 +2495,7 @@ type FactGranted struct {
 
 func (x *FactGranted) Reset() {
 	*x = FactGranted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2507,7 @@ func (x *FactGranted) String() string {
 func (*FactGranted) ProtoMessage() {}
 
 func (x *FactGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[24]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2520,7 @@ func (x *FactGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGranted.ProtoReflect.Descriptor instead.
 func (*FactGranted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FactGranted) GetAttempt() *AttemptRef {
@@ -2220,7 +2548,7 @@ type FactEnded struct {
 
 func (x *FactEnded) Reset() {
 	*x = FactEnded{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2560,7 @@ func (x *FactEnded) String() string {
 func (*FactEnded) ProtoMessage() {}
 
 func (x *FactEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[25]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2573,7 @@ func (x *FactEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactEnded.ProtoReflect.Descriptor instead.
 func (*FactEnded) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FactEnded) GetAttempt() *AttemptRef {
@@ -2327,7 +2655,7 @@ type FactFetchFailed struct {
 
 func (x *FactFetchFailed) Reset() {
 	*x = FactFetchFailed{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2667,7 @@ func (x *FactFetchFailed) String() string {
 func (*FactFetchFailed) ProtoMessage() {}
 
 func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[26]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2680,7 @@ func (x *FactFetchFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFetchFailed.ProtoReflect.Descriptor instead.
 func (*FactFetchFailed) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FactFetchFailed) GetMap() *AttemptRef {
@@ -2374,7 +2702,7 @@ type FactOutputLost struct {
 
 func (x *FactOutputLost) Reset() {
 	*x = FactOutputLost{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2714,7 @@ func (x *FactOutputLost) String() string {
 func (*FactOutputLost) ProtoMessage() {}
 
 func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[27]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2727,7 @@ func (x *FactOutputLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactOutputLost.ProtoReflect.Descriptor instead.
 func (*FactOutputLost) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FactOutputLost) GetMap() *AttemptRef {
@@ -2447,7 +2775,7 @@ type FactJoined struct {
 
 func (x *FactJoined) Reset() {
 	*x = FactJoined{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2787,7 @@ func (x *FactJoined) String() string {
 func (*FactJoined) ProtoMessage() {}
 
 func (x *FactJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[28]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2800,7 @@ func (x *FactJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactJoined.ProtoReflect.Descriptor instead.
 func (*FactJoined) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FactJoined) GetName() string {
@@ -2549,7 +2877,7 @@ type FactLeft struct {
 
 func (x *FactLeft) Reset() {
 	*x = FactLeft{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2889,7 @@ func (x *FactLeft) String() string {
 func (*FactLeft) ProtoMessage() {}
 
 func (x *FactLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[29]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2902,7 @@ func (x *FactLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactLeft.ProtoReflect.Descriptor instead.
 func (*FactLeft) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FactLeft) GetNode() string {
@@ -2609,7 +2937,7 @@ type FactDrained struct {
 
 func (x *FactDrained) Reset() {
 	*x = FactDrained{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2949,7 @@ func (x *FactDrained) String() string {
 func (*FactDrained) ProtoMessage() {}
 
 func (x *FactDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[30]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2962,7 @@ func (x *FactDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactDrained.ProtoReflect.Descriptor instead.
 func (*FactDrained) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FactDrained) GetNode() string {
@@ -2669,7 +2997,7 @@ type FactGraylisted struct {
 
 func (x *FactGraylisted) Reset() {
 	*x = FactGraylisted{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +3009,7 @@ func (x *FactGraylisted) String() string {
 func (*FactGraylisted) ProtoMessage() {}
 
 func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[31]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +3022,7 @@ func (x *FactGraylisted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactGraylisted.ProtoReflect.Descriptor instead.
 func (*FactGraylisted) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FactGraylisted) GetNode() string {
@@ -2731,7 +3059,7 @@ type FactFaults struct {
 
 func (x *FactFaults) Reset() {
 	*x = FactFaults{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +3071,7 @@ func (x *FactFaults) String() string {
 func (*FactFaults) ProtoMessage() {}
 
 func (x *FactFaults) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[32]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +3084,7 @@ func (x *FactFaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactFaults.ProtoReflect.Descriptor instead.
 func (*FactFaults) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FactFaults) GetNode() string {
@@ -2797,7 +3125,7 @@ type FactCounts struct {
 
 func (x *FactCounts) Reset() {
 	*x = FactCounts{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +3137,7 @@ func (x *FactCounts) String() string {
 func (*FactCounts) ProtoMessage() {}
 
 func (x *FactCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[33]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +3150,7 @@ func (x *FactCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactCounts.ProtoReflect.Descriptor instead.
 func (*FactCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FactCounts) GetJobs() int32 {
@@ -2856,7 +3184,7 @@ type FactTask struct {
 
 func (x *FactTask) Reset() {
 	*x = FactTask{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3196,7 @@ func (x *FactTask) String() string {
 func (*FactTask) ProtoMessage() {}
 
 func (x *FactTask) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[34]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3209,7 @@ func (x *FactTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FactTask.ProtoReflect.Descriptor instead.
 func (*FactTask) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FactTask) GetTask() *TaskRef {
@@ -2971,7 +3299,7 @@ type PastAttempt struct {
 
 func (x *PastAttempt) Reset() {
 	*x = PastAttempt{}
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3311,7 @@ func (x *PastAttempt) String() string {
 func (*PastAttempt) ProtoMessage() {}
 
 func (x *PastAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_journal_proto_msgTypes[35]
+	mi := &file_slotwise_v1_journal_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3324,7 @@ func (x *PastAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
 func (*PastAttempt) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_journal_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PastAttempt) GetNode() string {
@@ -3115,7 +3443,7 @@ var File_slotwise_v1_journal_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\"\xd5\x0e\n" +
+	"\x19slotwise/v1/journal.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\x1a\x18slotwise/v1/common.proto\x1a\x19slotwise/v1/masters.proto\"\xb9\x10\n" +
 	"\rJournalRecord\x124\n" +
 	"\x06master\x18\x01 \x01(\v2\x1a.slotwise.v1.JournalMasterH\x00R\x06master\x124\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.slotwise.v1.JournalPolicyH\x00R\x06policy\x127\n" +
@@ -3123,7 +3451,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x03job\x18\x04 \x01(\v2\x17.slotwise.v1.JournalJobH\x00R\x03job\x12:\n" +
 	"\bfinished\x18\a \x01(\v2\x1c.slotwise.v1.JournalFinishedH\x00R\bfinished\x127\n" +
 	"\astaging\x18\b \x01(\v2\x1b.slotwise.v1.JournalStagingH\x00R\astaging\x12G\n" +
-	"\rstaging_ended\x18\t \x01(\v2 .slotwise.v1.JournalStagingEndedH\x00R\fstagingEnded\x121\n" +
+	"\rstaging_ended\x18\t \x01(\v2 .slotwise.v1.JournalStagingEndedH\x00R\fstagingEnded\x12:\n" +
+	"\bposition\x18\n" +
+	" \x01(\v2\x1c.slotwise.v1.JournalPositionH\x00R\bposition\x127\n" +
+	"\n" +
+	"raft_entry\x18< \x01(\v2\x16.slotwise.v1.RaftEntryH\x00R\traftEntry\x127\n" +
+	"\n" +
+	"raft_state\x18= \x01(\v2\x16.slotwise.v1.RaftStateH\x00R\traftState\x124\n" +
+	"\traft_base\x18> \x01(\v2\x15.slotwise.v1.RaftBaseH\x00R\braftBase\x121\n" +
 	"\x05chain\x182 \x01(\v2\x19.slotwise.v1.JournalChainH\x00R\x05chain\x124\n" +
 	"\x06driver\x183 \x01(\v2\x1a.slotwise.v1.JournalDriverH\x00R\x06driver\x12>\n" +
 	"\n" +
@@ -3153,7 +3488,25 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\tjob_ended\x18$ \x01(\v2\x19.slotwise.v1.FactJobEndedH\x00R\bjobEnded\x12M\n" +
 	"\x10commit_cancelled\x18% \x01(\v2 .slotwise.v1.FactCommitCancelledH\x00R\x0fcommitCancelled\x12=\n" +
 	"\ffact_counted\x18& \x01(\v2\x18.slotwise.v1.FactCountedH\x00R\vfactCountedB\x06\n" +
-	"\x04what\"E\n" +
+	"\x04what\"u\n" +
+	"\tRaftEntry\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\x05R\x04type\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x16\n" +
+	"\x06commit\x18\x05 \x01(\x04R\x06commit\"3\n" +
+	"\tRaftState\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x12\n" +
+	"\x04vote\x18\x02 \x01(\x04R\x04vote\"y\n" +
+	"\bRaftBase\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12-\n" +
+	"\amembers\x18\x04 \x03(\v2\x13.slotwise.v1.MemberR\amembers\"M\n" +
+	"\x0fJournalPosition\x12\x10\n" +
+	"\x03now\x18\x01 \x01(\x03R\x03now\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x14\n" +
+	"\x05nodes\x18\x03 \x03(\tR\x05nodes\"E\n" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x0e\n" +
@@ -3373,108 +3726,118 @@ func file_slotwise_v1_journal_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_journal_proto_rawDescData
 }
 
-var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_slotwise_v1_journal_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_slotwise_v1_journal_proto_goTypes = []any{
 	(*JournalRecord)(nil),        // 0: slotwise.v1.JournalRecord
-	(*JournalMaster)(nil),        // 1: slotwise.v1.JournalMaster
-	(*JournalPolicy)(nil),        // 2: slotwise.v1.JournalPolicy
-	(*JournalLearned)(nil),       // 3: slotwise.v1.JournalLearned
-	(*JournalJob)(nil),           // 4: slotwise.v1.JournalJob
-	(*JournalStaging)(nil),       // 5: slotwise.v1.JournalStaging
-	(*JournalStagingEnded)(nil),  // 6: slotwise.v1.JournalStagingEnded
-	(*JournalChain)(nil),         // 7: slotwise.v1.JournalChain
-	(*JournalDriver)(nil),        // 8: slotwise.v1.JournalDriver
-	(*JournalStepEnded)(nil),     // 9: slotwise.v1.JournalStepEnded
-	(*JournalChainOutcome)(nil),  // 10: slotwise.v1.JournalChainOutcome
-	(*JournalChainChanged)(nil),  // 11: slotwise.v1.JournalChainChanged
-	(*JournalChainFinished)(nil), // 12: slotwise.v1.JournalChainFinished
-	(*JournalFinished)(nil),      // 13: slotwise.v1.JournalFinished
-	(*TaskRef)(nil),              // 14: slotwise.v1.TaskRef
-	(*AttemptRef)(nil),           // 15: slotwise.v1.AttemptRef
-	(*FactAccepted)(nil),         // 16: slotwise.v1.FactAccepted
-	(*FactPriority)(nil),         // 17: slotwise.v1.FactPriority
-	(*FactPool)(nil),             // 18: slotwise.v1.FactPool
-	(*FactOutcome)(nil),          // 19: slotwise.v1.FactOutcome
-	(*FactJobEnded)(nil),         // 20: slotwise.v1.FactJobEnded
-	(*FactCounted)(nil),          // 21: slotwise.v1.FactCounted
-	(*FactCommitCancelled)(nil),  // 22: slotwise.v1.FactCommitCancelled
-	(*FactLaunched)(nil),         // 23: slotwise.v1.FactLaunched
-	(*FactGranted)(nil),          // 24: slotwise.v1.FactGranted
-	(*FactEnded)(nil),            // 25: slotwise.v1.FactEnded
-	(*FactFetchFailed)(nil),      // 26: slotwise.v1.FactFetchFailed
-	(*FactOutputLost)(nil),       // 27: slotwise.v1.FactOutputLost
-	(*FactJoined)(nil),           // 28: slotwise.v1.FactJoined
-	(*FactLeft)(nil),             // 29: slotwise.v1.FactLeft
-	(*FactDrained)(nil),          // 30: slotwise.v1.FactDrained
-	(*FactGraylisted)(nil),       // 31: slotwise.v1.FactGraylisted
-	(*FactFaults)(nil),           // 32: slotwise.v1.FactFaults
-	(*FactCounts)(nil),           // 33: slotwise.v1.FactCounts
-	(*FactTask)(nil),             // 34: slotwise.v1.FactTask
-	(*PastAttempt)(nil),          // 35: slotwise.v1.PastAttempt
-	nil,                          // 36: slotwise.v1.JournalPolicy.SetEntry
-	(*JobSpec)(nil),              // 37: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),            // 38: slotwise.v1.ChainSpec
-	(*JobStatus)(nil),            // 39: slotwise.v1.JobStatus
-	(JobState)(0),                // 40: slotwise.v1.JobState
-	(*Counters)(nil),             // 41: slotwise.v1.Counters
-	(FailureCause)(0),            // 42: slotwise.v1.FailureCause
+	(*RaftEntry)(nil),            // 1: slotwise.v1.RaftEntry
+	(*RaftState)(nil),            // 2: slotwise.v1.RaftState
+	(*RaftBase)(nil),             // 3: slotwise.v1.RaftBase
+	(*JournalPosition)(nil),      // 4: slotwise.v1.JournalPosition
+	(*JournalMaster)(nil),        // 5: slotwise.v1.JournalMaster
+	(*JournalPolicy)(nil),        // 6: slotwise.v1.JournalPolicy
+	(*JournalLearned)(nil),       // 7: slotwise.v1.JournalLearned
+	(*JournalJob)(nil),           // 8: slotwise.v1.JournalJob
+	(*JournalStaging)(nil),       // 9: slotwise.v1.JournalStaging
+	(*JournalStagingEnded)(nil),  // 10: slotwise.v1.JournalStagingEnded
+	(*JournalChain)(nil),         // 11: slotwise.v1.JournalChain
+	(*JournalDriver)(nil),        // 12: slotwise.v1.JournalDriver
+	(*JournalStepEnded)(nil),     // 13: slotwise.v1.JournalStepEnded
+	(*JournalChainOutcome)(nil),  // 14: slotwise.v1.JournalChainOutcome
+	(*JournalChainChanged)(nil),  // 15: slotwise.v1.JournalChainChanged
+	(*JournalChainFinished)(nil), // 16: slotwise.v1.JournalChainFinished
+	(*JournalFinished)(nil),      // 17: slotwise.v1.JournalFinished
+	(*TaskRef)(nil),              // 18: slotwise.v1.TaskRef
+	(*AttemptRef)(nil),           // 19: slotwise.v1.AttemptRef
+	(*FactAccepted)(nil),         // 20: slotwise.v1.FactAccepted
+	(*FactPriority)(nil),         // 21: slotwise.v1.FactPriority
+	(*FactPool)(nil),             // 22: slotwise.v1.FactPool
+	(*FactOutcome)(nil),          // 23: slotwise.v1.FactOutcome
+	(*FactJobEnded)(nil),         // 24: slotwise.v1.FactJobEnded
+	(*FactCounted)(nil),          // 25: slotwise.v1.FactCounted
+	(*FactCommitCancelled)(nil),  // 26: slotwise.v1.FactCommitCancelled
+	(*FactLaunched)(nil),         // 27: slotwise.v1.FactLaunched
+	(*FactGranted)(nil),          // 28: slotwise.v1.FactGranted
+	(*FactEnded)(nil),            // 29: slotwise.v1.FactEnded
+	(*FactFetchFailed)(nil),      // 30: slotwise.v1.FactFetchFailed
+	(*FactOutputLost)(nil),       // 31: slotwise.v1.FactOutputLost
+	(*FactJoined)(nil),           // 32: slotwise.v1.FactJoined
+	(*FactLeft)(nil),             // 33: slotwise.v1.FactLeft
+	(*FactDrained)(nil),          // 34: slotwise.v1.FactDrained
+	(*FactGraylisted)(nil),       // 35: slotwise.v1.FactGraylisted
+	(*FactFaults)(nil),           // 36: slotwise.v1.FactFaults
+	(*FactCounts)(nil),           // 37: slotwise.v1.FactCounts
+	(*FactTask)(nil),             // 38: slotwise.v1.FactTask
+	(*PastAttempt)(nil),          // 39: slotwise.v1.PastAttempt
+	nil,                          // 40: slotwise.v1.JournalPolicy.SetEntry
+	(*Member)(nil),               // 41: slotwise.v1.Member
+	(*JobSpec)(nil),              // 42: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),            // 43: slotwise.v1.ChainSpec
+	(*JobStatus)(nil),            // 44: slotwise.v1.JobStatus
+	(JobState)(0),                // 45: slotwise.v1.JobState
+	(*Counters)(nil),             // 46: slotwise.v1.Counters
+	(FailureCause)(0),            // 47: slotwise.v1.FailureCause
 }
 var file_slotwise_v1_journal_proto_depIdxs = []int32{
-	1,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
-	2,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
-	3,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
-	4,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
-	13, // 4: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
-	5,  // 5: slotwise.v1.JournalRecord.staging:type_name -> slotwise.v1.JournalStaging
-	6,  // 6: slotwise.v1.JournalRecord.staging_ended:type_name -> slotwise.v1.JournalStagingEnded
-	7,  // 7: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
-	8,  // 8: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
-	9,  // 9: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
-	10, // 10: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
-	11, // 11: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
-	12, // 12: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
-	16, // 13: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
-	17, // 14: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
-	18, // 15: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
-	19, // 16: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
-	23, // 17: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
-	24, // 18: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
-	25, // 19: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
-	26, // 20: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
-	27, // 21: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
-	28, // 22: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
-	29, // 23: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
-	30, // 24: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
-	33, // 25: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
-	34, // 26: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
-	31, // 27: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
-	32, // 28: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
-	20, // 29: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
-	22, // 30: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
-	21, // 31: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
-	36, // 32: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	37, // 33: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	38, // 34: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
-	39, // 35: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
-	40, // 36: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
-	14, // 37: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	41, // 38: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
-	41, // 39: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
-	15, // 40: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	15, // 41: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	15, // 42: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	41, // 43: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	42, // 44: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
-	15, // 45: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	15, // 46: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	14, // 47: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	35, // 48: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	42, // 49: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	5,  // 0: slotwise.v1.JournalRecord.master:type_name -> slotwise.v1.JournalMaster
+	6,  // 1: slotwise.v1.JournalRecord.policy:type_name -> slotwise.v1.JournalPolicy
+	7,  // 2: slotwise.v1.JournalRecord.learned:type_name -> slotwise.v1.JournalLearned
+	8,  // 3: slotwise.v1.JournalRecord.job:type_name -> slotwise.v1.JournalJob
+	17, // 4: slotwise.v1.JournalRecord.finished:type_name -> slotwise.v1.JournalFinished
+	9,  // 5: slotwise.v1.JournalRecord.staging:type_name -> slotwise.v1.JournalStaging
+	10, // 6: slotwise.v1.JournalRecord.staging_ended:type_name -> slotwise.v1.JournalStagingEnded
+	4,  // 7: slotwise.v1.JournalRecord.position:type_name -> slotwise.v1.JournalPosition
+	1,  // 8: slotwise.v1.JournalRecord.raft_entry:type_name -> slotwise.v1.RaftEntry
+	2,  // 9: slotwise.v1.JournalRecord.raft_state:type_name -> slotwise.v1.RaftState
+	3,  // 10: slotwise.v1.JournalRecord.raft_base:type_name -> slotwise.v1.RaftBase
+	11, // 11: slotwise.v1.JournalRecord.chain:type_name -> slotwise.v1.JournalChain
+	12, // 12: slotwise.v1.JournalRecord.driver:type_name -> slotwise.v1.JournalDriver
+	13, // 13: slotwise.v1.JournalRecord.step_ended:type_name -> slotwise.v1.JournalStepEnded
+	14, // 14: slotwise.v1.JournalRecord.chain_outcome:type_name -> slotwise.v1.JournalChainOutcome
+	15, // 15: slotwise.v1.JournalRecord.chain_changed:type_name -> slotwise.v1.JournalChainChanged
+	16, // 16: slotwise.v1.JournalRecord.chain_finished:type_name -> slotwise.v1.JournalChainFinished
+	20, // 17: slotwise.v1.JournalRecord.accepted:type_name -> slotwise.v1.FactAccepted
+	21, // 18: slotwise.v1.JournalRecord.priority:type_name -> slotwise.v1.FactPriority
+	22, // 19: slotwise.v1.JournalRecord.pool:type_name -> slotwise.v1.FactPool
+	23, // 20: slotwise.v1.JournalRecord.outcome:type_name -> slotwise.v1.FactOutcome
+	27, // 21: slotwise.v1.JournalRecord.launched:type_name -> slotwise.v1.FactLaunched
+	28, // 22: slotwise.v1.JournalRecord.granted:type_name -> slotwise.v1.FactGranted
+	29, // 23: slotwise.v1.JournalRecord.ended:type_name -> slotwise.v1.FactEnded
+	30, // 24: slotwise.v1.JournalRecord.fetch_failed:type_name -> slotwise.v1.FactFetchFailed
+	31, // 25: slotwise.v1.JournalRecord.output_lost:type_name -> slotwise.v1.FactOutputLost
+	32, // 26: slotwise.v1.JournalRecord.joined:type_name -> slotwise.v1.FactJoined
+	33, // 27: slotwise.v1.JournalRecord.left:type_name -> slotwise.v1.FactLeft
+	34, // 28: slotwise.v1.JournalRecord.drained:type_name -> slotwise.v1.FactDrained
+	37, // 29: slotwise.v1.JournalRecord.counts:type_name -> slotwise.v1.FactCounts
+	38, // 30: slotwise.v1.JournalRecord.task:type_name -> slotwise.v1.FactTask
+	35, // 31: slotwise.v1.JournalRecord.graylisted:type_name -> slotwise.v1.FactGraylisted
+	36, // 32: slotwise.v1.JournalRecord.faults:type_name -> slotwise.v1.FactFaults
+	24, // 33: slotwise.v1.JournalRecord.job_ended:type_name -> slotwise.v1.FactJobEnded
+	26, // 34: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
+	25, // 35: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
+	41, // 36: slotwise.v1.RaftBase.members:type_name -> slotwise.v1.Member
+	40, // 37: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	42, // 38: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	43, // 39: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
+	44, // 40: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
+	45, // 41: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
+	18, // 42: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	46, // 43: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	46, // 44: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	19, // 45: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	19, // 46: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	19, // 47: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	46, // 48: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	47, // 49: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	19, // 50: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	19, // 51: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	18, // 52: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	39, // 53: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	47, // 54: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }
@@ -3484,6 +3847,7 @@ func file_slotwise_v1_journal_proto_init() {
 	}
 	file_slotwise_v1_client_proto_init()
 	file_slotwise_v1_common_proto_init()
+	file_slotwise_v1_masters_proto_init()
 	file_slotwise_v1_journal_proto_msgTypes[0].OneofWrappers = []any{
 		(*JournalRecord_Master)(nil),
 		(*JournalRecord_Policy)(nil),
@@ -3492,6 +3856,10 @@ func file_slotwise_v1_journal_proto_init() {
 		(*JournalRecord_Finished)(nil),
 		(*JournalRecord_Staging)(nil),
 		(*JournalRecord_StagingEnded)(nil),
+		(*JournalRecord_Position)(nil),
+		(*JournalRecord_RaftEntry)(nil),
+		(*JournalRecord_RaftState)(nil),
+		(*JournalRecord_RaftBase)(nil),
 		(*JournalRecord_Chain)(nil),
 		(*JournalRecord_Driver)(nil),
 		(*JournalRecord_StepEnded)(nil),
@@ -3524,7 +3892,7 @@ func file_slotwise_v1_journal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_journal_proto_rawDesc), len(file_slotwise_v1_journal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

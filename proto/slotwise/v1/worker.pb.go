@@ -456,6 +456,7 @@ type RegisterResponse struct {
 	DropJobs      []string               `protobuf:"bytes,3,rep,name=drop_jobs,json=dropJobs,proto3" json:"drop_jobs,omitempty"`           // of the jobs that the worker listed or has attempts or outputs of: those that have ended
 	HeartbeatMs   int64                  `protobuf:"varint,5,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // the longest silence that the master wants between heartbeats
 	Key           []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`                                     // with which the master signs its requests to the worker; empty if it authenticates nobody
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`                                  // of the master's leadership; a worker refuses the orders of a lower one than it has seen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -523,6 +524,13 @@ func (x *RegisterResponse) GetKey() []byte {
 		return x.Key
 	}
 	return nil
+}
+
+func (x *RegisterResponse) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 type HeartbeatRequest struct {
@@ -1100,6 +1108,7 @@ type HeartbeatResponse struct {
 	RegisterAgain bool                   `protobuf:"varint,1,opt,name=register_again,json=registerAgain,proto3" json:"register_again,omitempty"` // the session has ended; the other fields are empty
 	Actions       []*Action              `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
 	HeartbeatMs   int64                  `protobuf:"varint,3,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
+	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"` // as in RegisterResponse, also with register_again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1151,6 +1160,13 @@ func (x *HeartbeatResponse) GetActions() []*Action {
 func (x *HeartbeatResponse) GetHeartbeatMs() int64 {
 	if x != nil {
 		return x.HeartbeatMs
+	}
+	return 0
+}
+
+func (x *HeartbeatResponse) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
 	}
 	return 0
 }
@@ -2211,13 +2227,14 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"HeldOutput\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x96\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xaa\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\tR\x06master\x12\x1b\n" +
 	"\tdrop_jobs\x18\x03 \x03(\tR\bdropJobs\x12!\n" +
 	"\fheartbeat_ms\x18\x05 \x01(\x03R\vheartbeatMs\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03key\"\xd1\x03\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\x12\x12\n" +
+	"\x04term\x18\a \x01(\x04R\x04term\"\xd1\x03\n" +
 	"\x10HeartbeatRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x14\n" +
@@ -2273,11 +2290,12 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x18\n" +
 	"\acorrupt\x18\x05 \x01(\bR\acorrupt\x12\x16\n" +
-	"\x06number\x18\x06 \x01(\x03R\x06number\"\x8c\x01\n" +
+	"\x06number\x18\x06 \x01(\x03R\x06number\"\xa0\x01\n" +
 	"\x11HeartbeatResponse\x12%\n" +
 	"\x0eregister_again\x18\x01 \x01(\bR\rregisterAgain\x12-\n" +
 	"\aactions\x18\x02 \x03(\v2\x13.slotwise.v1.ActionR\aactions\x12!\n" +
-	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\"\x85\x02\n" +
+	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\"\x85\x02\n" +
 	"\x06Action\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12-\n" +
 	"\x06launch\x18\x02 \x01(\v2\x13.slotwise.v1.LaunchH\x00R\x06launch\x12'\n" +

@@ -116,6 +116,7 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		return r.applyJob(w.Job)
 	case *slotwisev1.JournalRecord_Staging:
 		c.intents = append(c.intents, w.Staging)
+	case *slotwisev1.JournalRecord_Position: // for snapshots
 	case *slotwisev1.JournalRecord_StagingEnded:
 		c.dropIntent(w.StagingEnded.Request)
 	case *slotwisev1.JournalRecord_Finished:

@@ -1,0 +1,49 @@
+// Package replica is a master's part in the group of masters of one cluster: it decides
+// which master leads, and which journal records are committed. The consensus is
+// go.etcd.io/raft/v3, whose core is pure like this package: time is an argument, the storage is
+// an interface, and messages are values. So the fault runs (internal/testkit/faultrun) drive the
+// code that runs in production.
+//
+// One master is a group of one: it leads at once, and a record is committed when it is durable.
+//
+// # What a master does with it
+//
+//	follower ── elected, own entry committed ──► leader: restores a core from the committed
+//	    ▲                                          records, gives it messages, proposes the
+//	    │                                          records of each batch as one entry
+//	    └── term lost ◄─ discards the core, whose last steps may be uncommitted ──┘
+//
+// Replies and instructions of a batch leave when all entries proposed so far are committed and
+// the lease is valid. A batch without records waits for the entries before it, because it may
+// have read what they changed.
+//
+// # The lease
+//
+// A leader that was stopped and continues does not know that another one was elected. So
+// nothing leaves it without a lease: in each heartbeat interval it asks all members to confirm
+// that it leads, and the answers of a majority extend the lease to Lease after the question was
+// sent. A member that has heard of a leader votes for no other one for Election, also when it
+// has just started and may have forgotten a leader. Lease is shorter than Election, by more than
+// monotonic clocks of two machines differ. The one exception is a transfer of leadership: the
+// leader that asked for it never uses a lease again in its term.
+//
+// # The contract with clients and workers
+//
+//   - A master that does not lead answers each call of ClientService and WorkerService with
+//     Unavailable and the detail NotLeader: the leader's address, empty while there is none, and
+//     the term. The caller tries that address, or else the next of its list.
+//   - The answers to Register and Heartbeat carry the leader's term. A worker remembers the
+//     highest one and refuses orders of a lower one. Terms grow with each election. A master
+//     without peers has terms, too, one for each start.
+//   - The pages of a follower redirect to the leader.
+//   - Instructions for storage are carried out only under the lease, and the shell has the term
+//     (Master.Term) for storage that can compare it.
+//   - All other state of a leader dies with its term: sessions, held calls, tokens of drivers,
+//     cursors. Workers register again, and callers repeat their requests, as after a restart.
+//
+// # Time
+//
+// Followers do not use raft's own timers, whose randomness has no seed. The package counts the
+// time since the leader was heard, and lets raft forget the leader or campaign. A leader uses
+// raft's ticks, which have no randomness: it steps down if no majority answers for Election.
+package replica

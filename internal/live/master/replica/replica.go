@@ -1,0 +1,406 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// The default times. A dead leader is replaced after Election to 1.5 Election, and a round of
+// messages.
+const (
+	DefaultElection  = time.Second
+	DefaultHeartbeat = 100 * time.Millisecond
+)
+
+// Config configures a replica.
+type Config struct {
+	ID uint64 // of this member
+	// Election is the silence of a leader after which others vote, and Heartbeat the interval of
+	// its messages. 0 means the default.
+	Election, Heartbeat time.Duration
+	Seed                uint64 // of the times at which a member campaigns
+	// Log takes raft's lines; nil drops them.
+	Log func(warn bool, text string)
+}
+
+// Storage is the journal. internal/live/journal.Store implements it.
+type Storage interface {
+	raft.Storage
+	// Save makes a term, a vote and entries durable.
+	Save(raftpb.HardState, []raftpb.Entry) error
+	// Install replaces everything by a snapshot. CanInstall reports whether it may be called.
+	Install(raftpb.Snapshot) error
+	CanInstall() bool
+	// Commit notes that entries up to index are committed.
+	Commit(index uint64)
+}
+
+// Replica is one member of the group. It is not safe for concurrent use.
+type Replica struct {
+	cfg     Config
+	node    *raft.RawNode
+	storage Storage
+	rng     *rand.Rand
+	voters  []uint64
+
+	now      time.Duration
+	heard    time.Duration // from a leader, or since the start
+	deadline time.Duration // to campaign unless a leader is heard
+	ticked   time.Duration // when a leader's last tick was due
+
+	soft      raft.SoftState
+	term      uint64
+	last      uint64 // index of the last entry, also of those that are not in the storage yet
+	committed uint64
+	caughtUp  bool // an entry of this leader's term is committed
+
+	probes      map[uint64]time.Duration // when each unanswered question for the lease was sent
+	probe       uint64
+	lease       time.Duration // end of the lease
+	transferred bool          // in this term
+}
+
+// New returns the member whose journal storage holds.
+func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
+	if cfg.Election == 0 {
+		cfg.Election = DefaultElection
+	}
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = DefaultHeartbeat
+	}
+	hard, conf, err := storage.InitialState()
+	if err != nil {
+		return nil, err
+	}
+	node, err := raft.NewRawNode(&raft.Config{
+		ID: cfg.ID, Storage: storage, Applied: hard.Commit,
+		ElectionTick: cfg.ticks(), HeartbeatTick: 2, CheckQuorum: true, PreVote: true,
+		MaxSizePerMsg: 4 << 20, MaxInflightMsgs: 256, DisableProposalForwarding: true, Logger: logger{cfg.Log},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{cfg: cfg, node: node, storage: storage, rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)), voters: conf.Voters,
+		now: now, heard: now, term: hard.Term, committed: hard.Commit, probes: map[uint64]time.Duration{}}
+	if r.last, err = storage.LastIndex(); err != nil {
+		return nil, err
+	}
+	r.wait()
+	if r.Alone() {
+		return r, node.Campaign()
+	}
+	return r, nil
+}
+
+// ticks is the number of a leader's ticks in an election time.
+func (cfg *Config) ticks() int { return max(4, int(cfg.Election/cfg.Heartbeat)) }
+
+// wait draws the time at which the member campaigns unless it hears from a leader. The times of
+// two members rarely are so close that both campaign.
+func (r *Replica) wait() {
+	r.deadline = r.now + r.cfg.Election + time.Duration(r.rng.Int64N(int64(r.cfg.Election/2)))
+}
+
+// Alone reports whether the member is the only one of its group.
+func (r *Replica) Alone() bool { return len(r.voters) == 1 && r.voters[0] == r.cfg.ID }
+
+// ID returns the member's id.
+func (r *Replica) ID() uint64 { return r.cfg.ID }
+
+// Term returns the highest term that the member knows.
+func (r *Replica) Term() uint64 { return r.term }
+
+// Leader returns the id of the leader that the member knows, 0 if it knows none.
+func (r *Replica) Leader() uint64 { return r.soft.Lead }
+
+// Leads reports whether the member leads and its storage has all committed entries: a core may
+// be restored, or go on.
+func (r *Replica) Leads() bool { return r.soft.RaftState == raft.StateLeader && r.caughtUp }
+
+// Committed returns the index up to which entries are committed.
+func (r *Replica) Committed() uint64 { return r.committed }
+
+// Last returns the index of the last entry, also of one that was just proposed.
+func (r *Replica) Last() uint64 { return r.last }
+
+// Lease returns the time until which no other member can lead. Nothing may leave a leader after
+// it.
+func (r *Replica) Lease() time.Duration {
+	switch {
+	case !r.Leads() || r.transferred:
+		return 0
+	case r.Alone():
+		return 1<<63 - 1
+	}
+	return r.lease
+}
+
+// advance moves the time forward.
+func (r *Replica) advance(now time.Duration) { r.now = max(r.now, now) }
+
+// Tick lets time pass. The owner calls it about twice in a heartbeat interval. Run must follow
+// each call of Tick, Step, Propose and Transfer.
+func (r *Replica) Tick(now time.Duration) {
+	r.advance(now)
+	if r.soft.RaftState == raft.StateLeader {
+		r.tickLeader()
+		return
+	}
+	// Raft refuses to vote while it knows a leader, and its own clock stands still.
+	if r.soft.Lead != raft.None && r.now >= r.heard+r.cfg.Election {
+		_ = r.node.ForgetLeader() // fails only without a member's state
+	}
+	if r.now >= r.deadline && r.votes() {
+		r.wait()
+		_ = r.node.Campaign() // an error says that it cannot be elected now
+	}
+}
+
+// votes reports whether the member belongs to the group.
+func (r *Replica) votes() bool {
+	for _, id := range r.voters {
+		if id == r.cfg.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// tickLeader sends heartbeats, renews the lease, and steps down without a majority.
+func (r *Replica) tickLeader() {
+	if r.now < r.ticked+r.cfg.Heartbeat {
+		return
+	}
+	// After a pause of the process each missed tick counts, so that it steps down soon if the
+	// others do not answer. More than two election times add nothing.
+	n := min(int((r.now-r.ticked)/r.cfg.Heartbeat), 2*r.cfg.ticks())
+	r.ticked = r.now
+	for range n {
+		r.node.Tick()
+	}
+	if r.caughtUp && !r.Alone() && !r.transferred {
+		r.probe++
+		r.probes[r.probe] = r.now
+		r.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.probe))
+	}
+}
+
+// Step takes in a message of another member.
+func (r *Replica) Step(now time.Duration, m raftpb.Message) {
+	r.advance(now)
+	switch m.Type {
+	case raftpb.MsgVote, raftpb.MsgPreVote:
+		// The promise on which the leader's lease rests. Raft keeps it only while it knows who
+		// leads, which a member that was restarted does not.
+		if r.now < r.heard+r.cfg.Election && string(m.Context) != transferContext {
+			return
+		}
+	case raftpb.MsgSnap:
+		if !r.storage.CanInstall() {
+			return // the leader sends it again
+		}
+	case raftpb.MsgHup, raftpb.MsgBeat, raftpb.MsgProp, raftpb.MsgUnreachable, raftpb.MsgSnapStatus, raftpb.MsgCheckQuorum, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
+		return // these never come from another member
+	}
+	before := r.node.BasicStatus().HardState
+	_ = r.node.Step(m) // the errors say that the message is of no use
+	after := r.node.BasicStatus()
+	r.term = after.Term
+	switch {
+	case (m.Type == raftpb.MsgApp || m.Type == raftpb.MsgHeartbeat || m.Type == raftpb.MsgSnap) && after.Lead == m.From && after.Term == m.Term:
+		r.heard = r.now
+		r.wait()
+	case m.Type == raftpb.MsgVote && after.Vote == m.From && (before.Vote != after.Vote || before.Term != after.Term):
+		r.wait()
+	}
+}
+
+// transferContext marks the votes of a campaign that the leader itself has asked for.
+const transferContext = "CampaignTransfer"
+
+// ErrNotLeader reports that a proposal was dropped because the member does not lead.
+var ErrNotLeader = errors.New("this master does not lead")
+
+// Propose appends an entry to the log of the leader and returns its index. The entry may
+// vanish again if the leader loses its term before the entry is committed. Propose takes
+// ownership of data.
+func (r *Replica) Propose(now time.Duration, data []byte) (index uint64, err error) {
+	r.advance(now)
+	if r.soft.RaftState != raft.StateLeader || r.node.Propose(data) != nil {
+		return 0, ErrNotLeader
+	}
+	r.last++
+	return r.last, nil
+}
+
+// ProposeMember proposes a change of the membership. Raft ignores it while another change is
+// under way.
+func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index uint64, err error) {
+	r.advance(now)
+	if r.soft.RaftState != raft.StateLeader || r.node.ProposeConfChange(c) != nil {
+		return 0, ErrNotLeader
+	}
+	r.last++
+	return r.last, nil
+}
+
+// Transfer asks the member with the longest log to campaign at once, and ends the lease of this
+// term for ever. The owner must have discarded its core.
+func (r *Replica) Transfer(now time.Duration) {
+	r.advance(now)
+	if r.soft.RaftState != raft.StateLeader || r.Alone() {
+		return
+	}
+	r.transferred = true
+	var best, match uint64
+	for id, p := range r.node.Status().Progress { //house:sorted the maximum does not depend on the order
+		if id != r.cfg.ID && p.RecentActive && (best == 0 || p.Match > match || p.Match == match && id < best) {
+			best, match = id, p.Match
+		}
+	}
+	if best != 0 {
+		r.node.TransferLeader(best)
+	}
+}
+
+// Active returns the ids of the members that have answered this leader lately, itself included.
+func (r *Replica) Active() map[uint64]bool {
+	active := map[uint64]bool{r.cfg.ID: true}
+	for id, p := range r.node.Status().Progress { //house:sorted it makes a set
+		if p.RecentActive {
+			active[id] = true
+		}
+	}
+	return active
+}
+
+// ReportUnreachable and ReportSnapshot say how the delivery of messages ended.
+func (r *Replica) ReportUnreachable(id uint64) { r.node.ReportUnreachable(id) }
+
+// ReportSnapshot says whether a snapshot has arrived.
+func (r *Replica) ReportSnapshot(id uint64, arrived bool) {
+	status := raft.SnapshotFinish
+	if !arrived {
+		status = raft.SnapshotFailure
+	}
+	r.node.ReportSnapshot(id, status)
+}
+
+// Run makes durable what must be, and calls send with the messages for other members. After
+// an error the journal is unusable, and nothing may leave the member.
+//
+// A leader's entries travel while its own disk writes them: a follower's answer says nothing
+// about the leader's disk, and a commit needs a majority of disks, whichever these are. All
+// other messages are promises about the own disk, so they leave after the write.
+func (r *Replica) Run(send func(raftpb.Message)) error {
+	for r.node.HasReady() {
+		rd := r.node.Ready()
+		leads := r.node.BasicStatus().RaftState == raft.StateLeader
+		if leads {
+			for _, m := range rd.Messages {
+				send(m)
+			}
+		}
+		if !raft.IsEmptySnap(rd.Snapshot) {
+			if err := r.storage.Install(rd.Snapshot); err != nil {
+				return err
+			}
+			r.voters = rd.Snapshot.Metadata.ConfState.Voters
+			r.committed = max(r.committed, rd.Snapshot.Metadata.Index)
+			r.last = rd.Snapshot.Metadata.Index
+		}
+		if err := r.storage.Save(rd.HardState, rd.Entries); err != nil {
+			return err
+		}
+		if n := len(rd.Entries); n > 0 {
+			// Equal already if this member has proposed them.
+			r.last = rd.Entries[n-1].Index
+		}
+		if !leads {
+			for _, m := range rd.Messages {
+				send(m)
+			}
+		}
+		r.observe(rd)
+		for _, e := range rd.CommittedEntries {
+			r.apply(e)
+		}
+		r.storage.Commit(r.committed)
+		r.node.Advance(rd)
+	}
+	return nil
+}
+
+// observe takes in changes of the term, of the leader and of the lease.
+func (r *Replica) observe(rd raft.Ready) {
+	if !raft.IsEmptyHardState(rd.HardState) && rd.HardState.Term > r.term {
+		r.term = rd.HardState.Term
+	}
+	if rd.SoftState != nil {
+		if led := r.soft.RaftState == raft.StateLeader; led != (rd.SoftState.RaftState == raft.StateLeader) {
+			r.caughtUp, r.transferred, r.lease, r.ticked = false, false, 0, r.now
+			clear(r.probes)
+			// A leader that steps down has promised nobody its silence, and waits as long as others.
+			r.wait()
+		}
+		r.soft = *rd.SoftState
+	}
+	for _, s := range rd.ReadStates {
+		n := binary.BigEndian.Uint64(s.RequestCtx)
+		if sent, ok := r.probes[n]; ok {
+			r.lease = max(r.lease, sent+r.cfg.Election*3/4)
+		}
+		for id := range r.probes { //house:sorted each is looked at for itself
+			if id <= n {
+				delete(r.probes, id)
+			}
+		}
+	}
+}
+
+// apply takes in a committed entry.
+func (r *Replica) apply(e raftpb.Entry) {
+	r.committed = max(r.committed, e.Index)
+	if e.Term == r.term && r.soft.RaftState == raft.StateLeader {
+		r.caughtUp = true
+	}
+	if e.Type != raftpb.EntryConfChange {
+		return
+	}
+	var c raftpb.ConfChange
+	if c.Unmarshal(e.Data) == nil {
+		r.voters = r.node.ApplyConfChange(c).Voters
+	}
+}
+
+// logger passes raft's lines on. Raft's own information about each election is left out: the
+// owner logs changes of the leader.
+type logger struct{ log func(warn bool, text string) }
+
+var _ raft.Logger = logger{}
+
+func (l logger) write(text string) {
+	if l.log != nil {
+		l.log(true, text)
+	}
+}
+
+// Debug and the methods below implement raft.Logger.
+func (l logger) Debug(...any)                     {}
+func (l logger) Debugf(string, ...any)            {}
+func (l logger) Info(...any)                      {}
+func (l logger) Infof(string, ...any)             {}
+func (l logger) Warning(v ...any)                 { l.write(fmt.Sprint(v...)) }
+func (l logger) Warningf(format string, v ...any) { l.write(fmt.Sprintf(format, v...)) }
+func (l logger) Error(v ...any)                   { l.write(fmt.Sprint(v...)) }
+func (l logger) Errorf(format string, v ...any)   { l.write(fmt.Sprintf(format, v...)) }
+func (l logger) Fatal(v ...any)                   { panic(fmt.Sprint(v...)) }
+func (l logger) Fatalf(format string, v ...any)   { panic(fmt.Sprintf(format, v...)) }
+func (l logger) Panic(v ...any)                   { panic(fmt.Sprint(v...)) }
+func (l logger) Panicf(format string, v ...any)   { panic(fmt.Sprintf(format, v...)) }

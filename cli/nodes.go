@@ -25,7 +25,7 @@ func newNodes() *cobra.Command {
 		Short: "List the workers of a cluster",
 		Long: `Lists all workers that have registered. The states, of which the first that applies
 is shown: absent (not back since the master was restarted), lost (silent for too long),
-draining and drained (by request or because the worker is being stopped), disk gone, disk
+left (stopped in order), draining and drained (by request or because the worker is being stopped), disk gone, disk
 full, graylisted (tasks that failed there succeeded elsewhere), alive. All but alive get
 no new work. FOR says how long the worker has been in its state, REASON why.`,
 		Example: `  slotwise nodes
@@ -66,8 +66,8 @@ func newDrain() *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Drain a worker: give it no more work",
 		Long: `Stops giving work to a worker. Its running attempts finish, and reduces can still
-fetch its map outputs. With --undo it gets work again. Prints the worker's new state
-and how many tasks still run there.`,
+fetch its map outputs. With --undo a worker that is drained or graylisted gets work again,
+and its faults are forgotten. Prints the worker's new state and how many tasks still run there.`,
 		Example: `  slotwise nodes drain worker3
   slotwise nodes drain worker3 --undo`,
 		Args: oneArg("node"),
@@ -94,7 +94,7 @@ and how many tasks still run there.`,
 		}
 		return nil
 	})
-	c.Flags().BoolVar(&r.Undo, "undo", false, "end the draining")
+	c.Flags().BoolVar(&r.Undo, "undo", false, "end the draining, and take the worker off the graylist")
 	return c
 }
 

@@ -63,7 +63,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 	case full && behind.Code == NoReason && j.Width() > 1:
 		return Reason{Code: NeedsSlots, Need: j.Width()}
 	case full && behind.Code == NoReason:
-		return Reason{Code: NoSlot, Need: all}
+		return Reason{Code: NoSlot, Need: all, Pool: closedStates(v)}
 	case note.Code != NoReason && !full && (now-at <= recent || behind.Code == NoReason):
 		return note
 	case behind.Code != NoReason:

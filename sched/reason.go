@@ -24,7 +24,7 @@ const (
 	NodeBarred         // the job failed Have times on the node
 	FailedHere         // the pending tasks failed on this node before
 	Behind             // Have jobs come first, Job just before
-	NoSlot             // all Need slots of the kind are in use
+	NoSlot             // all Need slots of the kind are in use; Pool counts the closed nodes by state, if there are any
 	NoNode             // no live node has a slot of the kind
 	OutOfReach         // the offer was for data at Level or closer
 	NotYet             // the job's turn comes with the next heartbeats
@@ -111,7 +111,11 @@ func (r Reason) moreWords(k job.Kind) string {
 	case Behind:
 		return fmt.Sprintf("%d of %d jobs with waiting tasks come first; %v is just ahead", r.Have, r.Need, r.Job)
 	case NoSlot:
-		return fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
+		text := fmt.Sprintf("all %d %s slots of the cluster are in use", r.Need, k)
+		if r.Pool != "" {
+			text += "; some machines take no new work: " + r.Pool
+		}
+		return text
 	case NoNode:
 		return fmt.Sprintf("no machine in the cluster can run a %s", k)
 	case AllClosed:

@@ -105,6 +105,9 @@ func (s *Server) node(r *http.Request) (*page, error) {
 		if n.State == "draining" || n.State == "drained" {
 			f = form{Summary: "End the drain", Action: nodePath(name) + "/drain?undo=1", Button: "Give it work again"}
 		}
+		if n.State == "graylisted" {
+			f = form{Summary: "Forget its faults", Action: nodePath(name) + "/drain?undo=1", Button: "Give it work again"}
+		}
 		p.add(&section{ID: "actions", Title: "Actions", Forms: []form{f}})
 	}
 	return p, nil

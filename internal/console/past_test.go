@@ -84,7 +84,7 @@ func TestSmallChanges(t *testing.T) {
 func TestDrainForm(t *testing.T) {
 	f := newFake(1, "w1")
 	s := newConsole(t, f)
-	for state, want := range map[string]string{"alive": "/ui/nodes/w1/drain\"", "lost": "/ui/nodes/w1/drain\"", "draining": "/ui/nodes/w1/drain?undo=1\"", "drained": "/ui/nodes/w1/drain?undo=1\""} {
+	for state, want := range map[string]string{"alive": "/ui/nodes/w1/drain\"", "lost": "/ui/nodes/w1/drain\"", "draining": "/ui/nodes/w1/drain?undo=1\"", "drained": "/ui/nodes/w1/drain?undo=1\"", "graylisted": "/ui/nodes/w1/drain?undo=1\""} {
 		f.nodes[0].State = state
 		body := ask(s, "GET", "/ui/nodes/w1", "root").Body.String()
 		if strings.Count(body, "/ui/nodes/w1/drain") != 1 || !strings.Contains(body, want) {

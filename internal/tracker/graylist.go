@@ -7,11 +7,12 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Hadoop's heuristics for its graylist.
 const (
-	// fairFaults is the multiple of the nodes' mean number of faults up to which a node
-	// is not graylisted.
-	fairFaults = 1.5
+	// outlierDeviations is by how many standard deviations a node's faults must exceed the median
+	// of the other nodes. Faults that hit all nodes alike follow Poisson's distribution, which is
+	// above 4 for at most one node in a thousand. Hadoop compares with 1.5 times the mean instead: in
+	// a cluster of 100 nodes chance alone would graylist some, and one bad node raises the mean.
+	outlierDeviations = 4
 	// maxFaults is the number of a node's faults that are kept.
 	maxFaults = 32
 )
@@ -29,6 +30,16 @@ const (
 //     does not let him complete the number.
 //   - While one user is alone, his jobs are enough: a broken node is found on a cluster that
 //     one person uses, and nobody else loses it.
+//
+//   - The node must be an outlier. An outage of a storage or a network hits all nodes, and no
+//     node is to blame for it. The first node that completes the number of witnesses would come on
+//     the list before the tasks that failed on the others have succeeded. So live jobs that failed
+//     on a node count for the comparison already, though not yet against the node. A listed
+//     node comes off as soon as the faults of the others have made it an ordinary one.
+//
+// An attempt that was lost is no fault: its node was dead or its worker was stopped. A map
+// whose output could not be fetched is none either: it had succeeded, and reduces cannot tell
+// a dead node, a new disk and a broken network from each other.
 //
 // Hadoop counts jobs, too, and only such as have barred the node and succeeded all the same.
 // It does not look at their users.
@@ -71,12 +82,13 @@ func withRoom(faults []cluster.Fault) []cluster.Fault {
 	return slices.Delete(faults, at, at+1)
 }
 
-// failedOwn reports whether an attempt of the task failed on a node and the failure
-// counts. Errors of a disk do not: the worker watches its disk itself.
+// failedOwn reports whether an attempt of the task failed on a node and the failure counts
+// against the node. Errors of a disk do not: the worker watches its disk itself. Lost outputs of
+// maps do not either: their attempts had succeeded.
 func failedOwn(task *job.Task, node int32) bool {
 	for i := range task.Attempts() {
 		a := task.Attempt(int32(i))
-		if a.State() == job.AttemptFailed && a.Node() == node && !a.Excused() {
+		if a.State() == job.AttemptFailed && a.Node() == node && !a.Excused() && a.Cause() != job.CauseOutput {
 			return true
 		}
 	}
@@ -110,29 +122,30 @@ func (t *Tracker) gray(n *cluster.Node, on bool) {
 	t.notifyCapacity()
 }
 
-// graylist decides again which nodes are graylisted: nodes with enough witnesses, and with
-// many more than the mean, until enough of the faults are older than the window. At most
+// graylist decides again which nodes are graylisted: nodes with enough witnesses that are
+// outliers, until enough of the faults are older than the window. At most
 // half of the members, absent ones included, are graylisted; if more would be, the faults
 // are not the nodes' and all nodes get work.
 func (t *Tracker) graylist() {
-	if t.cfg.GraylistFaults <= 0 {
+	if t.cfg.GraylistFaults <= 0 || !t.hasSuspects() {
 		return
 	}
-	usable, listed, sum := 0, 0, 0
+	usable, listed := 0, 0
+	median := t.medianFaults(nil)
 	for _, n := range t.Nodes().All() {
 		recent := t.recent(n)
 		// First of all nodes: the ones that come off make room for others below the half.
-		if n.Graylisted() && !t.convincing(recent) {
+		if n.Graylisted() && !(t.convincing(recent) && isOutlier(len(recent), median)) {
 			t.gray(n, false)
 		}
-		if (n.Alive() || n.Absent()) && !n.Draining() {
+		if t.isJudged(n) {
 			usable++
-			sum += len(recent)
 			if n.Graylisted() {
 				listed++
 			}
 		}
 	}
+	var suspicions []int
 	for _, n := range t.Nodes().All() {
 		recent := t.recent(n)
 		switch {
@@ -141,12 +154,79 @@ func (t *Tracker) graylist() {
 		case 2*listed > usable:
 			t.gray(n, false)
 		case !n.Alive() || n.Closed() || !t.convincing(recent) || 2*(listed+1) > usable:
-		// A node with as many faults as all others is not the cause.
-		case float64(len(recent))*float64(usable) > fairFaults*float64(sum):
-			t.gray(n, true)
-			listed++
+		default:
+			if suspicions == nil { // the walk over the live jobs is rarely needed
+				suspicions = t.suspicions()
+				median = t.medianFaults(suspicions)
+			}
+			if isOutlier(len(recent), median) {
+				t.gray(n, true)
+				listed++
+			}
 		}
 	}
+}
+
+// hasSuspects reports whether any node is graylisted or has enough faults to be. On the usual
+// cluster none has, and the caller saves the sorting.
+func (t *Tracker) hasSuspects() bool {
+	return slices.ContainsFunc(t.Nodes().All(), func(n *cluster.Node) bool {
+		return n.Graylisted() || len(n.Faults()) >= t.cfg.GraylistFaults
+	})
+}
+
+// isJudged reports whether a node is compared with the others: it is a member that an
+// operator has not taken out.
+func (t *Tracker) isJudged(n *cluster.Node) bool { return (n.Alive() || n.Absent()) && !n.Draining() }
+
+// isOutlier reports whether a node with the given faults exceeds the median of the others by
+// more than chance explains. The standard deviation of a Poisson count is the root of its mean.
+func isOutlier(faults, median int) bool {
+	over := faults - median
+	return over > 0 && over*over > outlierDeviations*outlierDeviations*median
+}
+
+// medianFaults returns the lower median of the recent faults of the judged nodes, without the
+// one with the most: an outlier is compared with the others. If extra is not nil, extra[i] is
+// added for the node of index i.
+func (t *Tracker) medianFaults(extra []int) int {
+	var counts []int
+	for _, n := range t.Nodes().All() {
+		if t.isJudged(n) {
+			count := len(t.recent(n))
+			if extra != nil {
+				count += extra[n.Index()]
+			}
+			counts = append(counts, count)
+		}
+	}
+	slices.Sort(counts)
+	if len(counts) < 2 {
+		return 0
+	}
+	return counts[(len(counts)-2)/2]
+}
+
+// suspicions counts for each node the live jobs that failed there and are no witnesses yet. A
+// user counts for at most as many as the witnesses that graylist a node, so that a user whose jobs
+// fail everywhere for hours does not hide a broken node.
+func (t *Tracker) suspicions() []int {
+	counts := make([]int, len(t.Nodes().All()))
+	type share struct {
+		node int32
+		user string
+	}
+	given := map[share]int{}
+	for _, j := range t.Jobs().Live() {
+		for i := range j.FailedNodes() {
+			isWitness := slices.ContainsFunc(t.recent(t.Nodes().Node(i)), func(f cluster.Fault) bool { return f.Job == j.ID() })
+			if s := (share{i, j.User()}); !isWitness && given[s] < t.cfg.GraylistFaults {
+				given[s]++
+				counts[i]++
+			}
+		}
+	}
+	return counts
 }
 
 // recent returns the faults of a node within the window.

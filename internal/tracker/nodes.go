@@ -62,7 +62,6 @@ func (t *Tracker) lose(n *cluster.Node, why string) {
 	if n == nil || !n.Alive() && !n.Absent() {
 		return
 	}
-	t.stats.LostNodes++
 	t.dropAttempts(n, nil, "its node was lost")
 	known := n.Alive()
 	// The outputs before the node: a journal that is cut off in between leaves a member,

@@ -12,6 +12,7 @@ func (t *Tracker) tick() {
 	for _, n := range t.Nodes().All() {
 		member := n.Alive() || n.Absent()
 		if member && t.cfg.NodeTimeout > 0 && t.now-n.LastSeen() >= t.cfg.NodeTimeout {
+			t.stats.LostNodes++
 			t.lose(n, fmt.Sprintf("no heartbeat for %v", t.cfg.NodeTimeout))
 		} else if n.Alive() {
 			t.expire(n.Index())

@@ -110,7 +110,8 @@ type Stats struct {
 	// Preempted counts attempts killed on the policy's demand, and reduces killed
 	// because maps of their job needed their slots.
 	Preempted int64
-	// LostNodes counts nodes given up.
+	// LostNodes counts the nodes given up after silence. A node that leaves, or starts anew, is
+	// none of them.
 	LostNodes int64
 }
 
@@ -274,7 +275,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	case *Drain:
 		t.drain(ev)
 	case *Lose:
-		t.lose(t.nodes.List().Get(ev.Node), "it has left the cluster")
+		t.lose(t.nodes.List().Get(ev.Node), cluster.LeftOrderly)
 	case *Heartbeat:
 		t.heartbeat(ev)
 	case *Offer:

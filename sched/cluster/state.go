@@ -23,7 +23,8 @@ const (
 //	state       holds if                                        until
 //	absent      a member before the master's restart that has   it registers, or is silent
 //	            not registered since                            for too long (then lost)
-//	lost        silent for too long, or it has left             it registers
+//	lost        silent for too long                             it registers
+//	left        it was stopped and has said so                  it registers
 //	draining    somebody drained it, or it is being stopped,    the drain is undone; a new
 //	            and it runs attempts                            registration ends a stop
 //	drained     the same, and it runs none                      the same
@@ -45,11 +46,16 @@ const (
 	StateDiskGone
 	StateDrained
 	StateDraining
+	StateLeft
 	StateLost
 	StateAbsent
 )
 
-var stateNames = []string{"alive", "graylisted", "disk full", "disk gone", "drained", "draining", "lost", "absent"}
+// LeftOrderly is the reason for which a node leaves that was stopped and has told the tracker so.
+// Journals store the reason, and Status tells StateLeft from StateLost by it.
+const LeftOrderly = "it has left the cluster"
+
+var stateNames = []string{"alive", "graylisted", "disk full", "disk gone", "drained", "draining", "left", "lost", "absent"}
 
 // String returns the state in words for users and programs, such as "disk full".
 func (s State) String() string { return stateNames[s] }
@@ -76,6 +82,8 @@ func (n *Node) Status() Status {
 	switch {
 	case n.absent:
 		return Status{StateAbsent, n.leftAt, "it has not registered since the master was restarted"}
+	case !n.alive && n.leftWhy == LeftOrderly:
+		return Status{StateLeft, n.leftAt, n.leftWhy}
 	case !n.alive:
 		return Status{StateLost, n.leftAt, n.leftWhy}
 	}
@@ -112,7 +120,7 @@ func (n *Node) closings() (all []Status) {
 		all = append(all, Status{StateDiskFull, n.conditionAt, reason})
 	}
 	if n.gray {
-		all = append(all, Status{StateGraylisted, n.grayAt, fmt.Sprintf("tasks of %d jobs failed here and succeeded elsewhere", len(n.faults))})
+		all = append(all, Status{StateGraylisted, n.grayAt, fmt.Sprintf("tasks of %d jobs failed here and succeeded elsewhere (\"nodes drain --undo\" lifts it)", len(n.faults))})
 	}
 	return all
 }

@@ -232,7 +232,7 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 	a, k := t.success, t.id.Kind
 	a.state, a.errText = AttemptLost, text
 	if blame {
-		a.state = AttemptFailed
+		a.state, a.cause = AttemptFailed, CauseOutput
 		b.blame(a, limit, now)
 	}
 	b.countOutput(t, -1)

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"iter"
+	"maps"
 	"math"
 	"time"
 
@@ -367,6 +369,12 @@ func (j *Job) farLevel(t *Task) Level {
 
 // NodeFailures counts the job's failed attempts on a node.
 func (j *Job) NodeFailures(node int32) int { return j.nodeFails[node] }
+
+// FailedNodes yields the nodes on which attempts of the job failed, each once and in no order.
+func (j *Job) FailedNodes() iter.Seq[int32] {
+	//house:sorted the tracker counts nodes, and sums do not depend on the order
+	return maps.Keys(j.nodeFails)
+}
 
 // Flaky returns the nodes that reached the limit of failures. Whether they are
 // barred depends on the cluster too. The slice must not be changed.

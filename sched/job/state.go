@@ -116,15 +116,16 @@ const (
 	CauseDenied                 // the storage denies the user permission, as it would on every node
 	CauseProgram                // the job's program cannot be started, or panicked
 	CausePermanent              // the error says that every retry would repeat it (retry.Permanent)
+	CauseOutput                 // the map succeeded, and then reduces could not fetch its output
 )
 
 // String returns the cause as a noun for users, such as "storage error".
 func (c Cause) String() string {
-	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission", "error of the program", "permanent error")
+	return pick(int(c), "error", "storage error", "disk error of the worker", "denied permission", "error of the program", "permanent error", "output that could not be fetched")
 }
 
 // Valid reports whether c is one of the causes.
-func (c Cause) Valid() bool { return c <= CausePermanent }
+func (c Cause) Valid() bool { return c <= CauseOutput }
 
 // Final reports whether every other attempt would fail for the same cause, on any node.
 func (c Cause) Final() bool { return c == CauseDenied || c == CausePermanent }

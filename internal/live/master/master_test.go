@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -450,6 +451,11 @@ func TestMetrics(t *testing.T) {
 		`slotwise_master_slots_used{kind="map"} 1`,
 		`slotwise_master_tasks_pending{kind="map"} 2`,
 		`slotwise_master_attempts_launched_total 1`,
+		`slotwise_master_pool_slots_used{pool="ann"} 1`,
+		`slotwise_master_pool_tasks_pending{pool="ann"} 2`,
+		`slotwise_master_user_slots_used{user="ann"} 1`,
+		`slotwise_master_user_tasks_pending{user="ann"} 2`,
+		`slotwise_master_nodes{state="graylisted"} 0`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no %s in\n%s", line, text)
@@ -457,6 +463,9 @@ func TestMetrics(t *testing.T) {
 	}
 	if !strings.Contains(text, "slotwise_master_batch_seconds_count") || !strings.Contains(text, "slotwise_master_journal_sync_seconds_count") {
 		t.Error("no histograms")
+	}
+	if runtime.GOOS == "linux" && !strings.Contains(text, "\nprocess_resident_memory_bytes ") {
+		t.Error("no memory of the master's process")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
@@ -45,7 +46,9 @@ func newStats(m *Master) *stats {
 			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
 		}),
 	}
-	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.damaged, collector{m})
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.damaged, collector{m},
+		// The memory, CPU time and open files of the master's process.
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 
@@ -99,6 +102,10 @@ var (
 	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them, and reduces killed because maps of their job needed their slots.")
 	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
 	descUnsaved   = describe("history_unsaved", "Ended jobs and chains that the history could not take yet.")
+	descPool      = describe("pool_slots_used", "Slots in use by the jobs of a pool. Pools without unfinished jobs are absent.", "pool")
+	descPoolWants = describe("pool_tasks_pending", "Pending tasks of a pool.", "pool")
+	descUser      = describe("user_slots_used", "Slots in use by the jobs of a user. Users without unfinished jobs are absent.", "user")
+	descUserWants = describe("user_tasks_pending", "Pending tasks of a user.", "user")
 	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
 )
 
@@ -107,6 +114,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
 		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
+		descPool, descPoolWants, descUser, descUserWants,
 	} {
 		out <- d
 	}
@@ -170,6 +178,29 @@ func (m *Master) readings() []reading {
 	for _, state := range cluster.States() {
 		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}
+	return append(list, sharesOf(jobs.Live())...)
+}
+
+// sharesOf sums the slots in use and the pending tasks of live jobs by pool and by user.
+func sharesOf(live []*job.Job) (list []reading) {
+	type sums struct{ used, wants int }
+	by := func(used, wants *prometheus.Desc, name func(*job.Job) string) {
+		all := map[string]sums{}
+		for _, j := range live {
+			s := all[name(j)]
+			for k := range job.Kind(job.Kinds) {
+				s.used += j.Occupied(k)
+				s.wants += j.Pending(k) + j.Delayed(k)
+			}
+			all[name(j)] = s
+		}
+		for label, s := range all {
+			list = append(list, reading{used, prometheus.GaugeValue, float64(s.used), []string{label}},
+				reading{wants, prometheus.GaugeValue, float64(s.wants), []string{label}})
+		}
+	}
+	by(descPool, descPoolWants, (*job.Job).Pool)
+	by(descUser, descUserWants, (*job.Job).User)
 	return list
 }
 

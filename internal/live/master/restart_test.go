@@ -304,6 +304,23 @@ func TestAbsentWorker(t *testing.T) {
 	r.awaitEnd(id)
 }
 
+// TestIdleWorkerReturns restarts the master of a worker without attempts: when it registers again
+// it is not counted as lost, because Prometheus raises an alert for three lost workers.
+func TestIdleWorkerReturns(t *testing.T) {
+	r := newRig(t, Config{})
+	r.worker("w1", 1, 0)
+	r.restart()
+	r.worker("w1", 1, 0)
+	nodes, err := r.users.Nodes(t.Context(), &slotwisev1.NodesRequest{})
+	if err != nil || len(nodes.Nodes) != 1 || nodes.Nodes[0].State != "alive" {
+		t.Fatalf("%v, %v", nodes, err)
+	}
+	lost, err := query(t.Context(), r.m, func() (int64, error) { return r.m.core.Tracker().Stats().LostNodes, nil })
+	if err != nil || lost != 0 {
+		t.Errorf("%d workers lost, %v", lost, err)
+	}
+}
+
 // TestRestartInSubmit repeats a request whose output was staged by a master that died
 // before it accepted the job: no second staging directory appears.
 func TestRestartInSubmit(t *testing.T) {

@@ -1626,7 +1626,7 @@ type NodeStatus struct {
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	Rack          string                 `protobuf:"bytes,4,opt,name=rack,proto3" json:"rack,omitempty"`
-	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"` // alive, graylisted, disk full, disk gone, drained, draining, lost or absent
+	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"` // alive, graylisted, disk full, disk gone, drained, draining, left, lost or absent
 	MapSlots      int32                  `protobuf:"varint,6,opt,name=map_slots,json=mapSlots,proto3" json:"map_slots,omitempty"`
 	ReduceSlots   int32                  `protobuf:"varint,7,opt,name=reduce_slots,json=reduceSlots,proto3" json:"reduce_slots,omitempty"`
 	Maps          int32                  `protobuf:"varint,8,opt,name=maps,proto3" json:"maps,omitempty"` // running

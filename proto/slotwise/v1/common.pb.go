@@ -85,6 +85,7 @@ const (
 	FailureCause_FAILURE_CAUSE_DENIED    FailureCause = 3 // the storage denies the user permission, as it would on every worker
 	FailureCause_FAILURE_CAUSE_PROGRAM   FailureCause = 4 // the job's program cannot be started, or panicked
 	FailureCause_FAILURE_CAUSE_PERMANENT FailureCause = 5 // an error that every retry would repeat, such as a file that is not of its format
+	FailureCause_FAILURE_CAUSE_OUTPUT    FailureCause = 6 // of a map that succeeded: reduces could not fetch its output. Only the master decides this
 )
 
 // Enum value maps for FailureCause.
@@ -96,6 +97,7 @@ var (
 		3: "FAILURE_CAUSE_DENIED",
 		4: "FAILURE_CAUSE_PROGRAM",
 		5: "FAILURE_CAUSE_PERMANENT",
+		6: "FAILURE_CAUSE_OUTPUT",
 	}
 	FailureCause_value = map[string]int32{
 		"FAILURE_CAUSE_TASK":      0,
@@ -104,6 +106,7 @@ var (
 		"FAILURE_CAUSE_DENIED":    3,
 		"FAILURE_CAUSE_PROGRAM":   4,
 		"FAILURE_CAUSE_PERMANENT": 5,
+		"FAILURE_CAUSE_OUTPUT":    6,
 	}
 )
 
@@ -1264,14 +1267,15 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bKIND_MAP\x10\x01\x12\x0f\n" +
-	"\vKIND_REDUCE\x10\x02*\xab\x01\n" +
+	"\vKIND_REDUCE\x10\x02*\xc5\x01\n" +
 	"\fFailureCause\x12\x16\n" +
 	"\x12FAILURE_CAUSE_TASK\x10\x00\x12\x19\n" +
 	"\x15FAILURE_CAUSE_STORAGE\x10\x01\x12\x16\n" +
 	"\x12FAILURE_CAUSE_NODE\x10\x02\x12\x18\n" +
 	"\x14FAILURE_CAUSE_DENIED\x10\x03\x12\x19\n" +
 	"\x15FAILURE_CAUSE_PROGRAM\x10\x04\x12\x1b\n" +
-	"\x17FAILURE_CAUSE_PERMANENT\x10\x05B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\x17FAILURE_CAUSE_PERMANENT\x10\x05\x12\x18\n" +
+	"\x14FAILURE_CAUSE_OUTPUT\x10\x06B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_common_proto_rawDescOnce sync.Once

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"iter"
+	"strings"
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -14,7 +15,24 @@ import (
 func (c *Core) recordFacts() {
 	for _, f := range c.tracker.Facts() {
 		c.record(encodeFact(f))
+		if g, ok := f.(*tracker.FactGraylisted); ok {
+			c.logGraylisted(g)
+		}
 	}
+}
+
+// logGraylisted logs that a node has come on the graylist or off it, with the jobs that accuse it.
+func (c *Core) logGraylisted(g *tracker.FactGraylisted) {
+	if g.Undo {
+		c.logInfo("worker taken off the graylist: it gets work again", "worker", g.Node)
+		return
+	}
+	var jobs []string
+	for _, f := range c.tracker.Nodes().Get(g.Node).Faults() {
+		jobs = append(jobs, f.Job.String())
+	}
+	c.logWarn("worker graylisted: tasks of several jobs failed there and succeeded elsewhere. \"slotwise nodes drain --undo NODE\" gives it work again",
+		"worker", g.Node, "jobs", strings.Join(jobs, " "))
 }
 
 // The functions below make the records of the core's own state. Restore reads them in

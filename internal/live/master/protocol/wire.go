@@ -140,8 +140,9 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 		report := tracker.Report{
 			Attempt: id, State: state, Progress: fraction(w.Progress), Ticks: w.Ticks, Error: bounds.Cut(w.Error, bounds.Text), OutputBytes: max(0, w.OutputBytes),
 		}
-		// A worker of a later version may know further causes.
-		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() {
+		// A worker of a later version may know further causes. Only the tracker decides CauseOutput: it
+		// excuses the node, so a worker must not claim it for its own failures.
+		if c := job.Cause(w.Cause); slotwisev1.FailureCause(c) == w.Cause && c.Valid() && c != job.CauseOutput {
 			report.Cause = c
 		}
 		// A state keeps only its own fields: the counters of a failed attempt must not enter the

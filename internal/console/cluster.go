@@ -15,37 +15,58 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
+// severities are the states of nodes, the least severe first.
+var severities = []string{"alive", "drained", "draining", "absent", "graylisted", "disk full", "disk gone", "lost"}
+
+// inOrder returns the nodes whose state needs attention, and then the others, each by name.
+func inOrder(list []*slotwisev1.NodeStatus) []*slotwisev1.NodeStatus {
+	return slices.SortedFunc(slices.Values(list), func(a, b *slotwisev1.NodeStatus) int {
+		rank := func(n *slotwisev1.NodeStatus) int {
+			if i := slices.Index(severities, n.State); i >= 0 {
+				return -i
+			}
+			return -len(severities) // a state of another version of the master must be seen
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.State, b.State), natural(a.Name, b.Name))
+	})
+}
+
 // nodes lists all nodes.
 func (s *Server) nodes(r *http.Request) (*page, error) {
-	list, _, err := s.source.Nodes(r.Context(), "")
+	all, _, err := s.source.Nodes(r.Context(), "")
 	if err != nil {
 		return nil, err
 	}
+	all = inOrder(all)
 	q, wanted := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("state")
 	// The choices come from the whole list, before the filter: else choosing one state would
 	// remove the others.
 	states := []string{""}
-	for _, n := range list {
+	for _, n := range all {
 		if !slices.Contains(states, n.State) {
 			states = append(states, n.State)
 		}
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(n *slotwisev1.NodeStatus) bool {
-		return wanted != "" && n.State != wanted || q != "" && !strings.Contains(strings.ToLower(n.Name+" "+n.Host+" "+n.Rack), q)
-	})
-	from := offset(r.URL)
-	t := &table{ID: "nodes", Caption: "Nodes", Empty: "No node matches.", Columns: []column{{Key: "node", Name: "Node"}, {Key: "state", Name: "State"}, {Key: "host", Name: "Host"}, {Key: "rack", Name: "Rack"},
+	t := &table{ID: "nodes", Caption: "Nodes", Empty: "No node matches.", Columns: []column{{Key: "node", Name: "Node"}, {Key: "state", Name: "State"}, {Key: "reason", Name: "Because"}, {Key: "host", Name: "Host", Minor: true}, {Key: "rack", Name: "Rack", Minor: true},
 		{Key: "maps", Name: "Map slots"}, {Key: "reduces", Name: "Reduce slots"}, {Key: "cpu", Name: "Processors", Number: true}, {Key: "memory", Name: "Memory", Number: true},
-		{Key: "failures", Name: "Failures", Number: true}, {Key: "seen_ms", Name: "Last heartbeat", Number: true}, {Key: "version", Name: "Version"}}}
-	for _, n := range list[min(from, len(list)):min(from+pageSize, len(list))] {
-		t.Rows = append(t.Rows, []cell{linked(n.Name, nodePath(n.Name)), nodeState(n), plain(n.Host), plain(n.Rack),
+		{Key: "failures", Name: "Failures", Number: true}, {Key: "seen_ms", Name: "Last heartbeat", Number: true}, {Key: "version", Name: "Version", Minor: true}}}
+	for _, n := range all {
+		if wanted != "" && n.State != wanted || q != "" && !strings.Contains(strings.ToLower(n.Name+" "+n.Host+" "+n.Rack), q) {
+			continue
+		}
+		t.Rows = append(t.Rows, []cell{linked(n.Name, nodePath(n.Name)), nodeState(n), plain(n.Reason), plain(n.Host), plain(n.Rack),
 			bar(part(int(n.Maps), int(n.MapSlots)), fmt.Sprintf("%d of %d", n.Maps, n.MapSlots)), bar(part(int(n.Reduces), int(n.ReduceSlots)), fmt.Sprintf("%d of %d", n.Reduces, n.ReduceSlots)),
 			percent(n.Cpu), percent(n.Memory), number(int64(n.Failures)), milliseconds(n.SeenMs), plain(n.Version)})
 	}
-	t.paged(r.URL, from, len(list))
+	// The reasons of a healthy cluster would be an empty column.
+	t.Columns[2].DataOnly = !slices.ContainsFunc(t.Rows, func(row []cell) bool { return row[2].Text != "" })
+	t.sortBy(r.URL)
+	from, total := offset(r.URL), len(t.Rows)
+	t.Rows = t.Rows[min(from, total):min(from+pageSize, total)]
+	t.paged(r.URL, from, total)
 	return &page{Title: "Nodes", Live: true, Sections: []*section{
 		{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Node, host or rack", Value: r.URL.Query().Get("q"), Type: "search"}, {Name: "state", Label: "State", Value: wanted, Options: states}}}},
-		{ID: "nodes", Title: terminal.Plural(len(list), "node"), Table: t},
+		{ID: "nodes", Title: terminal.Plural(total, "node"), Notes: notes(nodeCounts(all) + "."), Table: t},
 	}}, nil
 }
 
@@ -68,7 +89,7 @@ func (s *Server) node(r *http.Request) (*page, error) {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no node %s is known", cut(name, 80)))
 	}
 	n := list[at]
-	sec := &section{ID: "summary", Title: "Summary"}
+	sec := &section{ID: "summary"}
 	for _, f := range []fact{
 		{"State", nodeState(n)}, {"Because", plain(n.Reason)}, {"In this state for", milliseconds(n.SinceMs)}, {"Host", plain(n.Host)}, {"Runs in", plain(cut(n.Machine, 300))}, {"Rack", plain(n.Rack)}, {"Address", plain(n.Address)},
 		{"Map slots in use", bar(part(int(n.Maps), int(n.MapSlots)), fmt.Sprintf("%d of %d", n.Maps, n.MapSlots))},
@@ -96,7 +117,7 @@ func (s *Server) node(r *http.Request) (*page, error) {
 			moment(a.Started, now), milliseconds(a.Took(now.UnixMilli()))})
 	}
 	p := &page{Title: "Node " + name, Live: true, Crumbs: []link{{Text: "Nodes", Href: "/ui/nodes"}}}
-	p.add(sec)
+	p.Lead = sec
 	p.add(s.loads.sections(name, now)...)
 	p.add(&section{ID: "running", Title: "Running attempts", Table: t})
 	// A form that would be refused is not shown. The actor checks again when it is sent.
@@ -108,7 +129,7 @@ func (s *Server) node(r *http.Request) (*page, error) {
 		if n.State == "graylisted" {
 			f = form{Summary: "Forget its faults", Action: nodePath(name) + "/drain?undo=1", Button: "Give it work again"}
 		}
-		p.add(&section{ID: "actions", Title: "Actions", Forms: []form{f}})
+		p.Actions = &section{ID: "actions", Forms: []form{f}}
 	}
 	return p, nil
 }

@@ -22,8 +22,9 @@ type fake struct {
 	attempts []source.Attempt
 	nodes    []*slotwisev1.NodeStatus
 	log      string
-	copies   int      // calls of Attempts
-	acted    []string // the actions that were carried out
+	copies   int                       // calls of Attempts
+	acted    []string                  // the actions that were carried out
+	asked    *slotwisev1.WhatIfRequest // of the latest WhatIf
 }
 
 var (
@@ -134,7 +135,13 @@ func (f *fake) SetPolicy(ctx context.Context, name string, set map[string]string
 	return f.may(ctx, "policy", name, fmt.Sprint(set))
 }
 
-func (f *fake) Preview(_ context.Context, name string, _ map[string]string) (*slotwisev1.WhatIfResponse, error) {
+func (f *fake) MayChange(ctx context.Context, user, _ string) bool {
+	return secure.From(ctx).User == user
+}
+
+func (f *fake) WhatIf(_ context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error) {
+	name := changes.Policy
+	f.asked = changes
 	switch name {
 	case "nosuch":
 		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("no policy nosuch"))

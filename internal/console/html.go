@@ -132,7 +132,7 @@ func (s *section) html() g.Node {
 	default:
 		content = g.Group{title, s.content()}
 	}
-	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Title != "", h.Aria("labelledby", heading)), content)
+	return h.Section(h.ID(s.ID), g.Attr("data-section"), g.If(s.Half, h.Class("half")), g.If(s.Title != "", h.Aria("labelledby", heading)), content)
 }
 
 // content is the section without its title.
@@ -144,7 +144,7 @@ func (s *section) content() g.Node {
 		each(s.Links, inClass(h.Ul, "links"), func(l link) g.Node { return l.item("true") }),
 		g.Iff(s.Filter != nil, func() g.Node { return s.Filter.html() }),
 		each(s.Facts, inClass(h.Dl, "facts"), func(f fact) g.Node { return h.Div(h.Dt(g.Text(f.Name)), h.Dd(f.cell.html())) }),
-		each(s.Tiles, inClass(h.Ul, "tiles"), tile.html),
+		each(s.Tiles, inClass(h.Ul, "squares"), tile.html),
 		g.Iff(s.Chart != nil, func() g.Node { return s.Chart.html() }),
 		g.Iff(s.Image != nil, func() g.Node {
 			return h.P(h.Class("figure"), h.Img(urlAttr("src", s.Image.Src), h.Alt(s.Image.Alt), h.Loading("lazy")))
@@ -168,10 +168,14 @@ func inClass(element func(...g.Node) g.Node, class string) func(...g.Node) g.Nod
 	return func(children ...g.Node) g.Node { return element(append([]g.Node{h.Class(class)}, children...)...) }
 }
 
-// html is the tile of a node in the overview.
+// html is the square of a node in the overview. A mark, and not only a colour, shows that the node
+// needs attention.
 func (t tile) html() g.Node {
-	return h.Li(h.Class("tile "+t.Class), h.A(href(t.Href), bdi(t.Name)), g.Text(" "), h.Span(h.Class("tilestate"), g.Text(t.State)), g.Text(" "),
-		progress(t.Bar, "slots in use"), g.Text(" "), h.Span(g.Text(t.Busy)))
+	mark := t.Short
+	if t.State != "alive" {
+		mark = strings.TrimSpace("! " + mark)
+	}
+	return h.Li(h.A(h.Class(t.Class), href(t.Href), h.Title(t.Words), g.If(mark != "", h.Span(h.Aria("hidden", "true"), bdi(mark))), h.Span(h.Class("hidden"), g.Text(t.Words))))
 }
 
 // progress is a progress bar for a share.
@@ -211,7 +215,14 @@ func (c column) html() g.Node {
 	if c.Sort != "" && c.Name != "" {
 		name = h.A(href(c.Sort), name)
 	}
-	return h.Th(h.Scope("col"), g.If(c.Number, h.Class("n")), optional("aria-sort", c.Order), name)
+	class := ""
+	if c.Number {
+		class = "n"
+	}
+	if c.Minor {
+		class += " minor"
+	}
+	return h.Th(h.Scope("col"), optional("class", strings.TrimSpace(class)), optional("aria-sort", c.Order), name)
 }
 
 // html is the table with the links to its other pages and formats, or the text that stands for no
@@ -227,20 +238,37 @@ func (t *table) html() g.Node {
 		}
 		rows = h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", t.Caption), h.Table(h.ID("t-"+t.ID), g.If(shown > cardColumns, h.Class("cards")),
 			h.Caption(g.Text(t.Caption)),
-			h.THead(h.Tr(g.Map(t.Columns, column.html))),
+			h.THead(h.Tr(g.If(t.Pick != nil, h.Td()), g.Map(t.Columns, column.html))),
 			h.TBody(g.Map(t.Rows, func(row []cell) g.Node {
-				cells := make(g.Group, len(row))
+				var cells g.Group
+				if t.Pick != nil {
+					cells = append(cells, h.Td(h.Label(h.Span(h.Class("hidden"), g.Text(row[0].Text)), h.Input(h.Type("checkbox"), h.Name("job"), h.Value(row[0].Text)))))
+				}
 				for i, c := range row {
-					cells[i] = t.cell(i, c)
+					cells = append(cells, t.cell(i, c))
 				}
 				return g.Group{h.Tr(cells), g.Text("\n")}
 			}))))
+		if t.Pick != nil {
+			rows = h.Form(h.Method("post"), urlAttr("action", t.Pick.Action), rows, t.Pick.html())
+		}
 	} else {
 		rows = h.P(h.Class("empty"), g.Text(t.Empty))
 	}
 	return g.Group{rows, h.P(h.Class("pager"), g.Iff(t.More != nil, func() g.Node { return t.More.html() }),
 		h.A(h.Class("data"), href(t.CSV), h.Aria("label", "CSV: "+t.Caption), g.Text("CSV")), g.Text(" "),
 		h.A(h.Class("data"), href(t.JSON), h.Aria("label", "JSON: "+t.Caption), g.Text("JSON")))}
+}
+
+// html has the buttons below the table. What cannot be undone is folded.
+func (p *picker) html() g.Node {
+	return h.Div(h.Class("picked"), g.Text("With the checked jobs: "),
+		h.Button(g.Attr("formmethod", "get"), urlAttr("formaction", "/ui/compare"), g.Text("Compare two")),
+		g.If(p.Change, g.Group{
+			field{Name: "priority", Label: "Priority", Value: "NORMAL", Options: priorities}.html(),
+			h.Button(h.Name("do"), h.Value("priority"), g.Text("Change the priority")),
+			h.Details(h.Class("action danger"), h.Summary(g.Text("Kill")), field{Name: "reason", Label: "Reason"}.html(), h.Button(h.Name("do"), h.Value("kill"), g.Text("Kill the checked jobs"))),
+		}))
 }
 
 // cell is the cell of a column. Its class decides how its text is aligned and broken into lines.

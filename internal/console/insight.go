@@ -324,7 +324,7 @@ func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time
 	set, err := assignments(given)
 	var resp *slotwisev1.WhatIfResponse
 	if err == nil {
-		resp, err = s.actor.Preview(r.Context(), name, set)
+		resp, err = s.actor.WhatIf(r.Context(), &slotwisev1.WhatIfRequest{Policy: name, Set: set})
 	}
 	switch {
 	// The policy or a parameter does not exist, so there is nothing to install.

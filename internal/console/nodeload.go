@@ -79,7 +79,7 @@ func (l *nodeLoads) sections(name string, now time.Time) (out []*section) {
 	l.mu.Unlock()
 	for i, chart := range []string{"Load", "Slots in use"} {
 		if c := lineChart(chart, lines, list, now, span); c != nil {
-			out = append(out, &section{ID: "load" + strconv.Itoa(i), Title: c.Title + ", last 30 minutes", Chart: c})
+			out = append(out, &section{ID: "load" + strconv.Itoa(i), Title: c.Title + ", last 30 minutes", Half: true, Chart: c})
 		}
 	}
 	return out

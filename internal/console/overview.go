@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console/source"
@@ -35,32 +38,106 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := offset(r.URL)
+	// A page shows the head of the queue. A program gets as much as from the list of jobs.
+	from, limit := 0, queueShown
+	if r.URL.Query().Get("format") != "" {
+		from, limit = offset(r.URL), pageSize
+	}
 	// All four calls come first: a page with half of the numbers would look like an idle
 	// cluster.
-	queue, err := s.source.Jobs(ctx, source.Query{Live: true, Offset: from, Limit: pageSize})
+	queue, err := s.source.Jobs(ctx, source.Query{Live: true, Offset: from, Limit: limit})
 	if err != nil {
 		return nil, err
 	}
+	nodes = inOrder(nodes)
 	maps, reduces := 0, 0
 	for _, p := range use.Running {
 		maps, reduces = maps+p.Maps, reduces+p.Reduce
 	}
-	p := &page{Title: "Overview", Live: true, Sections: []*section{{
-		ID: "now", Title: "Now", Facts: []fact{
-			{"Map slots in use", bar(part(maps, use.Map), fmt.Sprintf("%d of %d", maps, use.Map))},
-			{"Reduce slots in use", bar(part(reduces, use.Reduce), fmt.Sprintf("%d of %d", reduces, use.Reduce))},
-			{"Jobs", plain(fmt.Sprintf("%d running, %d waiting, %d committing", use.Started, use.Waiting, use.Closing))},
-			{"Nodes alive", plain(fmt.Sprintf("%d of %d", use.Alive, use.Nodes))},
-			{"Policy", linked(policy.Name, "/ui/policy")},
-		},
+	p := &page{Title: "Overview", Live: true, Lead: &section{ID: "now", Facts: []fact{
+		{"Map slots in use", bar(part(maps, use.Map), fmt.Sprintf("%d of %d", maps, use.Map))},
+		{"Reduce slots in use", bar(part(reduces, use.Reduce), fmt.Sprintf("%d of %d", reduces, use.Reduce))},
+		{"Jobs", linked(jobCounts(&use, &queue), "/ui/jobs")},
+		{"Nodes", linked(nodeCounts(nodes), "/ui/nodes")},
+		{"Policy", linked(policy.Name, "/ui/policy")},
 	}}}
-	p.Sections = append(p.Sections, s.useSections(r.URL, now)...)
+	p.add(attention(nodes, queue.List))
 	t := jobTable("queue", "Queue: jobs that have not ended", queue.List, filterLink{"/ui/jobs"}, now)
 	t.Empty = "No job runs or waits."
-	t.paged(r.URL, from, queue.Total)
-	p.Sections = append(p.Sections, &section{ID: "queue", Title: "Queue", Table: t}, nodesAtAGlance(nodes))
+	sec := &section{ID: "queue", Title: "Queue", Table: t}
+	if queue.Total > len(queue.List) {
+		sec.Links = []link{{Text: fmt.Sprintf("All %d jobs that have not ended", queue.Total), Href: "/ui/jobs"}}
+	}
+	if limit == pageSize {
+		t.paged(r.URL, from, queue.Total)
+	}
+	p.add(sec)
+	p.add(s.useSections(r.URL, now)...)
+	p.add(nodesAtAGlance(nodes))
 	return p, nil
+}
+
+// queueShown is the number of jobs at the head of the queue that the overview shows.
+const queueShown = 10
+
+// jobCounts counts the jobs by state. If the page lists the whole queue, the list is counted: the
+// use of slots was read a moment earlier and knows no chains, so its numbers could contradict it.
+func jobCounts(use *source.Use, queue *source.Jobs) string {
+	running, waiting, committing := use.Started, use.Waiting, use.Closing
+	if queue.Total == len(queue.List) {
+		running, waiting, committing = 0, 0, 0
+		for _, j := range queue.List {
+			switch j.State {
+			case slotwisev1.JobState_JOB_STATE_WAITING:
+				waiting++
+			case slotwisev1.JobState_JOB_STATE_COMMITTING:
+				committing++
+			default:
+				running++
+			}
+		}
+	}
+	return fmt.Sprintf("%d running, %d waiting, %d committing", running, waiting, committing)
+}
+
+// nodeCounts counts the nodes by state, the states that need attention first.
+func nodeCounts(nodes []*slotwisev1.NodeStatus) string {
+	var parts []string
+	for i := 0; i < len(nodes); {
+		from, state := i, nodes[i].State
+		for i < len(nodes) && nodes[i].State == state {
+			i++
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", i-from, state))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}
+
+// mostAttention bounds the list of what needs attention.
+const mostAttention = 8
+
+// attention lists the nodes and jobs that somebody should look at, or returns nil.
+func attention(nodes []*slotwisev1.NodeStatus, jobs []*slotwisev1.JobStatus) *section {
+	t := &table{ID: "attention", Caption: "What needs attention", Columns: []column{{Key: "what", Name: "Node or job"}, {Key: "state", Name: "State"}, {Key: "reason", Name: "Because"}, {Key: "since_ms", Name: "For", Number: true, Minor: true}}}
+	for _, n := range nodes {
+		if n.State != "alive" {
+			t.Rows = append(t.Rows, []cell{linked(n.Name, nodePath(n.Name)), nodeState(n), plain(n.Reason), milliseconds(n.SinceMs)})
+		}
+	}
+	for _, j := range jobs {
+		if j.Forecast.GetNever() {
+			t.Rows = append(t.Rows, []cell{linked(j.Id, jobPath(j.Id)), classed("never ends", "state lost"), plain(cmp.Or(j.Waiting, "the job cannot end on the cluster as it is")), milliseconds(0)})
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	sec := &section{ID: "attention", Title: "Needs attention", Table: t}
+	if len(t.Rows) > mostAttention {
+		sec.Notes = []string{fmt.Sprintf("The first %d of %d. The list of nodes has the others.", mostAttention, len(t.Rows))}
+		t.Rows = t.Rows[:mostAttention]
+	}
+	return sec
 }
 
 // useSections draws the slots in use, by kind and by pool.
@@ -81,8 +158,8 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 	pool := useChart(list, byPool(list), "Slots in use by pool", now, span)
 	kind.Desc = "The table below it has the numbers."
 	return []*section{
-		{ID: "use", Title: "Slots in use by kind", Links: links, Chart: kind, Table: useTable(list)},
-		{ID: "pools", Title: "Slots in use by pool", Chart: pool},
+		{ID: "use", Title: "Slots in use by kind", Half: true, Links: links, Chart: kind, Table: useTable(list)},
+		{ID: "pools", Title: "Slots in use by pool", Half: true, Chart: pool},
 	}
 }
 
@@ -224,21 +301,89 @@ func expectedEnd(j *slotwisev1.JobStatus, now time.Time) cell {
 // left is the time until a moment.
 func left(ms int64, now time.Time) string { return shortDuration(max(0, ms-now.UnixMilli())) }
 
+// sortedJobs bounds the jobs that a list sorts by a column. The status of each costs the master
+// a walk through the policy's order, and other requests wait for it.
+const sortedJobs = 1000
+
 // jobs lists the jobs in memory.
 func (s *Server) jobs(r *http.Request) (*page, error) {
 	v := r.URL.Query()
-	from := offset(r.URL)
+	from, now := offset(r.URL), time.Now()
 	q := source.Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
+	sorted := v.Get("sort") != ""
+	if sorted {
+		q.Offset, q.Limit = 0, sortedJobs
+	}
 	list, err := s.source.Jobs(r.Context(), q)
 	if err != nil {
 		return nil, err
 	}
-	t := jobTable("jobs", "Jobs", list.List, filterLink{"/ui/jobs"}, time.Now())
-	t.paged(r.URL, from, list.Total)
+	t := jobTable("jobs", "Jobs", list.List, filterLink{"/ui/jobs"}, now)
+	t.sortJobs(r.URL)
+	if sorted {
+		if list.Total > sortedJobs {
+			list.Note = strings.TrimSpace(fmt.Sprintf("%s The first %d of %d jobs are sorted.", list.Note, sortedJobs, list.Total))
+		}
+		t.Rows = t.Rows[min(from, len(t.Rows)):min(from+pageSize, len(t.Rows))]
+		t.paged(r.URL, from, len(list.List))
+	} else {
+		t.paged(r.URL, from, list.Total)
+	}
+	t.Pick = s.picker(r, list.List)
 	return &page{Title: "Jobs", Live: true, Sections: []*section{
 		{ID: "filter", Filter: jobFilter(&q)},
 		{ID: "jobs", Title: terminal.Plural(list.Total, "job"), Notes: notes(list.Note), Table: t, Links: []link{{Text: "Older jobs are in the history", Href: "/ui/history"}}},
 	}}, nil
+}
+
+// sortJobs orders a table of jobs. The column that says when a job ends is sorted by that moment.
+func (t *table) sortJobs(u *url.URL) {
+	t.sortBy(u)
+	last := &t.Columns[len(t.Columns)-1]
+	for _, c := range t.Columns {
+		if c.Key == "end" {
+			last.Sort, last.Order = c.Sort, c.Order
+		}
+	}
+}
+
+// picker offers to compare jobs of a list, and to change them if the viewer may change some.
+func (s *Server) picker(r *http.Request, jobs []*slotwisev1.JobStatus) *picker {
+	return &picker{Action: "/ui/jobs", Change: s.actor != nil && slices.ContainsFunc(jobs, func(j *slotwisev1.JobStatus) bool {
+		return j.EndedMs == 0 && s.actor.MayChange(r.Context(), j.User, j.Pool)
+	})}
+}
+
+// changeJobs kills the jobs that were checked, or changes their priority.
+func (s *Server) changeJobs(r *http.Request) (string, error) {
+	ids, do := r.PostForm["job"], r.PostForm.Get("do")
+	if len(ids) == 0 || len(ids) > pageSize {
+		return "", connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d jobs are checked: check 1 to %d", len(ids), pageSize))
+	}
+	var refused []string
+	var first error
+	for _, id := range ids {
+		var err error
+		switch do {
+		case "kill":
+			err = s.actor.Kill(r.Context(), id, cut(r.PostForm.Get("reason"), 500))
+		case "priority":
+			err = s.actor.SetPriority(r.Context(), id, r.PostForm.Get("priority"))
+		default:
+			err = connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("action %q is unknown", cut(do, 40)))
+		}
+		// The others are still tried: one job that has just ended must not keep the rest alive.
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			refused = append(refused, cut(id, 40)+": "+errorText(err))
+		}
+	}
+	if first != nil {
+		return "", connect.NewError(connect.CodeOf(first), fmt.Errorf("%d of %d jobs were changed; %s", len(ids)-len(refused), len(ids), strings.Join(refused, "; ")))
+	}
+	return "/ui/jobs?done=" + do, nil
 }
 
 // notes returns the texts that are not empty.
@@ -262,21 +407,27 @@ func jobFilter(q *source.Query) *filter {
 	}}
 }
 
-// maxTiles bounds the nodes at a glance.
-const maxTiles = 400
+// Bounds of the nodes at a glance.
+const (
+	maxTiles = 2000
+	named    = 60 // the most nodes whose squares have names
+)
 
-// nodesAtAGlance shows a tile for each node.
+// nodesAtAGlance shows a square for each node. nodes are in order.
 func nodesAtAGlance(nodes []*slotwisev1.NodeStatus) *section {
-	sec := &section{ID: "nodes", Title: "Nodes", Links: []link{{Text: "All nodes as a table", Href: "/ui/nodes"}}}
+	sec := &section{ID: "nodes", Title: "Nodes", Notes: []string{"The fuller a square, the more of the node's slots are in use. A mark ! shows a node that needs attention."}, Links: []link{{Text: "All nodes as a table", Href: "/ui/nodes"}}}
 	for i, n := range nodes {
 		if i == maxTiles {
-			sec.Notes = []string{fmt.Sprintf("The first %d of %d nodes.", maxTiles, len(nodes))}
+			sec.Notes = append(sec.Notes, fmt.Sprintf("The first %d of %d nodes.", maxTiles, len(nodes)))
 			break
 		}
-		busy := int(n.Maps + n.Reduces)
-		slots := int(n.MapSlots + n.ReduceSlots)
-		sec.Tiles = append(sec.Tiles, tile{Name: cmp.Or(cut(n.Name, 24), "(no name)"), Href: nodePath(n.Name), State: n.State, Busy: fmt.Sprintf("%d of %d", busy, slots),
-			Bar: part(busy, slots), Class: strings.ReplaceAll(n.State, " ", "-")})
+		busy, slots := int(n.Maps+n.Reduces), int(n.MapSlots+n.ReduceSlots)
+		t := tile{Href: nodePath(n.Name), State: n.State, Class: strings.ReplaceAll(n.State, " ", "-") + " b" + strconv.Itoa(min(4, int(4*part(busy, slots)))),
+			Words: fmt.Sprintf("%s: %s, %d of %d slots in use", cmp.Or(cut(n.Name, 80), "(no name)"), n.State, busy, slots)}
+		if len(nodes) <= named {
+			t.Short = cmp.Or(cut(n.Name, 14), "(no name)")
+		}
+		sec.Tiles = append(sec.Tiles, t)
 	}
 	if len(nodes) == 0 {
 		sec.Notes = []string{"No worker has registered."}
@@ -284,10 +435,10 @@ func nodesAtAGlance(nodes []*slotwisev1.NodeStatus) *section {
 	return sec
 }
 
-// tile shows one node.
+// tile shows one node. Short is its name, if there is room.
 type tile struct {
-	Name, Href, State, Busy, Class string
-	Bar                            float64
+	Href, State, Class string
+	Short, Words       string
 }
 
 // nodePath is the URL of a node's page.

@@ -53,6 +53,7 @@ type link struct {
 // of its fields that are set.
 type section struct {
 	ID, Title string
+	Half      bool     // shares a line with the next one in a broad window
 	Folded    bool     // closed until the user opens it; needs a title
 	Lead      string   // one sentence that must be read first
 	Notes     []string // paragraphs
@@ -137,6 +138,14 @@ type table struct {
 	More        *pager
 	CSV, JSON   string // URLs of the other formats
 	Folded      bool   // closed until the user opens it: a twin of a chart
+	Pick        *picker
+}
+
+// picker makes a table a form: each row has a box with the text of its first cell, and buttons act
+// on the rows whose boxes are checked.
+type picker struct {
+	Action string // receives the names of the rows as the parameter job
+	Change bool   // the viewer may change some of the rows
 }
 
 // column is a column of a table. Key names it in CSV and JSON.

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -36,6 +37,7 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	}
 	t := endedTable(list.List, now)
 	t.paged(r.URL, from, list.Total)
+	t.Pick = &picker{Action: "/ui/compare"}
 	f := jobFilter(&q)
 	// Jobs that have not ended are not in the history.
 	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
@@ -76,7 +78,15 @@ func (s *Server) compare(r *http.Request) (*page, error) {
 	v, now := r.URL.Query(), time.Now()
 	var jobs [2]*source.Job
 	var tried [2]*attempts
-	for i, id := range []string{v.Get("a"), v.Get("b")} {
+	ids := []string{v.Get("a"), v.Get("b")}
+	// The boxes of a list send the jobs that are checked.
+	if checked := v["job"]; len(checked) > 0 {
+		ids = checked
+	}
+	if len(ids) != 2 {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s checked: check two to compare", terminal.Plural(len(ids), "job")))
+	}
+	for i, id := range ids {
 		var err error
 		if jobs[i], err = s.source.Job(r.Context(), id); err != nil {
 			return nil, err

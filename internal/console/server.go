@@ -111,7 +111,7 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	// Without an actor the paths do not exist, so no request can change anything.
 	if actor != nil {
 		for pattern, act := range map[string]func(*http.Request) (string, error){
-			"POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
+			"POST /ui/jobs": s.changeJobs, "POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
 			"POST /ui/nodes/{name}/drain": s.drain, "POST /ui/policy": s.setPolicy,
 		} {
 			s.mux.Handle(pattern, s.act(act))
@@ -312,7 +312,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // notices are the messages after actions, by the parameter done.
 var notices = map[string]string{
-	"kill": "The job is being killed.", "priority": "The priority has been changed.", "move": "The job has been moved.",
+	"kill": "The jobs that were chosen are being killed.", "priority": "The priority has been changed.", "move": "The job has been moved.",
 	"drain": "The node gets no new work.", "undrain": "The node gets work again.", "policy": "The policy has been installed.",
 	"failed": "The token is not valid: it is mistyped, or it was revoked.", "signout": "You have signed out.",
 }

@@ -276,7 +276,7 @@ func TestViewer(t *testing.T) {
 // TestFormats reads each table as CSV and as JSON.
 func TestFormats(t *testing.T) {
 	s := newConsole(t, newFake(120, "=1+1"))
-	for path, rows := range map[string]int{"/ui/": 5, "/ui/?table=queue": pageSize, "/ui/jobs": pageSize, "/ui/jobs?offset=100": 20, "/ui/jobs?offset=1000": 0, "/ui/jobs/j1?table=attempts": 10, "/ui/jobs/j1/attempts": 20,
+	for path, rows := range map[string]int{"/ui/?table=use": 5, "/ui/": pageSize, "/ui/jobs": pageSize, "/ui/jobs?offset=100": 20, "/ui/jobs?offset=1000": 0, "/ui/jobs/j1?table=attempts": 10, "/ui/jobs/j1/attempts": 20,
 		"/ui/jobs/j1?table=times": 1, "/ui/jobs/j1?table=counters": 2, "/ui/nodes": 1, "/ui/policy?table=params": 1, "/ui/history": pageSize, "/ui/jobs/j1/attempts?state=failed": 0} {
 		u, err := url.Parse(path)
 		if err != nil {

@@ -67,6 +67,8 @@ type Past interface {
 
 // Actor changes what a Source shows. A console without an Actor is read-only.
 type Actor interface {
+	// MayChange reports whether the sender of the request may change a user's jobs in a pool.
+	MayChange(ctx context.Context, user, pool string) bool
 	Kill(ctx context.Context, id, reason string) error
 	SetPriority(ctx context.Context, id, priority string) error
 	Move(ctx context.Context, id, pool string) error
@@ -74,8 +76,8 @@ type Actor interface {
 	MayDrain(ctx context.Context) bool
 	Drain(ctx context.Context, node string, undo bool) error
 	SetPolicy(ctx context.Context, name string, set map[string]string) error
-	// Preview forecasts the jobs' ends under another policy and changes nothing.
-	Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error)
+	// WhatIf forecasts the jobs' ends after some changes and makes none of them.
+	WhatIf(ctx context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error)
 }
 
 // Use counts slots and jobs at one moment.
@@ -98,7 +100,7 @@ type Query struct {
 	Text              string // part of the id or the name, in any case
 	User, Pool, State string
 	From, To          int64 // submitted between these times, in ms since the Unix epoch
-	Live              bool  // only jobs that have not ended, oldest first; else newest first
+	Live              bool  // only jobs that have not ended, oldest first; else all, newest first, those that have ended last
 	Offset, Limit     int
 }
 

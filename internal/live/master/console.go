@@ -214,6 +214,11 @@ type consoleActor struct{ c clientService }
 
 var _ source.Actor = consoleActor{}
 
+// MayChange implements source.Actor.
+func (a consoleActor) MayChange(ctx context.Context, user, pool string) bool {
+	return a.c.m.mayReadLogs(identity(ctx), user, pool)
+}
+
 // Kill implements source.Actor.
 func (a consoleActor) Kill(ctx context.Context, id, reason string) error {
 	_, err := a.c.Kill(ctx, &slotwisev1.KillRequest{Job: id, Reason: reason})
@@ -249,7 +254,7 @@ func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string
 	return err
 }
 
-// Preview implements source.Actor.
-func (a consoleActor) Preview(ctx context.Context, name string, set map[string]string) (*slotwisev1.WhatIfResponse, error) {
-	return a.c.WhatIf(ctx, &slotwisev1.WhatIfRequest{Policy: name, Set: set})
+// WhatIf implements source.Actor.
+func (a consoleActor) WhatIf(ctx context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error) {
+	return a.c.WhatIf(ctx, changes)
 }

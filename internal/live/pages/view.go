@@ -172,6 +172,7 @@ func (v *View) Jobs(_ context.Context, q source.Query) (out source.Jobs, err err
 		list := jobs(t, !q.Live)
 		if !q.Live {
 			slices.Reverse(list)
+			slices.SortStableFunc(list, func(a, b *job.Job) int { return ended(a) - ended(b) })
 		}
 		list = slices.DeleteFunc(list, func(j *job.Job) bool { return !matches(&q, j, d) })
 		from := min(max(0, q.Offset), len(list))
@@ -181,6 +182,14 @@ func (v *View) Jobs(_ context.Context, q source.Query) (out source.Jobs, err err
 		out.Total = len(list)
 	})
 	return out, err
+}
+
+// ended is 1 for a job that has ended, which a list shows after the others, and else 0.
+func ended(j *job.Job) int {
+	if j.State().Live() || j.State() == job.Committing {
+		return 0
+	}
+	return 1
 }
 
 // matches reports whether a query selects a job.

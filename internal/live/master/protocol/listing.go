@@ -19,7 +19,7 @@ import (
 type ListQuery struct {
 	Text              string // part of the id or the name, in any case
 	User, Pool, State string // State is a word of StateWord
-	Ended             bool   // include ended jobs, and list the newest job first
+	Ended             bool   // include ended jobs, after the others, and list the newest job of either first
 	Offset, Limit     int    // the page; Limit must be positive
 }
 
@@ -34,7 +34,7 @@ func (q *ListQuery) matches(id, name, user, pool string, state slotwisev1.JobSta
 // Only jobs of the page cost a status and a wait reason.
 func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 	q.Text = strings.ToLower(q.Text)
-	var describe []func() *slotwisev1.JobStatus
+	var describe, ended []func() *slotwisev1.JobStatus
 	// Sorted, because pages must not overlap or skip jobs, and a walk over a map has no order.
 	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[id]
@@ -52,7 +52,11 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 		}
 		if q.matches(id.String(), j.spec.Name, j.spec.User, pool, state) {
 			// A status costs a walk through the policy's order, so it is made only for the page.
-			describe = append(describe, func() *slotwisev1.JobStatus { return c.statusNow(j) })
+			part := &describe
+			if j.final != nil {
+				part = &ended
+			}
+			*part = append(*part, func() *slotwisev1.JobStatus { return c.statusNow(j) })
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.chains.byID)) {
@@ -62,11 +66,17 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 		}
 		s := ch.job()
 		if state := chainState(ch); q.matches(id.String(), s.Name, s.User, s.Pool, state) {
-			describe = append(describe, func() *slotwisev1.JobStatus { return c.chainStatus(ch) })
+			part := &describe
+			if ch.final != nil {
+				part = &ended
+			}
+			*part = append(*part, func() *slotwisev1.JobStatus { return c.chainStatus(ch) })
 		}
 	}
 	if q.Ended {
 		slices.Reverse(describe)
+		slices.Reverse(ended)
+		describe = append(describe, ended...)
 	}
 	total = len(describe)
 	from := min(max(0, q.Offset), total)

@@ -303,7 +303,7 @@ func left(ms int64, now time.Time) string { return shortDuration(max(0, ms-now.U
 
 // sortedJobs bounds the jobs that a list sorts by a column. The status of each costs the master
 // a walk through the policy's order, and other requests wait for it.
-const sortedJobs = 1000
+const sortedJobs = 400
 
 // jobs lists the jobs in memory.
 func (s *Server) jobs(r *http.Request) (*page, error) {

@@ -38,14 +38,14 @@ func TestConsoleWithManyJobs(t *testing.T) {
 	w := r.worker("w1", 100, 0)
 	w.awaitLaunch("j1_m_0_0")
 	w.heartbeat(0, w.succeeded("j1_m_0_0"))
-	for _, path := range []string{"/ui/", "/ui/", "/ui/jobs", "/ui/jobs?q=job+99&offset=10", "/ui/jobs/j1", "/ui/jobs/j1/attempts", "/ui/nodes/w1", "/ui/policy", "/ui/history"} {
+	for _, path := range []string{"/ui/", "/ui/", "/ui/jobs", "/ui/jobs?sort=-end", "/ui/jobs?q=job+99&offset=10", "/ui/jobs/j1", "/ui/jobs/j1/attempts", "/ui/nodes/w1", "/ui/policy", "/ui/history"} {
 		body, took := r.page(path)
 		t.Logf("%s: %d bytes in %v", path, len(body), took)
 		if len(body) > 200<<10 {
 			t.Errorf("%s: %d bytes", path, len(body))
 		}
 	}
-	if body, _ := r.page("/ui/"); !strings.Contains(body, "Showing 1 to 50 of 1000.") {
+	if body, _ := r.page("/ui/"); !strings.Contains(body, "All 1000 jobs that have not ended") {
 		t.Errorf("the overview does not count the jobs: %.3000s", body)
 	}
 	if body, _ := r.page("/ui/jobs?q=JOB+99&offset=0"); !strings.Contains(body, "Showing 1 to 11 of 11.") {

@@ -42,6 +42,7 @@ type Order struct {
 	view *sched.View
 
 	members []*member // all live jobs, by id
+	asking  int       // members whose width follows the nodes; see job.Job.Asks
 	bySeat  []*member // by job seat
 	pools   []*pool   // users' pools with jobs, in order of creation
 	byName  map[string]*pool
@@ -51,6 +52,11 @@ type Order struct {
 	// that it was granted, which stay granted until it is empty at an update.
 	enabled bool
 	grant   [job.Kinds]int
+
+	// counted is the census of the present members. stale is set when a job comes, leaves or changes
+	// its home. Then the next update takes the census and classifies all jobs again.
+	counted census
+	stale   bool
 
 	// ready and busy are the users' pools in the order of Figure 9: pools with
 	// a job that can launch a task, and pools with a job that has only running
@@ -88,22 +94,17 @@ func (o *Order) Start(v *sched.View, _ time.Duration) { o.view = v }
 // Begin notices map output that was lost since the last round. Such maps are
 // pending again, and the total of pending tasks shows that in constant time.
 func (o *Order) Begin(r *sched.Round) {
-	for k := range job.Kind(job.Kinds) {
-		if o.pending[k] != r.Jobs().Wanted(k) {
-			o.recount()
-			return
-		}
+	if !o.current(r.Jobs()) {
+		o.recount()
 	}
 }
 
 // Quiet implements sched.Quiet: Begin has nothing to count again.
-func (o *Order) Quiet() bool {
-	for k := range job.Kind(job.Kinds) {
-		if o.pending[k] != o.view.Jobs().Wanted(k) {
-			return false
-		}
-	}
-	return true
+func (o *Order) Quiet() bool { return o.current(o.view.Jobs()) }
+
+// current reports whether the counts of pending tasks have the right sum.
+func (o *Order) current(jobs *job.List) bool {
+	return o.pending[job.Map] == jobs.Wanted(job.Map) && o.pending[job.Reduce] == jobs.Wanted(job.Reduce)
 }
 
 func (o *Order) recount() {
@@ -186,6 +187,10 @@ func (o *Order) JobAdded(j *job.Job) {
 	o.bySeat[j.Seat()] = m
 	at, _ := slices.BinarySearchFunc(o.members, j.ID(), compareID)
 	o.members = slices.Insert(o.members, at, m)
+	if j.Asks() {
+		o.asking++
+	}
+	o.stale = true
 	m.home = o.poolOf(j.Pool())
 	m.home.homes++
 	o.join(m, m.home)
@@ -204,6 +209,10 @@ func (o *Order) JobRemoved(j *job.Job) {
 	if at, ok := slices.BinarySearchFunc(o.members, j.ID(), compareID); ok {
 		o.members = slices.Delete(o.members, at, at+1)
 	}
+	if j.Asks() {
+		o.asking--
+	}
+	o.stale = true
 	o.releaseHome(m.home)
 }
 
@@ -220,7 +229,7 @@ func (o *Order) releaseHome(home *pool) {
 // shared pool.
 func (o *Order) rehome(m *member) {
 	from, to := m.home, o.poolOf(m.job.Pool())
-	m.home = to
+	m.home, o.stale = to, true
 	to.homes++
 	if m.at == from {
 		o.move(m, to)
@@ -272,9 +281,13 @@ func (o *Order) CapacityChanged() { o.update() }
 // Interval implements sched.Periodic. The paper uses 500 ms.
 func (o *Order) Interval() time.Duration { return o.cfg.UpdateInterval }
 
-// Update implements sched.Periodic.
+// Update implements sched.Periodic. It comes twice a second and most often finds nothing to count
+// again. Lost outputs only add pending tasks, so an unchanged sum proves that there are none. A
+// change of the nodes may also make the widths of jobs smaller, which could hide them in the sum.
 func (o *Order) Update(time.Duration) {
-	o.recount()
+	if o.asking > 0 || !o.current(o.view.Jobs()) {
+		o.recount()
+	}
 	o.update()
 }
 

@@ -2,18 +2,26 @@ package modfair
 
 import "github.com/slotwise/slotwise/sched/job"
 
-// update computes sizes (Figure 6) and entitlements (Figure 7). It visits all jobs and
-// pools once and allocates nothing.
+// update computes sizes (Figure 6) and entitlements (Figure 7). It visits all pools, and all jobs
+// if the classes of jobs may have changed. It allocates nothing.
 func (o *Order) update() {
 	if o.shared.size == 0 {
 		o.grant = [job.Kinds]int{} // its last job has ended
 	}
-	c := o.census()
+	stale := o.stale
+	if stale {
+		o.counted, o.stale = o.census(), false
+	}
+	c := o.counted
 	switch o.cfg.Classify {
 	case ClassifyTick:
-		o.enabled = o.admits(c)
-		for _, m := range o.members {
-			o.classify(m, c)
+		enabled := o.admits(c)
+		// The classes follow from the census and from enabled alone.
+		if stale = stale || enabled != o.enabled; stale {
+			o.enabled = enabled
+			for _, m := range o.members {
+				o.classify(m, c)
+			}
 		}
 	// No job joins the shared pool at an update. The pool stays open for the jobs that are in it.
 	case ClassifySubmit:

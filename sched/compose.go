@@ -91,7 +91,7 @@ func flatten(parts []any) (all []any) {
 
 // Begin implements Policy.
 func (c *Composition) Begin(r *Round) {
-	r.copies, r.chooser = c.copies, c.chooser
+	r.copies, r.chooser, r.always = c.copies, c.chooser, c.always
 	for _, b := range c.beginner {
 		b.Begin(r)
 	}
@@ -102,6 +102,11 @@ func (c *Composition) Begin(r *Round) {
 
 // Next implements Policy. It serves offers until one is taken.
 func (c *Composition) Next(r *Round) (Assignment, bool) {
+	// Most heartbeats of a busy cluster come from nodes whose slots are all in use. Where slots are
+	// reserved, Free says 0 although some are free, and an offer may lead to a reservation.
+	if !r.strict && r.Free(job.Map) == 0 && r.Free(job.Reduce) == 0 {
+		return Assignment{}, false
+	}
 	for len(r.refused) < maxRefusals {
 		o, ok := c.Slots.Next(r)
 		// Slots that offer the same again have nothing else to offer. Refused offers change
@@ -119,7 +124,7 @@ func (c *Composition) Next(r *Round) (Assignment, bool) {
 
 // serve reports whether a task takes the offer. It stores the assignment in found.
 func (c *Composition) serve(r *Round, o Offer) bool {
-	if !c.always && !r.mayServe(o, o.Kind) && (!o.Either || !r.mayServe(o, o.Kind.Other())) {
+	if !r.mayServe(o, o.Kind) && (!o.Either || !r.mayServe(o, o.Kind.Other())) {
 		return false
 	}
 	c.round, c.offer, c.found = r, o, Assignment{}
@@ -136,7 +141,7 @@ func (c *Composition) serve(r *Round, o Offer) bool {
 // mayServe reports whether any task of the kind is pending, or may get a copy under the
 // offer. In an idle cluster neither is so, and a round ends without a walk.
 func (r *Round) mayServe(o Offer, k job.Kind) bool {
-	return r.Jobs().Pending(k) > 0 || !o.NoCopies && r.CopiesOf(k)
+	return r.always || r.Jobs().Pending(k) > 0 || !o.NoCopies && r.CopiesOf(k)
 }
 
 // consider gives the offer to the candidate if the candidate has a suitable task. If not,

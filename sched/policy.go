@@ -117,7 +117,7 @@ type Slots interface {
 	// Next returns the next offer to try, or false if the node gets no more. It is
 	// called again after each launch and each refused offer; Round.Launched and
 	// Round.Refused list both. Repeating the offer that was just refused ends the
-	// round.
+	// round. It is not called for a node without a free slot, unless slots are reserved.
 	Next(r *Round) (Offer, bool)
 }
 

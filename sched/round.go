@@ -18,6 +18,7 @@ type Round struct {
 	refused  []Offer
 	passed   [job.Kinds]*job.Job // by kind of slot, the first job whose task needs more than are free
 	copies   bool
+	always   bool      // the order is AlwaysWalked
 	chooser  Selective // which jobs copies may be of; nil if the speculate part cannot say
 	strict   bool      // widths and reservations matter: not every task fits into a free slot
 	ledger   *Ledger
@@ -99,6 +100,11 @@ func (r *Round) CopiesOf(k job.Kind) bool {
 	return r.copies && (r.chooser == nil || r.chooser.MayCopyKind(k))
 }
 
+// Wants reports whether a composition may find a task for an offer of this kind: one is pending,
+// or may get a copy, or the order wants to be walked in any case. A slots part may leave out
+// other offers, which the composition would refuse before it visits a job.
+func (r *Round) Wants(k job.Kind) bool { return r.mayServe(Offer{}, k) }
+
 // CopyJobs returns the jobs with running tasks of the kind that may get a copy in this round, in
 // no particular order. If listed is false, every job with running tasks may get one.
 func (r *Round) CopyJobs(k job.Kind) (jobs []*job.Job, listed bool) {
@@ -133,7 +139,7 @@ func NewRoundWriter(v *View) *RoundWriter {
 // before, whose memory it uses again.
 func (w *RoundWriter) Open(now time.Duration, n *cluster.Node, limits [job.Kinds]int) *Round {
 	r := &w.round
-	r.now, r.node, r.limits, r.copies, r.chooser, r.passed = now, n, limits, false, nil, [job.Kinds]*job.Job{}
+	r.now, r.node, r.limits, r.copies, r.always, r.chooser, r.passed = now, n, limits, false, false, nil, [job.Kinds]*job.Job{}
 	r.launched, r.refused = r.launched[:0], r.refused[:0]
 	r.strict = n != nil && (n.Reserved(job.Map).Job != nil || n.Reserved(job.Reduce).Job != nil)
 	return r

@@ -52,21 +52,26 @@ func (s *Static) Begin(r *sched.Round) {
 }
 
 // Next implements sched.Slots.
-func (s *Static) Next(r *sched.Round) (sched.Offer, bool) {
-	o, ok := s.next(r)
-	return s.cfg.Early.Restrict(o, o.Slot), ok
-}
-
-// next returns the next offer to all jobs.
-func (s *Static) next(r *sched.Round) (sched.Offer, bool) {
+func (s *Static) Next(r *sched.Round) (o sched.Offer, ok bool) {
 	switch s.cfg.Fill {
 	case FillLoad:
-		return s.load.next(r)
+		o, ok = s.load.next(r)
 	case FillBalance:
-		return s.bal.next(r, &s.cfg)
+		o, ok = s.bal.next(r, &s.cfg)
+	default:
+		o, ok = free(r)
 	}
+	if !ok {
+		return sched.Offer{}, false
+	}
+	return s.cfg.Early.Restrict(o, o.Slot), true
+}
+
+// free returns the next offer of FillFree: a slot of the first kind that has both a free slot and
+// a task that may want it.
+func free(r *sched.Round) (sched.Offer, bool) {
 	for k := range job.Kind(job.Kinds) {
-		if r.Free(k) > 0 && !r.RefusedKind(k, k) {
+		if r.Free(k) > 0 && r.Wants(k) && !r.RefusedKind(k, k) {
 			return sched.Offer{Kind: k, Slot: k}, true
 		}
 	}

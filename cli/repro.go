@@ -273,7 +273,7 @@ func reproResults(made []repro.Made) []reproResult {
 		r := reproResult{ID: m.ID, Paper: m.Paper, Title: m.Title, Setup: m.Setup, Assumptions: m.Assumptions,
 			Tables: tablesOf(m.Tables), Claims: []reproClaim{}}
 		for _, c := range m.Claims {
-			claim := reproClaim{Text: c.Text, Holds: c.Verdict != repro.Fails, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence,
+			claim := reproClaim{Text: c.Text, Holds: c.Verdict > repro.Untold, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence,
 				Calibrated: c.Calibrated, World: c.World, Headline: c.Headline}
 			if c.Why != nil {
 				claim.Why = &reproWhy{c.Why.Hypothesis, tablesOf(c.Why.Tables), c.Why.Conclusion}

@@ -17,19 +17,23 @@ type Verdict uint8
 // having that size; order and bounds either hold or do not.
 const (
 	Fails   Verdict = iota
+	Untold          // the 95 % interval contains 0, so not even the direction is known
 	InSize          // in the printed direction, and half to double the printed size
 	AsPrint         // as printed
 )
 
 // String returns the word for reports.
-func (v Verdict) String() string { return []string{"does not hold", "in size", "holds"}[v] }
+func (v Verdict) String() string {
+	return []string{"does not hold", "cannot be told", "in size", "holds"}[v]
+}
 
 // Rules has one statement for each rule by which claims are judged, for the head of
 // a report. The functions of this file implement them.
 var Rules = []string{
 	"**order**: the paper says what is more, less, first or last, or grows. The claim holds if everything it speaks of has this order, by however little. Equal values are not in order, unless the claim is \"no worse\"",
 	"**bound**: the paper prints a limit, or equality (\"equal\" or \"no cost\", which means within the 5 % that the paper calls equal). The claim holds if our numbers are within the limit",
-	"**size**: the paper prints a number, or a range for several. The claim holds if all our numbers round to the printed one: half a unit of the last digit that is not 0 to either side (20 % is 15 to 25 %, 28 % is 27.5 to 28.5 %). It is *in size* if all our numbers have the printed direction and lie between half of the least and double the greatest printed number. Otherwise it does not hold. A part of a target (96 % of it) is judged by what is missing (4 %)",
+	"**size**: the paper prints a number, or a range for several. The claim holds if all our numbers round to the printed one: half a unit of the last digit that is not 0 to either side (20 % is 15 to 25 %, 28 % is 27.5 to 28.5 %). It is *in size* if all our numbers have the printed direction and lie between half of the least and double the greatest printed number. What a reduction leaves must also be between half and double of what the printed one leaves: -88 % leaves 12 %, which is not in size of -60 to -50 %, which leaves 40 to 50 %. Otherwise the claim does not hold. A part of a target (96 % of it) is judged by what is missing (4 %)",
+	"**interval**: a claim about order or size cannot be told, and does not count as one that holds, if the 95 % interval of our number over seeds or rounds contains 0",
 	"**word**: \"rarely\" means at most a tenth, \"mostly\" more than half, \"low\" less than half, \"close to\" within a tenth, \"little difference\" less than a quarter",
 }
 
@@ -177,8 +181,8 @@ func (x *lab) sized(id string, ours ...float64) Verdict {
 	return v
 }
 
-// seeds adds to the last claim the mean of our number over seeds, with its interval. Numbers
-// with the unit "%" are fractions.
+// seeds adds to the last claim the mean of our number over seeds, with its interval, by which a
+// claim about order or size may turn out to be Untold. Numbers with the unit "%" are fractions.
 func (x *lab) seeds(values []float64, unit string) {
 	e := metrics.Confidence(values, 0.95)
 	scale, digits := 1., 2
@@ -189,7 +193,19 @@ func (x *lab) seeds(values []float64, unit string) {
 	if unit != "" {
 		text += " " + unit
 	}
-	x.Claims[len(x.Claims)-1].Seeds = fmt.Sprintf("%s (%d seeds)", text, len(values))
+	c := &x.Claims[len(x.Claims)-1]
+	c.Seeds = fmt.Sprintf("%s (%d seeds)", text, len(values))
+	if rule, _, _ := strings.Cut(c.Rule, ":"); rule == "order" || rule == "size" {
+		c.Verdict = vetoed(c.Verdict, e)
+	}
+}
+
+// vetoed returns Untold for a claim that holds although the interval of our number contains 0.
+func vetoed(v Verdict, e metrics.Estimate) Verdict {
+	if v != Fails && e.Half > 0 && math.Abs(e.Mean) <= e.Half {
+		return Untold
+	}
+	return v
 }
 
 // explain gives a common explanation to the failing claims among the last n.
@@ -267,21 +283,34 @@ func (p printed) scale(x float64) float64 {
 	return x
 }
 
+// slack is the rounding error that comparisons of numbers forgive.
+const slack = 1e-9
+
 // judge compares numbers with the printed one by the rule of size.
 func (p printed) judge(ours ...float64) Verdict {
-	const slack = 1e-9
 	v := AsPrint
+	low, high := p.inSize()
 	for _, x := range ours {
 		x = p.scale(x)
 		switch {
 		case x >= p.least-half(p.least)-slack && x <= p.greatest+half(p.greatest)+slack:
-		case x >= min(p.least/2, 2*p.least)-slack && x <= max(p.greatest/2, 2*p.greatest)+slack:
+		case x >= low-slack && x <= high+slack:
 			v = min(v, InSize)
 		default:
 			v = Fails
 		}
 	}
 	return v
+}
+
+// inSize returns the least and the greatest number that is in size. A reduction, which is printed
+// as a negative percentage, leaves a rest, which must be in size, too.
+func (p printed) inSize() (low, high float64) {
+	low, high = min(p.least/2, 2*p.least), max(p.greatest/2, 2*p.greatest)
+	if p.unit == "%" && p.greatest < 0 {
+		low, high = max(low, (100+p.least)/2-100), min(high, 2*(100+p.greatest)-100)
+	}
+	return low, high
 }
 
 // half returns half a unit of the last digit of a number that is not 0.
@@ -295,6 +324,23 @@ func half(x float64) float64 {
 	return 0.5 * math.Pow10(len(whole)-len(trimmed))
 }
 
-// Judge compares our numbers with a printed one, such as "20 %" or "-60 to -50 %", by the rule
-// of size. It panics if printed does not parse.
-func Judge(printed string, ours ...float64) Verdict { return parsePrinted(printed).judge(ours...) }
+// Judge compares the mean of our numbers, one for each round of a measurement, with a printed
+// number, such as "20 %" or "-60 to -50 %", by the rule of size; with "less" the mean must be below 0.
+// The result is Untold if the 95 % interval contains both 0 and a number that would hold. Judge
+// panics if printed does not parse.
+func Judge(printed string, ours []float64) Verdict {
+	e := metrics.Confidence(ours, 0.95)
+	v, low, high := Fails, math.Inf(-1), 0.
+	if printed != "less" {
+		p := parsePrinted(printed)
+		v = p.judge(e.Mean)
+		low, high = p.inSize()
+		e.Mean, e.Half = p.scale(e.Mean), p.scale(e.Half)
+	} else if e.Mean < 0 {
+		v = AsPrint
+	}
+	if v == Fails && e.Mean-e.Half < high && e.Mean+e.Half > low && vetoed(InSize, e) == Untold {
+		return Untold
+	}
+	return vetoed(v, e)
+}

@@ -15,11 +15,31 @@ func TestPrinted(t *testing.T) {
 		{printed{20, 20, "%"}, []float64{0.4}, InSize}, {printed{20, 20, "%"}, []float64{0.401}, Fails}, {printed{20, 20, "%"}, []float64{-0.2}, Fails},
 		{printed{28, 28, "%"}, []float64{0.284}, AsPrint}, {printed{28, 28, "%"}, []float64{0.286}, InSize},
 		{printed{11, 12, "%"}, []float64{0.105, 0.125}, AsPrint}, {printed{11, 12, "%"}, []float64{0.11, 0.055}, InSize}, {printed{11, 12, "%"}, []float64{0.11, 0.05}, Fails},
-		{printed{-60, -50, "%"}, []float64{-0.55}, AsPrint}, {printed{-60, -50, "%"}, []float64{-0.9, -0.25}, InSize}, {printed{-60, -50, "%"}, []float64{-0.24}, Fails},
+		{printed{-60, -50, "%"}, []float64{-0.55}, AsPrint}, {printed{-60, -50, "%"}, []float64{-0.8, -0.25}, InSize}, {printed{-60, -50, "%"}, []float64{-0.88}, Fails}, {printed{-90, -90, "%"}, []float64{-0.8}, InSize}, {printed{-90, -90, "%"}, []float64{-0.7}, Fails}, {printed{-60, -50, "%"}, []float64{-0.24}, Fails},
 		{printed{-60, -50, "%"}, []float64{0.5}, Fails}, {printed{2.06, 2.06, "times"}, []float64{2.064}, AsPrint}, {printed{2.06, 2.06, "times"}, []float64{1.03}, InSize},
 	} {
 		if v := c.p.judge(c.ours...); v != c.want {
 			t.Errorf("%v by %v: %v, want %v", c.ours, c.p, v, c.want)
+		}
+	}
+}
+
+// TestJudge judges means of rounds with their intervals.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		printed string
+		ours    []float64
+		want    Verdict
+	}{
+		{"2 to 9 %", []float64{-0.144, 0.022, 0.188}, Untold}, // 2.2 ± 41 %
+		{"2 to 9 %", []float64{0.02, 0.03, 0.04}, AsPrint}, {"2 to 9 %", []float64{-0.038, -0.037, -0.04}, Fails},
+		{"-12 to -11 %", []float64{-0.1, 0.1, 0.003}, Untold}, // the interval contains 0 and -11 %
+		{"-57 %", []float64{0.3, -0.3, 0.1}, Untold}, {"-57 %", []float64{0.1, 0.12, 0.11}, Fails}, {"-57 %", []float64{-0.01, 0.02}, Fails},
+		{"-60 to -50 %", []float64{-0.88, -0.87}, Fails}, {"20 %", []float64{0.2}, AsPrint},
+		{"less", []float64{-0.3, -0.31}, AsPrint}, {"less", []float64{-0.1, 0.1, 0.02}, Untold}, {"less", []float64{0.3, 0.31}, Fails},
+	} {
+		if v := Judge(c.printed, c.ours); v != c.want {
+			t.Errorf("%v by %s: %v, want %v", c.ours, c.printed, v, c.want)
 		}
 	}
 }
@@ -95,6 +115,11 @@ func TestClaims(t *testing.T) {
 	if !slices.Equal(got, want) || x.Claims[0].Evidence != "1 before 2" {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
+	x.holds("first", true, "e")
+	if x.seeds([]float64{1, -1, 0.5}, ""); x.Claims[6].Verdict != Untold {
+		t.Error("an interval around 0 does not veto that a claim of order holds")
+	}
+	x.Claims = x.Claims[:6]
 	if x.sized("list", 10, 5) != Fails || x.sized("size", 0.21, 0.19) != AsPrint {
 		t.Error("numbers are compared with the wrong ones of a list")
 	}

@@ -208,8 +208,8 @@ func dynWhyEarly(x *lab, sizes []string) {
 	spans := dynCompare(x, t, sizes, list)
 	last := spans[len(spans)-1:]
 	of := func(v int) string { return percent(improvements(last, 0, v)[0]) }
-	x.explain(4, "early", []*Table{t}, "With %s jobs %s to the letter, %s without waits for data, %s if reduces wait in reduce slots only, %s if they wait nowhere. The claim holds if no "+
-		"reduce waits in a lent slot, which is the policy's default", sizes[len(sizes)-1], of(1), of(4), of(5), of(6))
+	x.explain(4, "early", []*Table{t}, "With %s jobs %s to the letter, %s without waits for data, %s if reduces wait in reduce slots only, %s if they wait nowhere",
+		sizes[len(sizes)-1], of(1), of(4), of(5), of(6))
 }
 
 // dynOnYARN compares with YARN: by the claims where maps slow each other down, and in the
@@ -244,7 +244,7 @@ func dynOnYARN(x *lab, sizes []string) {
 	if !x.failing(len(modes)) {
 		return
 	}
-	x.explain(len(modes), "ratio", []*Table{why}, "The improvement is in size with: %s. YARN-like slots fill up with maps that slow each other down; DynamicMR's reduces beside them do not", orNone(found))
+	x.explain(len(modes), "ratio", []*Table{why}, "The improvement is in size with: %s", orNone(found))
 }
 
 // dynLent counts the attempts on lent slots.
@@ -392,7 +392,7 @@ func dynWhyLent(x *lab) {
 		note(l, func(j []workload.Job, _ uint64) []workload.Job { return stretchedReduces(factor, j) },
 			fmt.Sprintf("reduces of %.2f times the length", factor), number(factor, 2))
 	}
-	x.explain(2, "times", []*Table{c, l}, "The gain is in size with: %s. So it needs reduces that slow each other down somewhat, or that are short compared with maps", orNone(with))
+	x.explain(2, "times", []*Table{c, l}, "The gain is in size with: %s.", orNone(with))
 }
 
 // dynWhyFalls repeats the sweeps with unequal tasks, because steps that lose may be
@@ -412,7 +412,7 @@ func dynWhyFalls(x *lab) {
 		}
 		t.add(row...)
 	}
-	x.explain(1, "waves", []*Table{t}, "Steps lose %s at most: performance rises except for the ends of waves", share(most))
+	x.explain(1, "waves", []*Table{t}, "Steps lose %s at most", share(most))
 }
 
 // dynContention shows how much of the gains remains if tasks slow each other down.
@@ -586,9 +586,8 @@ func dynWhyFair(x *lab) {
 			}
 		}
 	}
-	x.explain(4, "line", []*Table{t}, "Fairer with PreScheduling in: %s. Balance worse with it in: %s. Under PI the UnfairnessDegree changes as follows, by world: %s. So slots above the line (P1) change "+
-		"nothing where P2 may hold no reduce slot. P2 makes PI less fair, and more so the more reduce slots it may hold: its maps come before reduces, and pools whose jobs still map "+
-		"get more of all slots", orNone(fairer), orNone(worse), changes)
+	x.explain(4, "line", []*Table{t}, "Fairer with PreScheduling in: %s. Balance worse with it in: %s. Under PI the UnfairnessDegree changes as follows, by world: %s.",
+		orNone(fairer), orNone(worse), changes)
 }
 
 // dynWhyLocality re-makes Figure 3 in other worlds.
@@ -668,16 +667,15 @@ func dynWhySEPB(x *lab) {
 	list := []scheduler{late, sepb.with("SEPB, a tenth of the jobs checked", "sepb-fraction", "0.1"), sepb,
 		late.with("LATE, late reduces", "early-reduces", "off"), sepb.with("SEPB, late reduces", "early-reduces", "off")}
 	t := newTable("Mean makespan (s) by stragglers", append([]string{"attempts that straggle", "times as long"}, dynColumns("jobs", list)...)...)
-	ahead := ""
+	ahead, toLATE := "", []float64(nil)
 	for _, s := range pick(x, []straggler{{0.02, 5}}, []straggler{{0.02, 5}, {0.1, 5}, {0.02, 20}, {0.1, 20}, {0.3, 5}}) {
 		for _, n := range numbered(5, 10) {
 			times, _ := dynStraggling(x, n, pick(x, 3, 20), s, list)
 			t.add(slices.Concat([]string{share(s.share), number(s.times, 0), n}, cells(fixed(1), times...))...)
-			if times[2] <= times[0] {
+			if toLATE = append(toLATE, times[2]/times[0]-1); times[2] <= times[0] {
 				ahead = joined(ahead, fmt.Sprintf("%s of %g times, %s jobs", share(s.share), s.times, n))
 			}
 		}
 	}
-	x.explain(1, "stragglers", []*Table{t}, "No slower than LATE with: %s. The differences are within a few percent in either direction: in one batch that runs to its end, the "+
-		"last stragglers cost as much as is saved before", orNone(ahead))
+	x.explain(1, "stragglers", []*Table{t}, "SEPB takes %s to %s of LATE's time more; it is no slower with: %s", percent(slices.Min(toLATE)), percent(slices.Max(toLATE)), orNone(ahead))
 }

@@ -294,8 +294,9 @@ func lnWhyLate(x *lab) {
 			seldom = joined(seldom, w)
 		}
 	}
-	x.explain(2, "late", []*Table{t}, "Utilisation is about 96 %% when a decision is judged by this many heartbeats: %s. WordCount rarely overloads a node with: %s. The later the label, the rarer the overload, "+
-		"and the lower the utilisation", orNone(used), orNone(seldom))
+	x.explain(2, "late", []*Table{t}, "Utilisation is about 96 %% when a decision is judged by this many heartbeats: %s. WordCount rarely overloads a node with: %s. From the first row "+
+		"to the last WordCount is above the target for %s to %s of the time, and uses %s to %s of it", orNone(used), orNone(seldom), share(heavy[0].above), share(heavy[len(heavy)-1].above),
+		share(heavy[0].used), share(heavy[len(heavy)-1].used))
 }
 
 // lnFig9 re-makes Figure 9.
@@ -358,7 +359,7 @@ func lnWhyTargets(x *lab) {
 			}
 		}
 	}
-	x.explain(1, "short", []*Table{t}, "Within a tenth at all targets with: %s. The gap at high targets closes with longer jobs, the one at low targets with later labels", orNone(with))
+	x.explain(1, "short", []*Table{t}, "Within a tenth at all targets with: %s", orNone(with))
 }
 
 // lnSlowStops searches for the part of the cautious reading that nearly stops it at
@@ -501,7 +502,7 @@ func lnClaims11(x *lab, rows []lnRow) {
 		for _, r := range rows {
 			t.add(r.name, share(r.loads[0]), share(r.loads[2]), number(r.tasks[0], 2), number(r.tasks[2], 2), number(r.lnJob.tasks, 2))
 		}
-		x.explain(1, "late", []*Table{t}, "%s over the six jobs if a decision is judged by the next 12 heartbeats: with labels that are not too early the claim holds", share(used12))
+		x.explain(1, "late", []*Table{t}, "%s over the six jobs if a decision is judged by the next 12 heartbeats, by which the claim would be: %v", share(used12), x.sized("used", 1-used12))
 	}
 }
 
@@ -535,5 +536,5 @@ func lnWhyTimes(x *lab, claims []*Claim) {
 		t.add(append(row, number(lnSlots/j.tasks, 2), j.ratio)...)
 		long = joined(long, j.name+" "+row[3])
 	}
-	x.explainAll(claims, "fill", []*Table{t}, "With 2560 maps the ratios are those of tasks per node: %s. So long runs show what is printed", long)
+	x.explainAll(claims, "fill", []*Table{t}, "With 2560 maps the ratios are: %s", long)
 }

@@ -294,7 +294,7 @@ func TestVarying(t *testing.T) {
 
 // TestText checks the helpers of evidence and tables.
 func TestText(t *testing.T) {
-	if got := joined(joined("", "a"), "b"); got != "a; b" || orNone("") != "none" || orNone(got) != got {
+	if got := joined(joined("", "a"), "b"); got != "a; b" || orNone("") != "none, so this is unexplained" || orNone(got) != got {
 		t.Errorf("%q, %q", got, orNone(""))
 	}
 	if got := strings.Join(cells(fixed(1), 1, 2.25), " "); got != "1.0 2.2" {

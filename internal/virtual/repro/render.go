@@ -31,11 +31,11 @@ func Tally(made []Made, calibrated bool) (count [AsPrint + 1]int) {
 // Summary returns a sentence with the number of claims that hold.
 func Summary(made []Made) string {
 	n := Tally(made, false)
-	text := fmt.Sprintf("%d of %d claims hold: %d as printed or ordered, %d in direction and size; %d do not", n[AsPrint]+n[InSize], n[AsPrint]+n[InSize]+n[Fails],
-		n[AsPrint], n[InSize], n[Fails])
+	text := fmt.Sprintf("%d of %d claims hold: %d as printed or ordered, %d in direction and size; %d do not, and %d cannot be told", n[AsPrint]+n[InSize],
+		n[AsPrint]+n[InSize]+n[Untold]+n[Fails], n[AsPrint], n[InSize], n[Fails], n[Untold])
 	if n = Tally(made, true); n != [AsPrint + 1]int{} {
 		text += fmt.Sprintf(". Not counted: %d claims whose input was calibrated by the number that judges them, of which %d hold",
-			n[AsPrint]+n[InSize]+n[Fails], n[AsPrint]+n[InSize])
+			n[AsPrint]+n[InSize]+n[Untold]+n[Fails], n[AsPrint]+n[InSize])
 	}
 	return text
 }
@@ -167,7 +167,7 @@ func writeRules(w io.Writer, made []Made) {
 	fmt.Fprintf(w, "\n## How claims are judged\n\nAll claims are judged by these rules alone. Each verdict names its rule with the paper's numbers. Where an experiment has several "+
 		"rows for one claim, each row is judged. The verdicts hold under the assumptions listed with the experiment. A claim is *calibrated* if one of its inputs was chosen by the number that judges it. It shows that the model is consistent, and "+
 		"is counted in a column of its own.\n\n- %s\n", strings.Join(Rules, "\n- "))
-	fmt.Fprint(w, "\n| paper | holds | in size | does not hold | calibrated |\n|---|---|---|---|---|\n")
+	fmt.Fprint(w, "\n| paper | holds | in size | does not hold | cannot be told | calibrated |\n|---|---|---|---|---|---|\n")
 	for _, p := range papers() {
 		var own []Made
 		for _, m := range made {
@@ -176,7 +176,8 @@ func writeRules(w io.Writer, made []Made) {
 			}
 		}
 		if n, c := Tally(own, false), Tally(own, true); len(own) > 0 {
-			markdownRow(w, []string{p.name, fmt.Sprint(n[AsPrint]), fmt.Sprint(n[InSize]), fmt.Sprint(n[Fails]), fmt.Sprint(c[AsPrint] + c[InSize] + c[Fails])})
+			markdownRow(w, []string{p.name, fmt.Sprint(n[AsPrint]), fmt.Sprint(n[InSize]), fmt.Sprint(n[Fails]), fmt.Sprint(n[Untold]),
+				fmt.Sprint(c[AsPrint] + c[InSize] + c[Untold] + c[Fails])})
 		}
 	}
 }

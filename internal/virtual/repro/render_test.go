@@ -80,10 +80,10 @@ func TestWriteMarkdown(t *testing.T) {
 	page := out.String()
 	for _, want := range []string{
 		"Written by `slotwise repro` with `--quick`, seed 7,",
-		"2 of 5 claims hold: 1 as printed or ordered, 1 in direction and size; 3 do not. Not counted: 1 claims whose input was calibrated by the number that judges them, of which 1 hold.",
+		"2 of 5 claims hold: 1 as printed or ordered, 1 in direction and size; 3 do not, and 0 cannot be told. Not counted: 1 claims whose input was calibrated by the number that judges them, of which 1 hold.",
 		"| tumm/fig0 | as long | order | 1 s | - | holds (calibrated) | a long time |\n",
 		"A quick run has fewer seeds",
-		"| tumm | 1 | 1 | 3 | 1 |\n",
+		"| tumm | 1 | 1 | 3 | 0 | 1 |\n",
 		"### tumm/fig0: by half\n\n- Claim: by half (size: 50 %). Here: +10.0 %.\n- Claim: at all loads (order). Here: at one.\n\nHypothesis: tasks are shorter.\n\nBy length:\n\n| length | gain |\n|---|---|\n| 1 s | 2 % |\n\nConclusion: it holds with 1 s.\n",
 		"### tumm/fig0: for all jobs\n\n- Claim: for all jobs (order). Here: for none.\n",
 		"## tumm\n\nYao et al.",

@@ -129,10 +129,11 @@ func joined(list, more string) string {
 	return list + "; " + more
 }
 
-// orNone returns a list in words, "none" if it is empty.
+// orNone returns a list in words of the conditions under which a claim holds. If it is empty, the
+// experiment has found no explanation, and the text says so.
 func orNone(list string) string {
 	if list == "" {
-		return "none"
+		return "none, so this is unexplained"
 	}
 	return list
 }

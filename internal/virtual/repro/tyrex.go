@@ -488,8 +488,7 @@ func tyWhyCuts(x *lab) {
 		}
 		t.add(slices.Concat([]string{number(mean, 0)}, cells(fixed(2), aboves...), []string{"< 2"})...)
 	}
-	x.explain(1, "tiny", []*Table{t}, "It falls with the size of the tiny jobs, below 2 in all workloads with means of: %s. The short jobs (100 to 180 s) and the large ones remain, two kinds that "+
-		"together vary much: the paper's sizes must be spread more evenly between them", orNone(with))
+	x.explain(1, "tiny", []*Table{t}, "It falls with the size of the tiny jobs, below 2 in all workloads with means of: %s", orNone(with))
 }
 
 // tyTuned are timers of STATICTAGS found by trial: the one with the least variability

@@ -351,18 +351,18 @@ func tyWhyWorlds(x *lab, claims int, load float64, columns []tyLook) {
 			t.add(row...)
 		}
 		for i, n := range counts {
-			if n > 0 {
-				found[i] = joined(found[i], fmt.Sprintf("%s (%d of %d)", world.name, n, len(workloads)))
+			if n == len(workloads) {
+				found[i] = joined(found[i], world.name)
 			}
 		}
 	}
 	text := ""
 	for i, l := range columns {
 		if l.holds != nil {
-			text += fmt.Sprintf("As printed, by world and number of workloads, %s: %s. ", l.name, orNone(found[i]))
+			text = joined(text, fmt.Sprintf("%s: %s", l.name, orNone(found[i])))
 		}
 	}
-	x.explain(claims, "worlds", []*Table{t}, "%sSo the duration of tasks decides who uses P_1, and early reduces how FAIR fares", text)
+	x.explain(claims, "worlds", []*Table{t}, "As printed for all workloads are, in these worlds, %s", text)
 }
 
 // tyWhyStatic explains what failed of STATICTAGS: its timers by trying them all, the
@@ -402,6 +402,6 @@ func tyWhyStatic(x *lab) {
 			text = joined(text, fmt.Sprintf("%s, %d %%: %s s", w.name, c, near))
 		}
 	}
-	x.explainAll(claims, "timers", []*Table{t}, "These timers are within 10 %% of the least 95th percentile: %s. A timer below 250 s is among them in %d of %d cases of HVW and MVW, so the optimum is flat there. "+
-		"LVW's best timers do grow with the capacity. With a timer of 250 s %s of LVW's jobs end in P_1, so the timer decides the share", text, flat, cases, done)
+	x.explainAll(claims, "timers", []*Table{t}, "These timers are within 10 %% of the least 95th percentile: %s. A timer below 250 s is among them in %d of %d cases of HVW and MVW. "+
+		"With a timer of 250 s %s of LVW's jobs end in P_1", text, flat, cases, done)
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,61 @@ func TestNoVerdictIsALiteral(t *testing.T) {
 	if got := literals(t, "control.go", control); len(got) != 3 {
 		t.Errorf("of three literals, found %q", got)
 	}
+}
+
+// A conclusion follows from its experiment: each of its sentences has a number or a list of it.
+func TestConclusionsAreDerived(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".go") && !strings.HasSuffix(e.Name(), "_test.go") {
+			for _, s := range assertions(t, e.Name(), nil) {
+				t.Errorf("%s: %q could contradict the table", e.Name(), s)
+			}
+		}
+	}
+	control := "package p\nfunc f(x *lab) {\nx.explain(1, \"a\", nil, \"It is %s. So it \"+\"is large\", 1)\nx.explainAll(nil, \"a\", nil, \"At 1.5 it is %d\", 2)\n}"
+	if got := assertions(t, "control.go", control); !slices.Equal(got, []string{"So it is large"}) {
+		t.Errorf("of one assertion, found %q", got)
+	}
+}
+
+// assertions returns the sentences without a formatted value in the conclusions of a source.
+func assertions(t *testing.T, name string, source any) (found []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) < 4 {
+			return true
+		}
+		if s, ok := call.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "explain" && s.Sel.Name != "explainAll" {
+			return true
+		}
+		text := ""
+		ast.Inspect(call.Args[3], func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok {
+				part, err := strconv.Unquote(l.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text += part
+			}
+			return true
+		})
+		for _, s := range strings.FieldsFunc(strings.NewReplacer(". ", "|", "; ", "|", "%%", "").Replace(text), func(r rune) bool { return r == '|' }) {
+			if !strings.Contains(s, "%") {
+				found = append(found, s)
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // Each claim that is judged by a number or a word of the paper has a negative control: some

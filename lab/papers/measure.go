@@ -126,17 +126,12 @@ func (s *settings) measureStart(ctx context.Context) (time.Duration, error) {
 
 // start starts a cluster for a contestant with its files in dir.
 func (s *settings) start(ctx context.Context, b *batch, c *contestant, dir string) (*harness.Cluster, error) {
-	maps, reduces := b.slots(c)
 	master := []string{"--policy", c.policy}
 	for _, v := range c.set {
 		master = append(master, "--policy-set", v)
 	}
-	workers := slices.Repeat([][2]int{{maps, reduces}}, b.workers)
-	if b.unequal != nil {
-		workers = b.unequal
-	}
 	var flags [][]string
-	for _, slots := range workers {
+	for _, slots := range b.slots(c) {
 		flags = append(flags, append([]string{"--map-slots", fmt.Sprint(slots[0]), "--reduce-slots", fmt.Sprint(slots[1])}, b.flags...))
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -145,12 +140,15 @@ func (s *settings) start(ctx context.Context, b *batch, c *contestant, dir strin
 	return harness.StartCluster(ctx, s.binary(), dir, master, flags)
 }
 
-// slots returns the slots of each worker under a contestant.
-func (b *batch) slots(c *contestant) (maps, reduces int) {
-	if c.maps+c.reduces > 0 {
-		return c.maps, c.reduces
+// slots returns the map and reduce slots of each worker under a contestant.
+func (b *batch) slots(c *contestant) [][2]int {
+	switch {
+	case b.unequal != nil:
+		return b.unequal
+	case c.maps+c.reduces > 0:
+		return slices.Repeat([][2]int{{c.maps, c.reduces}}, b.workers)
 	}
-	return b.maps, b.reduces
+	return slices.Repeat([][2]int{{b.maps, b.reduces}}, b.workers)
 }
 
 // submitted is a job of a mix as "slotwise submit" prints it. A chain has several results, whose
@@ -194,9 +192,11 @@ func realOutcomes(jobs []submitted) (list []outcome) {
 // simulate runs a job mix in the simulator. start is the processor time of starting an attempt of
 // given duration. Profiles contain it for the tasks of programs.
 func (s *settings) simulate(ctx context.Context, b *batch, c *contestant, file, dir string, seed int, start time.Duration) ([]outcome, error) {
-	maps, reduces := b.slots(c)
 	cluster := filepath.Join(dir, "cluster.yaml")
-	text := fmt.Appendf(nil, "nodes:\n  - {name: w, count: %d, cores: %d, maps: %d, reduces: %d, together: true}\n", b.workers, runtime.NumCPU(), maps, reduces)
+	text := []byte("nodes:\n")
+	for i, slots := range b.slots(c) {
+		text = fmt.Appendf(text, "  - {name: w%d, count: 1, cores: %d, maps: %d, reduces: %d, together: true}\n", i, runtime.NumCPU(), slots[0], slots[1])
+	}
 	if err := os.WriteFile(cluster, text, 0o666); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -37,22 +38,6 @@ func (c *claim) numbers(b *batch, values [][]float64) (list []float64) {
 	return list
 }
 
-// verdict judges the numbers of a claim: by the paper's number, or, if it printed none, by
-// whether the 95 % interval of the change lies below 0.
-func (c *claim) verdict(list []float64) string {
-	e := metrics.Confidence(list, 0.95)
-	if c.printed != "" {
-		return repro.Judge(c.printed, e.Mean).String()
-	}
-	switch {
-	case e.Mean+e.Half < 0:
-		return repro.AsPrint.String()
-	case e.Mean-e.Half > 0:
-		return repro.Fails.String()
-	}
-	return "cannot be told"
-}
-
 // interval prints the mean of numbers with its 95 % interval, multiplied by scale.
 func interval(list []float64, scale float64, unit string) string {
 	e := metrics.Confidence(list, 0.95)
@@ -83,9 +68,8 @@ own; that and the cost profiles of the programs are all that the simulator was g
 were measured before on inputs that no batch reads, and corrected by the processor time of the
 same app on a cluster: its processes, files and connections cost more than one process does.
 
-A claim with a number is judged as in [repro.md](../../docs/repro.md): it holds if our number rounds to the
-printed one, and is in size if it has its direction and between half and double its size. A
-claim without one holds if the interval is below 0.
+Claims are judged as in [repro.md](../../docs/repro.md), by the mean and by its interval. A batch of programs
+whose slots outnumber the processors cannot test a claim about slots, whatever the numbers are.
 
 `, r.Rounds, r.Cores, 100*r.Busy, r.Cores, r.Start.Seconds()*1000)
 	t := harness.NewTable(w, "batch", "claim", "printed", "real", "simulated", "real verdict", "simulated verdict")
@@ -93,15 +77,12 @@ claim without one holds if the interval is below 0.
 		for i := range m.batch.claims {
 			c := &m.batch.claims[i]
 			real := c.numbers(m.batch, m.Real)
-			printed, simulated, verdict := "less", "-", "-"
-			if c.printed != "" {
-				printed = c.printed
-			}
+			simulated, verdict, virtual := "-", m.batch.cannotTest(r.Cores), "-"
 			if m.Simulated != nil {
 				list := c.numbers(m.batch, m.Simulated)
-				simulated, verdict = interval(list, 100, " %"), c.verdict(list)
+				simulated, virtual = interval(list, 100, " %"), cmp.Or(verdict, repro.Judge(c.printed, list).String())
 			}
-			t.Row(m.Name, c.text, printed, interval(real, 100, " %"), simulated, c.verdict(real), verdict)
+			t.Row(m.Name, c.text, c.printed, interval(real, 100, " %"), simulated, cmp.Or(verdict, repro.Judge(c.printed, real).String()), virtual)
 		}
 	}
 	for _, m := range r.Batches {

@@ -101,7 +101,12 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 			terminal.Fprintf(w, "      %s=%s\n", name, p.Set[name])
 		}
 	}
-	_, err := terminal.Fprintf(w, "\nexample\n  %s run wordcount --policy %s --input INPUT --output OUTPUT\n", s.program, i.Name)
+	example := "run wordcount --policy %s --input INPUT --output OUTPUT"
+	p, err := s.policies.Build(i.Name, sched.Options{Live: true})
+	if _, chooses := p.(sched.Chooser); chooses || err != nil { // run would refuse it
+		example = "sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy %s"
+	}
+	_, err = terminal.Fprintf(w, "\nexample\n  %s "+example+"\n", s.program, i.Name)
 	return err
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // references are the values of --reference.
@@ -293,7 +294,7 @@ func failedRuns(faults []report.Fault) error {
 // study reads the files that the flags name and prepares the runs. made is the record of the
 // command, or nil if no command makes the result again. Errors name the flag.
 func (f *simFlags) study(ctx context.Context, show *simProgress, made *report.Record) (*study.Study, error) {
-	specs, err := study.SplitPolicies(f.policies)
+	specs, err := sched.SplitSpecs(f.policies...)
 	if err != nil {
 		return nil, misuse("--policy %w", err)
 	}

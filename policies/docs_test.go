@@ -21,6 +21,7 @@ var sources = map[string][]string{
 	"dynamicmr": {"dynamicmr-pi", "dynamicmr-pd"},
 	"flex":      {"flex"},
 	"deadline":  {"deadline"},
+	"auto":      {"auto"},
 	"reference": {"srpt", "psjf"},
 }
 

@@ -10,6 +10,7 @@ import (
 
 // spellings are valid values of parameters that are neither words nor numbers.
 var spellings = map[string][]string{
+	"candidates": {"fifo,fair,place=greedy", "yarn, tumm"},
 	"pools": {
 		"pool p minMaps=2 maxMaps=9 weight=2.5; user ann maxRunningJobs=3; fairSharePreemptionTimeout=60",
 		"pool a; pool b maxRunningJobs=1 schedulingMode=fifo minSharePreemptionTimeout=5; poolMaxJobsDefault=4; userMaxJobsDefault=2",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slotwise/slotwise/policies/auto"
 	"github.com/slotwise/slotwise/policies/deadline"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
@@ -85,6 +86,7 @@ var rows = []sched.Row{
 		Slots: "static", Order: "tags-dynamic", Place: "greedy", Speculate: "gap"},
 	{Name: "deadline", Summary: "as many jobs by their deadlines as possible, the earliest deadline first", Paper: ariaPaper,
 		Slots: "static", Order: "deadline", Place: "delay", Speculate: "late", Set: map[string]string{"early-reduces": "off"}},
+	{Name: "auto", Summary: "the policy among several that forecasts of the present jobs favour", Params: auto.Params, New: auto.Read},
 	// References need the sizes of jobs in advance (sched.SizeReader) or start jobs again
 	// (sched.Restarter): a running cluster refuses them.
 	{Name: "srpt", Summary: "reference with known sizes: the job with the least work left goes first", Paper: srptPaper,

@@ -18,7 +18,10 @@ import (
 //	                              supplies the parts that it does not name
 //
 // Errors quote the unknown or invalid name and suggest the nearest valid one.
-func (g *Registry) Build(spec string, opt Options) (Policy, error) {
+func (g *Registry) Build(spec string, opt Options) (Policy, error) { return g.make(spec, opt, false) }
+
+// make is Build. A chosen policy is a candidate of a Chooser and has no candidates itself.
+func (g *Registry) make(spec string, opt Options, chosen bool) (Policy, error) {
 	r, err := g.resolve(spec)
 	if err != nil {
 		return nil, err
@@ -41,7 +44,13 @@ func (g *Registry) Build(spec string, opt Options) (Policy, error) {
 	opt.Set = withDefaults(info, r.Set, opt.Set)
 	var p Policy
 	if r.New != nil {
-		p, err = r.New(NewKit(opt))
+		kit := NewKit(opt)
+		if !chosen {
+			kit.build = func(spec string) (Policy, error) {
+				return g.make(spec, Options{Seed: opt.Seed, Live: opt.Live}, true)
+			}
+		}
+		p, err = r.New(kit)
 	} else {
 		p, err = g.compose(r, opt)
 	}
@@ -193,4 +202,30 @@ func unknown(what, name string, known []string) error {
 		return fmt.Errorf("unknown %s %q: there are none", what, name)
 	}
 	return fmt.Errorf("unknown %s %q: must be one of %s", what, name, strings.Join(known, ", "))
+}
+
+// SplitSpecs splits lists of policies at commas. A part with "=" belongs to
+// the policy before it, except at the beginning of a list: fifo,fair,place=greedy
+// is two policies.
+func SplitSpecs(lists ...string) ([]string, error) {
+	var out []string
+	for _, list := range lists {
+		for i, item := range strings.Split(list, ",") {
+			item = strings.TrimSpace(item)
+			switch {
+			case item == "":
+				return nil, fmt.Errorf("%q has an empty name", list)
+			case i > 0 && strings.Contains(item, "="):
+				out[len(out)-1] += "," + item
+			default:
+				out = append(out, item)
+			}
+		}
+	}
+	for i, p := range out {
+		if slices.Contains(out[:i], p) {
+			return nil, fmt.Errorf("%s: named twice", p)
+		}
+	}
+	return out, nil
 }

@@ -129,7 +129,7 @@ func delayedReason(j *job.Job, k job.Kind, now time.Duration) Reason {
 
 // limitReached returns the limit that the order of a composition reports.
 func limitReached(p Policy, j *job.Job, k job.Kind) Reason {
-	if c, ok := p.(*Composition); ok {
+	if c := CompositionOf(p); c != nil {
 		if l, ok := c.Order.(LimitExplainer); ok {
 			return l.LimitReached(j, k)
 		}
@@ -164,7 +164,7 @@ func absent(v *View) (count int) {
 
 // slotsOf counts all slots of a kind in the cluster, and the occupied ones.
 func slotsOf(v *View, p Policy, k job.Kind) (all, used int) {
-	if c, ok := p.(*Composition); ok {
+	if c := CompositionOf(p); c != nil {
 		if s, ok := c.Slots.(Sizer); ok {
 			return s.Size(k), v.jobs.Occupied(k)
 		}
@@ -176,8 +176,8 @@ func slotsOf(v *View, p Policy, k job.Kind) (all, used int) {
 // job, as the order would serve them on the first node that takes work. It returns
 // the zero Reason for the first job, and for a policy that is no Composition.
 func position(v *View, p Policy, j *job.Job, k job.Kind) Reason {
-	c, ok := p.(*Composition)
-	if !ok {
+	c := CompositionOf(p)
+	if c == nil {
 		return Reason{}
 	}
 	// The walk is a question and no round: it must not overwrite the reasons that real rounds have

@@ -175,6 +175,16 @@ type Kit struct {
 	// separate generator from Seed and its name.
 	Seed   uint64
 	values map[string]string
+	build  func(spec string) (Policy, error) // nil outside a registry
+}
+
+// Build makes a fresh policy of the same registry for the same run, with its parameters at
+// their defaults. It is for policies that have others decide; those cannot do so again.
+func (k *Kit) Build(spec string) (Policy, error) {
+	if k.build == nil {
+		return nil, fmt.Errorf("policy %s: a policy that another one has chosen cannot choose among others", spec)
+	}
+	return k.build(spec)
 }
 
 // Read sets the bound fields to the values that the user has given, or to the

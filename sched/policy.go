@@ -47,6 +47,30 @@ type Policy interface {
 	Next(r *Round) (Assignment, bool)
 }
 
+// Chooser is a policy that has one of several policies decide. The shells that can forecast
+// simulate the candidates at intervals and hand the choice to the Chooser. In other shells the
+// first candidate decides all the time.
+type Chooser interface {
+	Policy
+	// Chosen returns the policy that decides.
+	Chosen() Policy
+	// SaveChoice returns the present choice and the record of earlier ones as a document.
+	SaveChoice() ([]byte, error)
+	// LoadChoice replaces choice and record by those of a document. It returns the policy to
+	// install: the receiver, unless another policy is to decide. After an error nothing has
+	// changed.
+	LoadChoice(doc []byte) (Policy, error)
+}
+
+// CompositionOf returns the composition that decides for a policy; nil if none does.
+func CompositionOf(p Policy) *Composition {
+	if c, ok := p.(Chooser); ok {
+		p = c.Chosen()
+	}
+	c, _ := p.(*Composition)
+	return c
+}
+
 // Assignment is one task for the round's node.
 type Assignment struct {
 	Task *job.Task

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -216,6 +217,7 @@ func prepare(ctx context.Context, c Config, mu *sync.Mutex) (*run, error) {
 	}
 	r.sim = sim.Config{Cluster: cluster, Policy: policy, Jobs: jobs, Seed: c.Seed, Model: model, Until: c.Until,
 		Details: true, Explain: c.Explain, Stop: func() error { return context.Cause(ctx) }, Observer: observers}
+	forecast.Choosing(&r.sim)
 	return r, nil
 }
 

@@ -132,7 +132,7 @@ func Start(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.checkLoad(cfg.Policy, policy); err != nil {
+	if err := cfg.checkPolicy(cfg.Policy, policy); err != nil {
 		return nil, err
 	}
 	// Scratch files of a process that was killed. Its lock is free, so they cannot be in use.
@@ -189,9 +189,12 @@ func (cfg *Config) tracker() tracker.Config {
 	return tc
 }
 
-// checkLoad refuses a policy that learns from load if no load is measured: it
-// would learn nothing, without a word.
-func (cfg *Config) checkLoad(name string, p sched.Policy) error {
+// checkPolicy refuses a policy that learns from load if no load is measured, and one that chooses
+// by forecasts, which this runner does not make. Both would do nothing, without a word.
+func (cfg *Config) checkPolicy(name string, p sched.Policy) error {
+	if _, ok := p.(sched.Chooser); ok {
+		return fmt.Errorf("policy %s chooses by forecasts, which a master and slotwise sim make: run the jobs on a cluster, or name one of its candidates", name)
+	}
 	hooks := sched.HooksOf(p)
 	if cfg.Load == nil && hooks.Limiter != nil && len(hooks.Observers) > 0 {
 		return fmt.Errorf("policy %s learns from how busy the machine is, which this program does not measure: pass nodeload.Meter() of package mapreduce/nodeload in Options.Features", name)

@@ -11,7 +11,7 @@ import (
 func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	p, err := c.cfg.Policies.Build(spec, sched.Options{Seed: c.cfg.Seed, Set: set, Live: true})
 	if err == nil {
-		err = c.cfg.checkLoad(spec, p)
+		err = c.cfg.checkPolicy(spec, p)
 	}
 	if err != nil {
 		return err

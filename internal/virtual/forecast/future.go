@@ -49,14 +49,28 @@ const idleLeast = 10 * time.Minute
 // simulate runs the future with the jobs that are submitted on the way, up to a time or to the
 // end of the state's jobs; until 0 is no bound.
 func (w *future) simulate(times sim.Times, further []workload.Job, until time.Duration) (*sim.Result, error) {
+	cfg := w.config(times, further)
+	cfg.Until = until
+	return sim.Run(cfg)
+}
+
+// simulateAll runs the future up to the end of all jobs, also of those submitted on the way.
+func (w *future) simulateAll(further []workload.Job) (*sim.Result, error) {
+	cfg := w.config(w, further)
+	cfg.Start.All = true
+	return sim.Run(cfg)
+}
+
+// config describes a simulation of the future.
+func (w *future) config(times sim.Times, further []workload.Job) sim.Config {
 	r := w.run
 	jobs := append(r.jobs[:len(r.state.Jobs)], further...)
 	w.drawn, w.asked = make([]drawn, len(jobs)*job.Kinds), make([]bool, len(jobs)*job.Kinds)
-	return sim.Run(sim.Config{
+	return sim.Config{
 		Start:  &sim.Start{Tracker: w.t, Jobs: r.ids, Loads: r.loads, Times: times},
-		Policy: w.policy, Jobs: jobs, Details: true, Until: until, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
+		Policy: w.policy, Jobs: jobs, Details: true, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
 		Model: sim.ModelConfig{Heartbeat: "fixed:" + r.cfg.Heartbeat.String(), StallAfter: idleLeast, ShuffleShare: shuffleShare},
-	})
+	}
 }
 
 // whyUnended returns why a job of the state has not ended in a simulation of the future.

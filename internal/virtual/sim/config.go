@@ -23,6 +23,8 @@ type Config struct {
 	Policy sched.Policy
 	// Swaps replace the policy while the jobs run.
 	Swaps []Swap
+	// Choose may replace the policy at intervals, by the state of the run. nil never does.
+	Choose Chooser
 	// Jobs are the workload, in any order. Jobs with the same time of submission are
 	// submitted in the order of the slice.
 	Jobs []workload.Job
@@ -59,6 +61,17 @@ type Swap struct {
 	At time.Duration
 	// Policy is a fresh policy, as Config.Policy.
 	Policy sched.Policy
+}
+
+// Chooser replaces the policy of a run by its state. Package forecast has the Chooser of policy
+// auto. It must depend on nothing but its arguments, so that the same run is simulated again.
+type Chooser interface {
+	// Every is the interval between two calls of Choose.
+	Every() time.Duration
+	// Choose returns a fresh policy to install, or nil to keep the present one. heartbeat is
+	// the present interval of a node's heartbeats. It must not change the tracker. An error
+	// ends the run.
+	Choose(t *tracker.Tracker, heartbeat time.Duration) (sched.Policy, error)
 }
 
 // ModelConfig describes how the virtual cluster behaves. In the zero value nothing fails

@@ -11,6 +11,7 @@ const (
 	evBeat kind = iota
 	evTick
 	evScale    // a decision of Config.Autoscale
+	evChoose   // a call of Config.Choose
 	evPulse    // heartbeats of a run from a Start
 	evOffer    // an Offer in a run from a Start
 	evFurther  // the submission of a job that a run from a Start does not wait for

@@ -157,6 +157,9 @@ func (s *sim) makeTracker() {
 	}
 	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
 		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0}
+	if cfg.Choose != nil {
+		tc.KeepEnded = tracker.DefaultKeepEnded // forecasts draw times and submissions from ended jobs, as on a master
+	}
 	if cfg.Explain && cfg.Details {
 		tc.WaitEvery = s.beats.interval(len(s.nodes))
 	}
@@ -268,6 +271,9 @@ func (s *sim) start() {
 	for i, x := range s.cfg.Swaps {
 		s.queue.push(max(0, x.At), evSwap, int32(i), 0)
 	}
+	if s.cfg.Choose != nil {
+		s.queue.push(s.cfg.Choose.Every(), evChoose, 0, 0)
+	}
 	s.hanging = make([]job.AttemptID, len(s.model.Hangs))
 	if s.fleet != nil {
 		s.queue.push(0, evScale, 0, 0)
@@ -281,7 +287,7 @@ func (s *sim) start() {
 func (s *sim) nextArrival() {
 	if s.arrived < len(s.order) {
 		k := evArrive
-		if s.cfg.Start != nil {
+		if s.cfg.Start != nil && !s.cfg.Start.All {
 			k = evFurther // no run waits for that
 		}
 		s.queue.push(max(s.now, s.cfg.Jobs[s.order[s.arrived]].Submit), k, 0, 0)
@@ -410,14 +416,9 @@ func (s *sim) dispatch(e *event) {
 	case evRetry:
 		s.complain(job.ID(e.who))
 	case evSwap:
-		s.disturbAll() // the new policy has seen none of their heartbeats
-		s.tr.SetPolicy(s.cfg.Swaps[e.who].Policy)
-		s.setHooks(s.cfg.Swaps[e.who].Policy)
-		// SetPolicy has called the new policy's hooks, but what only a simulation knows, such as
-		// sizes, comes from here.
-		for _, j := range s.tr.Jobs().Live() {
-			s.informPolicy(s.jobs[j.ID()])
-		}
+		s.swap(s.cfg.Swaps[e.who].Policy)
+	case evChoose:
+		s.choose()
 	case evHang:
 		s.hang(e.who)
 	case evShare:
@@ -437,6 +438,31 @@ func (s *sim) dispatch(e *event) {
 	if s.cfg.Start != nil {
 		s.wantOffer()
 	}
+}
+
+// swap installs another policy.
+func (s *sim) swap(p sched.Policy) {
+	s.disturbAll() // the new policy has seen none of their heartbeats
+	s.tr.SetPolicy(p)
+	s.setHooks(p)
+	// SetPolicy has called the new policy's hooks, but what only a simulation knows, such as
+	// sizes, comes from here.
+	for _, j := range s.tr.Jobs().Live() {
+		s.informPolicy(s.jobs[j.ID()])
+	}
+}
+
+// choose asks Config.Choose for another policy.
+func (s *sim) choose() {
+	p, err := s.cfg.Choose.Choose(s.tr, s.interval)
+	switch {
+	case err != nil:
+		s.err = err
+		return
+	case p != nil:
+		s.swap(p)
+	}
+	s.queue.push(s.now+s.cfg.Choose.Every(), evChoose, 0, 0)
 }
 
 // step passes an event to the tracker and carries out the effects.

@@ -39,6 +39,8 @@ type Start struct {
 	// Loads are the loads that the nodes report, by cluster.Node.Index.
 	Loads []cluster.Load
 	Times Times
+	// All makes the run last until all jobs of Config.Jobs have ended, not just those in Jobs.
+	All bool
 }
 
 // Times draws how long attempts take.
@@ -59,7 +61,7 @@ func checkStart(cfg *Config) error {
 	switch {
 	case st.Tracker == nil || st.Times == nil:
 		return errors.New("start: needs a tracker and times")
-	case len(cfg.Cluster.Groups) > 0 || cfg.Autoscale != nil || len(cfg.Swaps) > 0:
+	case len(cfg.Cluster.Groups) > 0 || cfg.Autoscale != nil || len(cfg.Swaps) > 0 || cfg.Choose != nil:
 		return errors.New("start: the nodes and the policy are the tracker's, and stay")
 	// Written for the fields that apply, so that a new one is refused.
 	case !reflect.DeepEqual(cfg.Model, applies):
@@ -94,6 +96,9 @@ func (s *sim) continueRun() error {
 	st := s.cfg.Start
 	s.now = s.tr.Now()
 	s.began, s.lastWork, s.open = s.now, s.now, len(st.Jobs)
+	if st.All {
+		s.open = len(s.cfg.Jobs)
+	}
 	s.pace()
 	for i, id := range st.Jobs {
 		if err := s.continueJob(int32(i), id); err != nil {
@@ -176,7 +181,7 @@ func (s *sim) layOutDrawn(a *attempt, core *job.Attempt) {
 // mustEnd reports whether the run lasts until the job of an index has ended: any job of a run
 // without a Start, and a job of Start.Jobs.
 func (s *sim) mustEnd(index int32) bool {
-	return s.cfg.Start == nil || int(index) < len(s.cfg.Start.Jobs)
+	return s.cfg.Start == nil || s.cfg.Start.All || int(index) < len(s.cfg.Start.Jobs)
 }
 
 // blankSplits returns the splits of a job that is submitted to a run from a Start. They state

@@ -234,32 +234,6 @@ func ReadWorld(spec string) (sim.ModelConfig, error) {
 	return world.Read(spec, file)
 }
 
-// SplitPolicies splits lists of policies at commas. A part with "=" belongs to
-// the policy before it, except at the beginning of a list: fifo,fair,place=greedy
-// is two policies.
-func SplitPolicies(lists []string) ([]string, error) {
-	var out []string
-	for _, list := range lists {
-		for i, item := range strings.Split(list, ",") {
-			item = strings.TrimSpace(item)
-			switch {
-			case item == "":
-				return nil, fmt.Errorf("%q has an empty name", list)
-			case i > 0 && strings.Contains(item, "="):
-				out[len(out)-1] += "," + item
-			default:
-				out = append(out, item)
-			}
-		}
-	}
-	for i, p := range out {
-		if slices.Contains(out[:i], p) {
-			return nil, fmt.Errorf("%s: named twice", p)
-		}
-	}
-	return out, nil
-}
-
 // Policies are the policies that a study compares, each with its parameters and
 // configurations. Build makes a fresh one for each run.
 type Policies struct {

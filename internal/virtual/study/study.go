@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
@@ -245,6 +246,7 @@ func (s *Study) Run(ctx context.Context) error {
 		if r.trace != nil {
 			configs[i].Trace = r.trace.Write
 		}
+		forecast.Choosing(&configs[i])
 	}
 	s.phase("simulating", len(all)/len(s.drafts))
 	results, errs := sim.RunEach(configs)

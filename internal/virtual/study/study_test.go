@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/policies"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // write makes a file of the test and returns its name.
@@ -324,7 +325,7 @@ func TestSwapsOfStudy(t *testing.T) {
 
 // TestPolicies: parameters and files go to the policies that accept them.
 func TestPolicies(t *testing.T) {
-	specs, err := SplitPolicies([]string{"fifo,fair,place=greedy", "slots=static,order=fifo"})
+	specs, err := sched.SplitSpecs("fifo,fair,place=greedy", "slots=static,order=fifo")
 	if err != nil || !slices.Equal(specs, []string{"fifo", "fair,place=greedy", "slots=static,order=fifo"}) {
 		t.Fatalf("%q, %v", specs, err)
 	}

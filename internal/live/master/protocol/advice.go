@@ -43,9 +43,9 @@ func (c *Core) advice(j *job.Job, k job.Kind, why sched.Reason) string {
 // adviceBehind advises a change that brings a job past the one just ahead in the policy's
 // order, or returns "" if the order cannot find such a change.
 func (c *Core) adviceBehind(j *job.Job, k job.Kind, why sched.Reason) string {
-	policy, composed := c.tracker.Policy().(*sched.Composition)
+	policy := sched.CompositionOf(c.tracker.Policy())
 	before := c.tracker.Jobs().Get(why.Job)
-	if !composed || before == nil {
+	if policy == nil || before == nil {
 		return ""
 	}
 	order, ok := policy.Order.(sched.Advancer)

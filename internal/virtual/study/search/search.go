@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
@@ -85,6 +86,7 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 		out[i].Outcomes = collect.NewOutcomes(t.sample.alone)
 		configs[i] = sim.Config{Cluster: *t.cluster, Policy: policy, Jobs: t.sample.jobs, Seed: t.sample.seed, Model: p.Model,
 			Stop: func() error { return context.Cause(ctx) }, Observer: sim.Observers{collectors[i], out[i].Outcomes}}
+		forecast.Choosing(&configs[i])
 	}
 	results, errs := sim.RunEach(configs)
 	// Before the results: a run that was stopped has an error, too, and it says nothing about the

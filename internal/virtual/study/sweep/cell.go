@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/study"
@@ -284,6 +285,7 @@ func (c *Cell) run(g *ground, stop func() error, progress sim.Observer) (*Outcom
 		return nil, err
 	}
 	cfg.Observer = observers
+	forecast.Choosing(&cfg)
 	result, err := sim.Run(cfg)
 	// A run that was stopped has no result. Stored as an error, it would never be made again.
 	if stopped := stop(); stopped != nil {

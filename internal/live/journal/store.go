@@ -444,6 +444,7 @@ func (s *Store) Close() error         { return s.log.Close() }
 type Replacement struct {
 	*Compaction
 	Position []byte // the record of the JournalPosition that ends the entries
+	Index    uint64 // of the last entry that is replaced
 	base     *slotwisev1.RaftBase
 	head     []*slotwisev1.JournalRecord
 	records  iter.Seq2[[]byte, error]
@@ -457,7 +458,7 @@ func (s *Store) Replaceable() *Replacement {
 		return nil
 	}
 	s.boundary = nil
-	r := &Replacement{Compaction: s.log.beginAt(b.next), Position: b.position}
+	r := &Replacement{Compaction: s.log.beginAt(b.next), Position: b.position, Index: b.index}
 	r.base = &slotwisev1.RaftBase{Index: b.index, Term: b.term, Group: s.base.Group, Members: s.Members(b.index)}
 	r.head = []*slotwisev1.JournalRecord{{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: r.base}},
 		// A vote that were lost with its segment could be given twice.

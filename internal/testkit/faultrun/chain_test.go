@@ -182,7 +182,7 @@ func (p *driver) end(state slotwisev1.AttemptState, text string, final bool) {
 func (p *driver) request(message func(protocol.Call, *protocol.Core) protocol.Message, answer func(protocol.Reply)) {
 	w, life := p.w, p.w.life
 	w.r.toMaster(true, func(c protocol.Call) protocol.Message {
-		core := w.r.master.core
+		core := w.r.serving.core
 		if rights, ok := core.Driver(p.token); !ok || rights.Chain.String() != p.id.Chain {
 			w.r.send(false, func() {
 				w.inLife(life, func() {

@@ -7,14 +7,17 @@
 // The second command repeats one run and prints what happens in it.
 //
 // What runs is the product's own code: the master's protocol core with its tracker,
-// restore and snapshots (internal/live/master/protocol), the journal, and the worker's
+// restore and snapshots (internal/live/master/protocol), the agreement of three masters
+// (internal/live/master/replica with etcd's raft), the journal, and the worker's
 // half of the protocol (internal/live/worker/agent). They exchange the messages of the
 // wire. Simulated are the clock, the network, the master's disk, the processes of
 // attempts, shared storage, the history, and users.
 //
 // Messages and replies are delayed, overtake each other, are lost and repeated.
 // Workers are killed, start again with or without the map outputs on their disk,
-// freeze, and wake up long after the master has given them up. The master is killed at any disk
+// freeze, and wake up long after the master has given them up. There is one master or three.
+// Three have clocks that differ by up to a tenth; they freeze, lose connections in one or both
+// directions, and hand the leadership over. A master is killed at any disk
 // operation, between two operations and while it commits a job's output; its disk
 // runs full; its machine loses writes that were not synced; its wall clock jumps by up
 // to a day between two lives. Attempts fail for every cause that the wire knows, some
@@ -33,6 +36,8 @@
 //     again, and a running attempt is not given up, as long as its worker lives and
 //     the master hears from it.
 //   - No attempt is launched twice.
+//   - All masters commit the same entries. Nothing leaves a master of an earlier term than one
+//     that leads. Once the faults have stopped, a master leads within 20 seconds.
 //   - Each accepted chain ends, with one final state for ever. A step of a chain is one
 //     job, however many drivers submit it. A chain that succeeded has published its
 //     output, and its directory is removed after the last write into it.

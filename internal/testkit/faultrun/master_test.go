@@ -2,19 +2,16 @@ package faultrun
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/live/journal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
-	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/policies"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -22,25 +19,33 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// master is one life of the master: the real protocol core in a shell with a virtual
-// clock. Like the real shell it lets nothing leave before the records are durable.
+// master is a member of the group while it leads: the real protocol core in a shell with a
+// virtual clock. Like the real shell it lets nothing leave before the records are committed,
+// and nothing without a lease.
 type master struct {
 	r        *cluster
+	member   *member
+	term     uint64
 	core     *protocol.Core
-	log      *journal.Log
-	life     int
-	start    time.Duration // when this life began
+	start    time.Duration // of the member's clock, when it began to lead
 	lastCall protocol.Call
 	calls    map[protocol.Call]func(protocol.Reply)
-	replies  []protocol.Reply       // that wait for the next sync
-	orders   []protocol.Instruction // that wait for the next sync
-	cancels  map[job.ID]*bool       // set to end the retries of a job's commit or abort
-	syncing  bool                   // a sync is scheduled
-	wakeAt   time.Duration          // when one is scheduled for the core's deadline; 0 if not
+	data     []byte           // records that are not proposed yet
+	batch    batch            // that is being collected
+	waiting  []batch          // for their entries
+	cancels  map[job.ID]*bool // set to end the retries of a job's commit or abort
+	syncing  bool             // a sync is scheduled
+	wakeAt   time.Duration    // when one is scheduled for the core's deadline; 0 if not
 	dead     bool
 	cfg      protocol.Config
+	cores    map[uint64][]string // the core's snapshot at the index of a proposed position
+}
 
-	compacting bool // a snapshot is being written
+// batch is what leaves once an entry is committed.
+type batch struct {
+	index   uint64
+	replies []protocol.Reply
+	orders  []protocol.Instruction
 }
 
 // schedulers are the policies that a master may start with. Each life chooses its
@@ -98,47 +103,6 @@ func buildPolicy(name string, _ map[string]string) (sched.Policy, error) {
 	return policies.Builtin().Build(name, sched.Options{Seed: 1, Set: set})
 }
 
-// startMaster opens the journal and restores a core from it. If that fails for want
-// of a disk it is tried again later.
-func (r *cluster) startMaster() {
-	l, err := journal.Open("j", journal.Options{FS: r.disk, SegmentBytes: 4 << 10})
-	if err != nil {
-		var damage *journal.DamageError
-		if errors.As(err, &damage) {
-			r.violate("the journal is refused: %v", err)
-		}
-		r.logf("the master cannot start: %v", err)
-		r.loseDisk()
-		return
-	}
-	if l.Cut() != nil {
-		r.counts.TornJournals++
-	}
-	r.lives++
-	m := &master{r: r, log: l, life: r.lives, start: r.now, calls: map[protocol.Call]func(protocol.Reply){}, cancels: map[job.ID]*bool{}}
-	policy := schedulers[r.rng.IntN(len(schedulers))]
-	if r.fault(20) {
-		r.clockError = r.randomUpTo(48*3600*second) - 24*3600*second
-		r.counts.ClockJumps++
-	}
-	m.cfg = protocol.Config{
-		Policy: policy, Configured: policy, Build: buildPolicy, NodeTimeout: nodeTimeout, Heartbeat: second, Grace: grace,
-		GraylistFaults: 3, KeepEnded: 1, Limits: protocol.Limits{Jobs: 100, Tasks: 1000, Nodes: 10, Waiting: 3},
-		ID: fmt.Sprint("master", r.lives), Life: fmt.Sprint("life", r.lives), Secret: []byte(fmt.Sprint("secret", r.lives)), Started: time.Unix(1_000_000, 0).Add(r.now + r.clockError),
-	}
-	core, out, err := protocol.Restore(m.cfg, decoded(l.Replay()))
-	if err != nil {
-		r.violate("the master is not restored: %v", err)
-		return
-	}
-	m.core = core
-	r.master = m
-	m.check()
-	r.after(second, m.tick)
-	m.absorb(out)
-	r.logf("master %d runs", m.life)
-}
-
 // decoded yields the messages of a journal's records.
 func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalRecord, error] {
 	return func(yield func(*slotwisev1.JournalRecord, error) bool) {
@@ -155,7 +119,19 @@ func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalReco
 }
 
 // now returns the core's time.
-func (m *master) now() time.Duration { return m.core.Base() + m.r.now - m.start }
+func (m *master) now() time.Duration { return m.core.Base() + m.member.now() - m.start }
+
+// later runs f after a while if the master still leads, when its process is not frozen.
+func (m *master) later(d time.Duration, f func()) {
+	m.member.later(d, func() {
+		if !m.dead {
+			f()
+		}
+	})
+}
+
+// mayAct reports whether anything may leave the master.
+func (m *master) mayAct() bool { return !m.dead && m.member.replica.Lease() > m.member.now() }
 
 // handle gives the core a message.
 func (m *master) handle(msg protocol.Message) {
@@ -166,12 +142,11 @@ func (m *master) handle(msg protocol.Message) {
 	m.check()
 }
 
-// absorb appends the records of an output to the journal and keeps the rest until
-// they are synced. Now and then it syncs in between, so that a crash may come between
-// two records of one step.
+// absorb keeps an output until its records are committed. Now and then it proposes in between,
+// so that a crash may come between two records of one step.
 func (m *master) absorb(out protocol.Output) {
 	for _, l := range out.Logs {
-		m.r.logf("master: %s %v", l.Text, l.Args)
+		m.r.logf("%s: %s %v", m.member.address, l.Text, l.Args)
 	}
 	for i, rec := range out.Records {
 		m.inspect(rec)
@@ -180,62 +155,93 @@ func (m *master) absorb(out protocol.Output) {
 			m.r.violate("a record cannot be encoded: %v", err)
 			return
 		}
-		m.log.Append(b)
+		m.data = journal.AppendRecord(m.data, b)
 		if i+1 < len(out.Records) && m.r.fault(3) {
-			_ = m.log.Sync() // the next sync returns the same error
-			if m.r.fault(20) {
-				m.die("it is killed within a step")
+			if m.propose(); m.r.fault(20) {
+				m.member.die("it is killed within a step")
+			}
+			if m.dead {
 				return
 			}
 		}
 	}
 	for _, reply := range out.Replies {
-		if reply.Early {
+		if reply.Early && m.mayAct() {
 			m.deliver(reply)
 		} else {
-			m.replies = append(m.replies, reply)
+			m.batch.replies = append(m.batch.replies, reply)
 		}
 	}
-	m.orders = append(m.orders, out.Instructions...)
+	m.batch.orders = append(m.batch.orders, out.Instructions...)
 	m.syncSoon()
+}
+
+// propose proposes the records that were collected.
+func (m *master) propose() {
+	if len(m.data) > 0 {
+		data := m.data
+		m.data = nil
+		if _, err := m.member.replica.Propose(m.member.now(), data); err != nil {
+			m.abdicate("a proposal was dropped")
+			return
+		}
+	}
+	m.member.run()
 }
 
 // syncSoon ends the batch after a moment, in which more messages may join it.
 func (m *master) syncSoon() {
 	if !m.syncing && !m.dead {
 		m.syncing = true
-		m.r.after(m.r.randomUpTo(5*time.Millisecond), m.endBatch)
+		m.later(m.r.randomUpTo(5*time.Millisecond), m.endBatch)
 	}
 }
 
-// endBatch makes the batch durable and lets its replies and orders leave.
+// endBatch proposes the batch's records. Its replies and orders leave with the commit.
 func (m *master) endBatch() {
-	m.syncing = false
+	// No second batch within this one.
+	m.absorb(m.core.EndBatch(m.now()))
+	if m.syncing = false; m.dead {
+		return
+	}
+	m.check()
+	if m.propose(); m.dead {
+		return
+	}
+	m.batch.index = m.member.replica.Last()
+	m.waiting = append(m.waiting, m.batch)
+	m.batch = batch{}
+	if m.member.store.SinceSnapshot() > 12<<10 || m.r.chance(3) {
+		m.snapshot()
+	}
+	m.release()
 	if m.dead {
 		return
 	}
-	m.syncing = true // no second batch within this one
-	m.absorb(m.core.EndBatch(m.now()))
-	m.syncing = false
-	m.check()
-	if err := m.log.Sync(); err != nil {
-		m.die(err.Error())
-		return
+	if at, ok := m.core.Deadline(); ok && (m.wakeAt <= m.member.now() || at-m.core.Base()+m.start < m.wakeAt) {
+		m.wakeAt = max(m.member.now()+1, at-m.core.Base()+m.start)
+		m.later(m.wakeAt-m.member.now(), m.syncSoon)
 	}
-	replies, orders := m.replies, m.orders
-	m.replies, m.orders = nil, nil
-	for _, reply := range replies {
-		m.deliver(reply)
-	}
-	for _, o := range orders {
-		m.carryOut(o)
-	}
-	if m.log.SinceSnapshot() > 12<<10 || m.r.chance(3) {
-		m.snapshot()
-	}
-	if at, ok := m.core.Deadline(); ok && (m.wakeAt <= m.r.now || at-m.core.Base()+m.start < m.wakeAt) {
-		m.wakeAt = max(m.r.now+1, at-m.core.Base()+m.start)
-		m.r.after(m.wakeAt-m.r.now, m.syncSoon)
+}
+
+// release lets the batches leave whose entries are committed.
+func (m *master) release() {
+	for len(m.waiting) > 0 && !m.dead && m.waiting[0].index <= m.member.replica.Committed() {
+		if !m.mayAct() {
+			m.r.counts.HeldByLease++
+			return
+		}
+		if m.r.master != m {
+			m.r.violate("%s acts as the leader of term %d, although a later one leads", m.member.address, m.term)
+		}
+		b := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		for _, reply := range b.replies {
+			m.deliver(reply)
+		}
+		for _, o := range b.orders {
+			m.carryOut(o)
+		}
 	}
 }
 
@@ -280,10 +286,10 @@ func (m *master) writeHistory(written func(error)) {
 	}
 	wait := m.r.randomUpTo(300 * time.Millisecond)
 	if m.r.fault(20) {
-		m.r.after(wait, result(errHistoryFull))
+		m.later(wait, result(errHistoryFull))
 		wait += m.r.randomUpTo(20 * time.Second)
 	}
-	m.r.after(wait, result(nil))
+	m.later(wait, result(nil))
 }
 
 // ended enters a job in the history. It may be entered again after a restart, with
@@ -307,7 +313,7 @@ func (m *master) cancellable(id job.ID) *bool {
 // commitOrdered checks that no attempt of a job runs any more whose output is about to
 // be published, and at times injects a fault that hits the commit.
 func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
-	if o.Since >= m.core.Base() && m.now() < o.Since+grace {
+	if m == r.master && o.Since >= m.core.Base() && m.now() < o.Since+grace {
 		for _, w := range r.workers {
 			for _, a := range w.runningInOrder() {
 				if a.id.Job == o.Job && w.heard() && w.grantedBy == r.lives {
@@ -321,7 +327,7 @@ func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
 	}
 	switch {
 	case r.fault(10):
-		r.after(r.randomUpTo(second), func() { m.die("it is killed during a commit") })
+		r.after(r.randomUpTo(second), func() { m.member.die("it is killed during a commit") })
 	case r.fault(10):
 		r.after(r.randomUpTo(second), func() { m.killDuringCommit(o.Job) })
 	}
@@ -335,55 +341,25 @@ func (m *master) killDuringCommit(id job.ID) {
 	}
 }
 
-// snapshot has the journal replaced by a snapshot, after a while, in which the master goes
-// on or dies. The snapshot equals the present core.
+// snapshot proposes that all members replace their journals up to here by a snapshot. It
+// equals the present core.
 func (m *master) snapshot() {
-	if m.compacting {
-		return
-	}
-	c, err := m.log.Begin()
-	if err != nil {
-		m.r.logf("snapshot: %v", err)
-		return
-	}
-	m.r.counts.Snapshots++
-	m.compacting = true
-	at := m.core.Position()
 	var now []string
 	for rec := range m.core.Snapshot() {
 		now = append(now, printRecord(rec))
 	}
-	m.r.after(m.r.randomUpTo(3*second), func() {
-		if m.dead {
-			return
-		}
-		var later []string
-		_, err := c.Write(func(yield func([]byte, error) bool) {
-			for rec, err := range protocol.Compact(m.cfg, at, decoded(c.Records())) {
-				var b []byte
-				if err == nil {
-					later = append(later, printRecord(rec))
-					b, err = proto.Marshal(rec)
-				}
-				if err != nil && !errors.Is(err, faultfs.ErrStopped) {
-					m.r.violate("no snapshot can be made: %v", err)
-				}
-				if !yield(b, err) {
-					return
-				}
-			}
-		})
-		m.compacting = false
-		if m.log.End(c); err != nil {
-			m.r.logf("snapshot: %v", err)
-			return
-		}
-		slices.Sort(now)
-		slices.Sort(later)
-		if diff := cmp.Diff(now, later); diff != "" {
-			m.r.violate("the snapshot differs from the core: %s", diff)
-		}
-	})
+	b, err := proto.Marshal(m.core.Position().Record())
+	if err != nil {
+		panic(err)
+	}
+	index, err := m.member.replica.Propose(m.member.now(), journal.AppendRecord(nil, b))
+	if err != nil {
+		m.abdicate("a proposal was dropped")
+		return
+	}
+	slices.Sort(now)
+	m.cores[index] = now
+	m.member.run()
 }
 
 // printRecord returns the text of a record.
@@ -391,36 +367,23 @@ func printRecord(r *slotwisev1.JournalRecord) string {
 	return prototext.MarshalOptions{}.Format(r)
 }
 
-// die ends the master's process, and at times its machine. Another master follows.
-func (m *master) die(why string) {
+// abdicate discards the core, whose last steps may not be committed.
+func (m *master) abdicate(why string) {
 	if m.dead {
 		return
 	}
-	m.r.logf("the master dies: %s", why)
 	m.dead = true
-	m.r.master = nil
-	_ = m.log.Close()
-	m.r.counts.Restarts++
-	m.r.loseDisk()
-}
-
-// loseDisk applies a kill of the process or a crash of the machine to the disk, and
-// schedules the next master.
-func (r *cluster) loseDisk() {
-	if r.chance(50) {
-		r.disk = r.disk.Crash(r.rng)
-	} else {
-		r.disk = r.disk.Kill()
+	m.r.logf("%s no longer leads: %s", m.member.address, why)
+	m.r.counts.LostTerms++
+	if m.member.master = nil; m.r.master == m {
+		m.r.master = nil
 	}
-	r.after(100*time.Millisecond+r.randomUpTo(12*second), r.startMaster)
 }
 
 // tick lets time pass.
 func (m *master) tick() {
-	if !m.dead {
-		m.handle(&protocol.Tick{})
-		m.r.after(second, m.tick)
-	}
+	m.handle(&protocol.Tick{})
+	m.later(second, m.tick)
 }
 
 // check recounts everything.
@@ -457,16 +420,28 @@ func (r *cluster) register(w *worker, message func(protocol.Call) protocol.Messa
 	})
 }
 
-// arrive gives a request to the master that runs now, if any.
+// arrive gives a request to a member that leads or believes so, if any. Others would answer
+// that they do not, which is like a lost request.
 func (r *cluster) arrive(message func(protocol.Call) protocol.Message, answer func(protocol.Reply)) {
 	m := r.master
+	for _, b := range r.members {
+		if b.master != nil && b.master != m && (m == nil || r.chance(30)) {
+			r.counts.StaleRequests++
+			m = b.master
+			break
+		}
+	}
 	if m == nil {
 		return
 	}
-	m.lastCall++
-	call := m.lastCall
-	m.calls[call] = func(reply protocol.Reply) { r.send(false, func() { answer(reply) }) }
-	m.handle(message(call))
+	m.later(0, func() {
+		m.lastCall++
+		call := m.lastCall
+		m.calls[call] = func(reply protocol.Reply) { r.send(false, func() { answer(reply) }) }
+		r.serving = m
+		m.handle(message(call))
+		r.serving = nil
+	})
 }
 
 // request gives the master a message and ignores the reply.
@@ -536,6 +511,9 @@ func attemptOf(r *slotwisev1.AttemptRef) job.AttemptID {
 
 // inspect compares a record with the real events.
 func (m *master) inspect(rec *slotwisev1.JournalRecord) {
+	if m != m.r.master {
+		return // it will never be committed
+	}
 	switch w := rec.What.(type) {
 	case *slotwisev1.JournalRecord_Job:
 		// An earlier job of the same number was never accepted.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
-	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -28,6 +27,7 @@ const (
 	second      = time.Second
 	faultTime   = 150 * second  // during which faults are injected
 	timeLimit   = 3600 * second // for everything to end after that
+	leaderLimit = 20 * second   // for a master to lead after that; a process that was killed starts within 12 s
 	nodeTimeout = 30 * second
 	grace       = 10 * second
 )
@@ -88,6 +88,7 @@ type counts struct {
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
 	GaveUp, LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures, PermanentFailures                       int
 	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
+	Takeovers, LostTerms, StaleRequests, Partitions, MemberFreezes, Transfers, Installed, HeldByLease                        int
 }
 
 func (c *counts) add(o *counts) {
@@ -100,7 +101,8 @@ func (c *counts) all() []*int {
 	return []*int{&c.Events, &c.Launches, &c.Copies, &c.Restarts, &c.TornJournals, &c.FullDisks, &c.WorkerKills, &c.Freezes, &c.LateCommits,
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
 		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures, &c.PermanentFailures,
-		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills}
+		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills,
+		&c.Takeovers, &c.LostTerms, &c.StaleRequests, &c.Partitions, &c.MemberFreezes, &c.Transfers, &c.Installed, &c.HeldByLease}
 }
 
 // check fails the test if a kind never occurred.
@@ -120,11 +122,13 @@ type cluster struct {
 	now          time.Duration
 	queue        events
 	seq          int
-	clockError   time.Duration // of the wall clock of the current master's machine
-	disk         *faultfs.Disk
-	master       *master // nil while none runs
-	masterID     string  // of the first master; all later ones must have it
-	lives        int     // masters started so far
+	members      []*member
+	master       *master            // of the latest term; nil while no core runs that may lead
+	serving      *master            // that handles a request; it may be of an earlier term
+	masterID     string             // of the first master; all later ones must have it
+	lives        int                // masters that have led so far
+	cut          map[[2]uint64]bool // connections between members that lose everything
+	entries      map[uint64]string  // committed entries by index
 	workers      []*worker
 	users        []*user
 	chainUsers   []*chainUser
@@ -182,13 +186,13 @@ func (q *events) Pop() any {
 // runCluster runs the cluster of a seed to its end.
 func runCluster(seed uint64, verbose bool) *cluster {
 	r := &cluster{
-		rng: rand.New(rand.NewPCG(seed, 6)), disk: faultfs.NewDisk(), verbose: verbose, history: map[job.ID]*slotwisev1.JobStatus{},
+		rng: rand.New(rand.NewPCG(seed, 6)), cut: map[[2]uint64]bool{}, entries: map[uint64]string{}, verbose: verbose, history: map[job.ID]*slotwisev1.JobStatus{},
 		chainHistory: map[protocol.ChainID]*slotwisev1.JobStatus{},
 		maps:         map[job.ID]int{}, reduces: map[job.ID]int{}, started: map[job.AttemptID]bool{},
 		succeeded: map[job.TaskID]success{}, suspect: map[job.AttemptID]bool{},
 	}
 	r.storage = &storage{r: r, staged: map[string]*staging{}, gone: map[string]bool{}}
-	r.startMaster()
+	r.startMembers()
 	for i := range 2 + r.rng.IntN(3) {
 		w := newWorker(r, fmt.Sprint("w", i))
 		r.workers = append(r.workers, w)
@@ -274,23 +278,28 @@ func (r *cluster) injectFault() {
 	}
 	r.after(r.randomUpTo(6*second), r.injectFault)
 	w := r.workers[r.rng.IntN(len(r.workers))]
-	switch r.rng.IntN(12) {
+	b := r.members[r.rng.IntN(len(r.members))]
+	switch r.rng.IntN(16) {
 	case 0, 1:
 		w.kill()
 	case 2, 3:
 		w.freeze()
 	case 4:
-		if r.master != nil {
-			r.master.die("it is killed")
-		}
+		b.die("it is killed")
 	case 5, 6:
-		r.disk.StopAfter(r.rng.IntN(12))
+		b.disk.StopAfter(r.rng.IntN(12))
 	case 7:
-		r.disk.Limit(r.diskSize() + r.rng.Int64N(4000))
-		r.after(r.randomUpTo(10*second), func() { r.disk.Limit(-1) })
+		b.disk.Limit(b.diskSize() + r.rng.Int64N(4000))
+		r.after(r.randomUpTo(10*second), func() { b.disk.Limit(-1) })
 		r.counts.FullDisks++
 	case 8:
 		r.administrate(w)
+	case 9, 10:
+		r.partition(b)
+	case 11, 12:
+		b.freeze()
+	case 13:
+		b.transfer()
 	}
 }
 
@@ -333,21 +342,17 @@ func (r *cluster) administrate(w *worker) {
 	}
 }
 
-// diskSize returns the number of bytes on the master's disk.
-func (r *cluster) diskSize() (size int64) {
-	for _, name := range r.disk.Names() {
-		size += int64(len(r.disk.Bytes(name)))
-	}
-	return size
-}
-
 // endFaults stops the faults, repairs the disk and starts or wakes all workers, except
 // for some that never return.
 func (r *cluster) endFaults() {
 	r.logf("faults end")
 	r.calm = true
-	r.disk.Limit(-1)
-	r.disk.StopAfter(1 << 30)
+	clear(r.cut)
+	for _, b := range r.members {
+		b.disk.Limit(-1)
+		b.disk.StopAfter(1 << 30)
+		b.wake()
+	}
 	for i, w := range r.workers {
 		if i > 1 && r.chance(40) {
 			w.kill()
@@ -360,9 +365,14 @@ func (r *cluster) endFaults() {
 		}
 	}
 	if r.master != nil && r.chance(50) {
-		r.master.die("it is killed") // the next one knows nodes that will not return
+		r.master.member.die("it is killed") // the next one knows nodes that will not return
 	}
 	r.undrainAll()
+	r.after(leaderLimit, func() {
+		if r.master == nil {
+			r.violate("no master leads, although all are connected")
+		}
+	})
 	r.after(timeLimit, func() { r.violate("some jobs have not ended: %s", r.unfinished()) })
 	r.awaitEnd()
 }
@@ -429,7 +439,7 @@ func (r *cluster) unfinished() string {
 // ended.
 func (r *cluster) checkEnd() {
 	m := r.master
-	if m == nil || r.now-m.start < 20*second {
+	if m == nil || m.member.now()-m.start < 20*second {
 		r.after(second, r.checkEnd)
 		return
 	}

@@ -132,8 +132,10 @@ func (s *storage) check() {
 // dies before, the operation may take effect without any call. The error may also hide
 // that the operation took effect.
 func (s *storage) operate(m *master, cancelled *bool, op func() error, retry func(error), done func(error)) {
-	s.r.after(s.r.randomUpTo(500*time.Millisecond), func() {
-		if m.dead {
+	m.later(s.r.randomUpTo(500*time.Millisecond), func() {
+		// Like the real shell: an operation begins under the lease only.
+		if !m.mayAct() {
+			s.operate(m, cancelled, op, retry, done)
 			return
 		}
 		if s.r.fault(20) {
@@ -144,9 +146,8 @@ func (s *storage) operate(m *master, cancelled *bool, op func() error, retry fun
 			if retry != nil {
 				retry(errAway)
 			}
-			s.r.after(s.r.randomUpTo(2*second), func() {
+			m.later(s.r.randomUpTo(2*second), func() {
 				switch {
-				case m.dead:
 				case retry == nil || cancelled != nil && *cancelled:
 					done(errAway)
 				default:
@@ -156,11 +157,7 @@ func (s *storage) operate(m *master, cancelled *bool, op func() error, retry fun
 			return
 		}
 		err := op()
-		s.r.after(s.r.randomUpTo(200*time.Millisecond), func() {
-			if !m.dead {
-				done(err)
-			}
-		})
+		m.later(s.r.randomUpTo(200*time.Millisecond), func() { done(err) })
 	})
 }
 

@@ -55,13 +55,14 @@ func newWorker(r *cluster, name string) *worker {
 	return &worker{r: r, name: name}
 }
 
-// heard reports whether the master has no reason to give the worker up.
-func (w *worker) heard() bool { return w.up && w.r.now-w.lastHeard < nodeTimeout }
+// heard reports whether the master has no reason to give the worker up, however fast its clock
+// is.
+func (w *worker) heard() bool { return w.up && w.r.now-w.lastHeard < nodeTimeout*9/10 }
 
 // inSession reports whether the master that runs accepts messages of a session. Once the
 // master has given a worker up, it rejects the worker's messages until the next registration.
 func (w *worker) inSession(session string) bool {
-	if session != w.granted || w.grantedBy != w.r.lives {
+	if session != w.granted || w.grantedBy != w.r.lives || w.r.serving != w.r.master {
 		return false
 	}
 	n := w.r.master.core.Tracker().Nodes().Get(w.name)
@@ -187,7 +188,7 @@ func (w *worker) register() {
 			panic(err)
 		}
 		msg.Call, msg.Session = c, fmt.Sprintf("%s/%d/%d", w.name, w.r.lives, c)
-		if req.Number > w.registered {
+		if req.Number > w.registered && w.r.serving == w.r.master {
 			w.registered, w.granted, w.grantedBy, w.lastHeard = req.Number, msg.Session, w.r.lives, w.r.now
 		}
 		return msg

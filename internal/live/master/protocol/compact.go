@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,23 @@ func (c *Core) Position() Position {
 		if !n.Forgotten() {
 			p.nodes[n.Name()] = true
 		}
+	}
+	return p
+}
+
+// Record returns the position as a record, which must be the only one of its entry.
+func (p Position) Record() *slotwisev1.JournalRecord {
+	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Position{Position: &slotwisev1.JournalPosition{
+		Now: int64(p.now), Step: int64(p.step), Nodes: slices.Sorted(maps.Keys(p.nodes)),
+	}}}
+}
+
+// PositionOf returns the position in a record that Record has made.
+func PositionOf(rec *slotwisev1.JournalRecord) Position {
+	w := rec.GetPosition()
+	p := Position{now: time.Duration(w.GetNow()), step: time.Duration(w.GetStep()), nodes: map[string]bool{}}
+	for _, n := range w.GetNodes() {
+		p.nodes[n] = true
 	}
 	return p
 }

@@ -25,6 +25,8 @@ type Config struct {
 	// its messages. 0 means the default.
 	Election, Heartbeat time.Duration
 	Seed                uint64 // of the times at which a member campaigns
+	// Committed is called in Run with each entry that has become committed; nil for none.
+	Committed func(raftpb.Entry)
 	// Log takes raft's lines; nil drops them.
 	Log func(warn bool, text string)
 }
@@ -64,6 +66,7 @@ type Replica struct {
 	probe       uint64
 	lease       time.Duration // end of the lease
 	transferred bool          // in this term
+	asked       time.Duration // when the transfer was last asked for
 }
 
 // New returns the member whose journal storage holds.
@@ -119,9 +122,16 @@ func (r *Replica) Term() uint64 { return r.term }
 // Leader returns the id of the leader that the member knows, 0 if it knows none.
 func (r *Replica) Leader() uint64 { return r.soft.Lead }
 
-// Leads reports whether the member leads and its storage has all committed entries: a core may
-// be restored, or go on.
-func (r *Replica) Leads() bool { return r.soft.RaftState == raft.StateLeader && r.caughtUp }
+// Leads reports whether the member leads and has all committed entries, so that a core may go
+// on.
+func (r *Replica) Leads() bool {
+	return r.soft.RaftState == raft.StateLeader && r.caughtUp && !r.transferred
+}
+
+// MayRestore reports whether the member leads and its storage has no other entries than
+// committed ones. A core that was restored while the entries of its predecessor in the same term
+// are on their way would miss them.
+func (r *Replica) MayRestore() bool { return r.Leads() && r.committed == r.last }
 
 // Committed returns the index up to which entries are committed.
 func (r *Replica) Committed() uint64 { return r.committed }
@@ -133,7 +143,7 @@ func (r *Replica) Last() uint64 { return r.last }
 // it.
 func (r *Replica) Lease() time.Duration {
 	switch {
-	case !r.Leads() || r.transferred:
+	case !r.Leads():
 		return 0
 	case r.Alone():
 		return 1<<63 - 1
@@ -184,7 +194,12 @@ func (r *Replica) tickLeader() {
 	for range n {
 		r.node.Tick()
 	}
-	if r.caughtUp && !r.Alone() && !r.transferred {
+	switch {
+	case r.transferred:
+		if r.now >= r.asked+r.cfg.Election {
+			r.Transfer(r.now)
+		}
+	case r.caughtUp && !r.Alone():
 		r.probe++
 		r.probes[r.probe] = r.now
 		r.node.ReadIndex(binary.BigEndian.AppendUint64(nil, r.probe))
@@ -250,14 +265,15 @@ func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index u
 	return r.last, nil
 }
 
-// Transfer asks the member with the longest log to campaign at once, and ends the lease of this
-// term for ever. The owner must have discarded its core.
+// Transfer asks the member with the longest log to campaign at once, again and again until one
+// is elected. The member does not lead in this term any more, because the campaign that it has
+// asked for ignores its lease. The owner must have discarded its core.
 func (r *Replica) Transfer(now time.Duration) {
 	r.advance(now)
 	if r.soft.RaftState != raft.StateLeader || r.Alone() {
 		return
 	}
-	r.transferred = true
+	r.transferred, r.asked = true, r.now
 	var best, match uint64
 	for id, p := range r.node.Status().Progress { //house:sorted the maximum does not depend on the order
 		if id != r.cfg.ID && p.RecentActive && (best == 0 || p.Match > match || p.Match == match && id < best) {
@@ -367,6 +383,9 @@ func (r *Replica) observe(rd raft.Ready) {
 // apply takes in a committed entry.
 func (r *Replica) apply(e raftpb.Entry) {
 	r.committed = max(r.committed, e.Index)
+	if r.cfg.Committed != nil {
+		r.cfg.Committed(e)
+	}
 	if e.Term == r.term && r.soft.RaftState == raft.StateLeader {
 		r.caughtUp = true
 	}

@@ -158,16 +158,14 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 			params.Rows = append(params.Rows, []cell{plain(cmp.Or(x.Name, x.Role)), plain(y.Name), plain(y.Value), plain(y.Default), plain(y.Doc)})
 		}
 	}
-	p.add(&section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts})
+	installed := &section{ID: "installed", Title: "Installed: " + pol.Name, Table: parts}
+	p.add(installed)
 	now := time.Now()
-	// The first section of a change is the preview, if there is one; the last one is the form.
 	if s.actor != nil && pol.MayChange {
-		change := s.policyChange(r, pol, now)
-		if len(change) > 1 { // a preview, which must not be calculated again and again
-			p.Live = false
-			p.Sections = slices.Insert(p.Sections, 0, change[0])
-		}
-		p.add(change[len(change)-1])
+		installed.Half = true
+		choose, preview := s.policyChange(r, pol, now)
+		p.add(choose, preview)
+		p.Live = preview == nil // a preview must not be calculated again and again
 	}
 	_, in, err := s.source.Inspect(r.Context())
 	if err != nil {
@@ -176,9 +174,9 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	p.Sections = append(p.Sections, s.insightSections(r, in, now)...)
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
 		kind := useChart(list, byPool(list), "Slots in use by pool", now, ranges[0].span)
-		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Chart: kind})
+		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Half: true, Chart: kind})
 	}
-	p.add(&section{ID: "params", Title: "Parameters", Table: params})
+	p.add(&section{ID: "params", Title: "Parameters", Folded: true, Table: params})
 	return p, nil
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,10 +197,25 @@ func (c cell) html() g.Node {
 	default:
 		content = bdi(c.Text)
 	}
+	if len(c.Spark) > 1 {
+		return g.Group{spark(c.Spark), g.Text(" "), content}
+	}
 	if c.HasBar {
 		return g.Group{progress(c.Bar, c.Text), g.Text(" "), content}
 	}
 	return content
+}
+
+// spark is a line through values, without axes. The text beside it says what it shows.
+func spark(values []int64) g.Node {
+	const width, height = 96, 20
+	var line svg.Path
+	for i, v := range values {
+		line.To(1+float64(i)*(width-2)/float64(len(values)-1), height-2-float64(v)*(height-4)/float64(max(1, slices.Max(values))))
+	}
+	var out svg.Canvas
+	out.Path("line s0", &line)
+	return h.SVG(h.Class("spark"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", width, height)), h.Width(fmt.Sprint(width)), h.Height(fmt.Sprint(height)), h.Aria("hidden", "true"), g.Raw(out.String()))
 }
 
 // cardColumns is the number of columns that fit a narrow window. Rows of tables with more
@@ -369,7 +385,7 @@ func (f field) html() g.Node {
 		input = h.Select(h.Name(f.Name), g.Map(f.Options, func(option string) g.Node {
 			shown := option
 			if shown == "" {
-				shown = "all"
+				shown = cmp.Or(f.All, "all")
 			}
 			return h.Option(h.Value(option), g.If(option == f.Value, h.Selected()), g.Text(shown))
 		}))

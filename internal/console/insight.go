@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,12 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/slotwise/slotwise/internal/base/svg"
-	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/console/source"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -156,7 +151,7 @@ func (s *Server) insightSections(r *http.Request, in sched.Insight, now time.Tim
 		for _, f := range in.Figures {
 			t.Rows = append(t.Rows, []cell{plain(f.Name), datumCell(f.Datum), plain(f.Unit), plain(f.Help)})
 		}
-		out = append(out, &section{ID: "state", Title: "Inner state", Table: t})
+		out = append(out, &section{ID: "state", Title: "Inner state", Folded: true, Table: t})
 	}
 	var charts []string
 	for _, l := range lines {
@@ -166,7 +161,7 @@ func (s *Server) insightSections(r *http.Request, in sched.Insight, now time.Tim
 	}
 	for i, name := range charts {
 		if c := lineChart(name, lines, list, now, span); c != nil {
-			out = append(out, &section{ID: "course" + strconv.Itoa(i), Title: capitalized(c.Title), Links: links, Chart: c})
+			out = append(out, &section{ID: "course" + strconv.Itoa(i), Title: capitalized(c.Title), Half: true, Links: links, Chart: c})
 			links = nil // once is enough
 		}
 	}
@@ -197,8 +192,7 @@ func insightTable(id string, x sched.InsightTable) *section {
 	if x.Omitted > 0 {
 		more = fmt.Sprintf("The first %d of %d rows.", len(x.Rows), len(x.Rows)+x.Omitted)
 	}
-	t.Folded = len(t.Rows) > pageSize
-	return &section{ID: id, Title: capitalized(x.Name), Notes: notes(x.Help, strings.Join(help, " "), more), Table: t}
+	return &section{ID: id, Title: capitalized(x.Name), Folded: true, Notes: notes(x.Help, strings.Join(help, " "), more), Table: t}
 }
 
 func withUnit(name, unit string) string {
@@ -302,102 +296,4 @@ func stepPath(points []insightSample, x, y svg.Scale, value func(insightSample) 
 		drawn, last = ok, v
 	}
 	return d
-}
-
-// mostPreview bounds the jobs that a preview lists.
-const mostPreview = 100
-
-// policyChange is the form that asks what another policy would change, or, when it has been
-// asked, the answer with the form that installs the policy.
-func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time) (list []*section) {
-	name, given := r.URL.Query().Get("name"), r.URL.Query().Get("set")
-	choose := form{Summary: "Install another policy", Method: "get", Action: "/ui/policy", Button: "Show what it would change", Open: name != "",
-		Note:   "The next page has a forecast of each job's end under that policy. It installs nothing.",
-		Fields: []field{{Name: "name", Label: "Policy", Value: cmp.Or(name, pol.Name), Options: pol.Known}, {Name: "set", Label: "Parameters, as name=value with spaces between", Value: given}}}
-	if name == "" {
-		return []*section{{ID: "actions", Title: "Change", Forms: []form{choose}}}
-	}
-	answer := &section{ID: "preview", Title: "Preview: " + cut(name, 80)}
-	install := form{Summary: "Install " + cut(name, 80), Action: "/ui/policy", Button: "Install", Danger: true, Open: true,
-		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
-		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}
-	set, err := assignments(given)
-	var resp *slotwisev1.WhatIfResponse
-	if err == nil {
-		resp, err = s.actor.WhatIf(r.Context(), &slotwisev1.WhatIfRequest{Policy: name, Set: set})
-	}
-	switch {
-	// The policy or a parameter does not exist, so there is nothing to install.
-	case connect.CodeOf(err) == connect.CodeInvalidArgument:
-		answer.Alerts = []string{errorText(err)}
-	// The forecast failed, for lack of time or of measurements. That must not keep an operator
-	// from changing the policy.
-	case err != nil:
-		answer.Alerts, answer.Forms = []string{"What the policy would change is unknown: " + errorText(err)}, []form{install}
-	default:
-		answer.preview(resp, now)
-		answer.Forms = []form{install}
-	}
-	return []*section{answer, {ID: "actions", Title: "Change", Forms: []form{choose}}}
-}
-
-// preview lists the forecasts of a what-if answer, the largest differences first.
-func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
-	difference := func(w *slotwisev1.WhatIfRow) (ms int64, known bool) {
-		return w.Then.GetEndMs() - w.Now.GetEndMs(), w.Now.GetKnown() && w.Then.GetKnown()
-	}
-	size := func(w *slotwisev1.WhatIfRow) int64 {
-		ms, known := difference(w)
-		// Unknown differences come last: the operator must see the largest known ones.
-		if !known {
-			return -1
-		}
-		return max(ms, -ms)
-	}
-	rows := slices.Clone(resp.Jobs)
-	slices.SortStableFunc(rows, func(a, b *slotwisev1.WhatIfRow) int { return cmp.Compare(size(b), size(a)) })
-	t := &table{ID: "preview", Caption: "Forecast of each job's end", Empty: "No job has tasks left to run, so nothing would change.", Columns: []column{{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"},
-		{Key: "now", Name: "Ends"}, {Key: "then", Name: "Would end"}, {Key: "difference_ms", Name: "Difference", Number: true}}}
-	earlier, later := 0, 0
-	for _, w := range rows {
-		ms, known := difference(w)
-		words := cell{Text: "unknown", Value: int64(0)}
-		switch {
-		case !known:
-		// Below a second, forecasts differ by chance.
-		case ms <= -1000:
-			earlier++
-			words = cell{Text: terminal.About(time.Duration(-ms)*time.Millisecond) + " earlier", Value: ms}
-		case ms >= 1000:
-			later++
-			words = cell{Text: terminal.About(time.Duration(ms)*time.Millisecond) + " later", Value: ms}
-		default:
-			words = cell{Text: "same", Value: ms}
-		}
-		// The loop goes through all rows for the sums, and lists the first only.
-		if len(t.Rows) < mostPreview {
-			t.Rows = append(t.Rows, []cell{linked(w.Job, jobPath(w.Job)), {Text: cut(w.Name, 60), Value: w.Name}, expectedEnd(&slotwisev1.JobStatus{Forecast: w.Now}, now), expectedEnd(&slotwisev1.JobStatus{Forecast: w.Then}, now), words})
-		}
-	}
-	sec.Table = t
-	sec.Notes = notes(fmt.Sprintf("%s would end earlier, %s later.", terminal.Plural(earlier, "job"), terminal.Count(int64(later))))
-	if len(rows) > len(t.Rows) {
-		sec.Notes = append(sec.Notes, fmt.Sprintf("The %d jobs with the largest differences, of %d.", len(t.Rows), len(rows)))
-	}
-	if resp.Futures > 0 {
-		sec.Notes = append(sec.Notes, fmt.Sprintf("From %d simulated futures of each policy. Assumed: %s.", resp.Futures, strings.Join(resp.Assumptions, "; ")))
-	}
-}
-
-// assignments parses parameters of the form name=value with spaces between.
-func assignments(text string) (map[string]string, error) {
-	set := map[string]string{}
-	for _, word := range strings.Fields(text) {
-		name, value, ok := strings.Cut(word, "=")
-		if !ok {
-			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("parameter %q: write name=value", cut(word, 80)))
-		}
-		set[name] = value
-	}
-	return set, nil
 }

@@ -94,6 +94,7 @@ type filter struct {
 type field struct {
 	Name, Label, Value, Type string
 	Options                  []string
+	All                      string // what the empty option is called; "" is all
 	Required                 bool
 }
 
@@ -113,7 +114,8 @@ type cell struct {
 	Value  any     // in JSON and CSV; nil means Text
 	Bar    float64 // of a progress bar, 0 to 1
 	HasBar bool
-	At     int64 // a moment in ms since the Unix epoch, which the script translates to the reader's zone
+	Spark  []int64 // a small chart beside the text
+	At     int64   // a moment in ms since the Unix epoch, which the script translates to the reader's zone
 }
 
 // Texts of up to shortText bytes are never broken into lines. Texts from longText on get a broad

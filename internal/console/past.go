@@ -42,11 +42,56 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	// Jobs that have not ended are not in the history.
 	f.Fields[3].Options = []string{"", "succeeded", "failed", "killed"}
 	f.Fields = append(f.Fields, field{Name: "from", Label: "Submitted from", Value: v.Get("from"), Type: "date"}, field{Name: "to", Label: "until", Value: v.Get("to"), Type: "date"})
-	return &page{Title: "History", Sections: []*section{
-		{ID: "filter", Filter: f},
-		{ID: "history", Title: "Ended jobs", Notes: notes(list.Note), Table: t},
-		{ID: "compare", Title: "Compare two runs", Filter: &filter{Action: "/ui/compare", Button: "Compare", Fields: []field{{Name: "a", Label: "Job", Value: "", Required: true}, {Name: "b", Label: "with job", Value: "", Required: true}}}},
-	}}, nil
+	p := &page{Title: "History"}
+	p.add(&section{ID: "filter", Filter: f}, &section{ID: "history", Title: "Ended jobs", Notes: notes(list.Note), Table: t})
+	// Runs of one name in simulations differ by policy and not by time, so they have no trend.
+	if !s.results {
+		q.Offset, q.Limit = 0, trendJobs
+		recent, err := s.source.History(r.Context(), q)
+		if err != nil {
+			return nil, err
+		}
+		p.add(trends(recent.List, r.URL.Path))
+	}
+	p.add(&section{ID: "compare", Title: "Compare two runs", Folded: true, Filter: &filter{Action: "/ui/compare", Button: "Compare", Fields: []field{{Name: "a", Label: "Job", Value: "", Required: true}, {Name: "b", Label: "with job", Value: "", Required: true}}}})
+	return p, nil
+}
+
+// trendJobs is the number of the latest jobs from which the trends of a list are worked out.
+const trendJobs = 200
+
+// trends compares the runs of each name among jobs that have ended, the newest first. It returns
+// nil if no name has several runs that succeeded.
+func trends(jobs []*slotwisev1.JobStatus, path string) *section {
+	runs := map[string][]int64{}
+	var names []string
+	for _, j := range slices.Backward(jobs) {
+		if j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs > 0 {
+			runs[j.Name] = append(runs[j.Name], j.EndedMs-j.SubmittedMs)
+		}
+	}
+	for _, j := range jobs { // the names of the newest jobs first
+		if len(runs[j.Name]) > 1 && !slices.Contains(names, j.Name) {
+			names = append(names, j.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	t := &table{ID: "trends", Caption: "Times of jobs by name", Columns: []column{{Key: "name", Name: "Name"}, {Key: "runs", Name: "Runs", Number: true}, {Key: "median_ms", Name: "Median before", Number: true, Minor: true},
+		{Key: "last_ms", Name: "Last run", Number: true}, {Key: "change", Name: "Change", Number: true}, {Key: "trend", Name: "All runs", PageOnly: true}}}
+	for _, name := range names[:min(len(names), pageSize/2)] {
+		all := runs[name]
+		last, before := all[len(all)-1], summarize(slices.Clone(all[:len(all)-1])).median
+		c := change(before, last, milliseconds)
+		// Runs of one job vary by a few percent. A colour marks more than a tenth.
+		if size := max(last-before, before-last); size > timeNoise && 10*size > before {
+			c.Class = map[bool]string{true: "more", false: "less"}[last > before]
+		}
+		label := filterLink{path}.to("q", name, cmp.Or(name, "(no name)"))
+		t.Rows = append(t.Rows, []cell{label, number(int64(len(all))), milliseconds(before), milliseconds(last), c, {Text: shortDuration(slices.Min(all)) + " to " + shortDuration(slices.Max(all)), Spark: all[max(0, len(all)-40):]}})
+	}
+	return &section{ID: "trends", Title: "Times by name", Notes: []string{fmt.Sprintf("Of the latest %s of this list, those that succeeded.", terminal.Plural(len(jobs), "job"))}, Table: t}
 }
 
 // endedTable lists ended jobs, without the columns that only other jobs can have.

@@ -110,6 +110,7 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
 	// Without an actor the paths do not exist, so no request can change anything.
 	if actor != nil {
+		s.mux.Handle("GET /ui/whatif", s.show(s.whatIf))
 		for pattern, act := range map[string]func(*http.Request) (string, error){
 			"POST /ui/jobs": s.changeJobs, "POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
 			"POST /ui/nodes/{name}/drain": s.drain, "POST /ui/policy": s.setPolicy,
@@ -248,8 +249,10 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 	}
 	// A page for signing in, or an error before it, shows no links that would lead back to it.
 	if who.Known {
-		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "History", Href: "/ui/history"}} {
+		for _, l := range []link{{Text: "Overview", Href: "/ui/"}, {Text: "Jobs", Href: "/ui/jobs"}, {Text: "Nodes", Href: "/ui/nodes"}, {Text: "Policy", Href: "/ui/policy"}, {Text: "What if", Href: "/ui/whatif"}, {Text: "History", Href: "/ui/history"}} {
 			switch {
+			case s.actor == nil && l.Text == "What if":
+				continue
 			case s.noJobs && l.Text != "Overview":
 				continue
 			case s.results && l.Text == "Overview":

@@ -54,7 +54,7 @@ func newConsole(t testing.TB, f *fake) *Server {
 
 // views are all pages.
 var views = []string{"/ui/", "/ui/?range=24h", "/ui/jobs", "/ui/jobs?q=zzz", "/ui/jobs/j1", "/ui/jobs/j1?from=2500&to=3000", "/ui/jobs/j1/attempts", "/ui/jobs/j1/attempts?kind=map&sort=time",
-	"/ui/attempts/j1_m_0_0", "/ui/nodes", "/ui/nodes/NAME", "/ui/policy", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login?next=/ui/jobs"}
+	"/ui/attempts/j1_m_0_0", "/ui/nodes", "/ui/nodes/NAME", "/ui/policy", "/ui/whatif?nodes=1", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login?next=/ui/jobs"}
 
 // hostile are names that try to leave their place in a page.
 var hostile = []string{

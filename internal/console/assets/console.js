@@ -269,9 +269,9 @@ document.addEventListener("pointerover", (e) => {
 });
 
 // Keys.
-const pages = { o: "/ui/", j: "/ui/jobs", n: "/ui/nodes", p: "/ui/policy", h: "/ui/history" };
+const pages = { o: "/ui/", j: "/ui/jobs", n: "/ui/nodes", p: "/ui/policy", w: "/ui/whatif", h: "/ui/history" };
 const keys = [
-	["g then o, j, n, p, h", "overview, jobs, nodes, policy, history"],
+	["g then o, j, n, p, w, h", "overview, jobs, nodes, policy, what if, history"],
 	["/", "search field"],
 	["+ and -", "zoom the timeline"],
 	["arrows", "from bar to bar and from node to node"],

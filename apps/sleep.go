@@ -90,23 +90,24 @@ func parseTimes(param, text string) ([]time.Duration, error) {
 	return list, nil
 }
 
-// sleepFor waits for the time of the task, and keeps the task alive meanwhile. It
+// sleepFor waits for the time of the task, and states its progress meanwhile. It
 // returns early, with the cause, if the task is to stop. A job may have more
 // reduces than times, if its user says so; these end at once.
 func sleepFor(t *mapreduce.Task, times []time.Duration) error {
 	if t.Index() >= len(times) {
 		return nil
 	}
-	end := time.NewTimer(times[t.Index()])
+	whole, began := times[t.Index()], time.Now()
+	end := time.NewTimer(whole)
 	defer end.Stop()
-	alive := time.NewTicker(time.Second)
-	defer alive.Stop()
+	tick := time.NewTicker(time.Second / 4)
+	defer tick.Stop()
 	for {
 		select {
 		case <-end.C:
 			return nil
-		case <-alive.C:
-			t.KeepAlive()
+		case <-tick.C:
+			t.Progress(float64(time.Since(began)) / float64(whole))
 		case <-t.Context().Done():
 			return context.Cause(t.Context())
 		}

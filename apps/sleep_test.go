@@ -28,6 +28,22 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+// TestSleepProgress: a task that sleeps states how much of it is over. A master predicts the job's
+// end from that.
+func TestSleepProgress(t *testing.T) {
+	seen := 0
+	_, err := mapreduce.RunApp(context.Background(), sleep, mapreduce.Params{"maps": "1s"},
+		mapreduce.Options{Output: filepath.Join(t.TempDir(), "out"), Cluster: mapreduce.ClusterOptions{Workers: 1, TempDir: t.TempDir()},
+			Progress: func(p mapreduce.Progress) {
+				if p.MapFrac > 0.1 && p.MapFrac < 0.95 {
+					seen++
+				}
+			}})
+	if err != nil || seen == 0 {
+		t.Errorf("progress was between a tenth and the end %d times, %v", seen, err)
+	}
+}
+
 // TestSleepStops: a task that sleeps for an hour ends when the job is killed.
 func TestSleepStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

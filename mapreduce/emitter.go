@@ -88,3 +88,22 @@ func AppendInt64(b []byte, n int64) []byte {
 // KeepAlive reports that the task is alive. A function that spends longer than the
 // task time-out on one record or group calls it from time to time. It is cheap.
 func (t *Task) KeepAlive() { t.t.Meter.Ticks.Add(1) }
+
+// Progress states which part of the task's work is done, from 0 to 1, and that the task is alive.
+// It is for tasks without input: the progress of others is the part that they have read. The
+// master predicts a job's end from it, and tells a slow attempt from a long task.
+func (t *Task) Progress(done float64) {
+	t.KeepAlive()
+	// A total of 1 stands for no input, and stated parts are counted in partsOfWork. With input the
+	// engine counts bytes or records, which a statement must not overwrite.
+	if m := t.t.Meter; m.Total.Load() <= 1 || m.Total.Load() == partsOfWork {
+		if !(done >= 0) { // not a number counts as nothing
+			done = 0
+		}
+		m.Done.Store(int64(min(1, done) * partsOfWork))
+		m.Total.Store(partsOfWork)
+	}
+}
+
+// partsOfWork is the total of a task that states its progress.
+const partsOfWork = 1 << 20

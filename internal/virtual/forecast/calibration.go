@@ -147,6 +147,10 @@ func (c *Calibration) Apply(f *Forecast) {
 			continue
 		}
 		end := func(x float64) time.Duration { return f.Made + seconds(portable.Exp(a.left+float64(x*a.unit))) }
+		// The start moves with the end. Else a job could end before it starts.
+		if j.Start > f.Made {
+			j.Start = f.Made + time.Duration(float64(j.Start-f.Made)*portable.Exp(float64(center*a.unit)))
+		}
 		j.Early, j.End, j.Late = end(low), end(center), end(high)
 	}
 }

@@ -23,8 +23,11 @@ type source struct {
 	runs   []run
 	center float64 // logarithm of that median in seconds
 	spread float64 // standard deviation of center
-	basis  basis
-	count  int // finished tasks or runs, for people
+	// offsets, unless it is nil, holds what a future adds to center, in ascending order and equally
+	// likely. It takes the place of spread.
+	offsets []float64
+	basis   basis
+	count   int // finished tasks or runs, for people
 }
 
 // run holds the sorted times of one run's tasks, and a factor to apply to them.
@@ -53,9 +56,9 @@ const (
 func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
 	h := newHistory(s)
 	m := &model{seed: seed, shape: h.shape, nodes: h.nodes, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
-	projected := projectedMaps(s, h.nodes)
+	running := h.running(s)
 	for i := range s.Jobs {
-		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], projected[s.Jobs[i].ID])
+		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], running[s.Jobs[i].ID])
 	}
 	//house:sorted each entry sets the sources of its own job
 	for id, times := range given {
@@ -70,19 +73,22 @@ func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
 	return m
 }
 
-// sources finds the sources of a job's tasks. more are the projected times of running maps.
-func (h *history) sources(j *LiveJob, more []float64) *[job.Kinds]source {
+// sources finds the sources of a job's tasks. r is nil if none of its attempts run.
+func (h *history) sources(j *LiveJob, r *unfinished) *[job.Kinds]source {
+	if r == nil {
+		r = &unfinished{}
+	}
 	d := donor{id: j.ID, stems: stems(j.Spec.Name), times: &j.Times, tasks: [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])}}
 	src := &[job.Kinds]source{}
 	for k := range job.Kind(job.Kinds) {
 		mine := h.nodes.even(&j.Times, k)
 		count := len(mine)
-		if k == job.Map && count >= enoughOwn && len(more) > 0 {
-			mine = append(mine, more...)
+		if k == job.Map && count+len(r.projected) >= enoughOwn && len(r.projected) > 0 {
+			mine = append(mine, r.projected...)
 			slices.Sort(mine)
 		}
 		if d.tasks[k] > 0 {
-			src[k] = h.source(&d, k, mine, count)
+			src[k] = h.source(&d, k, mine, count, r.ages[k])
 		}
 		if src[k].basis != fromNothing {
 			d.even[k], d.log[k] = src[k].runs[0].seconds, src[k].center
@@ -95,13 +101,14 @@ func (h *history) sources(j *LiveJob, more []float64) *[job.Kinds]source {
 }
 
 // source finds the source of a job's tasks of a kind, of which count have finished. mine are
-// their times and projected ones. The fewer there are, the more other jobs count.
-func (h *history) source(d *donor, k job.Kind, mine []float64, count int) source {
+// their times and projected ones, and ages are how long others have run. The fewer times there
+// are, the more other jobs count.
+func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages []float64) source {
 	p := h.predict(d, k)
 	if len(mine) == 0 && len(p.peers) == 0 {
 		return source{}
 	}
-	center, variance := p.center, p.variance
+	b := belief{center: p.center, variance: p.variance}
 	s := source{basis: fromCluster, count: len(p.peers)}
 	if p.named {
 		s.basis = fromName
@@ -111,19 +118,19 @@ func (h *history) source(d *donor, k job.Kind, mine []float64, count int) source
 		own := portable.Log(max(minTask, middle(mine)))
 		doubt := h.within[k] * h.within[k] / float64(len(mine))
 		if len(p.peers) == 0 {
-			center, variance = own, max(doubt, 0.4*0.4/float64(len(mine)))
+			b = belief{center: own, variance: max(doubt, 0.4*0.4/float64(len(mine)))}
 		} else {
-			center = (own*variance + center*doubt) / (variance + doubt)
-			variance = variance * doubt / (variance + doubt)
+			b = b.and(own, doubt)
 		}
 	}
-	s.center, s.spread = center, min(1, max(0.03, math.Sqrt(variance)))
+	s.offsets = b.outlived(ages, h.within[k])
+	s.center, s.spread = b.center, min(1, max(0.03, math.Sqrt(b.variance)))
 	if len(mine) >= enoughOwn || len(p.peers) == 0 {
-		s.runs = []run{h.run(mine, center)}
+		s.runs = []run{h.run(mine, b.center)}
 		return s
 	}
 	for _, i := range p.peers {
-		s.runs = append(s.runs, h.run(h.donors[i].even[k], center))
+		s.runs = append(s.runs, h.run(h.donors[i].even[k], b.center))
 	}
 	return s
 }
@@ -133,20 +140,49 @@ func (h *history) run(times []float64, center float64) run {
 	return run{times, portable.Exp(center) / max(minTask, middle(times))}
 }
 
-// projectedMaps returns, by job, the times that running maps will take at the speed that
-// they have had. Without them only the shortest maps of a young job would count.
-func projectedMaps(s *State, nodes nodeFactors) map[job.ID][]float64 {
-	list := map[job.ID][]float64{}
-	at := s.factors(nodes)
+// unfinished is what a job's running attempts say about the times of its tasks, in seconds on an
+// average node and for a split of the mean size.
+type unfinished struct {
+	// projected holds the times that running maps will take at the speed that they have had.
+	// Without them only the shortest maps of a young job would count.
+	projected []float64
+	// ages holds how long the other attempts have run. They will take longer than that.
+	ages [job.Kinds][]float64
+}
+
+// running returns what running attempts say, by job. Of a job at most maxSamples attempts of a kind count.
+func (h *history) running(s *State) map[job.ID]*unfinished {
+	list := map[job.ID]*unfinished{}
+	at := s.factors(h.nodes)
 	for i := range s.Running {
 		a := &s.Running[i]
-		if a.ID.Kind != job.Map || a.Progress < 0.2 || len(list[a.ID.Job]) >= maxSamples {
+		j := s.job(a.ID.Job)
+		if j == nil {
 			continue
 		}
-		if j := s.job(a.ID.Job); j != nil {
-			took := (a.ProgressAt - a.Started).Seconds() / a.Progress
-			took /= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes) * at[a.Node]
-			list[a.ID.Job] = append(list[a.ID.Job], max(minTask, took))
+		r := list[a.ID.Job]
+		if r == nil {
+			r = &unfinished{}
+			list[a.ID.Job] = r
+		}
+		slower, age := at[a.Node], (s.At - a.Started).Seconds()
+		switch {
+		case a.ID.Kind == job.Reduce && len(j.Spec.Splits) > 0 && j.MapsDoneAt == 0:
+			// It waits for maps, so its age says nothing about its own time.
+			continue
+		case a.ID.Kind == job.Reduce && len(j.Spec.Splits) > 0:
+			age = fullReduce(age, (s.At - j.MapsDoneAt).Seconds())
+		case a.ID.Kind == job.Map:
+			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
+			if a.Progress >= 0.2 {
+				if len(r.projected) < maxSamples {
+					r.projected = append(r.projected, max(minTask, (a.ProgressAt-a.Started).Seconds()/a.Progress/slower))
+				}
+				continue
+			}
+		}
+		if ages := &r.ages[a.ID.Kind]; len(*ages) < maxSamples {
+			*ages = append(*ages, max(minTask, age/slower))
 		}
 	}
 	return list
@@ -229,7 +265,11 @@ func (m *model) drawJob(future int, id job.ID, k job.Kind) (drawn, bool) {
 	s := &src[k]
 	d := m.drawOf(future, uint64(id)<<8|uint64(k))
 	r := &s.runs[min(len(s.runs)-1, int(d.uniform()*float64(len(s.runs))))]
-	return drawn{r.seconds, r.factor * portable.Exp(float64(s.spread*d.normal())), m.shape[k]}, true
+	off := float64(s.spread * d.normal())
+	if s.offsets != nil {
+		off = quantile(s.offsets, d.uniform())
+	}
+	return drawn{r.seconds, r.factor * portable.Exp(off), m.shape[k]}, true
 }
 
 // attemptDraw returns the numbers of an attempt in a future.

@@ -1,0 +1,105 @@
+package forecast
+
+import (
+	"math"
+
+	"github.com/slotwise/slotwise/sched/portable"
+)
+
+// belief is what is known of the logarithm of a job's median time: a normal distribution.
+type belief struct {
+	center, variance float64
+}
+
+// and combines a belief with an independent one.
+func (b belief) and(center, variance float64) belief {
+	sum := variance + b.variance
+	return belief{(float64(center*b.variance) + float64(b.center*variance)) / sum, variance * b.variance / sum}
+}
+
+const (
+	// unlike is the share of jobs that resemble no earlier one, and unlikeSpread the standard
+	// deviation of their log median around it. Without them attempts that run ten times as long as
+	// all earlier ones of the name would count as about to end, because every longer time is out
+	// of the question.
+	unlike       = 0.05
+	unlikeSpread = 1.5
+	// beliefParts is the number of parts into which outlived divides a belief.
+	beliefParts = 64
+	// beliefReach is how far above the center they reach: e to the power of 7 is 1,100 times.
+	beliefReach = 7.
+)
+
+// outlived corrects the belief by the ages of running attempts in seconds, each of which will
+// take longer than that: a censored observation. within is the standard deviation of a task's log
+// time around the median. It returns beliefParts differences from the new center that are equally
+// likely, in ascending order; or nil if the ages change nothing.
+//
+// The density of a median m is its density before, times the probability of each age or more,
+//
+//	S(a) = 1 / (1 + exp(1.702 (log a − m) / within))
+//
+// which is the logistic distribution that comes closest to the normal one (within 0.01; Johnson,
+// Kotz, Balakrishnan, Continuous Univariate Distributions 2, 1995, section 23.2). Its long tail keeps
+// one slow attempt of many from deciding.
+func (b *belief) outlived(ages []float64, within float64) []float64 {
+	sd := math.Sqrt(b.variance)
+	news := false
+	for i, a := range ages {
+		ages[i] = portable.Log(a)
+		// An age below nearly all times that are expected anyway is no news.
+		news = news || ages[i] > b.center-sd-2*within
+	}
+	if !news {
+		return nil
+	}
+	low := b.center - 4*sd
+	step := (b.center + beliefReach - low) / grid
+	var weight [grid]float64
+	most := math.Inf(-1)
+	for i := range weight {
+		m := low + float64((float64(i)+0.5)*step)
+		w := portable.Log(float64((1-unlike)*density(m-b.center, sd)) + float64(unlike*density(m-b.center, max(sd, unlikeSpread))))
+		for _, a := range ages {
+			w -= softplus(1.702 * (a - m) / within)
+		}
+		weight[i], most = w, max(most, w)
+	}
+	sum, mean := 0., 0.
+	for i := range weight {
+		weight[i] = portable.Exp(weight[i] - most)
+		sum += weight[i]
+		mean += float64(weight[i] * (low + float64((float64(i)+0.5)*step)))
+	}
+	mean /= sum
+	square, below, offsets := 0., 0., make([]float64, 0, beliefParts)
+	for i, w := range weight {
+		m := low + float64((float64(i)+0.5)*step) - mean
+		square += float64(w * m * m)
+		// The part of a quantile inside this step of the grid is taken as even.
+		for len(offsets) < beliefParts {
+			at := float64((float64(len(offsets)) + 0.5) / beliefParts * sum)
+			if at > below+w {
+				break
+			}
+			offsets = append(offsets, m+float64(((at-below)/w-0.5)*step))
+		}
+		below += w
+	}
+	b.center, b.variance = mean, square/sum
+	return offsets
+}
+
+// grid is the number of medians at which outlived evaluates the density.
+const grid = 256
+
+// density returns the density of a normal distribution around 0, without the constant factor.
+func density(x, sd float64) float64 { return max(1e-300, portable.Exp(-x*x/(2*sd*sd))/sd) }
+
+// softplus returns log(1 + exp(x)), without an overflow.
+func softplus(x float64) float64 {
+	if x > 30 {
+		return x
+	}
+	return portable.Log(1 + portable.Exp(x))
+}

@@ -22,11 +22,27 @@ func endsIn(j *slotwisev1.JobStatus) string {
 		return ""
 	case f.Never:
 		return "never"
+	case !f.Known && f.MapsEndMs > 0:
+		return "maps in " + terminal.Interval(left(f, f.MapsEndMs), left(f, f.MapsEarlyMs), left(f, f.MapsLateMs))
 	case !f.Known:
 		return "unknown"
+	case overdue(f):
+		return "overdue by " + terminal.About(time.Duration(f.NowMs-f.LateMs)*time.Millisecond)
 	default:
-		return terminal.Interval(left(f, f.EndMs), left(f, f.EarlyMs), left(f, f.LateMs))
+		return terminal.Interval(left(f, f.EndMs), left(f, f.EarlyMs), left(f, f.LateMs)) + made(f)
 	}
+}
+
+// overdue reports whether the latest answer has run out: it expected the end before now.
+func overdue(f *slotwisev1.JobForecast) bool { return f.LateMs < f.NowMs }
+
+// made says how old an answer is, or "" while that is little beside the time that is left.
+func made(f *slotwisev1.JobForecast) string {
+	age := time.Duration(f.AgeMs) * time.Millisecond
+	if age < 5*time.Second || age < left(f, f.EndMs)/5 {
+		return ""
+	}
+	return ", as of " + terminal.About(age) + " ago"
 }
 
 // dueText says whether a job has met its deadline, or is expected to; "" without one.
@@ -70,6 +86,11 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 		end = "never on this cluster: " + f.Unknown
 	case !f.Known:
 		end = "unknown: " + f.Unknown
+		if f.MapsEndMs > 0 {
+			end = fmt.Sprintf("maps in %s, 8 of 10 times between %s and %s; then unknown: %s", terminal.About(left(f, f.MapsEndMs)), clockTime(f.MapsEarlyMs), clockTime(f.MapsLateMs), f.Unknown)
+		}
+	case overdue(f):
+		end = fmt.Sprintf("overdue: it was expected until %s", clockTime(f.LateMs))
 	default:
 		end = fmt.Sprintf("in %s, 8 of 10 times between %s and %s", terminal.About(left(f, f.EndMs)), clockTime(f.EarlyMs), clockTime(f.LateMs))
 	}

@@ -1,64 +1,60 @@
 package cli
 
 import (
-	"regexp"
+	"strings"
 	"testing"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// Commands describe a deadline by its relation to the expected end.
-func TestDeadlineText(t *testing.T) {
-	const due, minute = 1_000_000_000, 60_000
-	ended := func(at int64, s slotwisev1.JobState) *slotwisev1.JobStatus {
-		return &slotwisev1.JobStatus{DeadlineMs: due, EndedMs: at, State: s}
-	}
-	expected := func(now, end, late int64) *slotwisev1.JobForecast {
-		return &slotwisev1.JobForecast{Known: true, NowMs: now, EndMs: end, EarlyMs: now, LateMs: late}
-	}
-	for _, c := range []struct {
-		job   *slotwisev1.JobStatus
-		text  string // after the date
-		keeps string
-	}{
-		{&slotwisev1.JobStatus{}, "", ""},
-		{ended(due, slotwisev1.JobState_JOB_STATE_SUCCEEDED), ", met with .* to spare$", ""},
-		{ended(due+minute, slotwisev1.JobState_JOB_STATE_SUCCEEDED), ", missed by 60 s$", ""},
-		{ended(due-minute, slotwisev1.JobState_JOB_STATE_FAILED), "[0-9]$", ""},
-		{&slotwisev1.JobStatus{DeadlineMs: due}, "[0-9]$", "unknown"},
-		{&slotwisev1.JobStatus{DeadlineMs: due, Forecast: &slotwisev1.JobForecast{Never: true}}, ", cannot be met", "missed"},
-		{&slotwisev1.JobStatus{DeadlineMs: due, Forecast: expected(due+1, due+minute, due+minute)}, ", missed; the job continues$", "missed"},
-		{&slotwisev1.JobStatus{DeadlineMs: due, Forecast: expected(0, due+minute, due+2*minute)}, ", likely to be missed by 60 s$", "missed"},
-		{&slotwisev1.JobStatus{DeadlineMs: due, Forecast: expected(0, due-minute, due+minute)}, ", at risk: the job may end 60 s later$", "at risk"},
-		{&slotwisev1.JobStatus{DeadlineMs: due, Forecast: expected(0, due-minute, due)}, ", likely to be met with 60 s to spare$", "met"},
+// TestForecastCells: what a list says of an answer that is fresh, old, run out, partly known, or
+// beyond what anybody plans for.
+func TestForecastCells(t *testing.T) {
+	const now = 1_000_000
+	in := func(s int64) int64 { return now + 1000*s }
+	for want, f := range map[string]*slotwisev1.JobForecast{
+		"60 s (50 s to 70 s)":                 {Known: true, EndMs: in(60), EarlyMs: in(50), LateMs: in(70), AgeMs: 4000},
+		"60 s (50 s to 70 s), as of 20 s ago": {Known: true, EndMs: in(60), EarlyMs: in(50), LateMs: in(70), AgeMs: 20_000},
+		"overdue by 5 s":                      {Known: true, EndMs: in(-15), EarlyMs: in(-20), LateMs: in(-5)},
+		"maps in 12 s (10 s to 14 s)":         {MapsEndMs: in(12), MapsEarlyMs: in(10), MapsLateMs: in(14), Unknown: "no reduce"},
+		"unknown":                             {Unknown: "no map"},
+		"never":                               {Never: true},
+		"over a year":                         {Known: true, EndMs: in(1e9), EarlyMs: in(9e8), LateMs: in(1e9)},
 	} {
-		got := dueText(c.job)
-		if ok, err := regexp.MatchString(c.text, got); !ok || err != nil || (c.text == "") != (got == "") {
-			t.Errorf("%v: %q, want %q", c.job, got, c.text)
-		}
-		if c.keeps == "" {
-			continue
-		}
-		f := c.job.Forecast
-		if f == nil {
-			f = &slotwisev1.JobForecast{}
-		}
-		if got := keeps(&slotwisev1.WhatIfRow{DeadlineMs: due, Now: f, Then: f}); got != c.keeps {
-			t.Errorf("%v: what-if says %q, want %q", c.job, got, c.keeps)
+		f.NowMs = now
+		if got := endsIn(&slotwisev1.JobStatus{Forecast: f}); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	good, bad := expected(0, due-minute, due), expected(0, due+minute, due+minute)
-	for _, c := range []struct {
-		row  *slotwisev1.WhatIfRow
-		want string
-	}{
-		{&slotwisev1.WhatIfRow{Now: good, Then: good}, ""},
-		{&slotwisev1.WhatIfRow{DeadlineMs: due, Now: good}, "killed"},
-		{&slotwisev1.WhatIfRow{DeadlineMs: due, Then: bad}, "missed"},
-		{&slotwisev1.WhatIfRow{DeadlineMs: due, Now: bad, Then: good}, "missed → met"},
+	lines := forecastLines(&slotwisev1.JobForecast{MapsEndMs: in(12), MapsEarlyMs: in(10), MapsLateMs: in(14), Unknown: "no reduce", NowMs: now})
+	if len(lines) != 1 || !strings.HasPrefix(lines[0][1], "maps in 12 s, ") || !strings.HasSuffix(lines[0][1], "; then unknown: no reduce") {
+		t.Errorf("got %q", lines)
+	}
+}
+
+// TestGainRange: a range on one side of zero needs no signs, and the nearer end comes first.
+func TestGainRange(t *testing.T) {
+	for want, g := range map[string]*slotwisev1.JobGain{
+		"6 s to 28 s":              {LowMs: -28_000, HighMs: -6000},
+		"3 s to 9 s":               {LowMs: 3000, HighMs: 9000},
+		"5 s earlier to 2 s later": {LowMs: -5000, HighMs: 2000},
+		"5 s earlier to same":      {LowMs: -5000, HighMs: 0},
 	} {
-		if got := keeps(c.row); got != c.want {
-			t.Errorf("%v: %q, want %q", c.row, got, c.want)
+		if got := gainRange(g); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestPrintWhy: what holds now is told from what held before.
+func TestPrintWhy(t *testing.T) {
+	var b strings.Builder
+	printWhy(&b, []*slotwisev1.Explanation{
+		{Kind: slotwisev1.Kind_KIND_MAP, Words: "all 6 map slots of the cluster are in use", Now: true, HeldMs: 12_000, Advice: "add workers"},
+		{Kind: slotwisev1.Kind_KIND_MAP, Words: "waits for a free slot", HeldMs: 3000},
+	})
+	want := "maps now: all 6 map slots of the cluster are in use (for 12.0 s in all)\n  what would help: add workers\nmaps before: waits for a free slot (for 3.0 s in all)\n"
+	if b.String() != want {
+		t.Errorf("got\n%s", b.String())
 	}
 }

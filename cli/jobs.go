@@ -424,7 +424,12 @@ func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 		if e.Kind != slotwisev1.Kind_KIND_UNSPECIFIED {
 			kind = enumName(e.Kind.Descriptor(), e.Kind.Number()) + "s"
 		}
-		terminal.Fprintf(w, "%s: %s%s\n", kind, e.Words, held)
+		// Reasons that held before would otherwise look like further ones that hold now.
+		when := "before"
+		if e.Now {
+			when = "now"
+		}
+		terminal.Fprintf(w, "%s %s: %s%s\n", kind, when, e.Words, held)
 		if e.Advice != "" {
 			terminal.Fprintf(w, "  what would help: %s\n", e.Advice)
 		}

@@ -211,6 +211,9 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {
 			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
+			if g := row.Gain; g != nil && difference != gain(0) {
+				difference += " (" + gainRange(g) + ")"
+			}
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
 		if due {
@@ -268,6 +271,18 @@ func gain(d time.Duration) string {
 		return terminal.About(-d) + " earlier"
 	}
 	return terminal.About(d) + " later"
+}
+
+// gainRange says between which differences 8 of 10 futures are.
+func gainRange(g *slotwisev1.JobGain) string {
+	low, high := time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond
+	switch {
+	case high < 0:
+		return fmt.Sprintf("%s to %s", terminal.About(-high), terminal.About(-low))
+	case low > 0:
+		return fmt.Sprintf("%s to %s", terminal.About(low), terminal.About(high))
+	}
+	return fmt.Sprintf("%s to %s", gain(low), gain(high))
 }
 
 // because prints why ends are unknown.

@@ -88,14 +88,14 @@ func (r Reason) Words(k job.Kind) string {
 		return fmt.Sprintf("waits for a free slot %s: waited %v, takes what there is after %v",
 			near(r.Level), r.Waited, r.Limit)
 	case PoolFull:
-		return fmt.Sprintf("pool %q runs %d %ss already and may run at most %d", r.Pool, r.Have, k, r.Need)
+		return fmt.Sprintf("pool %q runs %s already and may run at most %d", r.Pool, count(r.Have, k.String()), r.Need)
 	case PartitionFull:
 		return fmt.Sprintf("jobs of this size share %d %s slots (partition %q), and %d are in use",
 			r.Need, k, r.Pool, r.Have)
 	case Overload:
 		return fmt.Sprintf("one more %s would probably overload the machine (%.0f %% likely)", k, 100*r.P)
 	case SlowStart:
-		return fmt.Sprintf("reduces start once %d maps are done; %d are", r.Need, r.Have)
+		return fmt.Sprintf("reduces start once %s %s done; %d %s", count(r.Need, "map"), are(r.Need), r.Have, are(r.Have))
 	default:
 		return r.moreWords(k)
 	}
@@ -105,7 +105,7 @@ func (r Reason) Words(k job.Kind) string {
 func (r Reason) moreWords(k job.Kind) string {
 	switch r.Code {
 	case NodeBarred:
-		return fmt.Sprintf("the machine that asked for work is avoided: the job failed there %d times", r.Have)
+		return fmt.Sprintf("the machine that asked for work is avoided: the job failed there %s", count(r.Have, "time"))
 	case FailedHere:
 		return fmt.Sprintf("the waiting %ss failed on the machine that asked for work; another one is tried first", k)
 	case Behind:
@@ -156,6 +156,22 @@ func (r Reason) moreWords(k job.Kind) string {
 		return fmt.Sprintf("it is next: a %s starts when a machine with a free slot asks for work", k)
 	}
 	return "nothing keeps it from running"
+}
+
+// count returns a number of things, in the plural unless there is one.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// are is the verb for a number of things.
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // near returns where a slot at that level is, seen from the data.

@@ -39,9 +39,13 @@ func Interval(t, early, late time.Duration) string {
 	return fmt.Sprintf("%s (%s to %s)", About(t), About(early), About(late))
 }
 
-// About formats a time to the second. A negative time counts as 0.
+// About formats a time to the second. A negative time counts as 0, and a forecast of more than a
+// year is a bound of the forecaster, so its figures would mean nothing.
 func About(d time.Duration) string {
-	if d = max(0, d); d < 100*time.Second {
+	switch d = max(0, d); {
+	case d > 365*24*time.Hour:
+		return "over a year"
+	case d < 100*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	}
 	return Duration(d)

@@ -1,8 +1,10 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
@@ -12,6 +14,7 @@ import (
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -190,6 +193,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	})
 	if err == nil {
 		resp.Slow = tasks.Findings()
+		c.m.adviseFiles(resp.Why)
 		c.m.explainForecast(ctx, name, resp)
 	}
 	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
@@ -212,10 +216,33 @@ func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest
 		return nil, badName(err)
 	}
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.Explain(name) })
+	if err == nil {
+		c.m.adviseFiles(resp.Why)
+	}
 	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
 		j, err := c.m.past(r.Job)
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.GetHeld()}, err
 	})
+}
+
+// adviseFiles names Hadoop's file where the advice is to raise a limit that it sets: the file
+// would undo another way with its next change.
+func (m *Master) adviseFiles(why []*slotwisev1.Explanation) {
+	for _, e := range why {
+		file := m.cfg.CapacityScheduler
+		switch e.Reason {
+		case sched.PoolFull.Name():
+			file = m.cfg.FairScheduler
+		case sched.JobsFull.Name():
+			file = cmp.Or(m.cfg.FairScheduler, file)
+		case sched.QueueFull.Name(), sched.UserFull.Name():
+		default:
+			continue
+		}
+		if e.Now && file != "" {
+			e.Advice = fmt.Sprintf("raise this limit in %s, which the master reads again by itself, or move the job (slotwise move)", file)
+		}
+	}
 }
 
 // Nodes lists all workers that have registered and are not forgotten.

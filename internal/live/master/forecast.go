@@ -31,9 +31,10 @@ const (
 	restFactor = 24
 	leastRest  = time.Second
 	// mostForecast bounds the time of one forecast. When it is over, and leastFutures were
-	// sampled, the answer is made from these.
-	mostForecast = 10 * time.Second
-	leastFutures = 20
+	// sampled, the answer is made from these. With the rest after it an answer is then at most
+	// half a minute old, unless fewer futures than that take longer.
+	mostForecast = 1100 * time.Millisecond
+	leastFutures = 5
 	// firstWait limits the time for which a request waits for the first forecast, or for a fresh
 	// forecast in place of a stale one.
 	firstWait = 300 * time.Millisecond
@@ -298,5 +299,5 @@ func wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age time.Durati
 	}
 	return &slotwisev1.JobForecast{Position: int32(a.Position), StartMs: millis(a.Start), EndMs: millis(a.End), EarlyMs: millis(a.Early),
 		LateMs: millis(a.Late), Known: a.Known, Unknown: a.Unknown, Never: a.Never, WaitsFor: a.WaitsFor, Basis: a.Basis,
-		Futures: int32(f.Futures), AgeMs: age.Milliseconds(), Assumptions: f.Assumptions, NowMs: time.Now().UnixMilli()}
+		MapsEndMs: millis(a.MapsEnd), MapsEarlyMs: millis(a.MapsEarly), MapsLateMs: millis(a.MapsLate), Futures: int32(f.Futures), AgeMs: age.Milliseconds(), Assumptions: f.Assumptions, NowMs: time.Now().UnixMilli()}
 }

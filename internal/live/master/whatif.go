@@ -89,7 +89,8 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
 	}
-	now, then, err := inPairs(asIs, forecast.NewRun(cfg, changed))
+	otherwise := forecast.NewRun(cfg, changed)
+	now, then, err := inPairs(asIs, otherwise)
 	if err != nil {
 		return nil, rpcError(err)
 	}
@@ -97,6 +98,14 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	// meaningful.
 	m.forecasts.apply(now, then)
 	resp := m.compare(state, changed, now, then, basis.Epoch)
+	for i := range state.Jobs {
+		if g, ok := asIs.Gain(otherwise, state.Jobs[i].ID); ok && resp.Jobs[i].Now.GetKnown() && resp.Jobs[i].Then.GetKnown() {
+			resp.Jobs[i].Gain = &slotwisev1.JobGain{MedianMs: g.Median.Milliseconds(), LowMs: g.Low.Milliseconds(), HighMs: g.High.Milliseconds()}
+		}
+	}
+	if r.Nodes > 0 {
+		resp.Assumptions = append(resp.Assumptions, "the new nodes are there at once, and share no processor or disk with the present ones")
+	}
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil
 }

@@ -54,6 +54,9 @@ type JobForecast struct {
 	// Known is false if there is no basis for an answer; Unknown then says why, as a phrase.
 	Known   bool
 	Unknown string
+	// MapsEnd, MapsEarly and MapsLate are the same for the end of the last map. They are set only if
+	// the end is unknown although that of the maps is not, and maps are left.
+	MapsEnd, MapsEarly, MapsLate time.Duration
 	// Never is set if the job cannot end on the present cluster, however long it waits.
 	Never bool
 	// WaitsFor says as a sentence why no attempt of the job runs; "" if one runs.

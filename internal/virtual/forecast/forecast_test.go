@@ -145,8 +145,75 @@ func TestUnknown(t *testing.T) {
 	f.finish(job.Map, time.Second)
 	f.finish(job.Map, time.Second)
 	got = f.forecast().Job(2)
+	if got.MapsEnd != 0 {
+		t.Errorf("the maps of a job that cannot end: %+v", got)
+	}
 	if got.Known || !got.Never || !strings.Contains(got.Unknown, "no reduce slots") {
 		t.Errorf("without reduce slots: %+v", got)
+	}
+}
+
+// Of a job whose reduces are unknown the end of its maps is known.
+func TestMapsEnd(t *testing.T) {
+	f := newFixture(t, 1, 2, 1)
+	f.submit("first", 8, 1)
+	f.finish(job.Map, 10*time.Second)
+	f.finish(job.Map, 10*time.Second)
+	all := f.forecast()
+	got := all.Job(1)
+	if got.Known || !strings.Contains(got.Unknown, "no reduce has finished") || got.MapsEarly > got.MapsEnd || got.MapsLate < got.MapsEnd {
+		t.Fatalf("got %+v", got)
+	}
+	near(t, "the end of the maps", got.MapsEnd-all.Made, 20*time.Second, 4*time.Second)
+}
+
+// A node more makes jobs end earlier, by a difference whose interval is narrower than that of the
+// ends; no change makes none.
+func TestGain(t *testing.T) {
+	f := newFixture(t, 2, 2, 0)
+	f.submit("first", 40, 0)
+	f.finish(job.Map, 10*time.Second)
+	f.finish(job.Map, 14*time.Second)
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	run := func(v Variant) *Run {
+		s, err := c.State().With(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRun(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}, s)
+		if _, err := r.Forecast(); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	asIs, more := run(Variant{}), run(Variant{Nodes: 2})
+	if g, ok := asIs.Gain(run(Variant{}), 1); !ok || g != (Gain{}) {
+		t.Errorf("without a change: %+v, %v", g, ok)
+	}
+	g, ok := asIs.Gain(more, 1)
+	j := asIs.Result().Job(1)
+	if !ok || g.Low > g.Median || g.Median > g.High || g.High >= 0 || g.High-g.Low >= j.Late-j.Early {
+		t.Errorf("%+v, %v; the end is between %v and %v", g, ok, j.Early, j.Late)
+	}
+	if _, ok := asIs.Gain(more, 2); ok {
+		t.Error("a job that does not exist gains")
+	}
+}
+
+// More slots than the cluster has are no advice.
+func TestWouldStartWithinReach(t *testing.T) {
+	f := newFixture(t, 1, 2, 0)
+	f.submit("first", 60, 0)
+	f.finish(job.Map, 10*time.Second)
+	f.submit("second", 3, 0)
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	got, err := WouldStart(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}, c.State(), 2)
+	if err != nil || len(got) != 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

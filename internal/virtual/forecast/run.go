@@ -55,6 +55,7 @@ type Run struct {
 	done   int
 	starts [][]time.Duration // by job, then by future; 0 is never
 	ends   [][]time.Duration
+	maps   [][]time.Duration // ends of the last maps
 	failed []string
 	waits  []string
 
@@ -72,7 +73,7 @@ func NewRun(cfg Config, s *State) *Run {
 	cfg.MaxEvents = cmp.Or(cfg.MaxEvents, DefaultMaxEvents)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
 	r := &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed, cfg.Given), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
-		ends: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
+		ends: make([][]time.Duration, len(s.Jobs)), maps: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
 	var blank tasks
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
@@ -115,13 +116,13 @@ func (r *Run) Next() (bool, error) {
 	}
 	for i := range r.state.Jobs {
 		// 0 is never, so an end at the tracker's 0 counts as one just after it.
-		at := [2]time.Duration{result.Jobs[i].Started, result.Jobs[i].Ended}
+		at := [3]time.Duration{result.Jobs[i].Started, result.Jobs[i].Ended, result.Jobs[i].MapsDone}
 		for k, t := range at {
 			if at[k] = max(1, t); t < 0 {
 				at[k] = 0
 			}
 		}
-		r.starts[i], r.ends[i] = append(r.starts[i], at[0]), append(r.ends[i], at[1])
+		r.starts[i], r.ends[i], r.maps[i] = append(r.starts[i], at[0]), append(r.ends[i], at[1]), append(r.maps[i], at[2])
 		if at[1] == 0 {
 			r.failed[i] = w.whyUnended(r.ids[i], result)
 		}
@@ -183,6 +184,9 @@ func (r *Run) Result() *Forecast {
 		// five must.
 		case len(ends)*5 < r.done*4:
 			a.Unknown, a.Never = r.whyNot(j, i), s.never(j) != ""
+			if maps := reached(r.maps[i]); j.left(job.Map) > 0 && !a.Never && len(maps)*5 >= r.done*4 {
+				a.MapsEnd, a.MapsEarly, a.MapsLate = at(maps, 0.5), at(maps, 0.1), at(maps, 0.9)
+			}
 		default:
 			a.Known = true
 			a.End, a.Early, a.Late = at(ends, 0.5), at(ends, 0.1), at(ends, 0.9)
@@ -200,6 +204,31 @@ func (r *Run) Result() *Forecast {
 	slices.SortFunc(f.Jobs, func(a, b JobForecast) int { return cmp.Compare(a.ID, b.ID) })
 	f.place()
 	return f
+}
+
+// Gain is by how much later a job ends in a future of another run than in the same future of this
+// one: the median and the 10th and 90th percentiles over the futures in which it ends in both.
+// Negative is earlier. What both have in common, such as slow tasks, is not part of it.
+type Gain struct{ Median, Low, High time.Duration }
+
+// Gain compares a job's ends in the futures of two runs. ok is false if too few futures end.
+func (r *Run) Gain(with *Run, id job.ID) (g Gain, ok bool) {
+	i, k := r.state.index(id), with.state.index(id)
+	if i < 0 || k < 0 {
+		return g, false
+	}
+	var list []time.Duration
+	done := min(r.done, with.done)
+	for n := range done {
+		if a, b := r.ends[i][n], with.ends[k][n]; a > 0 && b > 0 {
+			list = append(list, b-a)
+		}
+	}
+	if len(list) == 0 || len(list)*5 < done*4 {
+		return g, false
+	}
+	slices.Sort(list)
+	return Gain{at(list, 0.5), at(list, 0.1), at(list, 0.9)}, true
 }
 
 // place numbers the jobs by their starts.

@@ -217,7 +217,7 @@ func quantile(v []float64, p float64) float64 {
 	}
 	at := float64(p*float64(n)) - 0.5
 	i := min(n-2, max(0, int(math.Floor(at))))
-	return max(0, v[i]+float64((at-float64(i))*(v[i+1]-v[i])))
+	return v[i] + float64((at-float64(i))*(v[i+1]-v[i]))
 }
 
 // rank is the inverse of quantile: the share of values below x, from 0 to 1.

@@ -129,8 +129,12 @@ type Counterfactual struct {
 	Priority job.Priority
 }
 
-// mostSlots bounds the search of WouldStart.
-const mostSlots = 1024
+// mostSlots bounds the search of WouldStart. It also ends at as many slots more as the cluster
+// has, and fewSlots: more than twice the cluster is no advice.
+const (
+	mostSlots = 1024
+	fewSlots  = 8
+)
 
 // WouldStart returns the changes with which the job's next task would be launched within
 // some heartbeats: the fewest more slots of its kind, and the lowest higher priority. It is
@@ -174,7 +178,8 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 	}
 	// Each question costs a fork, so the number is doubled until it is enough, and then bisected.
 	enough, last := 1, 0
-	for ; enough <= mostSlots; last, enough = enough, enough*2 {
+	most := min(mostSlots, max(fewSlots, s.slots(kind)))
+	for ; enough <= most; last, enough = enough, min(enough*2, max(most, enough+1)) {
 		ok, err := starts(slots(enough))
 		if err != nil {
 			return nil, err
@@ -183,7 +188,7 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 			break
 		}
 	}
-	if enough > mostSlots {
+	if enough > most {
 		return found, nil
 	}
 	for enough-last > 1 {
@@ -199,6 +204,16 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 		}
 	}
 	return append(found, Counterfactual{Slots: enough, Kind: kind}), nil
+}
+
+// slots counts the slots of a kind on nodes that take work.
+func (s *State) slots(k job.Kind) (n int) {
+	for i := range s.Nodes {
+		if spec := &s.Nodes[i].Spec; !s.Nodes[i].Closed {
+			n += [job.Kinds]int{spec.MapSlots, spec.ReduceSlots}[k]
+		}
+	}
+	return n
 }
 
 // startsSoon reports whether a task of a job is launched before any running attempt ends.

@@ -784,14 +784,18 @@ type JobForecast struct {
 	LateMs  int64                  `protobuf:"varint,6,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`    // 90th percentile
 	// Place among the jobs of which no attempt runs, in the order of their expected starts: 1
 	// starts next. 0 if an attempt runs, or if the start is unknown.
-	Position      int32    `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
-	StartMs       int64    `protobuf:"varint,8,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`   // of the next attempt; 0 unless position is above 0
-	WaitsFor      string   `protobuf:"bytes,9,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // why no attempt runs, as a sentence
-	Basis         string   `protobuf:"bytes,10,opt,name=basis,proto3" json:"basis,omitempty"`                      // where the times of its tasks come from, as a phrase
-	Futures       int32    `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`                 // how many were sampled
-	AgeMs         int64    `protobuf:"varint,12,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`        // of the state from which the futures start
-	Assumptions   []string `protobuf:"bytes,13,rep,name=assumptions,proto3" json:"assumptions,omitempty"`          // for all jobs, as sentences
-	NowMs         int64    `protobuf:"varint,14,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`        // the master's clock when it answered
+	Position    int32    `protobuf:"varint,7,opt,name=position,proto3" json:"position,omitempty"`
+	StartMs     int64    `protobuf:"varint,8,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`   // of the next attempt; 0 unless position is above 0
+	WaitsFor    string   `protobuf:"bytes,9,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // why no attempt runs, as a sentence
+	Basis       string   `protobuf:"bytes,10,opt,name=basis,proto3" json:"basis,omitempty"`                      // where the times of its tasks come from, as a phrase
+	Futures     int32    `protobuf:"varint,11,opt,name=futures,proto3" json:"futures,omitempty"`                 // how many were sampled
+	AgeMs       int64    `protobuf:"varint,12,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`        // of the state from which the futures start
+	Assumptions []string `protobuf:"bytes,13,rep,name=assumptions,proto3" json:"assumptions,omitempty"`          // for all jobs, as sentences
+	NowMs       int64    `protobuf:"varint,14,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`        // the master's clock when it answered
+	// If the end is unknown and that of the job's last map is not: when it ends, as for the job.
+	MapsEndMs     int64 `protobuf:"varint,15,opt,name=maps_end_ms,json=mapsEndMs,proto3" json:"maps_end_ms,omitempty"`
+	MapsEarlyMs   int64 `protobuf:"varint,16,opt,name=maps_early_ms,json=mapsEarlyMs,proto3" json:"maps_early_ms,omitempty"`
+	MapsLateMs    int64 `protobuf:"varint,17,opt,name=maps_late_ms,json=mapsLateMs,proto3" json:"maps_late_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -920,6 +924,27 @@ func (x *JobForecast) GetAssumptions() []string {
 func (x *JobForecast) GetNowMs() int64 {
 	if x != nil {
 		return x.NowMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetMapsEndMs() int64 {
+	if x != nil {
+		return x.MapsEndMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetMapsEarlyMs() int64 {
+	if x != nil {
+		return x.MapsEarlyMs
+	}
+	return 0
+}
+
+func (x *JobForecast) GetMapsLateMs() int64 {
+	if x != nil {
+		return x.MapsLateMs
 	}
 	return 0
 }
@@ -2945,6 +2970,7 @@ type Explanation struct {
 	Words         string                 `protobuf:"bytes,3,opt,name=words,proto3" json:"words,omitempty"`                  // for people
 	HeldMs        int64                  `protobuf:"varint,4,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"` // total time for which this was the reason
 	Advice        string                 `protobuf:"bytes,5,opt,name=advice,proto3" json:"advice,omitempty"`                // a remedy; "" if there is none
+	Now           bool                   `protobuf:"varint,6,opt,name=now,proto3" json:"now,omitempty"`                     // the reason holds; the others held before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3012,6 +3038,13 @@ func (x *Explanation) GetAdvice() string {
 		return x.Advice
 	}
 	return ""
+}
+
+func (x *Explanation) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
 }
 
 type HistoryRequest struct {
@@ -3526,12 +3559,15 @@ func (x *WhatIfResponse) GetPolicy() string {
 
 // WhatIfRow is a job's forecast without and with the changes.
 type WhatIfRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // "" for a job that is not submitted
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Now           *JobForecast           `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`                                  // absent for a job that is not submitted
-	Then          *JobForecast           `protobuf:"bytes,4,opt,name=then,proto3" json:"then,omitempty"`                                // absent for a job that would be killed
-	DeadlineMs    int64                  `protobuf:"varint,5,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // as in JobStatus
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Job        string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"` // "" for a job that is not submitted
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Now        *JobForecast           `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`                                  // absent for a job that is not submitted
+	Then       *JobForecast           `protobuf:"bytes,4,opt,name=then,proto3" json:"then,omitempty"`                                // absent for a job that would be killed
+	DeadlineMs int64                  `protobuf:"varint,5,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // as in JobStatus
+	// By how much later the job ends in a future with the change than in the same one without: median,
+	// 10th and 90th percentile. Negative is earlier. Absent unless both ends are known.
+	Gain          *JobGain `protobuf:"bytes,6,opt,name=gain,proto3" json:"gain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3597,6 +3633,73 @@ func (x *WhatIfRow) GetThen() *JobForecast {
 func (x *WhatIfRow) GetDeadlineMs() int64 {
 	if x != nil {
 		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *WhatIfRow) GetGain() *JobGain {
+	if x != nil {
+		return x.Gain
+	}
+	return nil
+}
+
+type JobGain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MedianMs      int64                  `protobuf:"varint,1,opt,name=median_ms,json=medianMs,proto3" json:"median_ms,omitempty"`
+	LowMs         int64                  `protobuf:"varint,2,opt,name=low_ms,json=lowMs,proto3" json:"low_ms,omitempty"`
+	HighMs        int64                  `protobuf:"varint,3,opt,name=high_ms,json=highMs,proto3" json:"high_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobGain) Reset() {
+	*x = JobGain{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobGain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobGain) ProtoMessage() {}
+
+func (x *JobGain) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobGain.ProtoReflect.Descriptor instead.
+func (*JobGain) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *JobGain) GetMedianMs() int64 {
+	if x != nil {
+		return x.MedianMs
+	}
+	return 0
+}
+
+func (x *JobGain) GetLowMs() int64 {
+	if x != nil {
+		return x.LowMs
+	}
+	return 0
+}
+
+func (x *JobGain) GetHighMs() int64 {
+	if x != nil {
+		return x.HighMs
 	}
 	return 0
 }
@@ -3673,7 +3776,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x12\x1f\n" +
 	"\vdeadline_ms\x183 \x01(\x03R\n" +
 	"deadlineMs\x124\n" +
-	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xf2\x02\n" +
+	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xd8\x03\n" +
 	"\vJobForecast\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x12\x14\n" +
@@ -3689,7 +3792,11 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\afutures\x18\v \x01(\x05R\afutures\x12\x15\n" +
 	"\x06age_ms\x18\f \x01(\x03R\x05ageMs\x12 \n" +
 	"\vassumptions\x18\r \x03(\tR\vassumptions\x12\x15\n" +
-	"\x06now_ms\x18\x0e \x01(\x03R\x05nowMs\"a\n" +
+	"\x06now_ms\x18\x0e \x01(\x03R\x05nowMs\x12\x1e\n" +
+	"\vmaps_end_ms\x18\x0f \x01(\x03R\tmapsEndMs\x12\"\n" +
+	"\rmaps_early_ms\x18\x10 \x01(\x03R\vmapsEarlyMs\x12 \n" +
+	"\fmaps_late_ms\x18\x11 \x01(\x03R\n" +
+	"mapsLateMs\"a\n" +
 	"\vJobsRequest\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
@@ -3841,13 +3948,14 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\aattempt\x18\x03 \x01(\tR\aattempt\x12\x12\n" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12\x16\n" +
 	"\x06factor\x18\x05 \x01(\x01R\x06factor\x12\x17\n" +
-	"\alost_ms\x18\x06 \x01(\x03R\x06lostMs\"\x93\x01\n" +
+	"\alost_ms\x18\x06 \x01(\x03R\x06lostMs\"\xa5\x01\n" +
 	"\vExplanation\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.slotwise.v1.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x17\n" +
 	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06advice\x18\x05 \x01(\tR\x06advice\"\xc9\x02\n" +
+	"\x06advice\x18\x05 \x01(\tR\x06advice\x12\x10\n" +
+	"\x03now\x18\x06 \x01(\bR\x03now\"\xc9\x02\n" +
 	"\x0eHistoryRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -3899,14 +4007,19 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +
 	"\afutures\x18\x03 \x01(\x05R\afutures\x12 \n" +
 	"\vassumptions\x18\x04 \x03(\tR\vassumptions\x12\x16\n" +
-	"\x06policy\x18\x05 \x01(\tR\x06policy\"\xac\x01\n" +
+	"\x06policy\x18\x05 \x01(\tR\x06policy\"\xd6\x01\n" +
 	"\tWhatIfRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
 	"\x03now\x18\x03 \x01(\v2\x18.slotwise.v1.JobForecastR\x03now\x12,\n" +
 	"\x04then\x18\x04 \x01(\v2\x18.slotwise.v1.JobForecastR\x04then\x12\x1f\n" +
 	"\vdeadline_ms\x18\x05 \x01(\x03R\n" +
-	"deadlineMs*\xb2\x01\n" +
+	"deadlineMs\x12(\n" +
+	"\x04gain\x18\x06 \x01(\v2\x14.slotwise.v1.JobGainR\x04gain\"V\n" +
+	"\aJobGain\x12\x1b\n" +
+	"\tmedian_ms\x18\x01 \x01(\x03R\bmedianMs\x12\x15\n" +
+	"\x06low_ms\x18\x02 \x01(\x03R\x05lowMs\x12\x17\n" +
+	"\ahigh_ms\x18\x03 \x01(\x03R\x06highMs*\xb2\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_WAITING\x10\x01\x12\x15\n" +
@@ -3947,7 +4060,7 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_slotwise_v1_client_proto_goTypes = []any{
 	(JobState)(0),               // 0: slotwise.v1.JobState
 	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
@@ -4000,31 +4113,32 @@ var file_slotwise_v1_client_proto_goTypes = []any{
 	(*WhatIfJob)(nil),           // 48: slotwise.v1.WhatIfJob
 	(*WhatIfResponse)(nil),      // 49: slotwise.v1.WhatIfResponse
 	(*WhatIfRow)(nil),           // 50: slotwise.v1.WhatIfRow
-	nil,                         // 51: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 52: slotwise.v1.SetPolicyRequest.SetEntry
-	nil,                         // 53: slotwise.v1.WhatIfRequest.SetEntry
-	(*JobSpec)(nil),             // 54: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 55: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 56: slotwise.v1.Counters
-	(Kind)(0),                   // 57: slotwise.v1.Kind
+	(*JobGain)(nil),             // 51: slotwise.v1.JobGain
+	nil,                         // 52: slotwise.v1.PolicyResponse.SetEntry
+	nil,                         // 53: slotwise.v1.SetPolicyRequest.SetEntry
+	nil,                         // 54: slotwise.v1.WhatIfRequest.SetEntry
+	(*JobSpec)(nil),             // 55: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),           // 56: slotwise.v1.ChainSpec
+	(*Counters)(nil),            // 57: slotwise.v1.Counters
+	(Kind)(0),                   // 58: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	54, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	55, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	55, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	56, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
 	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
 	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
 	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	56, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	56, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	57, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	57, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
 	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
 	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
 	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
 	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	57, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	58, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
 	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
 	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
 	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	51, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	52, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
 	35, // 16: slotwise.v1.PolicyResponse.figures:type_name -> slotwise.v1.PolicyFigure
 	36, // 17: slotwise.v1.PolicyResponse.tables:type_name -> slotwise.v1.PolicyTable
 	33, // 18: slotwise.v1.PolicyFigure.measure:type_name -> slotwise.v1.PolicyMeasure
@@ -4032,64 +4146,65 @@ var file_slotwise_v1_client_proto_depIdxs = []int32{
 	33, // 20: slotwise.v1.PolicyTable.columns:type_name -> slotwise.v1.PolicyMeasure
 	37, // 21: slotwise.v1.PolicyTable.rows:type_name -> slotwise.v1.PolicyRow
 	34, // 22: slotwise.v1.PolicyRow.values:type_name -> slotwise.v1.PolicyDatum
-	52, // 23: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	53, // 23: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
 	43, // 24: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
 	9,  // 25: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
 	42, // 26: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
-	57, // 27: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	58, // 27: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
 	0,  // 28: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
 	46, // 29: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
 	8,  // 30: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
 	15, // 31: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
 	43, // 32: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
 	8,  // 33: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	54, // 34: slotwise.v1.HistoryJob.request:type_name -> slotwise.v1.JobSpec
-	53, // 35: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	55, // 34: slotwise.v1.HistoryJob.request:type_name -> slotwise.v1.JobSpec
+	54, // 35: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
 	27, // 36: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
 	48, // 37: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	54, // 38: slotwise.v1.WhatIfJob.job:type_name -> slotwise.v1.JobSpec
+	55, // 38: slotwise.v1.WhatIfJob.job:type_name -> slotwise.v1.JobSpec
 	50, // 39: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
 	9,  // 40: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
 	9,  // 41: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	1,  // 42: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 43: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 44: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 45: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 46: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 47: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 48: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 49: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 50: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 51: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 52: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 53: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 54: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	38, // 55: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	40, // 56: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	44, // 57: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	47, // 58: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 59: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 60: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 61: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 62: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 63: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 64: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 65: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 66: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 67: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 68: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 69: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 70: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 71: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	39, // 72: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	41, // 73: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	45, // 74: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	49, // 75: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	59, // [59:76] is the sub-list for method output_type
-	42, // [42:59] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	51, // 42: slotwise.v1.WhatIfRow.gain:type_name -> slotwise.v1.JobGain
+	1,  // 43: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	3,  // 44: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	5,  // 45: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	10, // 46: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	12, // 47: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	14, // 48: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	18, // 49: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	20, // 50: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	23, // 51: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	25, // 52: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	27, // 53: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	29, // 54: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	31, // 55: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	38, // 56: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	40, // 57: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	44, // 58: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	47, // 59: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	2,  // 60: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	4,  // 61: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	6,  // 62: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	11, // 63: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	13, // 64: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	17, // 65: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	19, // 66: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	22, // 67: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	24, // 68: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	26, // 69: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	28, // 70: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	30, // 71: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	32, // 72: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	39, // 73: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	41, // 74: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	45, // 75: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	49, // 76: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	60, // [60:77] is the sub-list for method output_type
+	43, // [43:60] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -4104,7 +4219,7 @@ func file_slotwise_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -333,7 +333,7 @@ func (c *Core) explanations(j *jobEntry) (out []*slotwisev1.Explanation) {
 				continue
 			}
 			why, words := c.tracker.Explain(t, k)
-			e := &slotwisev1.Explanation{Kind: WireKind(k), Reason: why.Code.Name(), Words: words, Advice: c.advice(t, k, why)}
+			e := &slotwisev1.Explanation{Kind: WireKind(k), Reason: why.Code.Name(), Words: words, Advice: c.advice(t, k, why), Now: true}
 			current[key{k, why.Code}] = e
 			out = append(out, e)
 		}

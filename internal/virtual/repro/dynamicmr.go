@@ -244,7 +244,44 @@ func dynOnYARN(x *lab, sizes []string) {
 	if !x.failing(len(modes)) {
 		return
 	}
-	x.explain(len(modes), "ratio", []*Table{why}, "The improvement is in size with: %s", orNone(found))
+	masters, held := dynMasters(x, sizes, modes)
+	x.explain(len(modes), "ratio", []*Table{why, masters}, "The improvement is in size with: %s. It is in size, by mode and slots that application masters hold, with: %s", orNone(found), orNone(held))
+}
+
+// dynMasters compares with YARN-like slots some of which hold no tasks: each job of a real YARN
+// has an application master, which occupies a container for as long as the job runs. It also
+// returns the cases in which the improvement is in size.
+func dynMasters(x *lab, sizes []string, modes []scheduler) (t *Table, held string) {
+	t = newTable("Improvement on YARN-like slots some of which hold application masters", append([]string{"slots held"}, dynColumns("jobs", modes)...)...)
+	base := grid(x, sizes, modes, 1, func(n string, s scheduler, _ uint64) run { return dynRun(x, n, s) })
+	masters := pick(x, []int{1, 3}, []int{1, 2, 3, 4, 5, 9})
+	yarn := grid(x, sizes, masters, 1, func(n string, held int, _ uint64) run {
+		r := dynRun(x, n, dynYARN)
+		all := r.cluster.Groups[0] // nodes of one kind; each master has a node of its own
+		fewer := all
+		fewer.Name, fewer.Count, fewer.MapSlots, all.Count = "master", held, all.MapSlots-1, all.Count-held
+		if r.cluster.Groups = []nodeGroup{fewer}; all.Count > 0 {
+			r.cluster.Groups = append(r.cluster.Groups, all)
+		}
+		return r
+	})
+	for m, slots := range masters {
+		gains := make([][]float64, len(modes))
+		for i, n := range sizes {
+			row := []string{fmt.Sprint(slots), n}
+			for v := range modes {
+				g := speedup(yarn[i][m][0].Makespan, base[i][v][0].Makespan)
+				gains[v], row = append(gains[v], g), append(row, percent(g))
+			}
+			t.add(row...)
+		}
+		for v, s := range modes {
+			if x.sized("yarn", gains[v]...) != Fails {
+				held = joined(held, fmt.Sprintf("%s, %d", s.name, slots))
+			}
+		}
+	}
+	return t, held
 }
 
 // dynLent counts the attempts on lent slots.

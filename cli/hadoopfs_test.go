@@ -426,10 +426,12 @@ func TestHadoopFSAtOnce(t *testing.T) {
 	}
 	t.Run("local", func(t *testing.T) { atOnce(t, filepath.Join(fsDir(t), "shared"), rounds) })
 	t.Run("hdfs", func(t *testing.T) {
-		server := serverstest.NewHDFS(t, 1, map[string]string{"dfs.replication": "1"})
+		server := serverstest.HDFS(t)
 		fsDir(t)
 		serverstest.Setenv(t, server.Env())
-		atOnce(t, server.URI("/shared"), 10)
+		base := server.URI("/at-once-" + storage.NewToken())
+		defer mustFS(t, "-rm", "-r", "-skipTrash", base)
+		atOnce(t, base, 10)
 	})
 }
 

@@ -680,7 +680,7 @@ func dynSEPB(x *lab) {
 	t := x.table("Makespan with stragglers (s), mean over seeds, and copies started", "jobs", "no copies", "LATE", "copies", "SEPB, fraction 0", "copies", "SEPB, fraction 1", "copies")
 	all := map[string][]float64{}
 	for _, n := range []string{"wordcount", "invertedindex", "5", "10"} {
-		times, copies := dynStraggling(x, n, pick(x, 5, 20), straggler{0.02, 5}, dynCopies)
+		times, copies := dynStraggling(x, n, pick(x, 2, 20), straggler{0.02, 5}, dynCopies)
 		row := []string{n, number(times[0], 1)}
 		for v := 1; v < len(times); v++ {
 			row = append(row, number(times[v], 1), number(copies[v], 1))
@@ -707,7 +707,7 @@ func dynWhySEPB(x *lab) {
 	ahead, toLATE := "", []float64(nil)
 	for _, s := range pick(x, []straggler{{0.02, 5}}, []straggler{{0.02, 5}, {0.1, 5}, {0.02, 20}, {0.1, 20}, {0.3, 5}}) {
 		for _, n := range numbered(5, 10) {
-			times, _ := dynStraggling(x, n, pick(x, 3, 20), s, list)
+			times, _ := dynStraggling(x, n, pick(x, 1, 20), s, list)
 			t.add(slices.Concat([]string{share(s.share), number(s.times, 0), n}, cells(fixed(1), times...))...)
 			if toLATE = append(toLATE, times[2]/times[0]-1); times[2] <= times[0] {
 				ahead = joined(ahead, fmt.Sprintf("%s of %g times, %s jobs", share(s.share), s.times, n))

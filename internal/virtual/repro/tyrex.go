@@ -501,7 +501,7 @@ type tyTuned struct {
 
 // tyTimers returns the timers to try, in seconds.
 func tyTimers(x *lab) []int {
-	return pick(x, []int{100, 250, 1200}, []int{25, 50, 100, 150, 250, 400, 800, 1600, 2400})
+	return pick(x, []int{250, 1200}, []int{25, 50, 100, 150, 250, 400, 800, 1600, 2400})
 }
 
 // tyTry simulates STATICTAGS with each timer. first is the percentage of P_1.

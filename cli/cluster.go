@@ -28,7 +28,7 @@ type clusterFlags struct {
 func (f *clusterFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.master, "master", defaultMaster, "`address` of the master: host:port or a URL")
+	s.StringVar(&f.master, "master", defaultMaster, "`address` of the master: host:port or a URL; of several masters a list with commas")
 	f.peerFlags.register(c)
 }
 

@@ -87,11 +87,11 @@ func (f *workerFlags) run(c *cobra.Command) error {
 		return misuse("--dir is missing: the worker's own directory")
 	}
 	cfg := f.cfg
-	cl, err := f.client(nil)
-	if err != nil {
+	var err error
+	if cfg.Master, cfg.HTTP, err = f.dial(f.master); err != nil {
 		return err
 	}
-	cfg.Master, cfg.HTTP, cfg.TLS = cl.Address(), cl.HTTP(), f.files
+	cfg.TLS = f.files
 	cfg.Memory, cfg.TaskMemory = int64(f.memory), int64(f.taskMemory)
 	cfg.MinFree, cfg.CacheSize, cfg.LogSize = int64(f.minFree), int64(f.cacheSize), int64(f.logSize)
 	if cfg.Memory == 0 {

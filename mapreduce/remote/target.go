@@ -46,7 +46,7 @@ func (c connector) Connect(ctx context.Context, schemes *storage.Schemes, w feat
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Call(ctx, cl, cl.RPC().Cluster, &slotwisev1.ClusterRequest{})
+	resp, err := cl.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -51,23 +51,21 @@ type Options struct {
 	Notify func(text string)
 }
 
-// Client calls one master. It is safe for concurrent use.
+// Client calls the leading master of one cluster. It is safe for concurrent use.
 type Client struct {
-	base string
+	base string // the URL of the first master
+	list string // the addresses of all masters, with commas
 	http *http.Client
 	opts Options
 	rpc  slotwisev1connect.ClientServiceClient
 }
 
-// New returns a client of the master at an address, host:port or a URL. It sends
-// nothing yet.
-func New(address string, opts Options) (*Client, error) {
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("master address %q is invalid: it must be host:port or a URL such as https://host:port", address)
+// New returns a client of the masters in a list of addresses with commas, each host:port or
+// a URL. It sends nothing yet.
+func New(list string, opts Options) (*Client, error) {
+	base, hosts, err := secure.ParseMasters(list)
+	if err != nil {
+		return nil, err
 	}
 	if opts.HTTP == nil {
 		opts.HTTP = &http.Client{}
@@ -78,7 +76,7 @@ func New(address string, opts Options) (*Client, error) {
 	if opts.Answer == 0 {
 		opts.Answer = time.Minute
 	}
-	c := &Client{base: strings.TrimSuffix(u.String(), "/"), opts: opts, http: opts.HTTP}
+	c := &Client{base: base, list: strings.Join(append([]string{base}, hosts[1:]...), ","), opts: opts, http: opts.HTTP}
 	// A copy, because the caller may use its client for other servers, which must not see the
 	// token.
 	if opts.Token != "" {
@@ -86,6 +84,7 @@ func New(address string, opts Options) (*Client, error) {
 		own.Transport = secure.Bearer(opts.HTTP.Transport, opts.Token)
 		c.http = &own
 	}
+	c.http = secure.ToLeader(c.http, base, hosts, true)
 	c.rpc = slotwisev1connect.NewClientServiceClient(c.http, c.base)
 	return c, nil
 }
@@ -96,8 +95,8 @@ func (c *Client) RPC() slotwisev1connect.ClientServiceClient { return c.rpc }
 // HTTP returns the client that makes the requests and sends the token.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Address returns the URL of the master.
-func (c *Client) Address() string { return c.base }
+// Address returns the list of masters, beginning with a URL, as New takes it.
+func (c *Client) Address() string { return c.list }
 
 // Call makes a call, such as Client.RPC().Jobs. While the master cannot be reached it
 // retries the call, for as long as Options.Patience. The call must be one that may
@@ -107,7 +106,8 @@ func Call[Req, Resp any](ctx context.Context, c *Client, call func(context.Conte
 }
 
 // limits bounds retries. patience is the time for which a call is retried while the master
-// is away, storage the time while the master reports that a storage is; 0 is patience.
+// is away, storage the time while the master reports that a storage is, or that it is overloaded;
+// 0 is patience.
 // answer is the time limit of each try, because a frozen master or one behind a broken
 // connection never answers. held is the part of answer for which a healthy master may
 // hold the call.
@@ -116,17 +116,26 @@ type limits struct{ patience, storage, answer, held time.Duration }
 // repeat calls try until it succeeds, fails with an error that a retry cannot cure, or
 // the time ends.
 func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Context) (T, error)) (T, error) {
+	electing := false
 	o := retry.Options{
-		What: "master " + c.base, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
+		What: "master " + c.list, Limit: e.answer, Held: e.held, Notify: c.opts.Notify, Text: shortText,
 		Patience: func(err error) time.Duration {
 			switch {
 			// The master has refused the call. Asking again gives the same answer.
 			case !Unreachable(err) && !contextEnded(err):
 				return -1
+			// A follower has answered, so an election is under way or has just ended. The dead leader
+			// does not answer meanwhile, and must not end the retries earlier.
+			case electing || notLeader(err):
+				electing = true
+				return max(e.patience, electionPatience)
+			// The request has waited that long already.
+			case errors.Is(err, secure.ErrSilent):
+				return e.patience - secure.SilentAfter
 			// The master itself says that something is unavailable, such as the storage of the output.
 			// That may take longer than a restart of the master.
-			case connect.IsWireError(err):
-				return max(e.patience, e.storage)
+			case connect.IsWireError(err) && e.storage > 0:
+				return e.storage
 			}
 			return e.patience
 		},
@@ -137,6 +146,22 @@ func repeat[T any](ctx context.Context, c *Client, e limits, try func(context.Co
 		return v, err
 	}
 	return v, c.Named(err)
+}
+
+// notLeader reports whether a master has refused a call because another one leads.
+func notLeader(err error) bool {
+	var coded *connect.Error
+	if !errors.As(err, &coded) {
+		return false
+	}
+	for _, d := range coded.Details() {
+		if m, err := d.Value(); err == nil {
+			if _, ok := m.(*slotwisev1.NotLeader); ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // contextEnded reports whether an error means that the context of a try has ended, here or
@@ -175,7 +200,8 @@ func Unreachable(err error) bool {
 	}
 	var status *statusError
 	if errors.As(err, &status) {
-		return status.code == http.StatusServiceUnavailable || status.code == http.StatusBadGateway
+		// A follower redirects an upload, which cannot be repeated below this package.
+		return status.code == http.StatusServiceUnavailable || status.code == http.StatusBadGateway || status.code == http.StatusTemporaryRedirect
 	}
 	var transport *url.Error
 	return errors.As(err, &transport)
@@ -202,7 +228,7 @@ func (c *Client) Named(err error) error {
 	if !Unreachable(err) || connect.IsWireError(err) { // or the master has sent the error itself
 		return err
 	}
-	return &unreachable{c.base, err}
+	return &unreachable{c.list, err}
 }
 
 // unreachable is the error of a call that was not answered.
@@ -217,6 +243,12 @@ func (u *unreachable) Error() string {
 	var coded *connect.Error
 	if errors.As(u.err, &coded) && coded.Message() != "" {
 		text = coded.Message()
+	}
+	if errors.Is(u.err, secure.ErrSilent) {
+		text = secure.ErrSilent.Error()
+	}
+	if strings.Contains(u.master, ",") {
+		return fmt.Sprintf("none of the masters %s can be reached: %s (--master or SLOTWISE_MASTER says where they are)", u.master, text)
 	}
 	return fmt.Sprintf("master %s cannot be reached: %s (--master or SLOTWISE_MASTER says where it is)", u.master, text)
 }
@@ -270,15 +302,31 @@ func (c *Client) SubmitStep(ctx context.Context, r *slotwisev1.SubmitRequest) (*
 
 // submitLimits returns the limits of a call that submits a job or a chain.
 func (c *Client) submitLimits() limits {
-	return limits{patience: max(c.opts.Patience, submitPatience), storage: c.opts.StorageRetry, answer: c.opts.Answer}
+	l := limits{patience: max(c.opts.Patience, waitPatience), storage: max(c.opts.Patience, submitPatience, c.opts.StorageRetry), answer: c.opts.Answer}
+	// A negative patience disables retries.
+	if c.opts.Patience < 0 {
+		l.patience = c.opts.Patience
+	}
+	return l
 }
 
-// The times for which a master may be unreachable while a planned job is submitted,
-// and while a user waits for a job. They allow for a restart of the master.
 const (
+	// electionPatience is the time for which a call is retried while the masters elect a leader.
+	electionPatience = 30 * time.Second
+	// submitPatience is the time for which a submission is retried while the master is overloaded.
 	submitPatience = 30 * time.Second
-	waitPatience   = 10 * time.Minute
+	// waitPatience is the time for which the master may be away while a user submits a job or waits
+	// for one. A job that another machine's restart would lose costs the user more than the wait.
+	waitPatience = 10 * time.Minute
 )
+
+// Cluster returns the size of the cluster. It is the first call of a submission, so it waits for
+// the master as long as the submission.
+func (c *Client) Cluster(ctx context.Context) (*slotwisev1.ClusterResponse, error) {
+	return repeat(ctx, c, c.submitLimits(), func(ctx context.Context) (*slotwisev1.ClusterResponse, error) {
+		return c.rpc.Cluster(ctx, &slotwisev1.ClusterRequest{})
+	})
+}
 
 // uploadTime is the time limit of one upload.
 const uploadTime = time.Hour
@@ -328,7 +376,7 @@ func Ended(s slotwisev1.JobState) bool {
 // Ensure uploads a file under its SHA-256, unless the master already has it. For each
 // try it calls open, which returns the content and its length.
 func (c *Client) Ensure(ctx context.Context, sha string, open func() (io.ReadCloser, int64, error)) error {
-	_, err := repeat(ctx, c, limits{patience: max(c.opts.Patience, submitPatience), answer: uploadTime, held: uploadHeld}, func(ctx context.Context) (struct{}, error) {
+	_, err := repeat(ctx, c, limits{patience: c.submitLimits().patience, answer: uploadTime, held: uploadHeld}, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.ensure(ctx, sha, open)
 	})
 	return err

@@ -75,8 +75,8 @@ func isFile(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Dial returns the URL of a master and an HTTP client, from the values of the flags
-// --tls-… and --token-file. It sends nothing. An address without a scheme gets
+// Dial returns the URL of a master, or of the first of a list with commas and the others, and an
+// HTTP client, from the values of the flags --tls-… and --token-file. It sends nothing. An address without a scheme gets
 // https:// if files names any certificate and http:// otherwise. In a pod of Kubernetes that
 // mounts an identity, that one is used if no other is given.
 func Dial(master string, files Files, tokenFile string) (url string, c *http.Client, err error) {

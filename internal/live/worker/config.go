@@ -21,7 +21,7 @@ import (
 // Config holds a worker's settings. A zero field gets the default that its comment
 // states.
 type Config struct {
-	// Master is the master's base URL.
+	// Master is the master's base URL, or a list of masters with commas that begins with one.
 	Master string
 	// Dir is the worker's own directory for logs, map outputs and downloaded files.
 	// It is created if it does not exist. A worker that restarts in it serves the
@@ -122,6 +122,10 @@ type Config struct {
 	// Log receives the worker's log. Default slog.Default().
 	Log *slog.Logger
 
+	// fill parses Master: the URL of the first one, and the hosts of all.
+	masterURL   string
+	masterHosts []string
+
 	openGroups func(id string) (*cgroup.Tree, error) // set by tests; default cgroup.Open
 }
 
@@ -134,7 +138,11 @@ func (c *Config) fill() error {
 	if c.Master == "" || c.Dir == "" {
 		return errors.New("a worker needs the address of a master (--master) and a directory (--dir)")
 	}
-	if strings.HasPrefix(c.Master, "https:") && !c.TLS.Given() {
+	var err error
+	if c.masterURL, c.masterHosts, err = secure.ParseMasters(c.Master); err != nil {
+		return fmt.Errorf("--master: %w", err)
+	}
+	if strings.HasPrefix(c.masterURL, "https:") && !c.TLS.Given() {
 		return errors.New("the master speaks TLS, so the worker needs a certificate of its own: set --tls-cert and --tls-key")
 	}
 	if c.Name != "" && !goodName().MatchString(c.Name) {

@@ -60,7 +60,11 @@ func (w *Worker) listen() (err error) {
 // Commands and workers check the role in a certificate, but a browser takes any server with
 // the worker's key for the master.
 func (w *Worker) warnOfMasterName() {
-	if u, err := url.Parse(w.cfg.Master); err == nil && u.Hostname() != "" && w.cfg.TLS.ValidFor(u.Hostname()) {
+	for _, host := range w.cfg.masterHosts {
+		u := url.URL{Host: host}
+		if !w.cfg.TLS.ValidFor(u.Hostname()) {
+			continue
+		}
 		w.log.Warn("the worker's certificate is valid for the master's name, so browsers would accept its key as the master's: "+
 			"make a new one with \"slotwise certs --dir DIR --role worker --user NAME\"", "certificate", w.cfg.TLS.Cert, "name", u.Hostname())
 	}
@@ -84,7 +88,7 @@ func (w *Worker) advertised(own string) (string, error) {
 	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 		return own, nil
 	}
-	u, err := url.Parse(w.cfg.Master)
+	u, err := url.Parse(w.cfg.masterURL)
 	if err != nil {
 		return "", err
 	}

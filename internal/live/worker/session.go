@@ -153,6 +153,9 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	if err := w.cfg.needsUsers(resp.GetKey()); err != nil {
 		return false, err
 	}
+	if !w.accept(resp.GetTerm()) {
+		return false, errFormerLeader
+	}
 	otherMaster, err := w.home.setMaster(resp.GetMaster())
 	if err != nil {
 		return false, err
@@ -176,6 +179,16 @@ func (w *Worker) registered(resp *slotwisev1.RegisterResponse) (again bool, err 
 	w.log.Info("registered", "master", resp.GetMaster(), "session", resp.GetSession(), "new-master", otherMaster)
 	w.carryOut(orders)
 	return otherMaster, nil
+}
+
+// errFormerLeader reports an answer of a master that no longer leads.
+var errFormerLeader = errors.New("the answer is of a master that led before the present one")
+
+// accept reports whether the answer of a leader may be acted upon.
+func (w *Worker) accept(term uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.agent.Accept(term, time.Since(w.began).Milliseconds())
 }
 
 // answer is the outcome of one heartbeat call.
@@ -299,7 +312,10 @@ func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest) ans
 	resp, err := w.rpc.Heartbeat(ctx, req)
 	a := answer{req, resp, err, time.Since(start)}
 	w.metrics.heartbeatAnswered(a)
-	if err == nil {
+	if err == nil && !w.accept(resp.GetTerm()) {
+		a.err = errFormerLeader
+	}
+	if a.err == nil {
 		w.mu.Lock()
 		w.mu.lastAnswer = time.Now()
 		w.mu.Unlock()

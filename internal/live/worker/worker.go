@@ -29,7 +29,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -142,8 +141,10 @@ func Start(cfg Config) (*Worker, error) {
 			DialContext: (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
 		}}
 	}
-	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.Master)
-	w.files = newCache(h.files(), strings.TrimRight(cfg.Master, "/"), client, cfg.CacheSize)
+	// A worker of a single master gains nothing by probes: it has no other one to turn to.
+	client = secure.ToLeader(client, cfg.masterURL, cfg.masterHosts, len(cfg.masterHosts) > 1)
+	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.masterURL)
+	w.files = newCache(h.files(), cfg.masterURL, client, cfg.CacheSize)
 	w.metrics = newMetrics(w)
 	w.openGroups()
 	// Jobs of the worker's own program name it by this hash and need no download.

@@ -29,6 +29,11 @@
 // large alone is replaced by a short one that fails its attempt. So no heartbeat is
 // repeated unchanged after a refusal, and every end arrives.
 //
+// The cluster may have several masters. Each leader has a term, and a later leader a higher one.
+// The agent accepts no answer of a lower term than it has heard of (Accept): a leader that
+// was stopped and continues cannot order anything that contradicts its successor. Such a leader also
+// answers nothing without a lease, so the refusal is the second of two defences.
+//
 // A new session repeats what the worker runs and holds and starts both counts
 // from zero. Attempts keep running across sessions.
 package agent
@@ -112,6 +117,8 @@ type Agent struct {
 	// so that the master can ignore an older one that arrives late.
 	registrations int64
 	session       string // "" before the first registration
+	term          uint64 // the highest term of a leader that the agent has accepted
+	termMillis    int64  // when the last answer of that term came
 	seq           int64  // of the last heartbeat composed in this session
 	acted         int64  // number of the last action carried out in this session
 	attempts      []*attempt
@@ -216,6 +223,22 @@ func (g *Agent) Listed() []job.AttemptID {
 		ids[i] = a.id
 	}
 	return ids
+}
+
+// forgetTerm is the time without an answer of the highest term after which a lower one is
+// accepted, in milliseconds. Then no leader of the higher term exists any more: the masters
+// were restored from a backup, or replaced. It is far longer than a leader may live
+// without its followers.
+const forgetTerm = 60_000
+
+// Accept reports whether an answer of the leader of a term may be acted upon, and remembers the
+// term. The caller drops a refused answer, as if it had been lost. Times only ever increase.
+func (g *Agent) Accept(term uint64, nowMillis int64) bool {
+	if term < g.term && nowMillis-g.termMillis < forgetTerm {
+		return false
+	}
+	g.term, g.termMillis = term, nowMillis
+	return true
 }
 
 // Registered begins the session that the master granted. otherMaster says that

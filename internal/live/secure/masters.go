@@ -1,0 +1,298 @@
+package secure
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// Masters is a transport that sends requests to the leading master of a cluster. A master that
+// does not lead answers with the detail NotLeader, which may name the leader. Without a name, after
+// an error of the connection, and when a master is silent, the next master of the list comes.
+//
+// Masters repeats only requests that a follower has refused: it has not carried them out. After
+// any other error the caller decides, because the master may have carried out the request.
+type Masters struct {
+	next   http.RoundTripper
+	hosts  []string // as the user gave them, in order
+	scheme string
+	probes bool
+
+	mu struct {
+		sync.Mutex
+		host string // to which requests go now: one of hosts, or the leader that a follower named
+		at   int    // index in hosts of the last one that was tried
+	}
+}
+
+// The times after which a request without an answer makes Masters ask whether the master runs, and
+// for which it waits for the answer. Together they are below the five seconds in which a command
+// should have ended.
+const (
+	probeAfter = 1500 * time.Millisecond
+	probeLimit = 2500 * time.Millisecond
+	probeEvery = 5 * time.Second // after the first answer to a probe
+)
+
+// SilentAfter is the time after which a request to a silent master fails with ErrSilent.
+const SilentAfter = probeAfter + probeLimit
+
+// ErrSilent is the error of a request to a master that accepts no connection or answers nothing at
+// all, not even that a page does not exist. A busy master still answers that.
+var ErrSilent = fmt.Errorf("no sign of life for %v: its process is stopped, its machine is down, or the network between is broken", SilentAfter)
+
+// ParseMasters splits a list of masters, host:port or URLs joined by commas. It returns
+// the URL of the first one, without a slash at its end, and the hosts of all. An address without a
+// scheme has the one of the first, or http.
+func ParseMasters(list string) (base string, hosts []string, err error) {
+	scheme := ""
+	for _, address := range strings.Split(list, ",") {
+		address = strings.TrimSpace(address)
+		if !strings.Contains(address, "://") {
+			if scheme == "" {
+				scheme = "http"
+			}
+			address = scheme + "://" + address
+		}
+		u, err := url.Parse(address)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			return "", nil, fmt.Errorf("master address %q is invalid: it must be host:port or a URL such as https://host:port, or a list of them with commas", list)
+		case base == "":
+			base, scheme = strings.TrimSuffix(u.String(), "/"), u.Scheme
+		// Only the host of a request is replaced, so the rest must be the same for all masters.
+		case u.Scheme != scheme || strings.Trim(u.Path, "/") != "" || slices.Contains(hosts, u.Host):
+			return "", nil, fmt.Errorf("list of masters %q is invalid: each master is named once, and all with the same scheme and without a path", list)
+		}
+		hosts = append(hosts, u.Host)
+	}
+	return base, hosts, nil
+}
+
+// ToLeader returns a copy of an HTTP client whose requests to the hosts of a list, as ParseMasters
+// returns it, go to the leader. With probes it fails requests to a silent master with ErrSilent;
+// each request that waits costs the master another one in five seconds.
+func ToLeader(c *http.Client, base string, hosts []string, probes bool) *http.Client {
+	// The transport of a client that another one passes on, as submit does, finds the leader already.
+	if m, ok := c.Transport.(*Masters); ok && slices.Equal(m.hosts, hosts) {
+		return c
+	}
+	m := &Masters{next: c.Transport, hosts: hosts, probes: probes}
+	if m.next == nil {
+		m.next = http.DefaultTransport
+	}
+	m.scheme, _, _ = strings.Cut(base, "://")
+	m.mu.host = hosts[0]
+	own := *c
+	own.Transport = m
+	return &own
+}
+
+// RoundTrip implements http.RoundTripper.
+func (m *Masters) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := m.current()
+	if r.URL.Host != host && !slices.Contains(m.hosts, r.URL.Host) {
+		return m.next.RoundTrip(r) // a redirect to another server
+	}
+	var refusal *http.Response // of the follower before
+	for tries := 1; ; tries++ {
+		resp, err := m.send(r, host)
+		// The end of the caller's context says nothing about the master.
+		if err != nil && r.Context().Err() == nil {
+			m.passOver(host, "")
+			// The leader that a follower named has died. The refusal says that another one will be
+			// elected, and the error would not.
+			if refusal != nil {
+				return refusal, nil
+			}
+		}
+		if refusal != nil {
+			_ = refusal.Body.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		leader, refused := leaderOf(resp)
+		if !refused {
+			return resp, nil
+		}
+		refusal = resp
+		m.passOver(host, leader)
+		next := m.current()
+		// One try more than masters: the last follower may name the leader. Then the caller waits,
+		// because the masters elect a leader.
+		if tries > len(m.hosts) || next == host || r.Body != nil && r.GetBody == nil {
+			return resp, nil
+		}
+		if r.Body != nil {
+			body, err := r.GetBody()
+			if err != nil {
+				return resp, nil
+			}
+			r = r.WithContext(r.Context())
+			r.Body = body
+		}
+		host = next
+	}
+}
+
+// CloseIdleConnections forwards http.Client.CloseIdleConnections, which finds it by type assertion.
+func (m *Masters) CloseIdleConnections() {
+	if c, ok := m.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (m *Masters) current() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.host
+}
+
+// passOver sends the next requests to the leader, or without one to the next master of the list. It
+// does nothing if another request has chosen another master meanwhile.
+func (m *Masters) passOver(host, leader string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.mu.host != host:
+	case leader != "" && leader != host:
+		m.mu.host = leader
+	default:
+		m.mu.at = (m.mu.at + 1) % len(m.hosts)
+		m.mu.host = m.hosts[m.mu.at]
+	}
+}
+
+// send makes one request to one master and watches it while it waits for the answer.
+func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	r = r.WithContext(ctx)
+	u := *r.URL
+	u.Host = host
+	r.URL, r.Host = &u, host
+	if !m.probes {
+		resp, err := m.next.RoundTrip(r)
+		return closing(resp, cancel), err
+	}
+	watch, stop := context.WithCancel(ctx)
+	go m.watch(watch, host, cancel)
+	resp, err := m.next.RoundTrip(r)
+	stop()
+	if err != nil && context.Cause(ctx) == ErrSilent {
+		err = ErrSilent
+	}
+	return closing(resp, cancel), err
+}
+
+// watch asks a master for any answer again and again until ctx ends. When it gets none it ends the
+// request with ErrSilent.
+func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelCauseFunc) {
+	timer := time.NewTimer(probeAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := m.probe(ctx, host); err != nil && ctx.Err() == nil {
+			cancel(ErrSilent)
+			return
+		}
+		timer.Reset(probeEvery)
+	}
+}
+
+// probe requests a page that no master has. Unlike /healthz it needs nothing of the master's
+// loop, so a master whose loop is busy answers at once.
+func (m *Masters) probe(ctx context.Context, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, m.scheme+"://"+host+"/alive", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := m.next.RoundTrip(r)
+	// An error before the limit is an answer, too: the request itself will fail with a better text.
+	if err != nil && ctx.Err() == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// leaderOf reports whether a follower has refused a request, and the leader that it names, if it
+// knows one.
+func leaderOf(resp *http.Response) (leader string, refused bool) {
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		return "", false
+	}
+	// An error is short. What was read is put back for the caller.
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	resp.Body = &prefixed{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
+	if err != nil {
+		return "", false
+	}
+	var answer struct {
+		Details []struct{ Type, Value string }
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return "", false
+	}
+	for _, d := range answer.Details {
+		n := &slotwisev1.NotLeader{}
+		if d.Type != string(n.ProtoReflect().Descriptor().FullName()) {
+			continue
+		}
+		if value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "=")); err == nil && proto.Unmarshal(value, n) == nil {
+			return n.Leader, true
+		}
+		return "", true
+	}
+	return "", false
+}
+
+// prefixed is a body of which a part was read already.
+type prefixed struct {
+	io.Reader
+	io.Closer
+}
+
+// closing returns an answer whose context ends when its body is closed.
+func closing(resp *http.Response, cancel context.CancelCauseFunc) *http.Response {
+	if resp == nil {
+		cancel(errors.New("the request has failed"))
+		return nil
+	}
+	resp.Body = &closer{resp.Body, cancel}
+	return resp
+}
+
+type closer struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (c *closer) Close() error {
+	err := c.ReadCloser.Close()
+	c.cancel(nil)
+	return err
+}

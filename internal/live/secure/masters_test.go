@@ -1,0 +1,181 @@
+package secure_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+func TestParseMasters(t *testing.T) {
+	for list, want := range map[string]string{
+		"a:7077":                        "http://a:7077 a:7077",
+		"https://a:7077/":               "https://a:7077 a:7077",
+		"http://h/slotwise/":            "http://h/slotwise h",
+		"https://a:1, b:2,https://c:3/": "https://a:1 a:1 b:2 c:3",
+	} {
+		base, hosts, err := secure.ParseMasters(list)
+		if got := base + " " + strings.Join(hosts, " "); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", list, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "a,", "ftp://a", "a,b,a", "http://a,https://b", "a,b/path", "http://%zz"} {
+		if _, _, err := secure.ParseMasters(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// fakeMaster leads, or answers NotLeader with the leader that it is given.
+type fakeMaster struct {
+	slotwisev1connect.UnimplementedClientServiceHandler
+	leads  atomic.Bool
+	leader atomic.Value // of string
+	asked  atomic.Int32
+	host   string
+	seen   chan string // jobs that were submitted
+}
+
+func (f *fakeMaster) refusal() error {
+	err := connect.NewError(connect.CodeUnavailable, errors.New("this master does not lead"))
+	leader, _ := f.leader.Load().(string)
+	if d, e := connect.NewErrorDetail(&slotwisev1.NotLeader{Leader: leader, Term: 3}); e == nil {
+		err.AddDetail(d)
+	}
+	return err
+}
+
+// Submit implements slotwisev1connect.ClientServiceHandler.
+func (f *fakeMaster) Submit(_ context.Context, r *slotwisev1.SubmitRequest) (*slotwisev1.SubmitResponse, error) {
+	f.asked.Add(1)
+	if !f.leads.Load() {
+		return nil, f.refusal()
+	}
+	f.seen <- r.RequestId
+	return &slotwisev1.SubmitResponse{Job: "j1"}, nil
+}
+
+func newFakeMaster(t *testing.T) *fakeMaster {
+	f := &fakeMaster{seen: make(chan string, 10)}
+	mux := http.NewServeMux()
+	mux.Handle(slotwisev1connect.NewClientServiceHandler(f))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	f.host = strings.TrimPrefix(s.URL, "http://")
+	return f
+}
+
+func caller(t *testing.T, probes bool, hosts ...string) slotwisev1connect.ClientServiceClient {
+	base, list, err := secure.ParseMasters(strings.Join(hosts, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := secure.ToLeader(&http.Client{Transport: &http.Transport{}}, base, list, probes)
+	t.Cleanup(c.CloseIdleConnections)
+	if secure.ToLeader(c, base, slices.Clone(list), probes) != c {
+		t.Error("the transport is wrapped twice")
+	}
+	return slotwisev1connect.NewClientServiceClient(c, base)
+}
+
+// TestToLeader calls a list of which the last master leads. A follower that names the leader costs
+// one request, whether the list has the leader or not; one that knows none makes the next one come.
+func TestToLeader(t *testing.T) {
+	for name, named := range map[string]bool{"named": true, "unnamed": false} {
+		t.Run(name, func(t *testing.T) {
+			a, b, c := newFakeMaster(t), newFakeMaster(t), newFakeMaster(t)
+			c.leads.Store(true)
+			list := []string{a.host, b.host, c.host}
+			if named {
+				a.leader.Store(c.host)
+				list = list[:2]
+			}
+			rpc := caller(t, false, list...)
+			for range 2 {
+				if _, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r"}); err != nil {
+					t.Fatal(err)
+				}
+				if got := <-c.seen; got != "r" {
+					t.Errorf("the leader got %q", got)
+				}
+			}
+			if a.asked.Load() != 1 || c.asked.Load() != 2 || named != (b.asked.Load() == 0) {
+				t.Errorf("requests: %d, %d, %d", a.asked.Load(), b.asked.Load(), c.asked.Load())
+			}
+		})
+	}
+}
+
+// TestNoLeader calls masters that elect one: the error says so, each was asked at most twice, and
+// a later call finds the new leader.
+func TestNoLeader(t *testing.T) {
+	a, b := newFakeMaster(t), newFakeMaster(t)
+	a.leader.Store(b.host) // which died and came back as a follower
+	rpc := caller(t, false, a.host, b.host)
+	_, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{})
+	if connect.CodeOf(err) != connect.CodeUnavailable || !connect.IsWireError(err) || a.asked.Load() > 2 || b.asked.Load() > 2 {
+		t.Errorf("%v after %d and %d requests", err, a.asked.Load(), b.asked.Load())
+	}
+	b.leads.Store(true)
+	if _, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSilentMaster calls a master that accepts connections and never answers, as a process does
+// that SIGSTOP has stopped: the call fails in time, and the next one goes to the other master.
+func TestSilentMaster(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := newFakeMaster(t)
+	b.leads.Store(true)
+	rpc := caller(t, true, l.Addr().String(), b.host)
+	began := time.Now()
+	_, err = rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{})
+	if took := time.Since(began); !errors.Is(err, secure.ErrSilent) || took > 3*secure.SilentAfter {
+		t.Errorf("%v after %v", err, took)
+	}
+	if _, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBusyMaster calls a master whose answer takes longer than a silent one is given, and that
+// answers other requests meanwhile: the call waits for it, and reads a body that comes later.
+func TestBusyMaster(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			time.Sleep(secure.SilentAfter + 200*time.Millisecond)
+			w.WriteHeader(http.StatusServiceUnavailable) // also that of an overloaded master is no refusal of a follower
+			_, _ = io.WriteString(w, "done")
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer s.Close()
+	c := secure.ToLeader(s.Client(), s.URL, []string{strings.TrimPrefix(s.URL, "http://")}, true)
+	resp, err := c.Get(s.URL + "/slow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "done" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -63,24 +63,26 @@ type Config struct {
 const (
 	mostCandidates = 16
 	mostFutures    = 32
-	leastFutures   = 3 // after which a candidate may be given up
 )
+
+// LeastFutures is the number of futures after which a candidate may be given up or chosen.
+const LeastFutures = 3
 
 func (c *Config) bind() sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Candidates, candidates, sched.Param{Name: "candidates", Default: "flex,flex,order=fifo,fifo,fair,yarn",
 			Help: "The policies to choose among, with commas between them; parts with = belong to the policy before them. The first " +
 				"one decides until a forecast shows that another is better. Each costs as many simulations as there are futures."}),
-		sched.Bind(&c.Every, sched.DurationFrom(time.Second), sched.Param{Name: "choose-every", Default: "2m", Tune: []string{"30s", "2m", "10m"},
+		sched.Bind(&c.Every, sched.DurationFrom(time.Second), sched.Param{Name: "choose-every", Default: "1m", Tune: []string{"20s", "1m", "5m"},
 			Help: "The least time between two decisions. A master decides less often where simulations would use more than 5 % of a core."}),
 		sched.Bind(&c.Horizon, sched.DurationFrom(0), sched.Param{Name: "horizon", Default: "10m", Tune: []string{"0s", "10m", "1h"},
-			Help: "The time for which forecasts submit further jobs, like those of the last hour. A short horizon ignores the jobs that a " +
+			Help: "The time for which forecasts submit further jobs, as in the last hour. A short horizon ignores the jobs that a " +
 				"policy would keep waiting; a long one costs time, and forecasts what may never come."}),
 		sched.Bind(&c.Least, sched.DurationFrom(0), sched.Param{Name: "least-time", Default: "5m", Tune: []string{"1m", "5m", "30m"},
 			Help: "The least time between two switches. Policies that learn need some time with the jobs before they are worth judging."}),
 		sched.Bind(&c.Margin, sched.Float(0, 0.5), sched.Param{Name: "margin", Default: "0.02", Tune: []string{"0", "0.02", "0.1"},
 			Help: "The part of the time that jobs have left which a switch must save: the whole 99 % interval of the gain must be above it."}),
-		sched.Bind(&c.Futures, sched.Int(leastFutures, mostFutures), sched.Param{Name: "futures", Default: "8", Tune: []string{"4", "8", "16"},
+		sched.Bind(&c.Futures, sched.Int(LeastFutures, mostFutures), sched.Param{Name: "futures", Default: "8", Tune: []string{"4", "8", "16"},
 			Help: "The number of futures in which a candidate is simulated before the decision. With fewer, intervals are wide and " +
 				"switches are rare."}),
 	}
@@ -126,6 +128,17 @@ func (p *Policy) Config() Config { return p.cfg }
 
 // Running returns the candidate that decides.
 func (p *Policy) Running() string { return p.spec }
+
+// Counts returns the number of decisions, and of those that switched to another candidate.
+func (p *Policy) Counts() (decided, switches int) { return p.record.Decided, p.record.Switches }
+
+// Why returns the reason of the latest decision; "" before the first.
+func (p *Policy) Why() string {
+	if n := len(p.record.Decisions); n > 0 {
+		return p.record.Decisions[n-1].Why
+	}
+	return ""
+}
 
 // Build makes a fresh policy of a candidate.
 func (p *Policy) Build(candidate string) (sched.Policy, error) { return p.build(candidate) }

@@ -135,7 +135,7 @@ func (p *Policy) Losing(e *Estimate, candidate int) bool {
 		return false
 	}
 	g := p.gain(e, candidate, installed)
-	return g.Out != "" || g.Futures >= leastFutures && (g.High <= p.cfg.Margin || g.High == g.Low && g.Gain <= p.cfg.Margin)
+	return g.Out != "" || g.Futures >= LeastFutures && (g.High <= p.cfg.Margin || g.High == g.Low && g.Gain <= p.cfg.Margin)
 }
 
 // index returns the index of the chosen candidate.
@@ -165,7 +165,7 @@ func (p *Policy) Decide(e *Estimate) (*Policy, error) {
 		}
 		g := p.gain(e, i, installed)
 		d.Rivals = append(d.Rivals, g)
-		better := g.Futures >= leastFutures && g.Low > p.cfg.Margin || e.Out[installed] != ""
+		better := g.Futures >= LeastFutures && g.Low > p.cfg.Margin || e.Out[installed] != ""
 		if g.Out == "" && better && (best < 0 || g.Gain > won.Gain) {
 			best, won = i, g
 		}

@@ -161,16 +161,35 @@ func (m *Master) refreshForecast() error {
 // forecastConfig returns how to simulate the futures of a state under the master's policy.
 func (m *Master) forecastConfig(b protocol.Basis) forecast.Config {
 	return forecast.Config{PolicyName: b.Policy, Heartbeat: b.Heartbeat, OfferAtOnce: true, Seed: m.cfg.Seed, Stop: m.ctx.Err,
-		Policy: func() (sched.Policy, error) { return m.freshPolicy(b.Policy, b.Set, b.Learned) }}
+		Policy: func() (sched.Policy, error) { return m.installed(b) }}
 }
 
-// freshPolicy builds a policy with the configurations of pools and queues and the learned
-// state of the installed one.
-func (m *Master) freshPolicy(name string, set map[string]string, learned []byte) (sched.Policy, error) {
+// installed builds a copy of the installed policy, with its choice and its learned state.
+func (m *Master) installed(b protocol.Basis) (sched.Policy, error) {
+	p, err := m.buildPolicy(b.Policy, b.Set)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := p.(sched.Chooser); ok && b.Choice != nil {
+		if p, err = c.LoadChoice(b.Choice); err != nil {
+			return nil, err
+		}
+	}
+	return p, m.equip(p, b.Policy, b.Learned)
+}
+
+// freshPolicy builds a policy with the configurations of pools and queues of the installed one.
+func (m *Master) freshPolicy(name string, set map[string]string) (sched.Policy, error) {
 	p, err := m.buildPolicy(name, set)
 	if err != nil {
 		return nil, err
 	}
+	return p, m.equip(p, name, nil)
+}
+
+// equip gives a policy the configurations of pools and queues of the installed one, and what a
+// policy of a name has learned unless that is nil.
+func (m *Master) equip(p sched.Policy, name string, learned []byte) error {
 	hooks := sched.HooksOf(p)
 	fc := m.forecasts
 	fc.mu.Lock()
@@ -178,16 +197,14 @@ func (m *Master) freshPolicy(name string, set map[string]string, learned []byte)
 	for _, conf := range fc.confs {
 		for _, h := range hooks.Configs {
 			if _, err := h.Reconfigure(conf); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if learned != nil {
-		if err := sched.LoadState(learned, name, hooks.Statefuls); err != nil {
-			return nil, err
-		}
+	if learned == nil {
+		return nil
 	}
-	return p, nil
+	return sched.LoadState(learned, name, hooks.Statefuls)
 }
 
 // ownAccount is the account of the master's own work, among the accounts of users.

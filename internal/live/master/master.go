@@ -156,6 +156,7 @@ func Open(cfg Config) (*Master, error) {
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	m.background.Go(m.chooseOn)
 	return m, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/policies/auto"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -87,6 +88,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descInfo      = describe("info", "The program's version.", "version", "policy")
+	descChosen    = describe("policy_chosen", "The policy that decides for policy auto. Absent under other policies.", "policy")
+	descChoices   = describe("policy_choices_total", "Decisions of policy auto, by whether they switched to another policy.", "outcome")
 	descNodes     = describe("nodes", "Workers, by state.", "state")
 	descSlots     = describe("slots", "Slots of live workers.", "kind")
 	descUsed      = describe("slots_used", "Slots in use.", "kind")
@@ -114,7 +117,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
 		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
-		descPool, descPoolWants, descUser, descUserWants,
+		descPool, descPoolWants, descUser, descUserWants, descChosen, descChoices,
 	} {
 		out <- d
 	}
@@ -156,6 +159,12 @@ func (m *Master) readings() []reading {
 		gauge(descHeld, float64(heartbeats), "workers"),
 		count(descSteps, s.Steps), count(descBeats, s.Heartbeats), count(descLaunches, s.Launches),
 		count(descPreempted, s.Preempted), count(descRefused, s.Refused), count(descLost, s.LostNodes),
+	}
+	if p, ok := m.core.Tracker().Policy().(*auto.Policy); ok {
+		decided, switches := p.Counts()
+		list = append(list, gauge(descChosen, 1, p.Running()),
+			reading{descChoices, prometheus.CounterValue, float64(switches), []string{"switched"}},
+			reading{descChoices, prometheus.CounterValue, float64(decided - switches), []string{"stayed"}})
 	}
 	jobs, nodes := m.core.Tracker().Jobs(), m.core.Tracker().Nodes()
 	for k := range job.Kind(job.Kinds) {

@@ -65,14 +65,20 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err != nil {
 		return nil, err
 	}
-	if !c.m.hadoop.Empty() {
-		c.m.hadoop.Again()
-		if err := c.m.hadoop.Load(); err != nil {
-			c.m.log.Warn("the new policy does not use one of the files of pools or queues", "error", err)
-		}
-	}
+	c.m.configureAgain()
 	c.m.log.Info("policy set", "policy", r.Name, "set", r.Set, "by", who.User)
 	return resp, nil
+}
+
+// configureAgain gives a policy that was just installed the files of pools and queues.
+func (m *Master) configureAgain() {
+	if m.hadoop.Empty() {
+		return
+	}
+	m.hadoop.Again()
+	if err := m.hadoop.Load(); err != nil {
+		m.log.Warn("the new policy does not use one of the files of pools or queues", "error", err)
+	}
 }
 
 // setPolicy installs a policy. No task is touched. After an error the installed

@@ -84,9 +84,13 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 			return nil, rpcError(err)
 		}
 		cfg.PolicyName = r.Policy
-		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set, nil) }
-		if _, err := cfg.Policy(); err != nil {
+		cfg.Policy = func() (sched.Policy, error) { return m.freshPolicy(r.Policy, r.Set) }
+		p, err := cfg.Policy()
+		if err != nil {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		if _, chooses := p.(sched.Chooser); chooses {
+			return nil, fault(connect.CodeInvalidArgument, "policy %s chooses again and again while jobs run, and a forecast has one policy: ask about one of its candidates", r.Policy)
 		}
 	}
 	otherwise := forecast.NewRun(cfg, changed)

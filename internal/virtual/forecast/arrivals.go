@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 type arrivals struct {
 	every time.Duration // mean time between two; 0 is never
 	like  []template
+	since time.Duration // the first of the submissions from which both follow
 }
 
 // template is a job that arrivals resemble. Its tasks state nothing.
@@ -52,7 +54,7 @@ func newArrivals(s *State) arrivals {
 			x.seconds[k] = slices.Sorted(slices.Values(t.Seconds[k]))
 		}
 		x.job = workload.Job{Name: spec.Name, Request: spec.Request, Maps: blank.of(maps), Reduces: blank.of(spec.Reduces)}
-		x.job.TaskTimeout = -1
+		x.job.TaskTimeout, x.job.Submit = -1, submitted
 		a.like = append(a.like, x)
 	}
 	for i := range s.Past {
@@ -66,7 +68,8 @@ func newArrivals(s *State) arrivals {
 	if len(times) < leastArrived || len(a.like) == 0 {
 		return arrivals{}
 	}
-	a.every = (s.At - times[0]) / time.Duration(len(times))
+	a.since = times[0]
+	a.every = (s.At - a.since) / time.Duration(len(times))
 	return a
 }
 
@@ -84,6 +87,38 @@ func (w *future) plan(a *arrivals) []workload.Job {
 		w.like[i] = &a.like[min(len(a.like)-1, int(d.uniform()*float64(len(a.like))))]
 		jobs[i] = w.like[i].job
 		jobs[i].Submit = at
+	}
+	return jobs
+}
+
+// repeat returns the jobs that are submitted within some time in a future which repeats the past
+// from a random moment on. Unlike plan it keeps jobs together that came together, because which
+// policy is best for them depends on that.
+func (w *future) repeat(a *arrivals, within time.Duration) (jobs []workload.Job) {
+	at := w.run.state.At
+	past := at - a.since
+	if a.every <= 0 || past <= 0 {
+		return nil
+	}
+	d := w.run.model.drawOf(w.number, 1<<62)
+	from := seconds(float64(d.uniform() * past.Seconds()))
+	type arrival struct {
+		after time.Duration
+		like  *template
+	}
+	var list []arrival
+	for i := range a.like {
+		// The past is a ring: after its last moment comes its first.
+		after := (a.like[i].job.Submit - a.since - from + past) % past
+		for ; after <= within && len(list) < 2*mostArrivals; after += past {
+			list = append(list, arrival{after, &a.like[i]})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y arrival) int { return cmp.Compare(x.after, y.after) })
+	for _, x := range list[:min(len(list), mostArrivals)] {
+		j := x.like.job
+		j.Submit = at + x.after
+		jobs, w.like = append(jobs, j), append(w.like, x.like)
 	}
 	return jobs
 }

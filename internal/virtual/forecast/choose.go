@@ -100,14 +100,7 @@ func (x *Choice) Next() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		further := w.plan(&x.run.come)
-		until := x.run.state.At + x.policy.Config().Horizon
-		for n := range further {
-			if further[n].Submit > until {
-				further = further[:n]
-				break
-			}
-		}
+		further := w.repeat(&x.run.come, x.policy.Config().Horizon)
 		result, err := w.simulateAll(further)
 		if err != nil {
 			return false, err

@@ -982,10 +982,13 @@ func (x *JournalMaster) GetAt() int64 {
 // JournalPolicy is the installed policy. configured is the master's configuration at that
 // time: a master with another configuration ignores the installed policy.
 type JournalPolicy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Set           map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Configured    string                 `protobuf:"bytes,3,opt,name=configured,proto3" json:"configured,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Set        map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Configured string                 `protobuf:"bytes,3,opt,name=configured,proto3" json:"configured,omitempty"`
+	// Of a policy that chooses among others: its choice and the record of earlier ones, as
+	// sched.Chooser saves it. Each decision is a record of its own.
+	Choice        []byte `protobuf:"bytes,4,opt,name=choice,proto3" json:"choice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,6 +1042,13 @@ func (x *JournalPolicy) GetConfigured() string {
 		return x.Configured
 	}
 	return ""
+}
+
+func (x *JournalPolicy) GetChoice() []byte {
+	if x != nil {
+		return x.Choice
+	}
+	return nil
 }
 
 // JournalLearned is the saved state of the policy, as sched.SaveState writes it.
@@ -3510,13 +3520,14 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\rJournalMaster\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x0e\n" +
-	"\x02at\x18\x03 \x01(\x03R\x02at\"\xb2\x01\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"\xca\x01\n" +
 	"\rJournalPolicy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x03set\x18\x02 \x03(\v2#.slotwise.v1.JournalPolicy.SetEntryR\x03set\x12\x1e\n" +
 	"\n" +
 	"configured\x18\x03 \x01(\tR\n" +
-	"configured\x1a6\n" +
+	"configured\x12\x16\n" +
+	"\x06choice\x18\x04 \x01(\fR\x06choice\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +

@@ -116,7 +116,7 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 	// A snapshot must repeat the record of the installed policy, not the configuration's:
 	// Configured decides after a restart whether the user's choice outlives it.
 	if r.policy != nil {
-		c.policy, c.set, c.cfg.Configured = r.policy.Name, r.policy.Set, r.policy.Configured
+		c.policy, c.set, c.choice, c.cfg.Configured = r.policy.Name, r.policy.Set, r.policy.Choice, r.policy.Configured
 	}
 	for _, j := range slices.Clone(c.live) {
 		if j.core = t.Jobs().Get(j.id); j.core == nil && j.end == nil { // it was never accepted

@@ -102,6 +102,7 @@ type Core struct {
 	// entering is the job of the Submit event that step is handing to the tracker.
 	entering *jobEntry
 
+	choice    []byte // of a policy that chooses, as last recorded; nil before its first decision
 	learned   []byte // what the policy has learned, as last recorded
 	learnedAt time.Duration
 
@@ -179,6 +180,8 @@ func (c *Core) handleJob(m Message) {
 		c.drain(m)
 	case *SetPolicy:
 		c.setPolicy(m)
+	case *Choose:
+		c.choose(m)
 	case *Reconfigure:
 		c.reconfigure(m)
 	case *OutputDelayed:

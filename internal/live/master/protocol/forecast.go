@@ -9,6 +9,7 @@ import (
 type Basis struct {
 	Policy    string
 	Set       map[string]string
+	Choice    []byte        // of a policy that chooses; nil if it has not
 	Learned   []byte        // what the policy has learned, as last recorded; nil if nothing
 	Heartbeat time.Duration // interval of a worker's heartbeats
 	Epoch     time.Time     // the wall clock's time at 0
@@ -16,5 +17,5 @@ type Basis struct {
 
 // ForecastBasis returns the basis of a forecast of the current state.
 func (c *Core) ForecastBasis() Basis {
-	return Basis{Policy: c.policy, Set: c.set, Learned: slices.Clone(c.learned), Heartbeat: c.heartbeatInterval(), Epoch: c.epoch}
+	return Basis{Policy: c.policy, Set: c.set, Choice: c.choice, Learned: slices.Clone(c.learned), Heartbeat: c.heartbeatInterval(), Epoch: c.epoch}
 }

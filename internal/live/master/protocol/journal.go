@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"iter"
+	"maps"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -50,7 +51,7 @@ func intentRecord(s *slotwisev1.JournalStaging) *slotwisev1.JournalRecord {
 
 func (c *Core) policyRecord() *slotwisev1.JournalRecord {
 	return &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_Policy{Policy: &slotwisev1.JournalPolicy{
-		Name: c.policy, Set: c.set, Configured: c.cfg.Configured,
+		Name: c.policy, Set: c.set, Configured: c.cfg.Configured, Choice: c.choice,
 	}}}
 }
 
@@ -69,9 +70,33 @@ func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 // setPolicy installs another policy. No task is touched.
 func (c *Core) setPolicy(m *SetPolicy) {
 	c.tracker.SetPolicy(m.Policy)
-	c.policy, c.set, c.learned = m.Name, m.Set, nil
+	c.policy, c.set, c.learned, c.choice = m.Name, m.Set, nil, nil
 	c.record(c.policyRecord())
 	c.reply(m.Call, &slotwisev1.SetPolicyResponse{})
+}
+
+// choose records a choice of the installed policy, and has the chosen candidate decide from now on.
+func (c *Core) choose(m *Choose) {
+	p, ok := c.tracker.Policy().(sched.Chooser)
+	if !ok || m.Name != c.policy || !maps.Equal(m.Set, c.set) {
+		c.refuse(m.Call, errorf(FailedPrecondition, "policy %s is no longer installed", m.Name))
+		return
+	}
+	next, err := p.LoadChoice(m.Choice)
+	if err != nil {
+		c.refuse(m.Call, errorf(InvalidArgument, "%v", err))
+		return
+	}
+	c.choice = m.Choice
+	c.record(c.policyRecord())
+	if next != sched.Policy(p) {
+		// What the former candidate has learned means nothing to the new one.
+		c.tracker.SetPolicy(next)
+		c.learned = nil
+	} else if c.learned != nil { // a policy's record ends what was learned before it
+		c.record(learnedRecord(c.learned))
+	}
+	c.reply(m.Call, nil)
 }
 
 // reconfigure hands a configuration to the policy.

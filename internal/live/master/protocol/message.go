@@ -149,6 +149,15 @@ type (
 		Policy sched.Policy
 	}
 
+	// Choose installs the choice that a policy has made by forecasts, as sched.Chooser saved
+	// it. It is refused unless the policy is still installed with the same settings. Reply: nil.
+	Choose struct {
+		Call   Call
+		Name   string
+		Set    map[string]string
+		Choice []byte
+	}
+
 	// Reconfigure hands a new configuration to the parts of the policy. It is not
 	// in the journal: the shell reads its file again after a restart. Reply: nil.
 	Reconfigure struct {
@@ -277,6 +286,7 @@ func (*MoveJob) message()        {}
 func (*SetPriority) message()    {}
 func (*Drain) message()          {}
 func (*SetPolicy) message()      {}
+func (*Choose) message()         {}
 func (*Reconfigure) message()    {}
 func (*SubmitChain) message()    {}
 func (*WatchChain) message()     {}

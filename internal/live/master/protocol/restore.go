@@ -213,6 +213,16 @@ func (c *Core) restoreTracker(r *replay) error {
 	if err != nil {
 		return err
 	}
+	if chooser, ok := p.(sched.Chooser); ok && kept && r.policy.Choice != nil {
+		chosen, err := chooser.LoadChoice(r.policy.Choice)
+		// A candidate of another version of slotwise may no longer exist. The first one decides
+		// until the next decision, because a master that did not start would stop all jobs.
+		if err != nil {
+			c.logWarn("the choice of the policy cannot be used", "error", err)
+		} else {
+			p, c.choice = chosen, r.policy.Choice
+		}
+	}
 	c.tracker, err = tracker.Restore(c.trackerConfig(), p, c.base, slices.Values(r.facts))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)

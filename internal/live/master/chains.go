@@ -233,6 +233,9 @@ func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*sl
 	case err != nil:
 		return nil, err
 	}
+	if resp.Job.GetEndedMs() == 0 {
+		resp.Job = c.m.chainForecast(ctx, resp.Job)
+	}
 	resp.Job = c.m.shownJob(who, resp.Job)
 	c.m.shownJobs(who, resp.Steps)
 	return resp, nil
@@ -294,6 +297,9 @@ func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRe
 		return nil, rpcError(err)
 	}
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) { return c.m.core.ExplainChain(id) })
+	if err == nil {
+		resp.Forecast = c.m.chainForecast(ctx, &slotwisev1.JobStatus{Id: id.String()}).GetForecast()
+	}
 	unknown := connect.CodeOf(err) == connect.CodeNotFound
 	if !unknown && (err != nil || len(resp.Why) > 0) {
 		return resp, err

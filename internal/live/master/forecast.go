@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -288,6 +289,10 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus)
 		if s.GetEndedMs() != 0 {
 			continue
 		}
+		if protocol.IsChain(s.GetId()) {
+			jobs[i] = m.chainForecast(ctx, s)
+			continue
+		}
 		id, err := job.ParseID(s.GetId())
 		if err != nil {
 			continue
@@ -303,6 +308,35 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus)
 			jobs[i].Forecast = wireForecast(f, a, age, epoch)
 		}
 	}
+}
+
+// chainForecast returns a copy of a chain's status with the forecast of its end, or the status
+// itself if the chain has ended.
+func (m *Master) chainForecast(ctx context.Context, s *slotwisev1.JobStatus) *slotwisev1.JobStatus {
+	id, err := protocol.ParseChain(s.GetId())
+	if err != nil {
+		return s
+	}
+	var past []time.Duration
+	var elapsed time.Duration
+	live, err := query(ctx, m, func() (live bool, err error) {
+		elapsed, past, live = m.core.ChainTimes(id)
+		return live, nil
+	})
+	if err != nil || !live {
+		return s
+	}
+	now := time.Now()
+	f := &slotwisev1.JobForecast{NowMs: now.UnixMilli(), Unknown: "no chain of its name has succeeded yet, and how many steps it will have is not known"}
+	if len(past) > 0 {
+		median, early, late := forecast.Again(past, elapsed)
+		millis := func(t time.Duration) int64 { return now.Add(t - elapsed).UnixMilli() }
+		f.Known, f.Unknown, f.EndMs, f.EarlyMs, f.LateMs = true, "", millis(median), millis(early), millis(late)
+		f.Basis = "its own from " + terminal.Plural(len(past), "earlier chain") + " of the same name"
+	}
+	s = proto.CloneOf(s)
+	s.Forecast = f
+	return s
 }
 
 // wireForecast returns a job's forecast as a message. epoch is the wall clock's time at the

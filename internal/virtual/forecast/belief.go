@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"time"
 
 	"github.com/slotwise/slotwise/sched/portable"
 )
@@ -103,3 +104,30 @@ func softplus(x float64) float64 {
 	}
 	return portable.Log(1 + portable.Exp(x))
 }
+
+// Again predicts how long something will take in all that took past before, of which there is at
+// least one time, and that has lasted for elapsed: the median and the 10th and 90th percentile. A
+// chain is predicted so, because nobody knows how many steps it will still have.
+func Again(past []time.Duration, elapsed time.Duration) (median, early, late time.Duration) {
+	log := func(d time.Duration) float64 { return portable.Log(max(minTask, d.Seconds())) }
+	n, mean, square := float64(len(past)), 0., 0.
+	for _, d := range past {
+		mean += log(d) / n
+	}
+	for _, d := range past {
+		square += float64((log(d) - mean) * (log(d) - mean))
+	}
+	variance := (square + priorWeight*priorSpread[1]*priorSpread[1]) / (n + priorWeight)
+	b := belief{mean, variance * (1 + 1/n)}
+	offsets := b.outlived([]float64{max(minTask, elapsed.Seconds())}, sharp)
+	at := func(p float64) time.Duration {
+		if offsets == nil { // before the shortest time that is likely
+			return seconds(portable.Exp(b.center + float64(apart*(p-0.5)/0.8*math.Sqrt(b.variance))))
+		}
+		return max(elapsed, seconds(portable.Exp(b.center+quantile(offsets, p))))
+	}
+	return at(0.5), at(0.1), at(0.9)
+}
+
+// sharp is a spread so small that outlived rules out what is shorter than an age.
+const sharp = 0.02

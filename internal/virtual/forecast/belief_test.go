@@ -32,6 +32,20 @@ func TestOutlivesItsName(t *testing.T) {
 	}
 }
 
+// A chain ends as its earlier runs did; one that outlives them does not end in the past.
+func TestAgain(t *testing.T) {
+	past := []time.Duration{100 * time.Second, 110 * time.Second, 95 * time.Second}
+	for elapsed, want := range map[time.Duration][2]time.Duration{
+		0: {90 * time.Second, 115 * time.Second}, 60 * time.Second: {90 * time.Second, 115 * time.Second},
+		100 * time.Second: {100 * time.Second, 135 * time.Second}, 400 * time.Second: {400 * time.Second, 900 * time.Second},
+	} {
+		median, early, late := Again(past, elapsed)
+		if early < elapsed || early > median || median > late || median < want[0] || median > want[1] || late == early {
+			t.Errorf("after %v: %v (%v to %v)", elapsed, median, early, late)
+		}
+	}
+}
+
 // TestOutlived compares the distribution with one from a plain sum over a fine grid, and with what
 // must hold of any: no news changes nothing, ages move the median up.
 func TestOutlived(t *testing.T) {

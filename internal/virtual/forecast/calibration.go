@@ -120,6 +120,10 @@ func (c *Calibration) Note(f *Forecast) {
 	}
 }
 
+// apart is the distance of the 10th and the 90th percentile of a normal distribution, in standard
+// deviations.
+const apart = 2.563
+
 // outlook returns an answer in the units of errors. ok is false if there is no such answer.
 func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
 	left := (j.End - made).Seconds()
@@ -129,7 +133,6 @@ func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
 	ratio := func(t time.Duration) float64 {
 		return max(-mostLog, min(mostLog, portable.Log(max(minTask, (t-made).Seconds())/left)))
 	}
-	const apart = 2.563 // standard deviations from the 10th to the 90th percentile
 	return outlook{made, portable.Log(left), max(leastUnit, (ratio(j.Late)-ratio(j.Early))/apart)}, true
 }
 

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,36 @@ func TestDriversLost(t *testing.T) {
 	}
 	if err := c.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The times of a chain are those of its name and user that have succeeded; a chain that has ended
+// has none.
+func TestChainTimes(t *testing.T) {
+	c := chainCore(t, "secret")
+	first := c.chains.byID[1]
+	c.now = first.at + 7
+	if elapsed, past, live := c.ChainTimes(1); elapsed != 7 || len(past) != 0 || !live {
+		t.Errorf("alone: %v %v %v", elapsed, past, live)
+	}
+	for i, x := range []struct {
+		name, user string
+		state      slotwisev1.JobState
+	}{
+		{first.job().Name, first.job().User, slotwisev1.JobState_JOB_STATE_SUCCEEDED},
+		{first.job().Name, first.job().User, slotwisev1.JobState_JOB_STATE_FAILED},
+		{"other", first.job().User, slotwisev1.JobState_JOB_STATE_SUCCEEDED},
+		{first.job().Name, "other", slotwisev1.JobState_JOB_STATE_SUCCEEDED},
+	} {
+		id := ChainID(10 + i)
+		c.chains.byID[id] = &chainEntry{id: id, at: 100, outcome: &chainOutcome{state: x.state, at: 142},
+			spec: &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{Name: x.name, User: x.user}}}
+	}
+	if _, past, _ := c.ChainTimes(1); !slices.Equal(past, []time.Duration{42}) {
+		t.Errorf("past times %v", past)
+	}
+	if _, _, live := c.ChainTimes(10); live {
+		t.Error("an ended chain has an end to come")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,6 +47,23 @@ func (c *Core) EndedStep(chain, job string) (*slotwisev1.JobStatus, error) {
 		}
 	}
 	return nil, errorf(NotFound, "job %s is no step of %s", job, chain)
+}
+
+// ChainTimes returns the time since a chain's submission, and how long the chains of its name and
+// user in memory took that have succeeded, the oldest first. live is false if it has ended.
+func (c *Core) ChainTimes(id ChainID) (elapsed time.Duration, past []time.Duration, live bool) {
+	ch := c.chains.byID[id]
+	if ch == nil || ch.outcome != nil {
+		return 0, nil, false
+	}
+	self := ch.job()
+	for _, other := range slices.Sorted(maps.Keys(c.chains.byID)) {
+		o := c.chains.byID[other]
+		if j := o.job(); j.Name == self.Name && j.User == self.User && o.outcome != nil && o.outcome.state == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+			past = append(past, o.outcome.at-o.at)
+		}
+	}
+	return c.now - ch.at, past, true
 }
 
 // chainStatus describes a chain like a job: its counts are the sums of its steps'.

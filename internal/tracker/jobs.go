@@ -277,6 +277,7 @@ func (t *Tracker) setLaunchable(s *jobState, k job.Kind, now bool) {
 	s.launchable[k] = now
 	if now {
 		t.launchable++
+		t.opened++
 	} else {
 		t.launchable--
 	}

@@ -42,6 +42,15 @@ func (t *Tracker) OfferDue() (time.Duration, bool) {
 	return t.lastOffer + time.Duration(t.Nodes().Alive())*t.cfg.OfferPause, true
 }
 
+// Opened counts the moments at which tasks of some job and kind became able to start: its
+// submission, its slow start, a retry. Nodes with free slots do not know of them. The other
+// reasons for an Offer concern mostly the node that sends the event, whose heartbeat holds a
+// round anyway, so a simulation of many nodes offers work when Opened has grown.
+func (t *Tracker) Opened() int64 { return t.opened }
+
+// Launchable reports whether some task may start, as far as its job is concerned.
+func (t *Tracker) Launchable() bool { return t.launchable > 0 }
+
 // offer holds a round for each of the nodes that can take work.
 func (t *Tracker) offer(ev *Offer) {
 	if !t.cfg.OfferAtOnce || t.comparesHeartbeats() {

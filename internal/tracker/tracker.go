@@ -84,8 +84,10 @@ type Tracker struct {
 	waitsNext int
 	// launchable counts the true values of jobState.launchable.
 	launchable int
-	quiet      sched.Quiet // the policy, if it is one
-	stats      Stats
+	// opened counts the false values of jobState.launchable that became true.
+	opened int64
+	quiet  sched.Quiet // the policy, if it is one
+	stats  Stats
 }
 
 // jobState is the tracker's own state of a live job, beside the job's tasks.

@@ -18,6 +18,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/virtual/sim"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/lab/harness"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
@@ -72,10 +73,10 @@ type knownCase struct {
 	mix    int
 	policy string
 	jobs   []sleepJob
-	// real has the response times of each round, simulated the simulation's, and assumed the times
-	// of a simulation with the placement and the slow start that slotwise sim assumes for a mix.
-	real               [][]float64
-	simulated, assumed []float64
+	// real has the response times of each round, simulated the simulation's, and plain the times
+	// of a simulation without the engine's rules; see simulateKnown.
+	real             [][]float64
+	simulated, plain []float64
 	// log has the launches of each real round, simulatedLog the simulated ones.
 	logs         [][]string
 	simulatedLog []string
@@ -97,7 +98,7 @@ func (s *settings) known(ctx context.Context) error {
 		if c.simulated, c.simulatedLog, err = s.simulateKnown(c, true); err != nil {
 			return err
 		}
-		if c.assumed, _, err = s.simulateKnown(c, false); err != nil {
+		if c.plain, _, err = s.simulateKnown(c, false); err != nil {
 			return err
 		}
 	}
@@ -167,36 +168,28 @@ func (s *settings) runKnown(ctx context.Context, c *knownCase) ([]float64, []str
 	return responses, launches(&log), nil
 }
 
-// simulateKnown simulates a mix. As the engine does with these jobs, asRun gives maps no place, since they
-// read nothing, and lets reduces start at once if all maps of their job fit at the same time (see
-// SlowStart of mapreduce.Options). Without it both are as slotwise sim assumes: blocks placed as HDFS does,
-// and Hadoop's slow start.
-func (s *settings) simulateKnown(c *knownCase, asRun bool) ([]float64, []string, error) {
+// simulateKnown simulates a mix as slotwise sim does with a file of these jobs and no flag but the
+// cluster. Without rules the world lacks what the engine does with such jobs: maps that sleep have no
+// place, reduces start at once if all maps of their job fit, and free nodes are offered work at once.
+func (s *settings) simulateKnown(c *knownCase, rules bool) ([]float64, []string, error) {
 	policy, err := policies.Build(c.policy, sched.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	model := sim.ModelConfig{OutOfBand: true, ShuffleShare: -1}
-	if asRun {
-		model.Replicas = -1
+	model, err := world.Lookup(world.Default)
+	if err != nil {
+		return nil, nil, err
 	}
-	var jobs []workload.Job
-	for i, j := range c.jobs {
-		v := workload.Job{Name: fmt.Sprint("job", i+1), Submit: j.at, Request: job.Request{Pool: j.pool}}
-		for _, d := range j.maps {
-			v.Maps = append(v.Maps, workload.Task{Duration: d})
-		}
-		for _, d := range j.reduces {
-			v.Reduces = append(v.Reduces, workload.Task{Duration: d})
-		}
-		if asRun && len(j.maps) <= wideShape.workers*wideShape.maps {
-			v.SlowStart = job.StartAfter(0)
-		}
-		jobs = append(jobs, v)
+	if !rules {
+		model.AsRun, model.EndsByRule, model.OutOfBand = false, false, true
+	}
+	jobs, err := c.file()
+	if err != nil {
+		return nil, nil, err
 	}
 	var log bytes.Buffer
-	out, err := sim.Run(sim.Config{Policy: policy, Jobs: jobs, Model: model, Details: true,
-		Cluster: workload.Cluster{Racks: 1, Heartbeat: "fixed:1ms", Groups: []workload.NodeGroup{
+	out, err := sim.Run(sim.Config{Policy: policy, Jobs: jobs, Model: model, Details: true, Seed: 1,
+		Cluster: workload.Cluster{Groups: []workload.NodeGroup{
 			{Name: "worker", Count: wideShape.workers, MapSlots: wideShape.maps, ReduceSlots: wideShape.reduces}}},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) }})
 	if err != nil {
@@ -207,6 +200,30 @@ func (s *settings) simulateKnown(c *knownCase, asRun bool) ([]float64, []string,
 		responses = append(responses, (out.Jobs[i].Ended - c.jobs[i].at).Seconds())
 	}
 	return responses, launches(&log), nil
+}
+
+// file writes the mix as a file of jobs and reads it again.
+func (c *knownCase) file() ([]workload.Job, error) {
+	var jobs []workload.Job
+	for i, j := range c.jobs {
+		v := workload.Job{Name: fmt.Sprint("job", i+1), Submit: j.at, Request: job.Request{Pool: j.pool}}
+		for _, d := range j.maps {
+			v.Maps = append(v.Maps, workload.Task{Duration: d})
+		}
+		for _, d := range j.reduces {
+			v.Reduces = append(v.Reduces, workload.Task{Duration: d})
+		}
+		jobs = append(jobs, v)
+	}
+	var text bytes.Buffer
+	if err := workload.WriteJobs(&text, jobs); err != nil {
+		return nil, err
+	}
+	m, err := workload.ReadMix("mix", &text)
+	if err != nil {
+		return nil, err
+	}
+	return m.Jobs(1)
 }
 
 // launch matches the launch of an attempt in a log of events: the job and the kind of its task. Which of
@@ -271,10 +288,10 @@ func off(simulated, real []float64) (list []float64) {
 
 // printKnown writes the page.
 func (s *settings) printKnown(w io.Writer, cases []*knownCase, late []float64) {
-	var all, assumed, spreads []float64
+	var all, plain, spreads []float64
 	for _, c := range cases {
 		times, spread := c.medians()
-		all, assumed, spreads = append(all, off(c.simulated, times)...), append(assumed, off(c.assumed, times)...), append(spreads, spread...)
+		all, plain, spreads = append(all, off(c.simulated, times)...), append(plain, off(c.plain, times)...), append(spreads, spread...)
 	}
 	fmt.Fprintf(w, `# Simulated against real: durations known
 
@@ -288,11 +305,11 @@ The rounds themselves are %.1f %% apart at the median and %.1f %% for nine of te
 the median). Before each run five sleeps of 100 ms show what the load of the machine does to sleeping
 tasks: they were %.1f ms late at the median and %.1f ms for nine of ten.
 
-"As sim assumes" is a simulation of the same mix without two things that the engine does with these jobs:
-their maps read nothing and so have no preferred node, and the planner starts reduces at once if all maps of
-their job can run at the same time. By default slotwise sim places blocks as HDFS does, so that a policy waits for
-local nodes, and has Hadoop's slow start. So the error is %.1f and %.1f %%.
-`+"`--set model.replicas=0`"+`, and `+"`slow-start: 0`"+` for jobs whose maps fit, give the first numbers.
+The simulation is slotwise sim's with a file of these jobs and no flag but the cluster. "Without the rules"
+leaves out what its world has from the engine: maps that sleep read nothing and have no preferred node, reduces
+start at once if all maps of their job can run at the same time (`+"`model.as-run=false`"+` turns both off), and nodes with
+free slots get tasks as soon as these may start, without a heartbeat (`+"`model.out-of-band=true`"+` turns it off). Without
+the rules the error is %.1f and %.1f %%.
 
 "Decisions" aligns the launches of both sides, by job and kind of task, and counts the positions that are equal
 in the round with the most equal ones. The last column has the first that differs, real for simulated.
@@ -300,11 +317,11 @@ in the round with the most equal ones. The last column has the first that differ
 `, s.rounds, len(cases)/2, wideShape.workers, wideShape.maps, wideShape.reduces, s.rounds,
 		len(all), 100*harness.Median(all), 100*harness.Quantile(all, 0.9), 100*knownMedian, 100*knownNinth,
 		100*harness.Median(spreads), 100*harness.Quantile(spreads, 0.9), harness.Median(late), harness.Quantile(late, 0.9),
-		100*harness.Median(assumed), 100*harness.Quantile(assumed, 0.9))
-	table := harness.NewTable(w, "mix", "policy", "error: median", "nine of ten", "worst", "as sim assumes: median", "nine of ten", "rounds apart: median", "nine of ten", "decisions equal", "first difference")
+		100*harness.Median(plain), 100*harness.Quantile(plain, 0.9))
+	table := harness.NewTable(w, "mix", "policy", "error: median", "nine of ten", "worst", "without the rules: median", "nine of ten", "rounds apart: median", "nine of ten", "decisions equal", "first difference")
 	for _, c := range cases {
 		times, spread := c.medians()
-		e, a := off(c.simulated, times), off(c.assumed, times)
+		e, a := off(c.simulated, times), off(c.plain, times)
 		best, total, first := -1, 0, ""
 		for _, log := range c.logs {
 			if same, n, where := agreement(log, c.simulatedLog); same > best {

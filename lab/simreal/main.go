@@ -3,9 +3,9 @@
 //
 //	go -C lab run ./simreal                        all mixes, five rounds
 //	go -C lab run ./simreal -scale 0.1 -n 1        a tenth of the sizes, to try it out
-//	go -C lab run ./simreal -markdown lab/results/sim-vs-real.md
-//	go -C lab run ./simreal -wide -n 3 -markdown lab/results/sim-vs-real.md
-//	go -C lab run ./simreal -known -n 5 -markdown lab/results/sim-vs-real-known.md
+//	go -C lab run ./simreal -markdown results/sim-vs-real.md
+//	go -C lab run ./simreal -wide -n 3 -markdown results/sim-vs-real.md
+//	go -C lab run ./simreal -known -n 3 -markdown results/sim-vs-real-known.md
 //
 // The report has two parts, and one run makes one of them. The first has mixes on one worker
 // of 1+1 slots for each processor. The second, with -wide, has one mix under every policy, and

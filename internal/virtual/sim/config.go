@@ -88,8 +88,15 @@ type ModelConfig struct {
 	OutOfBand bool
 	// EndsByRule makes the rule of the heartbeats decide OutOfBand: Hadoop's rules wait for
 	// the next heartbeat, slotwise's and fixed intervals report an end at once, as
-	// slotwise's workers do. The worlds of slotwise set it.
+	// slotwise's workers do. With these the tracker also offers tasks that have become able to
+	// start to nodes with free slots at once, as slotwise's master does. The worlds of slotwise
+	// set it.
 	EndsByRule bool
+	// AsRun makes jobs of a mix (workload.Stated) behave as under slotwise run. Reduces start at
+	// once if the job states no slow start and all its maps fit into the cluster's slots. Maps of
+	// stated duration sleep: they read nothing, so that no node is better for them than
+	// another, unless the mix names hosts.
+	AsRun bool
 	// TickEvery is the interval of ticks to the tracker, each of which costs the number
 	// of nodes. With 0 there are ticks only to give up silent nodes; heartbeats do
 	// everything else. Only a policy that preempts without being Periodic needs more.

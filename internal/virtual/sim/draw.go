@@ -148,6 +148,11 @@ func (s *sim) splits(index int32, j *workload.Job) []job.Split {
 	var g rand.PCG
 	s.source(&g, forPlacement, uint64(index), 0)
 	copies := min(s.model.Replicas, len(s.nodes))
+	// The nodes of one machine read the same files, as the workers of the local shell do.
+	asRun := s.model.AsRun && j.Origin == workload.Stated
+	if asRun && s.machines == 1 {
+		copies = 0
+	}
 	var hosts []string
 	if copies > 0 {
 		hosts = make([]string, 0, copies*len(j.Maps))
@@ -155,7 +160,7 @@ func (s *sim) splits(index int32, j *workload.Job) []job.Split {
 	for i := range splits {
 		t := &j.Maps[i]
 		splits[i] = job.Split{Hosts: t.Hosts, Bytes: t.Input}
-		if t.Hosts == nil && copies > 0 && (t.Input > 0 || t.Duration > 0) {
+		if t.Hosts == nil && copies > 0 && (t.Input > 0 || t.Duration > 0) && !(asRun && t.Duration > 0) {
 			from := len(hosts)
 			hosts = s.placeBlock(&g, hosts, copies)
 			splits[i].Hosts = hosts[from:len(hosts):len(hosts)]

@@ -161,8 +161,24 @@ func (s *sim) submit(i int32) {
 		s.err = fmt.Errorf("job %d %q states task-memory, but no node of the cluster states memory", i, j.Name)
 		return
 	}
-	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, Request: j.Request, Splits: s.splits(i, j), Reduces: len(j.Reduces)}})
+	s.step(&tracker.Submit{Spec: job.Spec{Name: j.Name, Request: s.request(j), Splits: s.splits(i, j), Reduces: len(j.Reduces)}})
 	s.spec = nil
+}
+
+// request returns what a job asks of the scheduler. As the planner of slotwise run does, it lets
+// reduces start at once if all maps of the job fit; see ModelConfig.AsRun.
+func (s *sim) request(j *workload.Job) job.Request {
+	r := j.Request
+	if s.model.AsRun && j.Origin == workload.Stated && r.SlowStart == 0 && j.Count(job.Map) <= s.tr.Nodes().Slots(job.Map) {
+		r.SlowStart = job.StartAfter(0)
+	}
+	return r
+}
+
+// gate returns Event.Gate of a job.
+func (s *sim) gate(j *workload.Job) int {
+	r := s.request(j)
+	return r.SlowStartMaps(j.Count(job.Map))
 }
 
 // accepted records the job that is being submitted under the tracker's number.
@@ -257,5 +273,8 @@ func (s *sim) notifyJob(k EventKind, j *running, e *tracker.Effect) {
 		return
 	}
 	s.event = Event{Kind: k, At: s.now, Job: int(j.index), ID: j.id, State: e.State, Text: e.Text, Node: -1}
+	if k == JobSubmitted {
+		s.event.Gate = s.gate(j.spec)
+	}
 	s.cfg.Observer.Observe(&s.event)
 }

@@ -23,7 +23,7 @@ const (
 	NodeRequested
 	// NodeReturned: Config.Autoscale has given the node back. It sets Node and NodeName.
 	NodeReturned
-	// JobSubmitted sets Job, and ID unless the job still waits for its set-up.
+	// JobSubmitted sets Job and Gate, and ID unless the job still waits for its set-up.
 	JobSubmitted
 	// JobEnded sets Job, ID, State and Text.
 	JobEnded
@@ -37,7 +37,7 @@ const (
 	// Attempt, Job, ID and Node.
 	OutputLost
 	// JobRestarted: the policy had the job killed, and it starts again from the beginning.
-	// All its attempts have ended. It sets Job, ID and Discarded.
+	// All its attempts have ended. It sets Job, ID, Gate and Discarded.
 	JobRestarted
 )
 
@@ -49,6 +49,9 @@ type Event struct {
 	// Job is the index in Config.Jobs; ID is the tracker's number for the job.
 	Job int
 	ID  job.ID
+	// Gate is the number of maps of a submitted or restarted job that must have ended before its
+	// reduces start.
+	Gate int
 	// Attempt identifies the attempt. Attempt.Kind is the kind of its task.
 	Attempt     job.AttemptID
 	Node        int

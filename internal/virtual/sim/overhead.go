@@ -172,7 +172,7 @@ func (s *sim) initialise(i int32) {
 		s.result.Jobs[i].Submitted = s.now
 	}
 	if s.cfg.Observer != nil && !again {
-		s.event = Event{Kind: JobSubmitted, At: s.now, Job: int(i), Node: -1}
+		s.event = Event{Kind: JobSubmitted, At: s.now, Job: int(i), Gate: s.gate(&s.cfg.Jobs[i]), Node: -1}
 		s.cfg.Observer.Observe(&s.event)
 	}
 	if o.InitPoll == 0 {

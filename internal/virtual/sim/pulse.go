@@ -78,6 +78,26 @@ func (s *sim) wantOffer() {
 	}
 }
 
+// offerEach offers work to one node with free slots after another, as long as some task may start. One
+// Offer to all would be the same, but a large cluster has many more free nodes than tasks.
+func (s *sim) offerEach() {
+	s.offering = false
+	for _, n := range s.tr.Nodes().All() {
+		if !s.tr.Launchable() {
+			return
+		}
+		if !n.Alive() || n.Free(job.Map)+n.Free(job.Reduce) == 0 {
+			continue
+		}
+		// A node that has crashed or stopped waits for no work, although the tracker does not know yet.
+		if i := s.byName[n.Name()]; s.nodes[i].up && s.stopped[i] == nil {
+			s.disturb(i)
+			s.free = append(s.free[:0], n.Name())
+			s.step(&tracker.Offer{Nodes: s.free})
+		}
+	}
+}
+
 // offer offers work to all nodes with free slots.
 func (s *sim) offer() {
 	s.offering, s.free = false, s.free[:0]

@@ -13,7 +13,7 @@ const (
 	evScale    // a decision of Config.Autoscale
 	evChoose   // a call of Config.Choose
 	evPulse    // heartbeats of a run from a Start
-	evOffer    // an Offer in a run from a Start
+	evOffer    // an Offer
 	evFurther  // the submission of a job that a run from a Start does not wait for
 	evShare    // who is an index of ModelConfig.Background
 	evCrash    // a random crash; a configured one is evPlanned

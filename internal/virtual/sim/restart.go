@@ -32,7 +32,7 @@ func (s *sim) submitAgain(j *running, e *tracker.Effect) {
 		d.MapsDone = -1
 	}
 	if s.cfg.Observer != nil {
-		s.event = Event{Kind: JobRestarted, At: s.now, Job: int(j.index), ID: j.id, Node: -1, Discarded: j.useful}
+		s.event = Event{Kind: JobRestarted, At: s.now, Job: int(j.index), ID: j.id, Gate: s.gate(j.spec), Node: -1, Discarded: j.useful}
 		s.cfg.Observer.Observe(&s.event)
 	}
 	delete(s.jobs, e.Job)

@@ -43,7 +43,11 @@ type sim struct {
 	racks    []rack
 	net      network
 	beats    profile
-	decay    decay
+	// offers is whether the tracker offers work between heartbeats; see ModelConfig.EndsByRule.
+	// opened is its Tracker.Opened at the last look.
+	offers bool
+	opened int64
+	decay  decay
 	// interval is the time between two heartbeats of a node, for the number of nodes
 	// that the tracker knows now.
 	interval time.Duration
@@ -118,6 +122,7 @@ func prepare(cfg Config) (*sim, error) {
 	}
 	if s.model.EndsByRule {
 		s.model.OutOfBand = !s.beats.waits
+		s.offers = !s.beats.waits
 	}
 	// The nodes first: the model, the fleet and the plan are checked against their number.
 	if cfg.Start != nil {
@@ -156,7 +161,7 @@ func (s *sim) makeTracker() {
 		return
 	}
 	tc := tracker.Config{NodeTimeout: s.model.NodeTimeout, MaxNodeFailures: s.model.MaxNodeFailures,
-		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0}
+		KeepEnded: -1, CommitOutput: s.model.CommitTime > 0 || s.model.Overheads.Cleanup > 0, OfferAtOnce: s.offers}
 	if cfg.Choose != nil {
 		tc.KeepEnded = tracker.DefaultKeepEnded // forecasts draw times and submissions from ended jobs, as on a master
 	}
@@ -383,7 +388,11 @@ func (s *sim) dispatch(e *event) {
 	case evPulse:
 		s.pulse()
 	case evOffer:
-		s.offer()
+		if s.cfg.Start != nil {
+			s.offer()
+			break
+		}
+		s.offerEach()
 	case evTick:
 		s.tick()
 		s.queue.push(s.now+s.model.TickEvery, evTick, 0, 0)
@@ -435,7 +444,11 @@ func (s *sim) dispatch(e *event) {
 		s.restartJobs()
 	}
 	s.finishEvent()
-	if s.cfg.Start != nil {
+	switch opened := s.tr.Opened(); {
+	case s.cfg.Start != nil:
+		s.wantOffer()
+	case s.offers && opened != s.opened:
+		s.opened = opened
 		s.wantOffer()
 	}
 }

@@ -46,7 +46,7 @@ var keys = []Key{
 			return plain(err)
 		},
 		func(m *sim.ModelConfig) string { return strconv.FormatUint(m.Phase, 10) }},
-	{"out-of-band", "true, false or auto", "a node sends a heartbeat as soon as an attempt has ended; auto does unless the heartbeat is one of Hadoop's", setOutOfBand, showOutOfBand},
+	{"out-of-band", "true, false or auto", "a node sends a heartbeat as soon as an attempt has ended; auto does unless the heartbeat is one of Hadoop's, and then new work is offered to free nodes at once", setOutOfBand, showOutOfBand},
 	span("progress-every", "least time between two reports of an attempt's progress; 0s is each heartbeat", func(m *sim.ModelConfig) *time.Duration { return &m.ProgressEvery }),
 	span("node-timeout", "silence after which a node is given up", func(m *sim.ModelConfig) *time.Duration { return &m.NodeTimeout }),
 	count("max-node-failures", "failures of a job on a node that bar the node from the job; 0 is the tracker's default", func(m *sim.ModelConfig) *int { return &m.MaxNodeFailures }),
@@ -75,6 +75,7 @@ var keys = []Key{
 			return err
 		},
 		func(m *sim.ModelConfig) string { return strconv.Itoa(max(0, m.Replicas)) }},
+	flag("as-run", "jobs of a mix behave as under slotwise run: tasks of stated time sleep and read nothing, and reduces start at once if all maps of a job that states no slow-start fit into the cluster's slots", func(m *sim.ModelConfig) *bool { return &m.AsRun }),
 	flag("contention", "tasks of given duration take longer on a machine that runs more of them than it has slots or processors; false is for tasks that sleep", func(m *sim.ModelConfig) *bool { return &m.Contention }),
 	span("load-tick", "length of the ticks in which a task is either runnable or not; 0s is a steady load", func(m *sim.ModelConfig) *time.Duration { return &m.LoadTick }),
 	span("load-every", "least time between two measurements of a machine's load, which reports the mean use of its processors between them; 0s measures with each heartbeat", func(m *sim.ModelConfig) *time.Duration { return &m.LoadEvery }),

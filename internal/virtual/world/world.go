@@ -37,7 +37,7 @@ const Default = "slotwise"
 // after the maps, as the sleeping tasks of run do: a guessed overlap would make the
 // simulator run less work than the file states.
 func slotwise() sim.ModelConfig {
-	return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, Outliers: true, Distance: racks()}
+	return sim.ModelConfig{EndsByRule: true, AsRun: true, ShuffleShare: -1, Contention: true, Outliers: true, Distance: racks()}
 }
 
 // racks returns the links of a cluster of the years of the public traces. Nodes have gigabit
@@ -48,9 +48,9 @@ func racks() sim.Distance { return sim.Distance{NIC: 125e6, Oversubscription: 5}
 // Worlds returns the named worlds.
 func Worlds() []Named {
 	return []Named{
-		{Default, "a cluster of slotwise: ends of tasks are reported at once; nothing fails and daemons take no time", slotwise},
+		{Default, "a cluster of slotwise: ends of tasks are reported at once, and new work is offered at once; nothing fails and daemons take no time", slotwise},
 		{"ideal", "also no heartbeat delays anything: nodes send one each 100 ms, however many there are", func() sim.ModelConfig {
-			return sim.ModelConfig{Heartbeat: "fixed:100ms", OutOfBand: true, ShuffleShare: -1, Contention: true}
+			return sim.ModelConfig{Heartbeat: "fixed:100ms", EndsByRule: true, AsRun: true, ShuffleShare: -1, Contention: true}
 		}},
 		{"hadoop-1.2", "a cluster of Hadoop 1.2.1: its heartbeats, and the overheads of its daemons and processes", func() sim.ModelConfig {
 			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(false), Contention: true, Outliers: true, Distance: racks()}
@@ -59,7 +59,7 @@ func Worlds() []Named {
 			return sim.ModelConfig{Heartbeat: "hadoop-1.2", ProgressEvery: 3 * time.Second, Overheads: sim.Hadoop121(true), Contention: true, Outliers: true, Distance: racks()}
 		}},
 		{"cloud-spot", "machines that are taken away: each after 8 hours on average, for 10 minutes; 2 % of attempts fail, 5 % are 3 times slower", func() sim.ModelConfig {
-			return sim.ModelConfig{EndsByRule: true, ShuffleShare: -1, Contention: true, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
+			return sim.ModelConfig{EndsByRule: true, AsRun: true, ShuffleShare: -1, Contention: true, MTBF: 8 * time.Hour, MTTR: 10 * time.Minute, NodeTimeout: time.Minute, FailureRate: 0.02,
 				Straggler: sim.Straggler{Probability: 0.05, Factor: 3}, Distance: racks()}
 		}},
 		{"paper/tumm", "the world of TuMM's experiments: Hadoop 0.20.2, inputs on every node", func() sim.ModelConfig {

@@ -116,7 +116,7 @@ func TestConserved(t *testing.T) {
 	for i := range 2 {
 		k.Observe(&sim.Event{Kind: sim.NodeUp, Node: i})
 	}
-	k.Observe(&sim.Event{Kind: sim.JobSubmitted})
+	k.Observe(&sim.Event{Kind: sim.JobSubmitted, Gate: 1})
 	for i, at := range []time.Duration{5 * second, 20 * second, 40 * second} {
 		e := attempt(0)
 		e.Kind, e.At, e.Attempt.Index = sim.AttemptStarted, at, int32(i)

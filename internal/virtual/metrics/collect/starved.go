@@ -167,7 +167,7 @@ func (s *starvation) observe(e *sim.Event, j *workload.Job, copied bool) {
 		}
 		s.change(e.At, e.Job, func(w *wanting) {
 			w.tasks = [job.Kinds]int{job.Map: j.Count(job.Map), job.Reduce: j.Count(job.Reduce)}
-			w.gate = j.SlowStartMaps(j.Count(job.Map))
+			w.gate = e.Gate
 		})
 	case e.Kind == sim.JobEnded:
 		s.change(e.At, e.Job, func(w *wanting) { w.tasks = [job.Kinds]int{} })

@@ -75,7 +75,7 @@ const (
 	boundsEnd   = "<!-- /bounds -->"
 )
 
-// operate.md has the table of package bounds.
+// limits.md has the table of package bounds.
 func TestBounds(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| what | limit | beyond it |\n|---|---:|---|\n")
@@ -86,7 +86,7 @@ func TestBounds(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s |\n", r.What, value, r.Then)
 	}
-	replaceTable(t, "operate.md", boundsBegin, boundsEnd, want.String())
+	replaceTable(t, "limits.md", boundsBegin, boundsEnd, want.String())
 }
 
 const (
@@ -94,7 +94,7 @@ const (
 	sharedEnd   = "<!-- /shared -->"
 )
 
-// operate.md has the totals of what users share, and the share of a user who is alone.
+// limits.md has the totals of what users share, and the share of a user who is alone.
 func TestShared(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| what | all users | one user alone | beyond it |\n|---|---:|---:|---|\n")
@@ -105,7 +105,7 @@ func TestShared(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", r.What, total, alone, r.Then)
 	}
-	replaceTable(t, "operate.md", sharedBegin, sharedEnd, want.String())
+	replaceTable(t, "limits.md", sharedBegin, sharedEnd, want.String())
 }
 
 // size writes a number of bytes as documents do.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/local"
-	"github.com/slotwise/slotwise/internal/live/progress"
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
@@ -74,7 +73,7 @@ func (d *byteDisplay) update(n int64) {
 		if now.Sub(d.start) >= showAfter {
 			d.open(n)
 		}
-	case now.Sub(d.last) >= progress.LineEvery:
+	case now.Sub(d.last) >= local.LineEvery:
 		d.last = now
 		terminal.Fprintf(d.out, "%s: %3.0f %%, %s/s\n", d.name,
 			100*float64(n)/float64(max(d.total, 1)), terminal.Bytes(terminal.Rate(n, now.Sub(d.start))))
@@ -119,8 +118,8 @@ type jobDisplay struct {
 
 // jobBars is the display of one job.
 type jobBars struct {
-	pace       progress.Pace
-	said       atomic.Pointer[progress.Remarks] // text beside the bars
+	pace       local.Pace
+	said       atomic.Pointer[local.Remarks] // text beside the bars
 	maps, reds *mpb.Bar                         // nil until shown, reds for a job without reduces
 }
 
@@ -204,7 +203,7 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 		d.mu.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(48))
 		d.mu.lines = terminal.NewEscaper(d.mu.bars)
 	}
-	add := func(what string, right func(*progress.Remarks) string) *mpb.Bar {
+	add := func(what string, right func(*local.Remarks) string) *mpb.Bar {
 		// A bar with a length completes by itself when it is full and can then
 		// not be removed.
 		b := d.mu.bars.AddBar(0,
@@ -213,9 +212,9 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 		b.SetTotal(barSteps, false)
 		return b
 	}
-	j.maps = add("map", func(r *progress.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
+	j.maps = add("map", func(r *local.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
 	if p.Reduces > 0 {
-		j.reds = add("reduce", func(r *progress.Remarks) string { return r.Reduces })
+		j.reds = add("reduce", func(r *local.Remarks) string { return r.Reduces })
 	}
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/slotwise/slotwise/internal/live/master"
 	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
-	"github.com/slotwise/slotwise/internal/live/topology"
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 )
@@ -367,7 +366,7 @@ func (f *masterFlags) racks(log *slog.Logger) (func(host string) string, error) 
 	if f.topology == "" {
 		return nil, nil
 	}
-	t, err := topology.Open(f.topology)
+	t, err := machines.OpenTopology(f.topology)
 	if err != nil {
 		return nil, misuse("--topology %s: %w", f.topology, reason(err))
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/live/progress"
+	"github.com/slotwise/slotwise/internal/live/local"
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/report"
@@ -537,7 +537,7 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 	if quiet {
 		return p
 	}
-	every := progress.LineEvery
+	every := local.LineEvery
 	if p.terminal {
 		every = showAfter
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/local"
-	"github.com/slotwise/slotwise/internal/live/progress"
 )
 
 // The exit codes of [Main] are the same as the slotwise command's.
@@ -320,7 +319,7 @@ func nameInputs(j *Job, o *Options) error {
 // progressLines returns a progress function that prints a line from time to
 // time, and failures at once.
 func progressLines(w io.Writer) func(Progress) {
-	var pace progress.Pace
+	var pace local.Pace
 	return func(p Progress) {
 		for _, line := range []string{pace.Failures((*local.Progress)(&p)), pace.Line((*local.Progress)(&p))} {
 			if line != "" {

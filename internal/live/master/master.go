@@ -33,7 +33,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/durable"
-	"github.com/slotwise/slotwise/internal/base/loglimit"
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
@@ -68,8 +67,8 @@ type Master struct {
 	// historyTurn has room for the one entry that is being written to the history.
 	historyTurn chan struct{}
 	logWriter   logWriter
-	unread      loglimit.Limit // of historyUnread
-	unwritten   loglimit.Limit // of historyUnwritten
+	unread      bounds.LogLimit // of historyUnread
+	unwritten   bounds.LogLimit // of historyUnwritten
 	stats       *stats
 	forecasts   *forecaster
 	ui          http.Handler // the console

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/loglimit"
 	"github.com/slotwise/slotwise/internal/base/share"
 )
 
@@ -26,7 +25,7 @@ import (
 type connections struct {
 	*net.TCPListener
 	log   *slog.Logger
-	limit loglimit.Limit
+	limit bounds.LogLimit
 	mu    struct {
 		sync.Mutex
 		pool *share.Pool

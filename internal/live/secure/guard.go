@@ -13,7 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 )
 
 // Guard authenticates each request before its body is read. A Guard without tokens
@@ -44,7 +44,7 @@ type Guard struct {
 	// Log receives refused requests; nil means slog.Default.
 	Log *slog.Logger
 
-	refusals loglimit.Limit
+	refusals bounds.LogLimit
 }
 
 // Authenticates reports whether the guard requires a token or a certificate.

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 )
 
 // Limits on clients that are slow, by accident or on purpose.
@@ -76,7 +76,7 @@ func NewServer(h http.Handler, g *Guard) *http.Server {
 // connectionLog logs the lines of http.Server.ErrorLog at a limited rate.
 type connectionLog struct {
 	log   *slog.Logger
-	limit loglimit.Limit
+	limit bounds.LogLimit
 }
 
 // Write implements io.Writer.

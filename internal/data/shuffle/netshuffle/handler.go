@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
 )
 
@@ -32,7 +32,7 @@ type Handler struct {
 	// slog.Default.
 	Log *slog.Logger
 
-	refusals loglimit.Limit
+	refusals bounds.LogLimit
 }
 
 // ServeHTTP implements http.Handler.

@@ -19,7 +19,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
@@ -43,7 +43,7 @@ type Accounts struct {
 	// that run at once. Addresses share verifying. The accounts that signed tokens name share
 	// reviewing. If the keys are unknown, anyone may name any account, and addresses share it.
 	verifying, reviewing *share.Gate
-	failed               loglimit.Limit
+	failed               bounds.LogLimit
 
 	mu struct {
 		sync.Mutex

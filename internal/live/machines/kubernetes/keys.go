@@ -14,7 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 )
 
 // keysPath is where the API server publishes the keys that verify its tokens. The discovery
@@ -47,7 +47,7 @@ type keys struct {
 	api    *api
 	log    *slog.Logger
 	now    func() time.Time
-	failed loglimit.Limit
+	failed bounds.LogLimit
 
 	mu struct {
 		sync.Mutex

@@ -1,16 +1,15 @@
-package progress
+package local
 
 import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/live/local"
 )
 
 func TestPace(t *testing.T) {
 	var c Pace
 	at := func(seconds int, maps, reduces float64) string {
-		p := local.Progress{
+		p := Progress{
 			Job: "j", Reduces: 1, MapFrac: maps, ReduceFrac: reduces,
 			Elapsed: time.Duration(seconds) * time.Second, BytesRead: int64(seconds) << 20,
 		}

@@ -1,18 +1,16 @@
-// Package loglimit limits log lines that a client can cause, so that no client can fill a
-// disk with them.
-package loglimit
+package bounds
 
 import (
 	"sync"
 	"time"
 )
 
-// PerSecond is the number of lines per second that a Limit allows: enough to
+// LogsPerSecond is the number of lines per second that a LogLimit allows: enough to
 // recognise a problem, too few to fill a disk.
-const PerSecond = 10
+const LogsPerSecond = 10
 
-// Limit counts log lines. It is safe for concurrent use; the zero value is ready.
-type Limit struct {
+// LogLimit limits log lines that a client can cause, so that no client can fill a disk with them. It is safe for concurrent use; the zero value is ready.
+type LogLimit struct {
 	mu      sync.Mutex
 	second  time.Time // when the current second began
 	allowed int       // lines in the current second
@@ -21,13 +19,13 @@ type Limit struct {
 
 // Allow reports whether to log a line now, and how many lines were left out since
 // the last one.
-func (p *Limit) Allow(now time.Time) (skipped int, ok bool) {
+func (p *LogLimit) Allow(now time.Time) (skipped int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.second) >= time.Second {
 		p.second, p.allowed = now, 0
 	}
-	if p.allowed == PerSecond {
+	if p.allowed == LogsPerSecond {
 		p.skipped++
 		return 0, false
 	}

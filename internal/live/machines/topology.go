@@ -1,6 +1,4 @@
-// Package topology maps hosts to racks like Hadoop does: with a table in a file, or with a
-// script.
-package topology
+package machines
 
 import (
 	"bufio"
@@ -19,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/bounds"
 )
 
-// Topology maps hosts to racks with a file. If the file is executable, Topology calls it
+// Topology maps hosts to racks like Hadoop does, with a file. If the file is executable, Topology calls it
 // with a host as argument, and it prints the rack. Otherwise the file is a table with a
 // host and a rack on each line, which is read again when it changes. A Topology is safe
 // for concurrent use.
@@ -36,8 +34,8 @@ type Topology struct {
 // scriptTimeout is the time limit of the script.
 const scriptTimeout = 10 * time.Second
 
-// Open returns the Topology of a file. It returns an error if a table cannot be read.
-func Open(path string) (*Topology, error) {
+// OpenTopology returns the Topology of a file. It returns an error if a table cannot be read.
+func OpenTopology(path string) (*Topology, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -112,7 +110,7 @@ func (t *Topology) readLocked() error {
 		return err
 	}
 	t.mu.seen = info // an invalid table is reported once
-	racks, err := parse(b)
+	racks, err := parseTable(b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.path, err)
 	}
@@ -120,8 +118,8 @@ func (t *Topology) readLocked() error {
 	return nil
 }
 
-// parse parses a table. It ignores empty lines, and text after a #.
-func parse(b []byte) (map[string]string, error) {
+// parseTable parses a table. It ignores empty lines, and text after a #.
+func parseTable(b []byte) (map[string]string, error) {
 	racks := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	var errs []error

@@ -1,6 +1,4 @@
-// Package progress puts the state of a running job into words: remaining times, rates, and
-// the lines that a command prints where there is no terminal to draw bars on.
-package progress
+package local
 
 import (
 	"fmt"
@@ -8,7 +6,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
-	"github.com/slotwise/slotwise/internal/live/local"
 )
 
 // LineEvery is the interval of progress lines where there is no terminal.
@@ -33,7 +30,7 @@ type Remarks struct {
 }
 
 // Remarks records a job's progress and returns the texts to show.
-func (c *Pace) Remarks(p *local.Progress) Remarks {
+func (c *Pace) Remarks(p *Progress) Remarks {
 	r := Remarks{Speed: terminal.Bytes(terminal.Rate(p.BytesRead, p.Elapsed)) + "/s", Job: Expectation(&p.Expected)}
 	if p.Expected.Known {
 		return r // better than the phases' own pace
@@ -53,7 +50,7 @@ func (c *Pace) Remarks(p *local.Progress) Remarks {
 
 // Failures describes the attempts that failed since the last call. It returns "" if
 // there are none, or if the job has ended, because its error includes them.
-func (c *Pace) Failures(p *local.Progress) string {
+func (c *Pace) Failures(p *Progress) string {
 	if p.Failed <= c.failed || terminal.Over(p.State) {
 		return ""
 	}
@@ -64,7 +61,7 @@ func (c *Pace) Failures(p *local.Progress) string {
 }
 
 // Line returns a progress line for a log, or "" if LineEvery has not passed.
-func (c *Pace) Line(p *local.Progress) string {
+func (c *Pace) Line(p *Progress) string {
 	r := c.Remarks(p)
 	if terminal.Over(p.State) || p.Elapsed-c.printed < LineEvery {
 		return ""
@@ -74,7 +71,7 @@ func (c *Pace) Line(p *local.Progress) string {
 }
 
 // Expectation says when a job is expected to start and end, or "" if that is unknown.
-func Expectation(e *local.Expected) string {
+func Expectation(e *Expected) string {
 	text := ""
 	if e.Position > 0 {
 		text = fmt.Sprintf("number %d of the jobs that wait, starts in %s", e.Position, terminal.About(e.Start))
@@ -89,7 +86,7 @@ func Expectation(e *local.Expected) string {
 }
 
 // progressLine formats a job's progress for a log.
-func progressLine(p *local.Progress, r Remarks) string {
+func progressLine(p *Progress, r Remarks) string {
 	s := fmt.Sprintf("%s: map %.0f %%", terminal.Escape(p.Job), 100*p.MapFrac)
 	if r.Maps != "" {
 		s += " (" + r.Maps + ")"

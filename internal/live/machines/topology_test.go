@@ -1,4 +1,4 @@
-package topology
+package machines
 
 import (
 	"os"
@@ -18,7 +18,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 // TestTable queries a table that changes and becomes invalid.
 func TestTable(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "racks"), "# the cellar\nh1 /r1\n\nh2\t/r2 # by the door\n", 0o644)
-	topo, err := Open(path)
+	topo, err := OpenTopology(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("after a bad change: %q, error %v", got, err)
 	}
 	want("h3", "/r3")
-	if _, err := Open(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := OpenTopology(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a file that is not there is opened")
 	}
 }
@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 func TestScript(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "rack.sh"), "#!/bin/sh\n[ -e "+dir+"/broken ] && { echo no >&2; exit 1; }\ncase $1 in h*) echo /rack-$1;; esac\n", 0o755)
-	topo, err := Open(path)
+	topo, err := OpenTopology(path)
 	if err != nil {
 		t.Fatal(err)
 	}

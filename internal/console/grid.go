@@ -220,7 +220,7 @@ func (s *Results) studyPage(r *http.Request) (*page, error) {
 	runs.pageOf(r.URL, "run")
 	p := &page{Title: "Results of a study", Sections: []*section{facts,
 		{ID: "filter", Filter: &filter{Fields: []field{{Name: "q", Label: "Policy, cluster, world or load", Value: q, Type: "search"}}}},
-		{ID: "comparison", Title: "Policies", Table: means}, {ID: "verdicts", Title: "Comparisons", Table: verdicts}, {ID: "runs", Title: terminal.Plural(len(g.Runs), "run"), Table: runs}}}
+		{ID: "comparison", Title: "Policies", Table: means}, {ID: "verdicts", Title: "Comparisons", Folded: true, Table: verdicts}, {ID: "runs", Title: terminal.Plural(len(g.Runs), "run"), Folded: true, Table: runs}}}
 	s.addFigures(p)
 	return p, nil
 }

@@ -357,7 +357,7 @@ func with(u *url.URL, pairs ...string) string {
 }
 
 // pageSize is the number of rows of a page of a list.
-const pageSize = 40
+const pageSize = 35
 
 // offset returns where the page of a list begins.
 func offset(u *url.URL) int {

@@ -380,8 +380,11 @@ func (s *Results) comparison(r *http.Request) (*page, error) {
 	return p, nil
 }
 
-// maxFigures bounds the figures of a page.
-const maxFigures = 60
+// Figures of a page: the first ones are open, the others folded.
+const (
+	maxFigures  = 60
+	openFigures = 4
+)
 
 // addFigures adds the plots to a page.
 func (s *Results) addFigures(p *page) {
@@ -391,7 +394,7 @@ func (s *Results) addFigures(p *page) {
 			break
 		}
 		title := strings.TrimSuffix(name, ".svg")
-		p.add(&section{ID: "figure" + strconv.Itoa(i), Title: capitalized(title), Image: &image{Src: "/ui/figures/" + url.PathEscape(name), Alt: "the figure " + title}})
+		p.add(&section{ID: "figure" + strconv.Itoa(i), Title: capitalized(title), Half: i < openFigures, Folded: i >= openFigures, Image: &image{Src: "/ui/figures/" + url.PathEscape(name), Alt: "the figure " + title}})
 	}
 }
 

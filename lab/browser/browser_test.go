@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -168,8 +169,8 @@ func (b *chrome) theme(name string, width int64) {
 }
 
 // check opens a page, and reports low contrast in either theme, controls without a name, a page
-// that is wider than a window of 320 or 3,840 pixels, small text in the large one, and what the
-// browser complains about.
+// that is wider than a window of 320 or 3,840 pixels, small text in the large one, more than six
+// screens of a phone, barriers that axe-core finds, and what the browser complains about.
 func (b *chrome) check(path string) {
 	b.t.Helper()
 	b.theme("light", 1280)
@@ -183,6 +184,9 @@ func (b *chrome) check(path string) {
 	if bad := b.nameless(); len(bad) > 0 {
 		b.t.Errorf("%s: without a name: %q", path, bad)
 	}
+	b.axe(path)
+	b.open(path) // its folds are closed again
+	b.phone(path)
 	for _, width := range []int64{320, 3840} {
 		b.theme("light", width)
 		if w := eval[int64](b, "document.documentElement.scrollWidth"); w > width {
@@ -223,7 +227,7 @@ func TestBrowser(t *testing.T) {
 	live(b)
 	keys(b)
 	followLog(b)
-	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
+	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/whatif?nodes=2", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
 	for _, path := range pages {
 		b.check(path)
 	}
@@ -232,6 +236,38 @@ func TestBrowser(t *testing.T) {
 	}
 	noScript(b, pages)
 	b.do("search", chromedp.Navigate(b.url+"/ui/jobs"), chromedp.SetValue(`input[name="pool"]`, "reports", chromedp.ByQuery), chromedp.Submit(`form.filter`, chromedp.ByQuery), chromedp.WaitVisible(`a[href="/ui/jobs/j1"]`, chromedp.ByQuery))
+	b.do("script on", emulation.SetScriptExecutionDisabled(false))
+	silent(b, c)
+}
+
+// silent stops the master for a while, and then ends it. The page says so within five seconds each
+// time, and that the master answers again.
+func silent(b *chrome, c *clustertest.Cluster) {
+	const banner = `document.getElementById("live").classList.contains("lost")`
+	b.open("/ui/")
+	b.until("the page is connected", `document.body.dataset.connected === "1"`)
+	time.Sleep(3 * time.Second) // a banner without a reason would appear in this time
+	if eval[bool](b, banner) {
+		b.t.Error("the page misses a master that answers")
+	}
+	b.missed("frozen", banner, func() { c.Master.Cmd.Process.Signal(syscall.SIGSTOP) })
+	c.Master.Cmd.Process.Signal(syscall.SIGCONT)
+	b.until("the master answers again", "!"+banner)
+	b.missed("dead", banner, c.Master.Kill)
+	b.complaints() // refused connections
+}
+
+// missed stops the master with end and waits for the banner.
+func (b *chrome) missed(what, banner string, end func()) {
+	b.t.Helper()
+	end()
+	start := time.Now()
+	b.until("a banner for a "+what+" master", banner)
+	took := time.Since(start)
+	b.t.Logf("a %s master: a banner after %v", what, took.Round(10*time.Millisecond))
+	if took > 5*time.Second {
+		b.t.Errorf("a %s master: a banner after %v", what, took)
+	}
 }
 
 // live watches a job's page, which must change without being loaded again.

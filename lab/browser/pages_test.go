@@ -84,10 +84,10 @@ func TestBrowserWithoutMaster(t *testing.T) {
 	}
 	b.do("+", chromedp.KeyEvent("+"))
 	b.until("a part of the timeline", `location.search.includes("from=")`)
-	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/jobs/j1/attempts?offset=9960", "/ui/compare?a=j1&b=j1"} {
+	for _, path := range []string{"/ui/", "/ui/jobs/j1", "/ui/jobs/j1/attempts?offset=9965", "/ui/compare?a=j1&b=j1"} {
 		b.check(path)
 	}
-	b.open("/ui/jobs/j1/attempts?offset=9960")
+	b.open("/ui/jobs/j1/attempts?offset=9965")
 	if got := eval[string](b, `document.querySelector("#t-attempts tbody tr:last-child th").textContent`); got != "j1_m_9999_0" {
 		t.Errorf("the last attempt is %q", got)
 	}

@@ -158,6 +158,12 @@ func (x *attempts) isSlow(a *source.Attempt) bool {
 	return s.n >= slowLeast && float64(took) >= slowFactor*float64(s.median) && took >= s.median+slowBy
 }
 
+// failed reports whether an attempt failed or was lost. Most killed attempts are copies of tasks that
+// another attempt has finished, so they are not errors that a user must look at.
+func failed(a *source.Attempt) bool {
+	return !a.Running() && a.State != "succeeded" && a.State != "killed"
+}
+
 // class returns the class of an attempt in charts.
 func (x *attempts) class(a *source.Attempt) string {
 	class := "map"
@@ -167,12 +173,10 @@ func (x *attempts) class(a *source.Attempt) string {
 	switch {
 	case a.Running():
 		class += " running"
-	// Most killed attempts are copies of tasks that another attempt has finished. They are not
-	// errors that a user must look at.
+	case failed(a):
+		return "bad"
 	case a.State == "killed":
 		return "gone"
-	case a.State != "succeeded":
-		return "bad"
 	}
 	if x.isSlow(a) {
 		class += " slow"
@@ -283,7 +287,7 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 			cl := &cells[row*groupColumns+int(col)]
 			cl.busy[kindOf(a)] += max(0, min(end, from+(col+1)*width)-max(start, from+col*width))
 			// Counted in every column: one failed attempt must be seen among hundreds that succeeded.
-			if x.class(a) == "bad" {
+			if failed(a) {
 				cl.bad++
 			}
 		}

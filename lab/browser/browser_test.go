@@ -1,11 +1,18 @@
 package browser
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,7 +131,7 @@ func (b *chrome) until(what, expression string) {
 // lowContrast returns the texts whose contrast with their background is below 4.5 to 1, as
 // WCAG 2 computes it. Large text needs 3 to 1.
 const lowContrast = `(() => {
-	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return { r: m[0], g: m[1], b: m[2], a: m.length > 3 ? m[3] : 1 }; };
+	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number), by = c.startsWith("color(srgb") ? 255 : 1; return { r: by * m[0], g: by * m[1], b: by * m[2], a: m.length > 3 ? m[3] : 1 }; };
 	const light = ({ r, g, b }) => { const f = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
 	const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c; } return { r: 255, g: 255, b: 255 }; };
 	const bad = new Set();
@@ -226,6 +233,7 @@ func TestBrowser(t *testing.T) {
 	}
 	live(b)
 	keys(b)
+	actions(b)
 	followLog(b)
 	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/whatif?nodes=2", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
 	for _, path := range pages {
@@ -307,10 +315,58 @@ func followLog(b *chrome) {
 		}
 	}
 	b.open("/ui/jobs/j4")
-	b.do("kill", chromedp.Click("details.danger summary", chromedp.ByQuery), chromedp.SetValue(`details.danger input[name="reason"]`, "seen enough", chromedp.ByQuery), chromedp.Click("details.danger button", chromedp.ByQuery))
+	b.tabTo("the fold of kill", `document.activeElement.matches("details.danger summary")`)
+	b.do("kill", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent("seen enough"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until("j4 is killed", `document.body.dataset.ready === "1" && document.getElementById("summary").textContent.includes("killed")`)
 	b.open("/ui/attempts/j4_m_0_0")
 	b.until("the log is complete", `document.getElementById("live").textContent.includes("complete")`)
+}
+
+// tabTo presses the Tab key until an expression is true.
+func (b *chrome) tabTo(what, reached string) {
+	b.t.Helper()
+	for range 100 {
+		if eval[bool](b, reached) {
+			return
+		}
+		b.do("Tab", chromedp.KeyEvent(kb.Tab))
+	}
+	b.t.Fatalf("the Tab key does not lead to %s", what)
+}
+
+// actions acts with the keyboard alone: it opens an attempt from its bar, changes a priority, and
+// compares two jobs.
+func actions(b *chrome) {
+	b.open("/ui/jobs/j1")
+	b.tabTo("the timeline", `document.activeElement.closest(".plot") !== null`)
+	first := eval[string](b, `document.activeElement.getAttribute("href")`)
+	b.do("the next bar", chromedp.KeyEvent(kb.ArrowRight))
+	next := eval[string](b, `document.activeElement.getAttribute("href")`)
+	if first == next || !strings.HasPrefix(next, "/ui/attempts/j1_") {
+		b.t.Errorf("an arrow key leads from %q to %q", first, next)
+	}
+	b.do("Tab", chromedp.KeyEvent(kb.Tab))
+	if eval[bool](b, `document.activeElement.closest(".plot") !== null`) {
+		b.t.Error("each bar is a stop of the Tab key")
+	}
+	b.open("/ui/jobs/j1")
+	b.tabTo("the timeline", `document.activeElement.closest(".plot") !== null`)
+	b.do("the log", chromedp.KeyEvent(kb.Enter))
+	b.until("the log of the attempt", fmt.Sprintf(`location.pathname === %q && document.body.dataset.ready === "1"`, first))
+	b.open("/ui/jobs/j4")
+	b.tabTo("the fold of the priority", `document.activeElement.matches("#actions summary")`)
+	b.do("HIGH", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent("H"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	b.until("the priority", `document.body.dataset.ready === "1" && location.search === "?done=priority" && document.getElementById("summary").textContent.includes("high")`)
+	b.open("/ui/jobs?state=succeeded")
+	b.tabTo("a box", `document.activeElement.type === "checkbox"`)
+	b.do("check", chromedp.KeyEvent(" "))
+	if got := eval[int](b, `document.querySelectorAll("#jobs input:checked").length`); got != 1 {
+		b.t.Errorf("%d boxes are checked", got)
+	}
+	b.tabTo("the button that compares", `document.activeElement.textContent === "Compare two"`)
+	b.do("compare", chromedp.KeyEvent(kb.Enter))
+	b.until("the complaint about one job", `document.body.dataset.ready === "1" && document.body.textContent.includes("check two to compare")`)
+	b.complaints() // the answer 400
 }
 
 // keys goes from page to page with the keyboard.
@@ -354,32 +410,43 @@ func noScript(b *chrome, pages []string) {
 	}
 }
 
-// screenshots writes the pictures of docs/console.md.
+// screenshots writes the pictures of docs/console.md, of a cluster with more nodes and jobs.
 func screenshots(b *chrome, c *clustertest.Cluster) {
-	if out, err := c.Command("policy", "tumm", "--master", c.URL).CombinedOutput(); err != nil {
-		b.t.Fatalf("%v: %s", err, out)
-	}
-	for i, pool := range []string{"reports", "tests", "reports", "adhoc"} {
-		cmd := c.Command("submit", "--master", c.URL, "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i))
-		if out, err := cmd.CombinedOutput(); err != nil {
+	ask := func(args ...string) {
+		if out, err := c.Command(append(args, "--master", c.URL)...).CombinedOutput(); err != nil {
 			b.t.Fatalf("%v: %s", err, out)
 		}
 	}
-	b.open("/ui/jobs/j5")
-	b.until("some attempts of j5", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
-	for _, x := range []picture{
-		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/jobs", "jobs", "dark"}, {"/ui/jobs/j5", "job", "light"}, {"/ui/jobs/j5", "job", "dark"},
-		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/attempts/j4_m_0_0", "log", "light"}, {"/ui/nodes", "nodes", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/history", "history", "light"},
-		{"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/policy?name=fair", "preview", "light"}, {"/ui/policy#course0", "policy", "dark"},
-	} {
-		if x.name == "policy" {
-			time.Sleep(15 * time.Second) // the chart needs something to show
+	for i := range 10 {
+		c.StartWorker(fmt.Sprint("w", 3+i), "--map-slots", "2", "--memory", "32MiB")
+	}
+	var points strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&points, "%d,%d\n", i*7919%100+100*(i%3), i*104729%100)
+	}
+	c.Write("points.csv", points.String())
+	for i, pool := range []string{"reports", "reports", "reports", "tests", "reports", "adhoc"} {
+		args := []string{"submit", "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i)}
+		if i < 2 { // runs for the trend of the name
+			args = append(args, "--wait")
 		}
+		ask(args...)
+	}
+	ask("submit", "kmeans", "points.csv", "--param", "k=3", "--split-size", "16KiB", "--output", "means", "--wait")
+	ask("nodes", "drain", "w11")
+	b.open("/ui/jobs/j8")
+	b.until("some attempts of j8", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
+	for _, x := range []picture{
+		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/", "overview", "phone"}, {"/ui/jobs", "jobs", "light"}, {"/ui/jobs", "jobs", "phone"},
+		{"/ui/jobs/j8", "job", "light"}, {"/ui/jobs/j8", "job", "dark"}, {"/ui/jobs/j8", "job", "phone"}, {"/ui/jobs/j2", "failed", "light"}, {"/ui/jobs/chain-1", "chain", "light"},
+		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/attempts/j4_m_0_0", "log", "light"}, {"/ui/nodes", "nodes", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/history", "history", "light"},
+		{"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/whatif?nodes=2", "whatif", "light"}, {"/ui/policy?name=tumm", "policy", "dark"},
+	} {
 		b.picture(x)
 	}
 }
 
-// picture is a picture of docs/console.md: the page at a path, in a theme.
+// picture is a picture of docs/console.md: the page at a path, in a theme, or on a phone.
 type picture struct{ path, name, theme string }
 
 // picture writes a picture.
@@ -389,17 +456,59 @@ func (b *chrome) picture(x picture) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		b.t.Fatal(err)
 	}
-	b.theme(x.theme, 1000)
-	b.do("height", emulation.SetDeviceMetricsOverride(1000, 640, 1, false))
+	width, height := int64(1200), int64(780)
+	theme := x.theme
+	if theme == "phone" {
+		theme, width, height = "light", 390, 844
+	}
+	b.theme(theme, width)
+	b.do("height", emulation.SetDeviceMetricsOverride(width, height, 1, false))
 	b.open(x.path)
 	b.do("painted", chromedp.Evaluate(`window.painted = false; requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })); 1`, nil))
 	b.until("the page is painted", "window.painted")
-	var png []byte
-	b.do(x.name, chromedp.CaptureScreenshot(&png))
-	if len(png) > 150<<10 {
-		b.t.Errorf("%s is too large: %d bytes", x.name, len(png))
-	}
-	if err := os.WriteFile(filepath.Join(dir, x.name+"-"+x.theme+".png"), png, 0o666); err != nil {
+	var shot []byte
+	b.do(x.name, chromedp.CaptureScreenshot(&shot))
+	shot, err := fewColours(shot)
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	if len(shot) > 80<<10 {
+		b.t.Errorf("%s is too large: %d bytes", x.name, len(shot))
+	}
+	if err := os.WriteFile(filepath.Join(dir, x.name+"-"+x.theme+".png"), shot, 0o666); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// fewColours reduces a PNG to the 64 colours that most of its pixels have, so that the repository
+// stays small. Pages have few colours; the others are edges of letters.
+func fewColours(b []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	count, bounds := map[color.Color]int{}, full.Bounds()
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			count[full.At(x, y)]++
+		}
+	}
+	palette := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int {
+		return cmp.Or(count[b]-count[a], strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	}))
+	palette = palette[:min(len(palette), 64)]
+	nearest := map[color.Color]uint8{}
+	few := image.NewPaletted(bounds, palette)
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			c := full.At(x, y)
+			if _, known := nearest[c]; !known {
+				nearest[c] = uint8(palette.Index(c))
+			}
+			few.SetColorIndex(x, y, nearest[c])
+		}
+	}
+	var out bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few)
+	return out.Bytes(), err
 }

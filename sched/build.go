@@ -42,6 +42,7 @@ func (g *Registry) make(spec string, opt Options, chosen bool) (Policy, error) {
 		return nil, err
 	}
 	opt.Set = withDefaults(info, r.Set, opt.Set)
+	opt.utilities, opt.evaluators = g.utilities.byName, g.evaluators.byName
 	var p Policy
 	if r.New != nil {
 		kit := NewKit(opt)

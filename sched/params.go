@@ -173,9 +173,11 @@ func (b Bindings) Print() map[string]string {
 type Kit struct {
 	// Seed is the seed of the run. A part that draws random numbers derives a
 	// separate generator from Seed and its name.
-	Seed   uint64
-	values map[string]string
-	build  func(spec string) (Policy, error) // nil outside a registry
+	Seed       uint64
+	values     map[string]string
+	utilities  map[string]Utility
+	evaluators map[string]Evaluator
+	build      func(spec string) (Policy, error) // nil outside a registry
 }
 
 // Build makes a fresh policy of the same registry for the same run, with its parameters at
@@ -193,7 +195,9 @@ func (k *Kit) Read(b Bindings) error { return b.Set(k.values) }
 
 // NewKit returns a kit with the given options. The registry calls it for each
 // part; tests may call it to construct a part directly.
-func NewKit(opt Options) *Kit { return &Kit{Seed: opt.Seed, values: opt.Set} }
+func NewKit(opt Options) *Kit {
+	return &Kit{Seed: opt.Seed, values: opt.Set, utilities: opt.utilities, evaluators: opt.evaluators}
+}
 
 // checkSettings returns an error for each name in set that is no parameter of
 // the policy, and for each value that its parameter does not accept. It runs

@@ -65,6 +65,9 @@ type Table struct {
 	Place     []Part[Place]
 	Speculate []Part[Speculate]
 	Policies  []Row
+	// Utilities and Evaluators extend the learning scheduler.
+	Utilities  []Utility
+	Evaluators []Evaluator
 }
 
 // Options are the user's settings for a policy.
@@ -77,6 +80,9 @@ type Options struct {
 	// Live is set by callers that schedule a running cluster, where the sizes of jobs are
 	// not known in advance. Build then refuses a policy with a SizeReader.
 	Live bool
+	// utilities and evaluators are the registry's, which Build fills in.
+	utilities  map[string]Utility
+	evaluators map[string]Evaluator
 }
 
 // Registry finds parts and policies by name. It does not change after it has
@@ -87,6 +93,9 @@ type Registry struct {
 	place     table[Part[Place]]
 	speculate table[Part[Speculate]]
 	rows      table[Row]
+	// utilities and evaluators are those of programs; the built-in ones are the learner's own.
+	utilities  table[Utility]
+	evaluators table[Evaluator]
 }
 
 // NewRegistry returns a registry of the tables' entries. It fails if a name is
@@ -98,7 +107,7 @@ func NewRegistry(tables ...Table) (*Registry, error) { return new(Registry).With
 // With returns a registry with g's entries and the entries of more tables. It fails under
 // the same conditions as NewRegistry; g itself does not change.
 func (g *Registry) With(tables ...Table) (*Registry, error) {
-	all := &Registry{g.slots.clone(), g.order.clone(), g.place.clone(), g.speculate.clone(), g.rows.clone()}
+	all := &Registry{g.slots.clone(), g.order.clone(), g.place.clone(), g.speculate.clone(), g.rows.clone(), g.utilities.clone(), g.evaluators.clone()}
 	var errs []error
 	for _, t := range tables {
 		errs = append(errs, all.add(t))
@@ -117,6 +126,7 @@ func (g *Registry) add(t Table) error {
 		addParts(&g.order, "order", t.Order),
 		addParts(&g.place, "place", t.Place),
 		addParts(&g.speculate, "speculate", t.Speculate),
+		g.addLearned(t),
 	}
 	for _, r := range t.Policies {
 		errs = append(errs, g.rows.add("policy", r.Name, r))

@@ -292,9 +292,9 @@ func dynamicMR() []*batch {
 func chains() []*batch {
 	fixed := contestant{name: "fifo", policy: "fifo"}
 	return []*batch{
-		{name: "chains/tpch", what: "TPC-H queries 15, 16 and 18 together, chains of five jobs each, half of their tasks, times / 50, on two workers of 3+3 slots and two of 1+1",
+		{name: "chains/tpch", what: "TPC-H queries 15, 16 and 18 together, chains of five jobs each, half of their tasks, times / 10, on two workers of 3+3 slots and two of 1+1",
 			workers: 4, maps: 2, reduces: 2, unequal: [][2]int{{3, 3}, {3, 3}, {1, 1}, {1, 1}}, metric: turnaround,
-			times:       sleeping("tumm-tpch", 1, 2, 50),
+			times:       sleeping("tumm-tpch", 1, 2, 10),
 			contestants: []contestant{fixed, {name: "htumm", policy: "htumm"}, {name: "tumm", policy: "tumm"}},
 			claims:      []claim{{text: "the queries take 11 to 12 % less time under H_TuMM than on fixed slots (Table 5)", printed: "-12 to -11 %", of: "htumm", base: "fifo"}}},
 		{name: "chains/btworld", what: "a chain of 12 jobs of 48 maps for a report of BTWorld (the paper uses nine of 26 and prints no sizes), and 24 jobs of 6 maps beside it",

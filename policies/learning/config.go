@@ -1,6 +1,7 @@
 package learning
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,6 +49,8 @@ type Config struct {
 	Space Space
 	// Rule decides whether a node was overloaded after a decision.
 	Rule Rule
+	// evaluate is the function of Rule.Evaluator; nil if it names none.
+	evaluate func(sched.NodeState) bool
 	// PerHeartbeat is the paper's k: the most tasks that one heartbeat
 	// launches. Each launch is a separate decision.
 	PerHeartbeat int
@@ -149,6 +152,8 @@ func (c *Config) bind() sched.Bindings {
 			Help: "The limit of the bytes per second that a node receives and sends; 0 ignores them."}),
 		sched.Bind(&c.Rule.All, sched.Bool(), sched.Param{Name: "all-limits", Default: "false",
 			Help: "Whether a node is overloaded only if it is above all limits that are not 0 (true), or above any of them (false)."}),
+		sched.Bind(&c.Rule.Evaluator, evaluatorNames, sched.Param{Name: "evaluator", Default: limits,
+			Help: "What decides whether a node is overloaded: limits (the parameters above), or an evaluator by the name under which a program of yours has added it."}),
 		sched.Bind(&c.PerHeartbeat, sched.Int(1, math.MaxInt), sched.Param{Name: "tasks-per-heartbeat", Default: "1", Tune: []string{"1", "2", "4"},
 			Help: "The most tasks that one heartbeat launches; each is a decision of its own. With the paper's 1, tasks shorter than the " +
 				"time between two heartbeats cannot keep a node busy."}),
@@ -229,20 +234,52 @@ var Profiles = []sched.Profile{
 // the user has set.
 func ReadBayes(k *sched.Kit) (Config, error) {
 	cfg := Config{Classifier: NaiveBayes}
-	if err := k.Read(cfg.bindBayes()); err != nil {
-		return cfg, err
-	}
-	return cfg, cfg.Rule.Check()
+	return cfg, cfg.read(k, cfg.bindBayes())
 }
 
 // ReadPerceptron returns the configuration of the perceptron with the parameters
 // that the user has set.
 func ReadPerceptron(k *sched.Kit) (Config, error) {
 	cfg := Config{Classifier: PerceptronAlg}
-	if err := k.Read(cfg.bindPerceptron()); err != nil {
-		return cfg, err
+	return cfg, cfg.read(k, cfg.bindPerceptron())
+}
+
+// limits is the value of the parameter "evaluator" that names no function of a program.
+const limits = "limits"
+
+// evaluatorNames are the values of the parameter "evaluator". Config.read finds the function.
+var evaluatorNames = sched.Values[string]{
+	Accepts: "limits, or the name of an evaluator of your program",
+	Parse: func(v string) (string, error) {
+		if v == "" || v == limits {
+			return "", nil
+		}
+		return v, nil
+	},
+	Print: func(name string) string { return cmp.Or(name, limits) },
+}
+
+// read sets the bound fields and finds the evaluator.
+func (c *Config) read(k *sched.Kit, b sched.Bindings) error {
+	if err := k.Read(b); err != nil {
+		return err
 	}
-	return cfg, cfg.Rule.Check()
+	if name := c.Rule.Evaluator; name != "" {
+		e, ok := k.FindEvaluator(name)
+		if !ok {
+			return fmt.Errorf("there is no evaluator %q; a program adds evaluators in its sched.Table", name)
+		}
+		c.evaluate = e.Overloaded
+	}
+	return c.Rule.Check()
+}
+
+// overloaded reports whether a node in the given state is overloaded.
+func (c *Config) overloaded(s State) bool {
+	if c.evaluate != nil {
+		return c.evaluate(sched.NodeState(s))
+	}
+	return c.Rule.Overloaded(s)
 }
 
 // DefaultConfig returns the defaults of all parameters, for naive Bayes.

@@ -39,6 +39,7 @@ const (
 	TotalSwap   // bytes of the machine
 	Disks       // of the machine
 	Arch        // architecture of the processors, a cluster.Arch
+	OSVersion   // version of the operating system, a cluster.KernelOf
 	Features    // the number of features
 )
 
@@ -104,6 +105,8 @@ var table = [Features]feature{
 	TotalSwap:   {"total_swap", 16, gib, gibPart},
 	Disks:       {"disks", 16, same, over(16)},
 	Arch:        {"architecture", 8, same, over(8)},
+	// Versions are names. A prime number of bins tells neighbouring ones apart.
+	OSVersion: {"os_version", 61, func(v float64) float64 { return math.Mod(v, 61) }, over(10000)},
 }
 
 // String returns the name in the parameter "features".
@@ -209,5 +212,5 @@ func (v *Values) setNode(spec cluster.Spec, l cluster.Load) {
 	v[FreeSwap], v[DiskSpace] = l.SwapFree, float64(l.DiskFree)
 	m := &l.Machine
 	v[TotalMemory], v[TotalSwap] = float64(m.Memory), float64(m.Swap)
-	v[Disks], v[Arch] = float64(m.Disks), float64(m.Arch)
+	v[Disks], v[Arch], v[OSVersion] = float64(m.Disks), float64(m.Arch), float64(m.Kernel)
 }

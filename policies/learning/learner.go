@@ -110,7 +110,7 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	x := l.node(n.Index())
 	x.values.setNode(n.Spec(), load)
 	x.state, x.known = StateOf(n.Spec().Cores, load), true
-	x.over = l.cfg.Rule.Overloaded(x.state)
+	x.over = l.cfg.overloaded(x.state)
 	kept := x.waiting[:0]
 	for i := range x.waiting {
 		d := &x.waiting[i]
@@ -128,7 +128,7 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 func (l *Learner) label(r *Record, x *node, now time.Duration) {
 	l.seq++
 	r.Seq, r.At = l.seq, now
-	r.Good = !l.cfg.Rule.Overloaded(r.Seen)
+	r.Good = !l.cfg.overloaded(r.Seen)
 	l.accuracy.Add(r.Assigned, r.Good)
 	l.log.Append(*r)
 	l.learn(r)
@@ -265,6 +265,7 @@ func (l *Learner) Escape(index int32, idle bool) bool {
 // old rule, labels the logged decisions again and learns from them in order. An
 // invalid rule changes nothing.
 func (l *Learner) SetRule(r Rule) error {
+	r.Evaluator = l.cfg.Rule.Evaluator // a part of the program, as which the policy was built
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -273,7 +274,7 @@ func (l *Learner) SetRule(r Rule) error {
 	}
 	l.cfg.Rule = r
 	for i := range l.nodes {
-		l.nodes[i].over = l.nodes[i].known && r.Overloaded(l.nodes[i].state)
+		l.nodes[i].over = l.nodes[i].known && l.cfg.overloaded(l.nodes[i].state)
 	}
 	l.relearn()
 	return nil
@@ -285,7 +286,7 @@ func (l *Learner) relearn() {
 	for i := range l.log.Len() {
 		r := l.log.At(i)
 		// Reading 12 in README.md: under another rule the same report may mean the opposite.
-		r.Good = !l.cfg.Rule.Overloaded(r.Seen)
+		r.Good = !l.cfg.overloaded(r.Seen)
 		l.learn(r)
 	}
 }

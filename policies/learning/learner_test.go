@@ -390,8 +390,8 @@ func TestParse(t *testing.T) {
 	if f, err := ParseUtility("fifo * budget"); err != nil || !slices.Equal(f, []string{FIFO, Budget}) {
 		t.Errorf("%v, %v", f, err)
 	}
-	if _, err := ParseUtility("fifo*luck"); err == nil {
-		t.Error("luck was taken")
+	if _, err := ParseUtility("fifo*"); err == nil {
+		t.Error("an empty factor was taken")
 	}
 }
 
@@ -400,11 +400,11 @@ func TestParse(t *testing.T) {
 func TestMachineFeatures(t *testing.T) {
 	cfg := DefaultConfig()
 	var err error
-	if cfg.Space, err = ParseFeatures("free_swap,disk_space,total_memory,total_swap,disks,architecture"); err != nil {
+	if cfg.Space, err = ParseFeatures("free_swap,disk_space,total_memory,total_swap,disks,architecture,os_version"); err != nil {
 		t.Fatal(err)
 	}
 	b := newBench(cfg, 1)
-	load := cluster.Load{Machine: cluster.Machine{Memory: 7 << 30, Swap: 1 << 30, Disks: 3, Arch: cluster.ArchOf("arm64")}}
+	load := cluster.Load{Machine: cluster.Machine{Memory: 7 << 30, Swap: 1 << 30, Disks: 3, Arch: cluster.ArchOf("arm64"), Kernel: cluster.KernelOf("6.8.0-45-generic")}}
 	b.book.Seen(b.nodes[0], load, 0)
 	b.Report(b.nodes[0], 0)
 	if b.Known(0) {
@@ -417,10 +417,15 @@ func TestMachineFeatures(t *testing.T) {
 	b.report(0, 0.5)
 	var v Vector
 	cfg.Space.Encode(&b.Log().At(0).Values, &v)
-	if got, want := v.Bins[:len(cfg.Space)], []uint16{4, 5, 3, 1, 3, 2}; !slices.Equal(got, want) {
+	if got, want := v.Bins[:len(cfg.Space)], []uint16{4, 5, 3, 1, 3, 2, 30}; !slices.Equal(got, want) {
 		t.Errorf("bins %v, want %v", got, want)
 	}
 	if cluster.ArchOf("sparc") != 0 {
 		t.Error("an unknown architecture has a number")
+	}
+	for version, want := range map[string]int32{"5.15": 5015, "3.10.0-1160.el7": 3010, "6.1-rc2": 6001, "": 0, "10": 0, "a.b": 0, "1.99999": 0, "1.1000": 1999} {
+		if got := cluster.KernelOf(version); got != want {
+			t.Errorf("version %q is %d, want %d", version, got, want)
+		}
 	}
 }

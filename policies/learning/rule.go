@@ -4,17 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 )
 
 // State holds the parts of a node's report that a Rule examines.
-type State struct {
-	Load    float64 // one-minute load average per processor, the paper's r
-	CPU     float64 // busy fraction
-	Memory  float64 // used fraction, 0 if unknown
-	Disk    float64 // bytes a second
-	Network float64 // bytes a second
-}
+type State sched.NodeState
 
 // StateOf returns the state of a node with the given load. A node that does not
 // report its number of processors counts as having one.
@@ -45,6 +40,8 @@ type Rule struct {
 	Disk, Network float64
 	// All requires every limit to be exceeded. Otherwise one is enough.
 	All bool
+	// Evaluator names the evaluator of the program that decides in place of the limits; "" is none.
+	Evaluator string `json:",omitempty"`
 }
 
 // Overloaded reports whether a node in the given state is overloaded.
@@ -71,7 +68,7 @@ func (r Rule) Check() error {
 		}
 		none = none && limit == 0
 	}
-	if none {
+	if none && r.Evaluator == "" {
 		return errors.New("the overload rule has no limit, so no node would ever be overloaded: set target or another limit above 0")
 	}
 	return nil

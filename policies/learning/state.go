@@ -20,7 +20,7 @@ import (
 //	header, JSON
 //	records, of fixed size, little endian
 //	CRC-32 of everything before
-const magic = "slotwise learning 3\n"
+const magic = "slotwise learning 4\n"
 
 // header is the part of a saved state that precedes the log.
 type header struct {

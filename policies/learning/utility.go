@@ -1,7 +1,7 @@
 package learning
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -41,19 +41,18 @@ func Utilities() []string { return slices.Clone(utilities) }
 
 // UtilityValues are the values of the parameter "utility".
 var UtilityValues = sched.Values[[]string]{
-	Accepts: "a product such as fifo*budget of " + strings.Join(utilities, ", "),
+	Accepts: "a product such as fifo*budget of " + strings.Join(utilities, ", ") + ", and utilities of your program",
 	Parse:   ParseUtility,
 	Print:   func(factors []string) string { return strings.Join(factors, "*") },
 }
 
-// ParseUtility parses a product of utilities such as "fifo*budget" into its
-// factors.
+// ParseUtility parses a product of utilities such as "fifo*budget" into its factors. A factor
+// that is not in Utilities must be one of the program's, which only the order can find.
 func ParseUtility(v string) ([]string, error) {
 	var factors []string
 	for _, f := range strings.Split(v, "*") {
-		f = strings.TrimSpace(f)
-		if !slices.Contains(utilities, f) {
-			return nil, fmt.Errorf("there is no utility %q", f)
+		if f = strings.TrimSpace(f); f == "" {
+			return nil, errors.New("a product of utilities has an empty factor")
 		}
 		factors = append(factors, f)
 	}

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
@@ -121,6 +123,7 @@ type Machine struct {
 	Swap   int64 // bytes
 	Disks  int
 	Arch   Arch
+	Kernel int32 // version of the operating system; see KernelOf
 }
 
 // Measured reports whether the load holds anything that changes. A node that does not
@@ -128,6 +131,22 @@ type Machine struct {
 func (l Load) Measured() bool {
 	l.Machine = Machine{}
 	return l != Load{}
+}
+
+// KernelOf returns the number of an operating system's version such as "6.8.0-45-generic": 1000
+// times the first number, plus the second, here 6008. It returns 0, unknown, for other texts.
+func KernelOf(version string) int32 {
+	major, rest, _ := strings.Cut(version, ".")
+	minor := strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	a, err := strconv.ParseUint(major, 10, 16)
+	if err != nil || len(minor) == 0 {
+		return 0
+	}
+	b, err := strconv.ParseUint(minor[0], 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(1000*a + min(b, 999))
 }
 
 // Arch is a processor architecture, an index into archNames.

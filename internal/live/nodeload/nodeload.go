@@ -21,6 +21,7 @@ import (
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/load"
 	"github.com/shirou/gopsutil/v4/mem"
 	gnet "github.com/shirou/gopsutil/v4/net"
@@ -35,6 +36,7 @@ type Sampler struct {
 	at      time.Duration
 	started bool
 	rates   rates // between the last two samples
+	kernel  int32 // version of the operating system, which does not change; 0 is unknown
 }
 
 // counters holds counters that only grow. A counter that could not be read is nil.
@@ -62,7 +64,8 @@ type source struct {
 
 // New returns a Sampler for this machine. It measures the free space of dir's file system.
 func New(dir string) *Sampler {
-	return &Sampler{read: source{
+	version, _ := host.KernelVersion() // without one the version is unknown, as that of other systems
+	return &Sampler{kernel: cluster.KernelOf(version), read: source{
 		average: readAverage, processes: readProcesses, memory: readMemory, swap: readSwap,
 		space: func() int64 { return readSpace(dir) },
 		cpu:   readCPU, disk: readDisk, net: readNet,
@@ -93,7 +96,7 @@ func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	l.MemoryFree, l.Machine.Memory, errs[2] = s.read.memory()
 	l.SwapFree, l.Machine.Swap = s.read.swap()
 	l.DiskFree = s.read.space()
-	l.Machine.Arch = cluster.ArchOf(runtime.GOARCH)
+	l.Machine.Arch, l.Machine.Kernel = cluster.ArchOf(runtime.GOARCH), s.kernel
 	c.cpu, errs[3] = s.read.cpu()
 	c.disk, errs[4] = s.read.disk()
 	l.Machine.Disks = len(c.disk)

@@ -346,7 +346,7 @@ func (w *Worker) sampleLoad() *slotwisev1.Load {
 			Cpu: l.CPU, LoadAverage: l.LoadAverage, Memory: 1 - l.MemoryFree,
 			DiskRate: l.DiskRate, NetworkRate: l.NetworkRate, Known: err == nil,
 			Processes: int64(l.Processes), Swap: 1 - l.SwapFree, DiskFree: l.DiskFree, Arch: l.Machine.Arch.String(),
-			MachineMemory: l.Machine.Memory, MachineSwap: l.Machine.Swap, Disks: int32(min(l.Machine.Disks, math.MaxInt32)),
+			MachineMemory: l.Machine.Memory, MachineSwap: l.Machine.Swap, Disks: int32(min(l.Machine.Disks, math.MaxInt32)), Kernel: l.Machine.Kernel,
 		}
 	}
 	return w.load.last

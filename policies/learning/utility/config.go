@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ type Config struct {
 	// Factors are the utilities to multiply, by their names in package
 	// learning.
 	Factors []string
+	// own are the program's utilities among Factors.
+	own map[string]sched.Utility
 	// Tie is TieRandom or TieOrdered.
 	Tie string
 	// MapGate is the paper's θ, the fraction of a job's maps, 0 to 1, that must
@@ -42,8 +45,13 @@ type Config struct {
 // Check returns an error that lists all mistakes in the configuration, or nil.
 func (c *Config) Check() error {
 	var errs []error
-	if _, err := learning.ParseUtility(strings.Join(c.Factors, "*")); err != nil {
-		errs = append(errs, err)
+	if len(c.Factors) == 0 {
+		errs = append(errs, errors.New("there is no utility"))
+	}
+	for _, f := range c.Factors {
+		if _, own := c.own[f]; !own && !slices.Contains(learning.Utilities(), f) {
+			errs = append(errs, fmt.Errorf("there is no utility %q; choose from %s, or add it in a sched.Table of your program", f, strings.Join(learning.Utilities(), ", ")))
+		}
 	}
 	if c.Tie != TieRandom && c.Tie != TieOrdered {
 		errs = append(errs, fmt.Errorf("ties %q: must be %s or %s", c.Tie, TieRandom, TieOrdered))
@@ -146,6 +154,16 @@ func Read(k *sched.Kit) (sched.Order, error) {
 	var cfg Config
 	if err := k.Read(cfg.bind()); err != nil {
 		return nil, err
+	}
+	cfg.own = map[string]sched.Utility{}
+	for _, f := range cfg.Factors {
+		u, ok := k.FindUtility(f)
+		switch {
+		case ok && slices.Contains(learning.Utilities(), f):
+			return nil, fmt.Errorf("the utility %q is built in: choose another name for the one of your program", f)
+		case ok:
+			cfg.own[f] = u
+		}
 	}
 	if err := cfg.Check(); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type poolShare struct {
 // set replaces the configuration. The caller then enters all jobs again.
 func (w *worth) set(cfg *Config) {
 	w.cfg = cfg
-	w.anyVaries = slices.ContainsFunc(cfg.Factors, varies)
+	w.anyVaries = slices.ContainsFunc(cfg.Factors, w.varies)
 	if w.byName == nil {
 		w.byName = map[string]int32{}
 	}
@@ -41,7 +41,11 @@ func (w *worth) set(cfg *Config) {
 	}
 }
 
-func varies(factor string) bool { return slices.Contains(varying, factor) }
+// varies reports whether a factor varies. What those of programs depend on is not known.
+func (w *worth) varies(factor string) bool {
+	_, own := w.cfg.own[factor]
+	return own || slices.Contains(varying, factor)
+}
 
 // enter fills in the values of a job that its utilities depend on.
 func (w *worth) enter(e *entry) {
@@ -61,7 +65,7 @@ func (w *worth) enter(e *entry) {
 func (w *worth) fixed(e *entry) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
-		if !varies(f) {
+		if !w.varies(f) {
 			value *= w.factor(f, e, job.Map, nil)
 		}
 	}
@@ -72,7 +76,7 @@ func (w *worth) fixed(e *entry) float64 {
 func (w *worth) current(e *entry, k job.Kind, r *sched.Round) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
-		if varies(f) {
+		if w.varies(f) {
 			value *= w.factor(f, e, k, r)
 		}
 	}
@@ -109,6 +113,9 @@ func (w *worth) factor(name string, e *entry, k job.Kind, r *sched.Round) float6
 		return e.offer
 	case learning.Priority:
 		return learning.PriorityUtility(int(e.job.Priority()))
+	}
+	if own, ok := w.cfg.own[name]; ok {
+		return own.Value(e.job, k, r.Now())
 	}
 	return 1
 }

@@ -759,6 +759,7 @@ type Load struct {
 	MachineSwap   int64                  `protobuf:"varint,11,opt,name=machine_swap,json=machineSwap,proto3" json:"machine_swap,omitempty"`       // bytes
 	Disks         int32                  `protobuf:"varint,12,opt,name=disks,proto3" json:"disks,omitempty"`                                      // of the machine; 0 is unknown
 	Arch          string                 `protobuf:"bytes,13,opt,name=arch,proto3" json:"arch,omitempty"`                                         // the processors' architecture, as Go calls it
+	Kernel        int32                  `protobuf:"varint,14,opt,name=kernel,proto3" json:"kernel,omitempty"`                                    // version of the operating system; see cluster.KernelOf
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -882,6 +883,13 @@ func (x *Load) GetArch() string {
 		return x.Arch
 	}
 	return ""
+}
+
+func (x *Load) GetKernel() int32 {
+	if x != nil {
+		return x.Kernel
+	}
+	return 0
 }
 
 type Report struct {
@@ -2253,7 +2261,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x14\n" +
 	"\x05final\x18\x04 \x01(\bR\x05final\x12\x19\n" +
-	"\blog_tail\x18\x05 \x01(\tR\alogTail\"\xec\x02\n" +
+	"\blog_tail\x18\x05 \x01(\tR\alogTail\"\x84\x03\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12!\n" +
 	"\fload_average\x18\x02 \x01(\x01R\vloadAverage\x12\x16\n" +
@@ -2268,7 +2276,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	" \x01(\x03R\rmachineMemory\x12!\n" +
 	"\fmachine_swap\x18\v \x01(\x03R\vmachineSwap\x12\x14\n" +
 	"\x05disks\x18\f \x01(\x05R\x05disks\x12\x12\n" +
-	"\x04arch\x18\r \x01(\tR\x04arch\"\x8b\x03\n" +
+	"\x04arch\x18\r \x01(\tR\x04arch\x12\x16\n" +
+	"\x06kernel\x18\x0e \x01(\x05R\x06kernel\"\x8b\x03\n" +
 	"\x06Report\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.slotwise.v1.AttemptStateR\x05state\x12\x1a\n" +

@@ -120,7 +120,7 @@ func ParseHeartbeat(r *slotwisev1.HeartbeatRequest) (*Heartbeat, error) {
 			DiskRate: finite(l.DiskRate), NetworkRate: finite(l.NetworkRate),
 			Processes: int(max(0, l.Processes)), DiskFree: max(0, l.DiskFree),
 			Machine: cluster.Machine{Memory: max(0, l.MachineMemory), Swap: max(0, l.MachineSwap),
-				Disks: max(0, int(l.Disks)), Arch: cluster.ArchOf(l.Arch)},
+				Disks: max(0, int(l.Disks)), Arch: cluster.ArchOf(l.Arch), Kernel: max(0, l.Kernel)},
 		}
 		// On a machine without swap the used part is 0. The difference to 1 would make policies
 		// see free swap.

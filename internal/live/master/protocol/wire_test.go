@@ -76,7 +76,7 @@ func TestParseRegister(t *testing.T) {
 func TestParseHeartbeat(t *testing.T) {
 	m, err := ParseHeartbeat(&slotwisev1.HeartbeatRequest{
 		Load: &slotwisev1.Load{Known: true, Cpu: 2, Memory: 0.25, LoadAverage: math.Inf(1), DiskRate: -1, NetworkRate: 7,
-			Processes: -3, Swap: 0.5, MachineSwap: 9, MachineMemory: -1, DiskFree: 4, Disks: 2, Arch: "arm64"},
+			Processes: -3, Swap: 0.5, MachineSwap: 9, MachineMemory: -1, DiskFree: 4, Disks: 2, Arch: "arm64", Kernel: 6008},
 		Reports: []*slotwisev1.Report{
 			{Attempt: "j1_m_0_0", State: slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING, Progress: math.NaN(), Ticks: 3,
 				Counters: &slotwisev1.Counters{BytesRead: 9}},
@@ -90,7 +90,7 @@ func TestParseHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (cluster.Load{CPU: 1, MemoryFree: 0.75, NetworkRate: 7, SwapFree: 0.5, DiskFree: 4,
-		Machine: cluster.Machine{Swap: 9, Disks: 2, Arch: cluster.ArchOf("arm64")}}); m.event.Load != want {
+		Machine: cluster.Machine{Swap: 9, Disks: 2, Arch: cluster.ArchOf("arm64"), Kernel: 6008}}); m.event.Load != want {
 		t.Errorf("load %+v, want %+v", m.event.Load, want)
 	}
 	running, failed := m.event.Reports[0], m.event.Reports[1]

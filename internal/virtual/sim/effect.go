@@ -184,9 +184,12 @@ func (s *sim) gate(j *workload.Job) int {
 // accepted records the job that is being submitted under the tracker's number.
 func (s *sim) accepted(e *tracker.Effect) {
 	j := newRunning(s.submitting, e.Job, s.spec)
-	j.core = s.tr.Jobs().Get(e.Job)
 	s.jobs[e.Job] = j
-	s.informPolicy(j)
+	// The step that accepts a job without tasks also commits or ends it. Policies know only live
+	// jobs, and the tracker has forgotten a job that has ended.
+	if j.core = s.tr.Jobs().Get(e.Job); j.core != nil && j.core.State().Live() {
+		s.informPolicy(j)
+	}
 	if d := s.detail(j); d != nil {
 		d.ID = e.Job
 		if d.Submitted < 0 {
@@ -247,7 +250,9 @@ func (s *sim) end(e *tracker.Effect) {
 	}
 	if d := s.detail(j); d != nil {
 		d.Ended, d.State, d.Text = s.now, e.State, e.Text
-		d.fill(j.core)
+		if j.core != nil {
+			d.fill(j.core)
+		}
 	}
 	s.notifyJob(JobEnded, j, e)
 	delete(s.jobs, e.Job)

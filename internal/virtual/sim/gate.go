@@ -12,7 +12,7 @@ import (
 type running struct {
 	index int32 // in Config.Jobs
 	id    job.ID
-	core  *job.Job // the tracker's
+	core  *job.Job // the tracker's; nil for a job without tasks, which ends at once
 	spec  *workload.Job
 
 	// outputs says where each map's output is. It is nil for a job without reduces.

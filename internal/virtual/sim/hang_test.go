@@ -85,3 +85,14 @@ func TestSilentNodeIsCopied(t *testing.T) {
 		}
 	}
 }
+
+// An attempt that hangs while its node is stopped still hangs when the node goes on.
+func TestHangOnStoppedNode(t *testing.T) {
+	j := workload.Job{Maps: []workload.Task{{CPU: 3 * time.Second}}}
+	r := run(t, Config{Cluster: uniformCluster(1, 1, 1), Jobs: []workload.Job{j}, Until: time.Minute, Model: ModelConfig{
+		Stops: []Stop{{Node: 0, At: time.Second, Until: 3 * time.Second}},
+		Hangs: []Hang{{Job: 0, Kind: job.Map, After: 2 * time.Second}}}})
+	if r.Unfinished != 1 {
+		t.Errorf("%d jobs have not ended, want the one that hangs", r.Unfinished)
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -24,8 +26,7 @@ func (s *seen) Observe(e *Event) { fmt.Fprintf(s.sum, "%+v\n", *e) }
 
 // observed runs and returns a digest of what an observer sees, and of the result, and the
 // number of heartbeats that were left out. A traced run leaves out none.
-func observed(t testing.TB, cfg Config, name string, traced bool) (digest string, parked int64) {
-	t.Helper()
+func observed(t fataler, cfg Config, name string, traced bool) (digest string, parked int64) {
 	o := &seen{sha256.New()}
 	cfg.Policy, cfg.Observer, cfg.Details = policy(t, name), o, true
 	if traced {
@@ -168,4 +169,76 @@ func TestParkedRunsAreTheSame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// drawParking draws a run with pauses between its jobs, in which nodes are idle, and with anything
+// that may end their idleness.
+func drawParking(t *rapid.T) Config {
+	cfg := drawConfig(t)
+	nodes := 0
+	for i := range cfg.Cluster.Groups {
+		nodes += cfg.Cluster.Groups[i].Count
+	}
+	cfg.Cluster.Heartbeat = rapid.SampledFrom([]string{"fixed:1s", "fixed:3s", "fixed:25s", "slotwise", "hadoop-1.0"}).Draw(t, "heartbeat")
+	stretch := time.Duration(rapid.SampledFrom([]int{1, 7, 40}).Draw(t, "stretch"))
+	for i := range cfg.Jobs {
+		j := &cfg.Jobs[i]
+		j.Submit *= stretch
+		j.TaskMemory = rapid.SampledFrom([]int64{0, 0, 3 << 30}).Draw(t, "task memory")
+		j.User, j.Priority = fmt.Sprint("u", i%3), job.Priority(rapid.IntRange(0, 4).Draw(t, "priority"))
+	}
+	cfg.Model = drawTrouble(t, nodes)
+	at := func(what string) time.Duration {
+		return time.Duration(rapid.IntRange(0, 400).Draw(t, what)) * 500 * time.Millisecond
+	}
+	node := func(what string) int { return rapid.IntRange(0, nodes-1).Draw(t, what) }
+	m := &cfg.Model
+	m.Phase = rapid.SampledFrom([]uint64{0, 9}).Draw(t, "phase")
+	m.Aligned = rapid.Bool().Draw(t, "aligned")
+	m.LoadEvery = rapid.SampledFrom([]time.Duration{0, 0, 7 * time.Second}).Draw(t, "load every")
+	m.LoadTick = rapid.SampledFrom([]time.Duration{0, 0, 2 * time.Second}).Draw(t, "load tick")
+	m.TickEvery = rapid.SampledFrom([]time.Duration{0, 0, 1700 * time.Millisecond}).Draw(t, "tick every")
+	m.CommitTime = rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "commit")
+	for range rapid.IntRange(0, 2).Draw(t, "stops") {
+		from := at("stop")
+		m.Stops = append(m.Stops, Stop{Node: node("stopped"), At: from, Until: from + time.Second + at("pause")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "hangs") {
+		m.Hangs = append(m.Hangs, Hang{Job: rapid.IntRange(0, len(cfg.Jobs)-1).Draw(t, "hangs"), Kind: job.Map, After: time.Second + at("hang")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "background") {
+		m.Background = append(m.Background, Background{At: at("share"), Node: node("busy"), Share: rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "part")})
+	}
+	if rapid.IntRange(0, 3).Draw(t, "scale") == 0 {
+		cfg.Autoscale = &autoscale.Config{Min: 1, Max: nodes, CoolDown: 40 * time.Second, StartUp: 20 * time.Second, Hold: time.Minute}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "cut") == 0 {
+		cfg.Until = time.Second + at("until")
+	}
+	return cfg
+}
+
+// Random runs are the same with parked nodes as without: in all worlds, under all policies, with
+// failures, pauses, growing and shrinking clusters, and slow attempts that are copied.
+func TestRandomParkedRunsAreTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawParking(t)
+		spec := rapid.SampledFrom(specs()).Draw(t, "policy")
+		var next string
+		if rapid.IntRange(0, 3).Draw(t, "swap") == 0 {
+			next = rapid.SampledFrom(specs()).Draw(t, "next")
+		}
+		at := time.Duration(rapid.IntRange(0, 100).Draw(t, "swapped")) * time.Second
+		digest := func(traced bool) string {
+			c := cfg
+			if next != "" {
+				c.Swaps = []Swap{{At: at, Policy: policy(t, next)}}
+			}
+			d, _ := observed(t, c, spec, traced)
+			return d
+		}
+		if digest(true) != digest(false) {
+			t.Fatal("differs from the run of all heartbeats")
+		}
+	})
 }

@@ -161,8 +161,8 @@ func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 	// The time of the pause is no work: progress and ends shift by it.
 	a.from += paused
 	a.fetchedAt += paused
-	if a.current == a.count {
-		return // it waits for the permission to commit
+	if a.current >= a.count {
+		return // it waits for the permission to commit, or hangs
 	}
 	s.occupy(a)
 	if f.loads && (f.timer || !a.gate) {

@@ -98,3 +98,15 @@ func TestWaves(t *testing.T) {
 		})
 	}
 }
+
+// A job without tasks ends when it is submitted, or when its output is committed. Policies that
+// need the sizes of jobs do not hear of it.
+func TestEmptyJob(t *testing.T) {
+	for _, commit := range []time.Duration{0, time.Second} {
+		r := run(t, Config{Policy: policy(t, "srpt"), Cluster: uniformCluster(1, 1, 1), Model: ModelConfig{CommitTime: commit},
+			Jobs: []workload.Job{{}, plain(1, time.Second, 0, 0)}})
+		if r.Succeeded != 2 || r.Jobs[0].Ended != commit {
+			t.Errorf("%d jobs have succeeded, the empty one at %v", r.Succeeded, r.Jobs[0].Ended)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package tracker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// keeper is a part that decides by itself whether nodes may be parked. It is due every 10 s.
+type keeper struct {
+	speculate.None
+	loud, keeps bool
+}
+
+func (k *keeper) Quiet() bool                { return !k.loud }
+func (k *keeper) MayPark(*cluster.Node) bool { return !k.keeps }
+func (k *keeper) Interval() time.Duration    { return 10 * time.Second }
+func (k *keeper) Update(time.Duration)       {}
+
+// open hides that a policy is quiet.
+type open struct{ sched.Policy }
+
+// Each guard of Quiet and MayPark alone keeps heartbeats from being left out.
+func TestParkingGuards(t *testing.T) {
+	submit := &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 1)}}
+	beat := &tracker.Heartbeat{Node: "n1"}
+	report := func(state job.AttemptState, cause job.Cause) tracker.Event {
+		return &tracker.Heartbeat{Node: "n1", NoWork: true, Reports: []tracker.Report{
+			{Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, State: state, Cause: cause, Error: "away"}}}
+	}
+	for _, c := range []struct {
+		name        string
+		cfg         tracker.Config
+		keeper      keeper
+		hidden      bool
+		events      []tracker.Event
+		quiet, park bool
+	}{
+		{name: "idle", events: []tracker.Event{beat}, quiet: true, park: true},
+		{name: "a task waits", events: []tracker.Event{submit}, park: true},
+		{name: "a task runs", events: []tracker.Event{submit, beat}, quiet: true},
+		{name: "a task has ended", events: []tracker.Event{submit, beat, report(job.AttemptSucceeded, 0)}, quiet: true, park: true},
+		{name: "a task waits for the storage", events: []tracker.Event{submit, beat, report(job.AttemptFailed, job.CauseStorage)}, park: true},
+		{name: "waits are collected", cfg: tracker.Config{WaitEvery: time.Second}, park: true},
+		{name: "the policy has work", keeper: keeper{loud: true}, park: true},
+		{name: "the policy does not say", hidden: true, park: true},
+		{name: "the policy keeps state of the node", keeper: keeper{keeps: true}, quiet: true},
+		{name: "drained", events: []tracker.Event{&tracker.Drain{Node: "n1"}}, quiet: true},
+		{name: "lost", events: []tracker.Event{&tracker.Lose{Node: "n1"}}, quiet: true},
+	} {
+		var p sched.Policy = sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &c.keeper)
+		if c.hidden {
+			p = open{p}
+		}
+		tr := tracker.New(c.cfg, p)
+		tr.Step(time.Second, joinEvent("n1", 1, 0))
+		for _, ev := range c.events {
+			tr.Step(2*time.Second, ev)
+		}
+		until, quiet := tr.Quiet()
+		if park := tr.MayPark(tr.Nodes().Get("n1")); quiet != c.quiet || park != c.park {
+			t.Errorf("%s: quiet %v and park %v, want %v and %v", c.name, quiet, park, c.quiet, c.park)
+		}
+		if quiet && until != 10*time.Second {
+			t.Errorf("%s: quiet until %v, but a part is due at 10 s", c.name, until)
+		}
+	}
+}
+
+// Heartbeats that were left out count as heartbeats.
+func TestBeatsCount(t *testing.T) {
+	tr := tracker.New(tracker.Config{}, testPolicy(t, "fifo"))
+	tr.Beats(7, time.Second)
+	if s := tr.Stats(); s.Heartbeats != 7 || s.Steps != 7 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched/cluster"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // A simulation may leave out the heartbeats of nodes that run nothing while nothing waits for
@@ -14,13 +13,13 @@ import (
 //	LastSeen          of a parked node is read from the shell's clock, exact at any time
 //	Stats             Beats adds the heartbeats before the next Step, because the preemption
 //	                  of reduces counts them
-//	time alone        Quiet ends when a Periodic is due, and while a job is blocked or a task
-//	                  delayed, whose times pass unnoticed without a Step
+//	time alone        Quiet ends when a Periodic is due, and while a task is delayed, whose time
+//	                  passes unnoticed without a Step. A blocked job has maps to launch.
 
 // Quiet returns whether heartbeats of idle nodes may be left out now, and until when. The
 // first heartbeat at or after that time must be carried out.
 func (t *Tracker) Quiet() (until time.Duration, quiet bool) {
-	if t.launchable > 0 || len(t.blocked)+len(t.delayed) > 0 || t.cfg.WaitEvery > 0 || t.quiet == nil || !t.quiet.Quiet() {
+	if t.launchable > 0 || len(t.delayed) > 0 || t.cfg.WaitEvery > 0 || t.quiet == nil || !t.quiet.Quiet() {
 		return 0, false
 	}
 	until = never
@@ -31,9 +30,10 @@ func (t *Tracker) Quiet() (until time.Duration, quiet bool) {
 }
 
 // MayPark reports whether the heartbeats of a node may be left out, as far as the node is
-// concerned. A node that is closed holds no rounds, and policies count rounds.
+// concerned. A node that is closed holds no rounds, and policies count rounds. A round on a node
+// that runs nothing leaves no slots reserved, because all of them are free.
 func (t *Tracker) MayPark(n *cluster.Node) bool {
-	if !n.Alive() || n.Closed() || len(n.Attempts()) > 0 || n.Reserved(job.Map).Job != nil || n.Reserved(job.Reduce).Job != nil {
+	if !n.Alive() || n.Closed() || len(n.Attempts()) > 0 {
 		return false
 	}
 	for _, h := range t.hooks.Parkers {

@@ -95,6 +95,26 @@ type Bayes struct {
 	ln        [classes][]float64 // logarithms of the numerators, see lnCount
 	base      [classes]float64   // logarithm of prior over denominators
 	lnTotal   [classes][]float64 // logarithm of the denominator of each feature; unused by the histogram
+	// lnOf holds the logarithms of small whole numbers by number, as far as they were needed; 0 is
+	// not computed. The counts of different bins pass through the same numbers.
+	lnOf []float64
+}
+
+// mostLogs bounds the length of Bayes.lnOf.
+const mostLogs = 1 << 16
+
+// log returns the logarithm of n, which is at least 1.
+func (b *Bayes) log(n uint64) float64 {
+	if n >= mostLogs {
+		return portable.Log(float64(n))
+	}
+	if int(n) >= len(b.lnOf) {
+		b.lnOf = append(b.lnOf, make([]float64, max(int(n)+1, min(2*len(b.lnOf), mostLogs))-len(b.lnOf))...)
+	}
+	if b.lnOf[n] == 0 {
+		b.lnOf[n] = portable.Log(float64(n))
+	}
+	return b.lnOf[n]
 }
 
 // NewBayes returns an untrained classifier for features with the given numbers
@@ -149,16 +169,16 @@ func (b *Bayes) retotal(c int) {
 			b.lnTotal[c][i] = b.lnTotal[c][i-1]
 			continue
 		}
-		b.lnTotal[c][i] = portable.Log(float64(b.n[c]) + float64(s))
+		b.lnTotal[c][i] = b.log(b.n[c] + uint64(s))
 	}
 }
 
 // lnCount returns the logarithm of the numerator for a count.
 func (b *Bayes) lnCount(n uint64) float64 {
 	if b.histogram {
-		return portable.Log(float64(max(n, 1)))
+		return b.log(max(n, 1))
 	}
-	return portable.Log(float64(n + 1))
+	return b.log(n + 1)
 }
 
 // rebase computes the factors of the joint probability that all candidates

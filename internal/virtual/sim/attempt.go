@@ -61,6 +61,8 @@ type work struct {
 	finished    time.Duration
 	// read is the time of the transfer of an attempt that reads, once it has ended.
 	read time.Duration
+	// shuffle is the part of the span of a reduce in which it fetches; see shuffleSpan.
+	shuffle time.Duration
 	// fetchedAt is the time at which a reduce at an open gate has fetched everything.
 	fetchedAt time.Duration
 	// runnable is the number of runnable processes of a task of given duration. They add
@@ -182,6 +184,9 @@ func (s *sim) layOut(a *attempt) {
 			u = useGate
 		}
 		a.plain, a.gate, a.span = true, u == useGate, span
+		if a.id.Kind == job.Reduce {
+			a.shuffle = s.shuffleSpan(a)
+		}
 		s.addStart(a, nd)
 		if a.id.Kind == job.Map {
 			s.addRead(a, t)

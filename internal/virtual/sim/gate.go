@@ -174,14 +174,13 @@ func (s *sim) arriveAtGate(at int32) {
 // timer is stopped again. The reduce loads its machine while the timer runs.
 func (s *sim) tryGate(at int32) {
 	a := &s.attempts[at]
-	share := s.shuffleSpan(a)
 	switch done := a.job.mapsDone(); {
 	case done && !a.open:
 		a.open = true
 		s.startLoad(a)
-		a.fetchedAt = s.fetchEnd(a, a.from+share)
+		a.fetchedAt = s.fetchEnd(a, a.from+a.shuffle)
 		a.gen++
-		s.endAfter(a, a.fetchedAt+s.afterGate(a)-s.now)
+		s.endAfter(a, a.fetchedAt+a.afterGate()-s.now)
 	case !done && a.open && s.now < a.fetchedAt:
 		a.open = false
 		s.leave(at)

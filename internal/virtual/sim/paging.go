@@ -106,7 +106,7 @@ func (s *sim) changeResident(nd *node, bytes float64) {
 func (s *sim) layOutPaged(a *attempt, span time.Duration) {
 	rest := span
 	if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
-		rest -= s.shuffleSpan(a)
+		rest -= a.shuffle
 		a.add(stage{use: useGate, span: span})
 	}
 	seconds := max(rest, 1).Seconds()
@@ -115,11 +115,11 @@ func (s *sim) layOutPaged(a *attempt, span time.Duration) {
 
 // afterGate returns the part of a reduce's given duration that follows its fetches and is
 // a part of the same stage.
-func (s *sim) afterGate(a *attempt) time.Duration {
+func (a *attempt) afterGate() time.Duration {
 	if a.paged {
 		return 0
 	}
-	return a.span - s.shuffleSpan(a)
+	return a.span - a.shuffle
 }
 
 // pagedProgress returns the progress of an attempt of given duration on a machine with
@@ -130,7 +130,7 @@ func (s *sim) pagedProgress(nd *node, a *attempt) float64 {
 	case a.id.Kind == job.Map:
 		return s.staged(nd, a, last)
 	case a.current < last && a.stages[a.current].use == useGate:
-		return min(float64(a.job.done)/float64(len(a.job.spec.Maps)), fraction(s.now-a.from, s.shuffleSpan(a))) / 3
+		return min(float64(a.job.done)/float64(len(a.job.spec.Maps)), fraction(s.now-a.from, a.shuffle)) / 3
 	case a.current < last:
 		return 0
 	}

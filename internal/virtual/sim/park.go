@@ -196,7 +196,6 @@ func (s *sim) skip(e *event, until time.Duration) {
 		s.queue.seq++
 		p.last, p.seq = at, s.queue.seq
 		l.beats++
-		s.lastNode = n
 		if n = p.next; n == noNode {
 			n = l.head
 		}
@@ -220,7 +219,6 @@ func (s *sim) skipRounds(until time.Duration) {
 		l.nodes[n].seq = s.queue.seq
 	}
 	l.beats += int(rounds) * l.count
-	s.lastNode = l.tail
 }
 
 // rotate makes a node the head of the list. The nodes before it come after the tail.

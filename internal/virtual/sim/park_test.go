@@ -175,11 +175,18 @@ func TestParkedRunsAreTheSame(t *testing.T) {
 // that may end their idleness.
 func drawParking(t *rapid.T) Config {
 	cfg := drawConfig(t)
-	nodes := 0
-	for i := range cfg.Cluster.Groups {
-		nodes += cfg.Cluster.Groups[i].Count
+	c := &cfg.Cluster
+	c.Heartbeat = rapid.SampledFrom([]string{"fixed:1s", "fixed:3s", "fixed:25s", "slotwise", "hadoop-1.0", "hadoop-1.2"}).Draw(t, "heartbeat")
+	if c.Heartbeat == "hadoop-1.2" {
+		c.Groups[0].Count += 28 // the interval changes with each node beyond 30
 	}
-	cfg.Cluster.Heartbeat = rapid.SampledFrom([]string{"fixed:1s", "fixed:3s", "fixed:25s", "slotwise", "hadoop-1.0"}).Draw(t, "heartbeat")
+	if g := &c.Groups[0]; c.Racks == 1 && g.NICBandwidth == 0 {
+		g.Together = rapid.Bool().Draw(t, "together")
+	}
+	nodes := 0
+	for i := range c.Groups {
+		nodes += c.Groups[i].Count
+	}
 	stretch := time.Duration(rapid.SampledFrom([]int{1, 7, 40}).Draw(t, "stretch"))
 	for i := range cfg.Jobs {
 		j := &cfg.Jobs[i]
@@ -212,8 +219,11 @@ func drawParking(t *rapid.T) Config {
 	if rapid.IntRange(0, 3).Draw(t, "scale") == 0 {
 		cfg.Autoscale = &autoscale.Config{Min: 1, Max: nodes, CoolDown: 40 * time.Second, StartUp: 20 * time.Second, Hold: time.Minute}
 	}
-	if rapid.IntRange(0, 3).Draw(t, "cut") == 0 {
+	switch rapid.IntRange(0, 5).Draw(t, "cut") {
+	case 0:
 		cfg.Until = time.Second + at("until")
+	case 1:
+		cfg.MaxEvents = rapid.Int64Range(1, 2000).Draw(t, "events")
 	}
 	return cfg
 }

@@ -23,6 +23,8 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 		return 0
 	case a.gate:
 		return s.gateProgress(a)
+	case a.plain && a.station < 0:
+		return fraction(a.read+s.now-a.from, a.span)
 	case a.plain:
 		return fraction(a.read+a.stages[a.current].span-s.timeLeft(a), a.span)
 	}
@@ -81,13 +83,14 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 // gateProgress returns the progress of a reduce of given duration. The shuffle is a third
 // and follows the maps; the rest is in proportion to time.
 func (s *sim) gateProgress(a *attempt) float64 {
-	share, rest := s.shuffleSpan(a), s.afterGate(a)
+	share, rest := a.shuffle, a.afterGate()
 	if !a.open {
 		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))
 		return min(maps, fraction(s.now-a.from, share)) / 3
 	}
-	fetched, left := s.now-a.from, s.timeLeft(a)
+	fetched, left := s.now-a.from, a.fetchedAt+rest-s.now
 	if a.station >= 0 { // what the clock still owes beyond the rest belongs to the fetches
+		left = s.timeLeft(a)
 		fetched = share + rest - left
 	}
 	if left > rest {

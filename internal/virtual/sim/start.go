@@ -155,9 +155,9 @@ func (s *sim) continueAttempt(n int32, core *job.Attempt) {
 	case a.job.mapsDone():
 		// tryGate would take the present for the end of the last map.
 		a.job.waiters = append(a.job.waiters, a.self)
-		a.open, a.fetchedAt = true, max(a.from+s.shuffleSpan(a), core.Job().MapsDoneAt())
+		a.open, a.fetchedAt = true, max(a.from+a.shuffle, core.Job().MapsDoneAt())
 		s.startLoad(a)
-		s.endAfter(a, max(0, a.fetchedAt+s.afterGate(a)-s.now))
+		s.endAfter(a, max(0, a.fetchedAt+a.afterGate()-s.now))
 	default:
 		s.arriveAtGate(a.self)
 	}
@@ -175,6 +175,9 @@ func (s *sim) layOutDrawn(a *attempt, core *job.Attempt) {
 		u = useGate
 	}
 	a.plain, a.gate, a.runnable = true, u == useGate, 1
+	if a.id.Kind == job.Reduce {
+		a.shuffle = s.shuffleSpan(a)
+	}
 	a.add(stage{use: u, span: a.span})
 }
 

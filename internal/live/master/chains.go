@@ -149,6 +149,13 @@ func (d *driverTokens) apply(changes []protocol.TokenChange) {
 	}
 }
 
+// clear makes all tokens invalid.
+func (d *driverTokens) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.mu.valid)
+}
+
 // isValid reports whether a token belongs to a current driver. A map is safe here: it is
 // keyed by a hash, so its timing says nothing of the tokens.
 func (d *driverTokens) isValid(token string) bool {
@@ -167,6 +174,9 @@ var errDriverOver = fault(connect.CodeUnauthenticated, "the chain has ended, or 
 func (m *Master) IdentifyDriver(ctx context.Context, token string) (secure.Identity, bool, error) {
 	if !strings.HasPrefix(token, protocol.TokenPrefix) {
 		return secure.Identity{}, false, nil
+	}
+	if err := m.notLeader(); err != nil { // only the leader knows tokens
+		return secure.Identity{}, false, err
 	}
 	if !m.drivers.isValid(token) {
 		return secure.Identity{}, false, errDriverOver
@@ -346,21 +356,25 @@ func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanat
 // order says so, the staging of the chain's output. It retries while the storage is out of
 // order.
 func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
+	l := m.lead
 	m.background.Go(func() {
 		patience := func(error) time.Duration { return m.cfg.RemovePatience }
-		err := retry.Run(m.ctx, retry.Options{Patience: patience, FirstPause: firstPause, LastPause: longestPause}, func(context.Context) error {
+		err := retry.Run(l.ctx, retry.Options{Patience: patience, FirstPause: firstPause, LastPause: longestPause}, func(context.Context) error {
+			if err := l.mayAct(); err != nil {
+				return err
+			}
 			files, dir, err := m.resolveOutput(o.URI)
 			if err != nil {
 				return err
 			}
-			return files.Remove(m.ctx, dir)
+			return files.Remove(l.ctx, dir)
 		})
 		if o.Token != "" {
-			w := outputWork{resolve: m.resolveOutput, uri: o.Output, token: o.Token, patience: m.cfg.RemovePatience}
-			err = errors.Join(err, w.run(m.ctx))
+			w := outputWork{resolve: m.resolveOutput, uri: o.Output, token: o.Token, patience: m.cfg.RemovePatience, mayAct: l.mayAct}
+			err = errors.Join(err, w.run(l.ctx))
 		}
-		if m.ctx.Err() == nil {
-			m.report(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
+		if l.ctx.Err() == nil {
+			m.report(l, &protocol.ChainCleaned{Chain: o.Chain, Err: err})
 		}
 	})
 }

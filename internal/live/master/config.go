@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/master/replica"
 	"github.com/slotwise/slotwise/internal/live/policyfiles"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -24,6 +25,15 @@ import (
 
 // Config describes a master. Every field but Dir has a default.
 type Config struct {
+	// Peers are the addresses of all masters of the cluster, and Self is this one's. Without
+	// peers both are empty. DialPeer returns the URL of another master and a client for calls
+	// to it.
+	Peers    []string
+	Self     string
+	DialPeer func(address string) (url string, client *http.Client, err error)
+	// Election is as in replica.Config. Default replica.DefaultElection.
+	Election time.Duration
+
 	Dir       string            // holds the journal, files and history; no other master may use it
 	Policy    string            // a name or composition; default policies.Default
 	PolicySet map[string]string // its parameters, by name
@@ -129,6 +139,12 @@ func (cfg *Config) fill() {
 	cfg.Policy = cmp.Or(cfg.Policy, policies.Default)
 	if cfg.Policies == nil {
 		cfg.Policies = policies.Builtin()
+	}
+	cfg.Election = cmp.Or(cfg.Election, replica.DefaultElection)
+	if cfg.DialPeer == nil {
+		cfg.DialPeer = func(address string) (string, *http.Client, error) {
+			return "http://" + address, secure.Client(nil, ""), nil
+		}
 	}
 	cfg.Reload = cmp.Or(cfg.Reload, policyfiles.ReloadEvery)
 	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, time.Minute)

@@ -57,6 +57,7 @@ var doors = map[string]door{
 
 	"ClientService/Cluster":     {"", "POST", `{}`, users + " driver"},
 	"ClientService/SubmitChain": {"", "POST", `{"requestId":"y","spec":{"job":{"user":"ann","pool":"shared","program":{"app":"x"}}}}`, "ann root"},
+	"MastersService/Exchange":   {"", "POST", `{}`, "m"},
 	"ClientService/Submit":      {"", "POST", `{"requestId":"x","spec":{"user":"ann","pool":"shared","program":{"app":"x"},"synthetic":1}}`, "ann root"},
 	"ClientService/Jobs":        {"", "POST", `{}`, users},
 	"ClientService/Job":         {"", "POST", `{"job":"j1"}`, users + " driver"},
@@ -171,8 +172,9 @@ func TestDoors(t *testing.T) {
 		}
 	}
 	services := map[string]protoreflect.ServiceDescriptor{
-		"ClientService": slotwisev1.File_slotwise_v1_client_proto.Services().ByName("ClientService"),
-		"WorkerService": slotwisev1.File_slotwise_v1_worker_proto.Services().ByName("WorkerService"),
+		"ClientService":  slotwisev1.File_slotwise_v1_client_proto.Services().ByName("ClientService"),
+		"MastersService": slotwisev1.File_slotwise_v1_masters_proto.Services().ByName("MastersService"),
+		"WorkerService":  slotwisev1.File_slotwise_v1_worker_proto.Services().ByName("WorkerService"),
 	}
 	if want := len(m.routes()) - len(names); want != len(services) {
 		t.Errorf("the master serves %d services; this test knows %d", want, len(services))

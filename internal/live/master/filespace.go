@@ -84,6 +84,13 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 	}
 }
 
+// releaseAll undoes all holds.
+func (s *fileStore) releaseAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.mu.users)
+}
+
 // upload is one upload under way. It implements io.Reader over the content.
 type upload struct {
 	s        *fileStore

@@ -111,7 +111,7 @@ func (m *Master) forecastOn() {
 			return
 		}
 		began := time.Now()
-		if err := m.refreshForecast(); err != nil && m.ctx.Err() == nil {
+		if err := m.refreshForecast(); err != nil && m.ctx.Err() == nil && m.notLeader() == nil {
 			m.log.Warn("when jobs will end cannot be forecast", "error", err)
 		}
 		first.Do(func() { close(fc.ready) })
@@ -222,7 +222,12 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 	copier := forecast.Copier{Known: m.forecasts.known}
 	for portion := 0; ; portion++ {
 		complete := make(chan bool, 1)
+		lost := make(chan error, 1)
 		m.postOwn(func() {
+			if err := m.notLeader(); err != nil {
+				lost <- err
+				return
+			}
 			if portion == 0 {
 				basis = m.core.ForecastBasis()
 			}
@@ -237,6 +242,8 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 			if ctx.Err() != nil {
 				return nil, basis, context.Cause(ctx)
 			}
+		case err := <-lost:
+			return nil, basis, err
 		// The loop has ended and will not run the portion.
 		case <-m.stopped:
 			return nil, basis, errClosed

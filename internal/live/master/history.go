@@ -110,6 +110,7 @@ func pastLimit(n int32) int {
 // One entry is written at a time. The others wait without a lock, so that the master ends
 // soon even if another process has locked the database.
 func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) protocol.Message) {
+	l := m.lead
 	m.background.Go(func() {
 		reported := false
 		o := retry.Options{FirstPause: firstPause, LastPause: longestPause, Patience: retry.While(func(err error) bool { return !errors.Is(err, history.ErrRefused) }),
@@ -120,9 +121,9 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 				// The core shows users the end of the job after this first report.
 				reported = true
 				m.log.Error("a job or chain cannot be written to the history now: the master tries again, and its journal keeps it meanwhile", "id", entry.Job.Id, "error", err)
-				m.report(result(err))
+				m.report(l, result(err))
 			}}
-		err := retry.Run(m.ctx, o, func(ctx context.Context) error {
+		err := retry.Run(l.ctx, o, func(ctx context.Context) error {
 			select {
 			case m.historyTurn <- struct{}{}:
 			case <-ctx.Done():
@@ -140,7 +141,7 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 		case err != nil:
 			return // the master ends, and the next one writes the entry
 		}
-		m.report(result(nil))
+		m.report(l, result(nil))
 	})
 }
 

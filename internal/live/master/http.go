@@ -27,10 +27,12 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	opts = append([]connect.HandlerOption{connect.WithInterceptors(shortErrors{}), connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
 	workersPath, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
 	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
+	mastersPath, masters := slotwisev1connect.NewMastersServiceHandler(mastersService{m}, append(opts, connect.WithReadMaxBytes(maxExchange))...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
+		{mastersPath, m.only(secure.Replicate, masters)},
 		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(source.Root, http.StatusSeeOther))},
@@ -52,7 +54,7 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	for _, r := range m.routes(opts...) {
 		// Health checks need no credentials, so they would share the part of all clients
 		// without any. The calls of workers are bounded by the number of workers.
-		if strings.HasSuffix(r.pattern, "z") || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" {
+		if strings.HasSuffix(r.pattern, "z") || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" || r.pattern == "/"+slotwisev1connect.MastersServiceName+"/" {
 			mux.Handle(r.pattern, r.handler)
 		} else {
 			mux.Handle(r.pattern, m.requests.limit(r.handler))

@@ -2,9 +2,13 @@ package master
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -29,6 +33,33 @@ func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalReco
 	}
 }
 
+// openJournal opens the journal. A new one begins with the group of cfg.
+func openJournal(cfg *Config) (*journal.Store, error) {
+	first := []*slotwisev1.Member{{Id: journal.Single}}
+	if cfg.Self != "" {
+		first = nil
+		for _, a := range cfg.Peers {
+			first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
+		}
+	}
+	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
+	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, group, first)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Group() == group:
+		return s, nil
+	case s.Group() == "":
+		err = errors.New("this journal belongs to a master without peers: start it without --peers, or give each of the masters a new directory")
+	case group == "":
+		err = fmt.Errorf("this journal belongs to one of the masters %s: start it with --peers", s.Group())
+	default:
+		err = fmt.Errorf("this journal belongs to one of the masters %s: start it with the same --peers", s.Group())
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
 // append adds a record to the batch's part of the journal.
 func (m *Master) append(r *slotwisev1.JournalRecord) {
 	var err error
@@ -36,9 +67,18 @@ func (m *Master) append(r *slotwisev1.JournalRecord) {
 		m.fail(fmt.Errorf("a journal record cannot be encoded: %w", err))
 		return
 	}
-	m.journal.Append(m.record)
-	m.unsynced = true
+	if len(m.record) > journal.MaxRecord-maxData {
+		m.fail(fmt.Errorf("a journal record of %d bytes exceeds the limit of %d bytes", len(m.record), journal.MaxRecord-maxData))
+		return
+	}
+	// Large steps become several entries, as they became several batches of the journal.
+	if m.data = journal.AppendRecord(m.data, m.record); len(m.data) > maxData {
+		m.propose()
+	}
 }
+
+// maxData is the length of an entry in bytes from which the next records begin another one.
+const maxData = 4 << 20
 
 // fail ends the master: it must not answer requests whose changes it cannot make
 // durable.
@@ -47,19 +87,6 @@ func (m *Master) fail(err error) {
 		m.failed = err
 		m.log.Error("the journal cannot be written: the master stops", "error", err)
 	}
-}
-
-// sync makes the batch durable and reports whether it is.
-func (m *Master) sync() bool {
-	if m.unsynced && m.failed == nil {
-		m.unsynced = false
-		start := time.Now()
-		if err := m.journal.Sync(); err != nil {
-			m.fail(err)
-		}
-		m.stats.synced(time.Since(start))
-	}
-	return m.failed == nil
 }
 
 // checkEvery is the interval at which the master looks whether its directory is still
@@ -82,34 +109,57 @@ func (m *Master) checkDirectory() {
 // snapshotPause is the time between a failed snapshot and the next try.
 const snapshotPause = time.Minute
 
-// maybeSnapshot begins to replace the journal's log by a snapshot when the log is several
-// times as long as the last snapshot. The loop only begins the next segment. Another
-// goroutine replays the older ones and writes the snapshot.
+// maybeSnapshot proposes to replace the journal's log by a snapshot when the log is several
+// times as long as the last snapshot. All masters replace theirs up to the proposal's entry,
+// which holds the part of the core's state that does not follow from records.
 func (m *Master) maybeSnapshot() {
-	start := time.Now()
 	// Four times the last snapshot: writing snapshots then costs at most a quarter of what the
 	// journal writes, however large the state is.
-	if m.compacting || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || start.Before(m.noSnapshot) {
+	if m.lead == nil || m.positioned || m.replacing || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || time.Now().Before(m.noSnapshot) {
 		return
 	}
-	c, err := m.journal.Begin()
-	if err != nil {
-		m.fail(err)
+	m.append(m.core.Position().Record())
+	m.positioned = true
+	m.propose()
+}
+
+// maintainJournal begins the work on the journal that is due: a snapshot of its own, and one
+// for another master that is far behind. Other goroutines do it.
+func (m *Master) maintainJournal() {
+	if !m.snapshotForPeer && m.journal.SnapshotWanted() {
+		m.snapshotForPeer = true
+		read := m.journal.MakeSnapshot()
+		m.background.Go(func() {
+			snap, err := read()
+			m.postOwn(func() {
+				if m.snapshotForPeer = false; err != nil {
+					m.log.Error("the journal cannot be read for another master", "error", err)
+					return
+				}
+				m.journal.OfferSnapshot(snap)
+			})
+		})
+	}
+	c := m.journal.Replaceable()
+	if c == nil {
 		return
 	}
-	m.unsynced, m.compacting = false, true // Begin has synced
-	// Read in the loop, directly after Begin: it belongs to exactly the records before the new
-	// segment.
-	at, paused := m.core.Position(), time.Since(start)
+	m.positioned, m.replacing = false, true
+	start := time.Now()
 	m.background.Go(func() {
-		size, err := c.Write(m.encoded(protocol.Compact(m.coreConfig, at, decoded(m.gently(c.Records())))))
-		m.postOwn(func() { m.snapshotWritten(c, size, paused, time.Since(start), err) })
+		at := &slotwisev1.JournalRecord{}
+		err := proto.Unmarshal(c.Position, at)
+		var size int64
+		if err == nil {
+			size, err = c.Write(m.encoded(protocol.Compact(m.coreConfig, protocol.PositionOf(at), decoded(m.gently(c.Records())))))
+		}
+		m.postOwn(func() { m.snapshotWritten(c, size, time.Since(start), err) })
 	})
 }
 
-// snapshotWritten ends a compaction, which has stopped the loop for the time paused.
-func (m *Master) snapshotWritten(c *journal.Compaction, size int64, paused, took time.Duration, err error) {
-	m.compacting = false
+// snapshotWritten ends a replacement.
+func (m *Master) snapshotWritten(c *journal.Replacement, size int64, took time.Duration, err error) {
+	m.replacing = false
 	m.journal.End(c)
 	if size > 0 {
 		m.snapshotSize = size
@@ -123,7 +173,7 @@ func (m *Master) snapshotWritten(c *journal.Compaction, size int64, paused, took
 		m.log.Error("no snapshot of the journal could be written", "error", err)
 		return
 	}
-	m.log.Info("snapshot", "bytes", size, "paused", paused, "took", took)
+	m.log.Info("snapshot", "bytes", size, "took", took)
 }
 
 // yieldEvery is the number of records after which a snapshot lets other goroutines run.

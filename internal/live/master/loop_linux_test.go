@@ -80,9 +80,9 @@ func threadTime() time.Duration {
 func (w *loopWatch) Observe(seconds float64) {
 	now := threadTime()
 	w.mu.Lock()
-	w.batches = append(w.batches, portion{now - w.before, time.Duration(seconds * 1e9), w.synced, w.m.compacting && !w.snaps})
+	w.batches = append(w.batches, portion{now - w.before, time.Duration(seconds * 1e9), w.synced, w.m.replacing && !w.snaps})
 	w.mu.Unlock()
-	w.before, w.snaps, w.synced = now, w.m.compacting, 0
+	w.before, w.snaps, w.synced = now, w.m.replacing, 0
 	w.Histogram.Observe(seconds)
 }
 
@@ -199,7 +199,7 @@ func (r *rig) snapshotNow() {
 	in(func() { r.m.cfg.SnapshotBytes, r.m.snapshotSize, r.m.noSnapshot = 1, 0, time.Time{} })
 	in(func() { r.m.cfg.SnapshotBytes = 1 << 40 })
 	for under := true; under; time.Sleep(5 * time.Millisecond) {
-		in(func() { under = r.m.compacting })
+		in(func() { under = r.m.replacing })
 	}
 }
 

@@ -18,28 +18,30 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
+	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/share"
-	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/master/replica"
 	"github.com/slotwise/slotwise/internal/live/policyfiles"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -83,26 +85,36 @@ type Master struct {
 	drivers     driverTokens
 	lastCall    atomic.Uint64
 	closing     sync.Once
-	closed      error
+	closeErr    error
+	peers       *peers
+	group       string // of masters; it never changes
+	role        atomic.Pointer[role]
+	lease       atomic.Int64 // as Replica.Lease
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
 	core         *protocol.Core
 	calls        map[protocol.Call]chan<- protocol.Reply // without a reply yet
-	replies      []protocol.Reply                        // of this batch, not durable yet
-	instructions []protocol.Instruction                  // of this batch, not durable yet
-	after        []func()                                // to run when the batch is durable
+	replies      []protocol.Reply                        // of this batch
+	instructions []protocol.Instruction                  // of this batch
+	after        []func(error)                           // to run when the batch leaves, or with the error that it never will
+	data         []byte                                  // records of this batch
+	waiting      []sealed                                // earlier batches
 	outputs      map[job.ID]chan struct{}                // closed to cancel the commit or abort under way
 	wake         *time.Timer                             // fires at the core's deadline
 
-	journal      *journal.Log
-	record       []byte // buffer for one record
-	unsynced     bool
-	failed       error     // of the journal; nothing leaves the master after it
-	compacting   bool      // a snapshot is being written
-	snapshotSize int64     // of the last snapshot in bytes
-	noSnapshot   time.Time // no snapshot is tried before
-	checked      time.Time // when checkDirectory looked last
+	journal         *journal.Store
+	replica         *replica.Replica
+	lead            *leadership          // nil while another master leads; then there is no core
+	members         []*slotwisev1.Member // of the group
+	record          []byte               // buffer for one record
+	failed          error                // of the journal; nothing leaves the master after it
+	positioned      bool                 // a snapshot was proposed
+	replacing       bool                 // a snapshot is being written
+	snapshotForPeer bool                 // the journal is being read for another master
+	snapshotSize    int64                // of the last snapshot in bytes
+	noSnapshot      time.Time            // no snapshot is tried before
+	checked         time.Time            // when checkDirectory looked last
 }
 
 // Open starts a master on its directory, whatever state a killed master may have
@@ -113,7 +125,7 @@ func Open(cfg Config) (*Master, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := journal.Open(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS})
+	log, err := openJournal(&cfg)
 	if err != nil {
 		return nil, err // for example, another master uses the directory
 	}
@@ -133,6 +145,8 @@ func Open(cfg Config) (*Master, error) {
 		rand.Read(m.workerKey)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.peers = &peers{m: m, dial: cfg.DialPeer}
+	m.peers.mu.to = map[uint64]chan raftpb.Message{}
 	m.stats, m.forecasts = newStats(m), newForecaster()
 	if err := m.open(); err != nil {
 		m.cancel()
@@ -174,31 +188,19 @@ func (m *Master) open() (err error) {
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	l := m.cfg.Limits
-	m.coreConfig = protocol.Config{
+	m.coreConfig = protocol.Config{ // takeOver sets the rest
 		Policy: m.cfg.Policy, PolicySet: m.cfg.PolicySet, Configured: m.cfg.configured(), Build: m.buildPolicy,
 		NodeTimeout: m.cfg.NodeTimeout, Heartbeat: m.cfg.Heartbeat, Grace: m.cfg.Grace,
 		GraylistFaults: m.cfg.GraylistFaults, KeepEnded: m.cfg.KeepEnded, StorageRetry: m.cfg.StorageRetry, Seed: m.cfg.Seed,
 		Limits: protocol.Limits{Jobs: l.Jobs, Tasks: l.Tasks, Specs: l.Specs, Nodes: l.Nodes, Waiting: l.Waiting},
-		ID:     newToken(), Life: newToken(), Secret: secret, Started: m.start,
+		Secret: secret,
 	}
-	if m.coreConfig.LastEnded, err = m.history.Last(m.ctx); err != nil {
+	if err := m.openReplica(); err != nil {
 		return err
 	}
-	core, out, err := protocol.Restore(m.coreConfig, decoded(m.journal.Replay()))
-	if err != nil {
-		return err
-	}
-	m.core = core
-	if n := core.PastJobs(); n > 0 && m.history.Fresh() {
-		m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
-	}
-	// The restored core may have completed a step that the journal cut off. Its facts are
-	// durable before its instructions start.
-	m.absorb(out)
-	if !m.sync() {
+	if !m.run() {
 		return m.failed
 	}
-	m.carryOut()
 	return nil
 }
 
@@ -222,9 +224,9 @@ func (m *Master) Close() error {
 		<-m.stopped
 		m.cancel()
 		m.background.Wait()
-		m.closed = errors.Join(m.failed, m.journal.Close(), m.history.Close())
+		m.closeErr = errors.Join(m.failed, m.journal.Close(), m.history.Close())
 	})
-	return m.closed
+	return m.closeErr
 }
 
 // A batch of at most maxBatch functions shares one fsync. No function of a batch begins
@@ -242,6 +244,13 @@ func (m *Master) loop() {
 	defer tick.Stop()
 	m.wake = time.NewTimer(0)
 	defer m.wake.Stop()
+	// A master without peers needs no ticks of its replica.
+	ticks := m.cfg.Election / 20
+	if m.cfg.Self == "" {
+		ticks = time.Hour
+	}
+	beat := time.NewTicker(ticks)
+	defer beat.Stop()
 	for m.failed == nil {
 		select {
 		case <-m.inbox.Ready():
@@ -253,9 +262,14 @@ func (m *Master) loop() {
 			m.batch(func() { m.handle(&protocol.Tick{}) })
 		case <-m.wake.C:
 			m.batch(func() {})
+		case <-beat.C:
+			m.batch(func() { m.replica.Tick(m.mono()) })
 		case <-m.stop:
 			m.handle(&protocol.Closing{})
-			m.sync()
+			m.seal()
+			if m.run() {
+				m.handOver()
+			}
 			return
 		}
 	}
@@ -276,24 +290,19 @@ func (m *Master) batch(f func()) {
 	// The values of Ready that woke the loop do not say how many functions there were.
 	m.inbox.Again()
 	m.own.Again()
-	m.absorb(m.core.EndBatch(m.now()))
+	if m.core != nil {
+		m.absorb(m.core.EndBatch(m.now()))
+	}
+	m.seal()
 	m.maybeSnapshot()
-	if !m.sync() {
-		return // no reply may reveal changes that are not durable
+	// No reply may reveal changes that are not committed.
+	if !m.run() {
+		return
 	}
-	for _, r := range m.replies {
-		m.deliver(r)
-	}
-	clear(m.replies)
-	m.replies = m.replies[:0]
-	m.carryOut()
-	for _, f := range m.after {
-		f()
-	}
-	clear(m.after)
-	m.after = m.after[:0]
-	if at, ok := m.core.Deadline(); ok {
-		m.wake.Reset(at - m.now())
+	if m.core != nil {
+		if at, ok := m.core.Deadline(); ok {
+			m.wake.Reset(at - m.now())
+		}
 	}
 	m.stats.batch(time.Since(start))
 }
@@ -313,11 +322,15 @@ func (m *Master) next(ownFirst bool) func() {
 	return f
 }
 
-// handle gives the core a message. It is called in the loop.
-func (m *Master) handle(msg protocol.Message) { m.absorb(m.core.Handle(m.now(), msg)) }
+// handle gives the core a message, if there is one. It is called in the loop.
+func (m *Master) handle(msg protocol.Message) {
+	if m.core != nil {
+		m.absorb(m.core.Handle(m.now(), msg))
+	}
+}
 
-// absorb writes the records of an output to the journal's buffer. Replies and instructions
-// wait in m until the batch is durable.
+// absorb collects the records of an output. Replies and instructions wait in m until the batch
+// is committed.
 func (m *Master) absorb(out protocol.Output) {
 	for _, l := range out.Logs {
 		if l.Warn {
@@ -333,7 +346,7 @@ func (m *Master) absorb(out protocol.Output) {
 		m.append(r)
 	}
 	for _, r := range out.Replies {
-		if r.Early {
+		if r.Early && m.lead.mayAct() == nil {
 			m.deliver(r)
 		} else {
 			m.replies = append(m.replies, r)
@@ -383,12 +396,8 @@ func (m *Master) post(ctx context.Context, f func()) error {
 // order has at most one such function.
 func (m *Master) postOwn(f func()) { m.own.Push(ownAccount, f) }
 
-// report gives the core a message that must not be dropped. It is called outside the
-// loop.
-func (m *Master) report(msg protocol.Message) { m.postOwn(func() { m.handle(msg) }) }
-
 // query has the loop run f, which reads from the core, and returns its result once
-// all changes that f may have seen are durable.
+// all changes that f may have seen are committed. If this master does not lead, f is not run.
 func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -397,8 +406,12 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 	done := make(chan result, 1)
 	var none T
 	err := m.post(ctx, func() {
+		if err := m.notLeader(); err != nil {
+			done <- result{none, err}
+			return
+		}
 		v, err := f()
-		m.after = append(m.after, func() { done <- result{v, err} })
+		m.after = append(m.after, func(lost error) { done <- result{v, cmp.Or(lost, err)} })
 	})
 	if err != nil {
 		return none, rpcError(err)
@@ -425,7 +438,11 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 	done := make(chan protocol.Reply, 1)
 	var none T
 	err := m.post(ctx, func() {
-		msg, err := message(id)
+		err := m.notLeader()
+		var msg protocol.Message
+		if err == nil {
+			msg, err = message(id)
+		}
 		if err != nil {
 			done <- protocol.Reply{Err: err}
 			return
@@ -468,5 +485,5 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 }
 
 // now returns the time since the journal's epoch. It never runs backwards, not even
-// over restarts.
-func (m *Master) now() time.Duration { return m.core.Base() + time.Since(m.start) }
+// over restarts and changes of the leader.
+func (m *Master) now() time.Duration { return m.core.Base() + time.Since(m.lead.since) }

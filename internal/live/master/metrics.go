@@ -231,7 +231,18 @@ func (m *Master) serveMetrics() http.Handler {
 func (m *Master) serveHealth(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 	defer cancel()
-	if _, err := query(ctx, m, func() (struct{}, error) { return struct{}{}, nil }); err != nil {
+	answered := make(chan struct{})
+	err := m.post(ctx, func() { close(answered) })
+	if err == nil {
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-m.stopped:
+			err = errClosed
+		}
+	}
+	if err != nil {
 		http.Error(w, "the master does not answer", http.StatusServiceUnavailable)
 		return
 	}

@@ -15,17 +15,21 @@ import (
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 )
 
-// carryOut starts the instructions of the batch, whose records are durable. Results come
-// back as messages. Without a result, because the master ends first, the next master
-// on the directory orders the same again.
-func (m *Master) carryOut() {
-	for _, o := range m.instructions {
+// carryOut starts the instructions of a batch, whose records are committed. Results come
+// back as messages. Without a result, because the leadership ends first, the next leader
+// orders the same again.
+func (m *Master) carryOut(list []protocol.Instruction) {
+	l := m.lead
+	for _, o := range list {
 		switch o := o.(type) {
 		// Not retried: the client waits, sees the error and repeats its request.
 		case *protocol.StageOutput:
 			m.background.Go(func() {
-				err := stage(m.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
-				m.report(&protocol.Staged{Request: o.Request, Err: err})
+				err := l.mayAct()
+				if err == nil {
+					err = stage(l.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
+				}
+				m.report(l, &protocol.Staged{Request: o.Request, Err: err})
 			})
 		case *protocol.RemoveStaged:
 			m.removeStaged(o)
@@ -54,8 +58,6 @@ func (m *Master) carryOut() {
 			m.files.hold(o.Program, -1)
 		}
 	}
-	clear(m.instructions)
-	m.instructions = m.instructions[:0]
 }
 
 // finishOutput commits or aborts the output of a job in the background and reports
@@ -64,18 +66,22 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 	giveUp := make(chan struct{})
 	m.outputs[result.Job] = giveUp
 	w.giveUp = giveUp
-	w.retrying = func(err error) { m.report(&protocol.OutputDelayed{Job: result.Job, Err: err}) }
+	l := m.lead
+	w.mayAct = l.mayAct
+	w.retrying = func(err error) { m.report(l, &protocol.OutputDelayed{Job: result.Job, Err: err}) }
 	m.background.Go(func() {
-		result.Err = w.run(m.ctx)
+		result.Err = w.run(l.ctx)
 		if errors.Is(result.Err, storage.ErrPublished) {
 			result.Published, result.Err = true, nil
 		}
-		// A master that closes does not know whether the storage has carried the work out. The
-		// next master orders it again.
-		if m.ctx.Err() == nil {
+		// A master that closes or no longer leads does not know whether the storage has carried
+		// the work out. The next leader orders it again.
+		if l.ctx.Err() == nil {
 			m.postOwn(func() {
-				delete(m.outputs, result.Job)
-				m.handle(&result)
+				if m.lead == l {
+					delete(m.outputs, result.Job)
+					m.handle(&result)
+				}
 			})
 		}
 	})
@@ -83,14 +89,15 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 
 // removeStaged removes the staging directory of a job that was not accepted.
 func (m *Master) removeStaged(o *protocol.RemoveStaged) {
-	w := outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token}
+	l := m.lead
+	w := outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, mayAct: l.mayAct}
 	if o.Retry {
 		w.patience = m.cfg.RemovePatience
 	}
 	m.background.Go(func() {
-		err := w.run(m.ctx)
-		if m.ctx.Err() == nil {
-			m.report(&protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
+		err := w.run(l.ctx)
+		if l.ctx.Err() == nil {
+			m.report(l, &protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
 		}
 	})
 }
@@ -129,6 +136,7 @@ type outputWork struct {
 	uri, token string
 	commit     bool          // else abort
 	patience   time.Duration // limits the time of retries
+	mayAct     func() error  // its error keeps a try from starting
 	giveUp     chan struct{} // closed to retry no longer; may be nil
 	retrying   func(error)   // called with each error before the next try; may be nil
 }
@@ -150,6 +158,9 @@ func (w *outputWork) run(ctx context.Context) error {
 	}()
 	var last error
 	_ = retry.Run(pauses, retry.Options{Patience: w.patienceWith, FirstPause: firstPause, LastPause: longestPause, Retrying: w.retrying}, func(context.Context) error {
+		if last = w.mayAct(); last != nil {
+			return last
+		}
 		last = finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
 		return last
 	})
@@ -159,6 +170,8 @@ func (w *outputWork) run(ctx context.Context) error {
 // patienceWith returns for how long the work is retried after an error.
 func (w *outputWork) patienceWith(err error) time.Duration {
 	switch {
+	case errors.Is(err, errNoLease): // soon it has a lease, or ctx ends
+		return missingPatience
 	// No time repairs these: the output is published, another output is in the way, or the job
 	// may not write there.
 	case errors.Is(err, storage.ErrPublished), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrInvalid), errors.As(err, new(*roots.Denied)):

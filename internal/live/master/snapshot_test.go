@@ -84,7 +84,7 @@ func TestSnapshotLeavesFiles(t *testing.T) {
 		return ok
 	}
 	in(func() bool { r.m.cfg.SnapshotBytes, r.m.snapshotSize = 1, 0; return true })
-	for end := time.Now().Add(time.Minute); !in(func() bool { return r.m.snapshotSize > 0 && !r.m.compacting }); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !in(func() bool { return r.m.snapshotSize > 0 && !r.m.replacing }); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no snapshot")
 		}
@@ -150,7 +150,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		paused, shortest = max(paused, pause), min(shortest, pause)
 		ask(func() { m.cfg.SnapshotBytes = 1 << 40 })
 		for under := true; under; time.Sleep(time.Millisecond) {
-			longest = max(longest, ask(func() { under = m.compacting }))
+			longest = max(longest, ask(func() { under = m.replacing }))
 		}
 		took = max(took, time.Since(begin))
 		if err := m.Close(); err != nil {

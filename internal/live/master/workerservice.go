@@ -69,6 +69,7 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 		return nil, err
 	}
 	resp.Key = w.m.sessionKey(resp.Session)
+	resp.Term = w.m.Term()
 	return resp, nil
 }
 
@@ -78,10 +79,14 @@ func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReq
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	return call[*slotwisev1.HeartbeatResponse](ctx, w.m, waitFor(r.WaitMs), func(id protocol.Call) (protocol.Message, error) {
+	resp, err := call[*slotwisev1.HeartbeatResponse](ctx, w.m, waitFor(r.WaitMs), func(id protocol.Call) (protocol.Message, error) {
 		msg.Call = id
 		return msg, nil
 	})
+	if err == nil {
+		resp.Term = w.m.Term()
+	}
+	return resp, err
 }
 
 // AskCommit decides which attempt of a task may commit its output.

@@ -24,6 +24,7 @@ const (
 	Policy    Action = "change the policy"
 	Nodes     Action = "drain nodes"
 	Serve     Action = "act as a worker"
+	Replicate Action = "act as another master"
 	ShareFile Action = "store files"
 	FetchFile Action = "fetch files"
 	ReadLogs  Action = "read a worker's logs"
@@ -98,7 +99,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	// Daemons have no more rights than their messages need: a worker's machine may be the
 	// weakest of the cluster.
 	case Worker, Master:
-		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && a == ReadLogs {
+		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && (a == ReadLogs || a == Replicate) {
 			return nil
 		}
 		return deny("a %s may not %s", id.Role, a)
@@ -107,6 +108,10 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 		// choice.
 		if a == Serve {
 			return deny("only a worker may %s", a)
+		}
+		// Who speaks for a master could change anything without a record.
+		if a == Replicate {
+			return deny("only a master may %s", a)
 		}
 		return nil
 	case User:

@@ -1,0 +1,315 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/journal"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/master/replica"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// leadership is the time from the restore of a core until the member's term ends. Background
+// work belongs to one leadership: its context ends with it, and its reports reach no later core.
+type leadership struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	term   uint64
+	since  time.Time
+	lease  *atomic.Int64 // of the master
+	began  time.Time     // of the master's monotonic clock
+}
+
+// mayAct returns an error if the lease has ended: another master may lead. Storage is changed only
+// after a successful call.
+func (l *leadership) mayAct() error {
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	if time.Since(l.began) >= time.Duration(l.lease.Load()) {
+		return errNoLease
+	}
+	return nil
+}
+
+// errNoLease reports that the other masters have not confirmed lately that this one leads.
+var errNoLease = errors.New("this master waits until the others confirm that it leads")
+
+// sealed is a batch that waits until the entries that were proposed before its end are committed.
+type sealed struct {
+	index        uint64
+	replies      []protocol.Reply
+	instructions []protocol.Instruction
+	after        []func(error)
+}
+
+// role is what other goroutines may know about the leadership.
+type role struct {
+	leads  bool
+	leader string // its address; "" while none is known
+	term   uint64
+}
+
+// notLeader returns the error that answers calls of clients and workers, nil if this master
+// leads.
+func (m *Master) notLeader() error {
+	r := m.role.Load()
+	if r == nil || r.leads {
+		return nil
+	}
+	return notLeaderError(r)
+}
+
+func notLeaderError(r *role) error {
+	text := "this master does not lead, and no leader is known: try again"
+	if r.leader != "" {
+		text = "this master does not lead: the leader is " + r.leader
+	}
+	err := connect.NewError(connect.CodeUnavailable, errors.New(text))
+	if d, e := connect.NewErrorDetail(&slotwisev1.NotLeader{Leader: r.leader, Term: r.term}); e == nil {
+		err.AddDetail(d)
+	}
+	return err
+}
+
+// Term returns the term of this master's leadership, or the highest one that it knows.
+func (m *Master) Term() uint64 { return m.role.Load().term }
+
+// Leader returns the address of the leader, "" if this master leads or knows none.
+func (m *Master) Leader() string {
+	if r := m.role.Load(); r != nil && !r.leads {
+		return r.leader
+	}
+	return ""
+}
+
+// measured is the journal, with the time of each sync measured.
+type measured struct {
+	*journal.Store
+	synced func(time.Duration)
+}
+
+// Save implements replica.Storage.
+func (s measured) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	if len(entries) == 0 {
+		return s.Store.Save(hard, entries)
+	}
+	start := time.Now()
+	err := s.Store.Save(hard, entries)
+	s.synced(time.Since(start))
+	return err
+}
+
+// openReplica starts this master's part in the group. A master without peers leads when run has
+// been called.
+func (m *Master) openReplica() (err error) {
+	id := uint64(journal.Single)
+	if m.cfg.Self != "" {
+		id = MemberID(m.cfg.Self)
+	}
+	cfg := replica.Config{ID: id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
+		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
+	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced}, m.mono())
+	m.members = m.journal.Members(m.journal.Committed())
+	m.group = m.journal.Group()
+	m.role.Store(&role{})
+	return err
+}
+
+// mono returns the time of the monotonic clock, as the replica uses it.
+func (m *Master) mono() time.Duration { return time.Since(m.start) }
+
+// committed takes in a committed entry: a change of the membership changes the peers.
+func (m *Master) committed(e raftpb.Entry) {
+	if e.Type == raftpb.EntryConfChange {
+		m.members = m.journal.Members(e.Index)
+	}
+}
+
+// run makes durable what was proposed, sends messages to the other masters, and lets the
+// batches leave whose entries are committed. It begins and ends this master's leadership.
+func (m *Master) run() bool {
+	if m.failed != nil {
+		return false
+	}
+	if err := m.replica.Run(m.send); err != nil {
+		m.fail(err)
+		return false
+	}
+	m.lease.Store(int64(m.replica.Lease()))
+	if m.lead != nil && (!m.replica.Leads() || m.replica.Term() != m.lead.term) {
+		m.abdicate("another term has begun")
+	}
+	m.noteRole()
+	m.maintainJournal()
+	if m.lead == nil && m.replica.MayRestore() && !m.isClosing() {
+		if err := m.takeOver(); err != nil {
+			m.fail(err)
+			return false
+		}
+		return m.run()
+	}
+	m.release()
+	return m.failed == nil
+}
+
+// noteRole publishes whether this master leads, and who does.
+func (m *Master) noteRole() {
+	now := role{leads: m.lead != nil, term: m.replica.Term()}
+	for _, o := range m.members {
+		if o.Id == m.replica.Leader() && o.Id != m.replica.ID() {
+			now.leader = o.Address
+		}
+	}
+	if was := m.role.Load(); was == nil || *was != now {
+		m.role.Store(&now)
+		if !now.leads && now.leader != "" && was.leader != now.leader {
+			m.log.Info("another master leads", "leader", now.leader, "term", now.term)
+		}
+	}
+}
+
+// takeOver restores a core from the committed records.
+func (m *Master) takeOver() error {
+	began := time.Now()
+	cfg := m.coreConfig
+	cfg.ID, cfg.Life, cfg.Started = newToken(), newToken(), began
+	var err error
+	if cfg.LastEnded, err = m.history.Last(m.ctx); err != nil {
+		return err
+	}
+	core, out, err := protocol.Restore(cfg, decoded(m.journal.Records(m.replica.Committed())))
+	if err != nil {
+		return err
+	}
+	if n := core.PastJobs(); n > 0 && m.history.Fresh() {
+		m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
+	}
+	m.core = core
+	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, began: m.start}
+	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
+	if m.cfg.Self != "" {
+		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
+	}
+	m.noteRole()
+	// The restored core may have completed a step that the journal cut off. Its facts are
+	// committed before its instructions start.
+	m.absorb(out)
+	m.seal()
+	if m.hadoop != nil && !m.hadoop.Empty() {
+		m.background.Go(func() {
+			if err := m.hadoop.Load(); err != nil {
+				m.log.Warn("the files of pools and queues cannot be read", "error", err)
+			}
+		})
+	}
+	return nil
+}
+
+// abdicate discards the core, whose last steps may not be committed. Callers repeat their
+// requests to the next leader.
+func (m *Master) abdicate(why string) {
+	m.log.Warn("this master no longer leads", "term", m.lead.term, "why", why)
+	m.lead.cancel()
+	m.lead, m.core = nil, nil
+	m.noteRole()
+	err := notLeaderError(m.role.Load())
+	for _, c := range m.calls {
+		c <- protocol.Reply{Err: err} // the channel's buffer has room for the one reply
+	}
+	clear(m.calls)
+	m.seal()
+	for _, b := range m.waiting {
+		for _, f := range b.after {
+			f(err)
+		}
+	}
+	m.waiting, m.data, m.positioned = nil, nil, false
+	clear(m.outputs)
+	m.drivers.clear()
+	m.files.releaseAll()
+}
+
+// propose proposes the records that were collected since the last call.
+func (m *Master) propose() {
+	if len(m.data) == 0 || m.lead == nil || m.failed != nil {
+		return
+	}
+	data := m.data
+	m.data = make([]byte, 0, min(cap(data), 64<<10))
+	if _, err := m.replica.Propose(m.mono(), data); err != nil {
+		m.abdicate(err.Error())
+	}
+}
+
+// seal ends a batch: what it has collected leaves after the entries proposed so far.
+func (m *Master) seal() {
+	if m.propose(); len(m.replies)+len(m.instructions)+len(m.after) == 0 {
+		return
+	}
+	m.waiting = append(m.waiting, sealed{m.replica.Last(), m.replies, m.instructions, m.after})
+	m.replies, m.instructions, m.after = nil, nil, nil
+}
+
+// release lets the batches leave whose entries are committed.
+func (m *Master) release() {
+	for len(m.waiting) > 0 && m.lead != nil && m.waiting[0].index <= m.replica.Committed() {
+		// After a pause of the process the lease has ended, and the next messages decide whether
+		// this master leads. The batches wait for them.
+		if m.lead.mayAct() != nil {
+			return
+		}
+		b := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		for _, r := range b.replies {
+			m.deliver(r)
+		}
+		m.carryOut(b.instructions)
+		for _, f := range b.after {
+			f(nil)
+		}
+	}
+}
+
+// report gives the core of a leadership a message that must not be dropped while it lasts. It is
+// called outside the loop.
+func (m *Master) report(l *leadership, msg protocol.Message) {
+	m.postOwn(func() {
+		if m.lead == l {
+			m.handle(msg)
+		}
+	})
+}
+
+// isClosing reports whether Close was called.
+func (m *Master) isClosing() bool {
+	select {
+	case <-m.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// handOver ends the leadership of a master that closes, so that another one leads at once
+// instead of after an election time.
+func (m *Master) handOver() {
+	if m.lead == nil || m.replica.Alone() {
+		return
+	}
+	m.abdicate("it hands over, because it stops")
+	m.replica.Transfer(m.mono())
+	if err := m.replica.Run(m.send); err != nil {
+		m.fail(fmt.Errorf("handing over: %w", err))
+	}
+	m.peers.flush()
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/slotwise/slotwise/internal/base/loglimit"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -37,7 +37,7 @@ type peers struct {
 		to map[uint64]chan raftpb.Message
 	}
 	pending sync.WaitGroup // messages that are queued or under way
-	failed  loglimit.Limit
+	failed  bounds.LogLimit
 }
 
 // send queues a message for another master. It never blocks the loop.

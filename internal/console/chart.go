@@ -10,6 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // chart is a figure of a page. Its marks have classes and no colours, so that the style sheet
@@ -143,9 +144,9 @@ type series struct {
 	values []float64 // one for each sample
 }
 
-// useChart draws the slots in use over time, stacked, with the number of slots as a line.
-// It needs at least one sample.
-func useChart(list []sample, layers []series, title string, now time.Time, span time.Duration) *chart {
+// useChart draws layers over time, stacked; if they count slots, with the number of all slots as
+// a line. It needs at least one sample.
+func useChart(list []sample, layers []series, title string, slots bool, now time.Time, span time.Duration) *chart {
 	c := &chart{Title: title, H: chartHeight}
 	from, to := now.Add(-span).UnixMilli(), now.UnixMilli()
 	if first := list[0].at.UnixMilli(); first > from { // a young master
@@ -160,7 +161,9 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		// Some policies run more attempts than a node has slots, and after a restart of the master
 		// attempts run on workers that have not registered again. So the areas can be higher than
 		// the line.
-		top = max(top, sum, float64(s.use.Map+s.use.Reduce))
+		if top = max(top, sum); slots {
+			top = max(top, float64(s.use.Map+s.use.Reduce))
+		}
 	}
 	x := xScale(from, to)
 	y := svg.Scale{Low: 0, High: top * 1.05, From: float64(c.H - plotBelow), To: plotTop}
@@ -185,6 +188,10 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		}
 		c.Legend = append(c.Legend, legend{class, l.name})
 	}
+	c.XTicks, c.YTicks = timeTicks(from, to, now.Location()), countTicks(y)
+	if !slots {
+		return c
+	}
 	limit := &svg.Path{}
 	for i, s := range list {
 		limit.To(at(i), y.At(float64(s.use.Map+s.use.Reduce)))
@@ -193,7 +200,6 @@ func useChart(list []sample, layers []series, title string, now time.Time, span 
 		c.Paths = append(c.Paths, path{"limit", limit})
 	}
 	c.Legend = append(c.Legend, legend{"limit", "all slots"})
-	c.XTicks, c.YTicks = timeTicks(from, to, now.Location()), countTicks(y)
 	return c
 }
 
@@ -202,7 +208,7 @@ func byKind(list []sample) []series {
 	maps, reduces := series{name: "maps"}, series{name: "reduces"}
 	for _, s := range list {
 		m, r := 0, 0
-		for _, p := range s.use.Running {
+		for _, p := range s.use.Pools {
 			m, r = m+p.Maps, r+p.Reduce
 		}
 		maps.values, reduces.values = append(maps.values, float64(m)), append(reduces.values, float64(r))
@@ -210,30 +216,42 @@ func byKind(list []sample) []series {
 	return []series{maps, reduces}
 }
 
-// byPool returns a layer for each of the busiest pools, and one for all others.
+// inUse is the number of slots of a share.
+func inUse(s source.Share) int { return s.Maps + s.Reduce }
+
+// waitingTasks is the number of waiting tasks of a share.
+func waitingTasks(s source.Share) int { return s.Waiting }
+
+// byPool returns a layer of the slots of each of the busiest pools, and one for all others.
 func byPool(list []sample) []series {
+	return byShare(list, func(u *source.Use) []source.Share { return u.Pools }, inUse)
+}
+
+// byShare returns a layer for each of the largest shares, and one for all others.
+func byShare(list []sample, shares func(*source.Use) []source.Share, count func(source.Share) int) []series {
 	total := map[string]int{}
-	for _, s := range list {
-		for _, p := range s.use.Running {
-			total[p.Pool] += p.Maps + p.Reduce
+	for i := range list {
+		for _, p := range shares(&list[i].use) {
+			total[p.Name] += count(p)
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(total), func(a, b string) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
-	// One colour is left for all other pools together.
+	// One colour is left for all other shares together.
 	names = names[:min(len(names), seriesColours-1)]
 	layers := make([]series, len(names), len(names)+1)
-	others := series{name: "other pools", values: make([]float64, len(list))}
+	others := series{name: "others", values: make([]float64, len(list))}
 	rest := 0
 	for i, n := range names {
 		layers[i] = series{name: cut(poolName(n), 40), values: make([]float64, len(list))}
 	}
-	for i, s := range list {
-		for _, p := range s.use.Running {
-			if at := slices.Index(names, p.Pool); at >= 0 {
-				layers[at].values[i] += float64(p.Maps + p.Reduce)
+	for i := range list {
+		for _, p := range shares(&list[i].use) {
+			n := count(p)
+			if at := slices.Index(names, p.Name); at >= 0 {
+				layers[at].values[i] += float64(n)
 			} else {
-				others.values[i] += float64(p.Maps + p.Reduce)
-				rest++
+				others.values[i] += float64(n)
+				rest += n
 			}
 		}
 	}

@@ -173,7 +173,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	}
 	p.Sections = append(p.Sections, s.insightSections(r, in, now)...)
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
-		kind := useChart(list, byPool(list), "Slots in use by pool", now, ranges[0].span)
+		kind := useChart(list, byPool(list), "Slots in use by pool", true, now, ranges[0].span)
 		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Half: true, Chart: kind})
 	}
 	p.add(&section{ID: "params", Title: "Parameters", Folded: true, Table: params})

@@ -34,7 +34,7 @@ var (
 
 // newFake returns a source with a number of jobs that all have one name.
 func newFake(jobs int, name string) *fake {
-	f := &fake{use: source.Use{Map: 8, Reduce: 4, Alive: 1, Nodes: 1, Running: []source.PoolUse{{Pool: name, Maps: 3, Reduce: 1}}, Revision: 1}, log: "one\ntwo\n"}
+	f := &fake{use: source.Use{Map: 8, Reduce: 4, Alive: 1, Nodes: 1, Pools: []source.Share{{Name: name, Maps: 3, Reduce: 1}}, Users: []source.Share{{Name: "ann", Maps: 2, Reduce: 1, Waiting: 5}, {Name: "bob", Maps: 1}}, Revision: 1}, log: "one\ntwo\n"}
 	for i := range jobs {
 		f.jobs = append(f.jobs, &slotwisev1.JobStatus{
 			Id: fmt.Sprint("j", i+1), Name: name, User: "ann", Pool: name, Priority: "NORMAL", State: slotwisev1.JobState_JOB_STATE_RUNNING, Output: name, Message: name,

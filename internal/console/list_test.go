@@ -131,3 +131,40 @@ func TestOutlook(t *testing.T) {
 		}
 	}
 }
+
+// TestTally counts the jobs of many users. The largest shares keep their names, and no task is lost.
+func TestTally(t *testing.T) {
+	tally := source.Tally{}
+	for i := range 500 {
+		tally.Add(fmt.Sprint("u", i), i%7, 1, i)
+		tally.Add(fmt.Sprint("u", i), 1, 0, 0)
+	}
+	list := tally.List()
+	waiting, maps := 0, 0
+	for _, s := range list {
+		waiting, maps = waiting+s.Waiting, maps+s.Maps
+	}
+	if len(list) != 64 || waiting != 500*499/2 || maps != 500+71*21+0+1+2 || list[0].Name != "(others)" || list[63].Name != "u499" {
+		t.Errorf("%d shares, %d waiting, %d maps, from %v to %v", len(list), waiting, maps, list[0], list[len(list)-1])
+	}
+}
+
+// TestShares draws slots and waiting tasks by user. Waiting tasks need no slots, so their chart has
+// no line of all slots.
+func TestShares(t *testing.T) {
+	s := newConsole(t, newFake(1, "x"))
+	body := ask(s, http.MethodGet, "/ui/", "ann").Body.String()
+	for id, want := range map[string]struct {
+		title string
+		limit bool
+	}{"users": {"Slots in use by user", true}, "waiting-users": {"Waiting tasks by user", false}, "waiting-pools": {"Waiting tasks by pool", false}} {
+		_, sec, found := strings.Cut(body, `<section id="`+id+`"`)
+		sec, _, _ = strings.Cut(sec, "</section>")
+		if !found || !strings.Contains(sec, want.title) || strings.Contains(sec, "all slots") != want.limit {
+			t.Errorf("%s: %.2000s", id, sec)
+		}
+		if strings.HasSuffix(id, "users") && (!strings.Contains(sec, "ann") || !strings.Contains(sec, "bob")) {
+			t.Errorf("%s names no users: %.2000s", id, sec)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	}
 	nodes = inOrder(nodes)
 	maps, reduces := 0, 0
-	for _, p := range use.Running {
+	for _, p := range use.Pools {
 		maps, reduces = maps+p.Maps, reduces+p.Reduce
 	}
 	p := &page{Title: "Overview", Live: true, Lead: &section{ID: "now", Facts: []fact{
@@ -154,13 +154,26 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 	if len(list) == 0 {
 		return nil
 	}
-	kind := useChart(list, byKind(list), "Slots in use by kind", now, span)
-	pool := useChart(list, byPool(list), "Slots in use by pool", now, span)
+	kind := useChart(list, byKind(list), "Slots in use by kind", true, now, span)
+	pool := useChart(list, byPool(list), "Slots in use by pool", true, now, span)
 	kind.Desc = "The table below it has the numbers."
-	return []*section{
+	out := []*section{
 		{ID: "use", Title: "Slots in use by kind", Half: true, Links: links, Chart: kind, Table: useTable(list)},
 		{ID: "pools", Title: "Slots in use by pool", Half: true, Chart: pool},
 	}
+	pools, users := func(u *source.Use) []source.Share { return u.Pools }, func(u *source.Use) []source.Share { return u.Users }
+	for _, x := range []struct {
+		id, title string
+		slots     bool
+		layers    []series
+	}{
+		{"users", "Slots in use by user", true, byShare(list, users, inUse)},
+		{"waiting-pools", "Waiting tasks by pool", false, byShare(list, pools, waitingTasks)},
+		{"waiting-users", "Waiting tasks by user", false, byShare(list, users, waitingTasks)},
+	} {
+		out = append(out, &section{ID: x.id, Title: x.title, Folded: true, Chart: useChart(list, x.layers, x.title, x.slots, now, span)})
+	}
+	return out
 }
 
 // useTable lists the newest samples, for readers of tables and for programs.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -83,16 +84,46 @@ type Actor interface {
 // Use counts slots and jobs at one moment.
 type Use struct {
 	Map, Reduce               int // slots of the nodes that are alive
-	Running                   []PoolUse
+	Pools, Users              []Share
 	Waiting, Started, Closing int // jobs by state
 	Alive, Nodes              int
 	Revision                  int64 // differs after every change that pages show
 }
 
-// PoolUse counts the running attempts of a pool.
-type PoolUse struct {
-	Pool         string
-	Maps, Reduce int
+// Share counts the running attempts and the waiting tasks of a pool or of a user.
+type Share struct {
+	Name                  string
+	Maps, Reduce, Waiting int
+}
+
+// Tally counts tasks by pool or by user.
+type Tally map[string]Share
+
+// Add counts the running maps and reduces and the waiting tasks of a job.
+func (t Tally) Add(name string, maps, reduces, waiting int) {
+	s := t[name]
+	t[name] = Share{name, s.Maps + maps, s.Reduce + reduces, s.Waiting + waiting}
+}
+
+// mostShares bounds the shares of a sample. The console keeps more than a thousand samples, and a
+// cluster may have thousands of users.
+const mostShares = 64
+
+// List returns the shares by name. Of too many, the smallest are counted together.
+func (t Tally) List() []Share {
+	size := func(s Share) int { return s.Maps + s.Reduce + s.Waiting }
+	list := slices.SortedFunc(maps.Values(t), func(a, b Share) int {
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.Name, b.Name))
+	})
+	if len(list) > mostShares {
+		rest := Tally{}
+		for _, s := range list[mostShares-1:] {
+			rest.Add("(others)", s.Maps, s.Reduce, s.Waiting)
+		}
+		list = append(list[:mostShares-1], rest["(others)"])
+	}
+	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }
 
 // Query selects jobs of a list. Zero fields select all.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 
@@ -29,10 +27,14 @@ func (s consoleSource) Use(ctx context.Context) (source.Use, error) {
 	u, err := query(ctx, s.m, func() (protocol.Use, error) { return s.m.core.Use(), nil })
 	out := source.Use{Map: u.Slots[job.Map], Reduce: u.Slots[job.Reduce], Waiting: u.Waiting, Started: u.Started, Closing: u.Committing,
 		Alive: u.Alive, Nodes: u.Nodes, Revision: u.Revision}
-	for pool, n := range u.Running {
-		out.Running = append(out.Running, source.PoolUse{Pool: pool, Maps: n[job.Map], Reduce: n[job.Reduce]})
+	list := func(all map[string]protocol.Share) []source.Share {
+		t := source.Tally{}
+		for name, n := range all {
+			t.Add(name, n.Running[job.Map], n.Running[job.Reduce], n.Waiting)
+		}
+		return t.List()
 	}
-	slices.SortFunc(out.Running, func(a, b source.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
+	out.Pools, out.Users = list(u.Pools), list(u.Users)
 	return out, err
 }
 

@@ -142,27 +142,20 @@ func (v *View) Use(context.Context) (u source.Use, err error) {
 	err = v.inspect(func(t *tracker.Tracker, _ protocol.Describer, now time.Duration) {
 		nodes := t.Nodes()
 		u = source.Use{Map: nodes.Slots(job.Map), Reduce: nodes.Slots(job.Reduce), Alive: nodes.Alive(), Nodes: len(nodes.All()), Revision: now.Milliseconds() / 500}
-		pools := map[string]*source.PoolUse{}
+		pools, users := source.Tally{}, source.Tally{}
 		for _, j := range t.Jobs().Live() {
 			if j.State() == job.Pending {
 				u.Waiting++
 			} else {
 				u.Started++
 			}
-			p := pools[j.Pool()]
-			if p == nil {
-				p = &source.PoolUse{Pool: j.Pool()}
-				pools[j.Pool()] = p
-			}
-			p.Maps += j.Running(job.Map)
-			p.Reduce += j.Running(job.Reduce)
+			waiting := j.Pending(job.Map) + j.Delayed(job.Map) + j.Pending(job.Reduce) + j.Delayed(job.Reduce)
+			pools.Add(j.Pool(), j.Running(job.Map), j.Running(job.Reduce), waiting)
+			users.Add(j.User(), j.Running(job.Map), j.Running(job.Reduce), waiting)
 		}
 		u.Closing = len(t.Jobs().Finishing())
-		for _, p := range pools {
-			u.Running = append(u.Running, *p)
-		}
+		u.Pools, u.Users = pools.List(), users.List()
 	})
-	slices.SortFunc(u.Running, func(a, b source.PoolUse) int { return strings.Compare(a.Pool, b.Pool) })
 	return u, err
 }
 

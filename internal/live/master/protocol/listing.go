@@ -86,11 +86,17 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 	return page, total
 }
 
+// Share counts the running attempts and the waiting tasks of a pool or of a user.
+type Share struct {
+	Running [job.Kinds]int
+	Waiting int
+}
+
 // Use counts slots, running attempts and jobs for the overview of the console.
 type Use struct {
-	Slots                        [job.Kinds]int            // of nodes that are alive
-	Running                      map[string][job.Kinds]int // attempts by pool
-	Waiting, Started, Committing int                       // jobs by state
+	Slots                        [job.Kinds]int // of nodes that are alive
+	Pools, Users                 map[string]Share
+	Waiting, Started, Committing int // jobs by state
 	Alive, Nodes                 int
 	Revision                     int64 // differs after every change of a job that watchers see
 }
@@ -98,7 +104,7 @@ type Use struct {
 // Use returns the current use of the cluster. It visits every live job.
 func (c *Core) Use() Use {
 	nodes := c.tracker.Nodes()
-	u := Use{Running: map[string][job.Kinds]int{}, Alive: nodes.Alive(), Nodes: len(c.list)}
+	u := Use{Pools: map[string]Share{}, Users: map[string]Share{}, Alive: nodes.Alive(), Nodes: len(c.list)}
 	for k := range job.Kind(job.Kinds) {
 		u.Slots[k] = nodes.Slots(k)
 	}
@@ -122,11 +128,13 @@ func (c *Core) Use() Use {
 		if j.core == nil {
 			continue
 		}
-		n := u.Running[j.core.Pool()]
+		pool, user := u.Pools[j.core.Pool()], u.Users[j.core.User()]
 		for k := range job.Kind(job.Kinds) {
-			n[k] += j.core.Running(k)
+			waiting := j.core.Pending(k) + j.core.Delayed(k)
+			pool.Running[k], user.Running[k] = pool.Running[k]+j.core.Running(k), user.Running[k]+j.core.Running(k)
+			pool.Waiting, user.Waiting = pool.Waiting+waiting, user.Waiting+waiting
 		}
-		u.Running[j.core.Pool()] = n
+		u.Pools[j.core.Pool()], u.Users[j.core.User()] = pool, user
 	}
 	return u
 }

@@ -120,7 +120,7 @@ type jobDisplay struct {
 type jobBars struct {
 	pace       local.Pace
 	said       atomic.Pointer[local.Remarks] // text beside the bars
-	maps, reds *mpb.Bar                         // nil until shown, reds for a job without reduces
+	maps, reds *mpb.Bar                      // nil until shown, reds for a job without reduces
 }
 
 // barSteps is the number of steps of a bar.

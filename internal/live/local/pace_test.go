@@ -3,7 +3,6 @@ package local
 import (
 	"testing"
 	"time"
-
 )
 
 func TestPace(t *testing.T) {

@@ -12,15 +12,15 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Policy has one of its candidates decide. At intervals the shell simulates all of them from the
-// present state and passes the result to Decide, which may return another Policy to install.
+// Policy has one of its candidates decide. At intervals the shell simulates all candidates from
+// the present state and passes the result to Decide, which may return another Policy to install.
 // The contract between both:
 //
 //	the shell    forks the state, draws the same futures for every candidate, and reports the
 //	             time that jobs spend in the system (Estimate)
 //	Losing       says which candidates need no further futures
 //	Decide       chooses by the rule of rule.go, and records why
-//	the shell    installs what Decide returns, and later reports what came of it (Outcome)
+//	the shell    installs the Policy that Decide returns, and later compares the forecast with the truth (Outcome)
 //
 // Policy has no clock and simulates nothing, so the same estimates lead to the same choices. A
 // shell that makes no forecasts leaves the first candidate in place.
@@ -53,8 +53,8 @@ type Config struct {
 	Horizon time.Duration
 	// Least is the least time between two switches.
 	Least time.Duration
-	// Margin is the part of the jobs' time that a switch must save. It stands for what a switch
-	// costs beyond the forecasts: a new policy begins without what the old one has learned.
+	// Margin is the part of the jobs' time that a switch must save. It covers costs that forecasts
+	// do not see: a new policy begins without the learned state of the old one.
 	Margin float64
 	// Futures is the number of futures in which each candidate is simulated.
 	Futures int

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Estimate is what simulations of the candidates say at one moment.
+// Estimate holds the costs of the candidates in simulations from one moment.
 type Estimate struct {
 	At   time.Duration
 	Jobs int // present and further ones, on average
@@ -18,7 +18,7 @@ type Estimate struct {
 	Out []string
 }
 
-// Record is what Policy remembers of its decisions.
+// Record keeps the decisions of a Policy and the errors of its forecasts.
 type Record struct {
 	Decided   int           `json:"decided"`
 	Switches  int           `json:"switches"`
@@ -83,7 +83,7 @@ func (r *Record) Doubt() float64 {
 	return max(1, math.Sqrt(sum/float64(priorErrors+len(r.Squares))))
 }
 
-// Observe notes what came of the latest decision.
+// Observe notes the outcome of the latest decision, and the error of its forecast.
 func (p *Policy) Observe(o Outcome) {
 	r := p.record
 	if n := len(r.Decisions); n > 0 {
@@ -103,8 +103,8 @@ func (p *Policy) Observe(o Outcome) {
 var student = [mostFutures]float64{0, 63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
 	2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750, 2.744}
 
-// gain compares a candidate with the chosen one over the futures that both have. The interval is
-// that of a ratio of means (Cochran, Sampling Techniques, 6.4), widened by Doubt.
+// gain compares a candidate with the chosen one over the futures that both have. The interval of
+// the ratio of means (Cochran, Sampling Techniques, 6.4) is widened by Doubt.
 func (p *Policy) gain(e *Estimate, candidate, installed int) (g Rival) {
 	a, b := e.Costs[candidate], e.Costs[installed]
 	n := min(len(a), len(b))

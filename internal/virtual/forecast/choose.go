@@ -17,7 +17,7 @@ import (
 // it in the same way:
 //
 //	state := a copy of the tracker
-//	choice, _ := chooser.Begin(policy, state, cfg)   // reports what came of the last decision
+//	choice, _ := chooser.Begin(policy, state, cfg)   // observes the outcome of the last decision
 //	for more := true; more; { more, _ = choice.Next() }
 //	next, _ := choice.End()                          // the policy to install, or nil
 //
@@ -201,7 +201,7 @@ func (x *Choice) End() (sched.Policy, error) {
 	return next, nil
 }
 
-// compare reports to the policy what came of the latest decision until the moment of a state.
+// compare reports the outcome of the latest decision, up to the moment of a state, to the policy.
 func (c *Chooser) compare(p *auto.Policy, s *State) {
 	o := c.open
 	c.open = nil
@@ -222,8 +222,8 @@ func (c *Chooser) compare(p *auto.Policy, s *State) {
 		if s.job(id) != nil {
 			end, known = s.At, true
 		}
-		// A job that is neither live nor remembered failed, was killed, or ended before so many
-		// others that nothing says when.
+		// Other jobs failed, were killed, or ended so long ago that the tracker has forgotten
+		// when.
 		if !known {
 			continue
 		}

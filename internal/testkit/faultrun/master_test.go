@@ -437,7 +437,16 @@ func (r *cluster) arrive(message func(protocol.Call) protocol.Message, answer fu
 	m.later(0, func() {
 		m.lastCall++
 		call := m.lastCall
-		m.calls[call] = func(reply protocol.Reply) { r.send(false, func() { answer(reply) }) }
+		m.calls[call] = func(reply protocol.Reply) {
+			// As the shell does. The message belongs to this reply alone.
+			switch resp := reply.Message.(type) {
+			case *slotwisev1.RegisterResponse:
+				resp.Term = m.term
+			case *slotwisev1.HeartbeatResponse:
+				resp.Term = m.term
+			}
+			r.send(false, func() { answer(reply) })
+		}
 		r.serving = m
 		m.handle(message(call))
 		r.serving = nil

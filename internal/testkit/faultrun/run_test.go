@@ -88,7 +88,7 @@ type counts struct {
 	Succeeded, Failed, Killed, Snapshots, StorageErrors, RepeatedCommits, CommitKills, FoundPublished, MapOutputReads        int
 	GaveUp, LargeReports, ClockJumps, StorageFailures, NodeFailures, DeniedFailures, PermanentFailures                       int
 	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
-	Takeovers, LostTerms, StaleRequests, Partitions, MemberFreezes, Transfers, Installed, HeldByLease                        int
+	Takeovers, LostTerms, StaleRequests, Partitions, MemberFreezes, Transfers, Installed, HeldByLease, FormerTerms           int
 }
 
 func (c *counts) add(o *counts) {
@@ -102,7 +102,7 @@ func (c *counts) all() []*int {
 		&c.LostOutputs, &c.PartCommits, &c.Succeeded, &c.Failed, &c.Killed, &c.Snapshots, &c.StorageErrors, &c.RepeatedCommits, &c.CommitKills, &c.FoundPublished,
 		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures, &c.PermanentFailures,
 		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills,
-		&c.Takeovers, &c.LostTerms, &c.StaleRequests, &c.Partitions, &c.MemberFreezes, &c.Transfers, &c.Installed, &c.HeldByLease}
+		&c.Takeovers, &c.LostTerms, &c.StaleRequests, &c.Partitions, &c.MemberFreezes, &c.Transfers, &c.Installed, &c.HeldByLease, &c.FormerTerms}
 }
 
 // check fails the test if a kind never occurred.

@@ -26,15 +26,16 @@ type worker struct {
 	frozen   bool
 	deferred []func() // what the frozen process does as soon as it wakes up
 
-	agent    *agent.Agent
-	session  string // the current one; "" while the worker must register
-	lastSent int64  // number of the latest registration
-	running  map[job.AttemptID]*attempt
-	drivers  map[agent.DriverID]*driver
-	outputs  map[job.AttemptID]bool
-	disk     map[job.AttemptID]bool // outputs that a killed process has left
-	readers  map[job.ID]*outputReader
-	jobs     map[job.ID]bool // whose description the master has sent
+	agent       *agent.Agent
+	highestTerm uint64 // of which this life has heard
+	session     string // the current one; "" while the worker must register
+	lastSent    int64  // number of the latest registration
+	running     map[job.AttemptID]*attempt
+	drivers     map[agent.DriverID]*driver
+	outputs     map[job.AttemptID]bool
+	disk        map[job.AttemptID]bool // outputs that a killed process has left
+	readers     map[job.ID]*outputReader
+	jobs        map[job.ID]bool // whose description the master has sent
 
 	// granted and lastHeard are about the master: the session that it has granted last,
 	// and when it last accepted a message of this life.
@@ -90,7 +91,7 @@ func (w *worker) inLife(life int, do func()) {
 // start begins a life that finds map outputs on its disk.
 func (w *worker) start(outputs map[job.AttemptID]bool) {
 	w.up, w.life = true, w.life+1
-	w.agent, w.session, w.registered = agent.New(), "", 0
+	w.agent, w.session, w.registered, w.highestTerm = agent.New(), "", 0, 0
 	w.drivers = map[agent.DriverID]*driver{}
 	w.running, w.readers, w.jobs = map[job.AttemptID]*attempt{}, map[job.ID]*outputReader{}, map[job.ID]bool{}
 	if w.outputs = outputs; outputs == nil {
@@ -204,6 +205,9 @@ func (w *worker) registrationAnswered(req *slotwisev1.RegisterRequest, reply pro
 		return
 	}
 	resp := reply.Message.(*slotwisev1.RegisterResponse)
+	if !w.accept(resp.Term) {
+		return
+	}
 	if w.r.masterID == "" {
 		w.r.masterID = resp.Master
 	}
@@ -250,7 +254,7 @@ func (w *worker) heartbeat() {
 // heartbeatAnswered takes in an answer of the current session.
 func (w *worker) heartbeatAnswered(req *slotwisev1.HeartbeatRequest, resp *slotwisev1.HeartbeatResponse) {
 	switch {
-	case w.session != req.Session:
+	case !w.accept(resp.Term) || w.session != req.Session:
 	case resp.RegisterAgain:
 		w.session = ""
 		w.register()
@@ -259,6 +263,19 @@ func (w *worker) heartbeatAnswered(req *slotwisev1.HeartbeatRequest, resp *slotw
 		w.noteSuccesses(req)
 		w.carryOut(w.agent.Act(resp.Actions, w.r.now.Milliseconds()))
 	}
+}
+
+// accept reports whether an answer is of the leader of the highest term that the worker has heard
+// of. A leader's answers may arrive after its successor's.
+func (w *worker) accept(term uint64) bool {
+	ok := w.agent.Accept(term, w.r.now.Milliseconds())
+	if w.highestTerm = max(w.highestTerm, term); ok && term < w.highestTerm {
+		w.r.violate("%s acts upon an answer of term %d after one of term %d", w.name, term, w.highestTerm)
+	}
+	if !ok {
+		w.r.counts.FormerTerms++
+	}
+	return ok
 }
 
 // noteSuccesses notes the tasks that the worker now knows to be done for the master.

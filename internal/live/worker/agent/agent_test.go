@@ -200,6 +200,25 @@ func render(orders []Instruction) string {
 	return b.String()
 }
 
+// TestFormerLeader gives an agent answers of two leaders in any order: it accepts none of a lower
+// term while the higher one answers, and a lower one once the higher one has been silent for a
+// minute, as after a restore.
+func TestFormerLeader(t *testing.T) {
+	g := New()
+	for i, x := range []struct {
+		term  uint64
+		at    int64
+		allow bool
+	}{
+		{0, 0, true}, {3, 1, true}, {2, 2, false}, {3, 50_000, true}, {2, 60_000, false}, {4, 60_001, true},
+		{3, 60_001 + forgetTerm - 1, false}, {3, 60_001 + forgetTerm, true}, {2, 60_001 + forgetTerm, false}, {4, 60_001 + forgetTerm, true},
+	} {
+		if got := g.Accept(x.term, x.at); got != x.allow {
+			t.Errorf("answer %d, of term %d at %d: accepted is %v", i, x.term, x.at, got)
+		}
+	}
+}
+
 // TestLossyMaster plays an agent against a master that repeats, loses and
 // reorders, and checks the three promises of the package comment: each launch is
 // started exactly once, each end reaches the master, and a heartbeat that

@@ -58,8 +58,8 @@ func (t *Task) Maps() int { return t.t.Maps }
 // Reduces returns the number of reduce tasks of the job.
 func (t *Task) Reduces() int { return t.t.Reduces }
 
-// InputFile returns the path of the file that holds the current record, or "" in
-// a reduce.
+// InputFile returns the file that holds the current record, or "" in a reduce: the absolute path
+// of a local file, else a URI. It is the same in a local run and on a cluster.
 func (t *Task) InputFile() string { return t.t.InputFile() }
 
 // RecordKey returns the whole key of the value that a reducer has last received, and nil

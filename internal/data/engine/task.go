@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,7 @@ type Task struct {
 	// is nil outside a reduce. The key is valid until the next value.
 	RecordKey func() []byte
 
-	file atomic.Pointer[string]
+	file atomic.Pointer[inputFile]
 }
 
 // UserError is an error that the job's own code returned, with that error's text. Shells
@@ -97,17 +98,35 @@ func CauseOf(err error) job.Cause {
 	return job.CauseTask
 }
 
-// InputFile returns the path of the file being read, "" outside a map.
+// InputFile returns the file being read, "" outside a map: the absolute path of a local file, and
+// the URI of any other. Jobs write it into their outputs, so it must be the same in a local run, whose
+// paths are as the user typed them, and on a cluster, which names local files by URIs.
 func (t *Task) InputFile() string {
 	if p := t.file.Load(); p != nil {
-		return *p
+		return p.shown
 	}
 	return ""
 }
 
+// inputFile is a file being read: its name in the split, and how jobs see it.
+type inputFile struct{ name, shown string }
+
 func (t *Task) childCPU() time.Duration { return time.Duration(t.Children.Load()) }
 
-func (t *Task) setInputFile(name string) { t.file.Store(&name) }
+// setInputFile notes which file is read, with its name in the split.
+func (t *Task) setInputFile(name string) {
+	if p := t.file.Load(); p != nil && p.name == name {
+		return
+	}
+	shown := name
+	if scheme, path := storage.SplitURI(name); (scheme == "" || scheme == "file") && path != "" {
+		// Without a working directory a relative path has no absolute one, and stays.
+		if abs, err := filepath.Abs(path); err == nil {
+			shown = abs
+		}
+	}
+	t.file.Store(&inputFile{name, shown})
+}
 
 // UserCounters are the counters that the job's own code adds to during one
 // attempt. Several goroutines may add at a time. The zero value is empty.

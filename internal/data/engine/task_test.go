@@ -14,9 +14,11 @@ func TestInputFile(t *testing.T) {
 	if got := task.InputFile(); got != "" {
 		t.Errorf("before a file is read: %q", got)
 	}
-	for _, name := range []string{"a", "b"} {
-		if task.setInputFile(name); task.InputFile() != name {
-			t.Errorf("while %s is read: %q", name, task.InputFile())
+	t.Chdir("/")
+	for _, x := range [][2]string{{"a", "/a"}, {"d/b", "/d/b"}, {"/x/../c", "/c"}, {"file:///d/e", "/d/e"}, {"hdfs://nn/d/e", "hdfs://nn/d/e"}, {"s3://b/e", "s3://b/e"}} {
+		task.setInputFile(x[0])
+		if got := task.InputFile(); got != x[1] {
+			t.Errorf("while %s is read: %q, want %q", x[0], got, x[1])
 		}
 	}
 }

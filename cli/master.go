@@ -170,6 +170,9 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := f.writeAddress(l.Addr().String()); err != nil {
 		return errors.Join(err, stopServing(srv, m))
 	}
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	supervised(alive, cfg.Log, m.Alive)
 	if loop != nil {
 		loop.Cluster, loop.Seen = m, m.SetFleet
 		scaling, stop := context.WithCancel(ctx)

@@ -124,6 +124,10 @@ func (f *workerFlags) run(c *cobra.Command) error {
 	// Not cancelled by the first signal, because that one drains the worker.
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(c.Context()))
 	defer stop(nil)
+	supervised(ctx, cfg.Log, func(context.Context) error {
+		w.Draining() // takes the lock of the worker's state
+		return nil
+	})
 	go func() {
 		for s := range signals {
 			// The operator does not want to wait for the drain.

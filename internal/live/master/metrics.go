@@ -227,22 +227,28 @@ func (m *Master) serveMetrics() http.Handler {
 	})
 }
 
-// serveHealth answers 200 if the loop does.
-func (m *Master) serveHealth(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+// Alive waits until the loop has taken a turn, whether this master leads or not. It returns an
+// error if none came in time.
+func (m *Master) Alive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	answered := make(chan struct{})
-	err := m.post(ctx, func() { close(answered) })
-	if err == nil {
-		select {
-		case <-answered:
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-m.stopped:
-			err = errClosed
-		}
+	if err := m.post(ctx, func() { close(answered) }); err != nil {
+		return err
 	}
-	if err != nil {
+	select {
+	case <-answered:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.stopped:
+		return errClosed
+	}
+}
+
+// serveHealth answers 200 if the loop does.
+func (m *Master) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if err := m.Alive(r.Context()); err != nil {
 		http.Error(w, "the master does not answer", http.StatusServiceUnavailable)
 		return
 	}

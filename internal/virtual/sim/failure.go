@@ -153,7 +153,8 @@ func (s *sim) hang(i int32) {
 	if core == nil || core.State() != job.AttemptRunning {
 		return
 	}
-	nd := &s.nodes[core.Node()]
+	// By name: under Config.Autoscale the tracker numbers nodes in the order in which they joined.
+	nd := &s.nodes[s.byName[s.tr.Nodes().Node(core.Node()).Name()]]
 	for _, at := range nd.attempts {
 		if a := &s.attempts[at]; a.id == core.ID() && !a.over {
 			a.hangsAt = s.progress(nd, a)

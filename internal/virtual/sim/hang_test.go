@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/tracker/autoscale"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched/job"
@@ -94,5 +95,30 @@ func TestHangOnStoppedNode(t *testing.T) {
 		Hangs: []Hang{{Job: 0, Kind: job.Map, After: 2 * time.Second}}}})
 	if r.Unfinished != 1 {
 		t.Errorf("%d jobs have not ended, want the one that hangs", r.Unfinished)
+	}
+}
+
+// Under Config.Autoscale the tracker numbers nodes in the order in which they join, which may differ
+// from the cluster's: here node 3 joins before node 2. The attempt that stops is on node 3.
+func TestHangOfLateNode(t *testing.T) {
+	s, err := prepare(Config{Cluster: uniformCluster(3, 1, 1), Policy: policy(t, "fifo,speculate=none"), Details: true,
+		Autoscale: &autoscale.Config{Min: 1, Max: 3, CoolDown: time.Hour, StartUp: time.Minute, Hold: time.Minute},
+		Jobs:      []workload.Job{plain(2, 20*time.Second, 0, 0)},
+		Model:     ModelConfig{Heartbeat: "fixed:1s", Hangs: []Hang{{Task: 1, After: time.Second}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.fleet.machines[2], s.fleet.replicas = machine{requested: true}, 2
+	s.fleet.boot(s, 2)
+	if at := s.tr.Nodes().Get(s.nodes[2].name).Index(); at != 1 {
+		t.Fatalf("node 3 has the tracker's index %d", at)
+	}
+	if err := s.loop(); err != nil {
+		t.Fatal(err)
+	}
+	s.finish()
+	if r := s.result; r.Jobs[0].Ended < 5*time.Minute {
+		t.Errorf("the job ended after %v: its second map did not stop", r.Jobs[0].Ended)
 	}
 }

@@ -94,10 +94,18 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 	if err := context.Cause(ctx); err != nil {
 		return nil, nil, err
 	}
+	// The rule of sim and study: a search must not judge by jobs that meet an empty cluster.
+	warm, err := collect.ParseWarmUp(collect.WarmUpAuto)
+	if err != nil {
+		return nil, nil, err
+	}
+	fixed := study.WorkloadOf(p.Workload, nil).Fixed
 	for i, r := range results {
 		if errs[i] == nil {
 			out[i].Report = collectors[i].Report(r, collect.BoundsOf(trials[i].cluster, trials[i].sample.jobs, p.Model))
 			out[i].Report.Seed = trials[i].sample.seed
+			jobs := trials[i].sample.jobs
+			warm.LeaveOut(fixed, out[i:i+1], nil, func(uint64) []workload.Job { return jobs })
 			// A report that contradicts itself must not win a search.
 			errs[i] = out[i].Report.Check()
 		}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
 	"github.com/slotwise/slotwise/internal/virtual/study"
+	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
 )
@@ -225,6 +227,39 @@ func TestParseGoal(t *testing.T) {
 		"slowdown.p95>3": "the goal must be slowdown.p95<3", "maps.local<1": "the goal must be maps.local>1", "slots.use<1": "is no goal"} {
 		if _, err := ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// The rule auto of sim and study holds for searches: of a trace of 1,000 jobs or more the first tenth of
+// the time does not count, of a shorter one or a mix all jobs do.
+func TestWarmUp(t *testing.T) {
+	p := problem(t, "fifo")
+	var text strings.Builder
+	for i := range 1200 {
+		fmt.Fprintf(&text, "job%d\t%d\t10\t1000000\t0\t0\n", i, 10*i)
+	}
+	for limit, want := range map[int]int{1200: 1080, 900: 900} {
+		trace, err := workload.ReadSWIM("trace.tsv", strings.NewReader(text.String()), workload.SWIMOptions{TraceOptions: workload.TraceOptions{Limit: limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Workload = &study.Workload{Name: "trace", Source: trace}
+		jobs, err := trace.Jobs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Ideal = true
+		s, err := p.measured(t.Context(), &p.Cluster, 1, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, errs, err := p.run(t.Context(), []trial{{&p.Cluster, s, p.baseline()}})
+		if err != nil || errs[0] != nil {
+			t.Fatal(err, errs)
+		}
+		if n := runs[0].Report.Response.N; n != want {
+			t.Errorf("%d of %d jobs count, want %d", n, limit, want)
 		}
 	}
 }

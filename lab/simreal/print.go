@@ -54,6 +54,7 @@ measured with one app alone: %.1f %% of the process's time when all programs ran
 of the profiles, before the mixes. Simulated tasks cannot use this share of the cores.
 
 `, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, 100*r.settings.coreOverhead)
+	r.printSources(w)
 	for _, m := range r.mixes {
 		m.print(w, r.settings.scale)
 	}
@@ -113,6 +114,49 @@ func (r *mixReport) printPhases(w io.Writer) {
 		for _, p := range phaseColumns {
 			cells = append(cells, fmt.Sprintf("%.0f / %.0f", 1000*r.over(i, func(j *jobTimes) float64 { return p.of(&j.realPhases) }),
 				1000*r.over(i, func(j *jobTimes) float64 { return p.of(&j.simulatedPhases) })))
+		}
+		table.Row(cells...)
+	}
+	fmt.Fprintln(w)
+}
+
+// printSources writes which programs and phases the error comes from: for each program the sum of
+// a phase over its jobs in all mixes, simulated over real.
+func (r *report) printSources(w io.Writer) {
+	fmt.Fprint(w, "Where the error comes from: all jobs of a program together, simulated against real. A phase that takes less\n"+
+		"than a hundredth of the response times has no number.\n\n")
+	names := []string{"program", "jobs", "response"}
+	for _, p := range phaseColumns {
+		names = append(names, p.name)
+	}
+	table := harness.NewTable(w, names...)
+	for _, p := range programs {
+		jobs, response := 0, [2]float64{}
+		sums := make([][2]float64, len(phaseColumns))
+		for _, m := range r.mixes {
+			for i := range m.jobs {
+				if m.mix.jobs[i].program != p.name {
+					continue
+				}
+				jobs++
+				response[0] += m.over(i, func(j *jobTimes) float64 { return j.real.Seconds() })
+				response[1] += m.over(i, func(j *jobTimes) float64 { return j.simulated.Seconds() })
+				for c, of := range phaseColumns {
+					sums[c][0] += m.over(i, func(j *jobTimes) float64 { return of.of(&j.realPhases) })
+					sums[c][1] += m.over(i, func(j *jobTimes) float64 { return of.of(&j.simulatedPhases) })
+				}
+			}
+		}
+		if jobs == 0 {
+			continue
+		}
+		cells := []string{p.name, fmt.Sprint(jobs), fmt.Sprintf("%+.0f %%", 100*(response[1]/response[0]-1))}
+		for _, x := range sums {
+			text := ""
+			if max(x[0], x[1]) > response[0]/100 && x[0] > 0 {
+				text = fmt.Sprintf("%+.0f %%", 100*(x[1]/x[0]-1))
+			}
+			cells = append(cells, text)
 		}
 		table.Row(cells...)
 	}

@@ -49,7 +49,7 @@ func TestStructure(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r.print(&out)
-	for _, want := range []string{"| wordcount | 3.84 |", "at the median", "## first come, first served: policy fifo"} {
+	for _, want := range []string{"| wordcount | 3.84 |", "at the median", "| wordcount | 4 |", "## first come, first served: policy fifo"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report has no %q:\n%s", want, out.String())
 		}

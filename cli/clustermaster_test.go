@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -192,5 +193,51 @@ func (c *testCluster) asksJSON(into any, args ...string) {
 	c.T.Helper()
 	if err := json.Unmarshal([]byte(c.asks(append(args, "-o", "json")...)), into); err != nil {
 		c.T.Fatal(err)
+	}
+}
+
+// TestMasterMoves moves a master to another address while a map runs: stop, back up, restore in another
+// directory, start. The worker and the waiting client have both addresses in their lists, and the
+// attempt that ran goes on.
+func TestMasterMoves(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.URL += "," + to
+	c.StartWorker("w1")
+	mapper, started, open := c.gate("map")
+	c.Write("in/a.txt", "b\na\n")
+	wait := c.begin("--mapper", mapper, "--reducer", "cat", "--input", "in", "--output", "out", "--reduces", "1")
+	clustertest.Eventually(t, "the map runs", func() bool { return len(c.appears(started+"*")) == 1 })
+	c.Master.Signal(syscall.SIGTERM)
+	c.Master.Ends()
+	if status, out := c.Run("master", "backup", "m", "--to", "moved.tar"); status != 0 {
+		t.Fatal(out)
+	}
+	if err := os.Rename(filepath.Join(c.Dir, "m"), filepath.Join(c.Dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := c.Run("master", "restore", "m", "--from", "moved.tar"); status != 0 {
+		t.Fatal(out)
+	}
+	c.StartMaster(to)
+	if err := os.WriteFile(open, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := wait(); status != 0 {
+		t.Fatalf("the job: status %d\n%s", status, out)
+	}
+	if got := c.Lines("out"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("out: %q", got)
+	}
+	if tasks := c.asks("tasks", "j1", "--kind", "map"); strings.Contains(tasks, "_m_0_1") {
+		t.Errorf("the map ran again:\n%s", tasks)
 	}
 }

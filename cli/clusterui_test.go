@@ -66,7 +66,7 @@ func TestConsole(t *testing.T) {
 	c.Must("wordcount", "in", "--output", "counts", "--split-size", "16KiB", "--reduces", "2", "--pool", "<script>x")
 	v := c.visit()
 	for path, want := range map[string]string{
-		"/": "Map slots in use", "/ui/": "w1", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "succeeded", "/ui/jobs/j1/attempts?kind=reduce": "j1_r_1_0",
+		"/": "Maps running", "/ui/": "w1", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "succeeded", "/ui/jobs/j1/attempts?kind=reduce": "j1_r_1_0",
 		"/ui/attempts/j1_m_0_0": "Log of j1_m_0_0", "/ui/nodes": "w1", "/ui/nodes/w1": "alive", "/ui/policy": "fifo", "/ui/history?state=succeeded": "j1", "/ui/compare?a=j1&b=j1": "same",
 	} {
 		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "<script>x") {
@@ -217,7 +217,7 @@ func TestRunUI(t *testing.T) {
 		_, body := v.get("/ui/nodes/worker1")
 		return strings.Contains(body, "j1_m_")
 	})
-	for path, want := range map[string]string{"/": "Map slots in use", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "running", "/ui/jobs/j1/attempts?format=json": "j1_m_0_0", "/ui/nodes": "worker1", "/ui/policy": "fifo", "/ui/history": "No job matches"} {
+	for path, want := range map[string]string{"/": "Maps running", "/ui/jobs": "&lt;script&gt;x", "/ui/jobs/j1": "running", "/ui/jobs/j1/attempts?format=json": "j1_m_0_0", "/ui/nodes": "worker1", "/ui/policy": "fifo", "/ui/history": "No job matches"} {
 		if status, body := v.get(path); status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "<script>x") || strings.Contains(body, "<form method=\"post\"") {
 			t.Errorf("%s: %d, without %q: %.1500s", path, status, want, body)
 		}

@@ -55,8 +55,9 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 		maps, reduces = maps+p.Maps, reduces+p.Reduce
 	}
 	p := &page{Title: "Overview", Live: true, Lead: &section{ID: "now", Facts: []fact{
-		{"Map slots in use", bar(part(maps, use.Map), fmt.Sprintf("%d of %d", maps, use.Map))},
-		{"Reduce slots in use", bar(part(reduces, use.Reduce), fmt.Sprintf("%d of %d", reduces, use.Reduce))},
+		// A policy that lends slots runs more maps than there are map slots, so this is no share.
+		{"Maps running", bar(part(maps, use.Map), fmt.Sprintf("%d on %s", maps, terminal.Plural(use.Map, "slot")))},
+		{"Reduces running", bar(part(reduces, use.Reduce), fmt.Sprintf("%d on %s", reduces, terminal.Plural(use.Reduce, "slot")))},
 		{"Jobs", linked(jobCounts(&use, &queue), "/ui/jobs")},
 		{"Nodes", linked(nodeCounts(nodes), "/ui/nodes")},
 		{"Policy", linked(policy.Name, "/ui/policy")},

@@ -368,7 +368,7 @@ func (m *model) basisOf(j *LiveJob) string {
 // assumptions returns the assumptions behind all answers.
 func (r *Run) assumptions() []string {
 	list := []string{
-		r.come.words(), "no node joins or leaves, and no attempt fails",
+		r.come.words(), "no further node joins or leaves, and no attempt fails",
 		"a task far from its input takes as long as one near it",
 	}
 	closed := 0
@@ -378,7 +378,7 @@ func (r *Run) assumptions() []string {
 		}
 	}
 	if closed > 0 {
-		list = append(list, fmt.Sprintf("%s that take no new work stay so", terminal.Plural(closed, "node")))
+		list = append(list, terminal.Plural(closed, "node")+" without new work will still get none")
 	}
 	return list
 }

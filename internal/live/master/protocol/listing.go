@@ -94,7 +94,7 @@ type Share struct {
 
 // Use counts slots, running attempts and jobs for the overview of the console.
 type Use struct {
-	Slots                        [job.Kinds]int // of nodes that are alive
+	Slots                        [job.Kinds]int // of nodes that take work, and those in use on the others
 	Pools, Users                 map[string]Share
 	Waiting, Started, Committing int // jobs by state
 	Alive, Nodes                 int
@@ -107,6 +107,14 @@ func (c *Core) Use() Use {
 	u := Use{Pools: map[string]Share{}, Users: map[string]Share{}, Alive: nodes.Alive(), Nodes: len(c.list)}
 	for k := range job.Kind(job.Kinds) {
 		u.Slots[k] = nodes.Slots(k)
+	}
+	// A node that drains still runs attempts. Without their slots more would be in use than there are.
+	for _, n := range nodes.All() {
+		for k := range job.Kind(job.Kinds) {
+			if n.Alive() && n.Closed() {
+				u.Slots[k] += n.Used(k)
+			}
+		}
 	}
 	// Joins and losses of nodes and ends of jobs change the picture without a revision of any
 	// job that is still listed.

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +66,38 @@ func TestOwnUtilityAndEvaluator(t *testing.T) {
 	}
 	if _, err := g.Build("learning-nb", sched.Options{Set: map[string]string{"utility": "fifo"}}); err == nil || !strings.Contains(err.Error(), "built in") {
 		t.Errorf("a utility with a built-in name: %v", err)
+	}
+}
+
+// mapsByNode counts the maps that start on each node.
+type mapsByNode map[string]int
+
+func (m mapsByNode) Observe(e *sim.Event) {
+	if e.Kind == sim.AttemptStarted && e.Attempt.Kind == job.Map {
+		m[e.NodeName]++
+	}
+}
+
+// TestHTuMMBestSplit runs jobs on two machines of which one reads four times as fast and the other
+// computes twice as fast. split=best gives more of the maps, which read, to the first.
+func TestHTuMMBestSplit(t *testing.T) {
+	maps := func(split string) int {
+		p, err := Build("htumm,speculate=none,place=greedy", sched.Options{Seed: 1, Set: map[string]string{"split": split}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := workload.Job{Name: "j", Maps: slices.Repeat([]workload.Task{{Input: 1 << 30}}, 32), Reduces: slices.Repeat([]workload.Task{{CPU: 20 * time.Second}}, 32)}
+		node := func(name string, disk, speed float64) workload.NodeGroup {
+			return workload.NodeGroup{Name: name, Count: 1, Cores: 8, Speed: speed, DiskBandwidth: disk, MapSlots: 3, ReduceSlots: 3}
+		}
+		started := mapsByNode{}
+		if _, err := sim.Run(sim.Config{Cluster: workload.Cluster{Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{node("reads", 400e6, 0.5), node("computes", 100e6, 1)}},
+			Jobs: []workload.Job{j, j, j, j}, Policy: p, Model: sim.ModelConfig{Replicas: -1}, Observer: started}); err != nil {
+			t.Fatal(err)
+		}
+		return started["reads1"] + started["reads"]
+	}
+	if best, printed := maps("best"), maps("proportions"); best <= printed {
+		t.Errorf("of 128 maps %d start on the machine that reads fast with split=best, %d with Algorithm 4", best, printed)
 	}
 }

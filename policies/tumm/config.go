@@ -24,6 +24,9 @@ const (
 	Telescoped = "telescoped" // Feedback: Eq. 6 summed since the last seed
 	Literal    = "literal"    // Feedback: Eq. 6 step by step, as printed
 
+	Proportions = "proportions" // Split: Algorithm 4
+	Best        = "best"        // Split: the division that ends both phases soonest
+
 	Measured = "measured" // Times: the mean of finished tasks
 	Known    = "known"    // Times: stated in advance, by a simulation
 )
@@ -80,6 +83,8 @@ type Options struct {
 // HeterOptions hold the parameters of H_TuMM.
 type HeterOptions struct {
 	Config
+	// Split is Proportions, Algorithm 4, or Best; see BestShares.
+	Split string
 	// MinPerType is the number of slots of a node that each kind keeps at
 	// least, 0 in the paper (reading 13). On nodes with fewer than twice that,
 	// each kind keeps half.
@@ -127,6 +132,9 @@ func (o *Options) bind() sched.Bindings {
 
 func (o *HeterOptions) bind() sched.Bindings {
 	return append(sched.Bindings{
+		sched.Bind(&o.Split, sched.Word(Proportions, Best), sched.Param{Name: "split", Default: Proportions,
+			Help: "How the slots of machines are split: proportions (each machine by its own task times, Algorithm 4) or best (all together, so that " +
+				"both phases end soonest; a heartbeat then takes time in proportion to the number of machines)."}),
 		sched.Bind(&o.MinPerType, sched.Int(0, math.MaxInt), sched.Param{Name: "min-per-type", Default: "0",
 			Aliases: []string{"min_per_type", "htumm.min_per_type"},
 			Help:    "The number of slots of each node that each kind keeps at least; 0 is what the paper describes. On nodes with fewer than twice that, each kind keeps half."}),

@@ -14,6 +14,7 @@ import (
 type HTuMM struct {
 	base
 	minPerType int
+	best       bool // BestShares in place of Algorithm 4
 	// splits holds the last split of each node by its index. It is 0 and 0
 	// while the node is lost.
 	splits [][job.Kinds]int
@@ -34,7 +35,7 @@ var (
 
 // NewHTuMM returns H_TuMM without jobs or nodes.
 func NewHTuMM(o HeterOptions) *HTuMM {
-	h := &HTuMM{minPerType: o.MinPerType}
+	h := &HTuMM{minPerType: o.MinPerType, best: o.Split == Best}
 	h.cfg = o.Config
 	h.mon = newMonitor(&h.cfg, true)
 	h.split = h.share
@@ -58,7 +59,11 @@ func (h *HTuMM) NodeLost(n *cluster.Node) { h.splits[n.Index()] = [job.Kinds]int
 func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	n := r.Node()
 	own, all := h.mon.workOn(n.Index())
-	if split, ok := HeterShare(size(n), own, all); ok {
+	split, ok := HeterShare(size(n), own, all)
+	if ok && h.best {
+		split = h.bestShare(r)
+	}
+	if ok {
 		// Reading 13 in README.md: a node with fewer than twice that number of slots keeps half for
 		// each kind.
 		low := min(h.minPerType, size(n)/2)
@@ -67,6 +72,20 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 		h.splits[n.Index()] = split
 	}
 	return h.splits[n.Index()]
+}
+
+// bestShare is the round's node's part of BestShares over all nodes.
+func (h *HTuMM) bestShare(r *sched.Round) [job.Kinds]int {
+	at, nodes := 0, []NodeWork(nil)
+	for _, n := range r.Nodes().All() {
+		if n == r.Node() {
+			at = len(nodes)
+		}
+		own, _ := h.mon.workOn(n.Index())
+		nodes = append(nodes, NodeWork{size(n), own})
+	}
+	maps, _ := BestShares(nodes)
+	return [job.Kinds]int{maps[at], nodes[at].Slots - maps[at]}
 }
 
 // Quiet implements sched.Quiet: without work a round does not change the node's split.

@@ -1,8 +1,10 @@
 package tumm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
@@ -158,6 +160,46 @@ func HeterShare(size int, own, all [job.Kinds]float64) (split [job.Kinds]int, ok
 		split[spare] = size - split[spare.Other()]
 	}
 	return split, true
+}
+
+// NodeWork is a node's number of slots, and the remaining work of each kind at the speed of its
+// tasks, in slot·seconds.
+type NodeWork struct {
+	Slots int
+	Work  [job.Kinds]float64
+}
+
+// BestShares returns the map slots of each node with which the later of the two phases ends
+// soonest, and that end in seconds if tasks could be divided. Slots become map slots in the order
+// in which their nodes are better at maps than at reduces, so nodes specialise and at most one
+// node has slots of both kinds. If slots could be divided, this would be the optimum. Whole slots
+// cost little: see TestAlgorithm4ToTheBest.
+func BestShares(nodes []NodeWork) (maps []int, end float64) {
+	order := make([]int, len(nodes))
+	var speed [job.Kinds]float64 // parts of a phase per second
+	for i, n := range nodes {
+		order[i] = i
+		speed[job.Reduce] += float64(n.Slots) / max(shortest, n.Work[job.Reduce])
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := nodes[a].Work, nodes[b].Work
+		return cmp.Compare(float64(x[job.Map]*y[job.Reduce]), float64(y[job.Map]*x[job.Reduce]))
+	})
+	maps, end = make([]int, len(nodes)), math.Inf(1)
+	now := make([]int, len(nodes))
+	for _, i := range order {
+		for s := 0; s <= nodes[i].Slots; s++ {
+			if now[i] = s; s > 0 {
+				speed[job.Map] += 1 / max(shortest, nodes[i].Work[job.Map])
+				speed[job.Reduce] = max(0, speed[job.Reduce]-1/max(shortest, nodes[i].Work[job.Reduce]))
+			}
+			if later := max(1/speed[job.Map], 1/speed[job.Reduce]); later < end {
+				end = later
+				copy(maps, now)
+			}
+		}
+	}
+	return maps, end
 }
 
 // slowness returns t̄^i/t̄, or 1 if there is nothing to compare.

@@ -1,6 +1,7 @@
 package repro
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -245,7 +246,7 @@ func dynOnYARN(x *lab, sizes []string) {
 		return
 	}
 	masters, held := dynMasters(x, sizes, modes)
-	x.explain(len(modes), "ratio", []*Table{why, masters}, "The improvement is in size with: %s. It is in size, by mode and slots that application masters hold, with: %s", orNone(found), orNone(held))
+	x.explain(len(modes), "ratio", []*Table{why, masters}, "The improvement is in size with: %s. It is in size, by mode and slots that application masters hold, with: %s", cmp.Or(found, "none"), orNone(held))
 }
 
 // dynMasters compares with YARN-like slots some of which hold no tasks: each job of a real YARN

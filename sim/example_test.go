@@ -67,9 +67,9 @@ func ExampleCompare() {
 		}
 	}
 	// Output:
-	// fifo: mean response 171.4±3.2 s
-	// fair: mean response 110.1±2.7 s
-	// fair beats fifo by 36 % [35, 37]
+	// fifo: mean response 170.9±3.2 s
+	// fair: mean response 110.1±3.1 s
+	// fair beats fifo by 36 % [34, 37]
 }
 
 func ExampleReadWorkload() {
@@ -95,8 +95,8 @@ classes:
 	fmt.Print(comparison)
 	// Output:
 	// policy  makespan  mean response  median    p95  waiting  local maps  slots in use
-	//     fifo     160.1          130.3   125.4  160.1     94.2      97.1 %        64.5 %
-	//     fair     165.1           41.2    15.2  165.1      4.1     100.0 %        62.6 %
+	//     fifo     160.0          130.0   125.0  160.0     94.0      97.1 %        64.6 %
+	//     fair     165.0           41.0    15.0  165.0      4.0     100.0 %        62.6 %
 	// makespan: fair is 3.1 % above fifo; one seed gives no interval
 	// response.mean: fair is 68 % below fifo; one seed gives no interval
 	// slowdown.mean: fair is 90 % below fifo; one seed gives no interval

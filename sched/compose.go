@@ -159,7 +159,7 @@ func (c *Composition) consider(cand Candidate) bool {
 		r.Note(j, k, Reason{Code: NodeBarred, Have: j.NodeFailures(r.node.Index())})
 		return true
 	}
-	if o.KeptFrom(j, k) {
+	if o.KeptFrom(j, k) || o.OwnSlot && k == job.Reduce && !j.MapsDone() && c.slot(j, k) == job.Map {
 		r.Note(j, k, Reason{Code: MapsFirst, Have: j.Unfinished(job.Map)})
 		return true
 	}

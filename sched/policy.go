@@ -116,6 +116,9 @@ type Offer struct {
 	// MapsStarted keeps the slot from reduces of jobs with maps that wait for a slot,
 	// because those maps could use it.
 	MapsStarted bool
+	// OwnSlot keeps reduces of jobs with unfinished maps from map slots. With Either the kind of slot
+	// depends on how many slots a task occupies, so MapsDone cannot say this.
+	OwnSlot bool
 	// Label is put on the attempt that fills the slot.
 	Label int32
 }

@@ -37,6 +37,7 @@ func BindEarly(field *Early, value string) sched.Binding {
 func (e Early) Restrict(o sched.Offer, slot job.Kind) sched.Offer {
 	o.MapsDone = o.MapsDone || e == EarlyOff || e == EarlyOwn && slot == job.Map
 	o.MapsStarted = o.MapsStarted || e == EarlyGate
+	o.OwnSlot = e == EarlyOwn && o.Either
 	return o
 }
 

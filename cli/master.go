@@ -35,6 +35,7 @@ type masterFlags struct {
 	logFlags
 	serverFlags
 	dir, listen, addressFile string
+	peers, advertise         string
 	topology                 string
 	nodeTimeout, heartbeat   time.Duration
 	storageRetry             time.Duration
@@ -72,6 +73,8 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.dir, "dir", "", "`directory` for the journal and other files of the master (required)")
 	s.StringVar(&f.listen, "listen", defaultMaster, "`address` to serve at")
 	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
+	s.StringVar(&f.peers, "peers", "", "`addresses` of all masters of the cluster, 3 or 5, such as a:7077,b:7077,c:7077; see --advertise")
+	s.StringVar(&f.advertise, "advertise", "", "the one `address` in --peers at which this master is reached")
 	f.policyFlags.register(c)
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "a worker that is silent for this `time` is lost")
 	s.DurationVar(&f.storageRetry, "storage-retry", tracker.DefaultStorageRetry, "`time` for which failures because of the storage do not count against a task")
@@ -351,8 +354,45 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	if f.keepEnded == 0 {
 		cfg.KeepEnded = -1
 	}
+	if err := f.group(&cfg); err != nil {
+		return none, err
+	}
 	cfg.Rack, err = f.racks(log)
 	return cfg, err
+}
+
+// group sets the masters of the cluster.
+func (f *masterFlags) group(cfg *master.Config) error {
+	if f.peers == "" {
+		if f.advertise != "" {
+			return misuse("--advertise needs --peers, the addresses of all masters")
+		}
+		return nil
+	}
+	seen := map[string]bool{}
+	for a := range strings.SplitSeq(f.peers, ",") {
+		host, port, err := net.SplitHostPort(a)
+		switch {
+		case err != nil || host == "" || port == "":
+			return misuse("--peers %s: %q is not an address such as a:7077", f.peers, a)
+		case seen[a]:
+			return misuse("--peers %s: %s occurs twice", f.peers, a)
+		}
+		seen[a] = true
+		cfg.Peers = append(cfg.Peers, a)
+	}
+	switch {
+	// An even number survives no more failures than one less.
+	case len(cfg.Peers) != 3 && len(cfg.Peers) != 5:
+		return misuse("--peers %s: name 3 or 5 masters", f.peers)
+	case !seen[f.advertise]:
+		return misuse("--advertise %q: set it to this master's address in --peers %s", f.advertise, f.peers)
+	case f.tokens != "" && f.files.CA == "":
+		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")
+	}
+	cfg.Self = f.advertise
+	cfg.DialPeer = func(address string) (string, *http.Client, error) { return secure.Dial(address, f.files, "") }
+	return nil
 }
 
 // racks opens the topology, which is YARN's for workers on YARN unless another one is given.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,7 @@ func TestScript(t *testing.T) {
 			"json":       checkJSON,
 			"interrupts": interrupts,
 			"master":     useMaster,
+			"addresses":  addresses,
 			"appears": func(ts *testscript.TestScript, _ bool, globs []string) {
 				for _, g := range globs {
 					waitFor(ts, ts.MkAbs(g))
@@ -68,6 +70,18 @@ func TestScript(t *testing.T) {
 			},
 		},
 	})
+}
+
+// addresses sets variables to addresses of this machine that nothing uses.
+//
+//	addresses A B C
+func addresses(ts *testscript.TestScript, neg bool, names []string) {
+	for _, name := range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(err)
+		defer l.Close() // after all are chosen: no two are equal
+		ts.Setenv(name, l.Addr().String())
+	}
 }
 
 // exits runs a command that must end with a given status, and with at most one

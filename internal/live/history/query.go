@@ -146,6 +146,25 @@ func (s *Store) Count(ctx context.Context, q Query) (n int, err error) {
 	return n, s.named(err)
 }
 
+// Names returns the names of all jobs and chains.
+func (s *Store) Names(ctx context.Context) (list []string, err error) {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	rows, err := s.db.QueryContext(ctx, "SELECT id FROM runs ORDER BY id")
+	if err != nil {
+		return nil, s.named(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, s.named(err)
+		}
+		list = append(list, formatKey(id))
+	}
+	return list, s.named(rows.Err())
+}
+
 // Last returns the highest number of a job, 0 if there is none.
 func (s *Store) Last(ctx context.Context) (id job.ID, err error) {
 	s.swap.RLock()

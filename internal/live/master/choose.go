@@ -24,7 +24,7 @@ func (m *Master) chooseOn() {
 		}
 		began := time.Now()
 		every, err := m.chooseOnce(&chooser)
-		if err != nil && m.ctx.Err() == nil {
+		if err != nil && m.ctx.Err() == nil && m.notLeader() == nil {
 			m.log.Warn("policy auto cannot choose", "error", err)
 		}
 		rest = restAfterChoice(time.Since(began), every)

@@ -85,6 +85,7 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	if err := m.admitFiles(who, spec); err != nil {
 		return err
 	}
+	m.fetchProgram(spec.Program)
 	return m.files.require(spec.Program)
 }
 

@@ -57,6 +57,8 @@ var doors = map[string]door{
 
 	"ClientService/Cluster":     {"", "POST", `{}`, users + " driver"},
 	"ClientService/SubmitChain": {"", "POST", `{"requestId":"y","spec":{"job":{"user":"ann","pool":"shared","program":{"app":"x"}}}}`, "ann root"},
+	"MastersService/Keep":       {"", "POST", `{}`, "m"},
+	"MastersService/Missing":    {"", "POST", `{}`, "m"},
 	"MastersService/Exchange":   {"", "POST", `{}`, "m"},
 	"ClientService/Submit":      {"", "POST", `{"requestId":"x","spec":{"user":"ann","pool":"shared","program":{"app":"x"},"synthetic":1}}`, "ann root"},
 	"ClientService/Jobs":        {"", "POST", `{}`, users},

@@ -131,6 +131,9 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 			}
 			err := m.history.Put(entry)
 			<-m.historyTurn
+			if err == nil {
+				err = m.keepHistory(ctx, entry)
+			}
 			return err
 		})
 		switch {

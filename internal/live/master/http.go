@@ -33,17 +33,33 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{mastersPath, m.only(secure.Replicate, masters)},
-		{"GET /files/{sha}", m.only(secure.FetchFile, m.files)}, // and HEAD
-		{"PUT /files/{sha}", m.only(secure.ShareFile, m.files)},
+		{"GET /files/{sha}", m.only(secure.FetchFile, http.HandlerFunc(m.serveFiles))}, // and HEAD
+		{"PUT /files/{sha}", m.only(secure.ShareFile, http.HandlerFunc(m.serveFiles))},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(source.Root, http.StatusSeeOther))},
-		{"GET " + source.Root, m.only(secure.View, m.requests.work(m.ui))},
-		{"POST " + source.Root, m.only(secure.View, m.requests.work(m.ui))}, // the actor checks the right to act
+		{"GET " + source.Root, m.only(secure.View, m.toLeader(m.requests.work(m.ui)))},
+		{"POST " + source.Root, m.only(secure.View, m.toLeader(m.requests.work(m.ui)))}, // the actor checks the right to act
 		{"GET " + source.SignIn, m.ui},
 		{"GET " + source.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
 		{"GET /healthz", health},
 		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready
 	}
+}
+
+// toLeader sends browsers to the same page of the leader, if another master leads.
+func (m *Master) toLeader(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if leader := m.Leader(); leader != "" {
+			at := *r.URL
+			at.Host, at.Scheme = leader, "http"
+			if r.TLS != nil {
+				at.Scheme = "https"
+			}
+			http.Redirect(w, r, at.String(), http.StatusTemporaryRedirect)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Handler serves the RPC services of workers and users, the files that jobs ship,

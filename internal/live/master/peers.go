@@ -10,7 +10,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/slotwise/slotwise/internal/base/bounds"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -37,7 +36,6 @@ type peers struct {
 		to map[uint64]chan raftpb.Message
 	}
 	pending sync.WaitGroup // messages that are queued or under way
-	failed  bounds.LogLimit
 }
 
 // send queues a message for another master. It never blocks the loop.
@@ -74,6 +72,7 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 	if err != nil {
 		p.m.log.Error("another master cannot be called", "address", address, "error", err)
 	}
+	wasDown := false
 	var peer slotwisev1connect.MastersServiceClient
 	if err == nil {
 		peer = slotwisev1connect.NewMastersServiceClient(client, url)
@@ -113,17 +112,19 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 			err = callErr
 		}
 		p.pending.Add(-n)
-		p.report(id, address, snapshot, err)
+		if down := err != nil && p.m.ctx.Err() == nil; down != wasDown {
+			if wasDown = down; down {
+				p.m.log.Warn("another master cannot be reached", "address", address, "error", err)
+			} else {
+				p.m.log.Info("another master is reached again", "address", address)
+			}
+		}
+		p.report(id, snapshot, err)
 	}
 }
 
 // report gives the replica the result of a call.
-func (p *peers) report(id uint64, address string, snapshot bool, err error) {
-	if err != nil && p.m.ctx.Err() == nil {
-		if skipped, ok := p.failed.Allow(time.Now()); ok {
-			p.m.log.Warn("another master cannot be reached", "address", address, "error", err, "not_shown", skipped)
-		}
-	}
+func (p *peers) report(id uint64, snapshot bool, err error) {
 	if err == nil && !snapshot {
 		return
 	}
@@ -160,11 +161,8 @@ var _ slotwisev1connect.MastersServiceHandler = mastersService{}
 // Exchange hands messages to the loop.
 func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeRequest) (*slotwisev1.ExchangeResponse, error) {
 	m := s.m
-	if m.cfg.Self == "" {
-		return nil, fault(connect.CodeFailedPrecondition, "this master has no peers: start it with --peers")
-	}
-	if r.Group != m.group {
-		return nil, fault(connect.CodeFailedPrecondition, "this master belongs to the group %q, and the sender to %q: start all masters of a cluster with the same --peers", m.group, r.Group)
+	if err := s.check(r.Group); err != nil {
+		return nil, err
 	}
 	list := make([]raftpb.Message, len(r.Messages))
 	for i, b := range r.Messages {

@@ -24,6 +24,146 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type KeepRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"` // as in ExchangeRequest
+	Entry         *HistoryJob            `protobuf:"bytes,2,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepRequest) Reset() {
+	*x = KeepRequest{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepRequest) ProtoMessage() {}
+
+func (x *KeepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
+func (*KeepRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *KeepRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetEntry() *HistoryJob {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+type KeepResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepResponse) Reset() {
+	*x = KeepResponse{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepResponse) ProtoMessage() {}
+
+func (x *KeepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
+func (*KeepResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{1}
+}
+
+type MissingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	Have          []string               `protobuf:"bytes,2,rep,name=have,proto3" json:"have,omitempty"` // names of jobs and chains
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissingRequest) Reset() {
+	*x = MissingRequest{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissingRequest) ProtoMessage() {}
+
+func (x *MissingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissingRequest.ProtoReflect.Descriptor instead.
+func (*MissingRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MissingRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *MissingRequest) GetHave() []string {
+	if x != nil {
+		return x.Have
+	}
+	return nil
+}
+
 type ExchangeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`       // the first members, in order, joined by commas; masters of another group refuse
@@ -34,7 +174,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +186,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +199,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{0}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExchangeRequest) GetGroup() string {
@@ -84,7 +224,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +236,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +249,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{4}
 }
 
 // NotLeader is the detail of the error Unavailable with which a master that does not lead
@@ -124,7 +264,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +276,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +289,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NotLeader) GetLeader() string {
@@ -177,7 +317,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -189,7 +329,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -202,7 +342,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Member) GetId() uint64 {
@@ -223,7 +363,14 @@ var File_slotwise_v1_masters_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\"C\n" +
+	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\"R\n" +
+	"\vKeepRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
+	"\x05entry\x18\x02 \x01(\v2\x17.slotwise.v1.HistoryJobR\x05entry\"\x0e\n" +
+	"\fKeepResponse\":\n" +
+	"\x0eMissingRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04have\x18\x02 \x03(\tR\x04have\"C\n" +
 	"\x0fExchangeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
 	"\bmessages\x18\x02 \x03(\fR\bmessages\"\x12\n" +
@@ -233,9 +380,11 @@ const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\"2\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress2Y\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress2\xda\x01\n" +
 	"\x0eMastersService\x12G\n" +
-	"\bExchange\x12\x1c.slotwise.v1.ExchangeRequest\x1a\x1d.slotwise.v1.ExchangeResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\bExchange\x12\x1c.slotwise.v1.ExchangeRequest\x1a\x1d.slotwise.v1.ExchangeResponse\x12;\n" +
+	"\x04Keep\x12\x18.slotwise.v1.KeepRequest\x1a\x19.slotwise.v1.KeepResponse\x12B\n" +
+	"\aMissing\x12\x1b.slotwise.v1.MissingRequest\x1a\x18.slotwise.v1.KeepRequest0\x01B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_masters_proto_rawDescOnce sync.Once
@@ -249,21 +398,30 @@ func file_slotwise_v1_masters_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_masters_proto_rawDescData
 }
 
-var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_slotwise_v1_masters_proto_goTypes = []any{
-	(*ExchangeRequest)(nil),  // 0: slotwise.v1.ExchangeRequest
-	(*ExchangeResponse)(nil), // 1: slotwise.v1.ExchangeResponse
-	(*NotLeader)(nil),        // 2: slotwise.v1.NotLeader
-	(*Member)(nil),           // 3: slotwise.v1.Member
+	(*KeepRequest)(nil),      // 0: slotwise.v1.KeepRequest
+	(*KeepResponse)(nil),     // 1: slotwise.v1.KeepResponse
+	(*MissingRequest)(nil),   // 2: slotwise.v1.MissingRequest
+	(*ExchangeRequest)(nil),  // 3: slotwise.v1.ExchangeRequest
+	(*ExchangeResponse)(nil), // 4: slotwise.v1.ExchangeResponse
+	(*NotLeader)(nil),        // 5: slotwise.v1.NotLeader
+	(*Member)(nil),           // 6: slotwise.v1.Member
+	(*HistoryJob)(nil),       // 7: slotwise.v1.HistoryJob
 }
 var file_slotwise_v1_masters_proto_depIdxs = []int32{
-	0, // 0: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
-	1, // 1: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	7, // 0: slotwise.v1.KeepRequest.entry:type_name -> slotwise.v1.HistoryJob
+	3, // 1: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
+	0, // 2: slotwise.v1.MastersService.Keep:input_type -> slotwise.v1.KeepRequest
+	2, // 3: slotwise.v1.MastersService.Missing:input_type -> slotwise.v1.MissingRequest
+	4, // 4: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
+	1, // 5: slotwise.v1.MastersService.Keep:output_type -> slotwise.v1.KeepResponse
+	0, // 6: slotwise.v1.MastersService.Missing:output_type -> slotwise.v1.KeepRequest
+	4, // [4:7] is the sub-list for method output_type
+	1, // [1:4] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_masters_proto_init() }
@@ -271,13 +429,14 @@ func file_slotwise_v1_masters_proto_init() {
 	if File_slotwise_v1_masters_proto != nil {
 		return
 	}
+	file_slotwise_v1_client_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_masters_proto_rawDesc), len(file_slotwise_v1_masters_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

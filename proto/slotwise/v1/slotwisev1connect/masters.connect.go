@@ -38,6 +38,10 @@ const (
 const (
 	// MastersServiceExchangeProcedure is the fully-qualified name of the MastersService's Exchange RPC.
 	MastersServiceExchangeProcedure = "/slotwise.v1.MastersService/Exchange"
+	// MastersServiceKeepProcedure is the fully-qualified name of the MastersService's Keep RPC.
+	MastersServiceKeepProcedure = "/slotwise.v1.MastersService/Keep"
+	// MastersServiceMissingProcedure is the fully-qualified name of the MastersService's Missing RPC.
+	MastersServiceMissingProcedure = "/slotwise.v1.MastersService/Missing"
 )
 
 // MastersServiceClient is a client for the slotwise.v1.MastersService service.
@@ -45,6 +49,10 @@ type MastersServiceClient interface {
 	// Exchange delivers messages of the consensus protocol. Any may be lost, repeated or
 	// overtaken, so the caller does not repeat the call after an error.
 	Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error)
+	// Keep stores an ended job in the history of this master. Doing it again changes nothing.
+	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
+	// Missing returns the ended jobs and chains that the caller does not have.
+	Missing(context.Context, *v1.MissingRequest) (*connect.ServerStreamForClient[v1.KeepRequest], error)
 }
 
 // NewMastersServiceClient constructs a client for the slotwise.v1.MastersService service. By
@@ -64,12 +72,26 @@ func NewMastersServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(mastersServiceMethods.ByName("Exchange")),
 			connect.WithClientOptions(opts...),
 		),
+		keep: connect.NewClient[v1.KeepRequest, v1.KeepResponse](
+			httpClient,
+			baseURL+MastersServiceKeepProcedure,
+			connect.WithSchema(mastersServiceMethods.ByName("Keep")),
+			connect.WithClientOptions(opts...),
+		),
+		missing: connect.NewClient[v1.MissingRequest, v1.KeepRequest](
+			httpClient,
+			baseURL+MastersServiceMissingProcedure,
+			connect.WithSchema(mastersServiceMethods.ByName("Missing")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // mastersServiceClient implements MastersServiceClient.
 type mastersServiceClient struct {
 	exchange *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
+	keep     *connect.Client[v1.KeepRequest, v1.KeepResponse]
+	missing  *connect.Client[v1.MissingRequest, v1.KeepRequest]
 }
 
 // Exchange calls slotwise.v1.MastersService.Exchange.
@@ -81,11 +103,29 @@ func (c *mastersServiceClient) Exchange(ctx context.Context, req *v1.ExchangeReq
 	return nil, err
 }
 
+// Keep calls slotwise.v1.MastersService.Keep.
+func (c *mastersServiceClient) Keep(ctx context.Context, req *v1.KeepRequest) (*v1.KeepResponse, error) {
+	response, err := c.keep.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Missing calls slotwise.v1.MastersService.Missing.
+func (c *mastersServiceClient) Missing(ctx context.Context, req *v1.MissingRequest) (*connect.ServerStreamForClient[v1.KeepRequest], error) {
+	return c.missing.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // MastersServiceHandler is an implementation of the slotwise.v1.MastersService service.
 type MastersServiceHandler interface {
 	// Exchange delivers messages of the consensus protocol. Any may be lost, repeated or
 	// overtaken, so the caller does not repeat the call after an error.
 	Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error)
+	// Keep stores an ended job in the history of this master. Doing it again changes nothing.
+	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
+	// Missing returns the ended jobs and chains that the caller does not have.
+	Missing(context.Context, *v1.MissingRequest, *connect.ServerStream[v1.KeepRequest]) error
 }
 
 // NewMastersServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -101,10 +141,26 @@ func NewMastersServiceHandler(svc MastersServiceHandler, opts ...connect.Handler
 		connect.WithSchema(mastersServiceMethods.ByName("Exchange")),
 		connect.WithHandlerOptions(opts...),
 	)
+	mastersServiceKeepHandler := connect.NewUnaryHandlerSimple(
+		MastersServiceKeepProcedure,
+		svc.Keep,
+		connect.WithSchema(mastersServiceMethods.ByName("Keep")),
+		connect.WithHandlerOptions(opts...),
+	)
+	mastersServiceMissingHandler := connect.NewServerStreamHandlerSimple(
+		MastersServiceMissingProcedure,
+		svc.Missing,
+		connect.WithSchema(mastersServiceMethods.ByName("Missing")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slotwise.v1.MastersService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case MastersServiceExchangeProcedure:
 			mastersServiceExchangeHandler.ServeHTTP(w, r)
+		case MastersServiceKeepProcedure:
+			mastersServiceKeepHandler.ServeHTTP(w, r)
+		case MastersServiceMissingProcedure:
+			mastersServiceMissingHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -116,4 +172,12 @@ type UnimplementedMastersServiceHandler struct{}
 
 func (UnimplementedMastersServiceHandler) Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Exchange is not implemented"))
+}
+
+func (UnimplementedMastersServiceHandler) Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Keep is not implemented"))
+}
+
+func (UnimplementedMastersServiceHandler) Missing(context.Context, *v1.MissingRequest, *connect.ServerStream[v1.KeepRequest]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Missing is not implemented"))
 }

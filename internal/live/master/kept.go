@@ -1,0 +1,298 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/live/history"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// Uploaded files and the history are not in the journal. They reach a majority of the masters
+// before a job refers to them: a file before its upload is answered, an ended job before the
+// journal forgets it. Two majorities share a master, so each leader finds what it lacks by asking
+// the others: a file when it is needed, the history whenever a leader is elected.
+
+// copyTimeout limits the time in which another master must store an entry of the history, or a
+// file of a few MiB.
+const copyTimeout = 10 * time.Second
+
+// others returns the addresses of the other masters.
+func (m *Master) others() (list []string) {
+	for _, a := range m.cfg.Peers {
+		if a != m.cfg.Self {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// withMajority calls send for each other master at once, and returns nil when a majority has
+// a copy, with this one.
+func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context, address string) error) error {
+	others := m.others()
+	need := len(m.cfg.Peers) / 2
+	results := make(chan error, len(others))
+	for _, a := range others {
+		// Not cancelled with the caller's success: the last master should have a copy, too.
+		m.background.Go(func() {
+			err := send(context.WithoutCancel(ctx), a)
+			if err != nil {
+				err = fmt.Errorf("master %s: %w", a, err)
+			}
+			results <- err
+		})
+	}
+	var errs []error
+	for need > 0 {
+		if len(errs) > len(others)-need {
+			return fmt.Errorf("no majority of the masters has a copy: %w", errors.Join(errs...))
+		}
+		select {
+		case err := <-results:
+			if err == nil {
+				need--
+			} else {
+				errs = append(errs, err)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-m.ctx.Done():
+			return errClosed
+		}
+	}
+	return nil
+}
+
+// peer returns a client of another master.
+func (m *Master) peer(address string) (slotwisev1connect.MastersServiceClient, error) {
+	url, client, err := m.cfg.DialPeer(address)
+	if err != nil {
+		return nil, err
+	}
+	return slotwisev1connect.NewMastersServiceClient(client, url), nil
+}
+
+// keepHistory has a majority of the masters store an entry of the history.
+func (m *Master) keepHistory(ctx context.Context, entry *slotwisev1.HistoryJob) error {
+	if len(m.cfg.Peers) == 0 {
+		return nil
+	}
+	return m.withMajority(ctx, func(ctx context.Context, address string) error {
+		ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+		defer cancel()
+		peer, err := m.peer(address)
+		if err == nil {
+			_, err = peer.Keep(ctx, &slotwisev1.KeepRequest{Group: m.group, Entry: entry})
+		}
+		return err
+	})
+}
+
+// Keep stores an entry of the history.
+func (s mastersService) Keep(_ context.Context, r *slotwisev1.KeepRequest) (*slotwisev1.KeepResponse, error) {
+	if err := s.check(r.Group); err != nil {
+		return nil, err
+	}
+	// What this master refuses, the leader refuses, too: the entry is as durable as it can be.
+	if err := s.m.history.Put(r.Entry); err != nil && !errors.Is(err, history.ErrRefused) {
+		return nil, fault(connect.CodeUnavailable, "the history cannot be written: %w", err)
+	}
+	return &slotwisev1.KeepResponse{}, nil
+}
+
+// Missing sends the entries of the history that the caller does not have.
+func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingRequest, out *connect.ServerStream[slotwisev1.KeepRequest]) error {
+	if err := s.check(r.Group); err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for _, name := range r.Have {
+		have[name] = true
+	}
+	names, err := s.m.history.Names(ctx)
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		if have[name] {
+			continue
+		}
+		var entry *slotwisev1.HistoryJob
+		if entry, err = s.m.history.Get(name); err == nil {
+			err = out.Send(&slotwisev1.KeepRequest{Entry: entry})
+		}
+	}
+	return err
+}
+
+// check returns an error unless this master belongs to a group.
+func (s mastersService) check(group string) error {
+	switch {
+	case s.m.cfg.Self == "":
+		return fault(connect.CodeFailedPrecondition, "this master has no peers: start it with --peers")
+	case group != s.m.group:
+		return fault(connect.CodeFailedPrecondition, "this master belongs to the masters %s, and the sender to %s: start all masters of a cluster with the same --peers", s.m.group, group)
+	}
+	return nil
+}
+
+// pullHistory stores the entries of other masters that this one lacks.
+func (m *Master) pullHistory(addresses []string) {
+	m.background.Go(func() {
+		for _, a := range addresses {
+			n, err := m.pullFrom(a)
+			if n > 0 {
+				m.log.Info("the history has entries of another master", "address", a, "entries", n)
+			}
+			if err != nil && m.ctx.Err() == nil {
+				m.log.Info("another master's history cannot be read now", "address", a, "error", err)
+			}
+		}
+	})
+}
+
+func (m *Master) pullFrom(address string) (n int, err error) {
+	names, err := m.history.Names(m.ctx)
+	if err != nil {
+		return 0, err
+	}
+	peer, err := m.peer(address)
+	if err != nil {
+		return 0, err
+	}
+	in, err := peer.Missing(m.ctx, &slotwisev1.MissingRequest{Group: m.group, Have: names})
+	if err != nil {
+		return 0, err
+	}
+	for in.Receive() {
+		if err = m.history.Put(in.Msg().Entry); err != nil {
+			break
+		}
+		n++
+	}
+	return n, errors.Join(err, in.Err(), in.Close())
+}
+
+// copyHeader marks the requests for files between masters, which are not passed on again.
+const copyHeader = "Slotwise-Copy"
+
+// serveFiles serves the store. A new file is stored by a majority of the masters before the
+// answer, and a file that is missing here is fetched from another one.
+func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
+	sha := r.PathValue("sha")
+	if len(m.cfg.Peers) == 0 || r.Header.Get(copyHeader) != "" || !isSHA(sha) {
+		m.files.ServeHTTP(w, r)
+		return
+	}
+	if r.Method != http.MethodPut {
+		m.fetchFile(r.Context(), sha)
+		m.files.ServeHTTP(w, r)
+		return
+	}
+	stored := &statusWriter{ResponseWriter: w}
+	if m.files.ServeHTTP(stored, r); stored.status >= 300 {
+		return
+	}
+	if err := m.withMajority(r.Context(), func(ctx context.Context, address string) error { return m.sendFile(ctx, address, sha) }); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(stored.status)
+}
+
+// statusWriter holds a successful status back, and passes everything else on.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status = status; status >= 300 {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// sendFile sends a file of the store to another master.
+func (m *Master) sendFile(ctx context.Context, address, sha string) error {
+	f, err := m.files.disk.OpenFile(m.files.path(sha), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout+time.Duration(size/peerRate)*time.Second)
+	defer cancel()
+	resp, err := m.fileRequest(ctx, http.MethodPut, address, sha, io.NewSectionReader(f, 0, size), size)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("file %s: %s", sha, resp.Status)
+	}
+	return nil
+}
+
+func (m *Master) fileRequest(ctx context.Context, method, address, sha string, body io.Reader, size int64) (*http.Response, error) {
+	url, client, err := m.cfg.DialPeer(address)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url+"/files/"+sha, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set(copyHeader, "1")
+	r.ContentLength = size
+	return client.Do(r)
+}
+
+// fetchFile stores a file that this master lacks, if another one has it.
+func (m *Master) fetchFile(ctx context.Context, sha string) {
+	if !isSHA(sha) || len(m.cfg.Peers) == 0 || m.files.touch(sha) {
+		return
+	}
+	for _, address := range m.others() {
+		if err := m.fetchFrom(ctx, address, sha); err == nil {
+			return
+		}
+	}
+}
+
+// fetchProgram fetches the files of a program that this master lacks. What no master has is
+// reported by require.
+func (m *Master) fetchProgram(p *slotwisev1.Program) {
+	m.fetchFile(m.ctx, p.GetExecutable())
+	for _, f := range p.GetFiles() {
+		m.fetchFile(m.ctx, f.Sha256)
+	}
+}
+
+func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {
+	resp, err := m.fileRequest(ctx, http.MethodGet, address, sha, nil, 0)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	u, err := m.files.begin(ctx, resp.Body, ownAccount, resp.ContentLength)
+	if err != nil {
+		return err
+	}
+	return m.files.receive(u, sha)
+}

@@ -1,0 +1,228 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// seat is one of three masters on loopback, with its directory and address.
+type seat struct {
+	cfg Config
+	m   *Master
+	srv *http.Server
+}
+
+// newSeats starts three masters.
+func newSeats(t *testing.T) []*seat {
+	t.Helper()
+	var listeners []net.Listener
+	var peers []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		peers = append(peers, l.Addr().String())
+	}
+	var seats []*seat
+	for i, l := range listeners {
+		// A machine under load must not elect new leaders all the time.
+		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Election: 3 * time.Second, Console: newConsole}}
+		s.start(t, l)
+		seats = append(seats, s)
+		t.Cleanup(s.stop)
+	}
+	return seats
+}
+
+func (s *seat) start(t *testing.T, l net.Listener) {
+	t.Helper()
+	var err error
+	if s.m, err = Open(s.cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.srv = &http.Server{Handler: new(secure.Guard).Wrap(s.m.Handler())}
+	go s.srv.Serve(l)
+}
+
+// stop ends the server, and the master in order.
+func (s *seat) stop() {
+	if s.m != nil {
+		s.srv.Close()
+		s.m.Close()
+		s.m = nil
+	}
+}
+
+// crash ends a master as kill -9 does: it sends nothing more, and hands nothing over.
+func (s *seat) crash() {
+	s.srv.Close()
+	s.m.peers.dial = nil
+	s.m.cancel()
+	s.m.postOwn(func() { s.m.failed = errors.New("killed by the test") })
+	s.m.Close()
+	s.m = nil
+}
+
+// leader waits until one of the seats leads.
+func leader(t *testing.T, seats []*seat) *seat {
+	t.Helper()
+	for range 600 {
+		for _, s := range seats {
+			if s.m != nil && s.m.notLeader() == nil {
+				return s
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("no master leads")
+	return nil
+}
+
+// rigOf returns the clients of a seat.
+func rigOf(t *testing.T, s *seat) *rig {
+	url := "http://" + s.cfg.Self
+	return &rig{t: t, m: s.m, cfg: s.cfg, users: slotwisev1connect.NewClientServiceClient(http.DefaultClient, url), workers: slotwisev1connect.NewWorkerServiceClient(http.DefaultClient, url)}
+}
+
+func putFile(t *testing.T, s *seat, content string) string {
+	t.Helper()
+	sha := shaOf(content)
+	req, err := http.NewRequest(http.MethodPut, "http://"+s.cfg.Self+"/files/"+sha, strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		t.Fatalf("PUT: %s", resp.Status)
+	}
+	return sha
+}
+
+// TestThreeMasters runs a job to its end, and accepts another one with an uploaded program.
+// Then the leader dies. The next one runs the accepted job, has the program and the history, and
+// answers a repeated request with the same job. A follower names the leader.
+func TestThreeMasters(t *testing.T) {
+	seats := newSeats(t)
+	first := leader(t, seats)
+	r := rigOf(t, first)
+	ended := r.submit(&slotwisev1.JobSpec{Name: "ended", User: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: 2})
+	r.runEverything("w1")
+	r.awaitEnd(ended)
+	sha := putFile(t, first, "program")
+	spec := &slotwisev1.JobSpec{Name: "kept", User: "ann", Program: &slotwisev1.Program{Executable: sha, App: "x"}, Synthetic: 3}
+	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: spec}
+	before, err := r.users.Submit(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range seats {
+		if s == first {
+			continue
+		}
+		_, err := rigOf(t, s).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+		if got := named(err); connect.CodeOf(err) != connect.CodeUnavailable || got == nil || got.Leader != first.cfg.Self || got.Term == 0 {
+			t.Errorf("a follower answers %v with %v", err, got)
+		}
+	}
+	began := time.Now()
+	first.crash()
+	second := leader(t, seats)
+	t.Logf("another master leads after %v", time.Since(began))
+	x := rigOf(t, second)
+	var after *slotwisev1.SubmitResponse
+	for range 100 { // until the lease is there
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		after, err = x.users.Submit(ctx, req)
+		cancel()
+		if err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil || after.Job != before.Job {
+		t.Fatalf("the request was answered with %v, and now with %v, error %v", before, after, err)
+	}
+	x.runEverything("w2")
+	if st := x.awaitEnd(before.Job); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("the accepted job ended as %v", st)
+	}
+	if _, err := x.users.History(t.Context(), &slotwisev1.HistoryRequest{Job: ended}); err != nil {
+		t.Errorf("the history of the job that ended before: %v", err)
+	}
+	resp, err := http.Get("http://" + second.cfg.Self + "/files/" + sha)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("the program: %v, error %v", resp, err)
+	}
+	if err == nil {
+		resp.Body.Close()
+	}
+}
+
+// named returns the detail NotLeader of an error, nil if it has none.
+func named(err error) *slotwisev1.NotLeader {
+	var coded *connect.Error
+	if !errors.As(err, &coded) {
+		return nil
+	}
+	for _, d := range coded.Details() {
+		if v, err := d.Value(); err == nil {
+			if n, ok := v.(*slotwisev1.NotLeader); ok {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// TestHandOver stops the leader in order. Another master leads much sooner than after an
+// election time, and the first one comes back as a follower with the same journal.
+func TestHandOver(t *testing.T) {
+	seats := newSeats(t)
+	first := leader(t, seats)
+	r := rigOf(t, first)
+	id := r.submit(&slotwisev1.JobSpec{Name: "kept", User: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: 1})
+	began := time.Now()
+	if err := first.m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.srv.Close()
+	first.m = nil
+	second := leader(t, seats)
+	took := time.Since(began)
+	t.Logf("another master leads after %v", took)
+	if took > 2*time.Second {
+		t.Errorf("the leadership was not handed over: it took %v", took)
+	}
+	l, err := net.Listen("tcp", first.cfg.Self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.start(t, l)
+	x := rigOf(t, second)
+	x.runEverything("w1")
+	if st := x.awaitEnd(id); st.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("the job ended as %v", st)
+	}
+	second.crash()
+	third := leader(t, seats)
+	if st, err := rigOf(t, third).users.Job(t.Context(), &slotwisev1.JobRequest{Job: id}); err != nil || st.Job.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		t.Errorf("the third leader has %v, error %v", st, err)
+	}
+}

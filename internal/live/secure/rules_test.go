@@ -83,7 +83,12 @@ func TestMay(t *testing.T) {
 		{m, Scrape, Subject{}, "may not"},
 		{w1, FetchFile, Subject{}, ""},
 		{ana, FetchFile, Subject{}, ""},
-		{m, FetchFile, Subject{}, "may not"},
+		{m, FetchFile, Subject{}, ""}, // masters copy files from each other
+		{m, ShareFile, Subject{}, ""},
+		{m, Replicate, Subject{}, ""},
+		{w1, Replicate, Subject{}, "may not"},
+		{ana, Replicate, Subject{}, "may"},
+		{root, Replicate, Subject{}, "only a master may"},
 		{ana, Serve, Subject{}, "only a worker may"},
 		{root, Serve, Subject{}, "only a worker may"},
 		{open, Serve, Subject{}, ""},

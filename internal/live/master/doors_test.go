@@ -57,6 +57,8 @@ var doors = map[string]door{
 
 	"ClientService/Cluster":     {"", "POST", `{}`, users + " driver"},
 	"ClientService/SubmitChain": {"", "POST", `{"requestId":"y","spec":{"job":{"user":"ann","pool":"shared","program":{"app":"x"}}}}`, "ann root"},
+	"GET /masters/files/{sha}":  {"/masters/files/" + sha0, "GET", "", "m"},
+	"PUT /masters/files/{sha}":  {"/masters/files/" + sha0, "PUT", "x", "m"},
 	"MastersService/Keep":       {"", "POST", `{}`, "m"},
 	"MastersService/Missing":    {"", "POST", `{}`, "m"},
 	"MastersService/Exchange":   {"", "POST", `{}`, "m"},

@@ -33,6 +33,8 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{mastersPath, m.only(secure.Replicate, masters)},
+		{"GET " + copyPath + "{sha}", m.only(secure.Replicate, m.files)}, // and HEAD
+		{"PUT " + copyPath + "{sha}", m.only(secure.Replicate, m.files)},
 		{"GET /files/{sha}", m.only(secure.FetchFile, http.HandlerFunc(m.serveFiles))}, // and HEAD
 		{"PUT /files/{sha}", m.only(secure.ShareFile, http.HandlerFunc(m.serveFiles))},
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(source.Root, http.StatusSeeOther))},

@@ -182,14 +182,14 @@ func (m *Master) pullFrom(address string) (n int, err error) {
 	return n, errors.Join(err, in.Err(), in.Close())
 }
 
-// copyHeader marks the requests for files between masters, which are not passed on again.
-const copyHeader = "Slotwise-Copy"
+// copyPath is the path of files for other masters. Requests there are not passed on again.
+const copyPath = "/masters/files/"
 
 // serveFiles serves the store. A new file is stored by a majority of the masters before the
 // answer, and a file that is missing here is fetched from another one.
 func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 	sha := r.PathValue("sha")
-	if len(m.cfg.Peers) == 0 || r.Header.Get(copyHeader) != "" || !isSHA(sha) {
+	if len(m.cfg.Peers) == 0 || !isSHA(sha) {
 		m.files.ServeHTTP(w, r)
 		return
 	}
@@ -251,11 +251,10 @@ func (m *Master) fileRequest(ctx context.Context, method, address, sha string, b
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, url+"/files/"+sha, body)
+	r, err := http.NewRequestWithContext(ctx, method, url+copyPath+sha, body)
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set(copyHeader, "1")
 	r.ContentLength = size
 	return client.Do(r)
 }

@@ -99,7 +99,7 @@ func (r Rules) May(id Identity, a Action, s Subject) error {
 	// Daemons have no more rights than their messages need: a worker's machine may be the
 	// weakest of the cluster.
 	case Worker, Master:
-		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && (a == ReadLogs || a == Replicate || a == ShareFile || a == FetchFile) {
+		if id.Role == Worker && (a == Serve || a == FetchFile) || id.Role == Master && (a == ReadLogs || a == Replicate) {
 			return nil
 		}
 		return deny("a %s may not %s", id.Role, a)

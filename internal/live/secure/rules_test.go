@@ -83,8 +83,7 @@ func TestMay(t *testing.T) {
 		{m, Scrape, Subject{}, "may not"},
 		{w1, FetchFile, Subject{}, ""},
 		{ana, FetchFile, Subject{}, ""},
-		{m, FetchFile, Subject{}, ""}, // masters copy files from each other
-		{m, ShareFile, Subject{}, ""},
+		{m, FetchFile, Subject{}, "may not"},
 		{m, Replicate, Subject{}, ""},
 		{w1, Replicate, Subject{}, "may not"},
 		{ana, Replicate, Subject{}, "may"},

@@ -215,11 +215,20 @@ func (b *member) lead() {
 		return
 	}
 	m.core = core
-	r.master, b.master = m, m
+	// A member that was frozen may learn late that it was elected. Nothing leaves it, because
+	// it has no lease, and the master of the later term is still the one that counts.
+	if b.master = m; r.master == nil && !r.led(m.term) || r.master != nil && m.term > r.master.term {
+		r.master = m
+	}
 	r.logf("%s leads in term %d", b.address, m.term)
 	m.check()
 	m.later(second, m.tick)
 	m.absorb(out)
+}
+
+// led reports whether a member leads in a term after one.
+func (r *cluster) led(term uint64) bool {
+	return slices.ContainsFunc(r.members, func(b *member) bool { return b.master != nil && b.master.term > term })
 }
 
 // replace replaces the journal by a snapshot, after a while, in which the member goes on or

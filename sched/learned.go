@@ -14,13 +14,13 @@ import (
 type Utility struct {
 	Name    string // as in Part.Name, and without "*"
 	Summary string // one line for errors and lists
-	// Value returns what it is worth to start a task of a kind of a job now. Only ratios between
+	// Value returns the worth of starting a task of a kind of a job now. Only ratios between
 	// values matter; 0 or less means not now. The tracker calls it for every candidate of an offer, so
 	// it must be fast, and its result must depend on nothing but its arguments.
 	Value func(j *job.Job, k job.Kind, now time.Duration) float64
 }
 
-// NodeState is what an Evaluator sees of a node.
+// NodeState describes a node to an Evaluator.
 type NodeState struct {
 	Load    float64 // one-minute load average per processor
 	CPU     float64 // busy fraction

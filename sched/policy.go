@@ -56,7 +56,7 @@ type Chooser interface {
 	Chosen() Policy
 	// SaveChoice returns the present choice and the record of earlier ones as a document.
 	SaveChoice() ([]byte, error)
-	// LoadChoice replaces choice and record by those of a document. It returns the policy to
+	// LoadChoice replaces choice and record by the ones of a document. It returns the policy to
 	// install: the receiver, unless another policy is to decide. After an error nothing has
 	// changed.
 	LoadChoice(doc []byte) (Policy, error)

@@ -93,7 +93,7 @@ type Registry struct {
 	place     table[Part[Place]]
 	speculate table[Part[Speculate]]
 	rows      table[Row]
-	// utilities and evaluators are those of programs; the built-in ones are the learner's own.
+	// utilities and evaluators come from programs; the learner has the built-in ones.
 	utilities  table[Utility]
 	evaluators table[Evaluator]
 }

@@ -434,7 +434,7 @@ func yieldData(b []byte, yield func([]byte, error) bool) bool {
 	return true
 }
 
-// Cut, SinceSnapshot, Check and Close are those of the journal.
+// Cut, SinceSnapshot, Check and Close pass the call on to the journal.
 func (s *Store) Cut() *Cut            { return s.log.Cut() }
 func (s *Store) SinceSnapshot() int64 { return s.log.SinceSnapshot() }
 func (s *Store) Check() error         { return s.log.Check() }

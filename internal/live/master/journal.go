@@ -123,7 +123,7 @@ func (m *Master) maybeSnapshot() {
 	m.propose()
 }
 
-// maintainJournal begins the work on the journal that is due: a snapshot of its own, and one
+// maintainJournal begins the work on the journal that is due: its own snapshot, and one
 // for another master that is far behind. Other goroutines do it.
 func (m *Master) maintainJournal() {
 	if !m.snapshotForPeer && m.journal.SnapshotWanted() {

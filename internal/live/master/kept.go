@@ -18,7 +18,7 @@ import (
 
 // Uploaded files and the history are not in the journal. They reach a majority of the masters
 // before a job refers to them: a file before its upload is answered, an ended job before the
-// journal forgets it. Two majorities share a master, so each leader finds what it lacks by asking
+// journal forgets it. Two majorities share a master, so each leader finds missing files by asking
 // the others: a file when it is needed, the history whenever a leader is elected.
 
 // copyTimeout limits the time in which another master must store an entry of the history, or a

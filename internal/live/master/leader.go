@@ -52,7 +52,7 @@ type sealed struct {
 	after        []func(error)
 }
 
-// role is what other goroutines may know about the leadership.
+// role tells other goroutines about the leadership.
 type role struct {
 	leads  bool
 	leader string // its address; "" while none is known
@@ -135,7 +135,7 @@ func (m *Master) committed(e raftpb.Entry) {
 	}
 }
 
-// run makes durable what was proposed, sends messages to the other masters, and lets the
+// run makes proposed entries durable, sends messages to the other masters, and lets the
 // batches leave whose entries are committed. It begins and ends this master's leadership.
 func (m *Master) run() bool {
 	if m.failed != nil {
@@ -253,7 +253,7 @@ func (m *Master) propose() {
 	}
 }
 
-// seal ends a batch: what it has collected leaves after the entries proposed so far.
+// seal ends a batch: its replies and orders leave after the entries proposed so far.
 func (m *Master) seal() {
 	if m.propose(); len(m.replies)+len(m.instructions)+len(m.after) == 0 {
 		return

@@ -41,7 +41,7 @@ type master struct {
 	cores    map[uint64][]string // the core's snapshot at the index of a proposed position
 }
 
-// batch is what leaves once an entry is committed.
+// batch holds the replies and orders that leave once an entry is committed.
 type batch struct {
 	index   uint64
 	replies []protocol.Reply

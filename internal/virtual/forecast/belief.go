@@ -7,7 +7,7 @@ import (
 	"github.com/slotwise/slotwise/sched/portable"
 )
 
-// belief is what is known of the logarithm of a job's median time: a normal distribution.
+// belief is a normal distribution of the logarithm of a job's median time.
 type belief struct {
 	center, variance float64
 }
@@ -27,7 +27,7 @@ const (
 	unlikeSpread = 1.5
 	// beliefParts is the number of parts into which outlived divides a belief.
 	beliefParts = 64
-	// beliefReach is how far above the center they reach: e to the power of 7 is 1,100 times.
+	// beliefReach is the distance of the highest part from the center: e to the power of 7 is 1,100 times.
 	beliefReach = 7.
 )
 
@@ -107,7 +107,7 @@ func softplus(x float64) float64 {
 
 // Again predicts how long something will take in all that took past before, of which there is at
 // least one time, and that has lasted for elapsed: the median and the 10th and 90th percentile. A
-// chain is predicted so, because nobody knows how many steps it will still have.
+// chain is predicted so, because the number of its steps is not known before its end.
 func Again(past []time.Duration, elapsed time.Duration) (median, early, late time.Duration) {
 	log := func(d time.Duration) float64 { return portable.Log(max(minTask, d.Seconds())) }
 	n, mean, square := float64(len(past)), 0., 0.
@@ -129,5 +129,5 @@ func Again(past []time.Duration, elapsed time.Duration) (median, early, late tim
 	return at(0.5), at(0.1), at(0.9)
 }
 
-// sharp is a spread so small that outlived rules out what is shorter than an age.
+// sharp is a spread so small that outlived rules out all times below an age.
 const sharp = 0.02

@@ -55,7 +55,7 @@ type JobForecast struct {
 	Known   bool
 	Unknown string
 	// MapsEnd, MapsEarly and MapsLate are the same for the end of the last map. They are set only if
-	// the end is unknown although that of the maps is not, and maps are left.
+	// the end is unknown, the end of the maps is known, and maps are left.
 	MapsEnd, MapsEarly, MapsLate time.Duration
 	// Never is set if the job cannot end on the present cluster, however long it waits.
 	Never bool

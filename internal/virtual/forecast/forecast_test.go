@@ -167,7 +167,7 @@ func TestMapsEnd(t *testing.T) {
 	near(t, "the end of the maps", got.MapsEnd-all.Made, 20*time.Second, 4*time.Second)
 }
 
-// A node more makes jobs end earlier, by a difference whose interval is narrower than that of the
+// A node more makes jobs end earlier, by a difference whose interval is narrower than the one of the
 // ends; no change makes none.
 func TestGain(t *testing.T) {
 	f := newFixture(t, 2, 2, 0)

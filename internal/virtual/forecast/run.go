@@ -208,7 +208,7 @@ func (r *Run) Result() *Forecast {
 
 // Gain is by how much later a job ends in a future of another run than in the same future of this
 // one: the median and the 10th and 90th percentiles over the futures in which it ends in both.
-// Negative is earlier. What both have in common, such as slow tasks, is not part of it.
+// Negative is earlier. Slow tasks and all else that both futures share cancel out.
 type Gain struct{ Median, Low, High time.Duration }
 
 // Gain compares a job's ends in the futures of two runs. ok is false if too few futures end.

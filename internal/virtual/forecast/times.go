@@ -23,7 +23,7 @@ type source struct {
 	runs   []run
 	center float64 // logarithm of that median in seconds
 	spread float64 // standard deviation of center
-	// offsets, unless it is nil, holds what a future adds to center, in ascending order and equally
+	// offsets, unless it is nil, holds the summands of center, of which a future draws one, in ascending order and equally
 	// likely. It takes the place of spread.
 	offsets []float64
 	basis   basis
@@ -101,7 +101,7 @@ func (h *history) sources(j *LiveJob, r *unfinished) *[job.Kinds]source {
 }
 
 // source finds the source of a job's tasks of a kind, of which count have finished. mine are
-// their times and projected ones, and ages are how long others have run. The fewer times there
+// their times and projected ones, and ages the times since the start of others. The fewer times there
 // are, the more other jobs count.
 func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages []float64) source {
 	p := h.predict(d, k)
@@ -140,7 +140,7 @@ func (h *history) run(times []float64, center float64) run {
 	return run{times, portable.Exp(center) / max(minTask, middle(times))}
 }
 
-// unfinished is what a job's running attempts say about the times of its tasks, in seconds on an
+// unfinished holds times that follow from a job's running attempts, in seconds on an
 // average node and for a split of the mean size.
 type unfinished struct {
 	// projected holds the times that running maps will take at the speed that they have had.

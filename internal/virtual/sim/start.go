@@ -39,7 +39,7 @@ type Start struct {
 	// Loads are the loads that the nodes report, by cluster.Node.Index.
 	Loads []cluster.Load
 	Times Times
-	// All makes the run last until all jobs of Config.Jobs have ended, not just those in Jobs.
+	// All makes the run last until all jobs of Config.Jobs have ended, not just of Jobs.
 	All bool
 }
 

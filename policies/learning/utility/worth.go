@@ -41,7 +41,7 @@ func (w *worth) set(cfg *Config) {
 	}
 }
 
-// varies reports whether a factor varies. What those of programs depend on is not known.
+// varies reports whether a factor varies. For a program's factor this is not known.
 func (w *worth) varies(factor string) bool {
 	_, own := w.cfg.own[factor]
 	return own || slices.Contains(varying, factor)

@@ -94,7 +94,7 @@ type Share struct {
 
 // Use counts slots, running attempts and jobs for the overview of the console.
 type Use struct {
-	Slots                        [job.Kinds]int // of nodes that take work, and those in use on the others
+	Slots                        [job.Kinds]int // of nodes that take work, and the occupied ones of others
 	Pools, Users                 map[string]Share
 	Waiting, Started, Committing int // jobs by state
 	Alive, Nodes                 int

@@ -12,7 +12,7 @@ var columns = []sched.Measure{
 	{Name: "at", Unit: "s", Help: "time of the decision since the start of the run"},
 	{Name: "installed", Help: "candidate that decided before"},
 	{Name: "chosen", Help: "candidate that decides from then on"},
-	{Name: "rival", Help: "candidate with the largest gain by the forecasts, besides the installed one"},
+	{Name: "rival", Help: "chosen candidate, or, if the installed one stayed, the one with the largest gain by the forecasts"},
 	{Name: "gain", Unit: "%", Help: "part of the jobs' time that the rival would save"},
 	{Name: "low", Unit: "%", Help: "lower end of the 99 % interval of the gain"},
 	{Name: "high", Unit: "%", Help: "upper end of the interval"},
@@ -27,7 +27,10 @@ var columns = []sched.Measure{
 func (d *Decision) row() []sched.Datum {
 	best := Rival{Policy: "none"}
 	for i, g := range d.Rivals {
-		if i == 0 || g.Out == "" && (best.Out != "" || g.Gain > best.Gain) {
+		// A candidate with a larger gain may have been passed over because its interval is wide. The
+		// numbers beside a switch must be the ones that it rests on.
+		switched := d.Chosen != d.Installed && best.Policy == d.Chosen
+		if i == 0 || d.Chosen == g.Policy || !switched && g.Out == "" && (best.Out != "" || g.Gain > best.Gain) {
 			best = g
 		}
 	}

@@ -434,11 +434,17 @@ func yieldData(b []byte, yield func([]byte, error) bool) bool {
 	return true
 }
 
-// Cut, SinceSnapshot, Check and Close pass the call on to the journal.
-func (s *Store) Cut() *Cut            { return s.log.Cut() }
+// Cut passes the call to the journal.
+func (s *Store) Cut() *Cut { return s.log.Cut() }
+
+// SinceSnapshot passes the call to the journal.
 func (s *Store) SinceSnapshot() int64 { return s.log.SinceSnapshot() }
-func (s *Store) Check() error         { return s.log.Check() }
-func (s *Store) Close() error         { return s.log.Close() }
+
+// Check passes the call to the journal.
+func (s *Store) Check() error { return s.log.Check() }
+
+// Close passes the call to the journal.
+func (s *Store) Close() error { return s.log.Close() }
 
 // Replacement replaces the journal's files up to an entry by a snapshot, as Compaction does.
 type Replacement struct {

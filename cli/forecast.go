@@ -107,8 +107,15 @@ func forecastLines(f *slotwisev1.JobForecast) (lines [][2]string) {
 	return lines
 }
 
-// clockTime formats a time of the master as the time of the day here.
-func clockTime(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
+// clockTime formats a time of the master as the time of the day here, with the date if that is
+// another day.
+func clockTime(ms int64) string {
+	t := time.UnixMilli(ms)
+	if t.Format(time.DateOnly) != time.Now().Format(time.DateOnly) {
+		return t.Format(time.DateTime)
+	}
+	return t.Format(time.TimeOnly)
+}
 
 // printOutlook prints what made a job slow, what would start it, and when it is expected to
 // end.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type masterFlags struct {
 	serverFlags
 	dir, listen, addressFile string
 	peers, advertise         string
+	bootstrap                bool
 	topology                 string
 	nodeTimeout, heartbeat   time.Duration
 	storageRetry             time.Duration
@@ -74,6 +76,7 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.listen, "listen", defaultMaster, "`address` to serve at")
 	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
 	s.StringVar(&f.peers, "peers", "", "`addresses` of all masters of the cluster, 3 or 5, such as a:7077,b:7077,c:7077; see --advertise")
+	s.BoolVar(&f.bootstrap, "bootstrap", false, "with --peers: the first start of a new cluster; without it a master whose directory is empty does not start")
 	s.StringVar(&f.advertise, "advertise", "", "the one `address` in --peers at which this master is reached")
 	f.policyFlags.register(c)
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "a worker that is silent for this `time` is lost")
@@ -373,7 +376,7 @@ func (f *masterFlags) group(cfg *master.Config) error {
 	for a := range strings.SplitSeq(f.peers, ",") {
 		host, port, err := net.SplitHostPort(a)
 		switch {
-		case err != nil || host == "" || port == "":
+		case err != nil || host == "" || !validPort(port):
 			return misuse("--peers %s: %q is not an address such as a:7077", f.peers, a)
 		case seen[a]:
 			return misuse("--peers %s: %s occurs twice", f.peers, a)
@@ -390,9 +393,15 @@ func (f *masterFlags) group(cfg *master.Config) error {
 	case f.tokens != "" && f.files.CA == "":
 		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")
 	}
-	cfg.Self = f.advertise
+	cfg.Self, cfg.Bootstrap = f.advertise, f.bootstrap
 	cfg.DialPeer = func(address string) (string, *http.Client, error) { return secure.Dial(address, f.files, "") }
 	return nil
+}
+
+// validPort reports whether a port is a number in its usual form, so that one address has one text.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && strconv.FormatUint(n, 10) == port
 }
 
 // racks opens the topology, which is YARN's for workers on YARN unless another one is given.

@@ -37,7 +37,7 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 		return nil, fault(connect.CodeInvalidArgument, "a chain needs a spec and a request_id of 1 to %d bytes", bounds.Name)
 	}
 	spec := proto.CloneOf(r.Spec)
-	if err := c.m.admitChain(who, spec); err != nil {
+	if err := c.m.admitChain(ctx, who, spec); err != nil {
 		return nil, rpcError(err)
 	}
 	request := requestName(spec.Job.User, r.RequestId)
@@ -56,9 +56,9 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 }
 
 // admitChain checks everything about a chain that can be checked outside the loop.
-func (m *Master) admitChain(who secure.Identity, spec *slotwisev1.ChainSpec) error {
+func (m *Master) admitChain(ctx context.Context, who secure.Identity, spec *slotwisev1.ChainSpec) error {
 	j := spec.Job
-	if err := m.admit(who, j); err != nil {
+	if err := m.admit(ctx, who, j); err != nil {
 		return err
 	}
 	if n := proto.Size(spec); n > protocol.MaxChainSpec {

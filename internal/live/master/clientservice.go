@@ -48,7 +48,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 	if err := c.m.admitStep(who, spec); err != nil {
 		return nil, err
 	}
-	if err := c.m.admit(who, spec); err != nil {
+	if err := c.m.admit(ctx, who, spec); err != nil {
 		return nil, rpcError(err)
 	}
 	core, err := protocol.CoreSpec(spec)
@@ -67,7 +67,7 @@ func requestName(user, id string) string { return user + "\x00" + id }
 
 // admit sets the user of a spec and checks everything that can be checked outside the
 // loop: access, names, sizes, and the files that the job needs.
-func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
+func (m *Master) admit(ctx context.Context, who secure.Identity, spec *slotwisev1.JobSpec) error {
 	if err := m.admitRate(who); err != nil {
 		return err
 	}
@@ -85,7 +85,9 @@ func (m *Master) admit(who secure.Identity, spec *slotwisev1.JobSpec) error {
 	if err := m.admitFiles(who, spec); err != nil {
 		return err
 	}
-	m.fetchProgram(spec.Program)
+	if err := m.keepProgram(ctx, spec.Program); err != nil {
+		return err
+	}
 	return m.files.require(spec.Program)
 }
 

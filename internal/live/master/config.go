@@ -28,9 +28,13 @@ type Config struct {
 	// Peers are the addresses of all masters of the cluster, and Self is this one's. Without
 	// peers both are empty. DialPeer returns the URL of another master and a client for calls
 	// to it.
-	Peers    []string
-	Self     string
-	DialPeer func(address string) (url string, client *http.Client, err error)
+	Peers []string
+	// Bootstrap permits the first start of a master with peers, which makes its journal. Otherwise a
+	// missing journal is an error: a master that has forgotten its votes and the jobs that it
+	// acknowledged could elect a leader without them.
+	Bootstrap bool
+	Self      string
+	DialPeer  func(address string) (url string, client *http.Client, err error)
 	// Election is as in replica.Config. Default replica.DefaultElection.
 	Election time.Duration
 

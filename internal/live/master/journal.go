@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -41,6 +43,13 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 		for _, a := range cfg.Peers {
 			first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
 		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(cfg.Dir, "journal")); cfg.Self != "" && !cfg.Bootstrap && len(entries) == 0 {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must stay away: "+
+			"it could elect a leader that misses accepted jobs. The others go on without it; for three again, let the jobs end and begin with new directories", cfg.Dir)
 	}
 	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
 	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, group, first)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -101,6 +102,9 @@ func (m *Master) keepHistory(ctx context.Context, entry *slotwisev1.HistoryJob) 
 func (s mastersService) Keep(_ context.Context, r *slotwisev1.KeepRequest) (*slotwisev1.KeepResponse, error) {
 	if err := s.check(r.Group); err != nil {
 		return nil, err
+	}
+	if r.Entry.GetJob().GetId() == "" {
+		return nil, fault(connect.CodeInvalidArgument, "the request has no entry")
 	}
 	// What this master refuses, the leader refuses, too: the entry is as durable as it can be.
 	if err := s.m.history.Put(r.Entry); err != nil && !errors.Is(err, history.ErrRefused) {
@@ -206,7 +210,36 @@ func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	m.kept.add(sha)
 	w.WriteHeader(stored.status)
+}
+
+// keptFiles remembers which files a majority of the masters has. It begins empty with each start,
+// so a file is sent once more then.
+type keptFiles struct {
+	mu   sync.Mutex
+	list map[string]bool
+}
+
+// mostKept bounds the list; a longer one begins anew.
+const mostKept = 10_000
+
+func (k *keptFiles) add(sha string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.list) >= mostKept {
+		k.list = nil
+	}
+	if k.list == nil {
+		k.list = map[string]bool{}
+	}
+	k.list[sha] = true
+}
+
+func (k *keptFiles) has(sha string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.list[sha]
 }
 
 // statusWriter holds a successful status back, and passes everything else on.
@@ -271,20 +304,40 @@ func (m *Master) fetchFile(ctx context.Context, sha string) {
 	}
 }
 
-// fetchProgram fetches the files of a program that this master lacks. What no master has is
-// reported by require.
-func (m *Master) fetchProgram(p *slotwisev1.Program) {
-	m.fetchFile(m.ctx, p.GetExecutable())
+// keepProgram fetches the files of a program that this master lacks, and has a majority store
+// each. An upload may have ended on this master alone, and the client's next try finds the file
+// here. What no master has is reported by require.
+func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
+	list := []string{p.GetExecutable()}
 	for _, f := range p.GetFiles() {
-		m.fetchFile(m.ctx, f.Sha256)
+		list = append(list, f.Sha256)
 	}
+	for _, sha := range list {
+		if !isSHA(sha) || len(m.cfg.Peers) == 0 || m.kept.has(sha) {
+			continue
+		}
+		if m.fetchFile(ctx, sha); !m.files.touch(sha) {
+			continue
+		}
+		if err := m.withMajority(ctx, func(ctx context.Context, address string) error { return m.sendFile(ctx, address, sha) }); err != nil {
+			return fault(connect.CodeUnavailable, "%w", err)
+		}
+		m.kept.add(sha)
+	}
+	return nil
 }
 
 func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {
+	// A frozen master takes the connection and never answers.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(peerTimeout, cancel)
 	resp, err := m.fileRequest(ctx, http.MethodGet, address, sha, nil, 0)
 	if err != nil {
 		return err
 	}
+	silent.Reset(copyTimeout + time.Duration(max(0, resp.ContentLength)/peerRate)*time.Second)
+	defer silent.Stop()
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(resp.Status)

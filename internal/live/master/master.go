@@ -53,6 +53,7 @@ type Master struct {
 	// historyNote says that the history has lost jobs in this life; nil if it has not.
 	historyNote atomic.Pointer[string]
 	files       *fileStore
+	kept        keptFiles           // of files
 	inbox       *share.Line[func()] // requests; their senders take turns
 	own         *share.Line[func()] // the master's own work, which has every second turn
 	room        *share.Gate         // of requests that wait in the inbox

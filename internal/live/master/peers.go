@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,8 +170,9 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 		if err := list[i].Unmarshal(b); err != nil {
 			return nil, fault(connect.CodeInvalidArgument, "a message cannot be decoded: %w", err)
 		}
-		if list[i].To != m.replica.ID() {
-			return nil, fault(connect.CodeInvalidArgument, "a message is for another master")
+		// Raft trusts messages, and panics at some that no member sends.
+		if list[i].To != m.replica.ID() || !slices.ContainsFunc(m.others(), func(a string) bool { return MemberID(a) == list[i].From }) {
+			return nil, fault(connect.CodeInvalidArgument, "a message is for another master, or not from one of them")
 		}
 	}
 	m.postOwn(func() {

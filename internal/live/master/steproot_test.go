@@ -23,7 +23,7 @@ func TestDriverKeepsItsUser(t *testing.T) {
 		{"ann", "ann", ""}, {"", "ann", ""}, {"bob", "ann", ""}, {"bob", "bob", "storage root"}, {"ann", "bob", "storage root"},
 	} {
 		spec := &slotwisev1.JobSpec{User: x.named, Chain: "chain-1", Program: &slotwisev1.Program{App: "x"}, Synthetic: 1, Output: "file://" + dir + "/own/" + x.dir + "/out"}
-		err := m.admit(ann, spec)
+		err := m.admit(t.Context(), ann, spec)
 		switch {
 		case x.refused == "" && (err != nil || spec.User != "ann"):
 			t.Errorf("as %q into %s: user %s, %v", x.named, x.dir, spec.User, err)

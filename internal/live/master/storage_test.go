@@ -55,7 +55,7 @@ func TestStorageRights(t *testing.T) {
 					spec.Synthetic, spec.Output = 0, ""
 					spec.Splits = []*slotwisev1.Split{{Pieces: []*slotwisev1.Piece{{Uri: uri}}}}
 				}
-				err := m.admit(x.who, spec)
+				err := m.admit(t.Context(), x.who, spec)
 				if (err == nil) != want {
 					t.Errorf("%s, %s (input: %v): %v, want allowed: %v", x.name, name, input, err, want)
 				}

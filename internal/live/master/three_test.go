@@ -39,7 +39,7 @@ func newSeats(t *testing.T) []*seat {
 	var seats []*seat
 	for i, l := range listeners {
 		// A machine under load must not elect new leaders all the time.
-		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Election: 3 * time.Second, Console: newConsole}}
+		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Election: 3 * time.Second, Console: newConsole}}
 		s.start(t, l)
 		seats = append(seats, s)
 		t.Cleanup(s.stop)
@@ -172,6 +172,18 @@ func TestThreeMasters(t *testing.T) {
 	}
 	if err == nil {
 		resp.Body.Close()
+	}
+}
+
+// A master of a group that has lost its directory does not start: it could elect a leader without
+// the jobs that it acknowledged.
+func TestLostDirectory(t *testing.T) {
+	cfg := Config{Dir: t.TempDir(), Peers: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, Self: "127.0.0.1:1", Console: newConsole}
+	if m, err := Open(cfg); err == nil || !strings.Contains(err.Error(), "--bootstrap") {
+		t.Errorf("without a journal: %v", err)
+		if m != nil {
+			m.Close()
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		if a.ID.Kind == job.Map {
 			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
 		}
-		p, elapsed := a.Progress, (a.ProgressAt - a.Started).Seconds()
+		p, elapsed := told(a.Progress), (a.ProgressAt - a.Started).Seconds()
 		noise := 1 + float64(0.25*(1-p)*u.normal())
 		// By its own progress, which says more the further the attempt is. It cannot take less time
 		// than it has run already.
@@ -165,6 +165,16 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		return full
 	}
 	return float64(slower * d.sample(u.uniform()))
+}
+
+// told returns a map's progress, or 0 if it says nothing: a command may have read all of its small
+// input at once and still compute, so an attempt that runs with all of its input read tells nothing
+// about its end.
+func told(progress float64) float64 {
+	if progress > 0.98 {
+		return 0
+	}
+	return progress
 }
 
 // fork makes a tracker that continues from a state.

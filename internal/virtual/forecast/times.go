@@ -174,7 +174,7 @@ func (h *history) running(s *State) map[job.ID]*unfinished {
 			age = fullReduce(age, (s.At - j.MapsDoneAt).Seconds())
 		case a.ID.Kind == job.Map:
 			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
-			if a.Progress >= 0.2 {
+			if told(a.Progress) >= 0.2 {
 				if len(r.projected) < maxSamples {
 					r.projected = append(r.projected, max(minTask, (a.ProgressAt-a.Started).Seconds()/a.Progress/slower))
 				}

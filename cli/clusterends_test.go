@@ -41,7 +41,7 @@ func TestExpectedEnd(t *testing.T) {
 		})
 	}
 	waiting.Says("ends in ")
-	for path, pattern := range map[string]string{"/ui/": `in \d.* \(.* to .*\)`, "/ui/jobs": `in \d.* \(.* to .*\)`, "/ui/jobs/j1": `(?s)Expected end \(10th to 90th percentile\).{0,40}in \d.*Basis of the forecast`, "/ui/jobs?format=json": `"end": [1-9]\d+`} {
+	for path, pattern := range map[string]string{"/ui/": `in \d.* \(.* to .*\)`, "/ui/jobs": `in \d.* \(.* to .*\)`, "/ui/jobs/j1": `(?s)Expected end \(8 of 10 chances\).{0,80}in \d.*Basis of the forecast`, "/ui/jobs?format=json": `"end": [1-9]\d+`} {
 		want := regexp.MustCompile(pattern)
 		clustertest.Eventually(t, "the expected end in "+path, func() bool {
 			_, body := c.visit().get(path)

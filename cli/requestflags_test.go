@@ -30,14 +30,18 @@ func TestRequestReachesTheMaster(t *testing.T) {
 		}
 	}
 	c.Master.Kill()
-	l, err := journal.Open(filepath.Join(c.Dir, "m", "journal"), journal.Options{})
+	l, err := journal.OpenStore(filepath.Join(c.Dir, "m", "journal"), journal.Options{}, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	var got []float64
 	var cpus []int32
-	for b, err := range l.Replay() {
+	last, err := l.LastIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b, err := range l.Records(last) {
 		r := &slotwisev1.JournalRecord{}
 		if err == nil {
 			err = proto.Unmarshal(b, r)

@@ -266,7 +266,11 @@ func (t *table) html() g.Node {
 				return g.Group{h.Tr(cells), g.Text("\n")}
 			}))))
 		if t.Pick != nil {
-			rows = h.Form(h.Method("post"), urlAttr("action", t.Pick.Action), rows, t.Pick.html())
+			method, action := "post", t.Pick.Action
+			if !t.Pick.Change { // a viewer who may change nothing gets no form that would be refused
+				method, action = "get", "/ui/compare"
+			}
+			rows = h.Form(h.Method(method), urlAttr("action", action), rows, t.Pick.html())
 		}
 	} else {
 		rows = h.P(h.Class("empty"), g.Text(t.Empty))

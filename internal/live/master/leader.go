@@ -182,6 +182,9 @@ func (m *Master) noteRole() {
 // takeOver restores a core from the committed records.
 func (m *Master) takeOver() error {
 	began := time.Now()
+	// The batch in which an earlier leadership ended may have collected more after that. It belongs
+	// to a core that is gone: released under this leadership its orders would be carried out.
+	m.drop(notLeaderError(&role{}))
 	cfg := m.coreConfig
 	cfg.ID, cfg.Life, cfg.Started = newToken(), newToken(), began
 	var err error
@@ -229,6 +232,14 @@ func (m *Master) abdicate(why string) {
 		c <- protocol.Reply{Err: err} // the channel's buffer has room for the one reply
 	}
 	clear(m.calls)
+	m.drop(err)
+	clear(m.outputs)
+	m.drivers.clear()
+	m.files.releaseAll()
+}
+
+// drop discards what was collected and has not left.
+func (m *Master) drop(err error) {
 	m.seal()
 	for _, b := range m.waiting {
 		for _, f := range b.after {
@@ -236,9 +247,6 @@ func (m *Master) abdicate(why string) {
 		}
 	}
 	m.waiting, m.data, m.positioned = nil, nil, false
-	clear(m.outputs)
-	m.drivers.clear()
-	m.files.releaseAll()
 }
 
 // propose proposes the records that were collected since the last call.

@@ -343,8 +343,14 @@ func (m *Master) absorb(out protocol.Output) {
 	// Not after the sync: a token that has become invalid must be refused at once, and a new
 	// one leaves the master only with the batch.
 	m.drivers.apply(out.Tokens)
+	lead := m.lead
 	for _, r := range out.Records {
-		m.append(r)
+		// A large step is proposed in parts. If one shows that another master leads, this core is
+		// gone, and the rest of its step must not enter the journal later.
+		if m.append(r); m.lead != lead {
+			m.data = nil
+			return
+		}
 	}
 	for _, r := range out.Replies {
 		if r.Early && m.lead.mayAct() == nil {

@@ -44,6 +44,7 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 			first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
 		}
 	}
+	//nolint:forbidigo // a directory that only the master may write to
 	if entries, err := os.ReadDir(filepath.Join(cfg.Dir, "journal")); cfg.Self != "" && !cfg.Bootstrap && len(entries) == 0 {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

@@ -116,7 +116,10 @@ func (r *replay) apply(rec *slotwisev1.JournalRecord) error {
 		return r.applyJob(w.Job)
 	case *slotwisev1.JournalRecord_Staging:
 		c.intents = append(c.intents, w.Staging)
-	case *slotwisev1.JournalRecord_Position: // for snapshots
+	case *slotwisev1.JournalRecord_Position:
+		// A snapshot up to here holds this time and has released the tasks whose pauses had ended.
+		// A leader that began earlier would delay these tasks again, and its next snapshot would not.
+		r.last = max(r.last, time.Duration(w.Position.Now))
 	case *slotwisev1.JournalRecord_StagingEnded:
 		c.dropIntent(w.StagingEnded.Request)
 	case *slotwisev1.JournalRecord_Finished:

@@ -122,3 +122,27 @@ func TestTimeOfEveryRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeOfPosition restores a journal that ends with the position of a snapshot, on a machine
+// whose clock begins at zero. The snapshot, which replaces these records later, holds the
+// position's time and has released the tasks whose pauses had ended by then. So a restored core
+// must not be earlier.
+func TestTimeOfPosition(t *testing.T) {
+	const late = 10 * time.Hour
+	c := newCore(t)
+	var encoded [][]byte
+	for _, r := range []*slotwisev1.JournalRecord{c.masterRecord(), c.policyRecord(), Position{now: late, step: late}.Record()} {
+		b, err := proto.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded = append(encoded, b)
+	}
+	restored, _, err := Restore(c.cfg, decoded(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := restored.Base(); got < late || got > late+time.Minute {
+		t.Errorf("a journal that ends with a position of %v: the time is %v", late, got)
+	}
+}

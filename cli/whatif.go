@@ -224,6 +224,11 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	err := t.Flush()
 	terminal.Fprintf(w, "\n%d futures of each under policy %s, in %s; assumed: %s\n", resp.Futures, resp.Policy,
 		terminal.Duration(time.Duration(resp.TookMs)*time.Millisecond), strings.Join(resp.Assumptions, "; "))
+	for _, row := range resp.Jobs {
+		if len(row.WouldKeep) > 0 {
+			terminal.Fprintf(w, "%s would keep its deadline with %s\n", cmp.Or(row.Job, row.Name), strings.Join(row.WouldKeep, " or "))
+		}
+	}
 	return errors.Join(err, because(w, resp))
 }
 

@@ -80,6 +80,18 @@ func (r *rig) testWhatIf(second string) {
 	if killed.Jobs[0].Then != nil || killed.Jobs[1].Then.EndMs >= killed.Jobs[1].Now.EndMs {
 		r.t.Errorf("with j1 killed: %v", killed)
 	}
+	late := ask(&slotwisev1.WhatIfRequest{Submit: []*slotwisev1.WhatIfJob{
+		{Job: &slotwisev1.JobSpec{Name: "early"}, Maps: 1, MapSeconds: 1},
+		{Job: &slotwisev1.JobSpec{Name: "late", DeadlineMs: 200_000}, Maps: 40, MapSeconds: 30},
+		{Job: &slotwisev1.JobSpec{Name: "hopeless", DeadlineMs: 1000}, Maps: 1, MapSeconds: 30},
+		{Job: &slotwisev1.JobSpec{Name: "relaxed", DeadlineMs: 3_600_000}, Maps: 1, MapSeconds: 1},
+	}})
+	if w := late.Jobs[3].WouldKeep; len(w) != 1 || !strings.HasSuffix(w[0], " more workers") {
+		r.t.Errorf("a job that needs workers: %v", w)
+	}
+	if w := late.Jobs[4].WouldKeep; !slices.Equal(w, []string{noHelp}) || len(late.Jobs[2].WouldKeep)+len(late.Jobs[5].WouldKeep) > 0 {
+		r.t.Errorf("a job that nothing helps: %v", late)
+	}
 	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
 		{Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "empty"}}}}, {Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{Priority: "x"}}}},
 		{Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{TaskMemory: 5}}}},

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/virtual/forecast"
@@ -110,9 +112,86 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	if r.Nodes > 0 {
 		resp.Assumptions = append(resp.Assumptions, "the new nodes are there at once, and share no processor or disk with the present ones")
 	}
+	m.wouldKeep(ctx, q, cfg, state, changed, then, resp)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil
 }
+
+const (
+	// keepTime limits the search for changes with which deadlines are kept: the rest of the answer
+	// waits for it.
+	keepTime = 5 * time.Second
+	// keepJobs is the number of late jobs for which one answer searches.
+	keepJobs = 3
+)
+
+// wouldKeep adds, to the rows of jobs that would not keep their deadlines, with which further change
+// each would. A row without an addition was not searched, or the time was over first.
+func (m *Master) wouldKeep(ctx context.Context, q *question, cfg forecast.Config, state, changed *forecast.State, then *forecast.Forecast, resp *slotwisev1.WhatIfResponse) {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	cfg.Stop = func() error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return q.pause()
+	}
+	searched := 0
+	for i := range changed.Jobs {
+		j := &changed.Jobs[i]
+		kept := func(f *forecast.Forecast) bool {
+			a := f.Job(j.ID)
+			return a.Known && a.Late <= j.Submitted+j.Spec.Deadline
+		}
+		// Where nothing is known of a job's times, more workers would be a guess.
+		if a := then.Job(j.ID); j.Spec.Deadline == 0 || !a.Known && !a.Never || kept(then) {
+			continue
+		}
+		if searched++; searched > keepJobs {
+			return
+		}
+		found, err := forecast.WouldKeep(cfg, changed, j.ID, func(f *forecast.Forecast) bool {
+			m.forecasts.apply(f) // as the answer itself, which would contradict the advice otherwise
+			return kept(f)
+		})
+		row := rowOf(resp, state, j.ID)
+		for _, c := range found {
+			row.WouldKeep = append(row.WouldKeep, change(c))
+		}
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.log.Warn("what would keep a deadline cannot be worked out", "job", j.ID, "error", err)
+			return
+		case err != nil:
+			return
+		case len(found) == 0:
+			row.WouldKeep = []string{noHelp}
+		}
+	}
+}
+
+// rowOf returns the row of a job: those of the state come first, in its order, then those that the
+// question submits, by number.
+func rowOf(resp *slotwisev1.WhatIfResponse, state *forecast.State, id job.ID) *slotwisev1.WhatIfRow {
+	if id > state.Last {
+		return resp.Jobs[len(state.Jobs)+int(id-state.Last)-1]
+	}
+	return resp.Jobs[slices.IndexFunc(state.Jobs, func(j forecast.LiveJob) bool { return j.ID == id })]
+}
+
+// change words a Counterfactual.
+func change(c forecast.Counterfactual) string {
+	switch {
+	case c.Slots > 0:
+		return terminal.Plural(c.Slots, fmt.Sprintf("more %v slot", c.Kind))
+	case c.Nodes > 0:
+		return terminal.Plural(c.Nodes, "more worker")
+	}
+	return "priority " + strings.ToLower(strings.ReplaceAll(c.Priority.String(), "_", "-"))
+}
+
+// noHelp is what a row says of a deadline that no single change keeps.
+const noHelp = "neither a higher priority nor twice the workers"
 
 // inPairs simulates the futures of two runs in turn, so that both have as many when
 // whatIfEnough is over.
@@ -245,15 +324,11 @@ func (m *Master) wouldStart(ctx context.Context, id job.ID) (list []string) {
 		m.log.Warn("what would start a job cannot be worked out", "job", id, "error", err)
 	}
 	for _, c := range found {
-		if c.Slots > 0 {
-			s := "s"
-			if c.Slots == 1 {
-				s = ""
-			}
-			list = append(list, fmt.Sprintf("%d more %v slot%s", c.Slots, c.Kind, s))
-		} else {
-			list = append(list, fmt.Sprintf("priority %s (slotwise priority %v %[1]s)", strings.ToLower(strings.ReplaceAll(c.Priority.String(), "_", "-")), id))
+		text := change(c)
+		if c.Slots == 0 {
+			text += fmt.Sprintf(" (slotwise priority %v %s)", id, strings.TrimPrefix(text, "priority "))
 		}
+		list = append(list, text)
 	}
 	return list
 }

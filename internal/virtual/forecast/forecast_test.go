@@ -237,6 +237,56 @@ func TestWouldStart(t *testing.T) {
 	}
 }
 
+// A job of 3 maps waits behind 36 maps of 10 s on two slots: for some 180 s. It ends within 60 s with
+// a high priority, or with workers enough for all maps before it. Within 5 s it cannot end at all.
+func TestWouldKeep(t *testing.T) {
+	f := newFixture(t, 1, 2, 0)
+	f.submit("first", 40, 0)
+	f.finish(job.Map, 10*time.Second)
+	f.finish(job.Map, 10*time.Second)
+	f.submit("second", 3, 0)
+	var c Copier
+	for !c.Copy(f.tr, 10) {
+	}
+	cfg := Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}
+	within := func(d time.Duration) func(*Forecast) bool {
+		return func(f *Forecast) bool { return f.Job(2).Known && f.Job(2).Late <= f.Made+d }
+	}
+	got, err := WouldKeep(cfg, c.State(), 2, within(60*time.Second))
+	if err != nil || len(got) != 2 || got[0] != (Counterfactual{Priority: job.High}) || got[1].Nodes < 3 || got[1].Nodes > 6 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	// One node less is not enough.
+	fewer, err := c.State().With(Variant{Nodes: got[1].Nodes - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Futures = keepFutures
+	if f, err := NewRun(cfg, fewer).Forecast(); err != nil || within(60*time.Second)(f) {
+		t.Errorf("%d nodes keep it, too: %+v, %v", got[1].Nodes-1, f.Job(2), err)
+	}
+	if got, err := WouldKeep(cfg, c.State(), 2, within(5*time.Second)); err != nil || len(got) != 0 {
+		t.Errorf("within 5 s: %+v, %v", got, err)
+	}
+}
+
+// fewest finds the border of any condition that stays true once it is, and asks few questions.
+func TestFewest(t *testing.T) {
+	for most := 1; most <= 40; most++ {
+		for border := 1; border <= 45; border++ {
+			asked := 0
+			got, err := fewest(most, func(n int) (bool, error) { asked++; return n >= border, nil })
+			want := border
+			if border > most {
+				want = 0
+			}
+			if err != nil || got != want || asked > 12 {
+				t.Fatalf("border %d of %d: got %d, %v with %d questions", border, most, got, err, asked)
+			}
+		}
+	}
+}
+
 // The same state and seed give the same answer, and a copy in portions that of one piece.
 func TestDeterministic(t *testing.T) {
 	f := newFixture(t, 3, 2, 1)

@@ -3567,7 +3567,10 @@ type WhatIfRow struct {
 	DeadlineMs int64                  `protobuf:"varint,5,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // as in JobStatus
 	// By how much later the job ends in a future with the change than in the same one without: median,
 	// 10th and 90th percentile. Negative is earlier. Absent unless both ends are known.
-	Gain          *JobGain `protobuf:"bytes,6,opt,name=gain,proto3" json:"gain,omitempty"`
+	Gain *JobGain `protobuf:"bytes,6,opt,name=gain,proto3" json:"gain,omitempty"`
+	// For a job that would not keep its deadline, changes of which each alone would be enough, as
+	// phrases. Absent where they were not searched.
+	WouldKeep     []string `protobuf:"bytes,7,rep,name=would_keep,json=wouldKeep,proto3" json:"would_keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3640,6 +3643,13 @@ func (x *WhatIfRow) GetDeadlineMs() int64 {
 func (x *WhatIfRow) GetGain() *JobGain {
 	if x != nil {
 		return x.Gain
+	}
+	return nil
+}
+
+func (x *WhatIfRow) GetWouldKeep() []string {
+	if x != nil {
+		return x.WouldKeep
 	}
 	return nil
 }
@@ -4007,7 +4017,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\atook_ms\x18\x02 \x01(\x03R\x06tookMs\x12\x18\n" +
 	"\afutures\x18\x03 \x01(\x05R\afutures\x12 \n" +
 	"\vassumptions\x18\x04 \x03(\tR\vassumptions\x12\x16\n" +
-	"\x06policy\x18\x05 \x01(\tR\x06policy\"\xd6\x01\n" +
+	"\x06policy\x18\x05 \x01(\tR\x06policy\"\xf5\x01\n" +
 	"\tWhatIfRow\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
@@ -4015,7 +4025,9 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x04then\x18\x04 \x01(\v2\x18.slotwise.v1.JobForecastR\x04then\x12\x1f\n" +
 	"\vdeadline_ms\x18\x05 \x01(\x03R\n" +
 	"deadlineMs\x12(\n" +
-	"\x04gain\x18\x06 \x01(\v2\x14.slotwise.v1.JobGainR\x04gain\"V\n" +
+	"\x04gain\x18\x06 \x01(\v2\x14.slotwise.v1.JobGainR\x04gain\x12\x1d\n" +
+	"\n" +
+	"would_keep\x18\a \x03(\tR\twouldKeep\"V\n" +
 	"\aJobGain\x12\x1b\n" +
 	"\tmedian_ms\x18\x01 \x01(\x03R\bmedianMs\x12\x15\n" +
 	"\x06low_ms\x18\x02 \x01(\x03R\x05lowMs\x12\x17\n" +

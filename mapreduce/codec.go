@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,8 +10,11 @@ import (
 
 // Codec encodes values of a type as bytes and decodes them. Reducers see keys in
 // the order of their encodings.
+//
+// A codec that is not fit for every key, or for no value at all, is a [Limited] one.
 type Codec[T any] interface {
-	// Append appends the encoding of v to b.
+	// Append appends the encoding of v to b. For a value without an encoding it panics with
+	// [Permanent](err); the job then fails with err.
 	Append(b []byte, v T) []byte
 	// Decode returns the value that b encodes. The value may share b's memory and
 	// is then valid only as long as b.
@@ -25,7 +29,24 @@ var (
 	Float64Code Codec[float64] = float64Codec{}
 	StringCode  Codec[string]  = stringCodec{}
 	BytesCode   Codec[[]byte]  = bytesCodec{}
+	NoneCode    Codec[None]    = noneCodec{}
 )
+
+// None is the type of a key that a record does not have. Its encoding is nil, which text output
+// leaves out; see [Values].
+type None struct{}
+
+type noneCodec struct{}
+
+// Append returns nil for an empty b: a nil key is none, and an empty one is the empty string.
+func (noneCodec) Append(b []byte, _ None) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func (noneCodec) Decode([]byte) (None, error) { return None{}, nil }
 
 type int64Codec struct{}
 
@@ -94,6 +115,13 @@ type pairCodec[A, B any] struct {
 	second Codec[B]
 }
 
+// Limits implements Limited: the pair can do what both of its parts can.
+func (c pairCodec[A, B]) Limits() (KeyUse, error) {
+	first, err := limits(c.first)
+	second, err2 := limits(c.second)
+	return max(first, second), cmp.Or(err, err2)
+}
+
 func (c pairCodec[A, B]) Append(b []byte, v Pair[A, B]) []byte {
 	var room [64]byte
 	b = AppendPair(b, c.first.Append(room[:0], v.First), nil)
@@ -116,10 +144,20 @@ func (c pairCodec[A, B]) Decode(b []byte) (v Pair[A, B], err error) {
 // the greatest to the least, and total order writes them so. Any codec can be reversed,
 // also in a part of a pair: PairCode(StringCode, Descending(Int64Code)) orders by name,
 // and the records of a name by their numbers from the greatest. Keys of three fields are
-// pairs whose second part is a pair.
+// pairs whose second part is a pair. Tasks with a codec that is not KeySorted fail.
 func Descending[T any](c Codec[T]) Codec[T] { return descendingCodec[T]{c} }
 
 type descendingCodec[T any] struct{ ascending Codec[T] }
+
+// Limits implements Limited. An order that means nothing has no reverse.
+func (c descendingCodec[T]) Limits() (KeyUse, error) {
+	use, err := limits(c.ascending)
+	if err == nil && use != KeySorted {
+		var v T
+		err = fmt.Errorf("the codec that Descending reverses has no order for values of type %T; use mapreduce.StructCode, or a codec of a basic type", v)
+	}
+	return use, err
+}
 
 // Append inverts the bits of the encoding of a pair with an empty second part. The end
 // mark of the first part makes no encoding the beginning of another one, so inverting

@@ -50,10 +50,10 @@ func (j *Job) compile(ctx context.Context, files *Files) (*engine.Program, error
 		OldPartNames:     j.hadoop != nil && j.hadoop.rules.Conf.Get(hadoop.PropParts, "") == "",
 	}
 	if j.Mapper != nil {
-		p.Sources = append(p.Sources, engine.Source{Format: j.Input.input(), NewMapper: bindMapper(j.Mapper)})
+		p.Sources = append(p.Sources, engine.Source{Format: j.Input.input(), NewMapper: bindMapper(j.Mapper, j.TotalOrder)})
 	}
 	for _, s := range j.Sources {
-		p.Sources = append(p.Sources, engine.Source{Format: s.Input.input(), NewMapper: bindMapper(s.Mapper)})
+		p.Sources = append(p.Sources, engine.Source{Format: s.Input.input(), NewMapper: bindMapper(s.Mapper, j.TotalOrder)})
 	}
 	if j.Reducer != nil {
 		p.NewReducer = bindReducer(j.Reducer)
@@ -154,11 +154,17 @@ type boundBlockMapper struct {
 	b BlockMapper
 }
 
-func bindMapper(newMapper func() Mapper) func(*engine.Task, engine.Sink) (engine.Mapper, error) {
+func bindMapper(newMapper func() Mapper, totalOrder bool) func(*engine.Task, engine.Sink) (engine.Mapper, error) {
 	return func(t *engine.Task, s engine.Sink) (engine.Mapper, error) {
 		m := newMapper()
 		if m == nil {
 			return nil, errors.New("the function Mapper of the job or of a source returned nil")
+		}
+		// Also one reduce is no order then: the job's author wants sorted files.
+		if totalOrder {
+			if err := checkSorted(m); err != nil {
+				return nil, err
+			}
 		}
 		out := &Emitter{sink: s, task: &Task{t}}
 		if err := start(m, out); err != nil {

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -61,6 +62,9 @@ func (j Join[K, L, R]) RightMapper(m TypedMapper[K, R]) func() Mapper {
 func sideMapper[K, V any](key Codec[K], side byte, value Codec[V], field string, m TypedMapper[K, V]) func() Mapper {
 	if key == nil || value == nil {
 		return failingMapper(missingCodec("Join", "Key", key == nil, field, value == nil))
+	}
+	if err := cmp.Or(checkKey("Join.Key", key), checkValue("Join."+field, value)); err != nil {
+		return failingMapper(err)
 	}
 	return Codes[K, V]{Key: key, Value: sideCodec[V]{side, value}}.Mapper(m)
 }
@@ -242,7 +246,7 @@ func (g *joinGroup[L, R]) kept(b []byte, keep bool) []byte {
 func missingCodec(owner string, fields ...any) error {
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1] == true {
-			return fmt.Errorf("%s.%v is nil: it needs a codec, such as mapreduce.StringCode", owner, fields[i])
+			return Permanent(fmt.Errorf("%s.%v is nil: it needs a codec, such as mapreduce.StringCode", owner, fields[i]))
 		}
 	}
 	return nil

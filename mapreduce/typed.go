@@ -1,6 +1,8 @@
 package mapreduce
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"iter"
 )
@@ -39,6 +41,12 @@ type TypedEmitter[K, V any] struct {
 	key, value []byte
 }
 
+// PutValue emits a record without a key, as a row of a file that has columns.
+func (e *TypedEmitter[K, V]) PutValue(value V) {
+	e.value = e.codes.Value.Append(e.value[:0], value)
+	e.Emit(nil, e.value)
+}
+
 // Put emits a record.
 func (e *TypedEmitter[K, V]) Put(key K, value V) {
 	e.key = e.codes.Key.Append(e.key[:0], key)
@@ -46,25 +54,43 @@ func (e *TypedEmitter[K, V]) Put(key K, value V) {
 	e.Emit(e.key, e.value)
 }
 
+// Values returns the codes of records without a key: of lines and rows that a job reads or
+// writes. Keys have the type [None].
+func Values[V any](value Codec[V]) Codes[None, V] {
+	return Codes[None, V]{Key: NoneCode, Value: value}
+}
+
 // Mapper returns a value for [Job.Mapper]. All tasks share the function and call it
 // concurrently.
 func (c Codes[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
-	if err := c.missing(); err != nil {
+	if err := c.check("Codes"); err != nil {
 		return failingMapper(err)
 	}
-	return func() Mapper {
-		typed := &TypedEmitter[K, V]{codes: c}
-		return MapperFunc(func(key, value []byte, out *Emitter) error {
-			typed.Emitter = out
-			return m(key, value, typed)
-		})
-	}
+	return func() Mapper { return &typedMapper[K, V]{TypedEmitter[K, V]{codes: c}, m} }
+}
+
+// typedMapper is a mapper with codes.
+type typedMapper[K, V any] struct {
+	out TypedEmitter[K, V]
+	m   TypedMapper[K, V]
+}
+
+// Map implements Mapper.
+func (t *typedMapper[K, V]) Map(key, value []byte, out *Emitter) error {
+	t.out.Emitter = out
+	return t.m(key, value, &t.out)
+}
+
+// keyUse says what the mapper's keys can do, for checkSorted.
+func (t *typedMapper[K, V]) keyUse() KeyUse {
+	use, _ := limits(t.out.codes.Key)
+	return use
 }
 
 // Reducer returns a value for [Job.Reducer]. All tasks share the function and call
 // it concurrently.
 func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
-	if err := c.missing(); err != nil {
+	if err := c.check("Codes"); err != nil {
 		return failingReducer(err)
 	}
 	return func() Reducer {
@@ -76,22 +102,76 @@ func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
 
 // Combiner returns a value for [Job.Combiner]. All tasks share the function and
 // call it concurrently.
-func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer {
-	if err := c.missing(); err != nil {
+func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer { return ReduceTo(c, c, r) }
+
+// MapTo returns a value for [Job.Mapper] whose function gets decoded records: rows of a [Table],
+// or the records that an earlier step of a chain has written by [ReduceTo]. All tasks share the
+// function and call it concurrently.
+//
+// A chain whose first step has Output: Runs and Reducer: ReduceTo(a, b, …), and whose second step
+// has Input: Runs and Mapper: MapTo(b, c, …), passes typed records on without text between.
+func MapTo[K1, V1, K, V any](in Codes[K1, V1], out Codes[K, V], m func(key K1, value V1, out *TypedEmitter[K, V]) error) func() Mapper {
+	// Keys that are read need no order: nothing groups them.
+	if err := cmp.Or(in.missing("the input's Codes"), checkValue("the input's Codes.Key", in.Key), checkValue("the input's Codes.Value", in.Value)); err != nil {
+		return failingMapper(err)
+	}
+	return out.Mapper(func(key, value []byte, out *TypedEmitter[K, V]) error {
+		k, err := in.Key.Decode(key)
+		if err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		v, err := in.Value.Decode(value)
+		if err != nil {
+			return fmt.Errorf("value: %w", err)
+		}
+		return m(k, v, out)
+	})
+}
+
+// ReduceTo returns a value for [Job.Reducer] whose function emits typed records: rows of a
+// [Table] with [Values] as out, or records for the next step of a chain, see [MapTo]. All tasks
+// share the function and call it concurrently. A value is valid until the next one, if its codec
+// says so.
+func ReduceTo[K, V, K2, V2 any](in Codes[K, V], out Codes[K2, V2], r func(key K, values iter.Seq[V], out *TypedEmitter[K2, V2]) error) func() Reducer {
+	if err := cmp.Or(in.check("Codes"), out.missing("the output's Codes"), checkValue("the output's Codes.Key", out.Key), checkValue("the output's Codes.Value", out.Value)); err != nil {
 		return failingReducer(err)
 	}
 	return func() Reducer {
-		typed := &TypedEmitter[K, V]{codes: c}
+		typed := &TypedEmitter[K2, V2]{codes: out}
 		return ReducerFunc(func(key []byte, values iter.Seq[[]byte], out *Emitter) error {
 			typed.Emitter = out
-			return c.reduce(key, values, func(k K, vs iter.Seq[V]) error { return r(k, vs, typed) })
+			return in.reduce(key, values, func(k K, vs iter.Seq[V]) error { return r(k, vs, typed) })
 		})
 	}
 }
 
+// ReadTyped is [Files.ReadRecords] with decoded keys and values, as of the output of a step whose
+// reducer is [ReduceTo].
+func ReadTyped[K, V any](ctx context.Context, files *Files, uri string, format Format, in Codes[K, V], fn func(key K, value V) error) error {
+	if err := in.missing("Codes"); err != nil {
+		return err
+	}
+	return files.ReadRecords(ctx, uri, format, func(key, value []byte) error {
+		k, err := in.Key.Decode(key)
+		if err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+		v, err := in.Value.Decode(value)
+		if err != nil {
+			return fmt.Errorf("value: %w", err)
+		}
+		return fn(k, v)
+	})
+}
+
+// check returns an error if a codec is missing, or cannot encode what it is for.
+func (c Codes[K, V]) check(owner string) error {
+	return cmp.Or(c.missing(owner), checkKey(owner+".Key", c.Key), checkValue(owner+".Value", c.Value))
+}
+
 // missing returns an error that names a field without a codec.
-func (c Codes[K, V]) missing() error {
-	return missingCodec("Codes", "Key", c.Key == nil, "Value", c.Value == nil)
+func (c Codes[K, V]) missing(owner string) error {
+	return missingCodec(owner, "Key", c.Key == nil, "Value", c.Value == nil)
 }
 
 // reduce decodes a key and its values for f.

@@ -6,11 +6,13 @@ package mrtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/engine"
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/kv"
@@ -26,7 +28,16 @@ type Record struct{ Key, Value []byte }
 // Run runs the job over files, a map from names to contents, and returns its output
 // in the order of a single reduce. It ignores Combiner, Aggregate and Partitioner.
 // Each of the job's Sources reads the files whose names are in its Inputs.
-func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {
+func Run(j *mapreduce.Job, files map[string][]byte) (_ []Record, err error) {
+	defer func() {
+		p := recover()
+		// As in the engine: a codec has refused a value.
+		if refused, ok := p.(error); ok && errors.Is(refused, retry.ErrPermanent) {
+			err = refused
+		} else if p != nil {
+			panic(p)
+		}
+	}()
 	p, err := feature.CompileJob(context.Background(), j, &mapreduce.Files{})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/kv"
 	"github.com/slotwise/slotwise/internal/data/output"
@@ -257,7 +258,14 @@ type panicError struct {
 }
 
 // newPanicError returns the error for a panic, with the stack of the job's code.
-func newPanicError(value any) error { return &panicError{value: value, stack: userStack()} }
+// A panic with a permanent error is no mistake of the program: a codec, whose functions return no
+// errors, refuses a value. That error is the attempt's, without a stack.
+func newPanicError(value any) error {
+	if err, ok := value.(error); ok && errors.Is(err, retry.ErrPermanent) {
+		return &UserError{err}
+	}
+	return &panicError{value: value, stack: userStack()}
+}
 
 // Error describes the panic and its stack.
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }

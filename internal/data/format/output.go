@@ -45,6 +45,9 @@ const (
 
 var typeNames = []string{"string", "bytes", "int", "float", "bool"}
 
+// String returns the name of the type in the option columns.
+func (t Type) String() string { return typeNames[t] }
+
 // OutputNames are the formats that ParseOutput accepts.
 var OutputNames = []string{Text, CSV, JSON, Parquet, Sequence}
 

@@ -1,0 +1,252 @@
+package mapreduce
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// StructCode returns a codec of structs as keys. Keys are ordered by their first field, then by
+// the second, and so on. A field with the tag order:"desc" has the reverse order.
+//
+//	type visit struct {
+//		User string
+//		At   int64 `order:"desc"`
+//	}
+//	codes := mapreduce.Codes[visit, string]{Key: mapreduce.StructCode[visit](), Value: mapreduce.StringCode}
+//
+// Fields are strings, byte slices, numbers, truth values (false before true) and structs of these;
+// all must be exported. Anything else, such as a pointer, a map or a slice, is refused when the
+// job starts. Numbers are ordered by size, -0 before 0 and NaNs at both ends; strings by bytes.
+//
+// The encoding is that of nested [PairCode] pairs, so [ByFirst] and [SameFirst] partition and group
+// by the first field, if the struct has at least two fields and the first has no order tag.
+func StructCode[T any]() Codec[T] {
+	t := reflect.TypeFor[T]()
+	code, err := structFields(t)
+	if err != nil {
+		err = fmt.Errorf("type %v as key: %w", t, err)
+	}
+	return structCodec[T]{code, err}
+}
+
+type structCodec[T any] struct {
+	fields structCode
+	err    error
+}
+
+// Limits implements Limited.
+func (c structCodec[T]) Limits() (KeyUse, error) { return KeySorted, c.err }
+
+func (c structCodec[T]) Append(b []byte, v T) []byte {
+	return c.fields.append(b, reflect.ValueOf(&v).Elem())
+}
+
+func (c structCodec[T]) Decode(b []byte) (v T, err error) {
+	if err = c.fields.decode(reflect.ValueOf(&v).Elem(), b); err != nil {
+		err = fmt.Errorf("%.100q is not the encoding of a %T: %w", b, v, err)
+	}
+	return v, err
+}
+
+// fieldCode encodes a field or a struct. The order of encodings is the order of the values.
+type fieldCode interface {
+	append(b []byte, v reflect.Value) []byte
+	decode(v reflect.Value, b []byte) error
+}
+
+// structCode encodes a struct: each field but the last as the first part of a pair.
+type structCode []structField
+
+// structField is a field of a struct.
+type structField struct {
+	index int
+	fieldCode
+	descending bool
+}
+
+// structFields returns the code of a struct type.
+func structFields(t reflect.Type) (structCode, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, errors.New("it is no struct; basic types have codecs of their own, such as mapreduce.StringCode")
+	}
+	var out structCode
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			return nil, fmt.Errorf("the field %s is not exported", f.Name)
+		}
+		code, err := codeOf(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("the field %s: %w", f.Name, err)
+		}
+		order := f.Tag.Get("order")
+		if order != "" && order != "desc" {
+			return nil, fmt.Errorf("the field %s has the tag order:%q; the only order is desc", f.Name, order)
+		}
+		out = append(out, structField{i, code, order == "desc"})
+	}
+	if len(out) == 0 {
+		return nil, errors.New("it has no fields")
+	}
+	return out, nil
+}
+
+// codeOf returns the code of a field's type.
+func codeOf(t reflect.Type) (fieldCode, error) {
+	switch t.Kind() {
+	case reflect.Struct:
+		return structFields(t)
+	case reflect.String:
+		return stringField{}, nil
+	case reflect.Bool:
+		return boolField{}, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return intField{}, nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return uintField{}, nil
+	case reflect.Float32, reflect.Float64:
+		return floatField{}, nil
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return bytesField{}, nil
+		}
+	}
+	return nil, fmt.Errorf("values of type %v have no order", t)
+}
+
+func (c structCode) append(b []byte, v reflect.Value) []byte {
+	var room [64]byte
+	for i, f := range c {
+		last := i == len(c)-1
+		// A descending field gets the end mark of a pair in any case: without it the encoding of a
+		// value could be the beginning of another one, and inverting would not reverse their order.
+		switch start := len(b); {
+		case f.descending:
+			b = AppendPair(b, f.append(room[:0], v.Field(f.index)), nil)
+			invert(b[start:])
+		case last:
+			b = f.append(b, v.Field(f.index))
+		default:
+			b = AppendPair(b, f.append(room[:0], v.Field(f.index)), nil)
+		}
+	}
+	return b
+}
+
+func (c structCode) decode(v reflect.Value, b []byte) error {
+	for i, f := range c {
+		field := b
+		var err error
+		switch last := i == len(c)-1; {
+		case f.descending:
+			field, b, err = cutDescending(b)
+		case !last:
+			var ok bool
+			if field, b, ok = CutPair(b); !ok {
+				err = errors.New("it ends too early")
+			}
+		default:
+			b = nil
+		}
+		if err == nil {
+			err = f.fieldCode.decode(v.Field(f.index), field)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(b) > 0 {
+		return errors.New("bytes follow its last field")
+	}
+	return nil
+}
+
+// cutDescending cuts the encoding of a descending field off. The rest shares b's memory, the
+// field does not.
+func cutDescending(b []byte) (field, rest []byte, err error) {
+	// The inverted end mark is FF FF. It is searched at inverted zeros only, as firstLen does.
+	inverted := bytes.Clone(b)
+	invert(inverted)
+	n := firstLen(inverted)
+	if n < 0 {
+		return nil, nil, errors.New("it ends too early")
+	}
+	field, _, _ = CutPair(inverted[:n+2])
+	return field, b[n+2:], nil
+}
+
+type stringField struct{}
+
+func (stringField) append(b []byte, v reflect.Value) []byte { return append(b, v.String()...) }
+func (stringField) decode(v reflect.Value, b []byte) error {
+	v.SetString(string(b))
+	return nil
+}
+
+type bytesField struct{}
+
+func (bytesField) append(b []byte, v reflect.Value) []byte { return append(b, v.Bytes()...) }
+func (bytesField) decode(v reflect.Value, b []byte) error {
+	v.SetBytes(slices.Clone(b))
+	return nil
+}
+
+type boolField struct{}
+
+func (boolField) append(b []byte, v reflect.Value) []byte {
+	if v.Bool() {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func (boolField) decode(v reflect.Value, b []byte) error {
+	if len(b) != 1 || b[0] > 1 {
+		return fmt.Errorf("%q is no truth value", b)
+	}
+	v.SetBool(b[0] == 1)
+	return nil
+}
+
+type intField struct{}
+
+func (intField) append(b []byte, v reflect.Value) []byte { return AppendInt64(b, v.Int()) }
+func (intField) decode(v reflect.Value, b []byte) error {
+	n, err := Int64Code.Decode(b)
+	if err == nil && v.OverflowInt(n) {
+		err = fmt.Errorf("%d is no %v", n, v.Type())
+	}
+	v.SetInt(n)
+	return err
+}
+
+type uintField struct{}
+
+func (uintField) append(b []byte, v reflect.Value) []byte {
+	return binary.BigEndian.AppendUint64(b, v.Uint())
+}
+
+func (uintField) decode(v reflect.Value, b []byte) error {
+	if len(b) != 8 {
+		return fmt.Errorf("an integer takes 8 bytes, not %d", len(b))
+	}
+	n := binary.BigEndian.Uint64(b)
+	if v.OverflowUint(n) {
+		return fmt.Errorf("%d is no %v", n, v.Type())
+	}
+	v.SetUint(n)
+	return nil
+}
+
+type floatField struct{}
+
+func (floatField) append(b []byte, v reflect.Value) []byte { return Float64Code.Append(b, v.Float()) }
+func (floatField) decode(v reflect.Value, b []byte) error {
+	x, err := Float64Code.Decode(b)
+	v.SetFloat(x)
+	return err
+}

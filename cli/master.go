@@ -167,7 +167,7 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	// yet.
 	guard.Driver = m.IdentifyDriver
 	guard.Browser = secure.NewBrowser(source.Root)
-	guard.Public = append(guard.Public, source.Public...)
+	guard.Public = append(append(guard.Public, "/leader"), source.Public...)
 	srv := secure.NewServer(m.Handler(), guard)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

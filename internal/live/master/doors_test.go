@@ -45,6 +45,7 @@ var doors = map[string]door{
 	"GET /ui/login":    {"/ui/login", "GET", "", anybody},
 	"GET /ui/assets/":  {"/ui/assets/x/y", "GET", "", anybody},
 	"GET /metrics":     {"/metrics", "GET", "", users},
+	"GET /leader":      {"/leader", "GET", "", anybody},
 	"GET /healthz":     {"/healthz", "GET", "", anybody},
 	"GET /readyz":      {"/readyz", "GET", "", anybody},
 
@@ -110,7 +111,7 @@ func openDoors(t *testing.T) (*Master, *doorCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := &secure.Guard{Tokens: tokens, Public: append([]string{"/healthz", "/readyz"}, source.Public...), Log: slog.New(slog.DiscardHandler)}
+	guard := &secure.Guard{Tokens: tokens, Public: append([]string{"/healthz", "/readyz", "/leader"}, source.Public...), Log: slog.New(slog.DiscardHandler)}
 	d.tokens["driver"] = secure.NewToken()
 	guard.Driver = func(_ context.Context, token string) (secure.Identity, bool, error) {
 		return secure.Identity{User: "ann", Role: secure.Driver, Chain: "c7"}, token == d.tokens["driver"], nil

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"io"
 	"net/http"
 	"strings"
 
@@ -43,6 +44,7 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{"GET " + source.SignIn, m.ui},
 		{"GET " + source.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},
+		{"GET /leader", http.HandlerFunc(m.serveLeader)},
 		{"GET /healthz", health},
 		{"GET /readyz", health}, // Open returns after the journal is restored, so a master that serves is ready
 	}
@@ -64,6 +66,18 @@ func (m *Master) toLeader(next http.Handler) http.Handler {
 	})
 }
 
+// serveLeader answers 200 if this master leads, else 503, with the leader's address in --peers as text.
+// The text is empty without peers, and on a master that knows no leader. Commands ask it when a master
+// is silent, and load balancers can. It needs neither credentials nor the loop.
+func (m *Master) serveLeader(w http.ResponseWriter, _ *http.Request) {
+	leader := m.cfg.Self
+	if m.notLeader() != nil {
+		leader = m.Leader()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = io.WriteString(w, leader+"\n") // fails only if the client has gone
+}
+
 // Handler serves the RPC services of workers and users, the files that jobs ship,
 // metrics and health checks. It must be wrapped in a secure.Guard, which verifies the
 // identity of callers.
@@ -72,7 +86,7 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	for _, r := range m.routes(opts...) {
 		// Health checks need no credentials, so they would share the part of all clients
 		// without any. The calls of workers are bounded by the number of workers.
-		if strings.HasSuffix(r.pattern, "z") || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" || r.pattern == "/"+slotwisev1connect.MastersServiceName+"/" {
+		if strings.HasSuffix(r.pattern, "z") || r.pattern == "GET /leader" || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" || r.pattern == "/"+slotwisev1connect.MastersServiceName+"/" {
 			mux.Handle(r.pattern, r.handler)
 		} else {
 			mux.Handle(r.pattern, m.requests.limit(r.handler))

@@ -24,8 +24,10 @@ import (
 // does not lead answers with the detail NotLeader, which may name the leader. Without a name, after
 // an error of the connection, and when a master is silent, the next master of the list comes.
 //
-// Masters repeats only requests that a follower has refused: it has not carried them out. After
-// any other error the caller decides, because the master may have carried out the request.
+// Masters repeats requests that a follower has refused: it has not carried them out. With probes it
+// also repeats a request to a silent master when another one leads. The silent master may have carried
+// the request out before, so callers with probes send only requests that may be repeated. After any
+// other error the caller decides.
 type Masters struct {
 	next   http.RoundTripper
 	hosts  []string // as the user gave them, in order
@@ -39,17 +41,20 @@ type Masters struct {
 	}
 }
 
-// The times after which a request without an answer makes Masters ask whether the master runs, and
-// for which it waits for the answer. Together they are below the five seconds in which a command
-// should have ended.
+// A request without an answer makes Masters ask the master after probeAfter whether it runs, and wait
+// for that until SilentAfter has passed since the request. If the list has other masters, it asks
+// after hedgeAfter, and while the answer is missing it asks the others who leads.
 const (
 	probeAfter = 1500 * time.Millisecond
-	probeLimit = 2500 * time.Millisecond
-	probeEvery = 5 * time.Second // after the first answer to a probe
+	hedgeAfter = 300 * time.Millisecond
+	askAfter   = 200 * time.Millisecond // since the probe
+	askEvery   = 500 * time.Millisecond
+	probeEvery = 5 * time.Second // after an answer to a probe
 )
 
-// SilentAfter is the time after which a request to a silent master fails with ErrSilent.
-const SilentAfter = probeAfter + probeLimit
+// SilentAfter is the time after which a request to a silent master fails with ErrSilent. It is below
+// the five seconds in which a command should have ended.
+const SilentAfter = 4 * time.Second
 
 // ErrSilent is the error of a request to a master that accepts no connection or answers nothing at
 // all, not even that a page does not exist. A busy master still answers that.
@@ -113,7 +118,13 @@ func (m *Masters) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp, err := m.send(r, host)
 		// The end of the caller's context says nothing about the master.
 		if err != nil && r.Context().Err() == nil {
-			m.passOver(host, "")
+			moved := &movedError{}
+			isMoved := errors.As(err, &moved)
+			m.passOver(host, moved.leader)
+			if again := rewound(r); isMoved && again != nil && tries <= len(m.hosts) {
+				r, host = again, m.current()
+				continue
+			}
 			// The leader that a follower named has died. The refusal says that another one will be
 			// elected, and the error would not.
 			if refusal != nil {
@@ -135,19 +146,29 @@ func (m *Masters) RoundTrip(r *http.Request) (*http.Response, error) {
 		next := m.current()
 		// One try more than masters: the last follower may name the leader. Then the caller waits,
 		// because the masters elect a leader.
-		if tries > len(m.hosts) || next == host || r.Body != nil && r.GetBody == nil {
+		again := rewound(r)
+		if tries > len(m.hosts) || next == host || again == nil {
 			return resp, nil
 		}
-		if r.Body != nil {
-			body, err := r.GetBody()
-			if err != nil {
-				return resp, nil
-			}
-			r = r.WithContext(r.Context())
-			r.Body = body
-		}
-		host = next
+		r, host = again, next
 	}
+}
+
+// rewound returns a request with its body from the start, nil if the body cannot be read again.
+func rewound(r *http.Request) *http.Request {
+	if r.Body == nil {
+		return r
+	}
+	if r.GetBody == nil {
+		return nil
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil
+	}
+	r = r.WithContext(r.Context())
+	r.Body = body
+	return r
 }
 
 // CloseIdleConnections forwards http.Client.CloseIdleConnections, which finds it by type assertion.
@@ -193,16 +214,21 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 	go m.watch(watch, host, cancel)
 	resp, err := m.next.RoundTrip(r)
 	stop()
-	if err != nil && context.Cause(ctx) == ErrSilent {
-		err = ErrSilent
+	if cause := context.Cause(ctx); err != nil && (cause == ErrSilent || errors.As(cause, new(*movedError))) {
+		err = cause
 	}
 	return closing(resp, cancel), err
 }
 
-// watch asks a master for any answer again and again until ctx ends. When it gets none it ends the
-// request with ErrSilent.
+// watch asks a master for any answer again and again until ctx ends. When it gets none, or when another
+// master leads meanwhile, it ends the request with ErrSilent or a movedError.
 func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelCauseFunc) {
-	timer := time.NewTimer(probeAfter)
+	after := probeAfter
+	if len(m.hosts) > 1 {
+		after = hedgeAfter
+	}
+	limit := SilentAfter - after
+	timer := time.NewTimer(after)
 	defer timer.Stop()
 	for {
 		select {
@@ -210,8 +236,8 @@ func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelC
 			return
 		case <-timer.C:
 		}
-		if err := m.probe(ctx, host); err != nil && ctx.Err() == nil {
-			cancel(ErrSilent)
+		if err := m.probe(ctx, host, limit); err != nil && ctx.Err() == nil {
+			cancel(err)
 			return
 		}
 		timer.Reset(probeEvery)
@@ -219,23 +245,102 @@ func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelC
 }
 
 // probe requests a page that no master has. Unlike /healthz it needs nothing of the master's
-// loop, so a master whose loop is busy answers at once.
-func (m *Masters) probe(ctx context.Context, host string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+// loop, so a master whose loop is busy answers at once. Without an answer within limit it returns
+// ErrSilent. It returns a movedError as soon as another master says who leads instead, and after limit
+// if another master has answered at all.
+func (m *Masters) probe(ctx context.Context, host string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodHead, m.scheme+"://"+host+"/alive", nil)
+	answered := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodHead, m.scheme+"://"+host+"/alive", nil)
+		var resp *http.Response
+		if err == nil {
+			resp, err = m.next.RoundTrip(r)
+		}
+		// An error before the limit is an answer, too: the request itself will fail with a better text.
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		answered <- context.Cause(ctx)
+	}()
+	var others []string
+	for _, h := range m.hosts {
+		if h != host {
+			others = append(others, h)
+		}
+	}
+	asked := make(chan answer, len(others))
+	// One question to each other master at a time: one of them may be silent, too.
+	idle := others
+	heard := false
+	ask := time.NewTimer(askAfter)
+	defer ask.Stop()
+	for {
+		select {
+		case err := <-answered:
+			if errors.Is(err, ErrSilent) && heard {
+				return &movedError{host, ""}
+			}
+			return err
+		case <-ask.C:
+			for _, h := range idle {
+				go func() { asked <- m.ask(ctx, h) }()
+			}
+			idle = nil
+			ask.Reset(askEvery)
+		case a := <-asked:
+			// A follower that still names the silent master has not noticed yet, or that master is only
+			// slow. Both show in the next questions.
+			if idle, heard = append(idle, a.host), heard || a.answered; a.leader != "" && a.leader != host {
+				return &movedError{host, a.leader}
+			}
+		}
+	}
+}
+
+// answer is what a master says to the question who leads.
+type answer struct {
+	host, leader string // leader is "" if the master knows none
+	answered     bool
+}
+
+// ask asks a master who leads, at its path /leader.
+func (m *Masters) ask(ctx context.Context, host string) (a answer) {
+	a.host = host
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.scheme+"://"+host+"/leader", nil)
 	if err != nil {
-		return err
+		return a
 	}
 	resp, err := m.next.RoundTrip(r)
-	// An error before the limit is an answer, too: the request itself will fail with a better text.
-	if err != nil && ctx.Err() == nil {
-		return nil
-	}
 	if err != nil {
-		return err
+		return a
 	}
-	return resp.Body.Close()
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil {
+		return a
+	}
+	a.answered = true
+	switch resp.StatusCode {
+	case http.StatusOK:
+		a.leader = host // at which the caller reaches it, whatever it calls itself
+	case http.StatusServiceUnavailable:
+		a.leader = strings.TrimSpace(string(text))
+	}
+	return a
+}
+
+// movedError is the error of a request to a silent master while another one has answered. leader is the
+// leader that it named, if any.
+type movedError struct{ silent, leader string }
+
+// Error implements error.
+func (e *movedError) Error() string {
+	if e.leader == "" {
+		return "master " + e.silent + " is silent, and the others have elected no leader yet: try again"
+	}
+	return "master " + e.silent + " is silent, and " + e.leader + " leads: try again"
 }
 
 // leaderOf reports whether a follower has refused a request, and the leader that it names, if it

@@ -3,6 +3,7 @@ package secure_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,6 +73,13 @@ func newFakeMaster(t *testing.T) *fakeMaster {
 	f := &fakeMaster{seen: make(chan string, 10)}
 	mux := http.NewServeMux()
 	mux.Handle(slotwisev1connect.NewClientServiceHandler(f))
+	mux.HandleFunc("/leader", func(w http.ResponseWriter, _ *http.Request) {
+		leader, _ := f.leader.Load().(string)
+		if !f.leads.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, leader+"\n")
+	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	f.host = strings.TrimPrefix(s.URL, "http://")
@@ -79,6 +87,10 @@ func newFakeMaster(t *testing.T) *fakeMaster {
 }
 
 func caller(t *testing.T, probes bool, hosts ...string) slotwisev1connect.ClientServiceClient {
+	return slotwisev1connect.NewClientServiceClient(httpCaller(t, probes, hosts...), "http://"+hosts[0])
+}
+
+func httpCaller(t *testing.T, probes bool, hosts ...string) *http.Client {
 	base, list, err := secure.ParseMasters(strings.Join(hosts, ","))
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +100,7 @@ func caller(t *testing.T, probes bool, hosts ...string) slotwisev1connect.Client
 	if secure.ToLeader(c, base, slices.Clone(list), probes) != c {
 		t.Error("the transport is wrapped twice")
 	}
-	return slotwisev1connect.NewClientServiceClient(c, base)
+	return c
 }
 
 // TestToLeader calls a list of which the last master leads. A follower that names the leader costs
@@ -135,30 +147,109 @@ func TestNoLeader(t *testing.T) {
 	}
 }
 
-// TestSilentMaster calls a master that accepts connections and never answers, as a process does
-// that SIGSTOP has stopped: the call fails in time, and the next one goes to the other master.
-func TestSilentMaster(t *testing.T) {
+// frozen returns the address of a master that accepts connections and never answers, as a process
+// does that SIGSTOP has stopped.
+func frozen(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// TestFrozenFirst calls masters of which the first is frozen. The others name it as the leader until
+// they have elected another one, which the first call reaches before it gives up. A call whose body
+// cannot be read again fails, and its repetition reaches the leader.
+func TestFrozenFirst(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{true, false} {
+		t.Run(fmt.Sprint(again), func(t *testing.T) {
+			a, b, c := frozen(t), newFakeMaster(t), newFakeMaster(t)
+			b.leader.Store(a)
+			c.leader.Store(a)
+			time.AfterFunc(time.Second, func() {
+				c.leads.Store(true)
+				b.leader.Store(c.host)
+			})
+			began := time.Now()
+			send := func() error {
+				_, err := caller(t, true, a, b.host, c.host).Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r"})
+				return err
+			}
+			if !again {
+				h := httpCaller(t, true, a, b.host, c.host)
+				send = func() error {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a+slotwisev1connect.ClientServiceSubmitProcedure, io.NopCloser(strings.NewReader(`{"requestId":"r"}`)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Header.Set("Content-Type", "application/json")
+					resp, err := h.Do(r)
+					if err == nil {
+						resp.Body.Close()
+					}
+					return err
+				}
+				if err := send(); err == nil || errors.Is(err, secure.ErrSilent) || !strings.Contains(err.Error(), c.host) {
+					t.Errorf("a body that is gone: %v", err)
+				}
+			}
+			if err := send(); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > secure.SilentAfter {
+				t.Errorf("it took %v", took)
+			}
+			if n := len(c.seen); n != 1 || b.asked.Load() != 0 {
+				t.Errorf("the leader got %d requests, and the follower %d", n, b.asked.Load())
+			}
+		})
+	}
+}
+
+// TestSlowLeader calls a leader whose answers all take a second. The follower says that it leads, so the
+// call waits, and is made once.
+func TestSlowLeader(t *testing.T) {
+	t.Parallel()
 	b := newFakeMaster(t)
-	b.leads.Store(true)
-	rpc := caller(t, true, l.Addr().String(), b.host)
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			asked.Add(1)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Second)
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(s.Close)
+	host := strings.TrimPrefix(s.URL, "http://")
+	b.leader.Store(host)
+	resp, err := httpCaller(t, true, host, b.host).Post(s.URL+"/call", "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound || asked.Load() != 1 || b.asked.Load() != 0 {
+		t.Errorf("%s after %d requests, and %d to the follower", resp.Status, asked.Load(), b.asked.Load())
+	}
+}
+
+// TestSilentMaster calls two frozen masters: the call fails in time.
+func TestSilentMaster(t *testing.T) {
+	t.Parallel()
+	rpc := caller(t, true, frozen(t), frozen(t))
 	began := time.Now()
-	_, err = rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{})
+	_, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{})
 	if took := time.Since(began); !errors.Is(err, secure.ErrSilent) || took > 3*secure.SilentAfter {
 		t.Errorf("%v after %v", err, took)
-	}
-	if _, err := rpc.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r"}); err != nil {
-		t.Error(err)
 	}
 }
 
 // TestBusyMaster calls a master whose answer takes longer than a silent one is given, and that
 // answers other requests meanwhile: the call waits for it, and reads a body that comes later.
 func TestBusyMaster(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			time.Sleep(secure.SilentAfter + 200*time.Millisecond)

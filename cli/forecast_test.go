@@ -58,3 +58,16 @@ func TestPrintWhy(t *testing.T) {
 		t.Errorf("got\n%s", b.String())
 	}
 }
+
+// Lists of jobs show what is ahead of a job, and leave out what the policy adds.
+func TestBrief(t *testing.T) {
+	for reason, want := range map[string]string{
+		"": "", "all 4 map slots are in use": "all 4 map slots are in use",
+		"1 of 2 jobs come first; j2 is just ahead":                                          "1 of 2 jobs come first; j2 is just ahead",
+		"1 of 2 jobs come first; j2 is just ahead; pool p runs 4 of 3; 28 slots go to maps": "1 of 2 jobs come first; j2 is just ahead",
+	} {
+		if got := brief(reason); got != want {
+			t.Errorf("%q: got %q, want %q", reason, got, want)
+		}
+	}
+}

@@ -105,9 +105,23 @@ func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 			id = "  " + id
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
-			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), terminal.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
+			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), terminal.Duration(jobAge(j, time.Now())), endsIn(j), brief(j.Waiting))
 	}
 	return t.Flush()
+}
+
+// brief shortens the reason why a job waits to its first two clauses, which say what is ahead of it. The
+// others are what the policy adds, mostly the same for all jobs; slotwise explain prints them.
+func brief(reason string) string {
+	for i, n := 0, 0; i < len(reason); i++ {
+		if reason[i] != ';' {
+			continue
+		}
+		if n++; n == 2 {
+			return reason[:i]
+		}
+	}
+	return reason
 }
 
 // stateName is a job's state for people.

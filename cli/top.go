@@ -110,7 +110,7 @@ func (s *snapshot) print(w io.Writer) error {
 	for _, j := range jobRows(s.jobs, false) {
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
-			terminal.Duration(jobAge(j, time.Now())), endsIn(j), j.Waiting)
+			terminal.Duration(jobAge(j, time.Now())), endsIn(j), brief(j.Waiting))
 	}
 	if err := t.Flush(); err != nil {
 		return err

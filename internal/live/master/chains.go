@@ -352,9 +352,8 @@ func (m *Master) heldSteps(steps []*slotwisev1.JobStatus) []*slotwisev1.Explanat
 	return why
 }
 
-// cleanChain removes the directory of an ended chain's intermediate outputs and, if the
-// order says so, the staging of the chain's output. It retries while the storage is out of
-// order.
+// cleanChain removes the directory of an ended chain's intermediate outputs. It retries while
+// the storage is out of order.
 func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 	l := m.lead
 	m.background.Go(func() {
@@ -369,10 +368,6 @@ func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 			}
 			return files.Remove(l.ctx, dir)
 		})
-		if o.Token != "" {
-			w := outputWork{resolve: m.resolveOutput, uri: o.Output, token: o.Token, patience: m.cfg.RemovePatience, mayAct: l.mayAct}
-			err = errors.Join(err, w.run(l.ctx))
-		}
 		if l.ctx.Err() == nil {
 			m.report(l, &protocol.ChainCleaned{Chain: o.Chain, Err: err})
 		}

@@ -13,9 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/journal"
-	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -318,32 +316,6 @@ func TestIdleWorkerReturns(t *testing.T) {
 	lost, err := query(t.Context(), r.m, func() (int64, error) { return r.m.core.Tracker().Stats().LostNodes, nil })
 	if err != nil || lost != 0 {
 		t.Errorf("%d workers lost, %v", lost, err)
-	}
-}
-
-// TestRestartInSubmit repeats a request whose output was staged by a master that died
-// before it accepted the job: no second staging directory appears.
-func TestRestartInSubmit(t *testing.T) {
-	r := newRig(t, Config{})
-	dir := t.TempDir()
-	req := &slotwisev1.SubmitRequest{RequestId: "again", Spec: r.spec(1, 0, filepath.Join(dir, "out"))}
-	if err := stage(t.Context(), r.m.resolveOutput, req.Spec.Output, protocol.StagingToken(r.m.core.ID(), requestName(req.Spec.User, req.RequestId)), storage.ReplaceNothing); err != nil {
-		t.Fatal(err)
-	}
-	r.restart()
-	resp, err := r.users.Submit(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if staged, err := os.ReadDir(dir); err != nil || len(staged) != 1 {
-		t.Errorf("staged: %v, %v", staged, err)
-	}
-	if _, err := r.users.Kill(t.Context(), &slotwisev1.KillRequest{Job: resp.Job}); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitEnd(resp.Job)
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

@@ -410,15 +410,7 @@ func (c *Core) finishChain(ch *chainEntry) {
 		return
 	}
 	ch.cleaning = true
-	o := &RemoveChainDir{Chain: ch.id, URI: c.chainDir(ch)}
-	out := ch.job().Output
-	// The last step writes the chain's output, and that job commits or aborts its own staging.
-	// Without such a step, a master that died may have staged the output for a Submit that
-	// never became a job.
-	if !slices.ContainsFunc(ch.steps, func(s *chainStep) bool { return s.output == out }) {
-		o.Output, o.Token = out, StagingToken(c.id, stepRequest(ch.id, out))
-	}
-	c.order(o)
+	c.order(&RemoveChainDir{Chain: ch.id, URI: c.chainDir(ch)})
 }
 
 // chainDir names the directory of a chain's intermediate outputs, hidden beside its
@@ -426,7 +418,7 @@ func (c *Core) finishChain(ch *chainEntry) {
 func (c *Core) chainDir(ch *chainEntry) string {
 	out := strings.TrimRight(ch.job().Output, "/")
 	i := strings.LastIndexByte(out, '/') + 1
-	return fmt.Sprintf("%s.%s.%s-%.12s", out[:i], out[i:], ch.id, StagingToken(c.id, ch.request))
+	return fmt.Sprintf("%s.%s.%s-%.12s", out[:i], out[i:], ch.id, hashed(c.id, ch.request))
 }
 
 // chainCleaned has a chain stored in the history.

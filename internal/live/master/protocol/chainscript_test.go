@@ -113,9 +113,6 @@ func formatLost(n int32) string {
 func formatChainInstruction(o Instruction) string {
 	switch o := o.(type) {
 	case *RemoveChainDir:
-		if o.Token != "" {
-			return fmt.Sprintf("remove %s of %v, and the staging of %s if there is one", o.URI, o.Chain, o.Output)
-		}
 		return fmt.Sprintf("remove %s of %v", o.URI, o.Chain)
 	case *WriteChainHistory:
 		return fmt.Sprintf("history: %s, %d steps", formatStatus(o.Entry.Job), len(o.Entry.Steps))

@@ -83,6 +83,7 @@ type Core struct {
 	live     []*jobEntry // entries of jobs without a final status, by id
 	ended    []job.ID    // jobs with one, the first to end first
 	staging  []*jobEntry // of requests whose output is being staged, in the order of their arrival
+	stagings int         // that this life has begun
 	requests map[string]*request
 	// intents are the stagings that may exist without a job, in the order of their records.
 	intents []*slotwisev1.JournalStaging

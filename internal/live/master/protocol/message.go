@@ -391,13 +391,10 @@ type (
 	}
 
 	// RemoveChainDir removes the directory of a chain's intermediate outputs, which may
-	// not exist. If Token is not empty it also aborts the staging of Output under that
-	// token, which may not exist either: a master that died may have staged the chain's
-	// output for a step whose record was lost. Result: ChainCleaned.
+	// not exist. Result: ChainCleaned.
 	RemoveChainDir struct {
-		Chain         ChainID
-		URI           string
-		Output, Token string
+		Chain ChainID
+		URI   string
 	}
 
 	// WriteChainHistory stores an ended chain. Writing it again changes nothing. Result:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -26,9 +27,8 @@ import (
 // directory removed, because the error may hide that it exists.
 //
 // The journal has an intent before the output is staged. If the master dies before the job
-// is accepted, Restore finds the intent and removes the staging directory. A repeated Submit
-// would stage under the same token, so it waits until the directory is removed: the removal
-// must not hit the new one.
+// is accepted, Restore finds the intent and removes the staging directory. A repeated Submit waits
+// until then, so that a request has one intent at most.
 type request struct {
 	job     job.ID    // 0 until the job is accepted
 	calls   []Call    // that wait for the result
@@ -64,8 +64,7 @@ func (c *Core) submit(m *Submit) {
 		switch {
 		case r.job != 0:
 			c.reply(m.Call, &slotwisev1.SubmitResponse{Job: r.job.String()})
-		// To stage now would use the token of the directory that is being removed, and the removal
-		// would hit the new files.
+		// The end of the removal ends the intent of the request. It must not be the one of a new staging.
 		case r.removing:
 			q := &queuedSubmit{r, m}
 			r.queue = append(r.queue, q)
@@ -102,7 +101,8 @@ func (c *Core) submit(m *Submit) {
 		return
 	}
 	c.staging = append(c.staging, j)
-	j.token = StagingToken(c.id, m.Request)
+	c.stagings++
+	j.token = hashed(c.cfg.Life, strconv.Itoa(c.stagings), m.Request)
 	// The intent is durable before the order is carried out. If the master dies in between or
 	// afterwards, Restore knows which directory to remove.
 	c.recordIntent(&slotwisev1.JournalStaging{Request: m.Request, Output: m.Spec.Output, Token: j.token, Chain: m.Spec.Chain})
@@ -148,11 +148,14 @@ func (c *Core) removeIntended(s *slotwisev1.JournalStaging) {
 	c.logInfo("a job was not accepted: its staged output is removed", "output", s.Output)
 }
 
-// StagingToken names what a request stages. Every life of a master chooses the same
-// name for the same request, so that nothing stays behind when the master dies
-// between staging and accepting.
-func StagingToken(master, request string) string {
-	sum := sha256.Sum256([]byte(master + "\x00" + request))
+// hashed returns 40 hexadecimal digits that depend on all parts. A staging token depends on the life
+// of the master that stages and on the number of its stagings, so no two stagings share one. A
+// master that was stopped within a request to the storage may send the rest of it long after
+// another one leads. Under a token of its own it hits nothing that the other one has staged. The
+// intent in the journal has the token, so nothing stays behind when a master dies between staging
+// and accepting.
+func hashed(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:20])
 }
 

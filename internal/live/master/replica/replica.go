@@ -273,14 +273,17 @@ func (r *Replica) Transfer(now time.Duration) {
 	if r.soft.RaftState != raft.StateLeader || r.Alone() {
 		return
 	}
-	r.transferred, r.asked = true, r.now
+	r.transferred = true
 	var best, match uint64
 	for id, p := range r.node.Status().Progress { //house:sorted the maximum does not depend on the order
 		if id != r.cfg.ID && p.RecentActive && (best == 0 || p.Match > match || p.Match == match && id < best) {
 			best, match = id, p.Match
 		}
 	}
+	// Raft forgets who was active once in an election time. A caller that waited for a whole one then
+	// could ask at these moments only, and would find nobody for ever.
 	if best != 0 {
+		r.asked = r.now
 		r.node.TransferLeader(best)
 	}
 }

@@ -1,10 +1,6 @@
 package profile
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/mat"
-)
+import "math"
 
 // point is one equation of a fit: value ≈ Σ coefficient·row.
 type point struct {
@@ -55,13 +51,13 @@ func solve(points []point, use []int, width int) []float64 {
 	if len(values) < len(use) {
 		return nil
 	}
-	var x mat.VecDense
-	if x.SolveVec(mat.NewDense(len(values), len(use), rows), mat.NewVecDense(len(values), values)) != nil {
+	x := leastSquares(rows, values, len(use))
+	if x == nil {
 		return nil
 	}
 	out := make([]float64, width)
 	for k, i := range use {
-		if out[i] = x.AtVec(k); !(out[i] >= 0) {
+		if out[i] = x[k]; !(out[i] >= 0) {
 			return nil
 		}
 	}
@@ -81,4 +77,51 @@ func residual(points []point, x []float64) (sum float64) {
 		sum += (at/p.value - 1) * (at/p.value - 1)
 	}
 	return sum
+}
+
+// leastSquares returns the x that minimises |A·x − b|, where rows has the rows of A one after
+// the other, each of width numbers. It returns nil if the columns do not determine x. It overwrites rows
+// and b. Householder's reflections keep the digits that the normal equations AᵀA would lose.
+func leastSquares(rows, b []float64, width int) []float64 {
+	height := len(b)
+	at := func(i, j int) *float64 { return &rows[i*width+j] }
+	x := make([]float64, width) // first the diagonal of R
+	for j := range width {
+		whole, norm := 0., 0.
+		for i := range height {
+			whole = math.Hypot(whole, *at(i, j))
+			if i >= j {
+				norm = math.Hypot(norm, *at(i, j))
+			}
+		}
+		// What the columns before leave of this one is no more than rounding, so it is their sum.
+		if norm <= 1e-13*whole {
+			return nil
+		}
+		x[j] = -math.Copysign(norm, *at(j, j))
+		*at(j, j) -= x[j]
+		// The reflection I − v·vᵀ/(norm·|v_j|) maps the column below row j to 0; v stays in its place.
+		scale := norm * math.Abs(*at(j, j))
+		reflect := func(entry func(i int) *float64) {
+			dot := 0.
+			for i := j; i < height; i++ {
+				dot += *at(i, j) * *entry(i)
+			}
+			for i := j; i < height; i++ {
+				*entry(i) -= dot / scale * *at(i, j)
+			}
+		}
+		for k := j + 1; k < width; k++ {
+			reflect(func(i int) *float64 { return at(i, k) })
+		}
+		reflect(func(i int) *float64 { return &b[i] })
+	}
+	for j := width - 1; j >= 0; j-- {
+		sum := b[j]
+		for k := j + 1; k < width; k++ {
+			sum -= *at(j, k) * x[k]
+		}
+		x[j] = sum / x[j]
+	}
+	return x
 }

@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Estimate is a mean over independent runs with its uncertainty.
@@ -27,7 +25,7 @@ func Confidence(values []float64, level float64) Estimate {
 	}
 	e := Estimate{N: m.N(), Mean: m.Mean()}
 	if e.N > 1 {
-		t := distuv.StudentsT{Sigma: 1, Nu: float64(e.N - 1)}.Quantile((1 + level) / 2)
+		t := student(level, e.N-1)
 		e.Half = t * math.Sqrt(m.Variance()/float64(e.N))
 	}
 	return e

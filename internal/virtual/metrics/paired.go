@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sort"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/slotwise/slotwise/sched/portable"
 )
 
@@ -68,17 +66,6 @@ func PairedRatio(a, b []float64, level float64) Ratio {
 		out.P = 0
 	}
 	return out
-}
-
-// twoSided returns the probability that the absolute value of Student's t exceeds t.
-func twoSided(t float64, freedom int) float64 {
-	return min(1, 2*distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Survival(t))
-}
-
-// student returns the quantile t of Student's distribution such that ±t has probability
-// level.
-func student(level float64, freedom int) float64 {
-	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile((1 + level) / 2)
 }
 
 // Statistic is a number that describes the values of jobs.
@@ -242,7 +229,7 @@ func bootstrapRatio(a, b [][]float64, blocks Blocks, stat Statistic, level float
 		equality = portable.Log(out.Ratio) / s.own
 	} else {
 		n := float64(blocks.n)
-		tail := distuv.UnitNormal.CDF(-student(nominal(level), blocks.n-1) * math.Sqrt(n/(n-1)))
+		tail := normalCDF(-student(nominal(level), blocks.n-1) * math.Sqrt(n/(n-1)))
 		out.Low, out.High = ranked(ratios, 100*tail), ranked(ratios, 100*(1-tail))
 	}
 	exceed := exceeding(ratios, equality)
@@ -309,7 +296,7 @@ func (s *bootstrap) pValue(tail float64) float64 {
 	p := 2 * tail
 	if s.own == 0 {
 		n := float64(len(s.weights))
-		p = twoSided(-distuv.UnitNormal.Quantile(tail)/math.Sqrt(n/(n-1)), len(s.weights)-1)
+		p = twoSided(-normalQuantile(tail)/math.Sqrt(n/(n-1)), len(s.weights)-1)
 	}
 	return min(1, p/nominalShare)
 }

@@ -84,9 +84,18 @@ func (w *window) take(n int, last bool) []byte {
 	return w.buf[:n:n]
 }
 
+// room returns the length of the buffer for the next block: size, or less if the rest of the
+// piece is smaller. It never shrinks a buffer that is there.
+func (w *window) room() int {
+	if left := max(0, w.end-w.base); left < int64(w.size-lookahead) {
+		return max(int(left)+lookahead, min(len(w.buf), w.size))
+	}
+	return w.size
+}
+
 // lines returns the next block of whole lines, or io.EOF.
 func (w *window) lines() ([]byte, error) {
-	w.advance(w.size)
+	w.advance(w.room())
 	if w.start {
 		if err := w.skipLine(); err != nil {
 			return nil, err

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -52,6 +53,21 @@ type Config struct {
 // bufferSize is the number of bytes that are read at once.
 const bufferSize = 256 << 10
 
+type buffer [bufferSize]byte
+
+// buffers reuses the buffers of ended commands. A command of a tiny task prints a line or
+// nothing, and clearing new buffers for it costs more than reading the line.
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+// printed is the output of one read, in the first n bytes of a buffer.
+type printed struct {
+	*buffer
+	n int
+}
+
+// bytes returns the output. It is valid until the buffer is reused.
+func (p printed) bytes() []byte { return p.buffer[:p.n] }
+
 // Child is a running command.
 type Child struct {
 	cfg    Config
@@ -60,8 +76,8 @@ type Child struct {
 	in     *os.File
 	feed   chan []byte // to the writer goroutine
 	fed    chan error  // from it, once for each buffer
-	out    chan []byte // what the child printed; closed at its end
-	free   chan []byte // buffers for the reader to reuse
+	out    chan printed // what the child printed; closed at its end
+	free   chan *buffer // buffers for the reader to reuse; nil where it has to take one
 	stderr *stderrLog
 	rest   []byte // the beginning of a line whose end has not been read yet
 	closed bool   // nothing more is written to the child
@@ -112,10 +128,10 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		cfg: cfg, ctx: ctx, cmd: cmd, in: in, stderr: log,
 		outFile: out, written: make(chan struct{}),
 		feed: make(chan []byte), fed: make(chan error, 1),
-		out: make(chan []byte, 2), free: make(chan []byte, 3),
+		out: make(chan printed, 2), free: make(chan *buffer, 3),
 	}
 	for range cap(c.free) {
-		c.free <- make([]byte, bufferSize)
+		c.free <- nil
 	}
 	go c.write()
 	go c.read()
@@ -136,10 +152,15 @@ func (c *Child) write() {
 func (c *Child) read() {
 	defer close(c.out)
 	for b := range c.free {
-		n, err := c.outFile.Read(b[:cap(b)])
+		if b == nil {
+			b = buffers.Get().(*buffer)
+		}
+		n, err := c.outFile.Read(b[:])
 		if n > 0 {
 			c.cfg.Alive()
-			c.out <- b[:n]
+			c.out <- printed{b, n}
+		} else {
+			buffers.Put(b)
 		}
 		if err != nil {
 			return
@@ -194,13 +215,13 @@ func (c *Child) brokenPipe(line func([]byte) error) error {
 }
 
 // lines calls line for each whole line of a chunk and keeps the rest.
-func (c *Child) lines(chunk []byte, line func([]byte) error) error {
-	b := chunk
+func (c *Child) lines(chunk printed, line func([]byte) error) error {
+	b := chunk.bytes()
 	if len(c.rest) > 0 {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {
 			c.rest = append(c.rest, b...)
-			c.free <- chunk
+			c.free <- chunk.buffer
 			return nil
 		}
 		c.rest = append(c.rest, b[:i]...)
@@ -221,7 +242,7 @@ func (c *Child) lines(chunk []byte, line func([]byte) error) error {
 		b = b[i+1:]
 	}
 	c.rest = append(c.rest, b...)
-	c.free <- chunk
+	c.free <- chunk.buffer
 	return nil
 }
 
@@ -358,7 +379,13 @@ func (c *Child) Close() {
 	<-c.written
 	close(c.free)
 	c.outFile.Close()
-	for range c.out { // until the reader has ended
+	for p := range c.out { // until the reader has ended
+		buffers.Put(p.buffer)
+	}
+	for b := range c.free {
+		if b != nil {
+			buffers.Put(b)
+		}
 	}
 }
 

@@ -37,6 +37,26 @@ type stderrLog struct {
 	binary   atomic.Bool // binaryMatches was called; both outputs are read at a time
 }
 
+// stderrAtOnce is the number of bytes of standard error that are read at once.
+const stderrAtOnce = 4 << 10
+
+// ReadFrom implements io.ReaderFrom. Package exec copies standard error by it, instead of
+// allocating 32 KiB for each command, most of which print nothing there.
+func (l *stderrLog) ReadFrom(r io.Reader) (total int64, err error) {
+	b := make([]byte, stderrAtOnce)
+	for {
+		n, err := r.Read(b)
+		l.Write(b[:n])
+		total += int64(n)
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
 // Write implements io.Writer for the child's standard error.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)

@@ -110,6 +110,7 @@ type child struct {
 	err    error         // of exec.Cmd.Wait; set before ended is closed
 	// key selects the attempts that may use the child. freshChild sets it.
 	key     poolKey
+	printed []byte      // buffer of copyOutput, of which at most one runs
 	dir     string      // an attempt's directory without content; "" if there is none
 	turns   int         // number of attempts so far; the attempt that uses the child counts it
 	expires *time.Timer // ends the child while it is idle; guarded by Worker.mu
@@ -205,15 +206,19 @@ func (c *child) copyOutput(log *logFile) (stop func()) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		b := make([]byte, 32<<10)
+		if c.printed == nil {
+			c.printed = make([]byte, 16<<10)
+		}
 		for {
-			n, err := c.output.Read(b)
-			log.Write(b[:n])
+			n, err := c.output.Read(c.printed)
+			if n > 0 {
+				log.Write(c.printed[:n])
+			}
 			if err != nil {
 				break
 			}
 		}
-		c.readWaiting(func(b []byte) { log.Write(b) })
+		c.readWaiting(c.printed, func(b []byte) { log.Write(b) })
 	}()
 	return func() {
 		deadline := time.Now()
@@ -230,18 +235,18 @@ func (c *child) copyOutput(log *logFile) (stop func()) {
 // outputBuffer is the size of a pipe's buffer in bytes, so more cannot be waiting.
 const outputBuffer = 64 << 10
 
-// readWaiting passes the output that is waiting to f, without waiting for more.
-func (c *child) readWaiting(f func([]byte)) {
+// readWaiting reads the output that is waiting into b and passes it to f, without waiting for
+// more.
+func (c *child) readWaiting(b []byte, f func([]byte)) {
 	c.output.SetReadDeadline(time.Time{}) // a deadline that has passed keeps even waiting bytes from being read
 	raw, err := c.output.SyscallConn()
 	if err != nil {
 		return
 	}
-	b := make([]byte, outputBuffer)
-	for left := len(b); left > 0; {
+	for left := outputBuffer; left > 0; {
 		n := 0
 		err := raw.Read(func(fd uintptr) bool {
-			n, _ = syscall.Read(int(fd), b[:left])
+			n, _ = syscall.Read(int(fd), b[:min(left, len(b))])
 			return true
 		})
 		if err != nil || n <= 0 {

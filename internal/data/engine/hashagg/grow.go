@@ -41,10 +41,11 @@ func (t *Table) makeRoom(arena int64) bool {
 	return true
 }
 
-// firstSlots is the size of a new table. It is small enough to stay in the L2
-// cache if the vocabulary is, and a small share of a small Limit.
+// firstSlots is the size of a new table. It is 8 KiB, because a task of a few keys would spend
+// most of its time clearing more, and a small share of a small Limit. A larger vocabulary
+// doubles it soon.
 func (t *Table) firstSlots() int {
-	return 1 << bits.Len64(uint64(max(16, min(4095, t.cfg.Limit/256))))
+	return 1 << bits.Len64(uint64(max(16, min(255, t.cfg.Limit/256))))
 }
 
 // fits reports whether more bytes are within the limit.

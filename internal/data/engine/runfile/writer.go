@@ -120,7 +120,7 @@ func (w *Writer) put(key, value []byte, same bool) {
 	b := w.buf
 	if len(b) < blockHdrLen {
 		if cap(b) == 0 {
-			b = make([]byte, 0, blockHdrLen+max(w.opts.BlockSize, len(key)+len(value)+2*binary.MaxVarintLen32))
+			b = getBuffer(blockHdrLen + max(w.opts.BlockSize, len(key)+len(value)+2*binary.MaxVarintLen32))[:0]
 		}
 		b = b[:blockHdrLen]
 		// Blocks are decoded alone, so each one begins with a whole key.
@@ -175,7 +175,7 @@ func (w *Writer) flush() {
 	block := w.buf
 	if w.opts.Codec != None {
 		if cap(w.packed) < blockHdrLen {
-			w.packed = make([]byte, 0, blockHdrLen+w.opts.BlockSize)
+			w.packed = getBuffer(blockHdrLen + w.opts.BlockSize)[:0]
 		}
 		packed, err := coders[w.opts.Codec].encode(w.packed[:blockHdrLen], w.buf[blockHdrLen:])
 		if err != nil {
@@ -232,6 +232,10 @@ func (w *Writer) Finish() error {
 		indexSum:   xxhash.Sum64(index),
 	}
 	w.write(append(index, f.encode()...))
+	// The process of a worker writes a file for each of thousands of small maps.
+	putBuffer(w.buf)
+	putBuffer(w.packed)
+	w.buf, w.packed = nil, nil
 	return w.err
 }
 

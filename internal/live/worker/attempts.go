@@ -122,6 +122,8 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	}
 	w.mu.Lock()
 	delete(w.mu.processes, p.id)
+	// One long attempt among short ones must not count for many of them.
+	w.mu.meanTime += (min(time.Since(p.started), 4*shortAttempt) - w.mu.meanTime) / 4
 	instructions := w.mu.agent.End(p.id, state, text, tail, done)
 	log := p.log
 	w.mu.Unlock()

@@ -203,10 +203,33 @@ type answer struct {
 // master that does not hold answers must not be flooded.
 const tooSoon = 5 * time.Millisecond
 
+// Attempts count as short if they take less than shortAttempt on average. After launches of
+// short attempts the worker waits for their ends, at most longestRest, before it sends the next
+// heartbeat.
+const (
+	shortAttempt = 20 * time.Millisecond
+	longestRest  = 20 * time.Millisecond
+)
+
+// rest returns for how long the next heartbeat may wait for the end of an attempt, 0 if the
+// attempts are not short.
+func (w *Worker) rest() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n, _ := w.mu.agent.Count(); n == 0 || w.mu.meanTime == 0 || w.mu.meanTime > shortAttempt {
+		return 0
+	}
+	return min(3*w.mu.meanTime, longestRest)
+}
+
 // heartbeats keeps heartbeats under way until the session ends. The master holds
 // the answer to a heartbeat until it has an action or the wait time is over. When
 // the worker has something to report meanwhile, a second heartbeat overtakes the
 // held one; there are never more than two.
+//
+// A short attempt ends before the heartbeat that the master would hold is of any use. So
+// after a launch the worker rests, and the next heartbeat carries the end: one heartbeat a
+// task instead of two. A kill or a launch for another slot waits until then.
 func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -214,12 +237,13 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	underWay, failures := 0, 0
 	newest := int64(0)
 	due := true
+	var rested <-chan time.Time // while the worker rests
 	for ctx.Err() == nil {
 		if due && underWay < 2 {
 			// Composed here and not in the goroutine, so that the numbers of heartbeats are in the
 			// order in which they report.
 			req := w.composeHeartbeat(w.holdTime(every))
-			newest, due = req.GetSeq(), false
+			newest, due, rested = req.GetSeq(), false, nil
 			underWay++
 			go func() { answers <- w.call(ctx, req) }()
 		}
@@ -231,6 +255,8 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 		}
 		select {
 		case <-wake:
+			due = true
+		case <-rested:
 			due = true
 		case a := <-answers:
 			underWay--
@@ -263,8 +289,15 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 					backOff(ctx, 0)
 				}
 			}
-			// The master always has one heartbeat to answer: it is the way on which actions arrive.
-			due = due || underWay == 0
+			// The master always has one heartbeat to answer, but for a rest: it is the way on which
+			// actions arrive.
+			if underWay == 0 && !due {
+				if d := w.rest(); d > 0 && len(a.resp.GetActions()) > 0 {
+					rested = time.After(d)
+				} else {
+					due = true
+				}
+			}
 		case <-ctx.Done():
 		}
 	}

@@ -287,16 +287,10 @@ func selfPath() string {
 // upload sends a file to the master, unless the master has it already, and
 // returns its SHA-256.
 func (t *target) upload(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
+	hash, err := hashOf(path, path == selfPath())
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", err
-	}
-	hash := hex.EncodeToString(sum.Sum(nil))
 	return hash, t.master.Ensure(ctx, hash, func() (io.ReadCloser, int64, error) {
 		f, err := os.Open(path)
 		if err != nil {
@@ -308,6 +302,34 @@ func (t *target) upload(ctx context.Context, path string) (string, error) {
 		}
 		return f, info.Size(), nil
 	})
+}
+
+// hashOf returns the SHA-256 of a file. With kept it may be one that an earlier process has
+// computed, if the file is the same since.
+func hashOf(path string, kept bool) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	same := ""
+	if kept {
+		if same = identity(f); same != "" {
+			if hash := keptHash(same); hash != "" {
+				return hash, nil
+			}
+		}
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	hash := hex.EncodeToString(sum.Sum(nil))
+	// A file that was written meanwhile has another identity now.
+	if same != "" && identity(f) == same {
+		_ = keepHash(same, hash) // without a cache directory each submission computes it
+	}
+	return hash, nil
 }
 
 // ship uploads a file for the attempts' working directories.

@@ -74,8 +74,8 @@ type Child struct {
 	ctx    context.Context
 	cmd    *exec.Cmd
 	in     *os.File
-	feed   chan []byte // to the writer goroutine
-	fed    chan error  // from it, once for each buffer
+	feed   chan []byte  // to the writer goroutine
+	fed    chan error   // from it, once for each buffer
 	out    chan printed // what the child printed; closed at its end
 	free   chan *buffer // buffers for the reader to reuse; nil where it has to take one
 	stderr *stderrLog

@@ -46,6 +46,19 @@ func Read() (Table, error) {
 // tick is the unit of processor time in /proc: USER_HZ is 100 everywhere.
 const tick = 10 * time.Millisecond
 
+// cpuClock is the kind of a process's clock in the kernel's numbers of clocks.
+const cpuClock = 2
+
+// CPU returns the processor time of one process, without its children, 0 if it does not exist.
+// It takes a tenth of the time of Stat.
+func CPU(pid int) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|cpuClock), &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
 // Stat returns one process, and false if it does not exist.
 func Stat(pid int) (Process, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

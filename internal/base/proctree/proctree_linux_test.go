@@ -158,3 +158,22 @@ func TestHasVariable(t *testing.T) {
 		t.Errorf("found: %v; %d bytes were read into %d bytes of memory", found, e.read, used)
 	}
 }
+
+// TestCPU compares the clock of this process with its row in /proc.
+func TestCPU(t *testing.T) {
+	for began := time.Now(); CPU(os.Getpid()) < 50*time.Millisecond; {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("this process uses no processor time")
+		}
+	}
+	before := CPU(os.Getpid())
+	p, ok := Stat(os.Getpid())
+	after := CPU(os.Getpid())
+	// The row counts in hundredths of a second.
+	if !ok || before > p.CPU+2*tick || after < p.CPU-2*tick {
+		t.Errorf("the clock says %v and %v, /proc in between %v", before, after, p.CPU)
+	}
+	if n := CPU(1 << 22); n != 0 { // more than any pid
+		t.Errorf("a process that does not exist has used %v", n)
+	}
+}

@@ -2,13 +2,19 @@
 
 package proctree
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Adopt returns errors.ErrUnsupported: this system has no subreapers.
 func Adopt() error { return errors.ErrUnsupported }
 
 // Read returns errors.ErrUnsupported.
 func Read() (Table, error) { return nil, errors.ErrUnsupported }
+
+// CPU returns 0.
+func CPU(int) time.Duration { return 0 }
 
 // Stat returns false.
 func Stat(int) (Process, bool) { return Process{}, false }

@@ -382,21 +382,14 @@ func (c *child) receive(handle func(*slotwisev1.FromAttempt)) *slotwisev1.Done {
 	}
 }
 
-// stopChildOnCancel ends the child when ctx is cancelled. It first asks the child to
+// stopChild ends the child after ctx was cancelled. It first asks the child to
 // stop and kills it after Config.KillGrace. A child that used too much memory is
 // killed at once. Once over is closed, it does not begin to: the child may have another
 // attempt.
-func (w *Worker) stopChildOnCancel(ctx context.Context, c *child, over <-chan struct{}) {
+func (w *Worker) stopChild(ctx context.Context, c *child, over <-chan struct{}) {
 	select {
 	case <-c.ended:
 		return
-	case <-over:
-		return
-	case <-ctx.Done():
-	}
-	// select chooses at random if both channels are ready. An attempt that has ended must win,
-	// because its process may belong to another one now.
-	select {
 	case <-over:
 		return
 	default:

@@ -112,7 +112,7 @@ func (w *Worker) runDriver(ctx context.Context, p *driverProcess) (*slotwisev1.D
 
 // superviseDriver sends the driver its order and waits until it has ended.
 func (w *Worker) superviseDriver(ctx context.Context, c *child, p *driverProcess, log *logFile) (*slotwisev1.Done, error) {
-	go w.stopChildOnCancel(ctx, c, nil)
+	context.AfterFunc(ctx, func() { w.stopChild(ctx, c, nil) })
 	stopCopying := c.copyOutput(log)
 	go func() { // in a goroutine, because a child that never reads would block the send
 		_ = c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Drive{Drive: &slotwisev1.DriverOrder{

@@ -23,7 +23,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 		return nil, fmt.Errorf("asking the master for the job's description: %w", err)
 	}
 	// Before any file of the job is copied or opened on this machine.
-	if err := w.checkFiles(p.launch.GetSplit(), info.GetSpec()); err != nil {
+	if err := w.checkFiles(p, info.GetSpec()); err != nil {
 		return nil, err
 	}
 	owner, err := w.cfg.findOwner(info.GetOwner())
@@ -119,14 +119,22 @@ func (w *Worker) freshChild(p *process, key poolKey, work string) (*child, error
 
 // checkFiles returns an error if an attempt would read or write the worker's own files.
 // The master checks that, too, and does not see the links of this machine.
-func (w *Worker) checkFiles(s *slotwisev1.Split, spec *slotwisev1.JobSpec) error {
+func (w *Worker) checkFiles(p *process, spec *slotwisev1.JobSpec) error {
+	pieces, out := p.launch.GetSplit().GetPieces(), spec.GetOutput()
+	// Only reduces open the output of a job that has some.
+	if p.id.Kind == job.Map && spec.GetReduces() > 0 {
+		out = ""
+	}
+	if len(pieces) == 0 && out == "" {
+		return nil
+	}
 	check := w.roots.Check("", false)
-	for _, p := range s.GetPieces() {
-		if err := check.Input(p.GetUri()); err != nil {
+	for _, piece := range pieces {
+		if err := check.Input(piece.GetUri()); err != nil {
 			return err
 		}
 	}
-	if out := spec.GetOutput(); out != "" {
+	if out != "" {
 		return check.Output(out)
 	}
 	return nil
@@ -166,7 +174,9 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 	w.assign(p, c)
 	begin := newBeginning(c, beginGraces*w.cfg.KillGrace)
 	over := make(chan struct{})
-	go w.stopChildOnCancel(ctx, c, over)
+	// Not a goroutine that waits for each attempt's end: most attempts are never stopped.
+	unwatch := context.AfterFunc(ctx, func() { w.stopChild(ctx, c, over) })
+	defer unwatch()
 	stopCopying := c.copyOutput(p.log)
 	ordered := make(chan struct{})
 	go func() { // in a goroutine, because a child that never reads would block the send
@@ -231,9 +241,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 func (w *Worker) assign(p *process, c *child) {
 	before := int64(0)
 	if c.turns > 0 {
-		if use, ok := proctree.Stat(c.pid); ok {
-			before = int64(use.CPU)
-		}
+		before = int64(proctree.CPU(c.pid))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -171,6 +171,11 @@ func checkMixFlags(c *cobra.Command, args []string, more ...string) error {
 	if c.Flags().Changed("merge") {
 		return misuse("--merge: is for a single job, not for --jobs")
 	}
+	for _, name := range []string{"where", "missing"} {
+		if c.Flags().Changed(name) {
+			return misuse("--%s: with --jobs the file states it for each job, as an option in the key format: csv,missing=null,where=part=0", name)
+		}
+	}
 	single := []string{"name", "input", "include", "exclude", "param", "mapper", "combiner", "reducer",
 		"format", "columns", "output-format", "output-columns", "reduces", "split-size", "slow-start", "user", "pool", "priority"}
 	for _, name := range append(single, more...) {

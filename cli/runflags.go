@@ -46,7 +46,8 @@ type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
 	format, outputFormat           string
-	columns, outputColumns         []string
+	columns, outputColumns, where  []string
+	missing                        string
 	output, merge                  string
 	overwrite, force, sync         bool
 	mapper, combiner, reducer      string
@@ -102,7 +103,7 @@ func (f *runFlags) register(c *cobra.Command) {
 // groupJobFlags groups the flags of run or of submit in the help, behind the common ones.
 func groupJobFlags(c *cobra.Command, common []string) {
 	groups := []group{
-		{"Input", []string{"include", "exclude", "format", "columns", "split-size"}},
+		{"Input", []string{"include", "exclude", "format", "columns", "where", "missing", "split-size"}},
 		{"Output", []string{"force", "output-format", "output-columns", "output-compress", "merge", "sync"}},
 		{"Tasks", []string{"combiner", "compress", "map-slots", "reduce-slots", "temp-dir", "task-memory", "task-cpus"}},
 		{"Scheduling", []string{"policy-config", "policy-set", "fair-scheduler", "capacity-scheduler", "learned", "heartbeat", "slow-start",
@@ -127,6 +128,8 @@ func (f *runFlags) registerData(s *pflag.FlagSet) {
 	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
 	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (slotwise formats input)")
 	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
+	s.StringArrayVar(&f.where, "where", nil, "read only records that meet this `condition` on a column, as part=0, 'fare>=2.5' or \"city!='Rome'\" (repeatable); one on a directory part=0/ skips files")
+	s.StringVar(&f.missing, "missing", "", "what a column is that a file lacks: null, or `error` (default: null in JSON lines, else an error)")
 	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier job's output in the output directory, once the job has succeeded")
 	s.BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
@@ -156,6 +159,7 @@ func (f *runFlags) registerShow(c *cobra.Command) {
 // completeJob adds shell completion for the values of a job's flags.
 func completeJob(c *cobra.Command) {
 	completeWords(c, "format", format.Names)
+	completeWords(c, "missing", []string{format.MissingNull, format.MissingError})
 	completeWords(c, "output-format", format.OutputNames)
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", output.CodecNames)
@@ -187,6 +191,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		Exclude:        f.exclude,
 		Format:         f.format,
 		Columns:        f.columns,
+		Where:          f.where,
+		Missing:        f.missing,
 		Output:         f.output,
 		Overwrite:      f.overwrite,
 		Force:          f.force,
@@ -272,16 +278,11 @@ func (f *runFlags) checkOutputFormat() error {
 	return nil
 }
 
-// checkFormat returns an error for a wrong --format or --columns.
+// checkFormat returns an error for a wrong --format, --missing, --where or --columns.
 func (f *runFlags) checkFormat() error {
-	if _, err := format.Parse(f.format); err != nil {
-		return misuse("--format %w", err)
-	}
-	if len(f.columns) == 0 {
-		return nil
-	}
-	if _, err := format.Parse(f.format + ",columns=" + strings.Join(f.columns, ",")); err != nil {
-		return misuse("--columns %s: %w", strings.Join(f.columns, ","), err)
+	choice := format.Choice{Format: f.format, Missing: f.missing, Where: f.where, Columns: f.columns}
+	if _, err := choice.Spec(); err != nil {
+		return misuseError{err}
 	}
 	return nil
 }

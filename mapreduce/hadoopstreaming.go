@@ -34,9 +34,11 @@ func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
 		Recursive:  c.Bool("mapreduce.input.fileinputformat.input.dir.recursive", false),
 		IgnoreDirs: c.Bool("mapreduce.input.fileinputformat.input.dir.nonrecursive.ignore.subdirs", false),
 		Combine:    h.rules.Input == hadoop.CombineInput,
+		// Hadoop's input formats do not look at the names of directories.
+		Rows: &format.Spec{Name: format.Auto, Separator: ',', NoPartitions: true},
 	}
 	if h.rules.Input == hadoop.SequenceInput {
-		o.Rows = &format.Spec{Name: format.Sequence, Raw: true, Separator: ','}
+		o.Rows = &format.Spec{Name: format.Sequence, Raw: true, Separator: ',', NoPartitions: true}
 	}
 	if h.rules.Input == hadoop.NLineInput {
 		o.LinesPerMap = max(1, c.Int("mapreduce.input.lineinputformat.linespermap", 1))

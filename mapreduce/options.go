@@ -29,6 +29,12 @@ type Options struct {
 	// this order; empty means all. docs/formats/input.md describes both.
 	Format  string
 	Columns []string
+	// Where are conditions on columns, such as part=0 or fare>=2.5; records that meet all of them are
+	// read. A condition on a directory such as part=0 skips files when the job is planned, and one on a
+	// column of Parquet skips row groups by the bounds in the footer. Missing is the rule for a column
+	// that a file lacks: null, error, or "" for the format's own.
+	Where   []string
+	Missing string
 	// NamedInputs are further files, directories or globs of the job's sources, by
 	// [Source].Name.
 	NamedInputs map[string][]string

@@ -50,7 +50,7 @@ func (p *planner) plan(ctx context.Context, j *Job, o Options) (*feature.Planned
 	}
 	var bytes int64
 	if j.Synthetic == 0 {
-		if out.Splits, bytes, err = p.planInputs(ctx, j, o); err != nil {
+		if out.Splits, bytes, out.FilesSkipped, err = p.planInputs(ctx, j, o); err != nil {
 			return nil, err
 		}
 	}
@@ -154,19 +154,20 @@ const maxTasks = 1_000_000
 // map keeps state for each reduce.
 const MaxReduces = 100_000
 
-// planInputs cuts all inputs of the job into splits and returns their total
-// size in bytes.
-func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.SourceSplit, int64, error) {
+// planInputs cuts all inputs of the job into splits and returns their total size in bytes. skipped is the
+// number of files that are not read because of conditions on their partitions.
+func (p *planner) planInputs(ctx context.Context, j *Job, o Options) (out []engine.SourceSplit, total int64, skipped int, err error) {
 	if j.hadoop != nil {
-		return p.planHadoop(ctx, j, o)
+		out, total, err = p.planHadoop(ctx, j, o)
+		return out, total, 0, err
 	}
 	lists, err := p.listInputs(ctx, j, o)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	var total int64
 	for _, l := range lists {
 		total += l.Bytes
+		skipped += l.Excluded
 	}
 	size := o.SplitSize
 	if size <= 0 {
@@ -174,25 +175,24 @@ func (p *planner) planInputs(ctx context.Context, j *Job, o Options) ([]engine.S
 	}
 	// Before the cutting, which takes memory for each split.
 	if maps := total / size; maps > maxTasks {
-		return nil, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
+		return nil, 0, 0, fmt.Errorf("a split size of %d bytes makes %d map tasks; the most are %d", size, maps, maxTasks)
 	}
-	var out []engine.SourceSplit
 	for _, l := range lists {
 		splits, err := l.Split(ctx, size)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		for _, s := range splits {
 			out = append(out, engine.SourceSplit{Source: l.source, Split: s})
 		}
 	}
-	return out, total, nil
+	return out, total, skipped, nil
 }
 
 // planHadoop cuts the inputs of a job with Hadoop's properties into splits by Hadoop's rules.
 func (p *planner) planHadoop(ctx context.Context, j *Job, o Options) (out []engine.SourceSplit, bytes int64, err error) {
 	in := j.hadoop.inputs(p.schemes)
-	if o.Format != "" || len(o.Columns) > 0 {
+	if choice := o.choice(); choice.Given() {
 		if in.Rows, err = o.rows(); err != nil {
 			return nil, 0, err
 		}
@@ -277,8 +277,10 @@ func (p *planner) listInputs(ctx context.Context, j *Job, o Options) (lists []so
 // rows returns the format of a source's files whose records become lines. The user's
 // choice is for the files of Options.Inputs.
 func (s *Source) rows(isMain bool, o *Options) (*format.Spec, error) {
-	if isMain && (o.Format != "" || len(o.Columns) > 0) {
-		return o.rows()
+	if isMain {
+		if choice := o.choice(); choice.Given() {
+			return o.rows()
+		}
 	}
 	spec, err := format.Parse(s.Input.Rows)
 	if err != nil {
@@ -287,13 +289,15 @@ func (s *Source) rows(isMain bool, o *Options) (*format.Spec, error) {
 	return spec, nil
 }
 
+// choice returns what the user chooses of the input.
+func (o *Options) choice() format.Choice {
+	return format.Choice{Format: o.Format, Missing: o.Missing, Where: o.Where, Columns: o.Columns}
+}
+
 // rows returns the user's choice of the input's format.
 func (o *Options) rows() (*format.Spec, error) {
-	text := o.Format
-	if len(o.Columns) > 0 {
-		text += ",columns=" + strings.Join(o.Columns, ",")
-	}
-	spec, err := format.Parse(text)
+	choice := o.choice()
+	spec, err := choice.Spec()
 	if err != nil {
 		return nil, fmt.Errorf("the input format: %w", err)
 	}

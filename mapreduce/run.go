@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/slotwise/slotwise/internal/base/counters"
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
@@ -130,7 +131,11 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 	if out == nil {
 		return nil, err
 	}
-	return newResult(out, o.Output), err
+	r := newResult(out, o.Output)
+	if planned.FilesSkipped > 0 {
+		r.User[counters.FilesSkipped] += int64(planned.FilesSkipped)
+	}
+	return r, err
 }
 
 // localTarget runs jobs in this process.

@@ -118,7 +118,7 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress,
 		Request: o.Request, Progress: o.progress(),
 	}
-	if o.Format != "" || len(o.Columns) > 0 {
+	if choice := o.choice(); choice.Given() {
 		rows, err := o.rows()
 		if err != nil {
 			return nil, err

@@ -133,6 +133,13 @@ const OtherUser = bounds.OtherCounters
 // and left out lines that match, as GNU grep does. The job's results are then incomplete.
 const BinaryMatches = "commands that left out lines of binary data"
 
+// User counters of jobs whose input has groups of records or partitions.
+const (
+	RowGroups        = "row groups read"
+	RowGroupsSkipped = "row groups skipped by conditions"
+	FilesSkipped     = "files skipped by conditions"
+)
+
 // Set holds the numbers of all counters. The zero value has counted nothing.
 // Copy a Set with [Set.Clone]: an assignment would share the user counters. A
 // Set must not be used by several goroutines at a time.

@@ -168,6 +168,10 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 		err = mapBlocks(r, f, mapper, step, t.Task, count)
 	}
 	count.Add(counters.InputBytes, r.BytesRead())
+	if read, excluded := r.Groups(); read+excluded > 0 {
+		count.AddUser(counters.RowGroups, read)
+		count.AddUser(counters.RowGroupsSkipped, excluded)
+	}
 	return err
 }
 

@@ -16,9 +16,11 @@ var utf8Mark = []byte("\xef\xbb\xbf")
 
 // csvRecords reads the records of a CSV file, as RFC 4180 describes them.
 type csvRecords struct {
+	src   *Source
 	csv   *csvReader
-	part  bool // the source begins within the file
-	names []string
+	part  bool     // the source begins within the file
+	names []string // of the fields
+	all   []string // names, and the columns of the path
 	line  *Line
 	at    []int      // the wanted columns
 	held  []csvField // the first record of a file without a header; nil after Next has returned it
@@ -35,7 +37,7 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	if src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
 		b.Discard(len(utf8Mark))
 	}
-	r := &csvRecords{csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
+	r := &csvRecords{src: src, csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
 	var first []csvField
 	if r.part {
 		first, r.csv.ends, err = firstRecord(src, s)
@@ -100,22 +102,17 @@ func (r *csvRecords) openEmpty(s *Spec) (Records, error) {
 		return r, nil
 	}
 	err := r.choose(s, []string{"1"})
-	r.names = nil // another file decides how many columns the input has
+	r.all = nil // another file decides how many columns the input has
 	return r, err
 }
 
 // choose chooses the columns.
-func (r *csvRecords) choose(s *Spec, names []string) (err error) {
-	if r.at, err = s.Choose(names); err != nil {
-		return err
+func (r *csvRecords) choose(s *Spec, names []string) error {
+	sel, err := s.Select(r.src, names)
+	if err == nil {
+		r.names, r.all, r.at, r.line = names, sel.Names, sel.At, sel.Line
 	}
-	r.names = names
-	chosen := make([]string, len(r.at))
-	for i, at := range r.at {
-		chosen[i] = names[at]
-	}
-	r.line = NewLine(s, chosen)
-	return nil
+	return err
 }
 
 // firstRecord returns the fields of the file's first record, and which bytes end records: a part
@@ -193,7 +190,7 @@ func (r *csvRecords) explain(err error) error {
 }
 
 // Columns implements Records.
-func (r *csvRecords) Columns() []string { return r.names }
+func (r *csvRecords) Columns() []string { return r.all }
 
 // Close implements Records.
 func (r *csvRecords) Close() error { return nil }

@@ -44,17 +44,24 @@ type Source struct {
 	// FirstLine returns the first line of the file, for a Text that starts later; else it
 	// is nil.
 	FirstLine func() ([]byte, error)
+	// Partitions are the columns in the path of the file.
+	Partitions []Partition
+	// CountGroups, if not nil, is called if there are conditions, with the numbers of groups of records,
+	// such as row groups, that belong to the source and are read, and that the conditions exclude by
+	// what the file says of them.
+	CountGroups func(read, excluded int)
 	// Decompress returns the decompressed content of a stream. codec is a name such as gzip.
 	Decompress func(codec string, r io.Reader) (io.ReadCloser, error)
 }
 
 // Records reads the records of a source. One goroutine uses it.
 type Records interface {
-	// Next appends the line of the next record to buf, with its LF. After the last record
-	// the error is io.EOF. Errors say where in the file they are.
+	// Next appends the line of the next record to buf, with its LF, or nothing if the record does not
+	// meet the conditions. After the last record the error is io.EOF. Errors say where in the file they
+	// are.
 	Next(buf []byte) ([]byte, error)
-	// Columns returns the names of all columns of the file. It is nil if the file has none,
-	// such as an empty CSV file, and for JSON lines, whose records name their fields.
+	// Columns returns the names of all columns of the file and of its path. It is nil if the file has
+	// none, such as an empty CSV file, and for JSON lines, whose records name their fields.
 	Columns() []string
 	Close() error
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,14 +19,37 @@ type jsonRecords struct {
 	r    *bufio.Reader
 	part bool // the source begins within the file
 	spec *Spec
-	line *Line
-	long []byte // a line that is longer than r's buffer
-	n    int64  // lines so far
+	// line takes the fields of names. Without the option columns these are the columns of conditions, and
+	// the line itself is the one of the file.
+	line  *Line
+	names []string
+	long  []byte // a line that is longer than r's buffer
+	n     int64  // lines so far
 }
 
 // openJSON implements Format.Open.
 func openJSON(src *Source, s *Spec) (Records, error) {
-	return &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), part: src.FirstLine != nil, spec: s, line: NewLine(s, s.Columns)}, nil
+	r := &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), part: src.FirstLine != nil, spec: s}
+	all := slices.Clone(s.Columns)
+	for _, c := range s.Where {
+		if !slices.Contains(all, c.Column) {
+			all = append(all, c.Column)
+		}
+	}
+	if len(all) == 0 {
+		return r, nil
+	}
+	choice := *s
+	choice.First = nil
+	sel, err := choice.Select(src, all)
+	if err != nil {
+		return nil, err
+	}
+	r.line = sel.Line
+	for _, at := range sel.At {
+		r.names = append(r.names, all[at])
+	}
+	return r, nil
 }
 
 // Next implements Records. Without columns a record's line is the line of the file.
@@ -74,7 +98,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	if line[0] != '{' {
 		return buf, errNoObject
 	}
-	if len(r.spec.Columns) == 0 {
+	if r.line == nil {
 		if !json.Valid(line) {
 			return buf, errNoObject
 		}
@@ -85,12 +109,18 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 		return buf, fmt.Errorf("%w: %w", errNoObject, err)
 	}
 	r.line.Begin(buf)
-	for _, c := range r.spec.Columns {
+	for _, c := range r.names {
+		if object[c] == nil && r.spec.Missing == MissingError {
+			return buf, fmt.Errorf("the object has no column %s, and --missing error refuses that", c)
+		}
 		if err := r.field(object[c]); err != nil {
 			return buf, fmt.Errorf("column %s: %w", c, err)
 		}
 	}
-	return r.line.End(), nil
+	if whole := r.line.End(); len(r.spec.Columns) > 0 || r.line.dropped {
+		return whole, nil
+	}
+	return append(append(buf, line...), '\n'), nil
 }
 
 // replacement is the library's result for half a surrogate pair.

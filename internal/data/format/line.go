@@ -9,21 +9,49 @@ import (
 	"unicode/utf8"
 )
 
-// Line builds the line of a record, field by field, in the way that a Spec asks for.
+// Line builds the line of a record, field by field, in the way that a Spec asks for. The caller adds
+// the fields that the file has; the Line adds those of the file's path, and leaves out a record that
+// does not meet the conditions.
 type Line struct {
-	buf   []byte
-	json  bool
-	raw   bool
-	names []string // JSON: of the fields, as JSON strings with a colon
-	n     int      // fields so far
+	buf    []byte
+	start  int // of the line in buf
+	json   bool
+	raw    bool
+	fields []field // only if one of them is fixed, hidden or has conditions
+	names  []string
+	n      int // fields so far, fixed and hidden ones included
+
+	dropped bool   // a condition does not hold for the current record
+	text    []byte // of a field with conditions; reused
+}
+
+// field is a field of a line.
+type field struct {
+	name       string
+	fixed      *Partition // its value for all records of the file; else nil
+	hidden     bool       // it is for the conditions only, and behind all fields that are not
+	conditions []Condition
 }
 
 // NewLine returns a Line for records with the given fields.
 func NewLine(s *Spec, names []string) *Line {
+	fields := make([]field, len(names))
+	for i := range names {
+		fields[i].name = names[i]
+	}
+	return newLine(s, fields)
+}
+
+// newLine returns a Line. Of names, only JSON lines need the field.
+func newLine(s *Spec, fields []field) *Line {
 	l := &Line{json: s.JSON, raw: s.Raw}
-	if l.json {
-		for _, n := range names {
-			l.names = append(l.names, string(appendJSON(nil, []byte(n)))+":")
+	for i := range fields {
+		f := &fields[i]
+		if l.json {
+			l.names = append(l.names, string(appendJSON(nil, []byte(f.name)))+":")
+		}
+		if f.fixed != nil || f.hidden || len(f.conditions) > 0 {
+			l.fields = fields
 		}
 	}
 	return l
@@ -31,18 +59,65 @@ func NewLine(s *Spec, names []string) *Line {
 
 // Begin begins a line after the content of buf.
 func (l *Line) Begin(buf []byte) {
-	l.buf, l.n = buf, 0
+	l.buf, l.n, l.start, l.dropped = buf, 0, len(buf), false
 	if l.json {
 		l.buf = append(l.buf, '{')
 	}
 }
 
-// End ends the line and returns the buffer.
+// End ends the line and returns the buffer, without the line if the record does not meet the
+// conditions.
 func (l *Line) End() []byte {
+	l.addFixed()
+	if l.dropped {
+		return l.buf[:l.start]
+	}
 	if l.json {
 		l.buf = append(l.buf, '}')
 	}
 	return append(l.buf, '\n')
+}
+
+// addFixed adds the fields before the next one that the file has.
+func (l *Line) addFixed() {
+	for l.n < len(l.fields) && l.fields[l.n].fixed != nil {
+		f := &l.fields[l.n]
+		switch l.test(f, []byte(f.fixed.Value), f.fixed.Null, classText); {
+		case f.hidden:
+			l.n++
+		case f.fixed.Null:
+			l.next()
+			l.appendNull()
+		default:
+			l.next()
+			l.appendString([]byte(f.fixed.Value))
+		}
+	}
+}
+
+// special reports whether the next field that the file has is hidden or has conditions. It adds the
+// fixed fields before that field.
+func (l *Line) special() bool {
+	l.addFixed()
+	f := &l.fields[l.n]
+	return f.hidden || len(f.conditions) > 0
+}
+
+// test compares a field with its conditions.
+func (l *Line) test(f *field, text []byte, null bool, is class) {
+	for i := range f.conditions {
+		l.dropped = l.dropped || !f.conditions[i].match(text, null, is)
+	}
+}
+
+// skips tests the next field and reports whether it is not a part of the line.
+func (l *Line) skips(text []byte, null bool, is class) bool {
+	f := &l.fields[l.n]
+	l.test(f, text, null, is)
+	if f.hidden {
+		l.n++
+	}
+	return f.hidden
 }
 
 // next begins a field.
@@ -62,7 +137,15 @@ func (l *Line) next() {
 
 // Null adds a null.
 func (l *Line) Null() {
+	if l.fields != nil && l.special() && l.skips(nil, true, classText) {
+		return
+	}
 	l.next()
+	l.appendNull()
+}
+
+// appendNull appends a null.
+func (l *Line) appendNull() {
 	switch {
 	case l.json:
 		l.buf = append(l.buf, "null"...)
@@ -75,24 +158,42 @@ func (l *Line) Null() {
 
 // Bool adds a truth value.
 func (l *Line) Bool(b bool) {
+	if l.fields != nil && l.special() && l.skips(strconv.AppendBool(nil, b), false, classText) {
+		return
+	}
 	l.next()
 	l.buf = strconv.AppendBool(l.buf, b)
 }
 
 // Int adds an integer.
 func (l *Line) Int(n int64) {
+	if l.fields != nil && l.special() {
+		if l.text = strconv.AppendInt(l.text[:0], n, 10); l.skips(l.text, false, classNumber) {
+			return
+		}
+	}
 	l.next()
 	l.buf = strconv.AppendInt(l.buf, n, 10)
 }
 
 // Uint adds an integer.
 func (l *Line) Uint(n uint64) {
+	if l.fields != nil && l.special() {
+		if l.text = strconv.AppendUint(l.text[:0], n, 10); l.skips(l.text, false, classNumber) {
+			return
+		}
+	}
 	l.next()
 	l.buf = strconv.AppendUint(l.buf, n, 10)
 }
 
 // Float adds a floating-point number with the given size in bits.
 func (l *Line) Float(f float64, bits int) {
+	if l.fields != nil && l.special() {
+		if l.text = strconv.AppendFloat(l.text[:0], f, 'g', -1, bits); l.skips(l.text, false, classNumber) {
+			return
+		}
+	}
 	l.next()
 	if l.json && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		l.buf = append(strconv.AppendFloat(append(l.buf, '"'), f, 'g', -1, bits), '"')
@@ -103,12 +204,18 @@ func (l *Line) Float(f float64, bits int) {
 
 // Number adds a number that is text already.
 func (l *Line) Number(s string) {
+	if l.fields != nil && l.special() && l.skips([]byte(s), false, classNumber) {
+		return
+	}
 	l.next()
 	l.buf = append(l.buf, s...)
 }
 
 // Text adds text that needs no escapes, such as a date.
 func (l *Line) Text(s string) {
+	if l.fields != nil && l.special() && l.skips([]byte(s), false, classTime) {
+		return
+	}
 	l.next()
 	if l.json {
 		l.buf = append(append(append(l.buf, '"'), s...), '"')
@@ -119,7 +226,15 @@ func (l *Line) Text(s string) {
 
 // String adds text.
 func (l *Line) String(s []byte) {
+	if l.fields != nil && l.special() && l.skips(s, false, classText) {
+		return
+	}
 	l.next()
+	l.appendString(s)
+}
+
+// appendString appends text.
+func (l *Line) appendString(s []byte) {
 	switch {
 	case l.json:
 		l.buf = appendJSON(l.buf, s)
@@ -136,6 +251,9 @@ func (l *Line) Bytes(b []byte) {
 		l.String(b)
 		return
 	}
+	if l.fields != nil && l.special() && l.skips(b, false, classText) {
+		return
+	}
 	l.next()
 	l.buf = append(l.buf, '"')
 	l.buf = base64.StdEncoding.AppendEncode(l.buf, b)
@@ -146,6 +264,9 @@ func (l *Line) Bytes(b []byte) {
 func (l *Line) Nested(text []byte) {
 	if !l.json {
 		l.String(text)
+		return
+	}
+	if l.fields != nil && l.special() && l.skips(text, false, classText) {
 		return
 	}
 	l.next()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/data/compression"
@@ -43,14 +44,15 @@ func isSequence(head []byte) bool {
 
 // sequence reads a SequenceFile.
 type sequence struct {
-	src   *Source
-	in    *offsetReader
-	line  *Line
-	codec string // "" for no compression
-	block bool   // compressed in blocks
-	sync  [syncLen]byte
-	key   *writable
-	value *writable
+	src     *Source
+	in      *offsetReader
+	line    *Line
+	columns []string
+	codec   string // "" for no compression
+	block   bool   // compressed in blocks
+	sync    [syncLen]byte
+	key     *writable
+	value   *writable
 
 	keyBuf, valueBuf, packed []byte // reused
 
@@ -69,18 +71,14 @@ func openSequence(src *Source, s *Spec) (Records, error) {
 	if err := r.header(); err != nil {
 		return nil, r.in.at(err)
 	}
-	names := sequenceColumns
-	chosen, err := s.Choose(names)
+	sel, err := s.Select(src, sequenceColumns)
 	if err != nil {
 		return nil, err
 	}
-	if len(chosen) == 1 {
-		names = []string{names[chosen[0]]}
-	}
-	r.line = NewLine(s, names)
-	r.key.want, r.value.want = chosen[0] == 0, chosen[len(chosen)-1] == 1
-	if len(chosen) == 2 && chosen[0] == 1 {
-		return nil, errors.New("the columns of a SequenceFile are key,value in this order")
+	r.line, r.columns = sel.Line, sel.Names
+	r.key.want, r.value.want = slices.Contains(sel.At, 0), slices.Contains(sel.At, 1)
+	if len(sel.At) == 2 && sel.At[0] == 1 {
+		return nil, errors.New("the columns of a SequenceFile are key,value in this order, and a condition on key needs both")
 	}
 	if src.From > 0 {
 		return r, r.seek(max(src.From, r.in.offset))
@@ -405,7 +403,7 @@ func item(lens, content *bufio.Reader, buf []byte) ([]byte, error) {
 }
 
 // Columns implements Records.
-func (r *sequence) Columns() []string { return sequenceColumns }
+func (r *sequence) Columns() []string { return r.columns }
 
 // Close implements Records. It closes the decompressors of the current block.
 func (r *sequence) Close() error {

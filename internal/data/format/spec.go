@@ -21,6 +21,14 @@ type Spec struct {
 	// SingleLines promises that no field of a CSV file contains an LF, so that the file can
 	// be divided.
 	SingleLines bool
+	// NoPartitions says that directories such as part=0 in the paths of files are no columns.
+	NoPartitions bool
+	// Missing is the rule for a column that a file or a JSON object lacks: null, error, or "" for null
+	// in JSON and an error elsewhere.
+	Missing string
+	// Where are conditions on columns; a record is read if it meets all of them. The columns need not
+	// be read otherwise.
+	Where []Condition
 	// Columns are the columns to read, in the order of the fields. Empty means all.
 	Columns []string
 	// First, if not nil, is the layout of the input's first file. Without Columns all other
@@ -28,15 +36,15 @@ type Spec struct {
 	First *Layout
 }
 
-// Layout is the columns of the first file of an input. Planning finds it, and it travels
-// with the splits: each task aligns its files with the first file without opening it.
+// Layout is the columns of the first file of an input, or of all its files if Spec.Missing is null.
+// Planning finds it, and it travels with the splits: each task aligns its files without opening others.
 type Layout struct {
 	File    string   `json:"file"`              // URI
 	Columns []string `json:"columns,omitempty"` // nil for a file of lines of text
 }
 
 // usage explains the grammar in error messages.
-const usage = "want auto, text, csv, json, parquet, avro or sequence, then options such as as=json; csv has header=no, separator=C and lines=single"
+const usage = "want auto, text, csv, json, parquet, avro or sequence, then options such as as=json or missing=null; csv has header=no, separator=C and lines=single"
 
 // Parse parses a format: its name, and options after commas. The option columns=A,B is the
 // last one. "" is auto.
@@ -76,6 +84,12 @@ func (s *Spec) option(w string) error {
 		s.NoHeader = true
 	case w == "lines=single":
 		s.SingleLines = true
+	case w == "partitions=no":
+		s.NoPartitions = true
+	case name == "missing":
+		return s.SetMissing(value)
+	case name == "where":
+		return s.addWhere(unescapePath(value))
 	default:
 		r, ok := separator(value)
 		if name != "separator" || !ok {
@@ -84,6 +98,70 @@ func (s *Spec) option(w string) error {
 		s.Separator = r
 	}
 	return nil
+}
+
+// The rules for missing columns.
+const (
+	MissingNull  = "null"
+	MissingError = "error"
+)
+
+// SetMissing sets the rule for missing columns.
+func (s *Spec) SetMissing(rule string) error {
+	if rule != MissingNull && rule != MissingError {
+		return fmt.Errorf("unknown rule %q for missing columns (%s, %s)", rule, MissingNull, MissingError)
+	}
+	s.Missing = rule
+	return nil
+}
+
+// maxConditions bounds the conditions of a job.
+const maxConditions = 100
+
+// addWhere adds a condition.
+func (s *Spec) addWhere(text string) error {
+	c, err := ParseCondition(text)
+	if err == nil && len(s.Where) == maxConditions {
+		err = fmt.Errorf("more than %d conditions", maxConditions)
+	}
+	s.Where = append(s.Where, c)
+	return err
+}
+
+// Choice is what a user chooses of an input, as the flags of the same names have it.
+type Choice struct {
+	Format, Missing string
+	Where, Columns  []string
+}
+
+// Given reports whether the user has chosen anything.
+func (c *Choice) Given() bool {
+	return c.Format != "" || c.Missing != "" || len(c.Where)+len(c.Columns) > 0
+}
+
+// Spec returns the choice as a Spec. Errors name the flag.
+func (c *Choice) Spec() (*Spec, error) {
+	s, err := Parse(c.Format)
+	if err != nil {
+		return nil, fmt.Errorf("--format %w", err)
+	}
+	if c.Missing != "" {
+		if err := s.SetMissing(c.Missing); err != nil {
+			return nil, fmt.Errorf("--missing: %w", err)
+		}
+	}
+	for _, w := range c.Where {
+		if err := s.addWhere(w); err != nil {
+			return nil, fmt.Errorf("--where %w", err)
+		}
+	}
+	if len(c.Columns) > 0 {
+		s.Columns = c.Columns
+		if err := s.check(); err != nil {
+			return nil, fmt.Errorf("--columns %s: %w", strings.Join(c.Columns, ","), err)
+		}
+	}
+	return s, nil
 }
 
 // check returns an error for options that exclude each other.
@@ -108,13 +186,20 @@ func (s *Spec) String() string {
 	for _, o := range []struct {
 		word string
 		on   bool
-	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}} {
+	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}, {"partitions=no", s.NoPartitions}} {
 		if o.on {
 			words = append(words, o.word)
 		}
 	}
 	if s.Separator != ',' {
 		words = append(words, "separator="+strings.ReplaceAll(string(s.Separator), "\t", "tab"))
+	}
+	if s.Missing != "" {
+		words = append(words, "missing="+s.Missing)
+	}
+	for i := range s.Where {
+		// A comma would end the option.
+		words = append(words, "where="+strings.NewReplacer("%", "%25", ",", "%2C").Replace(s.Where[i].String()))
 	}
 	if len(s.Columns) > 0 {
 		words = append(words, "columns="+strings.Join(s.Columns, ","))
@@ -133,36 +218,114 @@ func (s *Spec) As(name string) *Spec {
 	return &c
 }
 
-// Choose returns the positions of the wanted columns among the names of a file's columns. If
-// no columns are wanted, it returns all, in the order of the input's first file.
-func (s *Spec) Choose(names []string) ([]int, error) {
-	if len(s.Columns) == 0 && s.First != nil {
-		return s.First.align(names)
-	}
-	var at []int
-	if len(s.Columns) == 0 {
-		for i := range names {
-			at = append(at, i)
+// Selection is the part of a file's columns that a Spec wants.
+type Selection struct {
+	// At are the positions in the file of the columns to read, in the order in which Line takes them.
+	At   []int
+	Line *Line
+	// Names are all columns of the file and of its path.
+	Names []string
+}
+
+// missingColumn is the position of a column that the file lacks.
+const missingColumn = -1
+
+// Select chooses among the columns of a file and of its path. A column in the path takes the place of
+// a column of the same name in the file, and others follow the file's. Without a choice all columns are
+// read, in the order of the input's layout.
+func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
+	sel := &Selection{Names: names}
+	partitions := src.Partitions
+	for i := range partitions {
+		if !slices.Contains(names, partitions[i].Name) {
+			sel.Names = append(sel.Names[:len(sel.Names):len(sel.Names)], partitions[i].Name)
 		}
-		return at, nil
 	}
-	for _, c := range s.Columns {
-		i := slices.Index(names, c)
-		if i < 0 {
-			return nil, fmt.Errorf("there is no column %q; the file has %s", c, list(names))
-		}
-		if slices.Contains(names[i+1:], c) {
-			return nil, fmt.Errorf("the file has several columns %q", c)
-		}
-		at = append(at, i)
+	chosen, err := s.choose(sel.Names)
+	if err != nil {
+		return nil, err
 	}
-	return at, nil
+	var fields []field
+	add := func(at int, f field) {
+		switch i := findPartition(partitions, f.name); {
+		case i >= 0:
+			f.fixed = &partitions[i]
+		case at == missingColumn:
+			f.fixed = &Partition{Name: f.name, Null: true}
+		default:
+			sel.At = append(sel.At, at)
+		}
+		fields = append(fields, f)
+	}
+	for _, c := range chosen {
+		add(c.at, field{name: c.name, conditions: s.ConditionsOn(c.name)})
+	}
+	// Behind the others come the columns that only conditions need.
+	for i, w := range s.Where {
+		if slices.ContainsFunc(fields, func(f field) bool { return f.name == w.Column }) {
+			continue
+		}
+		at, err := s.find(sel.Names, w.Column)
+		if err != nil {
+			return nil, fmt.Errorf("the condition %s: %w", s.Where[i].String(), err)
+		}
+		add(at, field{name: w.Column, hidden: true, conditions: s.ConditionsOn(w.Column)})
+	}
+	sel.Line = newLine(s, fields)
+	return sel, nil
+}
+
+// chosenColumn is a wanted column and its position among those of a file and its path.
+type chosenColumn struct {
+	name string
+	at   int
+}
+
+// choose returns the wanted columns.
+func (s *Spec) choose(names []string) (all []chosenColumn, err error) {
+	switch {
+	case len(s.Columns) > 0:
+		for _, c := range s.Columns {
+			at, err := s.find(names, c)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, chosenColumn{c, at})
+		}
+	case s.First != nil:
+		at, err := s.First.align(names, s.Missing == MissingNull)
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range s.First.Columns {
+			all = append(all, chosenColumn{c, at[i]})
+		}
+	default:
+		for i, c := range names {
+			all = append(all, chosenColumn{c, i})
+		}
+	}
+	return all, nil
+}
+
+// find returns the position of a column.
+func (s *Spec) find(names []string, column string) (int, error) {
+	i := slices.Index(names, column)
+	switch {
+	case i < 0 && s.Missing == MissingNull:
+		return missingColumn, nil
+	case i < 0:
+		return 0, fmt.Errorf("there is no column %q; the file has %s", column, list(names))
+	case slices.Contains(names[i+1:], column):
+		return 0, fmt.Errorf("the file has several columns %q", column)
+	}
+	return i, nil
 }
 
 // align returns the position of each column of the layout among the names of another file's
 // columns. A column that only one of the files has is an error: its fields would be taken for
-// those of another column.
-func (l *Layout) align(names []string) ([]int, error) {
+// those of another column. With lenient the position of a missing column is missingColumn.
+func (l *Layout) align(names []string, lenient bool) ([]int, error) {
 	at := make([]int, len(l.Columns))
 	if slices.Equal(l.Columns, names) {
 		for i := range at {
@@ -180,7 +343,9 @@ func (l *Layout) align(names []string) ([]int, error) {
 	for i, name := range l.Columns {
 		var ok bool
 		if at[i], ok = position[name]; !ok {
-			missing = append(missing, name)
+			if at[i] = missingColumn; !lenient {
+				missing = append(missing, name)
+			}
 		}
 	}
 	for _, name := range names {
@@ -200,7 +365,7 @@ func (l *Layout) align(names []string) ([]int, error) {
 	if len(differences) == 0 {
 		return at, nil
 	}
-	return nil, &LayoutError{fmt.Sprintf("its columns are not the columns of %s, the first file of the input: %s; choose columns that all files have (--columns), or read the files by different jobs",
+	return nil, &LayoutError{fmt.Sprintf("its columns are not the columns of %s, the first file of the input: %s; read missing columns as null (--missing null), choose columns that all files have (--columns), or read the files by different jobs",
 		l.File, strings.Join(differences, ", "))}
 }
 
@@ -231,6 +396,16 @@ func (s *Spec) CheckText() error {
 	}
 	return &LayoutError{fmt.Sprintf("it is text without columns, and %s, the first file of the input, has the columns %s: read them by different jobs, or exclude one of them",
 		s.First.File, list(s.First.Columns))}
+}
+
+// CheckTextWhere returns an error if a condition is on a column that a file of lines lacks.
+func (s *Spec) CheckTextWhere(partitions []Partition) error {
+	for i := range s.Where {
+		if w := &s.Where[i]; findPartition(partitions, w.Column) < 0 {
+			return fmt.Errorf("the condition %s needs a column %s, and the file is text below no directory %[2]s=…: name its format, csv or json", w.String(), w.Column)
+		}
+	}
+	return nil
 }
 
 // list joins names for a message. It leaves out names after the 30th.

@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/bzip2"
 	"errors"
 	"fmt"
@@ -258,7 +259,7 @@ func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c con
 		err = retry.Permanent(fmt.Errorf("columns are wanted (%s), and the file is text: name its format, csv or json", strings.Join(rows.Columns, ", ")))
 	}
 	if err == nil && c.rows == nil && f.Size() > 0 {
-		err = retry.Permanent(rows.CheckText())
+		err = retry.Permanent(cmp.Or(rows.CheckText(), rows.CheckTextWhere(partitionsOf(name, rows))))
 	}
 	return c, err
 }

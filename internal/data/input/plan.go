@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/format"
@@ -111,8 +112,12 @@ func Plan(ctx context.Context, opts Options) ([]Split, error) {
 // split size by the size of the input calls List and Listing.Split instead of Plan.
 type Listing struct {
 	Bytes int64 // size of all files
-	opts  Options
-	files []found
+	Files int
+	// Excluded is the number of files that were found and are not read, because their partitions do
+	// not meet the conditions of Options.Rows. They are not in Files and Bytes.
+	Excluded int
+	opts     Options
+	files    []found
 }
 
 // List finds the input files. It returns the errors that Plan describes and ignores
@@ -129,6 +134,12 @@ func List(ctx context.Context, opts Options) (*Listing, error) {
 		}
 		l.files = append(l.files, some...)
 	}
+	if rows := opts.Rows; rows != nil && len(rows.Where) > 0 {
+		before := len(l.files)
+		l.files = slices.DeleteFunc(l.files, func(f found) bool { return rows.ExcludesFile(partitionsOf(f.uri, rows)) })
+		l.Excluded = before - len(l.files)
+	}
+	l.Files = len(l.files)
 	slices.SortStableFunc(l.files, func(a, b found) int { return cmp.Compare(a.uri, b.uri) })
 	for i := range l.files {
 		l.Bytes += l.files[i].size
@@ -328,10 +339,13 @@ func (p *planner) findFirst(files []found) error {
 		}
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
+	if p.spec().Missing == format.MissingNull && p.spec().Name != format.JSON && len(files) > 1 {
+		return p.unite(files)
+	}
 	for i := range files {
 		var columns []string
 		c, err := p.open(&files[i], func(file storage.File, c *content) (err error) {
-			columns, err = p.columns(file, c)
+			columns, err = p.columns(file, files[i].uri, c)
 			return err
 		})
 		if err != nil {
@@ -346,6 +360,75 @@ func (p *planner) findFirst(files []found) error {
 			return nil
 		}
 		// A CSV file without a header has no records either: the next file decides.
+	}
+	return nil
+}
+
+// openFiles is the number of files that planning opens at a time.
+const openFiles = 16
+
+// unite sets p.first to the columns of all files, in the order in which they first occur: a column that a
+// file lacks is null there. A chosen column that no file has is an error.
+func (p *planner) unite(files []found) error {
+	type one struct {
+		columns []string
+		content content
+		err     error
+	}
+	all := make([]one, len(files))
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, openFiles)
+	for i := range files {
+		turn <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turn }()
+			o := &all[i]
+			o.content, o.err = p.open(&files[i], func(file storage.File, c *content) (err error) {
+				o.columns, err = p.columns(file, files[i].uri, c)
+				return err
+			})
+		})
+	}
+	wait.Wait()
+	var union []string
+	known := map[string]bool{}
+	file, text := "", ""
+	for i := range all {
+		o := &all[i]
+		switch {
+		case o.err != nil:
+			return o.err
+		case o.content.rows == nil:
+			text = files[i].uri
+			continue
+		case len(o.columns) == 0:
+			continue
+		}
+		file = cmp.Or(file, files[i].uri)
+		for _, c := range o.columns {
+			if !known[c] {
+				known[c] = true
+				union = append(union, c)
+			}
+		}
+	}
+	switch {
+	case len(union) == 0:
+		return nil
+	case text != "":
+		return fmt.Errorf("input %s: it is text without columns, and %s has columns: read them by different jobs, or exclude one of them", text, file)
+	}
+	wanted := slices.Clone(p.spec().Columns)
+	for _, w := range p.spec().Where {
+		wanted = append(wanted, w.Column)
+	}
+	for _, c := range wanted {
+		if !known[c] {
+			return fmt.Errorf("input %s: none of the %d files has a column %q", file, len(files), c)
+		}
+	}
+	if len(p.spec().Columns) == 0 {
+		p.first = &format.Layout{File: file, Columns: union}
 	}
 	return nil
 }
@@ -369,11 +452,11 @@ func (p *planner) refuseEmpty(f *found) error {
 }
 
 // columns returns the names of a file's columns, nil for a file of lines.
-func (p *planner) columns(file storage.File, c *content) (names []string, err error) {
+func (p *planner) columns(file storage.File, uri string, c *content) (names []string, err error) {
 	if c.rows == nil {
 		return nil, nil
 	}
-	src := &format.Source{File: file, Size: file.Size(), Decompress: decompress}
+	src := &format.Source{File: file, Size: file.Size(), Decompress: decompress, Partitions: partitionsOf(uri, p.spec())}
 	if !c.rows.Binary() {
 		src.Text = io.NewSectionReader(file, 0, file.Size())
 		if c.codec != nil {

@@ -31,6 +31,8 @@ type Reader struct {
 	mapFiles bool
 	mapped   mapped
 
+	groupsRead, groupsExcluded int64
+
 	piece   *Piece        // the current piece; nil before the first
 	file    storage.File  // of the current piece; nil between pieces
 	decoded io.ReadCloser // decompresses file, or turns its records into lines; nil if file is read unchanged
@@ -72,6 +74,18 @@ func (r *Reader) Offset() int64 {
 		return r.mapped.last
 	}
 	return r.win.base
+}
+
+// Groups returns the number of groups of records, such as row groups of Parquet, that were read so far
+// or are being read, and of those that the conditions on columns excluded.
+func (r *Reader) Groups() (read, excluded int64) { return r.groupsRead, r.groupsExcluded }
+
+// partitionsOf returns the columns in the path of a file.
+func partitionsOf(uri string, rows *format.Spec) []format.Partition {
+	if rows.NoPartitions {
+		return nil
+	}
+	return format.PartitionsOf(uri)
 }
 
 // BytesRead returns the number of stored bytes read so far, at most Split.Bytes. Any
@@ -249,6 +263,11 @@ func (r *Reader) beginRows(c *content) error {
 	p := r.piece
 	src := &format.Source{
 		File: &counted{r: r}, Size: p.FileSize, From: p.Offset, To: p.Offset + p.Length, Decompress: decompress,
+		Partitions: partitionsOf(p.URI, r.rows),
+		CountGroups: func(read, excluded int) {
+			r.groupsRead += int64(read)
+			r.groupsExcluded += int64(excluded)
+		},
 	}
 	if !c.rows.Binary() {
 		if err := r.openText(c, src); err != nil {

@@ -107,6 +107,7 @@ type PlannedJob struct {
 	Splits       []engine.SourceSplit // one map task each
 	Synthetic    int                  // number of map tasks without input, instead of Splits
 	Inputs       []string             // as the caller named them, of a step; Splits are their content
+	FilesSkipped int                  // input files that conditions on partitions exclude
 	Reduces      int
 	Cuts         [][]byte        // the keys between the reduces of a total order
 	Output       string          // a name that the target knows

@@ -46,7 +46,8 @@ type records struct {
 	ocf    *ocf.Reader
 	record bool // the values are records, whose fields are the columns
 	line   *format.Line
-	names  []string
+	names  []string // of the fields
+	all    []string // names, and the columns of the path
 	chosen []int
 	from   int64 // offset of the first block
 	n      int64 // records so far
@@ -76,11 +77,11 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the header: %w", err)
 	}
-	return r, r.columns(s)
+	return r, r.columns(src, s)
 }
 
 // columns chooses the columns: the fields of the record, or one column value.
-func (r *records) columns(s *format.Spec) (err error) {
+func (r *records) columns(src *format.Source, s *format.Spec) error {
 	root := r.ocf.Schema().Root()
 	r.record = root.Type == "record"
 	r.names = []string{"value"}
@@ -90,15 +91,11 @@ func (r *records) columns(s *format.Spec) (err error) {
 			r.names = append(r.names, f.Name)
 		}
 	}
-	if r.chosen, err = s.Choose(r.names); err != nil {
-		return err
+	sel, err := s.Select(src, r.names)
+	if err == nil {
+		r.chosen, r.line, r.all = sel.At, sel.Line, sel.Names
 	}
-	fields := make([]string, len(r.chosen))
-	for i, at := range r.chosen {
-		fields[i] = r.names[at]
-	}
-	r.line = format.NewLine(s, fields)
-	return nil
+	return err
 }
 
 // readHeader returns the bytes before the first block.
@@ -226,7 +223,7 @@ func (r *records) Next(buf []byte) ([]byte, error) {
 }
 
 // Columns implements format.Records.
-func (r *records) Columns() []string { return r.names }
+func (r *records) Columns() []string { return r.all }
 
 // Close implements format.Records.
 func (r *records) Close() error { return r.ocf.Close() }

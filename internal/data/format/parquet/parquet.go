@@ -58,7 +58,7 @@ func checkEnd(src *format.Source) error {
 // rows reads the rows of the row groups that belong to a source.
 type rows struct {
 	file   *parquet.File
-	names  []string // of the file's columns
+	names  []string // of the columns of the file and of its path
 	groups []int    // indexes of the row groups that are left
 	group  int      // the current one
 	left   int64    // rows of the current group
@@ -77,21 +77,16 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 		return nil, fmt.Errorf("the footer: %w", err)
 	}
 	r := &rows{file: f}
-	if r.groups, err = groups(f.Metadata(), src); err != nil {
-		return nil, err
-	}
 	top := f.Root().Columns()
 	r.names = make([]string, len(top))
 	for i, c := range top {
 		r.names[i] = c.Name()
 	}
-	chosen, err := s.Choose(r.names)
+	sel, err := s.Select(src, r.names)
 	if err != nil {
 		return nil, err
 	}
-	fields := make([]string, len(chosen))
-	for i, at := range chosen {
-		fields[i] = r.names[at]
+	for _, at := range sel.At {
 		r.cols = append(r.cols, newColumn(top[at]))
 	}
 	// The library does not pass this type on, so it is found in the schema itself.
@@ -101,7 +96,15 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 			l.kind.half = half[l.index]
 		}
 	}
-	r.line = format.NewLine(s, fields)
+	r.line, r.names = sel.Line, sel.Names
+	all, err := groups(f.Metadata(), src)
+	if err != nil {
+		return nil, err
+	}
+	r.groups = r.wanted(f.Metadata(), all, s)
+	if src.CountGroups != nil && len(s.Where) > 0 {
+		src.CountGroups(len(r.groups), len(all)-len(r.groups))
+	}
 	return r, r.transcode(src)
 }
 

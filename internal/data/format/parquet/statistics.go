@@ -1,0 +1,92 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+	types "github.com/parquet-go/parquet-go/format"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+)
+
+// wanted returns the row groups that may have a record that meets the conditions, by the bounds of the
+// columns that the footer has.
+func (r *rows) wanted(f *types.FileMetaData, groups []int, s *format.Spec) []int {
+	if len(s.Where) == 0 {
+		return groups
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(group int) bool {
+		return slices.ContainsFunc(r.cols, func(c *column) bool {
+			conditions := s.ConditionsOn(c.name)
+			if c.node != nil || len(conditions) == 0 {
+				return false
+			}
+			leaf := c.leaves[0]
+			chunks := f.RowGroups[group].Columns
+			if leaf.index >= len(chunks) {
+				return false // the library reports it
+			}
+			least, most, ok := leaf.kind.bounds(&chunks[leaf.index].MetaData.Statistics)
+			return ok && slices.ContainsFunc(conditions, func(w format.Condition) bool {
+				return w.Excludes(least, most, leaf.kind.numeric(), leaf.kind.layout != "")
+			})
+		})
+	})
+}
+
+// numeric reports whether values are compared as numbers.
+func (k *kind) numeric() bool {
+	return k.layout == "" && (k.decimal || k.physical != parquet.ByteArray)
+}
+
+// bounds returns the bounds of a column's values as lines have them. ok is false if there are none, or if
+// their order is not the order of conditions.
+func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
+	low, ok1 := k.bound(s.MinValue)
+	high, ok2 := k.bound(s.MaxValue)
+	if !ok1 || !ok2 {
+		return nil, nil, false
+	}
+	spec := &format.Spec{Raw: true}
+	for _, b := range []struct {
+		value *parquet.Value
+		text  *[]byte
+	}{{&low, &least}, {&high, &most}} {
+		line := format.NewLine(spec, []string{""})
+		line.Begin(nil)
+		if k.append(line, b.value) != nil {
+			return nil, nil, false
+		}
+		text := line.End()
+		*b.text = text[:len(text)-1]
+		// Years of other lengths are not in the order of their texts.
+		if k.layout != "" && len(text) > 5 && text[2] != ':' && (text[0] == '-' || text[4] != '-') {
+			return nil, nil, false
+		}
+	}
+	return least, most, true
+}
+
+// bound decodes a bound, whose bytes are those of a plain value. Old files have bounds of texts in
+// signed bytes in other fields, which are not used.
+func (k *kind) bound(b []byte) (v parquet.Value, ok bool) {
+	switch {
+	case k.uuid || k.half:
+		return v, false
+	case k.physical == parquet.Int32 && len(b) == 4:
+		return parquet.Int32Value(int32(binary.LittleEndian.Uint32(b))), true
+	case k.physical == parquet.Int64 && len(b) == 8:
+		return parquet.Int64Value(int64(binary.LittleEndian.Uint64(b))), true
+	case k.physical == parquet.Float && len(b) == 4:
+		f := math.Float32frombits(binary.LittleEndian.Uint32(b))
+		return parquet.FloatValue(f), f == f
+	case k.physical == parquet.Double && len(b) == 8:
+		f := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		return parquet.DoubleValue(f), f == f
+	case k.physical == parquet.ByteArray && !k.decimal && b != nil:
+		return parquet.ByteArrayValue(b), true
+	}
+	return v, false
+}

@@ -1,0 +1,56 @@
+package format
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Partition is a column whose value is in the path of a file, as Hive lays out tables: the files
+// below part=0/ have the column part with the value 0.
+type Partition struct {
+	Name, Value string
+	Null        bool
+}
+
+// hiveNull is the name of the directory of null.
+const hiveNull = "__HIVE_DEFAULT_PARTITION__"
+
+// PartitionsOf returns the columns in a file's path, in the order of its directories. Names and
+// values have %XX for characters that a path cannot have. Of a name that occurs twice the deepest
+// directory counts.
+func PartitionsOf(uri string) (all []Partition) {
+	parts := strings.Split(uri, "/")
+	for _, dir := range parts[:len(parts)-1] {
+		name, value, ok := strings.Cut(dir, "=")
+		if name = unescapePath(name); !ok || name == "" {
+			continue
+		}
+		p := Partition{Name: name, Value: unescapePath(value)}
+		if value == hiveNull {
+			p = Partition{Name: name, Null: true}
+		}
+		if i := findPartition(all, name); i >= 0 {
+			all = append(all[:i], all[i+1:]...)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// findPartition returns the index of a column, or -1.
+func findPartition(all []Partition, name string) int {
+	for i := range all {
+		if all[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// unescapePath decodes %XX. A text with another % stays as it is.
+func unescapePath(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}

@@ -1,14 +1,19 @@
-// Package mrtest is a reference runner for tests of jobs and of the engine. It
-// maps one record after the other, sorts all records in memory with one stable
-// sort, and reduces.
+// Package mrtest runs jobs on small inputs in memory, for tests of jobs and of the engine. [Run]
+// returns the output of the simplest run there is, and fails if runs as a cluster makes them give
+// another output:
+//
+//	out, err := mrtest.Run(job, map[string][]byte{"in.txt": []byte("a b a\n")})
+//	if err != nil || mrtest.Text(out) != "a\t2\nb\t1\n" {
+//		t.Errorf("%v, %s", err, mrtest.Text(out))
+//	}
 package mrtest
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -18,16 +23,27 @@ import (
 	"github.com/slotwise/slotwise/internal/data/kv"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/mapreduce"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Record is a key with its value. In a job's output nil differs from empty: text
 // files leave out nil.
 type Record struct{ Key, Value []byte }
 
-// Run runs the job over files, a map from names to contents, and returns its output
-// in the order of a single reduce. It ignores Combiner, Aggregate and Partitioner.
-// Each of the job's Sources reads the files whose names are in its Inputs.
+// Run runs the job over files, a map from names to contents, and returns its output in the order
+// of a single reduce. Each of the job's Sources reads the files whose names are in its Inputs. The
+// contents are lines as mappers get them: the formats of [mapreduce.Rows] are not applied.
+//
+// The output is that of one reduce, which sorts all records and uses no Combiner, no Aggregate
+// and no Partitioner. Then Run makes runs as a cluster does: the input is cut at random between
+// records, each part has a mapper of its own, several reduces divide the keys, and map outputs are
+// cut at random into spills, which Combiner or Aggregate shrink any number of times. If the
+// output of one differs, Run returns the error [*Difference], which names the part of the job at
+// fault: a combiner that may not be called twice, a mapper that remembers earlier records, or keys
+// of a group that go to several reduces. The cuts are the same in each call.
+//
+// A job with [mapreduce.Job].Reduces = 1 has one reduce in these runs, too. Numbers in fields of
+// text may differ by a millionth of a millionth, since sums of floating-point numbers
+// depend on their order.
 func Run(j *mapreduce.Job, files map[string][]byte) (_ []Record, err error) {
 	defer func() {
 		p := recover()
@@ -42,28 +58,16 @@ func Run(j *mapreduce.Job, files map[string][]byte) (_ []Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var count engine.UserCounters
-	task := &engine.Task{Ctx: context.Background(), JobName: j.Name, Maps: 1, Reduces: 1, Counters: &count, Meter: &engine.Meter{}}
-	mapped := &sink{}
-	if j.Synthetic > 0 {
-		task.Maps = j.Synthetic
-		for i := range j.Synthetic {
-			task.Attempt.Index = int32(i)
-			if err := mapOne(p, task, mapped, strconv.AppendInt(nil, int64(i), 10)); err != nil {
-				return nil, err
-			}
-		}
-	} else if err := mapAll(j, p, task, mapped, files); err != nil {
+	parts, err := inputs(j, p, files)
+	if err != nil {
 		return nil, err
 	}
-	if p.NewReducer == nil {
-		return mapped.out, nil
+	plain := &plan{job: j, program: p, parts: parts, reduces: 1}
+	out, err := plain.run()
+	if err != nil {
+		return nil, err
 	}
-	task.Attempt.Kind, task.Attempt.Index = job.Reduce, 0
-	for i, r := range mapped.out { // between map and reduce nil and empty are one
-		mapped.out[i] = Record{append([]byte{}, r.Key...), append([]byte{}, r.Value...)}
-	}
-	return reduceAll(p, task, mapped.out)
+	return out[0], compareRuns(plain, out[0])
 }
 
 // Text returns records as lines of text output.
@@ -80,40 +84,31 @@ func Text(rs []Record) string {
 	return b.String()
 }
 
-func mapOne(p *engine.Program, t *engine.Task, s *sink, value []byte) error {
-	m, err := p.Sources[0].NewMapper(t, s)
-	if err != nil {
-		return err
-	}
-	if err := m.Map(nil, value); err != nil {
-		return err
-	}
-	return m.Close()
+// part is what one map reads.
+type part struct {
+	source  int
+	file    string
+	content []byte
 }
 
-func mapAll(j *mapreduce.Job, p *engine.Program, t *engine.Task, s *sink, files map[string][]byte) error {
-	for i, src := range p.Sources {
-		names := make([]string, 0, len(files))
-		for name := range files {
-			if wanted(j, i, name) {
-				names = append(names, name)
+// inputs returns the files of each source, in the order of their names, or the numbers of a
+// synthetic job's maps.
+func inputs(j *mapreduce.Job, p *engine.Program, files map[string][]byte) ([]part, error) {
+	var out []part
+	for i := range j.Synthetic {
+		out = append(out, part{content: strconv.AppendInt(nil, int64(i), 10)})
+	}
+	for i := range p.Sources {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if j.Synthetic == 0 && wanted(j, i, name) {
+				out = append(out, part{i, name, files[name]})
 			}
 		}
-		sort.Strings(names)
-		for _, name := range names {
-			m, err := src.NewMapper(t, s)
-			if err != nil {
-				return err
-			}
-			if err := mapFile(src.Format, m, name, files[name]); err != nil {
-				return err
-			}
-			if err := m.Close(); err != nil {
-				return err
-			}
+		if p.Sources[i].Format.Kind == input.Runs {
+			return nil, errors.New("mrtest: the job reads Runs, which another job writes: give the test's job another Input")
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // wanted reports whether source i of the program reads the file.
@@ -130,16 +125,7 @@ func wanted(j *mapreduce.Job, i int, name string) bool {
 	return slices.Contains(j.Sources[i].Inputs, name)
 }
 
-func mapFile(f input.Format, m engine.Mapper, name string, content []byte) error {
-	if len(content) == 0 && f.Kind != input.Whole {
-		return nil
-	}
-	if b, ok := m.(engine.BlockMapper); ok && f.Kind == input.Text {
-		return b.MapBlock(content)
-	}
-	return f.Each(content, name, m.Map)
-}
-
+// reduceAll reduces the records of one reduce.
 func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error) {
 	// Stable, so that the values of a key keep the order in which the maps emitted them.
 	slices.SortStableFunc(in, func(a, b Record) int { return bytes.Compare(a.Key, b.Key) })
@@ -147,8 +133,13 @@ func reduceAll(p *engine.Program, t *engine.Task, in []Record) ([]Record, error)
 	if same == nil {
 		same = bytes.Equal
 	}
+	return groupAll(p.NewReducer, same, t, in)
+}
+
+// groupAll calls a new reducer for each group of sorted records.
+func groupAll(newReducer func(*engine.Task, engine.Sink) (engine.Reducer, error), same func(a, b []byte) bool, t *engine.Task, in []Record) ([]Record, error) {
 	out := &sink{}
-	r, err := p.NewReducer(t, out)
+	r, err := newReducer(t, out)
 	if err != nil {
 		return nil, err
 	}

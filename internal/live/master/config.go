@@ -103,7 +103,8 @@ type Config struct {
 	Console func(ctx context.Context, s source.Source, a source.Actor) (pages http.Handler, follow func())
 	Log     *slog.Logger // default: nothing is logged
 
-	journalFS durable.FS // set by tests
+	journalFS durable.FS           // set by tests
+	clock     func() time.Duration // of the lease; as newClock, unless a test sets it
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of
@@ -145,6 +146,9 @@ func (cfg *Config) fill() {
 		cfg.Policies = policies.Builtin()
 	}
 	cfg.Election = cmp.Or(cfg.Election, replica.DefaultElection)
+	if cfg.clock == nil {
+		cfg.clock = newClock()
+	}
 	if cfg.DialPeer == nil {
 		cfg.DialPeer = func(address string) (string, *http.Client, error) {
 			return "http://" + address, secure.Client(nil, ""), nil

@@ -71,7 +71,7 @@ func (m *Master) toLeader(next http.Handler) http.Handler {
 // is silent, and load balancers can. It needs neither credentials nor the loop.
 func (m *Master) serveLeader(w http.ResponseWriter, _ *http.Request) {
 	leader := m.cfg.Self
-	if m.notLeader() != nil {
+	if !m.mayLead() {
 		leader = m.Leader()
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}

@@ -26,16 +26,17 @@ type leadership struct {
 	term   uint64
 	since  time.Time
 	lease  *atomic.Int64 // of the master
-	began  time.Time     // of the master's monotonic clock
+	clock  func() time.Duration
 }
 
 // mayAct returns an error if the lease has ended: another master may lead. Storage is changed only
-// after a successful call.
+// after a successful call. It reads the clock itself, because the loop, which would notice the end of
+// the term, does not run while the process is stopped.
 func (l *leadership) mayAct() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
-	if time.Since(l.began) >= time.Duration(l.lease.Load()) {
+	if l.clock() >= time.Duration(l.lease.Load()) {
 		return errNoLease
 	}
 	return nil
@@ -67,6 +68,12 @@ func (m *Master) notLeader() error {
 		return nil
 	}
 	return notLeaderError(r)
+}
+
+// mayLead reports whether this master leads and its lease has not ended.
+func (m *Master) mayLead() bool {
+	r := m.role.Load()
+	return r != nil && r.leads && m.cfg.clock() < time.Duration(m.lease.Load())
 }
 
 func notLeaderError(r *role) error {
@@ -118,15 +125,19 @@ func (m *Master) openReplica() (err error) {
 	}
 	cfg := replica.Config{ID: id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
 		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
-	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced}, m.mono())
+	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced}, m.cfg.clock())
 	m.members = m.journal.Members(m.journal.Committed())
 	m.group = m.journal.Group()
 	m.role.Store(&role{})
 	return err
 }
 
-// mono returns the time of the monotonic clock, as the replica uses it.
-func (m *Master) mono() time.Duration { return time.Since(m.start) }
+// monotonicClock returns a clock that counts while the process is stopped, but on some systems not while
+// the machine is suspended.
+func monotonicClock() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
 
 // committed takes in a committed entry: a change of the membership changes the peers.
 func (m *Master) committed(e raftpb.Entry) {
@@ -199,7 +210,7 @@ func (m *Master) takeOver() error {
 		m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
 	}
 	m.core = core
-	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, began: m.start}
+	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, clock: m.cfg.clock}
 	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
 	if m.cfg.Self != "" {
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
@@ -256,7 +267,7 @@ func (m *Master) propose() {
 	}
 	data := m.data
 	m.data = make([]byte, 0, min(cap(data), 64<<10))
-	if _, err := m.replica.Propose(m.mono(), data); err != nil {
+	if _, err := m.replica.Propose(m.cfg.clock(), data); err != nil {
 		m.abdicate(err.Error())
 	}
 }
@@ -317,7 +328,7 @@ func (m *Master) handOver() {
 		return
 	}
 	m.abdicate("it hands over, because it stops")
-	m.replica.Transfer(m.mono())
+	m.replica.Transfer(m.cfg.clock())
 	if err := m.replica.Run(m.send); err != nil {
 		m.fail(fmt.Errorf("handing over: %w", err))
 	}

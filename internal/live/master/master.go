@@ -264,7 +264,7 @@ func (m *Master) loop() {
 		case <-m.wake.C:
 			m.batch(func() {})
 		case <-beat.C:
-			m.batch(func() { m.replica.Tick(m.mono()) })
+			m.batch(func() { m.replica.Tick(m.cfg.clock()) })
 		case <-m.stop:
 			m.handle(&protocol.Closing{})
 			m.seal()

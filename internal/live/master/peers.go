@@ -177,7 +177,7 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 	}
 	m.postOwn(func() {
 		for i := range list {
-			m.replica.Step(m.mono(), list[i])
+			m.replica.Step(m.cfg.clock(), list[i])
 			if m.failed == nil && i < len(list)-1 {
 				m.run()
 			}

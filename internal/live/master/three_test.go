@@ -23,8 +23,8 @@ type seat struct {
 	srv *http.Server
 }
 
-// newSeats starts three masters.
-func newSeats(t *testing.T) []*seat {
+// newSeats starts three masters, whose configurations change may change.
+func newSeats(t *testing.T, change ...func(*Config)) []*seat {
 	t.Helper()
 	var listeners []net.Listener
 	var peers []string
@@ -40,6 +40,9 @@ func newSeats(t *testing.T) []*seat {
 	for i, l := range listeners {
 		// A machine under load must not elect new leaders all the time.
 		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Election: 3 * time.Second, Console: newConsole}}
+		for _, f := range change {
+			f(&s.cfg)
+		}
 		s.start(t, l)
 		seats = append(seats, s)
 		t.Cleanup(s.stop)

@@ -23,9 +23,26 @@
 // nothing leaves it without a lease: in each heartbeat interval it asks all members to confirm
 // that it leads, and the answers of a majority extend the lease to Lease after the question was
 // sent. A member that has heard of a leader votes for no other one for Election, also when it
-// has just started and may have forgotten a leader. Lease is shorter than Election, by more than
-// monotonic clocks of two machines differ. The one exception is a transfer of leadership: the
-// leader that asked for it never uses a lease again in its term.
+// has just started and may have forgotten a leader. Lease is three quarters of Election. The one
+// exception is a transfer of leadership: the leader that asked for it never uses a lease again in its
+// term.
+//
+// Why no other master leads under a lease: the leader sends the question at the real time q. A member
+// of the majority hears it at h ≥ q, and votes for nobody until Election has passed on its clock. Any
+// other majority includes such a member. The lease ends when Lease has passed since q on the leader's
+// clock. So the rule holds if the leader's clock counts at least three quarters of the time that the
+// member's clock counts. Three cases:
+//
+//   - Both run: clocks of machines differ by parts in a thousand.
+//   - The process is stopped (SIGSTOP, a debugger, no processor time): its clock continues.
+//   - The machine is suspended: CLOCK_MONOTONIC stands still and would keep a lease alive for as long
+//     as the suspension lasts. Therefore the owner's clock on Linux is CLOCK_BOOTTIME, which counts
+//     that time. A suspended member with this clock votes no earlier than Election in real time. With
+//     a clock that stands still it votes later, which is safe, too.
+//
+// Two cases are left in which a clock cannot help. A hypervisor may stop a virtual machine with all its
+// clocks, and a process may be stopped between the look at the lease and the request that it permits.
+// Requests to storage are harmless then, see orders.go of package master.
 //
 // # The contract with clients and workers
 //
@@ -42,6 +59,9 @@
 //     cursors. Workers register again, and callers repeat their requests, as after a restart.
 //
 // # Time
+//
+// The owner passes the time of a clock that never runs backwards and that counts while the process is
+// stopped, and where the system has such a clock while the machine is suspended.
 //
 // Followers do not use raft's own timers, whose randomness has no seed. The package counts the
 // time since the leader was heard, and lets raft forget the leader or campaign. A leader uses

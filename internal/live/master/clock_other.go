@@ -1,0 +1,8 @@
+//go:build !linux
+
+package master
+
+import "time"
+
+// newClock returns the monotonic clock. On macOS it stands still while the machine is suspended.
+func newClock() func() time.Duration { return monotonicClock() }

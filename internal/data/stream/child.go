@@ -23,7 +23,7 @@ import (
 
 // Config describes the command.
 type Config struct {
-	Command string   // run by the shell: sh -c Command
+	Command string   // run as by the shell: sh -c Command
 	Args    []string // if not empty, the program and its arguments, without a shell; Command is for messages
 	Dir     string   // working directory; "" for this process's
 	Role    string   // mapper, reducer or combiner, for messages
@@ -92,13 +92,6 @@ type Child struct {
 // goroutine to its thread and keep it locked until Close, because the kernel kills
 // the child when the thread ends.
 func Start(ctx context.Context, cfg Config) (*Child, error) {
-	cmd := exec.Command("/bin/sh", "-c", cfg.Command)
-	if len(cfg.Args) > 0 {
-		cmd = exec.Command(cfg.Args[0], cfg.Args[1:]...)
-	}
-	cmd.Dir = cfg.Dir
-	cmd.Env = append(os.Environ(), cfg.Env...)
-	cmd.SysProcAttr = groupAttr()
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -116,10 +109,14 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		cfg.Alive = func() {}
 	}
 	log := &stderrLog{to: cfg.Stderr, count: cfg.Count, status: cfg.Status, alive: cfg.Alive, name: cfg.Name, prefix: cmp.Or(cfg.Prefix, "reporter:"), groupEnd: cmp.Or(cfg.GroupEnd, ".")}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
-	// Wait must return even if a grandchild keeps stderr open.
-	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
+	cmd, err := start(&cfg, func(cmd *exec.Cmd) error {
+		cmd.Dir, cmd.SysProcAttr = cfg.Dir, groupAttr()
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
+		// Wait must return even if a grandchild keeps stderr open.
+		cmd.WaitDelay = time.Second
+		return cmd.Start()
+	})
+	if err != nil {
 		in.Close()
 		out.Close()
 		return nil, &startError{fmt.Errorf("%s command %q: %w", cfg.Role, cfg.Command, err)}
@@ -136,6 +133,24 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	go c.write()
 	go c.read()
 	return c, nil
+}
+
+// start starts the command by run, without a shell if that makes no difference.
+func start(cfg *Config, run func(*exec.Cmd) error) (*exec.Cmd, error) {
+	if args, ok := plain(cfg.Command, cfg.Env); ok && len(cfg.Args) == 0 {
+		cmd := plainCommand(args, cfg.Dir, cfg.Env)
+		if run(cmd) == nil {
+			return cmd, nil
+		}
+		// A shell knows what to do with a script without an interpreter, and what to say of other
+		// files.
+	}
+	cmd := exec.Command("/bin/sh", "-c", cfg.Command)
+	if len(cfg.Args) > 0 {
+		cmd = exec.Command(cfg.Args[0], cfg.Args[1:]...)
+	}
+	cmd.Env = append(os.Environ(), cfg.Env...)
+	return cmd, run(cmd)
 }
 
 // write writes buffers to the child until feed is closed.

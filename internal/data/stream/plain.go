@@ -1,0 +1,65 @@
+package stream
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// shellWords are first words of a command that a shell handles itself, in dash or in bash.
+var shellWords = wordSet(`: . [ alias bg bind break builtin caller case cd chdir command continue coproc declare dirs
+disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help
+history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select
+set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until
+wait while`)
+
+func wordSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		set[w] = true
+	}
+	return set
+}
+
+// plain returns the program and the arguments of a command that a shell would only split at its
+// spaces and start. ok is false for every other command, and if env changes where a shell
+// searches for programs. To start a shell costs as much as to start cat, for each task.
+func plain(command string, env []string) (args []string, ok bool) {
+	for i := range len(command) {
+		switch c := command[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(" _./-+,:@%=", c) >= 0:
+		default:
+			return nil, false // it may mean something to a shell
+		}
+	}
+	args = strings.Fields(command)
+	if len(args) == 0 || shellWords[args[0]] || strings.Contains(args[0], "=") {
+		return nil, false
+	}
+	for _, v := range env {
+		if strings.HasPrefix(v, "PATH=") {
+			return nil, false
+		}
+	}
+	if !strings.Contains(args[0], "/") {
+		if path, err := exec.LookPath(args[0]); err != nil || !filepath.IsAbs(path) {
+			return nil, false
+		}
+	}
+	return args, true
+}
+
+// plainCommand returns the command of plain's result. A shell corrects the variable PWD, so this
+// does, too.
+func plainCommand(args []string, dir string, env []string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	if _, set := os.LookupEnv("PWD"); set {
+		if dir == "" {
+			dir, _ = os.Getwd() // "" would be wrong, too
+		}
+		cmd.Env = append(cmd.Env, "PWD="+dir)
+	}
+	return cmd
+}

@@ -69,7 +69,7 @@ space is available again.` + masterNote,
 	s.Var(&f.taskMemory, "task-memory", "limit for a task whose job asks for no memory (default: a slot's share and 256MiB, at least 1GiB, at most 7/8 of RAM)")
 	s.StringVar(&f.cfg.RunAs, "run-as", "", "owner runs each task as the user of its job; needs a worker that runs as root (`user`, default: the worker's)")
 	s.IntVar(&f.cfg.RunAsMinUID, "run-as-min-uid", 0, "least `uid` of the users that tasks may run as (default 1000)")
-	s.StringVar(&f.cfg.Reuse, "reuse", "own", "`whose` processes run several tasks of a job, one after the other: own (built-in apps and streaming), all (uploaded programs, too), off")
+	s.StringVar(&f.cfg.Reuse, "reuse", "own", "`whose` processes run several tasks, one after the other: own (built-in apps and streaming), all (uploaded programs, too), off")
 	s.Var(&f.minFree, "min-free", "free space on the disk below which the worker accepts no new work (default 256MiB)")
 	s.Var(&f.cacheSize, "cache-size", "size of the cache of jobs' executables and files (default 2GiB)")
 	s.Var(&f.logSize, "log-size", "size of the log kept for an attempt (default 4MiB)")

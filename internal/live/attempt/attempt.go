@@ -12,8 +12,8 @@
 // sends a request to commit at most once, when everything else has succeeded, and
 // makes its output part of the job's output only if the commit is granted.
 //
-// An order with keep makes the process wait for another order of the same job after its
-// attempt has succeeded. Before the process says so (Done.ready):
+// An order with keep makes the process wait for another order after its attempt has succeeded:
+// of the same job, or, if the process is the worker's own program, of any job of the same user. Before the process says so (Done.ready):
 //
 //   - it has killed all processes below it, and has closed the attempt's files and
 //     connections;

@@ -178,7 +178,7 @@ func (w *Worker) dropJob(id job.ID) {
 		j.stopPolling()
 		delete(w.mu.jobs, id)
 	}
-	w.endIdleLocked(func(c *child) bool { return c.key.job == id })
+	w.endIdleLocked(func(c *child) bool { return !c.key.shared && c.key.job == id })
 	w.mu.Unlock()
 	w.logs.forget(id.String())
 	err := w.home.removeOutputs(id)

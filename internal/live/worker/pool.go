@@ -17,17 +17,20 @@ import (
 )
 
 // Starting a process costs more than many a task. So the process of an attempt that has
-// succeeded stays, idle, for the next attempt of its job. The life of a process:
+// succeeded stays, idle, for the next attempt of its job. A process of the worker's own program,
+// which runs no code of a job, also serves later jobs of the same user. So a small job finds warm
+// processes. The life of a process:
 //
 //	started ──► attempt ──done, ready──► idle ──► attempt ──► … ──► ended
 //
 // It ends, and a fresh one takes its place, after an attempt that failed, was stopped, or
-// used too much memory; after maxTurns attempts; when it has been idle for idleTime; when
-// its job has ended; when a process is started, there are more processes than slots then,
-// and it has been idle longest; and when the worker drains or ends. So idle processes never
-// hold memory beside the attempts of all slots.
+// used too much memory; after maxTurns attempts; when it has been idle for idleTime, or
+// sharedIdleTime if it serves other jobs; when the only job that it serves has ended; when a process
+// is started, there are more processes than slots then, and it has been idle longest; and when
+// the worker drains or ends. So idle processes never hold memory beside the attempts of all slots.
 //
-// An attempt takes a process only if the key is the same: job, program, limits and user.
+// An attempt takes a process only if the key is the same: program, limits, user, and the job
+// unless the process serves several.
 // What isolates attempts from each other:
 //
 //   - The process reports that it is ready only after all of its descendants have ended.
@@ -51,8 +54,10 @@ const (
 )
 
 const (
-	// idleTime is the time without an attempt after which the worker ends a process.
-	idleTime = 5 * time.Second
+	// idleTime is the time without an attempt after which the worker ends a process of one job,
+	// and sharedIdleTime the same for one that serves other jobs.
+	idleTime       = 5 * time.Second
+	sharedIdleTime = time.Minute
 	// maxTurns is the greatest number of attempts of one process. It bounds what attempts
 	// leave behind in it, such as open files.
 	maxTurns = 1000
@@ -63,6 +68,8 @@ const (
 
 // poolKey says which attempts may have a process one after the other.
 type poolKey struct {
+	shared  bool   // the process serves several jobs of a user; job and staging are empty
+	user    string // of the job, as the master knows him
 	job     job.ID
 	staging string // distinguishes two jobs to which two masters gave the same id
 	path    string // of the executable
@@ -71,11 +78,18 @@ type poolKey struct {
 }
 
 // keyOf returns the key of an attempt.
-func keyOf(p *process, info *slotwisev1.JobForWorkerResponse, path string) poolKey {
-	k := poolKey{job: p.id.Job, staging: info.GetStaging(), path: path, limits: p.limits}
-	if p.owner != nil {
+func (w *Worker) keyOf(p *process, info *slotwisev1.JobForWorkerResponse, path string) poolKey {
+	k := poolKey{user: info.GetSpec().GetUser(), path: path, limits: p.limits}
+	switch {
+	case p.owner != nil:
 		k.owner = fmt.Sprint(*p.owner)
+	case path == w.cfg.Executable:
+		// Commands of a streaming job could change a process of their own user, so other users of
+		// the cluster get other processes.
+		k.shared = true
+		return k
 	}
+	k.job, k.staging = p.id.Job, info.GetStaging()
 	return k
 }
 
@@ -119,11 +133,18 @@ func (w *Worker) takeIdle(key poolKey) *child {
 func (w *Worker) keepIdle(c *child) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j := w.mu.jobs[c.key.job]
-	if c.turns >= maxTurns || w.mu.draining || j == nil || j.info.GetStaging() != c.key.staging {
+	if c.turns >= maxTurns || w.mu.draining {
 		return false
 	}
-	c.expires = time.AfterFunc(idleTime, func() { w.endIdle(func(d *child) bool { return d == c }) })
+	within := sharedIdleTime
+	if !c.key.shared {
+		j := w.mu.jobs[c.key.job]
+		if j == nil || j.info.GetStaging() != c.key.staging {
+			return false
+		}
+		within = idleTime
+	}
+	c.expires = time.AfterFunc(within, func() { w.endIdle(func(d *child) bool { return d == c }) })
 	w.mu.idle = append(w.mu.idle, c)
 	return true
 }

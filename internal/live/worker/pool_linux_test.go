@@ -88,20 +88,65 @@ func TestReuse(t *testing.T) {
 		}
 	}
 	run, pid = m.pidJob("j2", "true")
+	m.do(func() { m.mu.jobs["j2"].Spec.User = "other" })
 	run("j2_m_0_0")
-	if got := pid("j2_m_0_0"); got == first {
-		t.Error("attempts of two jobs shared a process")
+	second := pid("j2_m_0_0")
+	if second == first {
+		t.Error("attempts of two users shared a process")
 	}
-	if ended(first) {
-		t.Error("the process of a running job has ended at once")
+	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
+	run, pid = m.pidJob("j3", "pwd >&2; test ! -e f")
+	run("j3_m_0_0")
+	if got := pid("j3_m_0_0"); got != first {
+		t.Error("a job of the same user did not get the idle process")
+	}
+	want(t, m.ends("j3_m_0_0"), succeeded, "")
+	b, err := os.ReadFile(filepath.Join(w.dir, "logs", "j3_m_0_0.log"))
+	if err != nil || strings.TrimSpace(string(b)) != filepath.Join(w.dir, "attempts", "j3_m_0_0", "work") {
+		t.Errorf("log of the second job %q, error %v", b, err)
+	}
+	w.stop()
+	if !ended(first) || !ended(second) {
+		t.Error("an idle process has outlived its worker")
+	}
+}
+
+// TestReuseUploaded verifies that a process of an uploaded program serves one job only, and ends
+// with it.
+func TestReuseUploaded(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("", func(c *worker.Config) {
+		c.Reuse = worker.ReuseAll
+		// The jobs name another program than the worker's.
+		c.Executable = filepath.Join(t.TempDir(), "own")
+		if err := os.WriteFile(c.Executable, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.file(string(program))
+	first := 0
+	for _, id := range []string{"j1", "j2"} {
+		run, pid := m.pidJob(id, "true")
+		run(id + "_m_0_0")
+		one := pid(id + "_m_0_0")
+		m.ends(id + "_m_0_0")
+		run(id + "_m_0_1")
+		if two := pid(id + "_m_0_1"); two != one {
+			t.Errorf("attempts of %s ran in the processes %d and %d", id, one, two)
+		}
+		if one == first {
+			t.Error("attempts of two jobs shared the process of an uploaded program")
+		}
+		if first == 0 {
+			first = one
+		}
 	}
 	m.order(&slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: "j1"}})
 	clustertest.Eventually(t, "the process of a job that has ended ends", func() bool { return ended(first) })
-	second := pid("j2_m_0_0")
-	w.stop()
-	if !ended(second) {
-		t.Error("an idle process has outlived its worker")
-	}
 }
 
 // TestNoReuse verifies that no attempt gets the process of one that failed or was killed,
@@ -191,6 +236,7 @@ func TestMakeRoom(t *testing.T) {
 	run("j1_m_1_0")
 	idle := []int{pid("j1_m_0_0"), pid("j1_m_1_0")}
 	run, pid = m.pidJob("j2", "true")
+	m.do(func() { m.mu.jobs["j2"].Spec.User = "other" })
 	run("j2_m_0_0")
 	last := pid("j2_m_0_0")
 	clustertest.Eventually(t, "one idle process ends", func() bool { return ended(idle[0]) != ended(idle[1]) })

@@ -38,7 +38,7 @@ func (w *Worker) run(ctx context.Context, p *process) (*slotwisev1.Done, error) 
 	w.mu.Lock()
 	p.limits, p.owner = w.cfg.limitsOf(info.GetSpec(), p.launch.GetWidth()), owner
 	w.mu.Unlock()
-	key := keyOf(p, info, path)
+	key := w.keyOf(p, info, path)
 	var c *child
 	// Taken before the directories are made, because an idle child may bring an empty
 	// directory that saves making them.

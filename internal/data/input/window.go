@@ -159,7 +159,7 @@ func (w *window) skipLine() error {
 		}
 		if i := bytes.IndexByte(w.buf[:w.n], '\n'); i >= 0 {
 			w.cut = i + 1 // if this is beyond the end, no line starts in the piece
-			w.advance(w.size)
+			w.advance(w.room())
 			return nil
 		}
 		if w.eof || w.base+int64(w.n) >= w.end-1 {
@@ -167,7 +167,7 @@ func (w *window) skipLine() error {
 			return nil
 		}
 		w.cut = w.n
-		w.advance(w.size)
+		w.advance(w.room())
 	}
 }
 

@@ -80,7 +80,7 @@ func (c *Config) bind() sched.Bindings {
 				"policy would keep waiting; a long one costs time, and forecasts what may never come."}),
 		sched.Bind(&c.Least, sched.DurationFrom(0), sched.Param{Name: "least-time", Default: "5m", Tune: []string{"1m", "5m", "30m"},
 			Help: "The least time between two switches. Policies that learn need some time with the jobs before they are worth judging."}),
-		sched.Bind(&c.Margin, sched.Float(0, 0.5), sched.Param{Name: "margin", Default: "0.02", Tune: []string{"0", "0.02", "0.1"},
+		sched.Bind(&c.Margin, sched.Float(0, 0.5), sched.Param{Name: "margin", Default: "0.05", Tune: []string{"0", "0.02", "0.05", "0.1"},
 			Help: "The part of the time that jobs have left which a switch must save: the whole 99 % interval of the gain must be above it."}),
 		sched.Bind(&c.Futures, sched.Int(LeastFutures, mostFutures), sched.Param{Name: "futures", Default: "8", Tune: []string{"4", "8", "16"},
 			Help: "The number of futures in which a candidate is simulated before the decision. With fewer, intervals are wide and " +

@@ -70,10 +70,11 @@ func (u *chainUser) watch() {
 		}
 		return &protocol.WatchChain{Call: c, Chain: u.chain, After: u.last, Wait: wait, Steps: u.r.chance(50)}
 	}, func(reply protocol.Reply) {
-		var refused *protocol.Error
+		st, known := look(reply.Err, func(p past) map[protocol.ChainID]*slotwisev1.JobStatus { return p.chains }, u.chain)
 		switch {
-		case errors.As(reply.Err, &refused) && refused.Code == protocol.NotFound && u.r.chainHistory[u.chain] != nil:
-			u.learn(u.r.chainHistory[u.chain])
+		case st != nil:
+			u.learn(st)
+		case !known:
 		case reply.Err != nil:
 			u.r.violate("%v was accepted, but the master answers: %v", u.chain, reply.Err)
 		default:
@@ -119,7 +120,7 @@ func (u *chainUser) check(m *master) {
 		}
 	}
 	for _, output := range slices.Sorted(maps.Keys(u.jobs)) {
-		if id, err := job.ParseID(u.jobs[output]); err != nil || u.r.history[id] == nil {
+		if id, err := job.ParseID(u.jobs[output]); err != nil || u.r.history.jobs[id] == nil {
 			u.r.violate("%s, a step of %v, has not ended", u.jobs[output], u.chain)
 		}
 	}
@@ -265,7 +266,7 @@ func (p *driver) watch() {
 	}
 	var ended *slotwisev1.JobStatus
 	p.request(func(c protocol.Call, core *protocol.Core) protocol.Message {
-		if ended, err = core.EndedStep(p.id.Chain, name); err != nil {
+		if ended, err = core.EndedStep(p.id.Chain, name); err != nil && p.w.r.serving == p.w.r.master {
 			p.w.r.violate("%s was a step of %s: %v", name, p.id.Chain, err)
 		}
 		return &protocol.WatchJob{Call: c, Job: id}
@@ -310,13 +311,4 @@ func (s *storage) checkGone(uri string) {
 			s.r.violate("%s is written after the directory of its chain was removed", uri)
 		}
 	}
-}
-
-// chainEnded enters a chain in the history, always with the same outcome.
-func (m *master) chainEnded(o *protocol.WriteChainHistory) {
-	st := o.Entry.Job
-	if before := m.r.chainHistory[o.Chain]; before != nil && before.State != st.State {
-		m.r.violate("%v is entered in the history as %v and as %v", o.Chain, before.State, st.State)
-	}
-	m.r.chainHistory[o.Chain] = st
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -33,19 +35,29 @@ type member struct {
 	deferred   []func()
 	store      *journal.Store
 	replica    *replica.Replica
-	master     *master // nil unless it leads, or does not know better
+	master     *master       // nil unless it leads, or does not know better
+	faulty     bool          // the disk fails soon, or is full
+	slowUntil  time.Duration // each sync of the disk takes long until then
+	wellSince  time.Duration // when it last started, woke, or had a faulty disk or connection
+	syncing    time.Duration // that the syncs of this run have taken
+	leader     uint64        // that the member has heard of last
+	past       past          // its history, which every process of the member finds
 }
 
 // startMembers starts the masters: one, or three.
 func (r *cluster) startMembers() {
-	n := 1
-	if r.chance(60) {
-		n = 3
+	n := *masters
+	if n == 0 {
+		n = 1
+		if r.chance(75) {
+			n = 3
+		}
 	}
 	for i := range n {
-		b := &member{r: r, id: uint64(i + 1), address: fmt.Sprint("m", i+1), disk: faultfs.NewDisk(), speed: 1000}
+		b := &member{r: r, id: uint64(i + 1), address: fmt.Sprint("m", i+1), disk: faultfs.NewDisk(), speed: 1000, past: newPast()}
 		if n > 1 {
-			b.speed = 950 + time.Duration(r.rng.IntN(100))
+			b.speed = 900 + time.Duration(r.rng.IntN(200))
+			b.clockError = r.randomUpTo(20*second) - 10*second
 		}
 		r.members = append(r.members, b)
 	}
@@ -95,13 +107,14 @@ func (b *member) start() {
 		r.counts.TornJournals++
 	}
 	b.life++
+	b.wellSince = r.now
 	b.up, b.booted, b.store = true, r.now, s
 	if r.fault(20) {
 		b.clockError = r.randomUpTo(48*3600*second) - 24*3600*second
 		r.counts.ClockJumps++
 	}
-	b.replica, err = replica.New(replica.Config{ID: b.id, Heartbeat: 200 * time.Millisecond, Seed: r.rng.Uint64(), Committed: b.committed,
-		Log: func(_ bool, text string) { r.logf("%s: raft: %s", b.address, text) }}, s, 0)
+	b.replica, err = replica.New(replica.Config{ID: b.id, Election: election, Heartbeat: election / 5, Seed: r.rng.Uint64(), Committed: b.committed,
+		Log: func(_ bool, text string) { r.logf("%s: raft: %s", b.address, text) }}, slowStore{s, b}, 0)
 	if err != nil {
 		r.violate("%s cannot start: %v", b.address, err)
 		return
@@ -110,28 +123,64 @@ func (b *member) start() {
 	b.tick()
 }
 
+// entry is a committed entry.
+type entry struct {
+	term uint64
+	kind raftpb.EntryType
+	data string
+}
+
 // committed compares an entry with the one that other members have committed at its index.
 func (b *member) committed(e raftpb.Entry) {
-	name := fmt.Sprint(e.Term, e.Type, string(e.Data))
-	if before, ok := b.r.entries[e.Index]; ok && before != name {
+	now := entry{e.Term, e.Type, string(e.Data)}
+	if before, ok := b.r.entries[e.Index]; ok && before != now {
 		b.r.violate("%s commits another entry %d than others have", b.address, e.Index)
 	}
-	b.r.entries[e.Index] = name
+	b.r.entries[e.Index] = now
+}
+
+// slowStore is the journal on a disk that is slow at times.
+type slowStore struct {
+	*journal.Store
+	b *member
+}
+
+// Save implements replica.Storage. What is sent after it leaves when the disk is ready.
+func (s slowStore) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	b := s.b
+	if b.r.now < b.slowUntil && (len(entries) > 0 || !raft.IsEmptyHardState(hard)) {
+		b.r.counts.SlowSyncs++
+		b.syncing += b.r.randomUpTo(2 * second)
+	}
+	return s.Store.Save(hard, entries)
 }
 
 // tick lets time pass.
 func (b *member) tick() {
 	b.replica.Tick(b.now())
 	b.run()
-	b.later(100*time.Millisecond, b.tick)
+	b.later(election/10, b.tick)
 }
 
 // run carries out what the replica wants, and begins or ends to lead.
 func (b *member) run() {
 	if err := b.replica.Run(b.send); err != nil {
+		if errors.Is(err, syscall.EIO) {
+			b.r.counts.FailedSyncs++
+		}
 		b.die(err.Error())
 		return
 	}
+	if d := b.syncing; d > 0 {
+		// The process waits for its disk, and does nothing else meanwhile.
+		b.syncing = 0
+		b.stop(d)
+	}
+	b.inLife(b.life, b.proceed)
+}
+
+// proceed is what follows when the disk has all.
+func (b *member) proceed() {
 	if b.store.SnapshotWanted() {
 		if snap, err := b.store.MakeSnapshot()(); err == nil {
 			b.store.OfferSnapshot(snap)
@@ -144,53 +193,84 @@ func (b *member) run() {
 	if b.master == nil && b.replica.MayRestore() && !b.r.fault(10) {
 		b.lead()
 	}
+	if leader := b.replica.Leader(); leader != b.leader {
+		if b.leader = leader; leader != 0 && leader != b.id {
+			b.pull(b.r.member(leader), func() {})
+		}
+	}
 	if b.master != nil {
 		b.master.release()
 	}
 }
 
-// send sends a message to another member.
+// carry brings something to another member, late or never.
+func (b *member) carry(to *member, arrive func()) {
+	r := b.r
+	if r.fault(3) {
+		return
+	}
+	delay := b.syncing + time.Millisecond + r.randomUpTo(10*time.Millisecond)
+	if r.fault(3) {
+		delay += r.randomUpTo(4 * second)
+	}
+	r.after(delay, func() {
+		if to.up && !r.cut[[2]uint64{b.id, to.id}] {
+			to.later(0, arrive)
+		}
+	})
+}
+
+// member returns the member with an id.
+func (r *cluster) member(id uint64) *member {
+	return r.members[slices.IndexFunc(r.members, func(o *member) bool { return o.id == id })]
+}
+
+// send sends a message to another member. It may arrive twice.
 func (b *member) send(m raftpb.Message) {
 	r := b.r
-	bytes, err := m.Marshal()
-	if err != nil {
-		panic(err)
-	}
 	arrived := false
+	to := r.member(m.To)
 	deliver := func() {
-		i := slices.IndexFunc(r.members, func(o *member) bool { return o.id == m.To })
-		to := r.members[i]
-		if r.cut[[2]uint64{b.id, m.To}] || !to.up {
-			return
+		got := m
+		got.Entries = slices.Clone(m.Entries) // raft keeps the array that it gets
+		if got.Type == raftpb.MsgSnap {
+			r.counts.Installed++
 		}
-		to.later(0, func() {
-			var got raftpb.Message
-			if err := got.Unmarshal(bytes); err != nil {
-				panic(err)
-			}
-			if got.Type == raftpb.MsgSnap {
-				r.counts.Installed++
-			}
-			arrived = true
-			to.replica.Step(to.now(), got)
-			to.run()
-		})
+		arrived = true
+		to.replica.Step(to.now(), got)
+		to.run()
 	}
-	delay := func() time.Duration {
-		if r.fault(3) {
-			return r.randomUpTo(4 * second)
-		}
-		return time.Millisecond + r.randomUpTo(10*time.Millisecond)
-	}
-	if !r.fault(3) {
-		r.after(delay(), deliver)
-	}
+	b.carry(to, deliver)
 	if r.fault(3) {
-		r.after(delay(), deliver)
+		b.carry(to, deliver)
 	}
 	if m.Type == raftpb.MsgSnap {
 		b.later(second, func() { b.replica.ReportSnapshot(m.To, arrived) })
 	}
+}
+
+// watchProgress requires, each second, that a master acts within actLimit while a majority runs on
+// disks that work, and all of it is connected.
+func (r *cluster) watchProgress() {
+	var since []time.Duration
+	for _, b := range r.members {
+		if !b.up || b.frozen || r.now < b.slowUntil || b.faulty || len(r.cut) > 0 {
+			b.wellSince = r.now
+		}
+		since = append(since, b.wellSince)
+	}
+	slices.Sort(since)
+	if r.master != nil && r.master.mayAct() {
+		r.acted = r.now
+		if !r.calm {
+			r.counts.Acting++
+		}
+	}
+	idle := r.now - max(since[len(since)/2], r.acted) // the same majority was well all the time
+	if r.idlest = max(r.idlest, idle); idle > actLimit {
+		r.violate("no master has acted for %v, although a majority runs and is connected", idle)
+	}
+	r.after(second, r.watchProgress)
 }
 
 // lead restores a core from the committed records.
@@ -222,6 +302,7 @@ func (b *member) lead() {
 	}
 	r.logf("%s leads in term %d", b.address, m.term)
 	m.check()
+	m.pullAll()
 	m.later(second, m.tick)
 	m.absorb(out)
 }
@@ -254,8 +335,8 @@ func (b *member) replace() {
 			for rec, err := range protocol.Compact(cfg, protocol.PositionOf(at), decoded(c.Records())) {
 				var p []byte
 				if err == nil {
-					got = append(got, printRecord(rec))
-					p, err = proto.Marshal(rec)
+					p, err = encodeRecord(rec)
+					got = append(got, string(p))
 				}
 				if err != nil && !errors.Is(err, faultfs.ErrStopped) {
 					b.r.violate("no snapshot can be made: %v", err)
@@ -269,9 +350,8 @@ func (b *member) replace() {
 			b.r.logf("snapshot: %v", err)
 			return
 		}
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); want != nil && diff != "" {
-			b.r.violate("the snapshot differs from the core: %s", diff)
+		if slices.Sort(got); want != nil && !slices.Equal(want, got) {
+			b.r.violate("the snapshot differs from the core: %s", cmp.Diff(printed(want), printed(got)))
 		}
 	})
 }
@@ -285,7 +365,7 @@ func (b *member) die(why string) {
 	if b.master != nil {
 		b.master.abdicate("its process ends")
 	}
-	b.up, b.frozen, b.deferred = false, false, nil
+	b.up, b.frozen, b.deferred, b.syncing, b.leader = false, false, nil, 0, 0
 	_ = b.store.Close()
 	b.r.counts.Restarts++
 	b.loseDisk()
@@ -294,12 +374,13 @@ func (b *member) die(why string) {
 // loseDisk applies a kill of the process or a crash of the machine to the disk, and
 // schedules the next process.
 func (b *member) loseDisk() {
+	b.faulty = false
 	if b.r.chance(50) {
 		b.disk = b.disk.Crash(b.r.rng)
 	} else {
 		b.disk = b.disk.Kill()
 	}
-	b.r.after(100*time.Millisecond+b.r.randomUpTo(12*second), b.start)
+	b.r.after(100*time.Millisecond+b.r.randomUpTo(8*second), b.start)
 }
 
 // freeze stops the process for a while.
@@ -309,9 +390,14 @@ func (b *member) freeze() {
 	}
 	b.r.counts.MemberFreezes++
 	b.r.logf("%s freezes", b.address)
+	b.stop(b.r.randomUpTo(10 * second))
+}
+
+// stop stops the process for a time.
+func (b *member) stop(d time.Duration) {
 	b.frozen = true
 	life := b.life
-	b.r.after(b.r.randomUpTo(20*second), func() {
+	b.r.after(d, func() {
 		if b.life == life {
 			b.wake()
 		}
@@ -324,6 +410,7 @@ func (b *member) wake() {
 		return
 	}
 	b.r.logf("%s wakes up", b.address)
+	b.wellSince = b.r.now
 	b.frozen = false
 	deferred := b.deferred
 	b.deferred = nil
@@ -354,7 +441,7 @@ func (r *cluster) partition(b *member) {
 			r.cut[[2]uint64{b.id, o.id}], r.cut[[2]uint64{o.id, b.id}] = out, in
 		}
 	}
-	r.after(r.randomUpTo(20*second), func() { clear(r.cut) })
+	r.after(r.randomUpTo(10*second), func() { clear(r.cut) })
 }
 
 // diskSize returns the number of bytes on the disk.

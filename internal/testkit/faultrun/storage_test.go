@@ -16,6 +16,7 @@ type storage struct {
 	r      *cluster
 	staged map[string]*staging // by token; stays after the directory is gone
 	gone   map[string]bool     // removed directories of chains
+	late   bool                // a request of a master that leads no more takes effect
 }
 
 // staging is a job's staging directory.
@@ -23,6 +24,7 @@ type staging struct {
 	uri   string
 	parts map[job.TaskID]job.AttemptID
 	state stagingState
+	late  bool // made by a late request, so that no master removes it
 }
 
 type stagingState int
@@ -40,13 +42,14 @@ var (
 	errPublished = errors.New("the output is published already")
 )
 
-// stage creates a staging directory, or empties the one of the same token.
+// stage creates a staging directory. One of the same token stays as it is.
 func (s *storage) stage(uri, token string) error {
-	if old := s.staged[token]; old != nil && old.state == published {
+	s.r.logf("storage: stage %s as %s, late %v", uri, token, s.late)
+	if old := s.staged[token]; old != nil && old.state != removed {
 		return nil
 	}
 	s.checkGone(uri)
-	s.staged[token] = &staging{uri: uri, parts: map[job.TaskID]job.AttemptID{}}
+	s.staged[token] = &staging{uri: uri, parts: map[job.TaskID]job.AttemptID{}, late: s.late}
 	return nil
 }
 
@@ -69,13 +72,19 @@ func (s *storage) commitPart(token string, id job.AttemptID) bool {
 
 // publish gives a staging directory its final name. Doing it again changes nothing.
 func (s *storage) publish(id job.ID, token string) error {
+	s.r.logf("storage: publish %s of %v, late %v", token, id, s.late)
 	d := s.staged[token]
 	switch {
+	case s.late && (d == nil || d.state == removed):
+		return errGone
 	case d == nil || d.state == removed:
 		s.r.violate("the output of %v is to be published after it was removed", id)
 		return errGone
 	case d.state == open:
 		s.checkGone(d.uri)
+		if s.published(d.uri) {
+			s.r.violate("%s is published twice", d.uri)
+		}
 		d.state = published
 		s.checkParts(id, d)
 	}
@@ -84,6 +93,7 @@ func (s *storage) publish(id job.ID, token string) error {
 
 // remove removes a staging directory. It leaves published output alone and says so.
 func (s *storage) remove(token string) error {
+	s.r.logf("storage: remove %s, late %v", token, s.late)
 	switch d := s.staged[token]; {
 	case d == nil:
 	case d.state == published:
@@ -120,7 +130,7 @@ func (s *storage) published(uri string) bool {
 // check checks that no staging directory is left behind.
 func (s *storage) check() {
 	for _, token := range slices.Sorted(maps.Keys(s.staged)) {
-		if d := s.staged[token]; d.state == open {
+		if d := s.staged[token]; d.state == open && !d.late {
 			s.r.violate("the staging directory of %s is left behind", d.uri)
 		}
 	}
@@ -153,6 +163,18 @@ func (s *storage) operate(m *master, cancelled *bool, op func() error, retry fun
 				default:
 					s.operate(m, cancelled, op, retry, done)
 				}
+			})
+			return
+		}
+		if s.r.fault(8) {
+			// The request is under way for long. It takes effect whether or not the master still leads.
+			s.r.counts.LateEffects++
+			s.r.logf("%s: a request to the storage takes effect later", m.member.address)
+			s.r.after(s.r.randomUpTo(30*second), func() {
+				s.late = m != s.r.master
+				err := op()
+				s.late = false
+				m.later(0, func() { done(err) })
 			})
 			return
 		}
@@ -197,10 +219,7 @@ func (s *storage) carryOut(m *master, o protocol.Instruction) {
 			})
 	case *protocol.RemoveChainDir:
 		s.operate(m, nil, func() error {
-			if err := s.removeChainDir(o.URI); err != nil || o.Token == "" {
-				return err
-			}
-			return s.remove(o.Token)
+			return s.removeChainDir(o.URI)
 		}, func(error) {}, func(err error) {
 			m.handle(&protocol.ChainCleaned{Chain: o.Chain, Err: err})
 		})

@@ -1,7 +1,6 @@
 package faultrun
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
@@ -98,10 +97,11 @@ func (u *user) watch() {
 		}
 		return &protocol.WatchJob{Call: c, Job: u.job, After: u.last, Wait: wait}
 	}, func(reply protocol.Reply) {
-		var refused *protocol.Error
+		st, known := look(reply.Err, func(p past) map[job.ID]*slotwisev1.JobStatus { return p.jobs }, u.job)
 		switch {
-		case errors.As(reply.Err, &refused) && refused.Code == protocol.NotFound && u.r.history[u.job] != nil:
-			u.learn(u.r.history[u.job])
+		case st != nil:
+			u.learn(st)
+		case !known:
 		case reply.Err != nil:
 			u.r.violate("%v was accepted, but the master answers: %v", u.job, reply.Err)
 		default:

@@ -48,7 +48,9 @@ func (s *storage) stage(uri, token string) error {
 	if old := s.staged[token]; old != nil && old.state != removed {
 		return nil
 	}
-	s.checkGone(uri)
+	if !s.late { // it leaves a directory behind, as a request that is stopped for long may
+		s.checkGone(uri)
+	}
 	s.staged[token] = &staging{uri: uri, parts: map[job.TaskID]job.AttemptID{}, late: s.late}
 	return nil
 }

@@ -37,7 +37,7 @@ func (t TopN[K, V]) Mapper(m TypedMapper[K, V]) func() Mapper {
 	if err := t.check(); err != nil {
 		return failingMapper(err)
 	}
-	return t.codes().Mapper(m)
+	return t.Codes().Mapper(m)
 }
 
 // Combiner returns a value for [Job.Combiner].
@@ -68,8 +68,8 @@ type ranked[V any] struct {
 	code  []byte
 }
 
-// codes returns the codes of the records between map and reduce.
-func (t TopN[K, V]) codes() Codes[K, V] { return Codes[K, V]{t.Key, t.Value} }
+// Codes returns the codes of the records between map and reduce, for [MapTo].
+func (t TopN[K, V]) Codes() Codes[K, V] { return Codes[K, V]{t.Key, t.Value} }
 
 // check returns an error for a field without a usable value.
 func (t TopN[K, V]) check() error {
@@ -79,7 +79,7 @@ func (t TopN[K, V]) check() error {
 	case t.Compare == nil:
 		return Permanent(errors.New("TopN.Compare is nil: it needs the order of the values"))
 	}
-	return t.codes().check("TopN")
+	return t.Codes().check("TopN")
 }
 
 // reducer returns a reducer that calls f with the first values of each key.

@@ -25,12 +25,12 @@ func ExampleRun() {
 		panic(err)
 	}
 	for _, j := range result.Jobs {
-		fmt.Println(j.Name, j.State, "after", j.Response.Round(time.Second))
+		fmt.Printf("%s %v after %v, %.1f times as long as alone\n", j.Name, j.State, j.Response.Round(time.Second), j.Slowdown)
 	}
 	fmt.Printf("map slots in use: %.0f %%\n", 100*result.MapUse)
 	// Output:
-	// large succeeded after 3m10s
-	// small succeeded after 20s
+	// large succeeded after 3m10s, 1.8 times as long as alone
+	// small succeeded after 20s, 2.0 times as long as alone
 	// map slots in use: 81 %
 }
 
@@ -94,9 +94,9 @@ classes:
 	}
 	fmt.Print(comparison)
 	// Output:
-	// policy  makespan  mean response  median    p95  waiting  local maps  slots in use
-	//     fifo     160.0          130.0   125.0  160.0     94.0      97.1 %        64.6 %
-	//     fair     165.0           41.0    15.0  165.0      4.0     100.0 %        62.6 %
+	// policy  makespan  mean response  median    p95  waiting  slowdown   p95  local maps  slots in use
+	//     fifo     160.0          130.0   125.0  160.0     94.0      19.9  27.0      97.1 %        64.6 %
+	//     fair     165.0           41.0    15.0  165.0      4.0       1.9   3.0     100.0 %        62.6 %
 	// makespan: fair is 3.1 % above fifo; one seed gives no interval
 	// response.mean: fair is 68 % below fifo; one seed gives no interval
 	// slowdown.mean: fair is 90 % below fifo; one seed gives no interval

@@ -30,6 +30,12 @@ type Result struct {
 	// Response describes the times from submission to end, and Waiting the times
 	// from submission to the first launch, of the jobs that succeeded.
 	Response, Waiting Summary
+	// Slowdown describes how many times as long as alone the jobs that succeeded took: each
+	// Response divided by the job's lower bound on the whole cluster.
+	Slowdown Ratios
+	// Jain is Jain's index of the slowdowns: 1 if all jobs are slowed down equally, and 1/n if one of n
+	// jobs is slowed down alone.
+	Jain float64
 
 	// Locality counts launched maps by how close they ran to their input.
 	Locality Locality
@@ -55,6 +61,9 @@ type JobResult struct {
 	Submitted, Started, Ended time.Duration
 	// Response is Ended − Submitted; 0 for a job that did not end.
 	Response time.Duration
+	// Slowdown is Response divided by the job's lower bound, the time that it needs at least with the
+	// whole cluster; 0 for a job that did not succeed.
+	Slowdown float64
 	// Waits are the reasons why the job's tasks waited, longest first. They are
 	// collected if Config.Explain is set.
 	Waits []Wait
@@ -75,6 +84,13 @@ type Summary struct {
 	N                 int // how many
 	Mean, Median, Max time.Duration
 	P95, P99          time.Duration // percentiles
+}
+
+// Ratios describes a set of numbers without a unit.
+type Ratios struct {
+	N                 int // how many
+	Mean, Median, Max float64
+	P95, P99          float64 // percentiles
 }
 
 // Locality counts maps by how close they ran to their input. None are those whose
@@ -101,16 +117,22 @@ func (r *run) result(raw *sim.Result) (*Result, error) {
 			seconds(m.Response.P95), seconds(m.Response.P99)},
 		Waiting: Summary{m.Waiting.N, seconds(m.Waiting.Mean), seconds(m.Waiting.Median), seconds(m.Waiting.Max),
 			seconds(m.Waiting.P95), seconds(m.Waiting.P99)},
+		Slowdown: Ratios{m.Slowdown.N, m.Slowdown.Mean, m.Slowdown.Median, m.Slowdown.Max, m.Slowdown.P95, m.Slowdown.P99}, Jain: m.Jain,
 		Locality: Locality(m.Locality), MapUse: m.Slots.Map, ReduceUse: m.Slots.Reduce, Use: m.Slots.Use,
 		Launches: raw.Decisions, Copies: m.Waste.Copies,
 		Refused: raw.Tracker.Refused, Refusal: raw.Tracker.LastRefusal,
 		Jobs: make([]JobResult, len(raw.Jobs)),
 	}
+	slowdowns := r.outcomes.Values(collect.Slowdowns)
 	for i, j := range raw.Jobs {
 		out.Jobs[i] = JobResult{Name: r.jobs[i].Name, State: j.State, Submitted: j.Submitted, Started: j.Started, Ended: j.Ended,
 			Waits: waits(j.Waits), Error: j.Text}
 		if j.Ended >= 0 {
 			out.Jobs[i].Response = j.Ended - j.Submitted
+		}
+		// The values of the other jobs are NaN, and the comparisons ignore them.
+		if j.State == job.Succeeded {
+			out.Jobs[i].Slowdown = slowdowns[i]
 		}
 	}
 	return out, nil
@@ -184,6 +206,7 @@ type PolicySummary struct {
 	Makespan                                  Estimate
 	MeanResponse, MedianResponse, P95Response Estimate
 	MeanWaiting                               Estimate
+	MeanSlowdown, P95Slowdown                 Estimate // without a unit
 	NodeLocal                                 Estimate // share of the maps
 	SlotUse                                   Estimate // share of the slots' time
 }
@@ -211,6 +234,8 @@ func compare(runs []*Result, seeds int) *Comparison {
 			MedianResponse: of(func(r *Result) float64 { return r.Response.Median.Seconds() }),
 			P95Response:    of(func(r *Result) float64 { return r.Response.P95.Seconds() }),
 			MeanWaiting:    of(func(r *Result) float64 { return r.Waiting.Mean.Seconds() }),
+			MeanSlowdown:   of(func(r *Result) float64 { return r.Slowdown.Mean }),
+			P95Slowdown:    of(func(r *Result) float64 { return r.Slowdown.P95 }),
 			NodeLocal:      of(func(r *Result) float64 { return r.Locality.NodeShare() }),
 			SlotUse:        of(func(r *Result) float64 { return r.Use }),
 		})
@@ -222,10 +247,10 @@ func compare(runs []*Result, seeds int) *Comparison {
 func (c *Comparison) String() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tmakespan\tmean response\tmedian\tp95\twaiting\tlocal maps\tslots in use\t")
+	fmt.Fprintln(t, "policy\tmakespan\tmean response\tmedian\tp95\twaiting\tslowdown\tp95\tlocal maps\tslots in use\t")
 	for _, p := range c.Policies {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.1f %%\t\n", p.Policy, p.Makespan, p.MeanResponse, p.MedianResponse,
-			p.P95Response, p.MeanWaiting, 100*p.NodeLocal.Mean, 100*p.SlotUse.Mean)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%.1f %%\t\n", p.Policy, p.Makespan, p.MeanResponse, p.MedianResponse,
+			p.P95Response, p.MeanWaiting, p.MeanSlowdown, p.P95Slowdown, 100*p.NodeLocal.Mean, 100*p.SlotUse.Mean)
 	}
 	t.Flush()
 	for _, p := range c.Pairs {

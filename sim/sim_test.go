@@ -48,6 +48,40 @@ func TestResultOfARun(t *testing.T) {
 	}
 }
 
+// The slowdown of a job is its response over its lower bound, and the summaries agree with the
+// jobs.
+func TestSlowdowns(t *testing.T) {
+	all, err := sim.Compare(t.Context(), config(), []sim.Policy{{Name: "fifo"}, {Name: "fair"}}, []uint64{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range all.Policies {
+		mean := 0.0
+		for _, r := range all.Runs[3*i : 3*i+3] {
+			sum, squares := 0.0, 0.0
+			for _, j := range r.Jobs {
+				sum, squares = sum+j.Slowdown, squares+j.Slowdown*j.Slowdown
+				if j.Slowdown < 1 {
+					t.Errorf("the job %s has the slowdown %v", j.Name, j.Slowdown)
+				}
+			}
+			n := float64(len(r.Jobs))
+			if r.Slowdown.N != len(r.Jobs) || math.Abs(r.Slowdown.Mean-sum/n) > 1e-9 || math.Abs(r.Jain-sum*sum/n/squares) > 1e-9 {
+				t.Errorf("%+v, Jain %v, of %+v", r.Slowdown, r.Jain, r.Jobs)
+			}
+			mean += r.Slowdown.Mean / 3
+		}
+		if math.Abs(p.MeanSlowdown.Mean-mean) > 1e-9 || p.MeanSlowdown.Half <= 0 || p.P95Slowdown.Mean < mean {
+			t.Errorf("%s: %v, 95th percentile %v, want a mean of %v", p.Policy, p.MeanSlowdown, p.P95Slowdown, mean)
+		}
+	}
+	// The ratio of the means, for which Pairs has an interval.
+	p := all.Pairs[2]
+	if ratio := all.Policies[1].MeanSlowdown.Mean / all.Policies[0].MeanSlowdown.Mean; p.Measure != "slowdown.mean" || math.Abs(p.Ratio-ratio) > 1e-9 || !p.Known {
+		t.Errorf("%+v, and the means have the ratio %v", p, ratio)
+	}
+}
+
 // Variants of one policy have different labels in everything that Compare returns and in
 // the messages of progress, and the same variant has the same label.
 func TestVariantsHaveLabels(t *testing.T) {

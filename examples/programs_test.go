@@ -11,17 +11,9 @@ import (
 )
 
 // The programs of the module examples/programs are built outside this module, as an
-// author's are. Each has at most 60 lines.
+// author's are. These have at most 60 lines each.
 func TestPrograms(t *testing.T) {
 	dir := t.TempDir()
-	for _, args := range [][]string{{"vet", "./..."}, {"build", "-ldflags=-s -w", "-o", dir, "./..."}} {
-		c := exec.Command("go", args...)
-		c.Dir = "programs"
-		c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s\nIf go.mod has changed, run: cd examples/programs && go mod tidy", args, err, out)
-		}
-	}
 	for name, text := range map[string]string{
 		"users":   "1\tann\n2\tbob\n",
 		"orders":  "1\ttea\n1\trice\n3\tsalt\n",
@@ -52,7 +44,7 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%s has %d lines", words[0], n)
 		}
 		output := words[0] + "-output"
-		run := exec.Command(filepath.Join(dir, words[0]), append(words[1:], "--output", output, "--reduces", "2", "--workers", "1", "--quiet")...)
+		run := exec.Command(filepath.Join(programs(t), words[0]), append(words[1:], "--output", output, "--reduces", "2", "--workers", "1", "--quiet")...)
 		run.Dir = dir
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", c.command, err, out)

@@ -1,0 +1,167 @@
+// Command pagerank ranks pages by the links between them:
+//
+//	pagerank --input links --rounds 20 --output ranks
+//
+// Lines of the input are a page, a TAB and a page that it links to. Each round is a step of a
+// chain. Rounds pass structs on; no step parses text but the first.
+//
+// The rank of pages without links is lost in each round. To give it to all pages evenly would
+// only multiply all ranks, so the last step divides them by their sum.
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/slotwise/slotwise/mapreduce"
+	"github.com/slotwise/slotwise/mapreduce/formats"
+	"github.com/slotwise/slotwise/mapreduce/gobs"
+)
+
+// damping is the probability of following a link instead of jumping to any page.
+const damping = 0.85
+
+// page is a page, or what a page contributes to another one: a Rank alone.
+type page struct {
+	Rank  float64
+	Links []string
+}
+
+type row struct {
+	Page string  `column:"page"`
+	Rank float64 `column:"rank"`
+}
+
+var (
+	pages = mapreduce.Codes[string, page]{Key: mapreduce.StringCode, Value: gobs.Code[page]()}
+	links = mapreduce.Codes[string, string]{Key: mapreduce.StringCode, Value: mapreduce.StringCode}
+	sums  = mapreduce.Codes[mapreduce.None, float64]{Key: mapreduce.NoneCode, Value: mapreduce.Float64Code}
+	ranks = mapreduce.TableOf[row]()
+)
+
+func load(mapreduce.Params) (*mapreduce.Job, error) {
+	return &mapreduce.Job{
+		Name: "load", Input: mapreduce.KeyValue, Output: mapreduce.Runs,
+		Mapper: links.Mapper(func(from, to []byte, out *mapreduce.TypedEmitter[string, string]) error {
+			out.Put(string(from), string(to))
+			out.Put(string(to), "") // a page of its own, even without links
+			return nil
+		}),
+		Reducer: mapreduce.ReduceTo(links, pages, func(name string, to iter.Seq[string], out *mapreduce.TypedEmitter[string, page]) error {
+			p := page{Rank: 1}
+			for link := range to {
+				if link != "" {
+					p.Links = append(p.Links, link)
+				}
+			}
+			out.Put(name, p)
+			return nil
+		}),
+	}, nil
+}
+
+func round(mapreduce.Params) (*mapreduce.Job, error) {
+	add := func(parts iter.Seq[page]) (all page) {
+		for p := range parts {
+			all.Rank += p.Rank
+			all.Links = append(all.Links, p.Links...)
+		}
+		return all
+	}
+	return &mapreduce.Job{
+		Name: "round", Input: mapreduce.Runs, Output: mapreduce.Runs,
+		Mapper: mapreduce.MapTo(pages, pages, func(name string, p page, out *mapreduce.TypedEmitter[string, page]) error {
+			out.Put(name, page{Links: p.Links})
+			for _, link := range p.Links {
+				out.Put(link, page{Rank: p.Rank / float64(len(p.Links))})
+			}
+			return nil
+		}),
+		Combiner: pages.Combiner(func(name string, parts iter.Seq[page], out *mapreduce.TypedEmitter[string, page]) error {
+			out.Put(name, add(parts))
+			return nil
+		}),
+		Reducer: mapreduce.ReduceTo(pages, pages, func(name string, parts iter.Seq[page], out *mapreduce.TypedEmitter[string, page]) error {
+			p := add(parts)
+			p.Rank = 1 - damping + damping*p.Rank
+			out.Put(name, p)
+			return nil
+		}),
+	}, nil
+}
+
+func total(mapreduce.Params) (*mapreduce.Job, error) {
+	add := func(_ mapreduce.None, ranks iter.Seq[float64], out *mapreduce.TypedEmitter[mapreduce.None, float64]) error {
+		sum := 0.0
+		for r := range ranks {
+			sum += r
+		}
+		out.PutValue(sum)
+		return nil
+	}
+	return &mapreduce.Job{
+		Name: "total", Input: mapreduce.Runs, Output: mapreduce.Runs, Reduces: 1, Combiner: sums.Combiner(add), Reducer: mapreduce.ReduceTo(sums, sums, add),
+		Mapper: mapreduce.MapTo(pages, sums, func(_ string, p page, out *mapreduce.TypedEmitter[mapreduce.None, float64]) error {
+			out.PutValue(p.Rank)
+			return nil
+		}),
+	}, nil
+}
+
+func divide(p mapreduce.Params) (*mapreduce.Job, error) {
+	sum, err := p.Float("sum")
+	codes := mapreduce.Codes[float64, string]{Key: mapreduce.Descending(mapreduce.Float64Code), Value: mapreduce.StringCode}
+	return &mapreduce.Job{
+		Name: "divide", Input: mapreduce.Runs, Output: ranks.Output("parquet"), TotalOrder: true,
+		Mapper: mapreduce.MapTo(pages, codes, func(name string, p page, out *mapreduce.TypedEmitter[float64, string]) error {
+			out.Put(p.Rank/sum, name)
+			return nil
+		}),
+		Reducer: mapreduce.ReduceTo(codes, mapreduce.Values(ranks), func(rank float64, names iter.Seq[string], out *mapreduce.TypedEmitter[mapreduce.None, row]) error {
+			for name := range names {
+				out.PutValue(row{name, rank})
+			}
+			return nil
+		}),
+	}, err
+}
+
+func chain(ctx context.Context, c *mapreduce.Chain) error {
+	rounds, err := c.Params.Int("rounds", 1)
+	if err != nil {
+		return err
+	}
+	if err := c.Step(ctx, "load", nil, c.Inputs, c.Temp("round0")); err != nil {
+		return err
+	}
+	last := c.Temp("round0")
+	for i := range rounds {
+		next := c.Temp(fmt.Sprint("round", i+1))
+		if err := c.Step(ctx, "round", nil, []string{last}, next); err != nil {
+			return err
+		}
+		last = next
+	}
+	if err := c.Step(ctx, "total", nil, []string{last}, c.Temp("total")); err != nil {
+		return err
+	}
+	p := mapreduce.Params{}
+	err = mapreduce.ReadTyped(ctx, c.Files(), c.Temp("total"), mapreduce.Runs, sums, func(_ mapreduce.None, sum float64) error {
+		p["sum"] = strconv.FormatFloat(sum, 'g', -1, 64)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.Step(ctx, "divide", p, []string{last}, c.Output())
+}
+
+func main() {
+	mapreduce.MainApp(&mapreduce.App{
+		Name: "pagerank", Chain: chain,
+		Steps:  map[string]func(mapreduce.Params) (*mapreduce.Job, error){"load": load, "round": round, "total": total, "divide": divide},
+		Params: []mapreduce.Param{{Name: "rounds", Default: "20", Help: "`number` of rounds"}},
+	}, formats.Readers())
+}

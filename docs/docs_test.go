@@ -150,7 +150,7 @@ func TestRooms(t *testing.T) {
 // architecture.md names the versions of go.mod and of the lab's.
 func TestLibraries(t *testing.T) {
 	mod := read(t, "../go.mod") + read(t, "../lab/go.mod")
-	versions := regexp.MustCompile(`([a-z][\w./-]+) \|? ?(v\d+\.\d+\.\d+)`).FindAllStringSubmatch(read(t, "architecture.md"), -1)
+	versions := regexp.MustCompile(`([A-Za-z][\w./-]+) \|? ?(v\d+\.\d+\.\d+)`).FindAllStringSubmatch(read(t, "architecture.md"), -1)
 	if len(versions) < 10 {
 		t.Fatalf("only %d libraries found", len(versions))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -58,8 +59,8 @@ continue. Of a chain it changes the steps that have not ended and the later ones
   slotwise priority --pool reports low`,
 	}
 	return addChange(c, "priority", func(ctx context.Context, u *userCommand, id, level string) error {
-		if !slices.Contains(priorities, level) {
-			return unknown("priority", level, priorities)
+		if !slices.Contains(feature.Priorities, level) {
+			return unknown("priority", level, feature.Priorities)
 		}
 		_, err := client.Call(ctx, u.cl, u.cl.RPC().SetPriority, &slotwisev1.SetPriorityRequest{Job: id, Priority: wirePriority(level)})
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/slotwise/slotwise/internal/data/input"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/data/stream"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
@@ -424,7 +425,7 @@ func (t *hadoopRun) options(inputs []string, output string, ship []string) (mapr
 	}
 	if v := c.Get(hadoop.PropDeadline, ""); v != "" {
 		var err error
-		if o.Deadline, err = parseDeadline(v); err != nil {
+		if o.Deadline, err = feature.ParseDeadline(v); err != nil {
 			return o, fmt.Errorf("%s=%s: %w", hadoop.PropDeadline, v, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/journal"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
@@ -73,7 +74,7 @@ func TestEveryRequestHasAFlag(t *testing.T) {
 	}
 	var r job.Request
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	registerRequest(flags, &r)
+	feature.DeclareRequest(jobFlagSet{flags}, &r)
 	flags.VisitAll(func(f *pflag.Flag) {
 		for _, text := range []string{"5", "0.5", "high", "2GiB", "5m"} { // one of them suits each flag
 			if f.Value.Set(text) == nil {

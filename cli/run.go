@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -404,24 +403,9 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	return o.err
 }
 
-// summary is the object that -o json prints.
-type summary struct {
-	Program string              `json:"program"`
-	State   string              `json:"state"` // succeeded, failed or killed; accepted if the end is not awaited
-	Error   string              `json:"error,omitempty"`
-	Exit    int                 `json:"exit_status,omitempty"` // of a run that failed, as in failure
-	Output  string              `json:"output,omitempty"`
-	Result  *string             `json:"result,omitempty"` // of a small result without --output
-	Elapsed time.Duration       `json:"elapsed_ns"`
-	Jobs    []*mapreduce.Result `json:"jobs"`
-}
-
 // printJSON prints one object on one line, also for a failed run.
 func printJSON(w io.Writer, o *outcome) error {
-	s := summary{Program: o.program.name, State: "succeeded", Elapsed: o.elapsed, Jobs: o.results}
-	if s.Jobs == nil {
-		s.Jobs = []*mapreduce.Result{}
-	}
+	s := mapreduce.RunSummary{Program: o.program.name, State: "succeeded", Elapsed: o.elapsed, Jobs: o.results}
 	s.Output = o.output.name()
 	switch {
 	case errors.Is(o.err, terminal.ErrInterrupted):
@@ -446,9 +430,7 @@ func printJSON(w io.Writer, o *outcome) error {
 			}
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(s)
+	return s.WriteJSON(w)
 }
 
 // printSummary prints a line for each job of the run, and its counters.

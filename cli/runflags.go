@@ -36,8 +36,7 @@ import (
 
 // The values of flags with a fixed set of words.
 var (
-	codecs     = []string{"none", "lz4", "s2", "zstd"}
-	priorities = []string{"very-low", "low", "normal", "high", "very-high"}
+	codecs = []string{"none", "lz4", "s2", "zstd"}
 )
 
 // runFlags are the flags of run. mapreduce.Options describes the meaning of
@@ -74,10 +73,9 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.SortFlags = false
 	f.registerData(s)
 	s.StringVar(&f.merge, "merge", "", "write the result to this one local `file`, in the order of the parts, instead of --output")
-	s.Var(&f.memory, "memory", "memory for all tasks together (default: a quarter of RAM)")
-	s.StringVar(&f.tempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
+	local := feature.LocalFlags{Memory: &f.memory, TempDir: &f.tempDir, Workers: &f.workers}
+	local.Declare(jobFlagSet{s})
 	s.BoolVar(&f.sync, "sync", true, "end a job when a local output would survive a power cut; --sync=false is faster")
-	s.IntVar(&f.workers, "workers", 0, "`number` of workers (default: one for each core)")
 	s.IntVar(&f.mapSlots, "map-slots", 0, "`number` of map slots of a worker (default 1)")
 	s.IntVar(&f.reduceSlots, "reduce-slots", 0, "`number` of reduce slots of a worker (default 1)")
 	f.policyFlags.register(c)
@@ -89,7 +87,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 
-	registerRequest(s, &f.request)
+	feature.DeclareRequest(jobFlagSet{s}, &f.request)
 
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`; one that is not empty needs --overwrite")
 	s.StringVar(&f.ui, "ui", "", "show the run in a browser while it runs, at this `address` of this machine (--ui alone chooses a port)")
@@ -118,34 +116,29 @@ func groupJobFlags(c *cobra.Command, common []string) {
 	groupFlags(c, common, slices.DeleteFunc(groups, func(g group) bool { return len(g.flags) == 0 })...)
 }
 
+// jobFlagSet is a set of flags for those that programs of mapreduce.Main have, too.
+type jobFlagSet struct{ *pflag.FlagSet }
+
+// Value implements feature.FlagSet.
+func (s jobFlagSet) Value(v feature.FlagValue, name, usage string) { s.Var(v, name, usage) }
+
 // registerData declares the flags about the program and its data.
 func (f *runFlags) registerData(s *pflag.FlagSet) {
 	f.given = s.Changed
-	s.StringVar(&f.name, "name", "", "`name` of the job for people, in lists, logs and history (default: the name of its program)")
+	data := feature.DataFlags{
+		Name: &f.name, Inputs: &f.inputs, Include: &f.include, Exclude: &f.exclude, Format: &f.format, Missing: &f.missing,
+		Columns: &f.columns, Where: &f.where, Output: &f.output, Overwrite: &f.overwrite, Force: &f.force,
+		OutputFormat: &f.outputFormat, OutputCompress: &f.outputCompress, OutputColumns: &f.outputColumns,
+		Reduces: &f.reduces, SplitSize: &f.splitSize, Compress: &f.compress, StorageRetry: &f.storageRetry,
+	}
+	data.Declare(jobFlagSet{s})
 	fromCommandLineOnly(s, "name")
-	s.StringArrayVar(&f.inputs, "input", nil, "`file`, directory or glob to read (repeatable)")
-	s.StringArrayVar(&f.include, "include", nil, "read only files whose names match this `glob` (repeatable)")
-	s.StringArrayVar(&f.exclude, "exclude", nil, "skip files whose names match this `glob` (repeatable)")
-	s.StringVar(&f.format, "format", "", "`format` of the input: auto (default; by the first bytes), text, csv, json, parquet, avro or sequence; records become lines (slotwise formats input)")
-	s.StringSliceVar(&f.columns, "columns", nil, "`names` of the columns to read, in this order, as a,b (default: all)")
-	s.StringArrayVar(&f.where, "where", nil, "read only records that meet this `condition` on a column, as part=0, 'fare>=2.5' or \"city!='Rome'\" (repeatable); one on a directory part=0/ skips files")
-	s.StringVar(&f.missing, "missing", "", "what a column is that a file lacks: null, or `error` (default: null in JSON lines, else an error)")
-	s.StringVar(&f.output, "output", "", "`directory` to write; it must not exist or be empty")
-	s.BoolVar(&f.overwrite, "overwrite", false, "replace an earlier job's output in the output directory, once the job has succeeded")
-	s.BoolVar(&f.force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
-	s.StringVar(&f.outputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (slotwise formats output)")
-	s.StringSliceVar(&f.outputColumns, "output-columns", nil, "`names` of the output's columns, as word,count:int; types are string (default), bytes, int, float, bool (default: key,value)")
 	s.StringArrayVar(&f.params, "param", nil, "parameter of the app, `name=value` (repeatable)")
 
 	s.StringVar(&f.mapper, "mapper", "", "`command` that maps, for a streaming job")
 	s.StringVar(&f.combiner, "combiner", "", "`command` that combines map output (streaming)")
 	s.StringVar(&f.reducer, "reducer", "", "`command` that reduces (streaming); without one, mappers write the output")
 
-	s.IntVar(&f.reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
-	s.Var(&f.splitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
-	s.StringVar(&f.compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
-	s.DurationVar(&f.storageRetry, "storage-retry", feature.DefaultStorageWait, "`time` for which the start of a job waits for a storage that is away; 0 fails at once")
-	s.StringVar(&f.outputCompress, "output-compress", "none", "`codec` of the output: none, gzip, zstd or deflate")
 }
 
 // registerShow declares the flags about the output of the command.
@@ -163,7 +156,7 @@ func completeJob(c *cobra.Command) {
 	completeWords(c, "output-format", format.OutputNames)
 	completeWords(c, "compress", codecs)
 	completeWords(c, "output-compress", output.CodecNames)
-	completeWords(c, "priority", priorities)
+	completeWords(c, "priority", feature.Priorities)
 }
 
 // completeWords makes a flag's value complete to one of words.

@@ -81,7 +81,7 @@ with --wait it kills those that run.` + masterNote,
 	s.StringArrayVar(&f.remote.Files, "file", nil, "`file` to put into the working directory of each task (repeatable)")
 	s.StringVar(&f.jobs, "jobs", "", "submit the jobs that this YAML `file` lists; --output is the directory for those that name none")
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
-	registerRequest(s, &f.request)
+	feature.DeclareRequest(jobFlagSet{s}, &f.request)
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
 	f.registerShow(c)
 	completeJob(c)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/client"
+	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/wire"
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
@@ -133,7 +134,7 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 		if !found {
 			return nil, misuse("--priority %q: want job=level, such as j12=high", p)
 		}
-		if err := oneOf("priority", level, priorities); err != nil {
+		if err := oneOf("priority", level, feature.Priorities); err != nil {
 			return nil, err
 		}
 		r.Priorities = append(r.Priorities, &slotwisev1.SetPriorityRequest{Job: id, Priority: wirePriority(level)})

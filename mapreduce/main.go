@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/feature"
@@ -41,10 +42,11 @@ type Feature interface {
 // errNoClient is the error of a program without remote.Client().
 var errNoClient = errors.New("it has no cluster client: pass remote.Client() of package mapreduce/remote to mapreduce.Main or mapreduce.RunAttempt")
 
-// Main is the main function of a program that runs one job. It reads flags
-// (--input, --output, --memory, …; --help lists them), runs the job on this machine,
-// prints progress and counters on standard error, and exits with one of the exit
-// codes above. The first interrupt kills the job and removes its output; the
+// Main is the main function of a program that runs one job. It reads the flags of slotwise run
+// that are about a job and its data (--input, --format, --where, --output, --memory, --max-attempts,
+// …; --help lists them), runs the job on this machine,
+// prints progress and counters on standard error, or with --json a [RunSummary] on standard
+// output, and exits with one of the exit codes above. The first interrupt kills the job and removes its output; the
 // second one exits at once. [Source].Name lets users name several inputs.
 //
 // With the feature remote.Client() the flag --master runs the job on a cluster.
@@ -61,7 +63,7 @@ func Main(j *Job, features ...Feature) {
 func MainApp(a *App, features ...Feature) {
 	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
 	ctx, stop := terminal.Interruptible(context.Background(), a.Name, os.Stderr)
-	code := runMain(ctx, a, features, os.Args[1:], terminal.NewEscaper(os.Stderr))
+	code := runMain(ctx, a, features, os.Args[1:], os.Stdout, terminal.NewEscaper(os.Stderr))
 	stop()
 	os.Exit(code)
 }
@@ -78,22 +80,54 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
-// mainFlags declares the flags of [Main] without the flags of the cluster client.
-func mainFlags(name string, o *Options, quiet *bool) *flag.FlagSet {
+// words is a list whose values are also separated by commas.
+type words []string
+
+// String joins the values.
+func (w *words) String() string { return strings.Join(*w, ",") }
+
+// Set adds values.
+func (w *words) Set(s string) error {
+	*w = append(*w, strings.Split(s, ",")...)
+	return nil
+}
+
+// stdFlags declares flags in package flag.
+type stdFlags struct{ *flag.FlagSet }
+
+// StringArrayVar implements feature.FlagSet.
+func (f stdFlags) StringArrayVar(to *[]string, name string, _ []string, usage string) {
+	f.Var((*list)(to), name, usage)
+}
+
+// StringSliceVar implements feature.FlagSet.
+func (f stdFlags) StringSliceVar(to *[]string, name string, _ []string, usage string) {
+	f.Var((*words)(to), name, usage)
+}
+
+// Value implements feature.FlagSet.
+func (f stdFlags) Value(v feature.FlagValue, name, usage string) { f.Var(v, name, usage) }
+
+// shown are the flags about what the program prints.
+type shown struct{ quiet, json bool }
+
+// mainFlags declares the flags of [Main] without the flags of the cluster client. Those of a job
+// are the slotwise command's.
+func mainFlags(name string, o *Options, show *shown) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.Var((*list)(&o.Inputs), "input", "`file`, directory or glob to read; may be repeated; NAME=PATH for a job with several inputs")
-	f.Var((*list)(&o.Include), "include", "`glob` of file names to take; may be repeated")
-	f.Var((*list)(&o.Exclude), "exclude", "`glob` of file names to leave out; may be repeated")
-	f.StringVar(&o.Output, "output", "", "`directory` to write")
-	f.BoolVar(&o.Overwrite, "overwrite", false, "replace an earlier job's output in the directory of -output, once the job has succeeded")
-	f.BoolVar(&o.Force, "force", false, "like -overwrite, and replace the directory even if it contains other files")
-	f.IntVar(&o.Reduces, "reduces", 0, "`number` of reduce tasks (0: choose)")
-	f.Var((*terminal.Size)(&o.Cluster.Memory), "memory", "`size` of the memory for all tasks together, as 512MiB (0: a quarter of RAM)")
-	f.Var((*terminal.Size)(&o.SplitSize), "split-size", "`size` of the input of one map task (0: choose)")
-	f.StringVar(&o.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
-	f.IntVar(&o.Cluster.Workers, "workers", 0, "`number` of in-process workers (0: as many as cores)")
-	f.StringVar(&o.Cluster.TempDir, "temp-dir", "", "`directory` for spills (default: the system's)")
-	f.BoolVar(quiet, "quiet", false, "print nothing but errors")
+	data := feature.DataFlags{
+		Name: &o.Name, Inputs: &o.Inputs, Include: &o.Include, Exclude: &o.Exclude, Format: &o.Format, Missing: &o.Missing,
+		Columns: &o.Columns, Where: &o.Where, Output: &o.Output, Overwrite: &o.Overwrite, Force: &o.Force,
+		OutputFormat: &o.OutputFormat, OutputCompress: &o.OutputCompress, OutputColumns: &o.OutputColumns,
+		Reduces: &o.Reduces, SplitSize: (*terminal.Size)(&o.SplitSize), Compress: &o.Compress, StorageRetry: &o.StorageRetry,
+	}
+	data.Declare(stdFlags{f})
+	f.Lookup("input").Usage += "; NAME=PATH for a job with several inputs"
+	local := feature.LocalFlags{Memory: (*terminal.Size)(&o.Cluster.Memory), TempDir: &o.Cluster.TempDir, Workers: &o.Cluster.Workers}
+	local.Declare(stdFlags{f})
+	feature.DeclareRequest(stdFlags{f}, &o.Request)
+	f.BoolVar(&show.quiet, "quiet", false, "print nothing but results and errors")
+	f.BoolVar(&show.json, "json", false, "print the result as one JSON object on standard output")
 	return f
 }
 
@@ -151,6 +185,9 @@ func (p *param) Set(v string) error {
 func printFlags(w io.Writer, f *flag.FlagSet) {
 	f.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)
+		if t, typed := f.Value.(feature.FlagValue); typed && value == "value" {
+			value = t.Type() // as in the command's help
+		}
 		if value != "" {
 			value = " " + value
 		}
@@ -163,7 +200,7 @@ func printFlags(w io.Writer, f *flag.FlagSet) {
 }
 
 // runMain is MainApp without the process around it. It returns the exit code.
-func runMain(ctx context.Context, a *App, features []Feature, args []string, stderr io.Writer) int {
+func runMain(ctx context.Context, a *App, features []Feature, args []string, stdout, stderr io.Writer) int {
 	o := Options{Features: features}
 	misuse := func(err error) int {
 		fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
@@ -175,8 +212,8 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		return misuse(err)
 	}
 	defer set.Schemes.CloseIdle() // this process runs no other job
-	var quiet bool
-	f := mainFlags(a.Name, &o, &quiet)
+	var show shown
+	f := mainFlags(a.Name, &o, &show)
 	connect := clusterFlags(f, set.Cluster)
 	given, err := appFlags(f, a)
 	if err != nil {
@@ -197,7 +234,9 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	if err := cmp.Or(checkGiven(f, given), checkMain(a, given, &o, f.Args())); err != nil {
 		return misuse(fmt.Errorf("%w (--help lists the flags)", err))
 	}
-	if !quiet {
+	// A negative time means no retries; 0 is the default of Options and the user's wish for none.
+	o.StorageRetry = cmp.Or(o.StorageRetry, -1)
+	if !show.quiet {
 		// Only now: quiet is known after Parse.
 		o.Progress = progressLines(stderr)
 	}
@@ -210,14 +249,22 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	if r != nil {
 		o.Remote = named{r}
 	}
+	began := time.Now()
 	results, err := RunApp(ctx, a, given, o)
+	if show.json && (err == nil || len(results) > 0) {
+		sum := RunSummary{Program: a.Name, State: "succeeded", Output: o.Output, Elapsed: time.Since(began), Jobs: results}
+		sum.setError(ctx, err)
+		if err := sum.WriteJSON(stdout); err != nil {
+			return misuse(err)
+		}
+	}
 	for _, r := range results {
-		if !quiet {
+		if !show.quiet && !show.json {
 			r.Summary(stderr)
 		}
 	}
 	switch {
-	case err == nil && (quiet || o.Output == ""):
+	case err == nil && (show.quiet || show.json || o.Output == ""):
 		return ExitOK
 	case err == nil:
 		fmt.Fprintf(stderr, "output: %s\n", o.Output)
@@ -247,7 +294,10 @@ func (n named) Connector() any { return n.remote }
 func checkGiven(f *flag.FlagSet, params Params) (err error) {
 	f.Visit(func(f *flag.Flag) {
 		empty := f.Value.String() == ""
-		if l, ok := f.Value.(*list); ok {
+		switch l := f.Value.(type) {
+		case *list:
+			empty = slices.Contains(*l, "")
+		case *words:
 			empty = slices.Contains(*l, "")
 		}
 		if _, param := params[f.Name]; empty && !param {

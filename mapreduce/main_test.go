@@ -1,8 +1,10 @@
 package mapreduce
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +20,7 @@ func TestMainMaster(t *testing.T) {
 	app := &App{Name: "j", Job: func(Params) (*Job, error) { return &Job{Name: "j", Mapper: IdentityMapper}, nil }}
 	args := []string{"--input", "in", "--output", t.TempDir() + "/out", "--master", "localhost:1"}
 	var said strings.Builder
-	if code := runMain(t.Context(), app, nil, args, &said); code != ExitMisuse || !strings.Contains(said.String(), "pass remote.Client() of package mapreduce/remote") {
+	if code := runMain(t.Context(), app, nil, args, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "pass remote.Client() of package mapreduce/remote") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 	var master string
@@ -29,7 +31,7 @@ func TestMainMaster(t *testing.T) {
 		},
 	}}
 	said.Reset()
-	if code := runMain(t.Context(), app, []Feature{client}, args, &said); code != ExitMisuse || master != "localhost:1" || !strings.Contains(said.String(), "no such master") {
+	if code := runMain(t.Context(), app, []Feature{client}, args, io.Discard, &said); code != ExitMisuse || master != "localhost:1" || !strings.Contains(said.String(), "no such master") {
 		t.Errorf("exit code %d, master %q: %s", code, master, &said)
 	}
 }
@@ -79,7 +81,7 @@ func TestMainApp(t *testing.T) {
 		{[]string{"--nonsense"}, ExitMisuse, "nonsense"},
 	} {
 		var said strings.Builder
-		if code := runMain(t.Context(), app, nil, append(slices.Clone(base), c.args...), &said); code != c.code || !strings.Contains(said.String(), c.want) {
+		if code := runMain(t.Context(), app, nil, append(slices.Clone(base), c.args...), io.Discard, &said); code != c.code || !strings.Contains(said.String(), c.want) {
 			t.Errorf("%q: exit code %d, want %d with %q:\n%s", c.args, code, c.code, c.want, &said)
 		}
 	}
@@ -89,7 +91,7 @@ func TestMainApp(t *testing.T) {
 	}
 	taken := &App{Name: "x", Params: []Param{{Name: "input"}}}
 	var said strings.Builder
-	if code := runMain(t.Context(), taken, nil, nil, &said); code != ExitMisuse || !strings.Contains(said.String(), "parameter input has the name of a flag") {
+	if code := runMain(t.Context(), taken, nil, nil, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "parameter input has the name of a flag") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}
 }
@@ -100,14 +102,14 @@ func TestMainEmptyValues(t *testing.T) {
 	app := &App{Name: "j", Params: []Param{{Name: "word"}}, Job: func(Params) (*Job, error) { return &Job{Name: "j", Mapper: IdentityMapper}, nil }}
 	var o Options
 	checked := 0
-	mainFlags("j", &o, new(bool)).VisitAll(func(f *flag.Flag) {
-		if mainFlags("j", &Options{}, new(bool)).Set(f.Name, "") != nil {
+	mainFlags("j", &o, &shown{}).VisitAll(func(f *flag.Flag) {
+		if mainFlags("j", &Options{}, &shown{}).Set(f.Name, "") != nil {
 			return // a number or a size
 		}
 		checked++
 		var said strings.Builder
 		args := []string{"--input", "none", "--output", t.TempDir() + "/out", "--" + f.Name, ""}
-		if code := runMain(t.Context(), app, nil, args, &said); code != ExitMisuse || !strings.Contains(said.String(), "--"+f.Name+": the value is empty") {
+		if code := runMain(t.Context(), app, nil, args, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "--"+f.Name+": the value is empty") {
 			t.Errorf("--%s: exit code %d: %s", f.Name, code, &said)
 		}
 	})
@@ -115,7 +117,69 @@ func TestMainEmptyValues(t *testing.T) {
 		t.Errorf("only %d flags can be given with an empty value", checked)
 	}
 	var said strings.Builder
-	if runMain(t.Context(), app, nil, []string{"--input", "none", "--output", t.TempDir() + "/out", "--word", ""}, &said); strings.Contains(said.String(), "is empty") {
+	if runMain(t.Context(), app, nil, []string{"--input", "none", "--output", t.TempDir() + "/out", "--word", ""}, io.Discard, &said); strings.Contains(said.String(), "is empty") {
 		t.Error(said.String())
+	}
+}
+
+// A program has the command's flags about data, retries and output. Wrong values name the flag.
+func TestMainHasTheCommandsFlags(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, []byte("n,city,fare\n1,Oslo,5\n2,Rome,7\n3,Oslo,9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job := &Job{Name: "j", Mapper: func() Mapper {
+		return MapperFunc(func(_, line []byte, out *Emitter) error {
+			if string(line) == "Bonn\t1" {
+				return errors.New("a bad line")
+			}
+			out.Emit(nil, line)
+			return nil
+		})
+	}}
+	app := &App{Name: "j", Job: func(Params) (*Job, error) { return job, nil }}
+	args := []string{"--input", in, "--output", out, "--format", "csv", "--columns", "city,fare", "--where", "fare>=6",
+		"--output-format", "json", "--output-columns", "town,fare:int", "--max-attempts", "1", "--workers", "1", "--name", "mine", "--json"}
+	var printed, said strings.Builder
+	if code := runMain(t.Context(), app, nil, args, &printed, &said); code != ExitOK {
+		t.Fatalf("exit code %d: %s", code, &said)
+	}
+	parts, err := filepath.Glob(filepath.Join(out, "part-*"))
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	if text, err := os.ReadFile(parts[0]); err != nil || string(text) != "{\"town\":\"Rome\",\"fare\":7}\n{\"town\":\"Oslo\",\"fare\":9}\n" {
+		t.Errorf("%v: %s", err, text)
+	}
+	var sum RunSummary
+	if err := json.Unmarshal([]byte(printed.String()), &sum); err != nil || sum.State != "succeeded" || sum.Program != "j" || sum.Output != out ||
+		len(sum.Jobs) != 1 || sum.Jobs[0].Job != "mine" || sum.Jobs[0].Counters["map.input_records"] != 2 {
+		t.Errorf("%v: %s", err, &printed)
+	}
+	if strings.Contains(said.String(), "output:") {
+		t.Errorf("the summary for people is there, too: %s", &said)
+	}
+
+	// A failure is an object, too, after the one attempt that --max-attempts allows.
+	if err := os.WriteFile(in, []byte("city,fare\nBonn,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed.Reset()
+	code := runMain(t.Context(), app, nil, []string{"--input", in, "--output", out + "2", "--format", "csv", "--max-attempts", "1", "--json"}, &printed, &said)
+	if err := json.Unmarshal([]byte(printed.String()), &sum); code != ExitFailed || err != nil || sum.State != "failed" || sum.Exit != ExitFailed ||
+		!strings.Contains(sum.Error, "a bad line") || sum.Jobs[0].Failures != 1 {
+		t.Errorf("exit code %d, %v: %s", code, err, &printed)
+	}
+
+	for _, c := range []struct{ flag, value, want string }{
+		{"--max-attempts", "0", "max-attempts: \"0\": must be a positive whole number"},
+		{"--format", "exel", "exel"}, {"--where", "fare", "fare"}, {"--columns", "a,,b", "--columns: the value is empty"},
+		{"--output-columns", "a:number", "unknown type"}, {"--priority", "hihg", `did you mean "high"?`}, {"--where", "", "--where: the value is empty"},
+	} {
+		said.Reset()
+		if code := runMain(t.Context(), app, nil, []string{"--input", in, "--output", out + "3", c.flag, c.value}, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%s %s: exit code %d, %s", c.flag, c.value, code, &said)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package mapreduce
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"time"
 
@@ -29,6 +31,39 @@ type Result struct {
 	Waits     []Wait           `json:"waits,omitempty"` // longest first; only with ClusterOptions.Explain
 	Counters  map[string]int64 `json:"counters"`        // built-in counters above 0, as map.input_records
 	User      map[string]int64 `json:"user_counters,omitempty"`
+}
+
+// RunSummary is the object that --json of a program and --print json of slotwise run print: one
+// run, which may have several jobs.
+type RunSummary struct {
+	Program string        `json:"program"`
+	State   string        `json:"state"` // succeeded, failed or killed; accepted if the end is not awaited
+	Error   string        `json:"error,omitempty"`
+	Exit    int           `json:"exit_status,omitempty"` // of a run that did not succeed
+	Output  string        `json:"output,omitempty"`
+	Result  *string       `json:"result,omitempty"` // of the command: a small result without --output
+	Elapsed time.Duration `json:"elapsed_ns"`
+	Jobs    []*Result     `json:"jobs"`
+}
+
+// WriteJSON writes the summary as one line.
+func (s *RunSummary) WriteJSON(w io.Writer) error {
+	if s.Jobs == nil {
+		s.Jobs = []*Result{} // readers of the list need no null
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(s)
+}
+
+// setError sets the state of a program of [Main] that ended with an error, if there is one.
+func (s *RunSummary) setError(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+		s.State, s.Error, s.Exit = "killed", terminal.ErrInterrupted.Error(), ExitInterrupted
+	case err != nil:
+		s.State, s.Error, s.Exit = "failed", err.Error(), ExitFailed
+	}
 }
 
 // Locality counts map attempts by the distance between the attempt and its data.

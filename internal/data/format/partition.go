@@ -1,7 +1,7 @@
 package format
 
 import (
-	"net/url"
+	"encoding/hex"
 	"strings"
 )
 
@@ -48,9 +48,25 @@ func findPartition(all []Partition, name string) int {
 }
 
 // unescapePath decodes %XX. A text with another % stays as it is.
+// It does what net/url's PathUnescape does, which every program would link for this.
 func unescapePath(s string) string {
-	if plain, err := url.PathUnescape(s); err == nil {
-		return plain
+	if !strings.Contains(s, "%") {
+		return s
 	}
-	return s
+	var plain []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			plain = append(plain, s[i])
+			continue
+		}
+		if i+3 > len(s) {
+			return s
+		}
+		b, err := hex.DecodeString(s[i+1 : i+3])
+		if err != nil {
+			return s
+		}
+		plain, i = append(plain, b[0]), i+2
+	}
+	return string(plain)
 }

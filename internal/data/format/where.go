@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,12 +205,30 @@ func (n *number) compare(m *number) int {
 	if n.f != m.f || n.text == m.text || len(n.text) < 16 && len(m.text) < 16 || strings.ContainsAny(n.text+m.text, "eE") {
 		return cmp.Compare(n.f, m.f)
 	}
-	a, ok1 := new(big.Rat).SetString(n.text)
-	b, ok2 := new(big.Rat).SetString(m.text)
-	if !ok1 || !ok2 {
-		return cmp.Compare(n.f, m.f)
+	return compareDecimals(n.text, m.text)
+}
+
+// compareDecimals orders two numbers without an exponent by their digits. Package math/big would do
+// so, and every program would link it and three more packages.
+func compareDecimals(a, b string) int {
+	parts := func(s string) (sign int, whole, fraction string) {
+		digits := strings.TrimLeft(s, "+-")
+		whole, fraction, _ = strings.Cut(digits, ".")
+		whole, fraction = strings.TrimLeft(whole, "0"), strings.TrimRight(fraction, "0")
+		switch {
+		case whole == "" && fraction == "":
+			return 0, "", ""
+		case s[0] == '-':
+			return -1, whole, fraction
+		}
+		return 1, whole, fraction
 	}
-	return a.Cmp(b)
+	signA, wholeA, fractionA := parts(a)
+	signB, wholeB, fractionB := parts(b)
+	if signA != signB {
+		return cmp.Compare(signA, signB)
+	}
+	return signA * cmp.Or(cmp.Compare(len(wholeA), len(wholeB)), strings.Compare(wholeA, wholeB), strings.Compare(fractionA, fractionB))
 }
 
 // compareTimes orders two ISO dates or times. A date is the beginning of its day, T may be a space, and

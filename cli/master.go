@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ type masterFlags struct {
 	serverFlags
 	dir, listen, addressFile string
 	peers, advertise         string
-	bootstrap                bool
+	bootstrap, join          bool
 	topology                 string
 	nodeTimeout, heartbeat   time.Duration
 	storageRetry             time.Duration
@@ -77,7 +76,8 @@ Each flag can also be given as a variable (SLOTWISE_NODE_TIMEOUT for
 	s.StringVar(&f.addressFile, "address-file", "", "write the address served at to this `file`, for --listen with port 0")
 	s.StringVar(&f.peers, "peers", "", "`addresses` of all masters of the cluster, 3 or 5, such as a:7077,b:7077,c:7077; see --advertise")
 	s.BoolVar(&f.bootstrap, "bootstrap", false, "with --peers: the first start of a new cluster; without it a master whose directory is empty does not start")
-	s.StringVar(&f.advertise, "advertise", "", "the one `address` in --peers at which this master is reached")
+	s.BoolVar(&f.join, "join", false, "with --peers: a master that is added to a running cluster (slotwise masters add); --peers are the cluster's first masters")
+	s.StringVar(&f.advertise, "advertise", "", "the `address` at which the other masters, workers and commands reach this master; one of --peers, unless it joins")
 	f.policyFlags.register(c)
 	s.DurationVar(&f.nodeTimeout, "node-timeout", time.Minute, "a worker that is silent for this `time` is lost")
 	s.DurationVar(&f.storageRetry, "storage-retry", tracker.DefaultStorageRetry, "`time` for which failures because of the storage do not count against a task")
@@ -367,17 +367,16 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 // group sets the masters of the cluster.
 func (f *masterFlags) group(cfg *master.Config) error {
 	if f.peers == "" {
-		if f.advertise != "" {
-			return misuse("--advertise needs --peers, the addresses of all masters")
+		if f.advertise != "" || f.join || f.bootstrap {
+			return misuse("--advertise, --bootstrap and --join need --peers, the addresses of all masters")
 		}
 		return nil
 	}
 	seen := map[string]bool{}
 	for a := range strings.SplitSeq(f.peers, ",") {
-		host, port, err := net.SplitHostPort(a)
-		switch {
-		case err != nil || host == "" || !validPort(port):
-			return misuse("--peers %s: %q is not an address such as a:7077", f.peers, a)
+		switch err := master.CheckAddress(a); {
+		case err != nil:
+			return misuse("--peers %s: %w", f.peers, err)
 		case seen[a]:
 			return misuse("--peers %s: %s occurs twice", f.peers, a)
 		}
@@ -388,20 +387,18 @@ func (f *masterFlags) group(cfg *master.Config) error {
 	// An even number survives no more failures than one less.
 	case len(cfg.Peers) != 3 && len(cfg.Peers) != 5:
 		return misuse("--peers %s: name 3 or 5 masters", f.peers)
-	case !seen[f.advertise]:
+	case f.bootstrap && f.join:
+		return misuse("--bootstrap and --join exclude each other: a master begins a new cluster or joins one")
+	case f.join && master.CheckAddress(f.advertise) != nil:
+		return misuse("--advertise: %w", master.CheckAddress(f.advertise))
+	case !seen[f.advertise] && !f.join:
 		return misuse("--advertise %q: set it to this master's address in --peers %s", f.advertise, f.peers)
 	case f.tokens != "" && f.files.CA == "":
 		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")
 	}
-	cfg.Self, cfg.Bootstrap = f.advertise, f.bootstrap
+	cfg.Self, cfg.Bootstrap, cfg.Join = f.advertise, f.bootstrap, f.join
 	cfg.DialPeer = func(address string) (string, *http.Client, error) { return secure.Dial(address, f.files, "") }
 	return nil
-}
-
-// validPort reports whether a port is a number in its usual form, so that one address has one text.
-func validPort(port string) bool {
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0 && strconv.FormatUint(n, 10) == port
 }
 
 // racks opens the topology, which is YARN's for workers on YARN unless another one is given.

@@ -99,6 +99,11 @@ func (s *Store) load(group string, first []*slotwisev1.Member) error {
 	s.trim()
 	if empty {
 		base := &slotwisev1.RaftBase{Index: 1, Term: 1, Group: group, Members: first}
+		// Entry 1 stands for the first members. A master that joins must receive them, so it lacks
+		// this entry, and the leader begins with a snapshot.
+		if len(first) == 0 {
+			base.Index, base.Term = 0, 0
+		}
 		s.reset(base)
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: base}})
 		return s.log.Sync()
@@ -213,8 +218,8 @@ func (s *Store) Members(index uint64) []*slotwisev1.Member {
 			continue // an entry that raft itself has made empty
 		}
 		list = slices.DeleteFunc(list, func(m *slotwisev1.Member) bool { return m.Id == c.NodeID })
-		if c.Type == raftpb.ConfChangeAddNode {
-			list = append(list, &slotwisev1.Member{Id: c.NodeID, Address: string(c.Context)})
+		if c.Type == raftpb.ConfChangeAddNode || c.Type == raftpb.ConfChangeAddLearnerNode {
+			list = append(list, &slotwisev1.Member{Id: c.NodeID, Address: string(c.Context), Learner: c.Type == raftpb.ConfChangeAddLearnerNode})
 		}
 	}
 	slices.SortFunc(list, func(a, b *slotwisev1.Member) int {
@@ -228,7 +233,11 @@ func (s *Store) Members(index uint64) []*slotwisev1.Member {
 
 func (s *Store) conf(index uint64) (c raftpb.ConfState) {
 	for _, m := range s.Members(index) {
-		c.Voters = append(c.Voters, m.Id)
+		if m.Learner {
+			c.Learners = append(c.Learners, m.Id)
+		} else {
+			c.Voters = append(c.Voters, m.Id)
+		}
 	}
 	return c
 }

@@ -33,8 +33,12 @@ type Config struct {
 	// missing journal is an error: a master that has forgotten its votes and the jobs that it
 	// acknowledged could elect a leader without them.
 	Bootstrap bool
-	Self      string
-	DialPeer  func(address string) (url string, client *http.Client, err error)
+	// Join permits the first start of a master that is added to a running group. Its journal begins
+	// empty, and it does not vote before it has received the others' journal. Peers are the first
+	// members, which give the group its name.
+	Join     bool
+	Self     string
+	DialPeer func(address string) (url string, client *http.Client, err error)
 	// Election is as in replica.Config. Default replica.DefaultElection.
 	Election time.Duration
 
@@ -105,6 +109,7 @@ type Config struct {
 
 	journalFS durable.FS           // set by tests
 	clock     func() time.Duration // of the lease; as newClock, unless a test sets it
+	exchange  int                  // bytes of one message between masters; maxExchange, unless a test sets it
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of
@@ -146,6 +151,7 @@ func (cfg *Config) fill() {
 		cfg.Policies = policies.Builtin()
 	}
 	cfg.Election = cmp.Or(cfg.Election, replica.DefaultElection)
+	cfg.exchange = cmp.Or(cfg.exchange, maxExchange)
 	if cfg.clock == nil {
 		cfg.clock = newClock()
 	}

@@ -28,7 +28,7 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	opts = append([]connect.HandlerOption{connect.WithInterceptors(shortErrors{}), connect.WithReadMaxBytes(m.cfg.Limits.Message), connect.WithCompressMinBytes(compressFrom)}, opts...)
 	workersPath, workers := slotwisev1connect.NewWorkerServiceHandler(workerService{m}, opts...)
 	clientsPath, clients := slotwisev1connect.NewClientServiceHandler(clientService{m}, opts...)
-	mastersPath, masters := slotwisev1connect.NewMastersServiceHandler(mastersService{m}, append(opts, connect.WithReadMaxBytes(maxExchange))...)
+	mastersPath, masters := slotwisev1connect.NewMastersServiceHandler(mastersService{m}, append(opts, connect.WithReadMaxBytes(m.cfg.exchange))...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},

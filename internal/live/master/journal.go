@@ -41,16 +41,18 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 	if cfg.Self != "" {
 		first = nil
 		for _, a := range cfg.Peers {
-			first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
+			if !cfg.Join {
+				first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
+			}
 		}
 	}
 	//nolint:forbidigo // a directory that only the master may write to
-	if entries, err := os.ReadDir(filepath.Join(cfg.Dir, "journal")); cfg.Self != "" && !cfg.Bootstrap && len(entries) == 0 {
+	if entries, err := os.ReadDir(filepath.Join(cfg.Dir, "journal")); cfg.Self != "" && !cfg.Bootstrap && !cfg.Join && len(entries) == 0 {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must stay away: "+
-			"it could elect a leader that misses accepted jobs. The others go on without it; for three again, let the jobs end and begin with new directories", cfg.Dir)
+		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must not come back as if "+
+			"nothing had happened: it could elect a leader that misses accepted jobs. Run slotwise masters remove %s, start it with --join, and run slotwise masters add %s", cfg.Dir, cfg.Self, cfg.Self)
 	}
 	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
 	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, group, first)

@@ -26,21 +26,10 @@ import (
 // file of a few MiB.
 const copyTimeout = 10 * time.Second
 
-// others returns the addresses of the other masters.
-func (m *Master) others() (list []string) {
-	for _, a := range m.cfg.Peers {
-		if a != m.cfg.Self {
-			list = append(list, a)
-		}
-	}
-	return list
-}
-
-// withMajority calls send for each other master at once, and returns nil when a majority has
-// a copy, with this one.
+// withMajority calls send for each other master that votes at once, and returns nil when a majority
+// has a copy, with this one.
 func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context, address string) error) error {
-	others := m.others()
-	need := len(m.cfg.Peers) / 2
+	others, need := m.majority()
 	results := make(chan error, len(others))
 	for _, a := range others {
 		// Not cancelled with the caller's success: the last master should have a copy, too.
@@ -84,7 +73,7 @@ func (m *Master) peer(address string) (slotwisev1connect.MastersServiceClient, e
 
 // keepHistory has a majority of the masters store an entry of the history.
 func (m *Master) keepHistory(ctx context.Context, entry *slotwisev1.HistoryJob) error {
-	if len(m.cfg.Peers) == 0 {
+	if !m.replicated() {
 		return nil
 	}
 	return m.withMajority(ctx, func(ctx context.Context, address string) error {
@@ -193,7 +182,7 @@ const copyPath = "/masters/files/"
 // answer, and a file that is missing here is fetched from another one.
 func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 	sha := r.PathValue("sha")
-	if len(m.cfg.Peers) == 0 || !isSHA(sha) {
+	if !m.replicated() || !isSHA(sha) {
 		m.files.ServeHTTP(w, r)
 		return
 	}
@@ -294,7 +283,7 @@ func (m *Master) fileRequest(ctx context.Context, method, address, sha string, b
 
 // fetchFile stores a file that this master lacks, if another one has it.
 func (m *Master) fetchFile(ctx context.Context, sha string) {
-	if !isSHA(sha) || len(m.cfg.Peers) == 0 || m.files.touch(sha) {
+	if !isSHA(sha) || !m.replicated() || m.files.touch(sha) {
 		return
 	}
 	for _, address := range m.others() {
@@ -313,7 +302,7 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 		list = append(list, f.Sha256)
 	}
 	for _, sha := range list {
-		if !isSHA(sha) || len(m.cfg.Peers) == 0 || m.kept.has(sha) {
+		if !isSHA(sha) || !m.replicated() || m.kept.has(sha) {
 			continue
 		}
 		if m.fetchFile(ctx, sha); !m.files.touch(sha) {

@@ -102,7 +102,17 @@ func (m *Master) Leader() string {
 // measured is the journal, with the time of each sync measured.
 type measured struct {
 	*journal.Store
-	synced func(time.Duration)
+	synced    func(time.Duration)
+	installed func(index uint64) // called after a snapshot has replaced the journal
+}
+
+// Install implements replica.Storage.
+func (s measured) Install(snap raftpb.Snapshot) error {
+	err := s.Store.Install(snap)
+	if err == nil {
+		s.installed(snap.Metadata.Index)
+	}
+	return err
 }
 
 // Save implements replica.Storage.
@@ -125,8 +135,8 @@ func (m *Master) openReplica() (err error) {
 	}
 	cfg := replica.Config{ID: id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
 		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
-	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced}, m.cfg.clock())
-	m.members = m.journal.Members(m.journal.Committed())
+	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced, m.noteMembers}, m.cfg.clock())
+	m.noteMembers(m.journal.Committed())
 	m.group = m.journal.Group()
 	m.role.Store(&role{})
 	return err
@@ -142,7 +152,7 @@ func monotonicClock() func() time.Duration {
 // committed takes in a committed entry: a change of the membership changes the peers.
 func (m *Master) committed(e raftpb.Entry) {
 	if e.Type == raftpb.EntryConfChange {
-		m.members = m.journal.Members(e.Index)
+		m.noteMembers(e.Index)
 	}
 }
 
@@ -180,6 +190,9 @@ func (m *Master) noteRole() {
 		if o.Id == m.replica.Leader() && o.Id != m.replica.ID() {
 			now.leader = o.Address
 		}
+	}
+	if len(m.members) == 0 { // it has joined and has no journal yet
+		now.leader = m.contacts[m.replica.Leader()]
 	}
 	if was := m.role.Load(); was == nil || *was != now {
 		m.role.Store(&now)

@@ -88,7 +88,8 @@ type Master struct {
 	closing     sync.Once
 	closeErr    error
 	peers       *peers
-	group       string // of masters; it never changes
+	group       string                               // of masters; it never changes
+	roster      atomic.Pointer[[]*slotwisev1.Member] // the members of the group, learners included
 	role        atomic.Pointer[role]
 	lease       atomic.Int64 // as Replica.Lease
 
@@ -107,7 +108,8 @@ type Master struct {
 	journal         *journal.Store
 	replica         *replica.Replica
 	lead            *leadership          // nil while another master leads; then there is no core
-	members         []*slotwisev1.Member // of the group
+	members         []*slotwisev1.Member // of the group, as in roster
+	contacts        map[uint64]string    // addresses of masters that have called and are not in members
 	record          []byte               // buffer for one record
 	failed          error                // of the journal; nothing leaves the master after it
 	positioned      bool                 // a snapshot was proposed
@@ -133,7 +135,7 @@ func Open(cfg Config) (*Master, error) {
 	m := &Master{
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
 		inbox: share.NewLine[func()](), own: share.NewLine[func()](), room: share.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
-		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{},
+		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{}, contacts: map[uint64]string{},
 		historyTurn: make(chan struct{}, 1),
 		followers:   share.NewGate(bounds.Followers),
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
@@ -264,7 +266,10 @@ func (m *Master) loop() {
 		case <-m.wake.C:
 			m.batch(func() {})
 		case <-beat.C:
-			m.batch(func() { m.replica.Tick(m.cfg.clock()) })
+			m.batch(func() {
+				m.replica.Tick(m.cfg.clock())
+				m.promote()
+			})
 		case <-m.stop:
 			m.handle(&protocol.Closing{})
 			m.seal()

@@ -24,7 +24,7 @@ const (
 	peerBatch   = 8 << 20         // bytes in one call, except for a message that is larger
 	peerTimeout = 2 * time.Second // of a call
 	peerRate    = 1 << 20         // bytes a second that a large call may take at least
-	// maxExchange bounds one call. The largest one is a snapshot of the journal.
+	// maxExchange bounds one message. The largest has one entry of the journal.
 	maxExchange = 1 << 30
 )
 
@@ -46,6 +46,9 @@ func (m *Master) send(msg raftpb.Message) {
 		if o.Id == msg.To {
 			address = o.Address
 		}
+	}
+	if address == "" {
+		address = m.contacts[msg.To]
 	}
 	if address == "" {
 		return // it was removed
@@ -79,17 +82,20 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		peer = slotwisev1connect.NewMastersServiceClient(client, url)
 	}
 	for {
-		var req slotwisev1.ExchangeRequest
-		req.Group = p.m.group
-		var snapshot bool
+		req := slotwisev1.ExchangeRequest{Group: p.m.group, Sender: p.m.cfg.Self}
 		n, size := 0, 0
 		add := func(msg raftpb.Message) {
+			if msg.Type == raftpb.MsgSnap && peer != nil {
+				// Beside the queue: heartbeats must not wait for it. Raft sends no other snapshot to this
+				// master before the result is reported.
+				p.m.background.Go(func() { p.install(peer, msg) })
+				return
+			}
 			b, err := msg.Marshal()
 			if n++; err == nil {
 				req.Messages = append(req.Messages, b)
 				size += len(b)
 			}
-			snapshot = snapshot || msg.Type == raftpb.MsgSnap
 		}
 		select {
 		case msg := <-queue:
@@ -106,6 +112,9 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 			}
 		}
 		err := context.DeadlineExceeded
+		if n == 0 {
+			continue
+		}
 		if peer != nil {
 			ctx, cancel := context.WithTimeout(p.m.ctx, peerTimeout+time.Duration(size/peerRate)*time.Second)
 			_, callErr := peer.Exchange(ctx, &req)
@@ -120,25 +129,50 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 				p.m.log.Info("another master is reached again", "address", address)
 			}
 		}
-		p.report(id, snapshot, err)
+		if err != nil {
+			p.m.postOwn(func() { p.m.replica.ReportUnreachable(id) })
+			time.Sleep(20 * time.Millisecond) // a host that refuses connections at once must not keep a processor busy
+		}
 	}
 }
 
-// report gives the replica the result of a call.
-func (p *peers) report(id uint64, snapshot bool, err error) {
-	if err == nil && !snapshot {
-		return
+// snapshotPiece is the size in bytes of a piece of a snapshot.
+const snapshotPiece = 4 << 20
+
+// install sends a message with a snapshot in pieces, so that its size has no bound but the memory.
+func (p *peers) install(peer slotwisev1connect.MastersServiceClient, msg raftpb.Message) {
+	defer p.pending.Done()
+	snap := *msg.Snapshot
+	data := snap.Data
+	snap.Data, msg.Snapshot = nil, &snap
+	ctx, cancel := context.WithTimeout(p.m.ctx, copyTimeout+time.Duration(len(data)/peerRate)*time.Second)
+	defer cancel()
+	b, err := msg.Marshal()
+	if err == nil {
+		err = sendPieces(ctx, peer, &slotwisev1.ExchangeRequest{Group: p.m.group, Sender: p.m.cfg.Self, Messages: [][]byte{b}}, data, min(snapshotPiece, p.m.cfg.exchange/2))
 	}
-	p.m.postOwn(func() {
-		if snapshot {
-			p.m.replica.ReportSnapshot(id, err == nil)
-		} else {
-			p.m.replica.ReportUnreachable(id)
-		}
-	})
-	if err != nil { // a host that refuses connections at once must not keep a processor busy
-		time.Sleep(20 * time.Millisecond)
+	if err != nil {
+		p.m.log.Warn("the journal could not be sent to another master", "bytes", len(data), "error", err)
 	}
+	p.m.postOwn(func() { p.m.replica.ReportSnapshot(msg.To, err == nil) })
+}
+
+func sendPieces(ctx context.Context, peer slotwisev1connect.MastersServiceClient, head *slotwisev1.ExchangeRequest, data []byte, piece int) error {
+	stream, err := peer.Install(ctx)
+	if err != nil {
+		return err
+	}
+	err = stream.Send(&slotwisev1.InstallRequest{Head: head, Size: uint64(len(data))})
+	for len(data) > 0 && err == nil {
+		n := min(piece, len(data))
+		err = stream.Send(&slotwisev1.InstallRequest{Data: data[:n]})
+		data = data[n:]
+	}
+	// After an error of Send the answer says why.
+	if _, answer := stream.CloseAndReceive(); answer != nil {
+		return answer
+	}
+	return err
 }
 
 // flush waits until the queued messages were sent, for a short time.
@@ -161,8 +195,47 @@ var _ slotwisev1connect.MastersServiceHandler = mastersService{}
 
 // Exchange hands messages to the loop.
 func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeRequest) (*slotwisev1.ExchangeResponse, error) {
+	list, err := s.decode(r)
+	if err != nil {
+		return nil, err
+	}
+	s.step(r.Sender, list)
+	return &slotwisev1.ExchangeResponse{}, nil
+}
+
+// Install hands a message with a snapshot to the loop.
+func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slotwisev1.InstallRequest]) (*slotwisev1.ExchangeResponse, error) {
+	if !in.Receive() {
+		return nil, fault(connect.CodeInvalidArgument, "the request is empty")
+	}
+	head, size := in.Msg().Head, in.Msg().Size
+	list, err := s.decode(head)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 || list[0].Type != raftpb.MsgSnap || list[0].Snapshot == nil {
+		return nil, fault(connect.CodeInvalidArgument, "the request has no snapshot")
+	}
+	var data []byte
+	for in.Receive() {
+		if data = append(data, in.Msg().Data...); uint64(len(data)) > size {
+			break
+		}
+	}
+	// A snapshot that was cut between two records would look complete.
+	if in.Err() != nil || uint64(len(data)) != size {
+		return nil, fault(connect.CodeInvalidArgument, "the snapshot has %d bytes, and %d were announced: %w", len(data), size, in.Err())
+	}
+	list[0].Snapshot.Data = data
+	s.step(head.Sender, list)
+	return &slotwisev1.ExchangeResponse{}, nil
+}
+
+// decode returns the messages of a request. Raft trusts messages, and panics at some that no member
+// sends, so it refuses others.
+func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message, error) {
 	m := s.m
-	if err := s.check(r.Group); err != nil {
+	if err := s.check(r.GetGroup()); err != nil {
 		return nil, err
 	}
 	list := make([]raftpb.Message, len(r.Messages))
@@ -170,12 +243,29 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 		if err := list[i].Unmarshal(b); err != nil {
 			return nil, fault(connect.CodeInvalidArgument, "a message cannot be decoded: %w", err)
 		}
-		// Raft trusts messages, and panics at some that no member sends.
-		if list[i].To != m.replica.ID() || !slices.ContainsFunc(m.others(), func(a string) bool { return MemberID(a) == list[i].From }) {
+		msg := &list[i]
+		known := slices.ContainsFunc(m.others(), func(a string) bool { return MemberID(a) == msg.From })
+		// This master may have missed that the sender was added. What a leader and a candidate send
+		// is judged by its term and its log.
+		leads := msg.Type == raftpb.MsgApp || msg.Type == raftpb.MsgHeartbeat || msg.Type == raftpb.MsgSnap || msg.Type == raftpb.MsgVote || msg.Type == raftpb.MsgPreVote
+		added := leads && CheckAddress(r.Sender) == nil && MemberID(r.Sender) == msg.From
+		if msg.To != m.replica.ID() || msg.From == m.replica.ID() || !known && !added {
 			return nil, fault(connect.CodeInvalidArgument, "a message is for another master, or not from one of them")
 		}
 	}
+	return list, nil
+}
+
+// step gives messages to the replica, in the loop.
+func (s mastersService) step(sender string, list []raftpb.Message) {
+	m := s.m
 	m.postOwn(func() {
+		if id := MemberID(sender); len(list) > 0 && list[0].From == id {
+			if len(m.contacts) >= 100 { // of masters that were removed long ago
+				clear(m.contacts)
+			}
+			m.contacts[id] = sender
+		}
 		for i := range list {
 			m.replica.Step(m.cfg.clock(), list[i])
 			if m.failed == nil && i < len(list)-1 {
@@ -183,5 +273,4 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 			}
 		}
 	})
-	return &slotwisev1.ExchangeResponse{}, nil
 }

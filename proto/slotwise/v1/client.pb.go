@@ -84,6 +84,258 @@ func (JobState) EnumDescriptor() ([]byte, []int) {
 	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{0}
 }
 
+type MastersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MastersRequest) Reset() {
+	*x = MastersRequest{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MastersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MastersRequest) ProtoMessage() {}
+
+func (x *MastersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MastersRequest.ProtoReflect.Descriptor instead.
+func (*MastersRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{0}
+}
+
+type MastersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Masters       []*MasterStatus        `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"` // by address; empty for a master without peers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MastersResponse) Reset() {
+	*x = MastersResponse{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MastersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MastersResponse) ProtoMessage() {}
+
+func (x *MastersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MastersResponse.ProtoReflect.Descriptor instead.
+func (*MastersResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *MastersResponse) GetMasters() []*MasterStatus {
+	if x != nil {
+		return x.Masters
+	}
+	return nil
+}
+
+type MasterStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`      // leader, follower, or learner: it receives the journal and does not vote yet
+	Silent        bool                   `protobuf:"varint,3,opt,name=silent,proto3" json:"silent,omitempty"` // it has not answered the leader for an election time
+	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`     // of the leader
+	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`   // of the last entry of the journal that the leader knows it to have
+	Lag           uint64                 `protobuf:"varint,6,opt,name=lag,proto3" json:"lag,omitempty"`       // entries that the leader has and this master lacks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MasterStatus) Reset() {
+	*x = MasterStatus{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MasterStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MasterStatus) ProtoMessage() {}
+
+func (x *MasterStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MasterStatus.ProtoReflect.Descriptor instead.
+func (*MasterStatus) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MasterStatus) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *MasterStatus) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *MasterStatus) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *MasterStatus) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *MasterStatus) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *MasterStatus) GetLag() uint64 {
+	if x != nil {
+		return x.Lag
+	}
+	return 0
+}
+
+type ChangeMastersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Add           string                 `protobuf:"bytes,1,opt,name=add,proto3" json:"add,omitempty"`       // host:port of a master that was started with --join
+	Remove        string                 `protobuf:"bytes,2,opt,name=remove,proto3" json:"remove,omitempty"` // host:port; one of the two is set
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeMastersRequest) Reset() {
+	*x = ChangeMastersRequest{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeMastersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeMastersRequest) ProtoMessage() {}
+
+func (x *ChangeMastersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeMastersRequest.ProtoReflect.Descriptor instead.
+func (*ChangeMastersRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ChangeMastersRequest) GetAdd() string {
+	if x != nil {
+		return x.Add
+	}
+	return ""
+}
+
+func (x *ChangeMastersRequest) GetRemove() string {
+	if x != nil {
+		return x.Remove
+	}
+	return ""
+}
+
+type ChangeMastersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeMastersResponse) Reset() {
+	*x = ChangeMastersResponse{}
+	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeMastersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeMastersResponse) ProtoMessage() {}
+
+func (x *ChangeMastersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeMastersResponse.ProtoReflect.Descriptor instead.
+func (*ChangeMastersResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{4}
+}
+
 type ClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -92,7 +344,7 @@ type ClusterRequest struct {
 
 func (x *ClusterRequest) Reset() {
 	*x = ClusterRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[0]
+	mi := &file_slotwise_v1_client_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -104,7 +356,7 @@ func (x *ClusterRequest) String() string {
 func (*ClusterRequest) ProtoMessage() {}
 
 func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[0]
+	mi := &file_slotwise_v1_client_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -117,7 +369,7 @@ func (x *ClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterRequest.ProtoReflect.Descriptor instead.
 func (*ClusterRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{0}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{5}
 }
 
 type ClusterResponse struct {
@@ -138,7 +390,7 @@ type ClusterResponse struct {
 
 func (x *ClusterResponse) Reset() {
 	*x = ClusterResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[1]
+	mi := &file_slotwise_v1_client_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -150,7 +402,7 @@ func (x *ClusterResponse) String() string {
 func (*ClusterResponse) ProtoMessage() {}
 
 func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[1]
+	mi := &file_slotwise_v1_client_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -163,7 +415,7 @@ func (x *ClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterResponse.ProtoReflect.Descriptor instead.
 func (*ClusterResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClusterResponse) GetMaster() string {
@@ -246,7 +498,7 @@ type SubmitRequest struct {
 
 func (x *SubmitRequest) Reset() {
 	*x = SubmitRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[2]
+	mi := &file_slotwise_v1_client_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +510,7 @@ func (x *SubmitRequest) String() string {
 func (*SubmitRequest) ProtoMessage() {}
 
 func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[2]
+	mi := &file_slotwise_v1_client_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +523,7 @@ func (x *SubmitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitRequest.ProtoReflect.Descriptor instead.
 func (*SubmitRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubmitRequest) GetRequestId() string {
@@ -297,7 +549,7 @@ type SubmitResponse struct {
 
 func (x *SubmitResponse) Reset() {
 	*x = SubmitResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[3]
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +561,7 @@ func (x *SubmitResponse) String() string {
 func (*SubmitResponse) ProtoMessage() {}
 
 func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[3]
+	mi := &file_slotwise_v1_client_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +574,7 @@ func (x *SubmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitResponse.ProtoReflect.Descriptor instead.
 func (*SubmitResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SubmitResponse) GetJob() string {
@@ -342,7 +594,7 @@ type SubmitChainRequest struct {
 
 func (x *SubmitChainRequest) Reset() {
 	*x = SubmitChainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +606,7 @@ func (x *SubmitChainRequest) String() string {
 func (*SubmitChainRequest) ProtoMessage() {}
 
 func (x *SubmitChainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[4]
+	mi := &file_slotwise_v1_client_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +619,7 @@ func (x *SubmitChainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitChainRequest.ProtoReflect.Descriptor instead.
 func (*SubmitChainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitChainRequest) GetRequestId() string {
@@ -393,7 +645,7 @@ type SubmitChainResponse struct {
 
 func (x *SubmitChainResponse) Reset() {
 	*x = SubmitChainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +657,7 @@ func (x *SubmitChainResponse) String() string {
 func (*SubmitChainResponse) ProtoMessage() {}
 
 func (x *SubmitChainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[5]
+	mi := &file_slotwise_v1_client_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +670,7 @@ func (x *SubmitChainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitChainResponse.ProtoReflect.Descriptor instead.
 func (*SubmitChainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitChainResponse) GetChain() string {
@@ -442,7 +694,7 @@ type TaskCounts struct {
 
 func (x *TaskCounts) Reset() {
 	*x = TaskCounts{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[6]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +706,7 @@ func (x *TaskCounts) String() string {
 func (*TaskCounts) ProtoMessage() {}
 
 func (x *TaskCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[6]
+	mi := &file_slotwise_v1_client_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +719,7 @@ func (x *TaskCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskCounts.ProtoReflect.Descriptor instead.
 func (*TaskCounts) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TaskCounts) GetTotal() int32 {
@@ -548,7 +800,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[7]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +812,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[7]
+	mi := &file_slotwise_v1_client_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +825,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobStatus) GetId() string {
@@ -802,7 +1054,7 @@ type JobForecast struct {
 
 func (x *JobForecast) Reset() {
 	*x = JobForecast{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1066,7 @@ func (x *JobForecast) String() string {
 func (*JobForecast) ProtoMessage() {}
 
 func (x *JobForecast) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[8]
+	mi := &file_slotwise_v1_client_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1079,7 @@ func (x *JobForecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobForecast.ProtoReflect.Descriptor instead.
 func (*JobForecast) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobForecast) GetKnown() bool {
@@ -961,7 +1213,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1225,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[9]
+	mi := &file_slotwise_v1_client_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1238,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobsRequest) GetEnded() bool {
@@ -1029,7 +1281,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1293,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[10]
+	mi := &file_slotwise_v1_client_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1306,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{10}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobsResponse) GetJobs() []*JobStatus {
@@ -1083,7 +1335,7 @@ type JobRequest struct {
 
 func (x *JobRequest) Reset() {
 	*x = JobRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1347,7 @@ func (x *JobRequest) String() string {
 func (*JobRequest) ProtoMessage() {}
 
 func (x *JobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[11]
+	mi := &file_slotwise_v1_client_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1360,7 @@ func (x *JobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
 func (*JobRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{11}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobRequest) GetJob() string {
@@ -1149,7 +1401,7 @@ type JobResponse struct {
 
 func (x *JobResponse) Reset() {
 	*x = JobResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1413,7 @@ func (x *JobResponse) String() string {
 func (*JobResponse) ProtoMessage() {}
 
 func (x *JobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[12]
+	mi := &file_slotwise_v1_client_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1426,7 @@ func (x *JobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResponse.ProtoReflect.Descriptor instead.
 func (*JobResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{12}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobResponse) GetJob() *JobStatus {
@@ -1203,7 +1455,7 @@ type TasksRequest struct {
 
 func (x *TasksRequest) Reset() {
 	*x = TasksRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1467,7 @@ func (x *TasksRequest) String() string {
 func (*TasksRequest) ProtoMessage() {}
 
 func (x *TasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[13]
+	mi := &file_slotwise_v1_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1480,7 @@ func (x *TasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksRequest.ProtoReflect.Descriptor instead.
 func (*TasksRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{13}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TasksRequest) GetJob() string {
@@ -1272,7 +1524,7 @@ type TaskStatus struct {
 
 func (x *TaskStatus) Reset() {
 	*x = TaskStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1536,7 @@ func (x *TaskStatus) String() string {
 func (*TaskStatus) ProtoMessage() {}
 
 func (x *TaskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[14]
+	mi := &file_slotwise_v1_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1549,7 @@ func (x *TaskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatus.ProtoReflect.Descriptor instead.
 func (*TaskStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{14}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskStatus) GetId() string {
@@ -1353,7 +1605,7 @@ type AttemptStatus struct {
 
 func (x *AttemptStatus) Reset() {
 	*x = AttemptStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1617,7 @@ func (x *AttemptStatus) String() string {
 func (*AttemptStatus) ProtoMessage() {}
 
 func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[15]
+	mi := &file_slotwise_v1_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1630,7 @@ func (x *AttemptStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptStatus.ProtoReflect.Descriptor instead.
 func (*AttemptStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{15}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AttemptStatus) GetId() string {
@@ -1461,7 +1713,7 @@ type TasksResponse struct {
 
 func (x *TasksResponse) Reset() {
 	*x = TasksResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1725,7 @@ func (x *TasksResponse) String() string {
 func (*TasksResponse) ProtoMessage() {}
 
 func (x *TasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[16]
+	mi := &file_slotwise_v1_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1738,7 @@ func (x *TasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksResponse.ProtoReflect.Descriptor instead.
 func (*TasksResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{16}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TasksResponse) GetTasks() []*TaskStatus {
@@ -1513,7 +1765,7 @@ type LogRequest struct {
 
 func (x *LogRequest) Reset() {
 	*x = LogRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1777,7 @@ func (x *LogRequest) String() string {
 func (*LogRequest) ProtoMessage() {}
 
 func (x *LogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[17]
+	mi := &file_slotwise_v1_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1790,7 @@ func (x *LogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRequest.ProtoReflect.Descriptor instead.
 func (*LogRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{17}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LogRequest) GetAttempt() string {
@@ -1567,7 +1819,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1831,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[18]
+	mi := &file_slotwise_v1_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1844,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{18}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LogChunk) GetData() []byte {
@@ -1617,7 +1869,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1881,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[19]
+	mi := &file_slotwise_v1_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1894,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{19}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
 }
 
 type NodeStatus struct {
@@ -1674,7 +1926,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1938,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[20]
+	mi := &file_slotwise_v1_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1951,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{20}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -1858,7 +2110,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2122,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[21]
+	mi := &file_slotwise_v1_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2135,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{21}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodesResponse) GetNodes() []*NodeStatus {
@@ -1903,7 +2155,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2167,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[22]
+	mi := &file_slotwise_v1_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2180,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{22}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -1953,7 +2205,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2217,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[23]
+	mi := &file_slotwise_v1_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2230,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{23}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
 }
 
 type KillRequest struct {
@@ -1992,7 +2244,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2256,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[24]
+	mi := &file_slotwise_v1_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2269,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{24}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KillRequest) GetJob() string {
@@ -2049,7 +2301,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2313,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[25]
+	mi := &file_slotwise_v1_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2326,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{25}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
 }
 
 type SetPriorityRequest struct {
@@ -2087,7 +2339,7 @@ type SetPriorityRequest struct {
 
 func (x *SetPriorityRequest) Reset() {
 	*x = SetPriorityRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2351,7 @@ func (x *SetPriorityRequest) String() string {
 func (*SetPriorityRequest) ProtoMessage() {}
 
 func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[26]
+	mi := &file_slotwise_v1_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2364,7 @@ func (x *SetPriorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityRequest.ProtoReflect.Descriptor instead.
 func (*SetPriorityRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{26}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetPriorityRequest) GetJob() string {
@@ -2137,7 +2389,7 @@ type SetPriorityResponse struct {
 
 func (x *SetPriorityResponse) Reset() {
 	*x = SetPriorityResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2401,7 @@ func (x *SetPriorityResponse) String() string {
 func (*SetPriorityResponse) ProtoMessage() {}
 
 func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[27]
+	mi := &file_slotwise_v1_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2414,7 @@ func (x *SetPriorityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPriorityResponse.ProtoReflect.Descriptor instead.
 func (*SetPriorityResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{27}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
 }
 
 type MoveRequest struct {
@@ -2175,7 +2427,7 @@ type MoveRequest struct {
 
 func (x *MoveRequest) Reset() {
 	*x = MoveRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2439,7 @@ func (x *MoveRequest) String() string {
 func (*MoveRequest) ProtoMessage() {}
 
 func (x *MoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[28]
+	mi := &file_slotwise_v1_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2452,7 @@ func (x *MoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveRequest.ProtoReflect.Descriptor instead.
 func (*MoveRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{28}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MoveRequest) GetJob() string {
@@ -2225,7 +2477,7 @@ type MoveResponse struct {
 
 func (x *MoveResponse) Reset() {
 	*x = MoveResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2489,7 @@ func (x *MoveResponse) String() string {
 func (*MoveResponse) ProtoMessage() {}
 
 func (x *MoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[29]
+	mi := &file_slotwise_v1_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2502,7 @@ func (x *MoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveResponse.ProtoReflect.Descriptor instead.
 func (*MoveResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{29}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
 }
 
 type PolicyRequest struct {
@@ -2262,7 +2514,7 @@ type PolicyRequest struct {
 
 func (x *PolicyRequest) Reset() {
 	*x = PolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2526,7 @@ func (x *PolicyRequest) String() string {
 func (*PolicyRequest) ProtoMessage() {}
 
 func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[30]
+	mi := &file_slotwise_v1_client_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2539,7 @@ func (x *PolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRequest.ProtoReflect.Descriptor instead.
 func (*PolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{30}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PolicyRequest) GetInspect() bool {
@@ -2309,7 +2561,7 @@ type PolicyResponse struct {
 
 func (x *PolicyResponse) Reset() {
 	*x = PolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2573,7 @@ func (x *PolicyResponse) String() string {
 func (*PolicyResponse) ProtoMessage() {}
 
 func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[31]
+	mi := &file_slotwise_v1_client_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2586,7 @@ func (x *PolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyResponse.ProtoReflect.Descriptor instead.
 func (*PolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{31}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PolicyResponse) GetName() string {
@@ -2378,7 +2630,7 @@ type PolicyMeasure struct {
 
 func (x *PolicyMeasure) Reset() {
 	*x = PolicyMeasure{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2390,7 +2642,7 @@ func (x *PolicyMeasure) String() string {
 func (*PolicyMeasure) ProtoMessage() {}
 
 func (x *PolicyMeasure) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[32]
+	mi := &file_slotwise_v1_client_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2403,7 +2655,7 @@ func (x *PolicyMeasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyMeasure.ProtoReflect.Descriptor instead.
 func (*PolicyMeasure) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{32}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PolicyMeasure) GetName() string {
@@ -2445,7 +2697,7 @@ type PolicyDatum struct {
 
 func (x *PolicyDatum) Reset() {
 	*x = PolicyDatum{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2709,7 @@ func (x *PolicyDatum) String() string {
 func (*PolicyDatum) ProtoMessage() {}
 
 func (x *PolicyDatum) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[33]
+	mi := &file_slotwise_v1_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2722,7 @@ func (x *PolicyDatum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyDatum.ProtoReflect.Descriptor instead.
 func (*PolicyDatum) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{33}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PolicyDatum) GetNumber() float64 {
@@ -2497,7 +2749,7 @@ type PolicyFigure struct {
 
 func (x *PolicyFigure) Reset() {
 	*x = PolicyFigure{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2761,7 @@ func (x *PolicyFigure) String() string {
 func (*PolicyFigure) ProtoMessage() {}
 
 func (x *PolicyFigure) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[34]
+	mi := &file_slotwise_v1_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2774,7 @@ func (x *PolicyFigure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyFigure.ProtoReflect.Descriptor instead.
 func (*PolicyFigure) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{34}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PolicyFigure) GetMeasure() *PolicyMeasure {
@@ -2553,7 +2805,7 @@ type PolicyTable struct {
 
 func (x *PolicyTable) Reset() {
 	*x = PolicyTable{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2817,7 @@ func (x *PolicyTable) String() string {
 func (*PolicyTable) ProtoMessage() {}
 
 func (x *PolicyTable) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[35]
+	mi := &file_slotwise_v1_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2830,7 @@ func (x *PolicyTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyTable.ProtoReflect.Descriptor instead.
 func (*PolicyTable) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{35}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PolicyTable) GetName() string {
@@ -2625,7 +2877,7 @@ type PolicyRow struct {
 
 func (x *PolicyRow) Reset() {
 	*x = PolicyRow{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2889,7 @@ func (x *PolicyRow) String() string {
 func (*PolicyRow) ProtoMessage() {}
 
 func (x *PolicyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[36]
+	mi := &file_slotwise_v1_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2902,7 @@ func (x *PolicyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRow.ProtoReflect.Descriptor instead.
 func (*PolicyRow) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{36}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PolicyRow) GetValues() []*PolicyDatum {
@@ -2670,7 +2922,7 @@ type SetPolicyRequest struct {
 
 func (x *SetPolicyRequest) Reset() {
 	*x = SetPolicyRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2934,7 @@ func (x *SetPolicyRequest) String() string {
 func (*SetPolicyRequest) ProtoMessage() {}
 
 func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[37]
+	mi := &file_slotwise_v1_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2947,7 @@ func (x *SetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*SetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{37}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetPolicyRequest) GetName() string {
@@ -2720,7 +2972,7 @@ type SetPolicyResponse struct {
 
 func (x *SetPolicyResponse) Reset() {
 	*x = SetPolicyResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2984,7 @@ func (x *SetPolicyResponse) String() string {
 func (*SetPolicyResponse) ProtoMessage() {}
 
 func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[38]
+	mi := &file_slotwise_v1_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2997,7 @@ func (x *SetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*SetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{38}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
 }
 
 type ExplainRequest struct {
@@ -2757,7 +3009,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +3021,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[39]
+	mi := &file_slotwise_v1_client_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +3034,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{39}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainRequest) GetJob() string {
@@ -2806,7 +3058,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2818,7 +3070,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[40]
+	mi := &file_slotwise_v1_client_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2831,7 +3083,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{40}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainResponse) GetJob() string {
@@ -2892,7 +3144,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3156,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[41]
+	mi := &file_slotwise_v1_client_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3169,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{41}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Finding) GetCode() string {
@@ -2977,7 +3229,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3241,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[42]
+	mi := &file_slotwise_v1_client_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3254,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{42}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Explanation) GetKind() Kind {
@@ -3066,7 +3318,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3330,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[43]
+	mi := &file_slotwise_v1_client_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3343,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{43}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -3187,7 +3439,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[44]
+	mi := &file_slotwise_v1_client_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3451,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[44]
+	mi := &file_slotwise_v1_client_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3464,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{44}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HistoryResponse) GetJobs() []*HistoryJob {
@@ -3249,7 +3501,7 @@ type HistoryJob struct {
 
 func (x *HistoryJob) Reset() {
 	*x = HistoryJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[45]
+	mi := &file_slotwise_v1_client_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3513,7 @@ func (x *HistoryJob) String() string {
 func (*HistoryJob) ProtoMessage() {}
 
 func (x *HistoryJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[45]
+	mi := &file_slotwise_v1_client_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3526,7 @@ func (x *HistoryJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryJob.ProtoReflect.Descriptor instead.
 func (*HistoryJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{45}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HistoryJob) GetJob() *JobStatus {
@@ -3326,7 +3578,7 @@ type WhatIfRequest struct {
 
 func (x *WhatIfRequest) Reset() {
 	*x = WhatIfRequest{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[46]
+	mi := &file_slotwise_v1_client_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3590,7 @@ func (x *WhatIfRequest) String() string {
 func (*WhatIfRequest) ProtoMessage() {}
 
 func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[46]
+	mi := &file_slotwise_v1_client_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3603,7 @@ func (x *WhatIfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRequest.ProtoReflect.Descriptor instead.
 func (*WhatIfRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{46}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WhatIfRequest) GetPolicy() string {
@@ -3411,7 +3663,7 @@ type WhatIfJob struct {
 
 func (x *WhatIfJob) Reset() {
 	*x = WhatIfJob{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[47]
+	mi := &file_slotwise_v1_client_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3675,7 @@ func (x *WhatIfJob) String() string {
 func (*WhatIfJob) ProtoMessage() {}
 
 func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[47]
+	mi := &file_slotwise_v1_client_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3688,7 @@ func (x *WhatIfJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfJob.ProtoReflect.Descriptor instead.
 func (*WhatIfJob) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{47}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WhatIfJob) GetJob() *JobSpec {
@@ -3494,7 +3746,7 @@ type WhatIfResponse struct {
 
 func (x *WhatIfResponse) Reset() {
 	*x = WhatIfResponse{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[48]
+	mi := &file_slotwise_v1_client_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3758,7 @@ func (x *WhatIfResponse) String() string {
 func (*WhatIfResponse) ProtoMessage() {}
 
 func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[48]
+	mi := &file_slotwise_v1_client_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3771,7 @@ func (x *WhatIfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfResponse.ProtoReflect.Descriptor instead.
 func (*WhatIfResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{48}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WhatIfResponse) GetJobs() []*WhatIfRow {
@@ -3577,7 +3829,7 @@ type WhatIfRow struct {
 
 func (x *WhatIfRow) Reset() {
 	*x = WhatIfRow{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[49]
+	mi := &file_slotwise_v1_client_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3841,7 @@ func (x *WhatIfRow) String() string {
 func (*WhatIfRow) ProtoMessage() {}
 
 func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[49]
+	mi := &file_slotwise_v1_client_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3854,7 @@ func (x *WhatIfRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhatIfRow.ProtoReflect.Descriptor instead.
 func (*WhatIfRow) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{49}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WhatIfRow) GetJob() string {
@@ -3665,7 +3917,7 @@ type JobGain struct {
 
 func (x *JobGain) Reset() {
 	*x = JobGain{}
-	mi := &file_slotwise_v1_client_proto_msgTypes[50]
+	mi := &file_slotwise_v1_client_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +3929,7 @@ func (x *JobGain) String() string {
 func (*JobGain) ProtoMessage() {}
 
 func (x *JobGain) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_client_proto_msgTypes[50]
+	mi := &file_slotwise_v1_client_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +3942,7 @@ func (x *JobGain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobGain.ProtoReflect.Descriptor instead.
 func (*JobGain) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{50}
+	return file_slotwise_v1_client_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *JobGain) GetMedianMs() int64 {
@@ -3719,6 +3971,20 @@ var File_slotwise_v1_client_proto protoreflect.FileDescriptor
 const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\n" +
 	"\x18slotwise/v1/client.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x10\n" +
+	"\x0eMastersRequest\"F\n" +
+	"\x0fMastersResponse\x123\n" +
+	"\amasters\x18\x01 \x03(\v2\x19.slotwise.v1.MasterStatusR\amasters\"\x90\x01\n" +
+	"\fMasterStatus\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
+	"\x06silent\x18\x03 \x01(\bR\x06silent\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x04R\x05index\x12\x10\n" +
+	"\x03lag\x18\x06 \x01(\x04R\x03lag\"@\n" +
+	"\x14ChangeMastersRequest\x12\x10\n" +
+	"\x03add\x18\x01 \x01(\tR\x03add\x12\x16\n" +
+	"\x06remove\x18\x02 \x01(\tR\x06remove\"\x17\n" +
+	"\x15ChangeMastersResponse\"\x10\n" +
 	"\x0eClusterRequest\"\x97\x02\n" +
 	"\x0fClusterResponse\x12\x16\n" +
 	"\x06master\x18\x01 \x01(\tR\x06master\x12\x18\n" +
@@ -4039,7 +4305,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x14JOB_STATE_COMMITTING\x10\x03\x12\x17\n" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x05\x12\x14\n" +
-	"\x10JOB_STATE_KILLED\x10\x062\x84\t\n" +
+	"\x10JOB_STATE_KILLED\x10\x062\xa2\n" +
+	"\n" +
 	"\rClientService\x12D\n" +
 	"\aCluster\x12\x1b.slotwise.v1.ClusterRequest\x1a\x1c.slotwise.v1.ClusterResponse\x12A\n" +
 	"\x06Submit\x12\x1a.slotwise.v1.SubmitRequest\x1a\x1b.slotwise.v1.SubmitResponse\x12P\n" +
@@ -4057,7 +4324,9 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\tSetPolicy\x12\x1d.slotwise.v1.SetPolicyRequest\x1a\x1e.slotwise.v1.SetPolicyResponse\x12D\n" +
 	"\aExplain\x12\x1b.slotwise.v1.ExplainRequest\x1a\x1c.slotwise.v1.ExplainResponse\x12D\n" +
 	"\aHistory\x12\x1b.slotwise.v1.HistoryRequest\x1a\x1c.slotwise.v1.HistoryResponse\x12A\n" +
-	"\x06WhatIf\x12\x1a.slotwise.v1.WhatIfRequest\x1a\x1b.slotwise.v1.WhatIfResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\x06WhatIf\x12\x1a.slotwise.v1.WhatIfRequest\x1a\x1b.slotwise.v1.WhatIfResponse\x12D\n" +
+	"\aMasters\x12\x1b.slotwise.v1.MastersRequest\x1a\x1c.slotwise.v1.MastersResponse\x12V\n" +
+	"\rChangeMasters\x12!.slotwise.v1.ChangeMastersRequest\x1a\".slotwise.v1.ChangeMastersResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_client_proto_rawDescOnce sync.Once
@@ -4072,151 +4341,161 @@ func file_slotwise_v1_client_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_client_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_slotwise_v1_client_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_slotwise_v1_client_proto_goTypes = []any{
-	(JobState)(0),               // 0: slotwise.v1.JobState
-	(*ClusterRequest)(nil),      // 1: slotwise.v1.ClusterRequest
-	(*ClusterResponse)(nil),     // 2: slotwise.v1.ClusterResponse
-	(*SubmitRequest)(nil),       // 3: slotwise.v1.SubmitRequest
-	(*SubmitResponse)(nil),      // 4: slotwise.v1.SubmitResponse
-	(*SubmitChainRequest)(nil),  // 5: slotwise.v1.SubmitChainRequest
-	(*SubmitChainResponse)(nil), // 6: slotwise.v1.SubmitChainResponse
-	(*TaskCounts)(nil),          // 7: slotwise.v1.TaskCounts
-	(*JobStatus)(nil),           // 8: slotwise.v1.JobStatus
-	(*JobForecast)(nil),         // 9: slotwise.v1.JobForecast
-	(*JobsRequest)(nil),         // 10: slotwise.v1.JobsRequest
-	(*JobsResponse)(nil),        // 11: slotwise.v1.JobsResponse
-	(*JobRequest)(nil),          // 12: slotwise.v1.JobRequest
-	(*JobResponse)(nil),         // 13: slotwise.v1.JobResponse
-	(*TasksRequest)(nil),        // 14: slotwise.v1.TasksRequest
-	(*TaskStatus)(nil),          // 15: slotwise.v1.TaskStatus
-	(*AttemptStatus)(nil),       // 16: slotwise.v1.AttemptStatus
-	(*TasksResponse)(nil),       // 17: slotwise.v1.TasksResponse
-	(*LogRequest)(nil),          // 18: slotwise.v1.LogRequest
-	(*LogChunk)(nil),            // 19: slotwise.v1.LogChunk
-	(*NodesRequest)(nil),        // 20: slotwise.v1.NodesRequest
-	(*NodeStatus)(nil),          // 21: slotwise.v1.NodeStatus
-	(*NodesResponse)(nil),       // 22: slotwise.v1.NodesResponse
-	(*DrainRequest)(nil),        // 23: slotwise.v1.DrainRequest
-	(*DrainResponse)(nil),       // 24: slotwise.v1.DrainResponse
-	(*KillRequest)(nil),         // 25: slotwise.v1.KillRequest
-	(*KillResponse)(nil),        // 26: slotwise.v1.KillResponse
-	(*SetPriorityRequest)(nil),  // 27: slotwise.v1.SetPriorityRequest
-	(*SetPriorityResponse)(nil), // 28: slotwise.v1.SetPriorityResponse
-	(*MoveRequest)(nil),         // 29: slotwise.v1.MoveRequest
-	(*MoveResponse)(nil),        // 30: slotwise.v1.MoveResponse
-	(*PolicyRequest)(nil),       // 31: slotwise.v1.PolicyRequest
-	(*PolicyResponse)(nil),      // 32: slotwise.v1.PolicyResponse
-	(*PolicyMeasure)(nil),       // 33: slotwise.v1.PolicyMeasure
-	(*PolicyDatum)(nil),         // 34: slotwise.v1.PolicyDatum
-	(*PolicyFigure)(nil),        // 35: slotwise.v1.PolicyFigure
-	(*PolicyTable)(nil),         // 36: slotwise.v1.PolicyTable
-	(*PolicyRow)(nil),           // 37: slotwise.v1.PolicyRow
-	(*SetPolicyRequest)(nil),    // 38: slotwise.v1.SetPolicyRequest
-	(*SetPolicyResponse)(nil),   // 39: slotwise.v1.SetPolicyResponse
-	(*ExplainRequest)(nil),      // 40: slotwise.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 41: slotwise.v1.ExplainResponse
-	(*Finding)(nil),             // 42: slotwise.v1.Finding
-	(*Explanation)(nil),         // 43: slotwise.v1.Explanation
-	(*HistoryRequest)(nil),      // 44: slotwise.v1.HistoryRequest
-	(*HistoryResponse)(nil),     // 45: slotwise.v1.HistoryResponse
-	(*HistoryJob)(nil),          // 46: slotwise.v1.HistoryJob
-	(*WhatIfRequest)(nil),       // 47: slotwise.v1.WhatIfRequest
-	(*WhatIfJob)(nil),           // 48: slotwise.v1.WhatIfJob
-	(*WhatIfResponse)(nil),      // 49: slotwise.v1.WhatIfResponse
-	(*WhatIfRow)(nil),           // 50: slotwise.v1.WhatIfRow
-	(*JobGain)(nil),             // 51: slotwise.v1.JobGain
-	nil,                         // 52: slotwise.v1.PolicyResponse.SetEntry
-	nil,                         // 53: slotwise.v1.SetPolicyRequest.SetEntry
-	nil,                         // 54: slotwise.v1.WhatIfRequest.SetEntry
-	(*JobSpec)(nil),             // 55: slotwise.v1.JobSpec
-	(*ChainSpec)(nil),           // 56: slotwise.v1.ChainSpec
-	(*Counters)(nil),            // 57: slotwise.v1.Counters
-	(Kind)(0),                   // 58: slotwise.v1.Kind
+	(JobState)(0),                 // 0: slotwise.v1.JobState
+	(*MastersRequest)(nil),        // 1: slotwise.v1.MastersRequest
+	(*MastersResponse)(nil),       // 2: slotwise.v1.MastersResponse
+	(*MasterStatus)(nil),          // 3: slotwise.v1.MasterStatus
+	(*ChangeMastersRequest)(nil),  // 4: slotwise.v1.ChangeMastersRequest
+	(*ChangeMastersResponse)(nil), // 5: slotwise.v1.ChangeMastersResponse
+	(*ClusterRequest)(nil),        // 6: slotwise.v1.ClusterRequest
+	(*ClusterResponse)(nil),       // 7: slotwise.v1.ClusterResponse
+	(*SubmitRequest)(nil),         // 8: slotwise.v1.SubmitRequest
+	(*SubmitResponse)(nil),        // 9: slotwise.v1.SubmitResponse
+	(*SubmitChainRequest)(nil),    // 10: slotwise.v1.SubmitChainRequest
+	(*SubmitChainResponse)(nil),   // 11: slotwise.v1.SubmitChainResponse
+	(*TaskCounts)(nil),            // 12: slotwise.v1.TaskCounts
+	(*JobStatus)(nil),             // 13: slotwise.v1.JobStatus
+	(*JobForecast)(nil),           // 14: slotwise.v1.JobForecast
+	(*JobsRequest)(nil),           // 15: slotwise.v1.JobsRequest
+	(*JobsResponse)(nil),          // 16: slotwise.v1.JobsResponse
+	(*JobRequest)(nil),            // 17: slotwise.v1.JobRequest
+	(*JobResponse)(nil),           // 18: slotwise.v1.JobResponse
+	(*TasksRequest)(nil),          // 19: slotwise.v1.TasksRequest
+	(*TaskStatus)(nil),            // 20: slotwise.v1.TaskStatus
+	(*AttemptStatus)(nil),         // 21: slotwise.v1.AttemptStatus
+	(*TasksResponse)(nil),         // 22: slotwise.v1.TasksResponse
+	(*LogRequest)(nil),            // 23: slotwise.v1.LogRequest
+	(*LogChunk)(nil),              // 24: slotwise.v1.LogChunk
+	(*NodesRequest)(nil),          // 25: slotwise.v1.NodesRequest
+	(*NodeStatus)(nil),            // 26: slotwise.v1.NodeStatus
+	(*NodesResponse)(nil),         // 27: slotwise.v1.NodesResponse
+	(*DrainRequest)(nil),          // 28: slotwise.v1.DrainRequest
+	(*DrainResponse)(nil),         // 29: slotwise.v1.DrainResponse
+	(*KillRequest)(nil),           // 30: slotwise.v1.KillRequest
+	(*KillResponse)(nil),          // 31: slotwise.v1.KillResponse
+	(*SetPriorityRequest)(nil),    // 32: slotwise.v1.SetPriorityRequest
+	(*SetPriorityResponse)(nil),   // 33: slotwise.v1.SetPriorityResponse
+	(*MoveRequest)(nil),           // 34: slotwise.v1.MoveRequest
+	(*MoveResponse)(nil),          // 35: slotwise.v1.MoveResponse
+	(*PolicyRequest)(nil),         // 36: slotwise.v1.PolicyRequest
+	(*PolicyResponse)(nil),        // 37: slotwise.v1.PolicyResponse
+	(*PolicyMeasure)(nil),         // 38: slotwise.v1.PolicyMeasure
+	(*PolicyDatum)(nil),           // 39: slotwise.v1.PolicyDatum
+	(*PolicyFigure)(nil),          // 40: slotwise.v1.PolicyFigure
+	(*PolicyTable)(nil),           // 41: slotwise.v1.PolicyTable
+	(*PolicyRow)(nil),             // 42: slotwise.v1.PolicyRow
+	(*SetPolicyRequest)(nil),      // 43: slotwise.v1.SetPolicyRequest
+	(*SetPolicyResponse)(nil),     // 44: slotwise.v1.SetPolicyResponse
+	(*ExplainRequest)(nil),        // 45: slotwise.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 46: slotwise.v1.ExplainResponse
+	(*Finding)(nil),               // 47: slotwise.v1.Finding
+	(*Explanation)(nil),           // 48: slotwise.v1.Explanation
+	(*HistoryRequest)(nil),        // 49: slotwise.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 50: slotwise.v1.HistoryResponse
+	(*HistoryJob)(nil),            // 51: slotwise.v1.HistoryJob
+	(*WhatIfRequest)(nil),         // 52: slotwise.v1.WhatIfRequest
+	(*WhatIfJob)(nil),             // 53: slotwise.v1.WhatIfJob
+	(*WhatIfResponse)(nil),        // 54: slotwise.v1.WhatIfResponse
+	(*WhatIfRow)(nil),             // 55: slotwise.v1.WhatIfRow
+	(*JobGain)(nil),               // 56: slotwise.v1.JobGain
+	nil,                           // 57: slotwise.v1.PolicyResponse.SetEntry
+	nil,                           // 58: slotwise.v1.SetPolicyRequest.SetEntry
+	nil,                           // 59: slotwise.v1.WhatIfRequest.SetEntry
+	(*JobSpec)(nil),               // 60: slotwise.v1.JobSpec
+	(*ChainSpec)(nil),             // 61: slotwise.v1.ChainSpec
+	(*Counters)(nil),              // 62: slotwise.v1.Counters
+	(Kind)(0),                     // 63: slotwise.v1.Kind
 }
 var file_slotwise_v1_client_proto_depIdxs = []int32{
-	55, // 0: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
-	56, // 1: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
-	0,  // 2: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
-	7,  // 3: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
-	7,  // 4: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
-	57, // 5: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
-	57, // 6: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
-	9,  // 7: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
-	8,  // 8: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
-	8,  // 9: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
-	8,  // 10: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
-	58, // 11: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
-	16, // 12: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
-	15, // 13: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
-	21, // 14: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
-	52, // 15: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
-	35, // 16: slotwise.v1.PolicyResponse.figures:type_name -> slotwise.v1.PolicyFigure
-	36, // 17: slotwise.v1.PolicyResponse.tables:type_name -> slotwise.v1.PolicyTable
-	33, // 18: slotwise.v1.PolicyFigure.measure:type_name -> slotwise.v1.PolicyMeasure
-	34, // 19: slotwise.v1.PolicyFigure.value:type_name -> slotwise.v1.PolicyDatum
-	33, // 20: slotwise.v1.PolicyTable.columns:type_name -> slotwise.v1.PolicyMeasure
-	37, // 21: slotwise.v1.PolicyTable.rows:type_name -> slotwise.v1.PolicyRow
-	34, // 22: slotwise.v1.PolicyRow.values:type_name -> slotwise.v1.PolicyDatum
-	53, // 23: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
-	43, // 24: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
-	9,  // 25: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
-	42, // 26: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
-	58, // 27: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
-	0,  // 28: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
-	46, // 29: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
-	8,  // 30: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
-	15, // 31: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
-	43, // 32: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
-	8,  // 33: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
-	55, // 34: slotwise.v1.HistoryJob.request:type_name -> slotwise.v1.JobSpec
-	54, // 35: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
-	27, // 36: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
-	48, // 37: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
-	55, // 38: slotwise.v1.WhatIfJob.job:type_name -> slotwise.v1.JobSpec
-	50, // 39: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
-	9,  // 40: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
-	9,  // 41: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
-	51, // 42: slotwise.v1.WhatIfRow.gain:type_name -> slotwise.v1.JobGain
-	1,  // 43: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
-	3,  // 44: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
-	5,  // 45: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
-	10, // 46: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
-	12, // 47: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
-	14, // 48: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
-	18, // 49: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
-	20, // 50: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
-	23, // 51: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
-	25, // 52: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
-	27, // 53: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
-	29, // 54: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
-	31, // 55: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
-	38, // 56: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
-	40, // 57: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
-	44, // 58: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
-	47, // 59: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
-	2,  // 60: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
-	4,  // 61: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
-	6,  // 62: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
-	11, // 63: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
-	13, // 64: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
-	17, // 65: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
-	19, // 66: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
-	22, // 67: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
-	24, // 68: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
-	26, // 69: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
-	28, // 70: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
-	30, // 71: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
-	32, // 72: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
-	39, // 73: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
-	41, // 74: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
-	45, // 75: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
-	49, // 76: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
-	60, // [60:77] is the sub-list for method output_type
-	43, // [43:60] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	3,  // 0: slotwise.v1.MastersResponse.masters:type_name -> slotwise.v1.MasterStatus
+	60, // 1: slotwise.v1.SubmitRequest.spec:type_name -> slotwise.v1.JobSpec
+	61, // 2: slotwise.v1.SubmitChainRequest.spec:type_name -> slotwise.v1.ChainSpec
+	0,  // 3: slotwise.v1.JobStatus.state:type_name -> slotwise.v1.JobState
+	12, // 4: slotwise.v1.JobStatus.maps:type_name -> slotwise.v1.TaskCounts
+	12, // 5: slotwise.v1.JobStatus.reduces:type_name -> slotwise.v1.TaskCounts
+	62, // 6: slotwise.v1.JobStatus.map_counters:type_name -> slotwise.v1.Counters
+	62, // 7: slotwise.v1.JobStatus.reduce_counters:type_name -> slotwise.v1.Counters
+	14, // 8: slotwise.v1.JobStatus.forecast:type_name -> slotwise.v1.JobForecast
+	13, // 9: slotwise.v1.JobsResponse.jobs:type_name -> slotwise.v1.JobStatus
+	13, // 10: slotwise.v1.JobResponse.job:type_name -> slotwise.v1.JobStatus
+	13, // 11: slotwise.v1.JobResponse.steps:type_name -> slotwise.v1.JobStatus
+	63, // 12: slotwise.v1.TasksRequest.kind:type_name -> slotwise.v1.Kind
+	21, // 13: slotwise.v1.TaskStatus.attempts:type_name -> slotwise.v1.AttemptStatus
+	20, // 14: slotwise.v1.TasksResponse.tasks:type_name -> slotwise.v1.TaskStatus
+	26, // 15: slotwise.v1.NodesResponse.nodes:type_name -> slotwise.v1.NodeStatus
+	57, // 16: slotwise.v1.PolicyResponse.set:type_name -> slotwise.v1.PolicyResponse.SetEntry
+	40, // 17: slotwise.v1.PolicyResponse.figures:type_name -> slotwise.v1.PolicyFigure
+	41, // 18: slotwise.v1.PolicyResponse.tables:type_name -> slotwise.v1.PolicyTable
+	38, // 19: slotwise.v1.PolicyFigure.measure:type_name -> slotwise.v1.PolicyMeasure
+	39, // 20: slotwise.v1.PolicyFigure.value:type_name -> slotwise.v1.PolicyDatum
+	38, // 21: slotwise.v1.PolicyTable.columns:type_name -> slotwise.v1.PolicyMeasure
+	42, // 22: slotwise.v1.PolicyTable.rows:type_name -> slotwise.v1.PolicyRow
+	39, // 23: slotwise.v1.PolicyRow.values:type_name -> slotwise.v1.PolicyDatum
+	58, // 24: slotwise.v1.SetPolicyRequest.set:type_name -> slotwise.v1.SetPolicyRequest.SetEntry
+	48, // 25: slotwise.v1.ExplainResponse.why:type_name -> slotwise.v1.Explanation
+	14, // 26: slotwise.v1.ExplainResponse.forecast:type_name -> slotwise.v1.JobForecast
+	47, // 27: slotwise.v1.ExplainResponse.slow:type_name -> slotwise.v1.Finding
+	63, // 28: slotwise.v1.Explanation.kind:type_name -> slotwise.v1.Kind
+	0,  // 29: slotwise.v1.HistoryRequest.state:type_name -> slotwise.v1.JobState
+	51, // 30: slotwise.v1.HistoryResponse.jobs:type_name -> slotwise.v1.HistoryJob
+	13, // 31: slotwise.v1.HistoryJob.job:type_name -> slotwise.v1.JobStatus
+	20, // 32: slotwise.v1.HistoryJob.tasks:type_name -> slotwise.v1.TaskStatus
+	48, // 33: slotwise.v1.HistoryJob.held:type_name -> slotwise.v1.Explanation
+	13, // 34: slotwise.v1.HistoryJob.steps:type_name -> slotwise.v1.JobStatus
+	60, // 35: slotwise.v1.HistoryJob.request:type_name -> slotwise.v1.JobSpec
+	59, // 36: slotwise.v1.WhatIfRequest.set:type_name -> slotwise.v1.WhatIfRequest.SetEntry
+	32, // 37: slotwise.v1.WhatIfRequest.priorities:type_name -> slotwise.v1.SetPriorityRequest
+	53, // 38: slotwise.v1.WhatIfRequest.submit:type_name -> slotwise.v1.WhatIfJob
+	60, // 39: slotwise.v1.WhatIfJob.job:type_name -> slotwise.v1.JobSpec
+	55, // 40: slotwise.v1.WhatIfResponse.jobs:type_name -> slotwise.v1.WhatIfRow
+	14, // 41: slotwise.v1.WhatIfRow.now:type_name -> slotwise.v1.JobForecast
+	14, // 42: slotwise.v1.WhatIfRow.then:type_name -> slotwise.v1.JobForecast
+	56, // 43: slotwise.v1.WhatIfRow.gain:type_name -> slotwise.v1.JobGain
+	6,  // 44: slotwise.v1.ClientService.Cluster:input_type -> slotwise.v1.ClusterRequest
+	8,  // 45: slotwise.v1.ClientService.Submit:input_type -> slotwise.v1.SubmitRequest
+	10, // 46: slotwise.v1.ClientService.SubmitChain:input_type -> slotwise.v1.SubmitChainRequest
+	15, // 47: slotwise.v1.ClientService.Jobs:input_type -> slotwise.v1.JobsRequest
+	17, // 48: slotwise.v1.ClientService.Job:input_type -> slotwise.v1.JobRequest
+	19, // 49: slotwise.v1.ClientService.Tasks:input_type -> slotwise.v1.TasksRequest
+	23, // 50: slotwise.v1.ClientService.Log:input_type -> slotwise.v1.LogRequest
+	25, // 51: slotwise.v1.ClientService.Nodes:input_type -> slotwise.v1.NodesRequest
+	28, // 52: slotwise.v1.ClientService.Drain:input_type -> slotwise.v1.DrainRequest
+	30, // 53: slotwise.v1.ClientService.Kill:input_type -> slotwise.v1.KillRequest
+	32, // 54: slotwise.v1.ClientService.SetPriority:input_type -> slotwise.v1.SetPriorityRequest
+	34, // 55: slotwise.v1.ClientService.Move:input_type -> slotwise.v1.MoveRequest
+	36, // 56: slotwise.v1.ClientService.Policy:input_type -> slotwise.v1.PolicyRequest
+	43, // 57: slotwise.v1.ClientService.SetPolicy:input_type -> slotwise.v1.SetPolicyRequest
+	45, // 58: slotwise.v1.ClientService.Explain:input_type -> slotwise.v1.ExplainRequest
+	49, // 59: slotwise.v1.ClientService.History:input_type -> slotwise.v1.HistoryRequest
+	52, // 60: slotwise.v1.ClientService.WhatIf:input_type -> slotwise.v1.WhatIfRequest
+	1,  // 61: slotwise.v1.ClientService.Masters:input_type -> slotwise.v1.MastersRequest
+	4,  // 62: slotwise.v1.ClientService.ChangeMasters:input_type -> slotwise.v1.ChangeMastersRequest
+	7,  // 63: slotwise.v1.ClientService.Cluster:output_type -> slotwise.v1.ClusterResponse
+	9,  // 64: slotwise.v1.ClientService.Submit:output_type -> slotwise.v1.SubmitResponse
+	11, // 65: slotwise.v1.ClientService.SubmitChain:output_type -> slotwise.v1.SubmitChainResponse
+	16, // 66: slotwise.v1.ClientService.Jobs:output_type -> slotwise.v1.JobsResponse
+	18, // 67: slotwise.v1.ClientService.Job:output_type -> slotwise.v1.JobResponse
+	22, // 68: slotwise.v1.ClientService.Tasks:output_type -> slotwise.v1.TasksResponse
+	24, // 69: slotwise.v1.ClientService.Log:output_type -> slotwise.v1.LogChunk
+	27, // 70: slotwise.v1.ClientService.Nodes:output_type -> slotwise.v1.NodesResponse
+	29, // 71: slotwise.v1.ClientService.Drain:output_type -> slotwise.v1.DrainResponse
+	31, // 72: slotwise.v1.ClientService.Kill:output_type -> slotwise.v1.KillResponse
+	33, // 73: slotwise.v1.ClientService.SetPriority:output_type -> slotwise.v1.SetPriorityResponse
+	35, // 74: slotwise.v1.ClientService.Move:output_type -> slotwise.v1.MoveResponse
+	37, // 75: slotwise.v1.ClientService.Policy:output_type -> slotwise.v1.PolicyResponse
+	44, // 76: slotwise.v1.ClientService.SetPolicy:output_type -> slotwise.v1.SetPolicyResponse
+	46, // 77: slotwise.v1.ClientService.Explain:output_type -> slotwise.v1.ExplainResponse
+	50, // 78: slotwise.v1.ClientService.History:output_type -> slotwise.v1.HistoryResponse
+	54, // 79: slotwise.v1.ClientService.WhatIf:output_type -> slotwise.v1.WhatIfResponse
+	2,  // 80: slotwise.v1.ClientService.Masters:output_type -> slotwise.v1.MastersResponse
+	5,  // 81: slotwise.v1.ClientService.ChangeMasters:output_type -> slotwise.v1.ChangeMastersResponse
+	63, // [63:82] is the sub-list for method output_type
+	44, // [44:63] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_client_proto_init() }
@@ -4231,7 +4510,7 @@ func file_slotwise_v1_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_client_proto_rawDesc), len(file_slotwise_v1_client_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -168,6 +168,7 @@ type ExchangeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`       // the first members, in order, joined by commas; masters of another group refuse
 	Messages      [][]byte               `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"` // raftpb.Message
+	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`     // address of the sender, which a master that has just joined cannot know
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,6 +217,73 @@ func (x *ExchangeRequest) GetMessages() [][]byte {
 	return nil
 }
 
+func (x *ExchangeRequest) GetSender() string {
+	if x != nil {
+		return x.Sender
+	}
+	return ""
+}
+
+type InstallRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Head          *ExchangeRequest       `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`  // only in the first one: the message without the snapshot's data
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`  // the next piece of the snapshot
+	Size          uint64                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"` // of all data in bytes; only in the first one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstallRequest) Reset() {
+	*x = InstallRequest{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstallRequest) ProtoMessage() {}
+
+func (x *InstallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstallRequest.ProtoReflect.Descriptor instead.
+func (*InstallRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *InstallRequest) GetHead() *ExchangeRequest {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *InstallRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *InstallRequest) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 type ExchangeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -224,7 +292,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -236,7 +304,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -249,7 +317,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{5}
 }
 
 // NotLeader is the detail of the error Unavailable with which a master that does not lead
@@ -264,7 +332,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +344,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +357,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NotLeader) GetLeader() string {
@@ -309,15 +377,16 @@ func (x *NotLeader) GetTerm() uint64 {
 // Member is a master of the cluster.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`          // made from the address; never used again after a removal
-	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // such as "a:7077", for other masters, workers and clients
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // made from the address
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`  // such as "a:7077", for other masters, workers and clients
+	Learner       bool                   `protobuf:"varint,3,opt,name=learner,proto3" json:"learner,omitempty"` // it receives the journal and does not vote yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +398,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +411,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Member) GetId() uint64 {
@@ -359,6 +428,13 @@ func (x *Member) GetAddress() string {
 	return ""
 }
 
+func (x *Member) GetLearner() bool {
+	if x != nil {
+		return x.Learner
+	}
+	return false
+}
+
 var File_slotwise_v1_masters_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_masters_proto_rawDesc = "" +
@@ -370,19 +446,26 @@ const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\fKeepResponse\":\n" +
 	"\x0eMissingRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
-	"\x04have\x18\x02 \x03(\tR\x04have\"C\n" +
+	"\x04have\x18\x02 \x03(\tR\x04have\"[\n" +
 	"\x0fExchangeRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
-	"\bmessages\x18\x02 \x03(\fR\bmessages\"\x12\n" +
+	"\bmessages\x18\x02 \x03(\fR\bmessages\x12\x16\n" +
+	"\x06sender\x18\x03 \x01(\tR\x06sender\"j\n" +
+	"\x0eInstallRequest\x120\n" +
+	"\x04head\x18\x01 \x01(\v2\x1c.slotwise.v1.ExchangeRequestR\x04head\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\"\x12\n" +
 	"\x10ExchangeResponse\"7\n" +
 	"\tNotLeader\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"2\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"L\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress2\xda\x01\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
+	"\alearner\x18\x03 \x01(\bR\alearner2\xa3\x02\n" +
 	"\x0eMastersService\x12G\n" +
-	"\bExchange\x12\x1c.slotwise.v1.ExchangeRequest\x1a\x1d.slotwise.v1.ExchangeResponse\x12;\n" +
+	"\bExchange\x12\x1c.slotwise.v1.ExchangeRequest\x1a\x1d.slotwise.v1.ExchangeResponse\x12G\n" +
+	"\aInstall\x12\x1b.slotwise.v1.InstallRequest\x1a\x1d.slotwise.v1.ExchangeResponse(\x01\x12;\n" +
 	"\x04Keep\x12\x18.slotwise.v1.KeepRequest\x1a\x19.slotwise.v1.KeepResponse\x12B\n" +
 	"\aMissing\x12\x1b.slotwise.v1.MissingRequest\x1a\x18.slotwise.v1.KeepRequest0\x01B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
@@ -398,30 +481,34 @@ func file_slotwise_v1_masters_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_masters_proto_rawDescData
 }
 
-var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_slotwise_v1_masters_proto_goTypes = []any{
 	(*KeepRequest)(nil),      // 0: slotwise.v1.KeepRequest
 	(*KeepResponse)(nil),     // 1: slotwise.v1.KeepResponse
 	(*MissingRequest)(nil),   // 2: slotwise.v1.MissingRequest
 	(*ExchangeRequest)(nil),  // 3: slotwise.v1.ExchangeRequest
-	(*ExchangeResponse)(nil), // 4: slotwise.v1.ExchangeResponse
-	(*NotLeader)(nil),        // 5: slotwise.v1.NotLeader
-	(*Member)(nil),           // 6: slotwise.v1.Member
-	(*HistoryJob)(nil),       // 7: slotwise.v1.HistoryJob
+	(*InstallRequest)(nil),   // 4: slotwise.v1.InstallRequest
+	(*ExchangeResponse)(nil), // 5: slotwise.v1.ExchangeResponse
+	(*NotLeader)(nil),        // 6: slotwise.v1.NotLeader
+	(*Member)(nil),           // 7: slotwise.v1.Member
+	(*HistoryJob)(nil),       // 8: slotwise.v1.HistoryJob
 }
 var file_slotwise_v1_masters_proto_depIdxs = []int32{
-	7, // 0: slotwise.v1.KeepRequest.entry:type_name -> slotwise.v1.HistoryJob
-	3, // 1: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
-	0, // 2: slotwise.v1.MastersService.Keep:input_type -> slotwise.v1.KeepRequest
-	2, // 3: slotwise.v1.MastersService.Missing:input_type -> slotwise.v1.MissingRequest
-	4, // 4: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
-	1, // 5: slotwise.v1.MastersService.Keep:output_type -> slotwise.v1.KeepResponse
-	0, // 6: slotwise.v1.MastersService.Missing:output_type -> slotwise.v1.KeepRequest
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	8, // 0: slotwise.v1.KeepRequest.entry:type_name -> slotwise.v1.HistoryJob
+	3, // 1: slotwise.v1.InstallRequest.head:type_name -> slotwise.v1.ExchangeRequest
+	3, // 2: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
+	4, // 3: slotwise.v1.MastersService.Install:input_type -> slotwise.v1.InstallRequest
+	0, // 4: slotwise.v1.MastersService.Keep:input_type -> slotwise.v1.KeepRequest
+	2, // 5: slotwise.v1.MastersService.Missing:input_type -> slotwise.v1.MissingRequest
+	5, // 6: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
+	5, // 7: slotwise.v1.MastersService.Install:output_type -> slotwise.v1.ExchangeResponse
+	1, // 8: slotwise.v1.MastersService.Keep:output_type -> slotwise.v1.KeepResponse
+	0, // 9: slotwise.v1.MastersService.Missing:output_type -> slotwise.v1.KeepRequest
+	6, // [6:10] is the sub-list for method output_type
+	2, // [2:6] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_masters_proto_init() }
@@ -436,7 +523,7 @@ func file_slotwise_v1_masters_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_masters_proto_rawDesc), len(file_slotwise_v1_masters_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,10 +1,12 @@
 package replica
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -67,6 +69,9 @@ type Replica struct {
 	lease       time.Duration // end of the lease
 	transferred bool          // in this term
 	asked       time.Duration // when the transfer was last asked for
+
+	answered map[uint64]time.Duration // when this leader last got a message of a member; only of this term
+	change   uint64                   // index of the last change of the membership that this leader proposed
 }
 
 // New returns the member whose journal storage holds.
@@ -90,7 +95,7 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, node: node, storage: storage, rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)), voters: conf.Voters,
-		now: now, heard: now, term: hard.Term, committed: hard.Commit, probes: map[uint64]time.Duration{}}
+		now: now, heard: now, term: hard.Term, committed: hard.Commit, probes: map[uint64]time.Duration{}, answered: map[uint64]time.Duration{}}
 	if r.last, err = storage.LastIndex(); err != nil {
 		return nil, err
 	}
@@ -211,9 +216,20 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	r.advance(now)
 	switch m.Type {
 	case raftpb.MsgVote, raftpb.MsgPreVote:
+		// A member without any entry has joined just now, or has lost its directory and with it the
+		// votes that it gave.
+		if len(r.voters) == 0 {
+			return
+		}
 		// The promise on which the leader's lease rests. Raft keeps it only while it knows who
 		// leads, which a member that was restarted does not.
 		if r.now < r.heard+r.cfg.Election && string(m.Context) != transferContext {
+			return
+		}
+	case raftpb.MsgHeartbeat:
+		// The leader counts entries that this member does not have: its directory was lost. Raft would
+		// panic. The member waits until it is removed and added again.
+		if m.Commit > r.last {
 			return
 		}
 	case raftpb.MsgSnap:
@@ -222,6 +238,9 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 		}
 	case raftpb.MsgHup, raftpb.MsgBeat, raftpb.MsgProp, raftpb.MsgUnreachable, raftpb.MsgSnapStatus, raftpb.MsgCheckQuorum, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
 		return // these never come from another member
+	}
+	if r.soft.RaftState == raft.StateLeader {
+		r.answered[m.From] = r.now
 	}
 	before := r.node.BasicStatus().HardState
 	_ = r.node.Step(m) // the errors say that the message is of no use
@@ -254,16 +273,78 @@ func (r *Replica) Propose(now time.Duration, data []byte) (index uint64, err err
 	return r.last, nil
 }
 
-// ProposeMember proposes a change of the membership. Raft ignores it while another change is
-// under way.
+// ErrChanging reports that another change of the membership is not committed yet.
+var ErrChanging = errors.New("another change of the masters is under way: try again")
+
+// ProposeMember proposes a change of the membership, one at a time.
 func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index uint64, err error) {
 	r.advance(now)
-	if r.soft.RaftState != raft.StateLeader || r.node.ProposeConfChange(c) != nil {
+	switch {
+	// Raft would replace the change by an empty entry.
+	case r.change > r.committed:
+		return 0, ErrChanging
+	case r.soft.RaftState != raft.StateLeader || r.node.ProposeConfChange(c) != nil:
 		return 0, ErrNotLeader
 	}
 	r.last++
+	r.change = r.last
 	return r.last, nil
 }
+
+// Standing is what a leader knows of a member.
+type Standing struct {
+	ID      uint64
+	Match   uint64 // index of the last entry that the member is known to have
+	Learner bool   // it does not vote
+	Silent  bool   // the leader has got no message of it for an election time
+}
+
+// Standings returns the standings of all members, by id. It is empty unless this member leads.
+func (r *Replica) Standings() (list []Standing) {
+	if r.soft.RaftState != raft.StateLeader {
+		return nil
+	}
+	for id, p := range r.node.Status().Progress { //house:sorted the list is sorted below
+		at, heard := r.answered[id]
+		list = append(list, Standing{id, p.Match, p.IsLearner, id != r.cfg.ID && (!heard || r.now > at+r.cfg.Election)})
+	}
+	slices.SortFunc(list, func(a, b Standing) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// MayRemove returns an error if the members that would be left have no majority that answers.
+func (r *Replica) MayRemove(id uint64) error {
+	voters, alive := 0, 0
+	for _, s := range r.Standings() {
+		if s.ID == id || s.Learner {
+			continue
+		}
+		if voters++; !s.Silent {
+			alive++
+		}
+	}
+	if need := voters/2 + 1; alive < need {
+		return fmt.Errorf("of the %d masters that would be left, %d must run, and %d do", voters, need, alive)
+	}
+	return nil
+}
+
+// CaughtUp returns a learner that has nearly all entries, so that it may vote without holding
+// commits up. It returns 0 if there is none, and while a change is under way.
+func (r *Replica) CaughtUp() uint64 {
+	if r.change > r.committed {
+		return 0
+	}
+	for _, s := range r.Standings() {
+		if s.Learner && !s.Silent && s.Match+nearly >= r.last {
+			return s.ID
+		}
+	}
+	return 0
+}
+
+// nearly is the number of entries that a learner may lack when it becomes a voter.
+const nearly = 64
 
 // Transfer asks the member with the longest log to campaign at once, again and again until one
 // is elected. The member does not lead in this term any more, because the campaign that it has
@@ -365,6 +446,8 @@ func (r *Replica) observe(rd raft.Ready) {
 		if led := r.soft.RaftState == raft.StateLeader; led != (rd.SoftState.RaftState == raft.StateLeader) {
 			r.caughtUp, r.transferred, r.lease, r.ticked = false, false, 0, r.now
 			clear(r.probes)
+			clear(r.answered)
+			r.change = r.last // a change of an earlier leader may be on its way
 			// A leader that steps down has promised nobody its silence, and waits as long as others.
 			r.wait()
 		}

@@ -71,6 +71,11 @@ const (
 	ClientServiceHistoryProcedure = "/slotwise.v1.ClientService/History"
 	// ClientServiceWhatIfProcedure is the fully-qualified name of the ClientService's WhatIf RPC.
 	ClientServiceWhatIfProcedure = "/slotwise.v1.ClientService/WhatIf"
+	// ClientServiceMastersProcedure is the fully-qualified name of the ClientService's Masters RPC.
+	ClientServiceMastersProcedure = "/slotwise.v1.ClientService/Masters"
+	// ClientServiceChangeMastersProcedure is the fully-qualified name of the ClientService's
+	// ChangeMasters RPC.
+	ClientServiceChangeMastersProcedure = "/slotwise.v1.ClientService/ChangeMasters"
 )
 
 // ClientServiceClient is a client for the slotwise.v1.ClientService service.
@@ -104,6 +109,11 @@ type ClientServiceClient interface {
 	// WhatIf forecasts the ends of all jobs as the cluster is, and with changes. It changes
 	// nothing.
 	WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error)
+	// Masters lists the masters of the cluster.
+	Masters(context.Context, *v1.MastersRequest) (*v1.MastersResponse, error)
+	// ChangeMasters adds or removes one master. It returns when the change is committed. Repeating it
+	// fails with AlreadyExists or NotFound.
+	ChangeMasters(context.Context, *v1.ChangeMastersRequest) (*v1.ChangeMastersResponse, error)
 }
 
 // NewClientServiceClient constructs a client for the slotwise.v1.ClientService service. By default,
@@ -219,28 +229,42 @@ func NewClientServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(clientServiceMethods.ByName("WhatIf")),
 			connect.WithClientOptions(opts...),
 		),
+		masters: connect.NewClient[v1.MastersRequest, v1.MastersResponse](
+			httpClient,
+			baseURL+ClientServiceMastersProcedure,
+			connect.WithSchema(clientServiceMethods.ByName("Masters")),
+			connect.WithClientOptions(opts...),
+		),
+		changeMasters: connect.NewClient[v1.ChangeMastersRequest, v1.ChangeMastersResponse](
+			httpClient,
+			baseURL+ClientServiceChangeMastersProcedure,
+			connect.WithSchema(clientServiceMethods.ByName("ChangeMasters")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clientServiceClient implements ClientServiceClient.
 type clientServiceClient struct {
-	cluster     *connect.Client[v1.ClusterRequest, v1.ClusterResponse]
-	submit      *connect.Client[v1.SubmitRequest, v1.SubmitResponse]
-	submitChain *connect.Client[v1.SubmitChainRequest, v1.SubmitChainResponse]
-	jobs        *connect.Client[v1.JobsRequest, v1.JobsResponse]
-	job         *connect.Client[v1.JobRequest, v1.JobResponse]
-	tasks       *connect.Client[v1.TasksRequest, v1.TasksResponse]
-	log         *connect.Client[v1.LogRequest, v1.LogChunk]
-	nodes       *connect.Client[v1.NodesRequest, v1.NodesResponse]
-	drain       *connect.Client[v1.DrainRequest, v1.DrainResponse]
-	kill        *connect.Client[v1.KillRequest, v1.KillResponse]
-	setPriority *connect.Client[v1.SetPriorityRequest, v1.SetPriorityResponse]
-	move        *connect.Client[v1.MoveRequest, v1.MoveResponse]
-	policy      *connect.Client[v1.PolicyRequest, v1.PolicyResponse]
-	setPolicy   *connect.Client[v1.SetPolicyRequest, v1.SetPolicyResponse]
-	explain     *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
-	history     *connect.Client[v1.HistoryRequest, v1.HistoryResponse]
-	whatIf      *connect.Client[v1.WhatIfRequest, v1.WhatIfResponse]
+	cluster       *connect.Client[v1.ClusterRequest, v1.ClusterResponse]
+	submit        *connect.Client[v1.SubmitRequest, v1.SubmitResponse]
+	submitChain   *connect.Client[v1.SubmitChainRequest, v1.SubmitChainResponse]
+	jobs          *connect.Client[v1.JobsRequest, v1.JobsResponse]
+	job           *connect.Client[v1.JobRequest, v1.JobResponse]
+	tasks         *connect.Client[v1.TasksRequest, v1.TasksResponse]
+	log           *connect.Client[v1.LogRequest, v1.LogChunk]
+	nodes         *connect.Client[v1.NodesRequest, v1.NodesResponse]
+	drain         *connect.Client[v1.DrainRequest, v1.DrainResponse]
+	kill          *connect.Client[v1.KillRequest, v1.KillResponse]
+	setPriority   *connect.Client[v1.SetPriorityRequest, v1.SetPriorityResponse]
+	move          *connect.Client[v1.MoveRequest, v1.MoveResponse]
+	policy        *connect.Client[v1.PolicyRequest, v1.PolicyResponse]
+	setPolicy     *connect.Client[v1.SetPolicyRequest, v1.SetPolicyResponse]
+	explain       *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
+	history       *connect.Client[v1.HistoryRequest, v1.HistoryResponse]
+	whatIf        *connect.Client[v1.WhatIfRequest, v1.WhatIfResponse]
+	masters       *connect.Client[v1.MastersRequest, v1.MastersResponse]
+	changeMasters *connect.Client[v1.ChangeMastersRequest, v1.ChangeMastersResponse]
 }
 
 // Cluster calls slotwise.v1.ClientService.Cluster.
@@ -392,6 +416,24 @@ func (c *clientServiceClient) WhatIf(ctx context.Context, req *v1.WhatIfRequest)
 	return nil, err
 }
 
+// Masters calls slotwise.v1.ClientService.Masters.
+func (c *clientServiceClient) Masters(ctx context.Context, req *v1.MastersRequest) (*v1.MastersResponse, error) {
+	response, err := c.masters.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ChangeMasters calls slotwise.v1.ClientService.ChangeMasters.
+func (c *clientServiceClient) ChangeMasters(ctx context.Context, req *v1.ChangeMastersRequest) (*v1.ChangeMastersResponse, error) {
+	response, err := c.changeMasters.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClientServiceHandler is an implementation of the slotwise.v1.ClientService service.
 type ClientServiceHandler interface {
 	// Cluster returns the slot counts and buffer sizes that planning a job needs.
@@ -423,6 +465,11 @@ type ClientServiceHandler interface {
 	// WhatIf forecasts the ends of all jobs as the cluster is, and with changes. It changes
 	// nothing.
 	WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error)
+	// Masters lists the masters of the cluster.
+	Masters(context.Context, *v1.MastersRequest) (*v1.MastersResponse, error)
+	// ChangeMasters adds or removes one master. It returns when the change is committed. Repeating it
+	// fails with AlreadyExists or NotFound.
+	ChangeMasters(context.Context, *v1.ChangeMastersRequest) (*v1.ChangeMastersResponse, error)
 }
 
 // NewClientServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -534,6 +581,18 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(clientServiceMethods.ByName("WhatIf")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clientServiceMastersHandler := connect.NewUnaryHandlerSimple(
+		ClientServiceMastersProcedure,
+		svc.Masters,
+		connect.WithSchema(clientServiceMethods.ByName("Masters")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clientServiceChangeMastersHandler := connect.NewUnaryHandlerSimple(
+		ClientServiceChangeMastersProcedure,
+		svc.ChangeMasters,
+		connect.WithSchema(clientServiceMethods.ByName("ChangeMasters")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slotwise.v1.ClientService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClientServiceClusterProcedure:
@@ -570,6 +629,10 @@ func NewClientServiceHandler(svc ClientServiceHandler, opts ...connect.HandlerOp
 			clientServiceHistoryHandler.ServeHTTP(w, r)
 		case ClientServiceWhatIfProcedure:
 			clientServiceWhatIfHandler.ServeHTTP(w, r)
+		case ClientServiceMastersProcedure:
+			clientServiceMastersHandler.ServeHTTP(w, r)
+		case ClientServiceChangeMastersProcedure:
+			clientServiceChangeMastersHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -645,4 +708,12 @@ func (UnimplementedClientServiceHandler) History(context.Context, *v1.HistoryReq
 
 func (UnimplementedClientServiceHandler) WhatIf(context.Context, *v1.WhatIfRequest) (*v1.WhatIfResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.WhatIf is not implemented"))
+}
+
+func (UnimplementedClientServiceHandler) Masters(context.Context, *v1.MastersRequest) (*v1.MastersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.Masters is not implemented"))
+}
+
+func (UnimplementedClientServiceHandler) ChangeMasters(context.Context, *v1.ChangeMastersRequest) (*v1.ChangeMastersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.ClientService.ChangeMasters is not implemented"))
 }

@@ -38,6 +38,8 @@ const (
 const (
 	// MastersServiceExchangeProcedure is the fully-qualified name of the MastersService's Exchange RPC.
 	MastersServiceExchangeProcedure = "/slotwise.v1.MastersService/Exchange"
+	// MastersServiceInstallProcedure is the fully-qualified name of the MastersService's Install RPC.
+	MastersServiceInstallProcedure = "/slotwise.v1.MastersService/Install"
 	// MastersServiceKeepProcedure is the fully-qualified name of the MastersService's Keep RPC.
 	MastersServiceKeepProcedure = "/slotwise.v1.MastersService/Keep"
 	// MastersServiceMissingProcedure is the fully-qualified name of the MastersService's Missing RPC.
@@ -49,6 +51,9 @@ type MastersServiceClient interface {
 	// Exchange delivers messages of the consensus protocol. Any may be lost, repeated or
 	// overtaken, so the caller does not repeat the call after an error.
 	Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error)
+	// Install delivers one message of the consensus protocol that carries a snapshot of the journal,
+	// in pieces.
+	Install(context.Context) (*connect.ClientStreamForClientSimple[v1.InstallRequest, v1.ExchangeResponse], error)
 	// Keep stores an ended job in the history of this master. Doing it again changes nothing.
 	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
 	// Missing returns the ended jobs and chains that the caller does not have.
@@ -72,6 +77,12 @@ func NewMastersServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(mastersServiceMethods.ByName("Exchange")),
 			connect.WithClientOptions(opts...),
 		),
+		install: connect.NewClient[v1.InstallRequest, v1.ExchangeResponse](
+			httpClient,
+			baseURL+MastersServiceInstallProcedure,
+			connect.WithSchema(mastersServiceMethods.ByName("Install")),
+			connect.WithClientOptions(opts...),
+		),
 		keep: connect.NewClient[v1.KeepRequest, v1.KeepResponse](
 			httpClient,
 			baseURL+MastersServiceKeepProcedure,
@@ -90,6 +101,7 @@ func NewMastersServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 // mastersServiceClient implements MastersServiceClient.
 type mastersServiceClient struct {
 	exchange *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
+	install  *connect.Client[v1.InstallRequest, v1.ExchangeResponse]
 	keep     *connect.Client[v1.KeepRequest, v1.KeepResponse]
 	missing  *connect.Client[v1.MissingRequest, v1.KeepRequest]
 }
@@ -101,6 +113,11 @@ func (c *mastersServiceClient) Exchange(ctx context.Context, req *v1.ExchangeReq
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// Install calls slotwise.v1.MastersService.Install.
+func (c *mastersServiceClient) Install(ctx context.Context) (*connect.ClientStreamForClientSimple[v1.InstallRequest, v1.ExchangeResponse], error) {
+	return c.install.CallClientStreamSimple(ctx)
 }
 
 // Keep calls slotwise.v1.MastersService.Keep.
@@ -122,6 +139,9 @@ type MastersServiceHandler interface {
 	// Exchange delivers messages of the consensus protocol. Any may be lost, repeated or
 	// overtaken, so the caller does not repeat the call after an error.
 	Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error)
+	// Install delivers one message of the consensus protocol that carries a snapshot of the journal,
+	// in pieces.
+	Install(context.Context, *connect.ClientStream[v1.InstallRequest]) (*v1.ExchangeResponse, error)
 	// Keep stores an ended job in the history of this master. Doing it again changes nothing.
 	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
 	// Missing returns the ended jobs and chains that the caller does not have.
@@ -141,6 +161,12 @@ func NewMastersServiceHandler(svc MastersServiceHandler, opts ...connect.Handler
 		connect.WithSchema(mastersServiceMethods.ByName("Exchange")),
 		connect.WithHandlerOptions(opts...),
 	)
+	mastersServiceInstallHandler := connect.NewClientStreamHandlerSimple(
+		MastersServiceInstallProcedure,
+		svc.Install,
+		connect.WithSchema(mastersServiceMethods.ByName("Install")),
+		connect.WithHandlerOptions(opts...),
+	)
 	mastersServiceKeepHandler := connect.NewUnaryHandlerSimple(
 		MastersServiceKeepProcedure,
 		svc.Keep,
@@ -157,6 +183,8 @@ func NewMastersServiceHandler(svc MastersServiceHandler, opts ...connect.Handler
 		switch r.URL.Path {
 		case MastersServiceExchangeProcedure:
 			mastersServiceExchangeHandler.ServeHTTP(w, r)
+		case MastersServiceInstallProcedure:
+			mastersServiceInstallHandler.ServeHTTP(w, r)
 		case MastersServiceKeepProcedure:
 			mastersServiceKeepHandler.ServeHTTP(w, r)
 		case MastersServiceMissingProcedure:
@@ -172,6 +200,10 @@ type UnimplementedMastersServiceHandler struct{}
 
 func (UnimplementedMastersServiceHandler) Exchange(context.Context, *v1.ExchangeRequest) (*v1.ExchangeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Exchange is not implemented"))
+}
+
+func (UnimplementedMastersServiceHandler) Install(context.Context, *connect.ClientStream[v1.InstallRequest]) (*v1.ExchangeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Install is not implemented"))
 }
 
 func (UnimplementedMastersServiceHandler) Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error) {

@@ -1,0 +1,202 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/live/master/replica"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// The masters of a group change one at a time. Each change is an entry of the journal and part of
+// its snapshots. A new master first is a learner, which receives the journal and does not vote; the
+// leader makes it a voter when it has caught up.
+//
+// The id of a master is made from its address, and an address may come back after its removal, also
+// with an empty directory. Such a master has forgotten the votes that it gave. This is safe:
+//
+//   - Until it has received the journal it votes for nobody (replica.Step).
+//   - Then it could only help a candidate that has missed its removal. Without its vote the candidate
+//     lacks one vote of a majority of the old group. Any such set shares a master with each majority of
+//     the group without it, so the candidate misses the vote of a master that has the removal and every
+//     later entry, and which refuses a shorter log.
+
+// mostMasters bounds the group: each further master makes every commit wait for more disks.
+const mostMasters = 7
+
+// noteMembers publishes the members of the group to other goroutines. It is called in the loop.
+func (m *Master) noteMembers(index uint64) {
+	list := m.journal.Members(index)
+	m.members = list
+	m.roster.Store(&list)
+}
+
+// replicated reports whether this master belongs to a group.
+func (m *Master) replicated() bool { return m.cfg.Self != "" }
+
+// others returns the addresses of the other masters. A master that joins takes them from its flags
+// until it has the journal.
+func (m *Master) others() (list []string) {
+	for _, o := range *m.roster.Load() {
+		if o.Address != m.cfg.Self {
+			list = append(list, o.Address)
+		}
+	}
+	if len(*m.roster.Load()) > 0 {
+		return list
+	}
+	for _, a := range m.cfg.Peers {
+		if a != m.cfg.Self {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// majority returns the other masters that vote, and how many of them are a majority together with
+// this one, which leads.
+func (m *Master) majority() (others []string, need int) {
+	for _, o := range *m.roster.Load() {
+		if !o.Learner && o.Address != m.cfg.Self {
+			others = append(others, o.Address)
+		}
+	}
+	return others, (len(others) + 1) / 2
+}
+
+// member returns the member with an address.
+func (m *Master) member(address string) *slotwisev1.Member {
+	for _, o := range m.members {
+		if o.Address == address {
+			return o
+		}
+	}
+	return nil
+}
+
+// Masters lists the masters.
+func (c clientService) Masters(ctx context.Context, _ *slotwisev1.MastersRequest) (*slotwisev1.MastersResponse, error) {
+	return query(ctx, c.m, func() (*slotwisev1.MastersResponse, error) {
+		m := c.m
+		resp := &slotwisev1.MastersResponse{}
+		if !m.replicated() {
+			return resp, nil
+		}
+		standings := m.replica.Standings()
+		for _, o := range m.members {
+			s := &slotwisev1.MasterStatus{Address: o.Address, Role: "follower", Term: m.replica.Term()}
+			switch {
+			case o.Id == m.replica.ID():
+				s.Role = "leader"
+			case o.Learner:
+				s.Role = "learner"
+			}
+			if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {
+				s.Index, s.Silent = standings[i].Match, standings[i].Silent
+				s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
+			}
+			resp.Masters = append(resp.Masters, s)
+		}
+		slices.SortFunc(resp.Masters, func(a, b *slotwisev1.MasterStatus) int { return cmp.Compare(a.Address, b.Address) })
+		return resp, nil
+	})
+}
+
+// ChangeMasters adds or removes a master.
+func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMastersRequest) (*slotwisev1.ChangeMastersResponse, error) {
+	who := identity(ctx)
+	if err := c.m.may(who, secure.Nodes, secure.Subject{}); err != nil {
+		return nil, err
+	}
+	address := cmp.Or(r.Add, r.Remove)
+	switch {
+	case (r.Add == "") == (r.Remove == ""):
+		return nil, fault(connect.CodeInvalidArgument, "the request must add one master or remove one")
+	case CheckAddress(address) != nil:
+		return nil, connect.NewError(connect.CodeInvalidArgument, CheckAddress(address))
+	case !c.m.replicated():
+		return nil, fault(connect.CodeFailedPrecondition, "this master was started without --peers: to have several, move its jobs to a new cluster of three")
+	}
+	return query(ctx, c.m, func() (*slotwisev1.ChangeMastersResponse, error) {
+		change, err := c.m.memberChange(r)
+		if err != nil {
+			return nil, err
+		}
+		switch _, err := c.m.replica.ProposeMember(c.m.cfg.clock(), change); {
+		case errors.Is(err, replica.ErrNotLeader):
+			return nil, notLeaderError(c.m.role.Load())
+		case err != nil:
+			return nil, connect.NewError(connect.CodeUnavailable, err)
+		}
+		c.m.log.Info("masters change", "add", r.Add, "remove", r.Remove, "by", who.User)
+		return &slotwisev1.ChangeMastersResponse{}, nil
+	})
+}
+
+// CheckAddress returns an error unless address is host:port with a port in its usual form, so that one
+// master has one address.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	n, failed := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || len(address) > 300 || failed != nil || n == 0 || strconv.FormatUint(n, 10) != port || strings.ContainsAny(address, ", \t\n") {
+		return fmt.Errorf("%q is not an address such as a:7077", address)
+	}
+	return nil
+}
+
+// memberChange returns the entry for a request, or an error that says why the group cannot change so
+// now. It is called in the loop of the leader.
+func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest) (c raftpb.ConfChange, err error) {
+	for _, o := range m.members {
+		if o.Learner && o.Address != r.Remove {
+			return c, fault(connect.CodeFailedPrecondition, "master %s has not caught up yet: one master is added at a time (slotwise masters shows how far it is, and slotwise masters remove %s gives it up)", o.Address, o.Address)
+		}
+	}
+	if r.Add != "" {
+		switch {
+		case m.member(r.Add) != nil:
+			return c, fault(connect.CodeAlreadyExists, "%s is one of the masters already", r.Add)
+		case len(m.members) >= mostMasters:
+			return c, fault(connect.CodeFailedPrecondition, "there are %d masters already: remove one first", len(m.members))
+		}
+		return raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: MemberID(r.Add), Context: []byte(r.Add)}, nil
+	}
+	o := m.member(r.Remove)
+	switch {
+	case o == nil:
+		return c, fault(connect.CodeNotFound, "%s is none of the masters", r.Remove)
+	case o.Id == m.replica.ID():
+		return c, fault(connect.CodeFailedPrecondition, "master %s leads: stop it first, so that another one leads, and remove it then", r.Remove)
+	case !o.Learner:
+		if err := m.replica.MayRemove(o.Id); err != nil {
+			return c, fault(connect.CodeFailedPrecondition, "without master %s the cluster would stop: %w", r.Remove, err)
+		}
+	}
+	return raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: o.Id}, nil
+}
+
+// promote makes a learner that has caught up a voter.
+func (m *Master) promote() {
+	if m.lead == nil || m.failed != nil {
+		return
+	}
+	id := m.replica.CaughtUp()
+	for _, o := range m.members {
+		if id != 0 && o.Id == id {
+			m.log.Info("a new master has caught up and votes from now on", "address", o.Address, "masters", terminal.Plural(len(m.members), "master"))
+			// An error says that this master does not lead any more. The next leader does it.
+			_, _ = m.replica.ProposeMember(m.cfg.clock(), raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: []byte(o.Address)})
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package master
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// freeAddress returns an address of loopback that nothing uses.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// begin starts a seat at its address.
+func (s *seat) begin(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", s.cfg.Self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(t, l)
+}
+
+// roles returns the masters as the leader lists them, such as "leader" or "follower silent", by address.
+func roles(t *testing.T, seats []*seat) map[string]string {
+	t.Helper()
+	resp, err := rigOf(t, leader(t, seats)).users.Masters(t.Context(), &slotwisev1.MastersRequest{})
+	if err != nil {
+		return nil
+	}
+	all := map[string]string{}
+	for _, m := range resp.Masters {
+		if all[m.Address] = m.Role; m.Silent {
+			all[m.Address] += " silent"
+		}
+		if m.Term == 0 || m.Index == 0 && m.Role == "leader" || m.Lag > 0 && m.Role == "leader" {
+			t.Errorf("the leader lists %v", m)
+		}
+	}
+	return all
+}
+
+// changeMasters adds or removes a master, and returns the refusal.
+func changeMasters(t *testing.T, seats []*seat, add, remove string) (err error) {
+	t.Helper()
+	eventually(t, func() bool {
+		_, err = rigOf(t, leader(t, seats)).users.ChangeMasters(t.Context(), &slotwisev1.ChangeMastersRequest{Add: add, Remove: remove})
+		return connect.CodeOf(err) != connect.CodeUnavailable
+	})
+	return err
+}
+
+// refused checks that a change was refused with a sentence.
+func refused(t *testing.T, err error, code connect.Code, words string) {
+	t.Helper()
+	if connect.CodeOf(err) != code || !strings.Contains(err.Error(), words) {
+		t.Errorf("got %v, want %v with %q", err, code, words)
+	}
+}
+
+// TestMembers adds a fourth master, whose journal is larger than one message between masters may be.
+// Then a master dies, loses its directory, is removed and added again. Changes that would stop the
+// cluster are refused. The new masters keep the membership over restarts, and the jobs over the death
+// of the masters that accepted them.
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	small := func(c *Config) { c.exchange = 14 << 20 }
+	seats := newSeats(t, small)
+	first := leader(t, seats)
+	r := rigOf(t, first)
+	params := map[string]string{}
+	for i := range 16 {
+		params[fmt.Sprint("p", i)] = strings.Repeat("x", 60<<10)
+	}
+	var last string
+	for range 17 {
+		last = r.submit(&slotwisev1.JobSpec{Name: "big", User: "ann", Program: &slotwisev1.Program{App: "x", Params: params}, Synthetic: 1})
+	}
+	d := &seat{cfg: first.cfg}
+	d.cfg.Dir, d.cfg.Self, d.cfg.Bootstrap, d.cfg.Join = t.TempDir(), freeAddress(t), false, true
+	d.begin(t)
+	t.Cleanup(d.stop)
+	refused(t, changeMasters(t, seats, "", first.cfg.Self), connect.CodeFailedPrecondition, "leads: stop it first")
+	refused(t, changeMasters(t, seats, "", d.cfg.Self), connect.CodeNotFound, "none of the masters")
+	refused(t, changeMasters(t, seats, first.cfg.Self, ""), connect.CodeAlreadyExists, "already")
+	refused(t, changeMasters(t, seats, "a", ""), connect.CodeInvalidArgument, "not an address")
+	if err := changeMasters(t, seats, d.cfg.Self, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return roles(t, seats)[d.cfg.Self] == "follower" })
+	seats = append(seats, d)
+
+	// One dies and loses its directory. It comes back empty, and must not take part by its old name.
+	var x, y *seat
+	for _, s := range seats {
+		switch {
+		case s == leader(t, seats) || s == d:
+		case x == nil:
+			x = s
+		default:
+			y = s
+		}
+	}
+	x.crash()
+	if err := os.RemoveAll(x.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	x.cfg.Bootstrap, x.cfg.Join = false, true
+	x.begin(t)
+	time.Sleep(x.cfg.Election) // for messages of the leader, which takes it for the old one
+	if n := len(x.m.journal.Members(^uint64(0))); n != 0 || x.m.failed != nil {
+		t.Errorf("a master without a directory has %d members, %v", n, x.m.failed)
+	}
+	if err := changeMasters(t, seats, "", x.cfg.Self); err != nil {
+		t.Fatal(err)
+	}
+	if got := roles(t, seats); len(got) != 3 || got[x.cfg.Self] != "" {
+		t.Errorf("after the removal: %v", got)
+	}
+	if err := changeMasters(t, seats, x.cfg.Self, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return roles(t, seats)[x.cfg.Self] == "follower" })
+
+	// Of four, one may die. Without another one two would be left of three, which is a majority.
+	y.crash()
+	eventually(t, func() bool { return strings.HasSuffix(roles(t, seats)[y.cfg.Self], "silent") })
+	if err := changeMasters(t, seats, "", y.cfg.Self); err != nil {
+		t.Fatal(err)
+	}
+	// Of three, one dies, and the removal of the other follower would leave one of two.
+	x.crash()
+	eventually(t, func() bool { return strings.HasSuffix(roles(t, seats)[x.cfg.Self], "silent") })
+	at := leader(t, seats)
+	follower := d
+	if at == d {
+		follower = first
+	}
+	refused(t, changeMasters(t, seats, "", follower.cfg.Self), connect.CodeFailedPrecondition, "of the 2 masters that would be left, 2 must run, and 1 do")
+
+	// The membership is in the journal, also in the one that began with a snapshot.
+	d.stop()
+	d.begin(t)
+	x.begin(t)
+	eventually(t, func() bool {
+		got := roles(t, seats)
+		return len(got) == 3 && !strings.Contains(fmt.Sprint(got), "silent")
+	})
+	at = leader(t, seats)
+	at.crash()
+	at = leader(t, seats)
+	if at != d && at != x && at != first {
+		t.Fatal("a removed master leads")
+	}
+	eventually(t, func() bool {
+		st, err := rigOf(t, at).users.Job(t.Context(), &slotwisev1.JobRequest{Job: last})
+		return err == nil && st.Job.State == slotwisev1.JobState_JOB_STATE_WAITING
+	})
+}
+
+// A master without peers has no membership.
+func TestMembersOfOne(t *testing.T) {
+	r := newRig(t, Config{})
+	if resp, err := r.users.Masters(t.Context(), &slotwisev1.MastersRequest{}); err != nil || len(resp.Masters) != 0 {
+		t.Errorf("%v, %v", resp, err)
+	}
+	_, err := r.users.ChangeMasters(t.Context(), &slotwisev1.ChangeMastersRequest{Add: "a:1"})
+	refused(t, err, connect.CodeFailedPrecondition, "without --peers")
+}

@@ -151,30 +151,100 @@ func jobAge(j *slotwisev1.JobStatus, now time.Time) time.Duration {
 
 // newJob returns the command that shows one job.
 func newJob() *cobra.Command {
+	var follow bool
+	var every time.Duration
 	c := &cobra.Command{
 		Use:   "job ID",
 		Short: "Show one job of a cluster",
 		Long: `Shows the progress of a job, or its outcome, and its counters. Of a chain it shows
-the steps.`,
+the steps. --watch redraws it until the job has ended, the key q or an interrupt, with
+the tasks that ended between two redraws, and then prints it.`,
 		Example: `  slotwise job j12
+  slotwise job j12 --watch
   slotwise job chain-3
   slotwise job j12 -o json`,
 		Args: oneArg("job"),
 	}
-	return newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
-		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Job, &slotwisev1.JobRequest{Job: args[0], Steps: true})
+	newUserCommand(c, true, func(ctx context.Context, u *userCommand, args []string) error {
+		ask := func(ctx context.Context) (jobPicture, error) {
+			resp, err := client.Call(ctx, u.cl, u.cl.RPC().Job, &slotwisev1.JobRequest{Job: args[0], Steps: true})
+			return jobPicture{resp: resp}, err
+		}
+		switch {
+		case follow && (u.json() || !isTerminal(u.out())):
+			return misuse("--watch redraws a terminal: without one, submit --wait prints the progress and job -o json the state")
+		case follow:
+			if err := checkInterval(every); err != nil {
+				return err
+			}
+		}
+		shown, err := ask(ctx)
 		switch {
 		case err != nil:
 			return err
 		case u.json() && isChain(args[0]):
-			return printMessage(u.out(), resp)
+			return printMessage(u.out(), shown.resp)
 		case u.json():
-			return printMessage(u.out(), resp.Job)
-		case isChain(args[0]):
-			return printChain(u.out(), resp.Job, resp.Steps)
+			return printMessage(u.out(), shown.resp.Job)
+		case follow:
+			if shown, err = watchJob(ctx, u, shown, every, ask); err != nil {
+				return err
+			}
 		}
-		return printJob(u.out(), resp.Job)
+		return shown.printAll(u.out())
 	})
+	c.Flags().BoolVar(&follow, "watch", false, "redraw the job until it has ended")
+	intervalFlag(c, &every, "with --watch: `time` between two redraws")
+	return c
+}
+
+// jobPicture is a job or chain, with the tasks that ended between redraws while it is watched.
+type jobPicture struct {
+	resp  *slotwisev1.JobResponse
+	ended []float64
+}
+
+// tasksEnded is the number of tasks of a job that are done.
+func (p jobPicture) tasksEnded() int32 {
+	return p.resp.Job.Maps.GetDone() + p.resp.Job.Reduces.GetDone()
+}
+
+// watchJob redraws a job until it has ended or the user ends it, and returns the last state.
+func watchJob(ctx context.Context, u *userCommand, p jobPicture, every time.Duration, ask func(context.Context) (jobPicture, error)) (jobPicture, error) {
+	if p.resp.Job.EndedMs > 0 {
+		return p, nil
+	}
+	err := watch(ctx, u, p, every, func(ctx context.Context) (picture, error) {
+		next, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		// The output of a lost worker is made again, so the number of ended tasks may fall.
+		next.ended = keep(p.ended, max(0, next.tasksEnded()-p.tasksEnded()))
+		p = next
+		if p.resp.Job.EndedMs > 0 {
+			return nil, errSeen
+		}
+		return p, nil
+	})
+	return p, err
+}
+
+// print implements picture.
+func (p jobPicture) print(w io.Writer) error {
+	j := p.resp.Job
+	terminal.Fprintf(w, "%s %s, %s: maps %s %s, reduces %s %s\n", j.Id, jobName(j), stateName(j.State), bar(j.Maps.GetProgress()), tasksDone(j.Maps),
+		bar(j.Reduces.GetProgress()), tasksDone(j.Reduces))
+	terminal.Fprintf(w, "tasks ended %s\n\n", sparkline(p.ended, 0))
+	return p.printAll(w)
+}
+
+// printAll prints the job without what only a watcher sees.
+func (p jobPicture) printAll(w io.Writer) error {
+	if isChain(p.resp.Job.Id) {
+		return printChain(w, p.resp.Job, p.resp.Steps)
+	}
+	return printJob(w, p.resp.Job)
 }
 
 // isChain reports whether id names a chain.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,8 @@ func newTop() *cobra.Command {
 		Use:   "top",
 		Short: "Watch a cluster's jobs and workers",
 		Long: `Shows the jobs and workers of a cluster and redraws them every two seconds, until
-the key q or an interrupt. With -o json, or if the output is not a terminal, it
+the key q or an interrupt; above the jobs are the running maps and reduces and the
+waiting tasks over the last redraws. With -o json, or if the output is not a terminal, it
 prints them once.`,
 		Example: `  slotwise top
   slotwise top --interval 500ms
@@ -39,8 +41,8 @@ prints them once.`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
-		if every < 100*time.Millisecond {
-			return misuse("--interval %v: must be at least 100ms", every)
+		if err := checkInterval(every); err != nil {
+			return err
 		}
 		s, err := takeSnapshot(ctx, u.cl)
 		switch {
@@ -51,10 +53,103 @@ prints them once.`,
 		case !isTerminal(u.out()):
 			return s.print(u.out())
 		}
-		return watch(ctx, u, s, every)
+		seen := &load{}
+		seen.add(s)
+		return watch(ctx, u, s.with(seen), every, func(ctx context.Context) (picture, error) {
+			next, err := takeSnapshot(ctx, u.cl)
+			if err != nil {
+				return nil, err
+			}
+			seen.add(next)
+			return next.with(seen), nil
+		})
 	})
-	c.Flags().DurationVar(&every, "interval", 2*time.Second, "`time` between two redraws")
+	intervalFlag(c, &every, "`time` between two redraws")
 	return c
+}
+
+// intervalFlag registers the flag of commands that redraw the screen.
+func intervalFlag(c *cobra.Command, every *time.Duration, usage string) {
+	c.Flags().DurationVar(every, "interval", 2*time.Second, usage)
+}
+
+// checkInterval refuses intervals that would keep the master busy.
+func checkInterval(every time.Duration) error {
+	if every < 100*time.Millisecond {
+		return misuse("--interval %v: must be at least 100ms", every)
+	}
+	return nil
+}
+
+// load records the use of a cluster while top watches it. Values are counts, the oldest first.
+type load struct{ maps, reduces, waiting []float64 }
+
+// add appends the running and waiting tasks of a snapshot.
+func (l *load) add(s *snapshot) {
+	var maps, reduces, waiting int32
+	for _, n := range s.nodes {
+		maps, reduces = maps+n.Maps, reduces+n.Reduces
+	}
+	for _, j := range s.jobs {
+		// A chain counts the tasks of its jobs again.
+		if len(j.Steps) == 0 {
+			waiting += j.Maps.GetPending() + j.Reduces.GetPending()
+		}
+	}
+	l.maps, l.reduces, l.waiting = keep(l.maps, maps), keep(l.reduces, reduces), keep(l.waiting, waiting)
+}
+
+// keep appends a value and drops the oldest of more than sparkWidth.
+func keep(list []float64, n int32) []float64 {
+	list = append(list, float64(n))
+	return list[max(0, len(list)-sparkWidth):]
+}
+
+// sparkWidth is the most characters of a sparkline.
+const sparkWidth = 60
+
+// sparkline draws values from 0 to top, a character each. top is raised to the largest value, so that a
+// policy that exceeds the slots is not drawn as if it did not.
+func sparkline(values []float64, top float64) string {
+	const levels = "▁▂▃▄▅▆▇█"
+	steps := []rune(levels)
+	for _, v := range values {
+		top = max(top, v)
+	}
+	var out strings.Builder
+	for _, v := range values {
+		at := 0
+		// The lowest step is kept for zero: a single busy slot of 1,000 must differ from none.
+		if v > 0 {
+			at = min(len(steps)-1, 1+int(v/top*float64(len(steps)-1)-1e-9))
+		}
+		out.WriteRune(steps[at])
+	}
+	return out.String()
+}
+
+// with returns the snapshot as a picture with sparklines below its head.
+func (s *snapshot) with(l *load) picture { return loaded{s, *l} }
+
+// loaded is a snapshot and the load before it.
+type loaded struct {
+	*snapshot
+	load load
+}
+
+// print implements picture.
+func (l loaded) print(w io.Writer) error {
+	l.head(w)
+	for _, x := range []struct {
+		name   string
+		values []float64
+		top    int32
+	}{{"maps", l.load.maps, l.cluster.MapSlots}, {"reduces", l.load.reduces, l.cluster.ReduceSlots}, {"waiting", l.load.waiting, 0}} {
+		last := x.values[len(x.values)-1]
+		terminal.Fprintf(w, "%-8s %s %s\n", x.name, sparkline(x.values, float64(x.top)), terminal.Count(int64(last)))
+	}
+	terminal.Fprintf(w, "\n")
+	return l.tables(w)
 }
 
 // takeSnapshot requests the state from the master.
@@ -97,14 +192,25 @@ func (s *snapshot) printJSON(w io.Writer) error {
 
 // print prints the snapshot as text.
 func (s *snapshot) print(w io.Writer) error {
+	s.head(w)
+	terminal.Fprintf(w, "\n")
+	return s.tables(w)
+}
+
+// head prints a line about the cluster.
+func (s *snapshot) head(w io.Writer) {
 	var maps, reduces int32
 	for _, n := range s.nodes {
 		maps, reduces = maps+n.Maps, reduces+n.Reduces
 	}
 	c := s.cluster
-	terminal.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n\n",
+	terminal.Fprintf(w, "up %s, policy %s, %s; maps %s %d/%d, reduces %s %d/%d\n",
 		terminal.Duration(time.Duration(c.UptimeMs)*time.Millisecond), c.Policy, terminal.Plural(int(c.Nodes), "worker"),
 		bar(part(maps, c.MapSlots)), maps, c.MapSlots, bar(part(reduces, c.ReduceSlots)), reduces, c.ReduceSlots)
+}
+
+// tables prints the jobs and the workers.
+func (s *snapshot) tables(w io.Writer) error {
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobRows(s.jobs, false) {
@@ -146,9 +252,15 @@ const (
 	restClear = "\x1b[J"
 )
 
-// watch redraws the screen until the key q or the end of ctx. While the master
-// cannot be reached it shows the error above the last snapshot.
-func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration) error {
+// picture is what a watching command draws.
+type picture interface{ print(w io.Writer) error }
+
+// errSeen ends watch without an error: its picture is the last one.
+var errSeen = errors.New("nothing more will change")
+
+// watch redraws the screen until the key q, the end of ctx, or until take returns errSeen. While the
+// master cannot be reached it shows the error above the last picture.
+func watch(ctx context.Context, u *userCommand, p picture, every time.Duration, take func(ctx context.Context) (picture, error)) error {
 	keys, restore := readKeys(u.cmd.InOrStdin())
 	defer restore()
 	out := fileOf(u.out()) // watch is only called for a terminal
@@ -158,7 +270,7 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 	defer tick.Stop()
 	lastError := ""
 	for {
-		if err := drawPicture(out, s, lastError); err != nil {
+		if err := drawPicture(out, p, lastError); err != nil {
 			return err
 		}
 		select {
@@ -172,24 +284,24 @@ func watch(ctx context.Context, u *userCommand, s *snapshot, every time.Duration
 			return nil
 		case <-tick.C:
 		}
-		next, err := takeSnapshot(ctx, u.cl)
+		next, err := take(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, errSeen):
 			return nil
-		// The old snapshot stays below the error, for a master that restarts.
+		// The old picture stays below the error, for a master that restarts.
 		case err != nil:
 			lastError = oneLineText(client.Message(err))
 		default:
-			s, lastError = next, ""
+			p, lastError = next, ""
 		}
 	}
 }
 
-// drawPicture draws as much of a snapshot as fits on the terminal. lastError is
+// drawPicture draws as much of a picture as fits on the terminal. lastError is
 // shown above it unless it is empty.
-func drawPicture(out *os.File, s *snapshot, lastError string) error {
+func drawPicture(out *os.File, p picture, lastError string) error {
 	var b bytes.Buffer
-	if err := s.print(&b); err != nil {
+	if err := p.print(&b); err != nil {
 		return err
 	}
 	width, height := terminalSize(out)
@@ -198,13 +310,13 @@ func drawPicture(out *os.File, s *snapshot, lastError string) error {
 	if lastError != "" {
 		lines = append([]string{terminal.Escape(lastError)}, lines...)
 	}
-	var picture strings.Builder
-	picture.WriteString(home)
+	var text strings.Builder
+	text.WriteString(home)
 	for _, l := range lines[:min(len(lines), height-1)] {
-		picture.WriteString(cutLine(l, width) + lineEnd)
+		text.WriteString(cutLine(l, width) + lineEnd)
 	}
-	picture.WriteString(restClear)
-	_, err := io.WriteString(out, picture.String())
+	text.WriteString(restClear)
+	_, err := io.WriteString(out, text.String())
 	return err
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -31,29 +29,7 @@ func (b *builder) archive(name string, t target, content []file) (string, error)
 		}
 	}
 	slices.SortFunc(content, func(a, b file) int { return cmp.Compare(a.path, b.path) })
-	var out bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	w := tar.NewWriter(zip)
-	for _, f := range content {
-		h := &tar.Header{Name: name + "/" + f.path, Size: int64(len(f.data)), Mode: int64(f.mode), ModTime: b.time, Format: tar.FormatPAX}
-		if err := w.WriteHeader(h); err != nil {
-			return "", err
-		}
-		if _, err := w.Write(f.data); err != nil {
-			return "", err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
-	if err := zip.Close(); err != nil {
-		return "", err
-	}
-	made := filepath.Join(b.output, name+".tar.gz")
-	return made, os.WriteFile(made, out.Bytes(), 0o666)
+	return b.tarball(name, content)
 }
 
 // writeSums writes SHA256SUMS, which sha256sum --check reads.

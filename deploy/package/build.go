@@ -32,7 +32,7 @@ type builder struct {
 	shared  []file    // manual pages, completions and texts, the same for every target
 }
 
-// all makes the files of the targets.
+// all makes the files of the targets, and the package for Python.
 func (b *builder) all(targets []target) (files []string, err error) {
 	host, err := b.compile(target{runtime.GOOS, runtime.GOARCH})
 	if err != nil {
@@ -51,7 +51,8 @@ func (b *builder) all(targets []target) (files []string, err error) {
 		}
 		files = append(files, made...)
 	}
-	return files, nil
+	python, err := b.pythonPackage()
+	return append(files, python...), err
 }
 
 // target makes the archive, the list of components and the packages of one target.

@@ -4,7 +4,8 @@
 //
 // For Linux and macOS on amd64 and arm64 it writes an archive with the static binary,
 // manual pages and completions; for Linux also packages for Debian (.deb) and for RPM
-// systems (.rpm) with units of systemd. Beside each archive is the list of the program's
+// systems (.rpm) with units of systemd, and the client package for Python (deploy/python) as
+// a wheel and a source distribution. Beside each archive is the list of the program's
 // components (CycloneDX), and SHA256SUMS has the checksums of all files. The same commit
 // and toolchain give the same bytes. docs/install.md is the page for users.
 //

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,9 +44,12 @@ func TestPackages(t *testing.T) {
 		return ""
 	}
 	t.Run("sums", func(t *testing.T) { checkSums(t, out, made) })
-	t.Run("archive", func(t *testing.T) { checkArchive(t, one(".tar.gz")) })
+	t.Run("archive", func(t *testing.T) { checkArchive(t, one("-linux-"+runtime.GOARCH+".tar.gz")) })
 	t.Run("components", func(t *testing.T) { checkComponents(t, one(".cdx.json")) })
 	t.Run("rpm", func(t *testing.T) { checkRPM(t, one(".rpm")) })
+	t.Run("python", func(t *testing.T) {
+		checkPython(t, one(".whl"), filepath.Join(out, "slotwise-1.2.3rc4.tar.gz"), unpack(t, one(".deb")))
+	})
 	t.Run("deb", func(t *testing.T) {
 		root := install(t, one(".deb"))
 		checkProgram(t, root)
@@ -134,6 +138,75 @@ func checkComponents(t *testing.T, name string) {
 	if !seen["std"] || !seen["github.com/spf13/cobra"] || !seen["github.com/minio/minio-go/v7"] || seen["pgregory.net/rapid"] {
 		t.Errorf("%v", seen)
 	}
+}
+
+// checkPython installs the client package for Python with pip, from the wheel and from the source
+// distribution, which setuptools builds. Both install the same modules. The first runs a job with the
+// packaged program.
+func checkPython(t *testing.T, wheel, sdist, program string) {
+	python := os.Getenv("SLOTWISE_PYTHON_TOOLS")
+	if python == "" {
+		python = "python3"
+	}
+	if out, err := exec.Command(python, "-c", "import setuptools, pip; assert int(setuptools.__version__.split('.')[0]) >= 77").CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s has no pip or no setuptools 77: %v\n%s", python, err, out)
+		}
+		t.Skipf("%s has no pip or no setuptools 77; set SLOTWISE_PYTHON_TOOLS to a Python that has them", python)
+	}
+	var modules [2]map[string]string
+	var dirs [2]string
+	for i, source := range []string{wheel, sdist} {
+		dirs[i] = t.TempDir()
+		cmd := exec.Command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation",
+			"--no-compile", "--target", dirs[i], source)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", source, err, out)
+		}
+		modules[i] = map[string]string{}
+		files, err := filepath.Glob(filepath.Join(dirs[i], "slotwise", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			modules[i][filepath.Base(f)] = string(text)
+		}
+	}
+	if _, typed := modules[0]["py.typed"]; !typed || len(modules[0]) < 5 || !maps.Equal(modules[0], modules[1]) {
+		t.Errorf("the wheel has %v, the source distribution makes %v", slices.Sorted(maps.Keys(modules[0])), slices.Sorted(maps.Keys(modules[1])))
+	}
+	dir := t.TempDir()
+	script := filepath.Join(dir, "count.py")
+	if err := os.WriteFile(script, []byte(`import importlib.metadata, slotwise
+def words(line): return [(word, 1) for word in line.split()]
+def total(word, counts): yield word, sum(counts)
+open("in.txt", "w").write("to be or not to be\n")
+print(importlib.metadata.version("slotwise"), sorted(slotwise.run(words, total, input="in.txt")))
+`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+dirs[0], "SLOTWISE="+program)
+	out, err := cmd.CombinedOutput()
+	if want := "1.2.3rc4 [('be', 2), ('not', 1), ('or', 1), ('to', 2)]\n"; err != nil || string(out) != want {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
+	}
+}
+
+// unpack returns the program of a package for Debian, which it unpacks into a temporary directory.
+func unpack(t *testing.T, deb string) string {
+	t.Helper()
+	need(t, "dpkg")
+	root := t.TempDir()
+	if out, err := exec.Command("dpkg", "--extract", deb, root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(root, "usr/bin/slotwise")
 }
 
 // checkRPM checks the names, settings and scripts of a package for RPM systems.
@@ -357,6 +430,11 @@ func TestVersions(t *testing.T) {
 		}
 		if got, err := changelogVersion(file); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for version, want := range map[string]string{"1.2.3": "1.2.3", "1.2.3-rc.4": "1.2.3rc4", "1.2.3-dev": "1.2.3.dev0", "1.2.3-rc.x": "1.2.3.dev0"} {
+		if got := pythonVersion(version); got != want {
+			t.Errorf("%s: %s for Python, want %s", version, got, want)
 		}
 	}
 	if _, err := parseTargets("linux/amd64,plan9/arm"); err == nil || !strings.Contains(err.Error(), `"plan9/arm"`) {

@@ -1,0 +1,118 @@
+"""What runs in a task: reads records, calls the functions of the job, writes pairs.
+
+Each task imports this file, so it imports little and nothing of the package. Keys and values travel
+as JSON: a line is the key, a TAB and the value. The lines of one key arrive together,
+because slotwise sorts by the bytes before the TAB.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional
+
+in_task = False  # set by the archive's __main__.py
+
+_counts: dict[tuple[str, str], int] = {}
+
+
+def count(group: str, name: str, n: int = 1) -> None:
+    """Adds n to a counter of the job. Result.counters has it as GROUP.NAME.
+
+    Counters are sent when a task ends; those of a failed attempt do not count.
+    """
+    for word in (group, name):
+        if "," in word or "\n" in word:
+            raise ValueError(f"slotwise.count: {word!r} must have no comma and no line end")
+    _counts[group, name] = _counts.get((group, name), 0) + n
+
+
+def flat(value: Any) -> list[Any]:
+    """Returns the elements of a tuple or list, and of those in it; else the value alone."""
+    if isinstance(value, (tuple, list)):
+        return [element for part in value for element in flat(part)]
+    return [value]
+
+
+def tuples(value: Any) -> Any:
+    """Replaces lists by tuples, so that a key that was a tuple is one again."""
+    return tuple(tuples(element) for element in value) if isinstance(value, list) else value
+
+
+def decode(line: bytes) -> tuple[Any, Any]:
+    """Returns the pair of a line that encode wrote."""
+    key, _, value = line.partition(b"\t")
+    return tuples(json.loads(key)), json.loads(value)
+
+
+def encode(key: Any, value: Any) -> bytes:
+    """Returns a pair as a line."""
+    return f"{_json(key)}\t{_json(value)}\n".encode()
+
+
+def _json(value: Any) -> str:
+    try:
+        # Sorted names, because two dicts that are equal must be one key.
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"{value!r} is no key or value: {e}; yield what json.dumps accepts") from None
+
+
+def encode_fields(key: Any, value: Any) -> bytes:
+    """Returns a pair as a line of fields, for an output format with columns."""
+    return ("\t".join(_field(field) for field in flat(key) + flat(value)) + "\n").encode("utf-8", "surrogateescape")
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return r"\N"
+    if not isinstance(value, str):
+        return _json(value)
+    return value.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
+
+
+def decode_text(line: bytes) -> str:
+    """Returns a line of text. Bytes that are not UTF-8 become half surrogates and survive."""
+    return line.decode("utf-8", "surrogateescape")
+
+
+DECODERS: dict[str, Callable[[bytes], Any]] = {"text": decode_text, "json": json.loads, "pairs": decode}
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    return (line[:-1] if line.endswith(b"\n") else line for line in source)
+
+
+def _pairs_of(function: Callable[..., Any], what: str, *args: Any) -> Iterator[tuple[Any, Any]]:
+    pairs: Optional[Iterable[Any]] = function(*args)
+    for pair in pairs if pairs is not None else ():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"the {what} {getattr(function, '__name__', function)} yields {pair!r}; it must yield pairs (key, value)")
+        yield pair[0], pair[1]
+
+
+def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool) -> None:
+    """Runs one task between standard input and standard output.
+
+    role is mapper, combiner or reducer; decoder names the entry of DECODERS for a mapper's
+    lines; with fields the pairs are written by encode_fields.
+    """
+    write = encode_fields if fields else encode
+    out = sys.stdout.buffer
+    # What the functions print must not be taken for pairs. It goes to the log of the attempt.
+    sys.stdout = sys.stderr
+    lines = _lines(sys.stdin.buffer)
+    if role == "mapper":
+        decoded = DECODERS[decoder]
+        for line in lines:
+            for key, value in _pairs_of(function, role, decoded(line)):
+                out.write(write(key, value))
+    else:
+        for raw, group in itertools.groupby(lines, key=lambda line: line.partition(b"\t")[0]):
+            values = (json.loads(line.partition(b"\t")[2]) for line in group)
+            for key, value in _pairs_of(function, role, tuples(json.loads(raw)), values):
+                out.write(write(key, value))
+    out.flush()
+    for (group_name, name), n in _counts.items():
+        sys.stderr.write(f"reporter:counter:{group_name},{name},{n}\n")

@@ -1,0 +1,5 @@
+"""A module to which another one refers."""
+
+
+def split(line):
+    return line.split()

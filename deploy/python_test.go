@@ -1,0 +1,103 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
+)
+
+// pythonVersions are the minor versions of Python 3 that the client package supports.
+var pythonVersions = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
+
+// pythons returns the Python programs at hand by version: those of pyenv, else those in the PATH.
+func pythons(t *testing.T) map[string]string {
+	t.Helper()
+	root := os.Getenv("PYENV_ROOT")
+	if root == "" {
+		root = filepath.Join(os.Getenv("HOME"), ".pyenv")
+	}
+	found := map[string]string{}
+	for _, version := range pythonVersions {
+		candidates, err := filepath.Glob(filepath.Join(root, "versions", version+"*", "bin", "python3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, program := range append(candidates, "python"+version, "python3") {
+			// The shims of pyenv are in the PATH and fail for versions that are not selected.
+			out, err := exec.CommandContext(t.Context(), program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+			if err == nil && strings.TrimSpace(string(out)) == version {
+				found[version] = program
+				break
+			}
+		}
+	}
+	return found
+}
+
+// TestPython runs the tests of the client package on each Python at hand, on one machine and on a cluster.
+// The variable SLOTWISE_PYTHON names one that has pandas, which runs the tests of frames.
+func TestPython(t *testing.T) {
+	programs := pythons(t)
+	if pandas := os.Getenv("SLOTWISE_PYTHON"); pandas != "" {
+		programs["pandas"] = pandas
+	}
+	if len(programs) == 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("there is no Python 3.10 or later")
+		}
+		t.Skip("there is no Python 3.10 or later")
+	}
+	c := clustertest.New(t, current(t))
+	c.StartMaster("127.0.0.1:0")
+	c.StartWorker("w1")
+	for version, python := range programs {
+		t.Run(version, func(t *testing.T) {
+			args := []string{"-W", "error", "-m", "unittest", "-q"}
+			if version == "pandas" {
+				args = append(args, "test_slotwise.Frames")
+			}
+			cmd := exec.CommandContext(t.Context(), python, args...)
+			cmd.Dir = filepath.Join("python", "tests")
+			cmd.Env = append(os.Environ(), "PYTHONPATH="+absolute(t, "python"), "PYTHONDONTWRITEBYTECODE=1", "SLOTWISE="+current(t), "SLOTWISE_MASTER="+c.URL)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "\nOK") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+// TestPythonTypes checks the annotations of the client package with mypy, for the oldest and the newest Python.
+func TestPythonTypes(t *testing.T) {
+	python := os.Getenv("SLOTWISE_PYTHON_TOOLS")
+	if python == "" {
+		python = "python3"
+	}
+	if out, err := exec.CommandContext(t.Context(), python, "-m", "mypy", "--version").CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s has no mypy: %v\n%s", python, err, out)
+		}
+		t.Skipf("%s has no mypy; set SLOTWISE_PYTHON_TOOLS to a Python that has it", python)
+	}
+	for _, version := range []string{pythonVersions[0], pythonVersions[len(pythonVersions)-1]} {
+		cmd := exec.CommandContext(t.Context(), python, "-m", "mypy", "--strict", "--cache-dir="+os.DevNull, "--python-version="+version, "slotwise")
+		cmd.Dir = "python"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", version, err, out)
+		}
+	}
+}
+
+func absolute(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestOwnUtilityAndEvaluator runs jobs under a utility and an evaluator of a program. Both are
-// called, and what they return decides: jobs of the user "later" start only after a minute, and a
+// called, and their results decide: jobs of the user "later" start only after a minute, and a
 // node that always counts as overloaded labels all launches as bad.
 func TestOwnUtilityAndEvaluator(t *testing.T) {
 	asked := 0

@@ -145,7 +145,7 @@ var paperJobs = []struct {
 // Section 5.6 and Fig. 11: a limit that is learned gives each job about as many
 // tasks as the nodes bear, most to the one that waits most, and the load stays
 // near the target. The heavy jobs overshoot: the heartbeat after a launch shows a
-// twelfth of what it does to the load average.
+// twelfth of its effect on the load average.
 func TestLearningFindsWhatNodesBear(t *testing.T) {
 	for _, policy := range []string{"learning-nb", "learning-perceptron"} {
 		most, off := 1.2, 0.15

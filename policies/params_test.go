@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/sched"
 )
 
-// spellings are valid values of parameters that are neither words nor numbers.
+// spellings has a valid value of each parameter that is not a word or a number.
 var spellings = map[string][]string{
 	"candidates": {"fifo,fair,place=greedy", "yarn, tumm"},
 	"pools": {

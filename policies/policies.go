@@ -75,8 +75,8 @@ var rows = []sched.Row{
 		Paper: dynamicmr.Paper, Slots: "dhsa-pi", Order: "fair", Place: "preschedule", Speculate: "sepb"},
 	{Name: "dynamicmr-pd", Summary: "fair pools; each uses its share of all slots for maps and reduces alike",
 		Paper: dynamicmr.Paper, Slots: "dhsa-pd", Order: "fair", Place: "preschedule", Speculate: "sepb"},
-	// A search over compositions of the papers' parts found it; flex/README.md has what each
-	// part contributes. A slot that its kind of task leaves idle runs the other kind, and a
+	// A search over compositions of the papers' parts found it; flex/README.md has each
+	// part's contribution. A slot that its kind of task leaves idle runs the other kind, and a
 	// reduce holds no slot while maps of its job wait for one.
 	{Name: "flex", Summary: "fair pools; slots follow the work left, and none waits for what cannot run yet", Slots: "tumm",
 		Order: "fair", Place: "greedy", Speculate: "gap", Set: map[string]string{"fallback": "any", "early-reduces": "gate"}},

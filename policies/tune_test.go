@@ -8,7 +8,7 @@ import (
 )
 
 // Every value that is worth trying is valid, the default is among them, and every policy
-// but those of Hadoop without parameters of their own has something to tune.
+// but Hadoop's policies without parameters has something to tune.
 func TestTune(t *testing.T) {
 	for _, name := range Names() {
 		info, err := Describe(name)

@@ -15,7 +15,7 @@ import (
 //	                           nothing, and every Parker agreed
 //	heartbeats are left out    while no job is Launchable, no reduce waits for a slot of its
 //	                           own maps, no node is silent, and the policy is Quiet
-//	Beats, Unparked            report what was left out, before the next event
+//	Beats, Unparked            report the heartbeats left out, before the next event
 //
 // Every change of jobs, tasks and nodes reaches the policy as an event, after which Quiet is
 // called again, and a heartbeat at which a Periodic is due is carried out. So a part has to

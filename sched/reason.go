@@ -41,7 +41,7 @@ const (
 	Delayed            // Have tasks wait for up to Limit after the error in Pool
 	NeedsSlots         // a task needs Need free slots on one node
 	TooWide            // a task needs Need slots of one node, and even node Pool has only Have
-	KeptFor            // node Pool keeps its free slots for a task of Job, which needs Need of them
+	KeptFor            // node Pool keeps its free slots for a task of Job, which needs Need slots
 )
 
 // codeNames must not change, because programs read them.

@@ -12,7 +12,7 @@ import (
 // "Libraries"). A test compares both on every chart that it renders.
 type renderer struct{ out strings.Builder }
 
-// functions are those that the chart may call. The parser only reads the names.
+// functions has the names of the functions that the chart may call. The parser only reads the names.
 var functions = map[string]any{"printf": true, "not": true}
 
 // render evaluates source with the data dot. An action that it does not know is an error.
@@ -26,7 +26,7 @@ func render(source string, dot map[string]any) ([]byte, error) {
 	return []byte(r.out.String()), err
 }
 
-// list writes the nodes of a list. dot is what . means in it.
+// list writes the nodes of a list. dot is the value of . in the list.
 func (r *renderer) list(list *parse.ListNode, dot any) error {
 	if list == nil { // an if without else
 		return nil

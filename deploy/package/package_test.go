@@ -106,7 +106,7 @@ func checkArchive(t *testing.T, name string) {
 	}
 }
 
-// checkComponents checks that the list has what is linked and nothing that only tests use.
+// checkComponents checks that the list has every linked module and none that only tests use.
 func checkComponents(t *testing.T, name string) {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -171,8 +171,8 @@ func (t *Tracker) fetchFailed(ev *FetchFailed) {
 		a == nil || a.Kind() != job.Map || a.Job() != r.Job() || a != a.Task().Success() {
 		return
 	}
-	// Several notices are needed, as many as half of the running reduces: one reduce may have a
-	// broken network of its own, and a map that runs again delays them all.
+	// Several notices are needed, as many as half of the running reduces: the network of one reduce may
+	// be broken, and a map that runs again delays them all.
 	m := a.Task()
 	count := t.jobs.FetchFailure(m)
 	if t.cfg.Record {

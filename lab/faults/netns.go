@@ -128,7 +128,7 @@ func (n *network) command(argv ...string) []string {
 }
 
 // close removes the namespace. Its processes must have ended. The pair of devices is removed
-// first: the kernel removes those of a namespace that has gone only later, and the next
+// first: after the end of a namespace the kernel removes its devices only later, and the next
 // network of this number needs their names.
 func (n *network) close() error {
 	err := errors.Join(ip(nil, "link del "+n.name()), ip(nil, "netns del "+n.name()))

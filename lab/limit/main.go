@@ -114,7 +114,7 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// write writes the pieces to a file, each by a thread of its own.
+// write writes the pieces to a file, each in its own thread.
 func write(name string, pieces []piece) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -87,7 +87,7 @@ func parseFlags(args []string) (*settings, error) {
 	return s, nil
 }
 
-// run measures those of all batches that the user has chosen, and writes the report.
+// run measures the batches of all that the user has chosen, and writes the report.
 func (s *settings) run(ctx context.Context, all []*batch, out io.Writer) (err error) {
 	var chosen []*batch
 	for _, b := range all {

@@ -63,7 +63,7 @@ func (r *mixReport) over(i int, of func(*jobTimes) float64) float64 {
 	return harness.Median(list)
 }
 
-// errors returns the jobs' relative errors; positive is too long. Each is that of the median simulated
+// errors returns the jobs' relative errors; positive is too long. Each is the error of the median simulated
 // time against the median real one, because a single real round says as much about the machine as
 // about the engine.
 func (r *mixReport) errors() (list []float64) {
@@ -126,7 +126,7 @@ func (x *round) ordered() (same, all int) {
 	return same, all
 }
 
-// ground holds what a round predicts from, measured just before its mixes: a machine whose speed
+// ground holds the measurements from which a round predicts, made just before its mixes: a machine whose speed
 // changes within minutes makes profiles of an hour ago useless.
 type ground struct {
 	profiles     []workload.Profile

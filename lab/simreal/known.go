@@ -47,7 +47,7 @@ type sleepJob struct {
 	maps, reduces []time.Duration // times of the tasks
 }
 
-// knownMix draws the jobs of a mix. Each task has a time of its own. With equal times many tasks
+// knownMix draws the jobs of a mix. No two tasks have the same time. With equal times many tasks
 // would end at the same moment, and it would depend on microseconds which one a policy sees first.
 func knownMix(seed uint64, jobs int) []sleepJob {
 	g := rand.New(rand.NewPCG(seed, 16))

@@ -7,13 +7,13 @@
 //	go -C lab run ./simreal -wide -n 3 -markdown results/sim-vs-real.md
 //	go -C lab run ./simreal -known -n 3 -markdown results/sim-vs-real-known.md
 //
-// The report has two parts, and one run makes one of them. The first has mixes on one worker
+// The report has two parts, and one run makes one part. The first has mixes on one worker
 // of 1+1 slots for each processor. The second, with -wide, has one mix under every policy, and
 // jobs with memory limits, on 4 workers of 2+2 slots. A run with -markdown replaces its part of
 // the file.
 //
-// With -known tasks sleep for stated times, which leaves the decisions and their timing to compare; it
-// has a page of its own.
+// With -known tasks sleep for stated times, which leaves the decisions and their timing to compare; the
+// result is on another page.
 //
 // In each round the command first measures the cost profile of each app, as "slotwise profile"
 // does, on inputs that no mix reads. Then it runs each mix in the local shell. It

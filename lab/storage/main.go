@@ -10,7 +10,7 @@
 // servers need as well, so a client that computes less also gets a faster server.
 // Before the first round the bytes that each contestant moves are compared.
 //
-// The servers are those of the tests: a NameNode with four DataNodes and two replicas of a
+// The servers are the same as in tests: a NameNode with four DataNodes and two replicas of a
 // block, and a versitygw. Their files are in the page cache. It needs Java and Maven.
 package main
 

@@ -129,7 +129,7 @@ func (p *Policy) Config() Config { return p.cfg }
 // Running returns the candidate that decides.
 func (p *Policy) Running() string { return p.spec }
 
-// Counts returns the number of decisions, and of those that switched to another candidate.
+// Counts returns the number of decisions, and how many decisions switched to another candidate.
 func (p *Policy) Counts() (decided, switches int) { return p.record.Decided, p.record.Switches }
 
 // Why returns the reason of the latest decision; "" before the first.

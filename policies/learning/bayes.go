@@ -95,8 +95,8 @@ type Bayes struct {
 	ln        [classes][]float64 // logarithms of the numerators, see lnCount
 	base      [classes]float64   // logarithm of prior over denominators
 	lnTotal   [classes][]float64 // logarithm of the denominator of each feature; unused by the histogram
-	// lnOf holds the logarithms of small whole numbers by number, as far as they were needed; 0 is
-	// not computed. The counts of different bins pass through the same numbers.
+	// lnOf holds the logarithms of small whole numbers by number; 0 is
+	// one that was not needed yet. The counts of different bins pass through the same numbers.
 	lnOf []float64
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Worked examples of the classifiers and their labels. Those of choosing a job are tested
-// with the order, and those of a whole cluster with the table of policies.
+// Worked examples of the classifiers and their labels. Examples of choosing a job are
+// beside the order, and examples of a whole cluster beside the table of policies.
 
 // near fails unless two numbers agree to nine digits.
 func near(t *testing.T, what string, got, want float64) {

@@ -212,7 +212,7 @@ func TestJudgeWindow(t *testing.T) {
 	}
 }
 
-// A report without load neither labels decisions nor makes a node known. A node
+// A report without load labels no decision and does not make a node known. A node
 // that joins again has no decisions to label.
 func TestUnknownLoad(t *testing.T) {
 	b := newBench(DefaultConfig(), 1)

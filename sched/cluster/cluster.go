@@ -55,7 +55,7 @@ func (s *Spec) SlotMemory() int64 {
 }
 
 // Width returns how many slots a task occupies that asks for the given memory in bytes
-// and number of processors: as many as have, together, what it asks for. 0 asks for one
+// and number of processors: the fewest slots that together have both. 0 asks for one
 // slot's share. What the spec does not state does not limit the task.
 //
 //	width = max(1, ⌈memory / slot memory⌉, ⌈cpus / slot cpus⌉)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request is what a submitter asks of the scheduler for a job: all of a job's description but
+// Request is a submitter's request to the scheduler for a job: all of a job's description but
 // its work. Every description of a job embeds one, from a program's options and a mix file to
 // the tracker's Spec and the simulator's job, so no layer copies the fields one by one. The
 // zero value asks for the defaults.
@@ -114,7 +114,7 @@ func (r *Request) SlowStartMaps(maps int) int {
 }
 
 // Or returns the request with the fields of other where its own have their zero values. A job
-// of a mix takes what it leaves open from the command line in this way.
+// of a mix takes the fields that it does not set from the command line in this way.
 func (r Request) Or(other Request) Request {
 	// Reflection is slow, but a list of the fields here would lose a new one without an error.
 	own, from := reflect.ValueOf(&r).Elem(), reflect.ValueOf(other)
@@ -126,7 +126,7 @@ func (r Request) Or(other Request) Request {
 	return r
 }
 
-// fillDefaults replaces the zero values that stand for a default.
+// fillDefaults replaces the zero values that mean a default.
 func (r *Request) fillDefaults() {
 	r.SlowStart = cmp.Or(r.SlowStart, DefaultSlowStart)
 	r.MaxAttempts = cmp.Or(r.MaxAttempts, DefaultMaxAttempts)

@@ -14,7 +14,7 @@ import (
 
 // wide submits a job to a cluster that a stream of jobs keeps full, once with tasks that
 // occupy two slots each and once with ordinary tasks. Slots come free one at a time, so
-// the wide job starves unless slots are reserved for it. A policy may prefer the stream's
+// the wide job starves unless a node reserves slots. A policy may prefer the stream's
 // jobs; then both jobs take long.
 func (s *suite) wide(t *testing.T) {
 	narrow := newBusy(s.build(t, s.Policy)).measure(t, 0)

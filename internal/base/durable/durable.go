@@ -35,8 +35,8 @@ type FS interface {
 	// Rename moves a file or directory in one step and replaces a file.
 	Rename(from, to string) error
 	// RenameNew moves a file or directory and fails with fs.ErrExist if to exists, also if
-	// to appears during the call. Only on a file system that has neither such a rename
-	// nor hard links can a file that appears be replaced.
+	// to appears during the call. Only on a file system without such a rename
+	// and without hard links can a file that appears be replaced.
 	RenameNew(from, to string) error
 	// Remove removes a file or an empty directory.
 	Remove(path string) error
@@ -198,7 +198,7 @@ const maxNested = 64
 // with files also the content of the files. It does not follow symbolic links.
 func SyncTree(f FS, dir string, files bool) error { return syncTree(f, dir, files, 0) }
 
-// syncTree is SyncTree for a directory that is so many levels below the first one.
+// syncTree is SyncTree for a directory depth levels below the first one.
 func syncTree(f FS, dir string, files bool, depth int) error {
 	if depth > maxNested {
 		return &fs.PathError{Op: "sync", Path: dir, Err: ErrTooDeep}

@@ -120,7 +120,7 @@ func kill(wanted func(child Process) bool) (killed int) {
 			if p.Parent != self || wanted != nil && !wanted(p) {
 				continue
 			}
-			// As long as it is not reaped, childless would count it.
+			// childless would count the process until it is reaped.
 			if p.Ended {
 				reap(p.PID)
 				continue

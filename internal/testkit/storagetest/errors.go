@@ -14,9 +14,8 @@ import (
 var errOnce = errors.New("this operation failed once")
 
 // RunErrors runs jobs in which one operation fails once: every operation in turn, reads included. The
-// job then either fails with the operation's error, or has its full effect. A job that
-// failed can be committed or aborted by another process, and the next job removes what is
-// left.
+// job then either fails with the operation's error, or has its full effect. Another process
+// can commit or abort a job that failed, and the next job removes its leftovers.
 func RunErrors(t *testing.T, target CrashTarget) {
 	for _, c := range scenarios() {
 		t.Run(c.name, func(t *testing.T) {

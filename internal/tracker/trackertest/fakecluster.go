@@ -107,8 +107,8 @@ func (w *FakeCluster) Swap(p sched.Policy) {
 	w.limiter = sched.HooksOf(p).Limiter
 }
 
-// Replay plays the same events to a fresh tracker and fails unless it says the
-// same. first is its policy, next those that Swap and Restart installed, made
+// Replay plays the same events to a fresh tracker and fails unless it has the
+// same effects. first is its policy, next the policies that Swap and Restart installed, made
 // anew.
 func (w *FakeCluster) Replay(first sched.Policy, next ...sched.Policy) {
 	tr, log := tracker.New(w.cfg, first), []string(nil)

@@ -287,7 +287,7 @@ func TestFewest(t *testing.T) {
 	}
 }
 
-// The same state and seed give the same answer, and a copy in portions that of one piece.
+// The same state and seed give the same answer, whether it is copied in portions or in one piece.
 func TestDeterministic(t *testing.T) {
 	f := newFixture(t, 3, 2, 1)
 	for i := range 5 {

@@ -100,8 +100,8 @@ const (
 // Copier reads a tracker into a State in portions, so that the goroutine that owns the
 // tracker is never kept for long. The owner calls Copy until it returns true; steps may
 // happen between two calls. The first call reads nodes and running attempts, and fixes
-// which jobs the State has. Later calls read the tasks, those of a large job in several
-// calls. Copy adjusts later changes to the attempts that ran at the first call:
+// which jobs the State has. Later calls read the tasks; a large job
+// takes several. Copy adjusts later changes to the attempts that ran at the first call:
 //
 //	task runs now, did not at first   counts as pending
 //	task is done now, ran at first    still runs

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestStudent compares the distributions with those of gonum, which programs of slotwise do not link.
+// TestStudent compares the distributions with gonum's, which programs of slotwise do not link.
 func TestStudent(t *testing.T) {
 	// With 20,000 degrees of freedom gonum is off by 4e-9.
 	same := func(what string, got, want float64) {

@@ -8,7 +8,7 @@ import (
 )
 
 // HTMLPage is a page that refers to no other file. Its heading is the title, style adds rules of CSS
-// to those of the figures, which follow the reader's theme.
+// to the figures' rules, which follow the reader's theme.
 func HTMLPage(title, style string, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(h.Lang("en"),
 		h.Head(h.Meta(h.Charset("utf-8")), h.Meta(h.Name("color-scheme"), h.Content("light dark")), h.TitleEl(g.Text(title)),

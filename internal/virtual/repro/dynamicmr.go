@@ -258,7 +258,7 @@ func dynMasters(x *lab, sizes []string, modes []scheduler) (t *Table, held strin
 	masters := pick(x, []int{1, 3}, []int{1, 2, 3, 4, 5, 9})
 	yarn := grid(x, sizes, masters, 1, func(n string, held int, _ uint64) run {
 		r := dynRun(x, n, dynYARN)
-		all := r.cluster.Groups[0] // nodes of one kind; each master has a node of its own
+		all := r.cluster.Groups[0] // nodes of one kind; each master has its own node
 		fewer := all
 		fewer.Name, fewer.Count, fewer.MapSlots, all.Count = "master", held, all.MapSlots-1, all.Count-held
 		if r.cluster.Groups = []nodeGroup{fewer}; all.Count > 0 {

@@ -192,7 +192,7 @@ func TestFigures(t *testing.T) {
 // TestHeadlinePage checks docs/repro.md against the papers' files: each row of its
 // headlines is a claim with its rule and meaning, each such claim has a row, and no row's
 // verdict is one that Verdict does not have. The numbers and verdicts are from a full run,
-// which takes too long for a test; TestQuick compares those of quick runs.
+// which takes too long for a test; TestQuick compares the reports of quick runs.
 func TestHeadlinePage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/repro.md")
 	if err != nil {

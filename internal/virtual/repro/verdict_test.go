@@ -64,7 +64,7 @@ func TestNoVerdictIsALiteral(t *testing.T) {
 	}
 }
 
-// A conclusion follows from its experiment: each of its sentences has a number or a list of it.
+// A conclusion follows from its experiment: each of its sentences has a number or a list of the experiment.
 func TestConclusionsAreDerived(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {

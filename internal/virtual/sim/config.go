@@ -137,7 +137,7 @@ type ModelConfig struct {
 	// in use, tasks take longer by k/10. 0 is 20. Negative turns the model of memory off.
 	Paging float64
 	// Contention makes tasks of given duration compete for processors, once a machine runs more
-	// of them than it was made for; see crowd.go. Without it such a task takes its time
+	// tasks than it was made for; see crowd.go. Without it such a task takes its time
 	// however many run beside it, as one that sleeps does.
 	Contention bool
 	// LoadTick makes the load of tasks of given duration noisy. In each tick a task adds

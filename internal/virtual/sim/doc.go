@@ -50,6 +50,6 @@
 // alone; one from another rack uses all three. The fetches of a reduce come
 // from all nodes at once, so they are one transfer that weighs on the downlink
 // with the fraction of the nodes that are in other racks. Rates are max-min
-// fair over these links, exactly; senders' disks and NICs are not modelled, nor
-// are the replicas of a job's output.
+// fair over these links, exactly; senders' disks, their NICs and the
+// replicas of a job's output are not modelled.
 package sim

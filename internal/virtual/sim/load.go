@@ -122,7 +122,7 @@ func (s *sim) measure(nd *node, out *cluster.Load) {
 	}
 }
 
-// sample fills in the load of the machine of a node as it was measured last. It measures again
+// sample fills in the last measured load of a node's machine. It measures again
 // after ModelConfig.LoadEvery, as the local shell and a worker do. The first measurement has no
 // interval behind it, so it does not know the use of the processors.
 func (s *sim) sample(nd *node, out *cluster.Load) {

@@ -100,7 +100,7 @@ func TestWaves(t *testing.T) {
 }
 
 // A job without tasks ends when it is submitted, or when its output is committed. Policies that
-// need the sizes of jobs do not hear of it.
+// need the sizes of jobs are not notified.
 func TestEmptyJob(t *testing.T) {
 	for _, commit := range []time.Duration{0, time.Second} {
 		r := run(t, Config{Policy: policy(t, "srpt"), Cluster: uniformCluster(1, 1, 1), Model: ModelConfig{CommitTime: commit},

@@ -100,7 +100,7 @@ func checkResult(dir string, entries []fs.DirEntry) error {
 	}
 	var old struct {
 		Policies []struct{}      // every result has some; other tools' reports have none
-		Runs     []report.RunRow // those that have failed have left no files
+		Runs     []report.RunRow // failed runs have left no files
 	}
 	if err := json.Unmarshal(text, &old); err != nil || len(old.Policies) == 0 {
 		return fmt.Errorf("its %s is not of sim, so it is no result of sim, and --overwrite replaces nothing else", reportName)
@@ -253,7 +253,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 		if err := t.Close(); err != nil {
 			return err
 		}
-		// The rows of a failed run end in the middle of it, and a reader could take them for all.
+		// The rows of a failed run end where it failed, and a reader could take them for all.
 		if s.runs[i].err != nil {
 			name := filepath.Join(x.dir, "tasks-"+fileName(s.runs[i].RunRow))
 			if err := errors.Join(os.Remove(name+".csv"), os.Remove(name+".parquet")); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // No policy beats the lower bounds, neither with the makespan nor with any job's response
 // time. Copies are off, because a copy draws its duration anew. The learning policies are left
-// out: they run more tasks on a node than it has slots. Policy auto has no parts of its own.
+// out: they run more tasks on a node than it has slots. Policy auto has no parts.
 func TestNoPolicyBeatsTheBound(t *testing.T) {
 	var specs []string
 	for _, name := range policies.Names() {
@@ -58,7 +58,7 @@ func TestNoPolicyBeatsTheBound(t *testing.T) {
 	}
 }
 
-// Files of a study with references are those of its policies, and a reference that is not
+// A study with references writes the files of its policies only, and a reference that is not
 // possible is left out with a warning.
 func TestReferencesOfStudy(t *testing.T) {
 	cfg := config(t, mix, "fifo")

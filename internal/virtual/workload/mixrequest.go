@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// request reads the keys of an entry that say what its jobs ask of the scheduler. writeRequest
+// request reads the keys of an entry that are its jobs' request to the scheduler. writeRequest
 // is its inverse.
 func (o *object) request() job.Request {
 	return job.Request{

@@ -354,8 +354,8 @@ func TestSynthErrors(t *testing.T) {
 	wantError(t, err, "9000000000 maps, a job may have")
 }
 
-// The newer form of a class says of each kind of task how many there are and how
-// long they take.
+// The newer form of a class states the number and the duration of the tasks of each
+// kind.
 func TestSynthTasks(t *testing.T) {
 	const text = `{"num_jobs": 200, "workloads": [{"workload_name": "w", "workload_weight": 1, "job_classes": [
  {"class_name": "c", "class_weight": 1, "type": "mapreduce", "duration": {"val": 60}, "tasks": [

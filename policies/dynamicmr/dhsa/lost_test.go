@@ -55,7 +55,7 @@ func (s *shop) step(ev tracker.Event) {
 }
 
 // beat lets every node but the idle ones send a heartbeat; finish says whether
-// they first finish what they can.
+// their running tasks end first.
 func (s *shop) beat(finish bool) {
 	s.now += time.Second
 	s.step(&tracker.Tick{})
@@ -287,7 +287,7 @@ func drawJob(t *rapid.T) job.Spec {
 }
 
 // checkQuotas holds the counts of lent slots against their limits. Slots that go
-// with a node take nothing from what runs, and P3 has a limit of its own.
+// with a node take nothing from what runs, and P3 has its own limit.
 func (s *shop) checkQuotas(t *rapid.T, set map[string]string) {
 	l, n := s.tr.Jobs(), s.tr.Nodes()
 	if st := s.tr.Stats(); st.Refused > 0 {

@@ -104,7 +104,7 @@ func TestMissedFactor(t *testing.T) {
 }
 
 // Maps without location do not wait and do not count. Under Hadoop's rule only one
-// of them starts per heartbeat.
+// such map starts per heartbeat.
 func TestMissedUnlocated(t *testing.T) {
 	w := newMissedWorld(t, DefaultMissed, "", "", "")
 	w.heartbeat("n0")

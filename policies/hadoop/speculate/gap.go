@@ -97,8 +97,8 @@ func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
 // Heartbeat implements sched.Observer.
 func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heartbeat(n, now) }
 
-// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of its own
-// node can change that.
+// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of the
+// task's node can change that.
 func (g *Gap) Quiet() bool { return !g.watch.any() }
 
 // Beats implements sched.BeatCounter.

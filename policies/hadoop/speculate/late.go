@@ -204,8 +204,8 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 // Heartbeat implements sched.Observer.
 func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heartbeat(n, now) }
 
-// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of its own
-// node can change that.
+// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of the
+// task's node can change that.
 func (l *Late) Quiet() bool { return !l.watch.any() }
 
 // Beats implements sched.BeatCounter.

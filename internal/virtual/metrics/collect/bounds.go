@@ -34,8 +34,8 @@ func (b Bounds) Best() float64 { return max(b.Work, b.Path) }
 
 // Check compares a run with its lower bound. No policy can be below it, so a run that is
 // shows an error of the bound or of the simulator, and its other numbers are not to be
-// trusted either. The bounds say nothing about a run whose jobs did not all succeed, nor
-// about one in which a copy of a task was faster than the task, because such a run did
+// trusted either. The bounds say nothing about a run whose jobs did not all succeed, or about one
+// in which a copy of a task was faster than the task, because such a run did
 // less work; and in one with attempts that cost nothing (Free) the slots are no limit.
 func (r *Report) Check() error {
 	least := r.Bounds.Best()

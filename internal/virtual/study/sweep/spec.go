@@ -223,8 +223,8 @@ func keysOf(t reflect.Type) []Key {
 	return keys
 }
 
-// Keys lists the keys of the file, and those of the mappings in it by the key of their
-// list.
+// Keys lists the keys of the file and, by the key of their list, the keys of nested
+// mappings.
 func Keys() (top []Key, nested map[string][]Key) {
 	return keysOf(reflect.TypeFor[Spec]()), map[string][]Key{
 		"policies": keysOf(reflect.TypeFor[PolicyAxis]()), "clusters": keysOf(reflect.TypeFor[ClusterAxis]()),

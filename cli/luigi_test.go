@@ -62,7 +62,7 @@ func TestLuigi(t *testing.T) {
 		t.Skipf("%s cannot import luigi.contrib.hadoop; set %s to a Python that can", python, luigiVariable)
 	}
 	dir := t.TempDir()
-	hadoop := filepath.Join(buildHadoop(t, dir), "bin", "hadoop")
+	hadoop := filepath.Join(makeHadoop(t, dir), "bin", "hadoop")
 	for name, text := range map[string]string{
 		"wordcount.py": luigiJob,
 		"in.txt":       "to be or\nnot to be\n",

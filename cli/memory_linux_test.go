@@ -49,7 +49,7 @@ func TestMemoryLimit(t *testing.T) {
 			}
 		}
 	}
-	start("go", "build", "-ldflags=-s -w", "-o", path("slotwise"), "../cmd/slotwise")
+	linkProgram(t, dir)
 	start(path("slotwise"), "generate", "text", "--size", "96MiB", "--output", path("text"), "--quiet")
 	writeWords(t, path("words"), words)
 	for _, job := range [][]string{{"wordcount", path("words")}, {"sort", path("text")}} {

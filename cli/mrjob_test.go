@@ -99,13 +99,13 @@ func newMrjob(t *testing.T) *mrjobRig {
 		t.Skipf("%s cannot import mrjob; set %s to a Python that can", m.python, mrjobVariable)
 	}
 	m.examples = strings.TrimSpace(string(out))
-	m.home = buildHadoop(t, m.dir)
+	m.home = makeHadoop(t, m.dir)
 	return m
 }
 
-// buildHadoop builds this program, makes a HADOOP_HOME for it with the command of
+// makeHadoop links this program, makes a HADOOP_HOME for it with the command of
 // docs/coming-from-hadoop.md, and returns that directory, which is below dir.
-func buildHadoop(t *testing.T, dir string) string {
+func makeHadoop(t *testing.T, dir string) string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/coming-from-hadoop.md")
 	if err != nil {
@@ -117,9 +117,7 @@ func buildHadoop(t *testing.T, dir string) string {
 		t.Fatal("the page has no command that makes a HADOOP_HOME")
 	}
 	bin := filepath.Join(dir, "bin")
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "slotwise"), "../cmd/slotwise").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, out)
-	}
+	linkProgram(t, bin)
 	c := exec.Command("/bin/sh", "-ec", "home="+command)
 	c.Env = append(os.Environ(), "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))
 	if out, err := c.CombinedOutput(); err != nil {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
+	testscript.Main(testsAndProgram{m}, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
 }
 
 // stubborn is a command that takes no notice of the first interrupt.

@@ -68,7 +68,7 @@ func (f *lineFinder) Map(_, line []byte, out *mapreduce.Emitter) error {
 
 // MapBlock looks at many.
 func (f *lineFinder) MapBlock(block []byte, out *mapreduce.Emitter) error {
-	f.scanner.Lines(block, func(line []byte) { f.emit(line, out) })
+	out.BlockLines(f.scanner.Lines(block, func(line []byte) { f.emit(line, out) }))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,6 +46,29 @@ func TestGrep(t *testing.T) {
 		appTest{app: "grep", params: mapreduce.Params{"regex": expr}, files: files, want: joinLines(lines), ordered: true}.run(t)
 		if expr == "^the" {
 			appTest{app: "grep", params: mapreduce.Params{"regex": expr, "count": "true"}, files: files, want: counted(counts)}.run(t)
+		}
+	}
+}
+
+// TestGrepCountsLines: the lines of the input are counted once each, whichever method searches
+// them, although grep counts most of them itself.
+func TestGrepCountsLines(t *testing.T) {
+	const lines = 100_001
+	text := strings.Repeat("the quick brown fox, or so\n", lines-1) + "no LF behind zu"
+	dir := t.TempDir()
+	in := writeFiles(t, dir, map[string]string{"a": text})
+	for i, expr := range []string{`zu$`, `quick.*zebra`, `zu|zebra|zoo`, `z`, `[a-z]{5}`, `\bzu\b`, `the`} {
+		app, err := Lookup("grep")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := mapreduce.RunApp(t.Context(), app, mapreduce.Params{"regex": expr},
+			mapreduce.Options{Inputs: in, Output: filepath.Join(dir, strconv.Itoa(i))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r[0].Counters["map.input_records"]; got != lines {
+			t.Errorf("%s: %d input records, want %d", expr, got, lines)
 		}
 	}
 }

@@ -29,6 +29,10 @@ func (e *Emitter) Add(key []byte, n int64) { e.sink.Add(key, n) }
 // in Finish. A job has at most 1,000 counters; further names are added up in one.
 func (e *Emitter) Count(counter string, n int64) { e.task.t.Counters.Add(counter, n) }
 
+// BlockLines says that the block of this call of MapBlock has n lines. A [BlockMapper] that counts them
+// anyway calls it for each block, and the lines are not counted again for the job's counters.
+func (e *Emitter) BlockLines(n int) { e.task.t.BlockLines = int64(n) }
+
 // Task returns the task that the emitter belongs to.
 func (e *Emitter) Task() *Task { return e.task }
 

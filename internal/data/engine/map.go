@@ -196,6 +196,7 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 		return mapper.Map(k, v)
 	}
 	file := ""
+	t.BlockLines = -1
 	for {
 		block, err := r.NextBlock()
 		if errors.Is(err, io.EOF) {
@@ -212,9 +213,15 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 			t.setInputFile(name)
 		}
 		if blocks != nil {
-			count.Add(counters.InputRecords, input.CountLines(block))
-			t.BlockOffset = r.Offset()
+			// Counting reads all bytes once more, and must come first, because a mapper may change them. So
+			// it ends with the first block that the mapper has counted.
+			lines := int64(-1)
+			if t.BlockLines < 0 {
+				lines = input.CountLines(block)
+			}
+			t.BlockOffset, t.BlockLines = r.Offset(), -1
 			err = blocks.MapBlock(block)
+			count.Add(counters.InputRecords, max(lines, t.BlockLines))
 		} else {
 			err = f.Each(block, file, record)
 		}

@@ -36,6 +36,9 @@ type Task struct {
 	// BlockOffset is the offset in its file of the block that a BlockMapper maps, in
 	// bytes. The attempt's goroutine sets it before each call of MapBlock.
 	BlockOffset int64
+	// BlockLines is the number of lines of the last block, set by a BlockMapper that counts them while it
+	// maps. The engine sets it to -1 before each call of MapBlock.
+	BlockLines int64
 
 	// RecordKey returns the key of the record whose value a reducer has last received. It
 	// is nil outside a reduce. The key is valid until the next value.

@@ -11,18 +11,29 @@ import (
 // finder searches a block for words. Each of its methods verifies the places that it finds byte by
 // byte. The methods are
 //
-//	oneByte  what the standard library does with vector instructions
-//	pairs    two rare bytes of each word at their distance, compared in the lanes of machine
-//	         words, for 64 places at a time
-//	grams    a few bytes at every step-th place, looked up in a table; for many words, or words
-//	         without rare bytes
+//	vectorPair   two rare bytes of one word at their distance, compared by vector instructions
+//	fingerprint  three bytes of each word, looked up by vector instructions
+//	oneByte      what the standard library does with vector instructions
+//	pairs        two rare bytes of each word, compared in the lanes of machine words, for 64 places
+//	             at a time
+//	grams        a few bytes at every step-th place, looked up in a table; for many words, or words
+//	             without rare bytes
 type finder interface {
 	// next returns the index of the first word in b that begins at i or later, or len(b). Words that
 	// overlap in a line may be found in any order. In the calls for one block i must not decrease,
 	// and begin must be called before the first one.
 	next(b []byte, i int) int
 	begin()
+	// feeds returns the number of line feeds in the block after the last call of next.
+	feeds(b []byte) int
 }
+
+var lf = []byte{'\n'}
+
+// uncounted is the part of a finder that does not count line feeds while it searches.
+type uncounted struct{}
+
+func (uncounted) feeds(b []byte) int { return bytes.Count(b, lf) }
 
 // newFinder returns a finder, or nil if stepping through all bytes is faster. It takes the bytes
 // that are rare in a sample of the text for rare ones.
@@ -30,6 +41,9 @@ func newFinder(words []word, sample []byte) finder {
 	var counts [256]int
 	for _, b := range sample {
 		counts[b]++
+	}
+	if v := newVector(words, &counts); v != nil {
+		return v
 	}
 	if strings := expand(words, maxPairs); strings != nil {
 		words = strings
@@ -48,10 +62,29 @@ func newFinder(words []word, sample []byte) finder {
 	if few != nil {
 		return few
 	}
-	if g := newGrams(words, &counts); g != nil {
+	if g, _ := newGrams(words, &counts); g != nil {
 		return g
 	}
 	return nil
+}
+
+// newVector returns the finder with vector instructions that probably takes less time. It returns nil if
+// the processor has none, and if the others or the automaton are faster.
+func newVector(words []word, counts *[256]int) finder {
+	single := func(w word) bool { return len(w) < 2 } // its byte is as frequent as the lines, or IndexByte finds it
+	if !hasVectors || slices.ContainsFunc(words, single) {
+		return nil
+	}
+	f, cost := newFingerprint(words, counts)
+	if len(words) == 1 {
+		if p, pairCost := newVectorPair(words[0], counts); p != nil && pairCost < min(cost, stepCost) {
+			return p
+		}
+	}
+	if g, gramsCost := newGrams(words, counts); cost > stepCost || g != nil && 2*gramsCost < cost {
+		return nil
+	}
+	return f
 }
 
 // at reports whether the word is at index i of b, which may be out of range.
@@ -118,6 +151,7 @@ const foldBit = 0x20
 
 // oneByte searches for a byte of its word.
 type oneByte struct {
+	uncounted
 	word   word
 	at     int // index of the byte
 	b      byte
@@ -177,6 +211,7 @@ func (o *oneByte) next(b []byte, i int) int {
 // pairs searches for a few words, for each one alone. It finds each place once, because it keeps
 // the next one of each word.
 type pairs struct {
+	uncounted
 	each  []pair
 	ahead []int // index of the first place of each word at or after the last i; -1 for unknown
 }
@@ -198,33 +233,42 @@ const maxPairs = 3
 func newPairs(words []word, counts *[256]int) finder {
 	f := &pairs{ahead: make([]int, len(words))}
 	for _, w := range words {
-		rarest, next := -1, -1
-		least, second := math.MaxInt, math.MaxInt
-		for i := range w {
-			if _, _, ok := narrow(&w[i]); !ok {
-				continue
-			}
-			n := 0
-			for _, b := range w[i].list() {
-				n += counts[b]
-			}
-			if n < least {
-				rarest, next = i, rarest
-				least, second = n, least
-			} else if n < second {
-				next, second = i, n
-			}
-		}
-		if next < 0 {
+		lo, hi := rarestTwo(w, counts)
+		if lo < 0 {
 			return nil
 		}
-		lo, hi := min(rarest, next), max(rarest, next)
 		x, mx, _ := narrow(&w[lo])
 		y, my, _ := narrow(&w[hi])
 		m := mx & my &^ 0x80
 		f.each = append(f.each, pair{w, lo, hi - lo, uint64(x&m) * ones, uint64(y&m) * ones, uint64(m) * ones})
 	}
 	return f
+}
+
+// rarestTwo returns the indexes of the two rarest bytes of a word that are the same in all its strings,
+// apart from the case of a letter, in ascending order. It returns -1 if the word has less than two.
+func rarestTwo(w word, counts *[256]int) (lo, hi int) {
+	rarest, next := -1, -1
+	least, second := math.MaxInt, math.MaxInt
+	for i := range w {
+		if _, _, ok := narrow(&w[i]); !ok {
+			continue
+		}
+		n := 0
+		for _, b := range w[i].list() {
+			n += counts[b]
+		}
+		if n < least {
+			rarest, next = i, rarest
+			least, second = n, least
+		} else if n < second {
+			next, second = i, n
+		}
+	}
+	if next < 0 {
+		return -1, -1
+	}
+	return min(rarest, next), max(rarest, next)
 }
 
 func (f *pairs) begin() {

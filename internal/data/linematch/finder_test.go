@@ -33,12 +33,21 @@ func TestFinders(t *testing.T) {
 			t.Skip("too many words")
 		}
 		text := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 300).Draw(t, "text"), ""))
+		if rapid.Bool().Draw(t, "long") { // more turns than a counter of line feeds can count
+			text = bytes.Repeat(text, 1+20_000/(len(text)+1))
+		}
 		var counts [256]int
 		for _, b := range rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "sample") {
 			counts[b]++
 		}
 		methods := map[string]finder{"pairs": newPairs(words, &counts)}
-		if g := newGrams(words, &counts); g != nil {
+		if hasVectors {
+			methods["fingerprint"], _ = newFingerprint(words, &counts)
+			if p, _ := newVectorPair(words[0], &counts); p != nil && len(words) == 1 {
+				methods["vector pair"] = p
+			}
+		}
+		if g, _ := newGrams(words, &counts); g != nil {
 			methods["grams"] = g
 		}
 		if len(words) == 1 {
@@ -67,9 +76,16 @@ func TestFinders(t *testing.T) {
 				}
 				i = lineEnd(text, at) + 1
 			}
+			if got, want := f.feeds(text), bytes.Count(text, lf); got != want {
+				t.Fatalf("%s: %s: %d line feeds in %q, want %d", name, expr, got, text, want)
+			}
 		}
 	})
-	for _, name := range []string{"pairs", "grams", "one byte", "one byte, then pairs"} {
+	names := []string{"pairs", "grams", "one byte", "one byte, then pairs"}
+	if hasVectors {
+		names = append(names, "fingerprint", "vector pair")
+	}
+	for _, name := range names {
 		if used[name] == 0 {
 			t.Errorf("%s was never used", name)
 		}

@@ -25,7 +25,14 @@ func naive(expr string, block []byte) (lines []string) {
 }
 
 func scan(s *Scanner, block []byte) (lines []string) {
-	s.Lines(block, func(line []byte) { lines = append(lines, string(line)) })
+	n := s.Lines(block, func(line []byte) { lines = append(lines, string(line)) })
+	want := bytes.Count(block, lf)
+	if len(block) > 0 && block[len(block)-1] != '\n' {
+		want++
+	}
+	if n != want {
+		lines = append(lines, fmt.Sprintf("%d lines, not %d", n, want))
+	}
 	return lines
 }
 

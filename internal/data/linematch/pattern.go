@@ -11,7 +11,9 @@
 //
 // literals.go derives the words from the expression: strings of which every matching line contains
 // one, with a set of bytes for each place, so that (?i)abc and a[bc]d are one word each. finder.go
-// and grams.go search for them. If every line with a word matches, no automaton runs.
+// chooses how to search for them: vectorpair.go and fingerprint.go need the vector instructions
+// of vector_amd64.s, finder.go and grams.go do without. If every line with a word matches, no automaton
+// runs.
 //
 // The automaton is deterministic and built lazily: a table of 256 entries for
 // each state, filled in when an entry is first needed. scan.go has the loop and dfa.go

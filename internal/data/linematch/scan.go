@@ -33,8 +33,9 @@ func (p *Pattern) NewScanner() *Scanner {
 }
 
 // Lines calls yield for each matching line of block, in order, without its LF. The last
-// line need not end with LF. A line is a part of block and is valid as long as block.
-func (s *Scanner) Lines(block []byte, yield func(line []byte)) {
+// line need not end with LF. A line is a part of block and is valid as long as block. It returns
+// the number of lines in block, matching or not.
+func (s *Scanner) Lines(block []byte, yield func(line []byte)) (lines int) {
 	if s.search && s.finder == nil {
 		s.finder = newFinder(s.p.words, block[:min(len(block), sampleSize)])
 		s.search = s.finder != nil
@@ -45,6 +46,15 @@ func (s *Scanner) Lines(block []byte, yield func(line []byte)) {
 		s.lines(block, yield)
 	}
 	s.done += len(block)
+	if s.search {
+		lines = s.finder.feeds(block)
+	} else {
+		lines = bytes.Count(block, lf)
+	}
+	if n := len(block); n > 0 && block[n-1] != '\n' {
+		lines++
+	}
+	return lines
 }
 
 // Match reports whether one line, without its LF, matches.

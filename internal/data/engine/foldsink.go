@@ -30,7 +30,16 @@ type foldSink struct {
 	cuts    *rangebuf.Cuts   // from a sample of the last large table that was moved to ranges
 	skip    int              // number of next records that are not folded
 	skipped int64            // number of records that were not folded
+
+	// ahead are records that were added and wait for their slot of the table. next is the one that has
+	// waited longest.
+	ahead [aheadRecords]hashagg.Ahead
+	next  uint
+	key   [hashagg.AheadKey]byte
 }
+
+// aheadRecords is a power of two. More loads than about these the processor does not do at a time.
+const aheadRecords = 16
 
 const skipFactor = 8
 
@@ -65,6 +74,33 @@ func foldOf(f Fold) hashagg.Op {
 // failure it drops the value; err returns the failure.
 func (s *foldSink) Add(key []byte, n int64) {
 	s.count.Add(counters.OutputRecords, 1)
+	if s.skip == 0 {
+		if a, ok := s.table.Ahead(key, n); ok {
+			oldest := &s.ahead[s.next%aheadRecords]
+			s.next++
+			// The order of the records does not matter to the folds, so that a long key may overtake.
+			if oldest.IsSet() && !s.table.AddAhead(oldest) {
+				s.fold(oldest.Key(&s.key), oldest.N())
+			}
+			*oldest = a
+			return
+		}
+	}
+	s.fold(key, n)
+}
+
+// foldAhead adds the records that wait.
+func (s *foldSink) foldAhead() {
+	for i := range s.ahead {
+		if a := &s.ahead[i]; a.IsSet() {
+			s.fold(a.Key(&s.key), a.N())
+			*a = hashagg.Ahead{}
+		}
+	}
+}
+
+// fold is Add for a record that has been counted.
+func (s *foldSink) fold(key []byte, n int64) {
 	for s.fail == nil { // after a failure the attempt ends soon
 		if s.skip > 0 {
 			s.skipFold(key, n)
@@ -238,6 +274,7 @@ func (s *foldSink) releaseRanges() {
 
 // finish sorts the last table and returns the map output. The caller owns it.
 func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
+	s.foldAhead()
 	if s.rangesMem() > 0 {
 		return s.finishRanges()
 	}

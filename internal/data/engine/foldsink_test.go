@@ -58,6 +58,9 @@ func TestFoldSinkSkips(t *testing.T) {
 			if folds := s.skip == 0; folds != (tt.repeats > 1000 || !tt.skips) {
 				t.Errorf("the next %d records are not folded", s.skip)
 			}
+			if waited := s.next > 0; waited != (tt.stem == "") {
+				t.Errorf("records waited for their slots: %v", waited)
+			}
 			out, err := s.finish(t.Context())
 			if err != nil {
 				t.Fatal(err)

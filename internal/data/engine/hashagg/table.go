@@ -14,6 +14,7 @@
 package hashagg
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -158,21 +159,8 @@ func New(cfg Config) (*Table, error) {
 func (t *Table) AddInt64(key []byte, n int64) bool {
 	if len(key) <= inlineMax {
 		lo, hi := load(key)
-		meta, mask := uint64(len(key)+1), uint64(len(t.slots)-1)
-		for i := hash(lo, hi) >> (t.shift & 63) & mask; ; i = (i + 1) & mask {
-			e := &t.slots[i]
-			if e.lo == lo && e.hi == hi && e.meta == meta {
-				t.combine(e, n)
-				return true
-			}
-			if e.meta == 0 {
-				if t.n == t.room {
-					break // slot makes room first
-				}
-				*e = entry{lo, hi, meta, uint64(n)}
-				t.n++
-				return true
-			}
+		if t.addInline(lo, hi, uint64(len(key)+1), n) {
+			return true
 		}
 	}
 	e, fresh := t.slot(key)
@@ -186,6 +174,67 @@ func (t *Table) AddInt64(key []byte, n int64) bool {
 	}
 	return true
 }
+
+// addInline is AddInt64 for the key of an entry that holds it. It returns false if makeRoom must be called
+// first.
+func (t *Table) addInline(lo, hi, meta uint64, n int64) bool {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash(lo, hi) >> (t.shift & 63) & mask; ; i = (i + 1) & mask {
+		e := &t.slots[i]
+		if e.lo == lo && e.hi == hi && e.meta == meta {
+			t.combine(e, n)
+			return true
+		}
+		if e.meta == 0 {
+			if t.n == t.room {
+				return false
+			}
+			*e = entry{lo, hi, meta, uint64(n)}
+			t.n++
+			return true
+		}
+	}
+}
+
+// Ahead is a key of at most 16 bytes and an integer that will be added soon. The zero Ahead is none.
+type Ahead struct{ e entry }
+
+// IsSet reports whether a has a key.
+func (a *Ahead) IsSet() bool { return a.e.meta != 0 }
+
+// Ahead makes the processor load the slot of a key in the background, and returns what AddAhead takes. A
+// large table is not in the processor's caches, and waiting for one slot after the other is most of what
+// adding to it costs. ok is false, and the caller must use AddInt64, if the key is longer or the table is
+// small.
+func (t *Table) Ahead(key []byte, n int64) (a Ahead, ok bool) {
+	if len(key) > inlineMax || len(t.slots) < aheadSlots {
+		return Ahead{}, false
+	}
+	lo, hi := load(key)
+	i := hash(lo, hi) >> (t.shift & 63) & uint64(len(t.slots)-1)
+	radix.PrefetchLine(unsafe.Pointer(&t.slots[i]))
+	return Ahead{entry{lo, hi, uint64(len(key) + 1), uint64(n)}}, true
+}
+
+// aheadSlots is the number of slots, of 1 MiB, from which on a table is not in a second-level cache.
+const aheadSlots = 1 << 20 / entrySize
+
+// AheadKey is the length of the longest key of an Ahead.
+const AheadKey = inlineMax
+
+// AddAhead is AddInt64. The table may have changed in any way since Ahead. It also returns false if the
+// table must grow first, which AddInt64 with Key and N does.
+func (t *Table) AddAhead(a *Ahead) bool { return t.addInline(a.e.lo, a.e.hi, a.e.meta, int64(a.e.val)) }
+
+// Key writes the key to buf and returns it.
+func (a *Ahead) Key(buf *[AheadKey]byte) []byte {
+	binary.LittleEndian.PutUint64(buf[:], a.e.lo)
+	binary.LittleEndian.PutUint64(buf[8:], a.e.hi)
+	return buf[:a.e.keyLen()]
+}
+
+// N returns the integer.
+func (a *Ahead) N() int64 { return int64(a.e.val) }
 
 // combine folds n into the accumulator of an entry that is not fresh.
 func (t *Table) combine(e *entry, n int64) {

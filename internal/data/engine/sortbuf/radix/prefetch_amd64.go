@@ -8,3 +8,9 @@ import "unsafe"
 //
 //go:noescape
 func prefetch(base unsafe.Pointer, entries *Entry, n int, shift, span uint64)
+
+// PrefetchLine starts loading the cache line at p. It never faults, and changes nothing but the time that
+// the load takes later.
+//
+//go:noescape
+func PrefetchLine(p unsafe.Pointer)

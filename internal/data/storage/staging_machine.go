@@ -64,6 +64,9 @@ func (s *staging) begin(ctx context.Context) error {
 	if _, err := CheckTarget(ctx, s.Ops, s.area); err != nil {
 		return err
 	}
+	if err := Permitted(ctx); err != nil {
+		return err
+	}
 	err := s.create(ctx)
 	// Without a lock another process may be creating the same shared staging.
 	if err != nil && (s.held != nil || s.area.Token == "") {
@@ -250,8 +253,15 @@ func (s *staging) publish(ctx context.Context) error {
 	case phasePublished:
 		return nil
 	case phaseOpen:
+		// The lock may have come late.
+		if err := Permitted(ctx); err != nil {
+			return err
+		}
 		record, err := s.Publisher.Prepare(ctx, s.area)
 		if err != nil {
+			return err
+		}
+		if err := Permitted(ctx); err != nil {
 			return err
 		}
 		// The decision. A process that finds the staging after a crash finishes or undoes the
@@ -296,6 +306,9 @@ func (s *staging) Abort(ctx context.Context) error {
 		published, err = s.restore(ctx)
 	}
 	if err == nil {
+		err = Permitted(ctx)
+	}
+	if err == nil {
 		err = s.retire(ctx)
 	}
 	if published {
@@ -321,6 +334,9 @@ func (s *staging) restore(ctx context.Context) (published bool, err error) {
 	at, err := s.phase(ctx)
 	if err != nil || at == phaseGone || at == phasePublished {
 		return at == phasePublished, err
+	}
+	if err := Permitted(ctx); err != nil {
+		return false, err
 	}
 	return false, s.Publisher.Restore(ctx, s.area)
 }

@@ -148,6 +148,9 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 			return err
 		}
 	}
+	if err := Permitted(ctx); err != nil {
+		return err
+	}
 	exchanged := false
 	if replaces {
 		exchanged, err = p.replace(ctx, a)
@@ -188,6 +191,9 @@ func (p renamePublisher) replace(ctx context.Context, a StageArea) (exchanged bo
 	// If an interrupted commit has moved an output aside already, another job has
 	// published since: the output in old/ has been replaced.
 	if err := p.ops.Remove(ctx, p.old(a)); err != nil {
+		return false, err
+	}
+	if err := Permitted(ctx); err != nil {
 		return false, err
 	}
 	if err := p.ops.Rename(ctx, a.Target, p.old(a)); err != nil {

@@ -27,7 +27,7 @@ func (m *Master) carryOut(list []protocol.Instruction) {
 			m.background.Go(func() {
 				err := l.mayAct()
 				if err == nil {
-					err = stage(l.ctx, m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
+					err = stage(storage.WithFence(l.ctx, l.mayAct), m.resolveOutput, o.URI, o.Token, storage.ReplaceOf(o.Overwrite, o.Force))
 				}
 				m.report(l, &protocol.Staged{Request: o.Request, Err: err})
 			})
@@ -161,7 +161,8 @@ func (w *outputWork) run(ctx context.Context) error {
 		if last = w.mayAct(); last != nil {
 			return last
 		}
-		last = finishOutputOnce(ctx, w.resolve, w.uri, w.token, w.commit)
+		// The lease is asked again before each step: the process may be stopped within a commit.
+		last = finishOutputOnce(storage.WithFence(ctx, w.mayAct), w.resolve, w.uri, w.token, w.commit)
 		return last
 	})
 	return last

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // object is one entry of a listing.
@@ -262,5 +264,10 @@ func untouched(context.Context, string) error { return nil }
 
 // deleteAll removes objects, several at once.
 func deleteAll(ctx context.Context, s objects, keys []string) error {
-	return parallel(ctx, keys, s.Delete)
+	return parallel(ctx, keys, func(ctx context.Context, key string) error {
+		if err := storage.Permitted(ctx); err != nil {
+			return err
+		}
+		return s.Delete(ctx, key)
+	})
 }

@@ -512,20 +512,29 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 	if err := p.moveAside(ctx, a); err != nil {
 		return err
 	}
-	// Before any object changes: a reader that finds _SUCCESS trusts the rest of the listing.
-	if err := p.Delete(ctx, p.successKey(a)); err != nil {
-		return err
+	for _, step := range []func() error{
+		// Before any object changes: a reader that finds _SUCCESS trusts the rest of the listing.
+		func() error { return p.Delete(ctx, p.successKey(a)) },
+		func() error { return p.removeOld(ctx, a) },
+		func() error { return p.removeOthers(ctx, a, m) },
+		func() error {
+			return parallel(ctx, m, func(ctx context.Context, f pending) error {
+				if err := storage.Permitted(ctx); err != nil {
+					return err
+				}
+				return p.complete(ctx, a, f)
+			})
+		},
+		func() error { return p.Put(ctx, p.successKey(a), a.SuccessContent()) },
+	} {
+		if err := storage.Permitted(ctx); err != nil {
+			return err
+		}
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := p.removeOld(ctx, a); err != nil {
-		return err
-	}
-	if err := p.removeOthers(ctx, a, m); err != nil {
-		return err
-	}
-	if err := parallel(ctx, m, func(ctx context.Context, f pending) error { return p.complete(ctx, a, f) }); err != nil {
-		return err
-	}
-	return p.Put(ctx, p.successKey(a), a.SuccessContent())
+	return nil
 }
 
 // moveAside copies the old output to old/. It changes nothing in the target.

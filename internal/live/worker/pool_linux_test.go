@@ -105,6 +105,15 @@ func TestReuse(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(b)) != filepath.Join(w.dir, "attempts", "j3_m_0_0", "work") {
 		t.Errorf("log of the second job %q, error %v", b, err)
 	}
+	run, pid = m.pidJob("j4", "cat f >&2", &slotwisev1.ShippedFile{Name: "f", Sha256: sha})
+	run("j4_m_0_0")
+	if got := pid("j4_m_0_0"); got != first {
+		t.Error("a job with files did not get the idle process of one without")
+	}
+	want(t, m.ends("j4_m_0_0"), succeeded, "")
+	if b, err := os.ReadFile(filepath.Join(w.dir, "logs", "j4_m_0_0.log")); err != nil || string(b) != program {
+		t.Errorf("log of the job with files %q, error %v", b, err)
+	}
 	w.stop()
 	if !ended(first) || !ended(second) {
 		t.Error("an idle process has outlived its worker")

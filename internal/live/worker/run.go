@@ -81,6 +81,12 @@ func (w *Worker) prepareAttempt(ctx context.Context, p *process, order *slotwise
 	dir, files := order.GetDir(), order.GetJob().GetSpec().GetProgram().GetFiles()
 	if c != nil && c.takeDir(dir) {
 		order.Work = workDir(dir)
+		if len(files) > 0 { // the directory is of an earlier job, which had none
+			err = w.copyShippedFiles(ctx, files, order.Work)
+		}
+		if err != nil {
+			return err
+		}
 	} else if order.Work, err = w.makeWorkDir(ctx, dir, files, p.owner); err != nil {
 		return err
 	}

@@ -63,6 +63,12 @@ func TestTokensOnLoopback(t *testing.T) {
 			}
 		}
 	}
+	// The master asks the worker for those only who may read the log.
+	for user, reaches := range map[string]bool{"ann": true, "root": true, "bob": false} {
+		if status, out := as(user, "stack", id+"_m_0_0"); status == exitOK || strings.Contains(out, "does not run on this worker now") != reaches {
+			t.Errorf("%s asks for a stack: status %d: %s", user, status, out)
+		}
+	}
 	for path, want := range map[string]int{"/v1/logs/" + id + "_m_0_0": http.StatusUnauthorized, "/metrics": http.StatusUnauthorized, "/healthz": http.StatusOK} {
 		if status, text := w.Get(path); status != want || strings.Contains(text, secret) {
 			t.Errorf("%s of the worker: %d, want %d: %s", path, status, want, text)

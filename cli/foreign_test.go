@@ -134,7 +134,7 @@ func runForeignFor(t *testing.T, limit time.Duration, args []string) string {
 	var stdout, stderr clustertest.Buffer
 	execute(ctx, args, &stdout, &stderr)
 	for _, out := range []string{stdout.String(), stderr.String()} {
-		if why := acts(out, args[0] == "logs"); why != "" {
+		if why := acts(out, args[0] == "logs" || args[0] == "stack"); why != "" {
 			t.Errorf("%q prints %s:\n%.3000q", args, why, out)
 		}
 	}
@@ -210,6 +210,7 @@ func foreignCases() map[string][]foreignCase {
 		"policy":             {shows(), shows("-o", "json"), shows("fair"), shows("fair", "-o", "json"), shows("fair", "--preview")},
 		"top":                {shows(), shows("-o", "json")},
 		"logs":               {shows("j1_m_0_0", "--raw=false")},
+		"stack":              {shows("j1_m_0_0")},
 		"history":            {shows(), shows("-o", "json"), shows("j1"), shows("chain-1"), shows("j1", "-o", "json"), shows("--chains")},
 		"ui":                 {shows("history:" + hostileFile), shows(hostileFile)},
 		"certs":              {shows("--dir", hostileFile), shows("--dir", hostileFile+"-certs", "-o", "json")},

@@ -48,6 +48,24 @@ prints them unchanged there as well, such as colours of your own job.`,
 	return c
 }
 
+// newStack returns the command that shows what an attempt does.
+func newStack() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "stack ATTEMPT",
+		Short: "Show what a running attempt does: its processes and stacks",
+		Long: `Prints the processes of a running attempt, with their states and the functions of the
+kernel in which they wait, and the stacks of the goroutines of its Go process, which are
+those of a mapper or reducer in Go. The attempt continues. Those who may read its log may
+ask. slotwise tasks lists attempts.`,
+		Example: `  slotwise stack j12_m_3_0
+  slotwise tasks j12 --state running`,
+		Args: oneArg("attempt"),
+	}
+	return newUserCommand(c, false, func(ctx context.Context, u *userCommand, args []string) error {
+		return printLog(ctx, u, &slotwisev1.LogRequest{Attempt: args[0], Stack: true}, u.out())
+	})
+}
+
 // printLog copies the log of an attempt to out as the master streams it.
 func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out io.Writer) error {
 	stream, err := u.cl.RPC().Log(ctx, r)

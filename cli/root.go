@@ -79,7 +79,7 @@ func addCommands(root *cobra.Command, s *setup) {
 	}{
 		{"run", "Run jobs:", []*cobra.Command{newRun(s), newSubmit(s), newApps(), newPolicies(s), newFormats(), newGenerate(), newHadoop()}},
 		{"cluster", "Run and watch a cluster:", []*cobra.Command{newMaster(s), newWorker(), newKubernetes(), newYarn(), newCerts(), newToken(),
-			newJobs(), newJob(), newTasks(), newLogs(), newKill(), newPriority(), newMove(), newNodes(), newMasters(), newPolicy(s), newTop(), newHistory(), newUI()}},
+			newJobs(), newJob(), newTasks(), newLogs(), newStack(), newKill(), newPriority(), newMove(), newNodes(), newMasters(), newPolicy(s), newTop(), newHistory(), newUI()}},
 		{"answers", "Ask a cluster:", []*cobra.Command{newExplain(), newWhatIf(s)}},
 		{"simulate", "Simulate:", []*cobra.Command{newSim(s), newStudy(s), newOptimum(s), newTune(s), newSize(s), newProfile(s), newCalibrate(s), newRepro()}},
 		{"tools", "Tools:", []*cobra.Command{newVersion(), newMan()}},

@@ -98,6 +98,11 @@ func (f *fake) History(ctx context.Context, q source.Query) (source.Jobs, error)
 	return f.Jobs(ctx, q)
 }
 
+func (f *fake) Stack(_ context.Context, attempt string, w io.Writer) error {
+	_, err := io.WriteString(w, "goroutine 1 of "+attempt)
+	return err
+}
+
 func (f *fake) Log(ctx context.Context, attempt string, _ bool, w io.Writer) error {
 	if secure.From(ctx).User != "ann" {
 		return connect.NewError(connect.CodePermissionDenied, errors.New("only ann may read the log of "+attempt))

@@ -449,7 +449,7 @@ func (s *Server) attemptLog(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	path := attemptPath(id) + "/log"
-	sec := &section{ID: "log", Title: "Log", Text: &text{Body: string(end.b), Label: "Log of " + id, Follow: path + "?follow"}, Links: []link{{Text: "The whole log as text", Href: path}}}
+	sec := &section{ID: "log", Title: "Log", Text: &text{Body: string(end.b), Label: "Log of " + id, Follow: path + "?follow"}, Links: []link{{Text: "The whole log as text", Href: path}, {Text: "What it does now, while it runs", Href: attemptPath(id) + "/stack"}}}
 	if end.cut {
 		sec.Notes = []string{"Only the end of the log is shown."}
 	}

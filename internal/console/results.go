@@ -325,6 +325,9 @@ func (s *Results) example() string {
 // Log implements Source.
 func (s *Results) Log(context.Context, string, bool, io.Writer) error { return errOnlyResults }
 
+// Stack implements source.Source.
+func (s *Results) Stack(context.Context, string, io.Writer) error { return errOnlyResults }
+
 // mainMeasures are the columns of the comparison. The other measures are in a table of their own.
 var mainMeasures = []column{{Key: "makespan", Name: "Makespan (s)"}, {Key: "response.mean", Name: "Mean response (s)"}, {Key: "response.p95", Name: "95 % of responses (s)"},
 	{Key: "waiting.mean", Name: "Mean waiting (s)"}, {Key: "slowdown.mean", Name: "Mean slowdown"}, {Key: "slowdown.p95", Name: "95 % of slowdowns"}}

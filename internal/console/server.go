@@ -107,6 +107,7 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	// These three write their own answers: a stream, a log and files are no pages.
 	s.mux.HandleFunc("GET "+source.Events, s.events)
 	s.mux.HandleFunc("GET /ui/attempts/{id}/log", s.rawLog)
+	s.mux.HandleFunc("GET /ui/attempts/{id}/stack", s.rawStack)
 	s.mux.HandleFunc("GET /ui/assets/{hash}/{name}", s.asset)
 	// Without an actor the paths do not exist, so no request can change anything.
 	if actor != nil {
@@ -409,6 +410,18 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		quiet.Stop()
+	}
+}
+
+// rawStack answers what a running attempt does, as plain text.
+func (s *Server) rawStack(w http.ResponseWriter, r *http.Request) {
+	out := &flushed{w: w, c: http.NewResponseController(w)}
+	if err := s.source.Stack(r.Context(), r.PathValue("id"), out); err != nil {
+		if out.begun {
+			_, _ = fmt.Fprintf(w, "\n[the text ends here: %s]\n", errorText(err))
+			return
+		}
+		s.fail(w, r, err)
 	}
 }
 

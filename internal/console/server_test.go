@@ -268,6 +268,9 @@ func TestViewer(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
+	if w := ask(s, http.MethodGet, "/ui/attempts/j1_m_0_0/stack", "ann"); w.Code != http.StatusOK || w.Body.String() != "goroutine 1 of j1_m_0_0" || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("a stack: %d %v %s", w.Code, w.Header(), w.Body)
+	}
 	if ro := ask(New(t.Context(), newFake(1, "x"), nil, pages.Visitor, ""), http.MethodPost, "/ui/jobs/j1/kill|", "ann"); ro.Code != http.StatusMethodNotAllowed && ro.Code != http.StatusNotFound {
 		t.Errorf("a console without actions: %d", ro.Code)
 	}

@@ -86,6 +86,43 @@ func Stat(pid int) (Process, bool) {
 	}, true
 }
 
+// Doing returns what the kernel says that a process does: its state, such as "S (sleeping)", and the function of
+// the kernel in which it waits, if that is known. It returns "gone" if there is no such process.
+func Doing(pid int) string {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return "gone"
+	}
+	state := "unknown"
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "State:"); ok {
+			state = strings.TrimSpace(rest)
+		}
+	}
+	// Without the right to trace the process the kernel says 0.
+	if in, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan"); err == nil && len(in) > 1 {
+		state += " " + string(in)
+	}
+	return state
+}
+
+// maxCommand bounds the bytes of a command line that Command returns.
+const maxCommand = 200
+
+// Command returns the beginning of the command line of a process, with spaces between the words; "" if there is none.
+func Command(pid int) string {
+	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxCommand))
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")), "\uFFFD")
+}
+
 // KillChildren kills all descendants of this process and reports whether none is left. It
 // gives up after a second, because a process can be stuck in the kernel. No other goroutine
 // may wait for these processes.

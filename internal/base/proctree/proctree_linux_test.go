@@ -32,6 +32,31 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// TestDoing describes a process that sleeps, and one that does not exist.
+func TestDoing(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	state := ""
+	// The process is the one that starts it for a moment.
+	for range 1000 {
+		if state = Doing(cmd.Process.Pid); strings.HasPrefix(state, "S (sleeping)") && Command(cmd.Process.Pid) == "sleep 1000" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := Command(cmd.Process.Pid); !strings.HasPrefix(state, "S (sleeping)") || got != "sleep 1000" {
+		t.Errorf("%q does %q", got, state)
+	}
+	const none = 1 << 30
+	if state, command := Doing(none), Command(none); state != "gone" || command != "" {
+		t.Errorf("no process: %q %q", state, command)
+	}
+}
+
 // TestKillChildren lets a process start others, some of which detach themselves, and
 // verifies that KillChildren kills all these processes.
 func TestKillChildren(t *testing.T) {

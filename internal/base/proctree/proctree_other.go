@@ -31,3 +31,9 @@ func End(Process) bool { return false }
 
 // Marked returns nil.
 func Marked(string) []Process { return nil }
+
+// Doing returns "unknown".
+func Doing(int) string { return "unknown" }
+
+// Command returns "".
+func Command(int) string { return "" }

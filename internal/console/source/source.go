@@ -58,6 +58,8 @@ type Source interface {
 	History(ctx context.Context, q Query) (Jobs, error)
 	// Log copies what an attempt has printed; with follow until the attempt ends.
 	Log(ctx context.Context, attempt string, follow bool, w io.Writer) error
+	// Stack copies what a running attempt does: its processes, and the stacks of its goroutines.
+	Stack(ctx context.Context, attempt string, w io.Writer) error
 }
 
 // Past is a Source whose jobs have all ended: a history, or results of simulations.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
@@ -101,7 +103,21 @@ func (r *runner) handle(m *slotwisev1.ToAttempt) {
 		}
 	case *slotwisev1.ToAttempt_Stop:
 		r.stop(&Stopped{what.Stop})
+	case *slotwisev1.ToAttempt_Stack:
+		// An error means that the attempt has ended, and with it the interest in its stacks.
+		_ = r.out.send(&slotwisev1.FromAttempt{What: &slotwisev1.FromAttempt_Stack{Stack: stacks()}})
 	}
+}
+
+// maxStacks is the most bytes of stacks that an attempt reports. The worker reads no message
+// larger than bounds.Report.
+const maxStacks = 256 << 10
+
+// stacks returns the stacks of all goroutines of this process, as a panic prints them.
+func stacks() string {
+	b := make([]byte, maxStacks)
+	n := runtime.Stack(b, true)
+	return strings.ToValidUTF8(string(b[:n]), "")
 }
 
 // run runs the task and returns the report of its outcome.

@@ -197,10 +197,18 @@ func (s consoleSource) History(ctx context.Context, q source.Query) (source.Jobs
 	return out, nil
 }
 
+// Stack implements source.Source.
+func (s consoleSource) Stack(ctx context.Context, attempt string, w io.Writer) error {
+	return s.m.streamLog(ctx, &slotwisev1.LogRequest{Attempt: attempt, Stack: true}, func(c *slotwisev1.LogChunk) error {
+		_, err := w.Write(c.Data)
+		return err
+	})
+}
+
 // Log implements source.Source. A log that does not come from the worker begins with a line
 // that says so.
 func (s consoleSource) Log(ctx context.Context, attempt string, follow bool, w io.Writer) error {
-	return s.m.streamLog(ctx, attempt, follow, func(c *slotwisev1.LogChunk) error {
+	return s.m.streamLog(ctx, &slotwisev1.LogRequest{Attempt: attempt, Follow: follow}, func(c *slotwisev1.LogChunk) error {
 		if c.Note != "" {
 			if _, err := fmt.Fprintf(w, "[%s]\n", c.Note); err != nil {
 				return err

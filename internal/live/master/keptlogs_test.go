@@ -22,7 +22,7 @@ func (w *fakeWorker) keep(logs ...*slotwisev1.EndedLog) error {
 // readLog reads a log as a user and returns its text after its note.
 func (r *rig) readLog(who secure.Identity, name string) (text string, err error) {
 	ctx := secure.With(r.t.Context(), who)
-	err = r.m.streamLog(ctx, name, false, func(c *slotwisev1.LogChunk) error {
+	err = r.m.streamLog(ctx, &slotwisev1.LogRequest{Attempt: name}, func(c *slotwisev1.LogChunk) error {
 		text += c.Note + string(c.Data)
 		return nil
 	})

@@ -35,13 +35,16 @@ var errSlowWorker = errors.New("the worker took too long")
 // Log streams what an attempt has printed, which it reads from the worker where the
 // attempt ran, or else from the history.
 func (c clientService) Log(ctx context.Context, r *slotwisev1.LogRequest, out *connect.ServerStream[slotwisev1.LogChunk]) error {
-	return c.m.streamLog(ctx, r.Attempt, r.Follow, out.Send)
+	return c.m.streamLog(ctx, r, out.Send)
 }
 
-// streamLog passes the log of an attempt to send in parts, if the caller may read it. send
-// must not keep a part.
-func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, send func(*slotwisev1.LogChunk) error) error {
-	at, err := m.logOf(ctx, attempt)
+// streamLog passes the log of an attempt, or what the attempt does, to send in parts, if the caller may
+// read the log. send must not keep a part.
+func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send func(*slotwisev1.LogChunk) error) error {
+	if r.Stack && protocol.IsChain(r.Attempt) {
+		return fault(connect.CodeInvalidArgument, "%s is a chain: name an attempt of one of its jobs", r.Attempt)
+	}
+	at, err := m.logOf(ctx, r.Attempt)
 	if err != nil {
 		return err
 	}
@@ -60,7 +63,11 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 	// of the user's places, for ever.
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
-	resp, err := m.openLog(ctx, at, follow)
+	resp, err := m.openLog(ctx, at, r)
+	// What an attempt does is known to its worker only, and only now.
+	if err != nil && r.Stack {
+		return err
+	}
 	if err != nil && caller.Err() == nil {
 		return m.sendKept(at.name, at.owner, err, send)
 	}
@@ -68,12 +75,12 @@ func (m *Master) streamLog(ctx context.Context, attempt string, follow bool, sen
 		return err
 	}
 	defer resp.Body.Close()
-	if follow {
+	if r.Follow {
 		limit.Reset(followTime)
 	} else {
 		limit.Reset(logTime)
 	}
-	return copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, attempt)
+	return copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, r.Attempt)
 }
 
 // copyLog sends a log in chunks, up to maxLogBytes.
@@ -110,10 +117,10 @@ type logPlace struct {
 	key      []byte // of the worker's session; nil if the master has no authentication
 }
 
-// openLog requests an attempt's log from a worker. The caller closes the body. An answer
+// openLog requests an attempt's log, or what the attempt does, from a worker. The caller closes the body. An answer
 // without the signature of the worker's session comes from another server; openLog then
 // returns an error and no part of that answer.
-func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.Response, error) {
+func (m *Master) openLog(ctx context.Context, at logPlace, r *slotwisev1.LogRequest) (*http.Response, error) {
 	switch {
 	case at.worker == "":
 		return nil, fault(connect.CodeNotFound, "%s ended long ago or before the master was restarted: the history does not say which worker has the log of its driver", at.name)
@@ -121,7 +128,10 @@ func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.R
 		return nil, fault(connect.CodeFailedPrecondition, "%s ran on worker %s, which is not connected now", at.name, at.worker)
 	}
 	u := url.URL{Scheme: m.cfg.WorkerScheme, Host: at.hostPort, Path: "/v1/logs/" + at.name}
-	if follow {
+	switch {
+	case r.Stack:
+		u.RawQuery = "stack"
+	case r.Follow:
 		u.RawQuery = "follow"
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -148,7 +158,7 @@ func (m *Master) openLog(ctx context.Context, at logPlace, follow bool) (*http.R
 		return nil, fault(connect.CodeUnavailable, "the server at %s did not prove that it is the worker that ran %s (%s)", at.hostPort, at.name, resp.Status)
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, bounds.Text)) // without a text the status is enough
-	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send its log: %s (%s)", at.name, strings.TrimSpace(string(text)), resp.Status)
+	return nil, fault(connect.CodeNotFound, "the worker that ran %s cannot send what is asked: %s (%s)", at.name, strings.TrimSpace(string(text)), resp.Status)
 }
 
 // logOf returns where the log of an attempt, or of a chain's current or last driver, is, if

@@ -121,6 +121,9 @@ func ListPast(ctx context.Context, store *history.Store, q source.Query) (out so
 // Log implements source.Source.
 func (a *Archive) Log(context.Context, string, bool, io.Writer) error { return errOnlyPast }
 
+// Stack implements source.Source.
+func (a *Archive) Stack(context.Context, string, io.Writer) error { return errOnlyPast }
+
 // PastAttempts returns the attempts of a job of the history.
 func PastAttempts(h *slotwisev1.HistoryJob) (out []source.Attempt) {
 	for _, t := range h.Tasks {

@@ -337,6 +337,11 @@ func (v *View) History(ctx context.Context, q source.Query) (source.Jobs, error)
 	return out, err
 }
 
+// Stack implements source.Source.
+func (v *View) Stack(context.Context, string, io.Writer) error {
+	return connect.NewError(connect.CodeNotFound, errors.New("the attempts of a run in one process have no processes of their own"))
+}
+
 // Log implements console.Source.
 func (v *View) Log(context.Context, string, bool, io.Writer) error {
 	return connect.NewError(connect.CodeNotFound, errors.New("the attempts of a run in one process have no logs of their own"))

@@ -40,6 +40,11 @@ type process struct {
 	// cpuBefore is the processor time in nanoseconds that the child had used for earlier
 	// attempts.
 	cpuBefore int64
+	// turn is the attempt's use of the child; nil until child is set.
+	turn *turn
+	// stacks passes the answers of the child to a question about its stacks. A question drops an
+	// earlier answer for which nobody waits any more.
+	stacks chan string
 	// readsFrom is the job in which the attempt has a reader; nil if it has none.
 	readsFrom *jobState
 }
@@ -78,7 +83,7 @@ func (w *Worker) carryOut(instructions []agent.Instruction) {
 // start runs an attempt in a goroutine and reports its end to the master.
 func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 	ctx, stop := context.WithCancelCause(context.Background())
-	p := &process{id: id, launch: l, stop: stop, started: time.Now()}
+	p := &process{id: id, launch: l, stop: stop, started: time.Now(), stacks: make(chan string, 1)}
 	w.mu.Lock()
 	p.masters = w.mu.masters
 	w.mu.processes[id] = p

@@ -17,6 +17,7 @@ func FuzzReceive(f *testing.F) {
 	var b bytes.Buffer
 	for _, m := range []*slotwisev1.FromAttempt{
 		{What: &slotwisev1.FromAttempt_Progress{Progress: &slotwisev1.Progress{Fraction: 0.5}}},
+		{What: &slotwisev1.FromAttempt_Stack{Stack: "goroutine 1"}},
 		{What: &slotwisev1.FromAttempt_Done{Done: &slotwisev1.Done{Error: "x"}}},
 	} {
 		if _, err := protodelim.MarshalTo(&b, m); err != nil {

@@ -178,7 +178,8 @@ func only(a secure.Action, next http.Handler) http.Handler {
 }
 
 // serveLog serves the log of an attempt, or of a driver such as chain-12_1. With the query
-// parameter follow it continues until the attempt ends.
+// parameter follow it continues until the attempt ends. With stack it serves, instead, what a running
+// attempt does now.
 func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("attempt")
 	id, err := job.ParseAttempt(name)
@@ -189,6 +190,14 @@ func (w *Worker) serveLog(rw http.ResponseWriter, r *http.Request) {
 	}
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.URL.Query().Has("stack") {
+		if isDriver {
+			http.Error(rw, name+" is the driver of a chain; stacks are those of attempts", http.StatusBadRequest)
+			return
+		}
+		w.serveStack(rw, r, id)
+		return
+	}
 	w.mu.Lock()
 	var log *logFile
 	if p := w.mu.drivers[driver]; isDriver && p != nil {

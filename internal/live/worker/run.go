@@ -177,7 +177,7 @@ var errNotBegun = errors.New("the attempt's process has not begun the attempt")
 // child whose process has ended gets lateMessages, whatever its descendants do.
 func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order, c *child) (*slotwisev1.Done, error) {
 	t := &turn{child: c}
-	w.assign(p, c)
+	w.assign(p, t)
 	begin := newBeginning(c, beginGraces*w.cfg.KillGrace)
 	over := make(chan struct{})
 	// Not a goroutine that waits for each attempt's end: most attempts are never stopped.
@@ -244,14 +244,14 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 }
 
 // assign makes c the process of the attempt.
-func (w *Worker) assign(p *process, c *child) {
-	before := int64(0)
+func (w *Worker) assign(p *process, t *turn) {
+	c, before := t.child, int64(0)
 	if c.turns > 0 {
 		before = int64(proctree.CPU(c.pid))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.child, p.cpuBefore, p.begun = c, before, c.turns == 0
+	p.child, p.turn, p.cpuBefore, p.begun = c, t, before, c.turns == 0
 }
 
 // begun notes that the attempt's process has begun it, so that the attempt answers for the
@@ -344,6 +344,11 @@ func (w *Worker) serveChild(ctx context.Context, p *process, t *turn, m *slotwis
 			t.asking.Store(false) // the attempt may ask again once it has the answer
 			_ = t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Commit{Commit: answer}})
 		}()
+	case *slotwisev1.FromAttempt_Stack:
+		select {
+		case p.stacks <- what.Stack:
+		default: // nobody has taken the last answer, and a program may send any number
+		}
 	case *slotwisev1.FromAttempt_FetchFailure:
 		f := what.FetchFailure
 		f.Reduce = p.id.String()

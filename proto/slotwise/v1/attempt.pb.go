@@ -41,6 +41,7 @@ type ToAttempt struct {
 	//	*ToAttempt_MapOutputs
 	//	*ToAttempt_Commit
 	//	*ToAttempt_Stop
+	//	*ToAttempt_Stack
 	//	*ToAttempt_Drive
 	What          isToAttempt_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -120,6 +121,15 @@ func (x *ToAttempt) GetStop() string {
 	return ""
 }
 
+func (x *ToAttempt) GetStack() bool {
+	if x != nil {
+		if x, ok := x.What.(*ToAttempt_Stack); ok {
+			return x.Stack
+		}
+	}
+	return false
+}
+
 func (x *ToAttempt) GetDrive() *DriverOrder {
 	if x != nil {
 		if x, ok := x.What.(*ToAttempt_Drive); ok {
@@ -149,6 +159,10 @@ type ToAttempt_Stop struct {
 	Stop string `protobuf:"bytes,4,opt,name=stop,proto3,oneof"` // the reason; an attempt that does not end within a second is killed
 }
 
+type ToAttempt_Stack struct {
+	Stack bool `protobuf:"varint,5,opt,name=stack,proto3,oneof"` // ask for a FromAttempt.stack
+}
+
 type ToAttempt_Drive struct {
 	Drive *DriverOrder `protobuf:"bytes,30,opt,name=drive,proto3,oneof"` // instead of order, to the driver of a chain
 }
@@ -160,6 +174,8 @@ func (*ToAttempt_MapOutputs) isToAttempt_What() {}
 func (*ToAttempt_Commit) isToAttempt_What() {}
 
 func (*ToAttempt_Stop) isToAttempt_What() {}
+
+func (*ToAttempt_Stack) isToAttempt_What() {}
 
 func (*ToAttempt_Drive) isToAttempt_What() {}
 
@@ -453,6 +469,7 @@ type FromAttempt struct {
 	//	*FromAttempt_FetchFailure
 	//	*FromAttempt_Done
 	//	*FromAttempt_Began
+	//	*FromAttempt_Stack
 	What          isFromAttempt_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -540,6 +557,15 @@ func (x *FromAttempt) GetBegan() bool {
 	return false
 }
 
+func (x *FromAttempt) GetStack() string {
+	if x != nil {
+		if x, ok := x.What.(*FromAttempt_Stack); ok {
+			return x.Stack
+		}
+	}
+	return ""
+}
+
 type isFromAttempt_What interface {
 	isFromAttempt_What()
 }
@@ -564,6 +590,10 @@ type FromAttempt_Began struct {
 	Began bool `protobuf:"varint,5,opt,name=began,proto3,oneof"` // the answer to an order with keep: nothing of the attempt has run before
 }
 
+type FromAttempt_Stack struct {
+	Stack string `protobuf:"bytes,6,opt,name=stack,proto3,oneof"` // the stacks of all goroutines; at most 256 KiB of them
+}
+
 func (*FromAttempt_Progress) isFromAttempt_What() {}
 
 func (*FromAttempt_AskCommit) isFromAttempt_What() {}
@@ -573,6 +603,8 @@ func (*FromAttempt_FetchFailure) isFromAttempt_What() {}
 func (*FromAttempt_Done) isFromAttempt_What() {}
 
 func (*FromAttempt_Began) isFromAttempt_What() {}
+
+func (*FromAttempt_Stack) isFromAttempt_What() {}
 
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -746,13 +778,14 @@ var File_slotwise_v1_attempt_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/attempt.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\x1a\x18slotwise/v1/worker.proto\"\x85\x02\n" +
+	"\x19slotwise/v1/attempt.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\x1a\x18slotwise/v1/worker.proto\"\x9d\x02\n" +
 	"\tToAttempt\x12*\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.slotwise.v1.OrderH\x00R\x05order\x12B\n" +
 	"\vmap_outputs\x18\x02 \x01(\v2\x1f.slotwise.v1.MapOutputsResponseH\x00R\n" +
 	"mapOutputs\x128\n" +
 	"\x06commit\x18\x03 \x01(\v2\x1e.slotwise.v1.AskCommitResponseH\x00R\x06commit\x12\x14\n" +
-	"\x04stop\x18\x04 \x01(\tH\x00R\x04stop\x120\n" +
+	"\x04stop\x18\x04 \x01(\tH\x00R\x04stop\x12\x16\n" +
+	"\x05stack\x18\x05 \x01(\bH\x00R\x05stack\x120\n" +
 	"\x05drive\x18\x1e \x01(\v2\x18.slotwise.v1.DriverOrderH\x00R\x05driveB\x06\n" +
 	"\x04what\"f\n" +
 	"\vDriverOrder\x12(\n" +
@@ -781,14 +814,15 @@ const file_slotwise_v1_attempt_proto_rawDesc = "" +
 	"\x03tls\x18\x01 \x01(\bR\x03tls\x12\x15\n" +
 	"\x06ca_pem\x18\x02 \x01(\fR\x05caPem\x12\x19\n" +
 	"\bcert_pem\x18\x03 \x01(\fR\acertPem\x12\x17\n" +
-	"\akey_pem\x18\x04 \x01(\fR\x06keyPem\"\xee\x01\n" +
+	"\akey_pem\x18\x04 \x01(\fR\x06keyPem\"\x86\x02\n" +
 	"\vFromAttempt\x123\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.slotwise.v1.ProgressH\x00R\bprogress\x12\x1f\n" +
 	"\n" +
 	"ask_commit\x18\x02 \x01(\bH\x00R\taskCommit\x12@\n" +
 	"\rfetch_failure\x18\x03 \x01(\v2\x19.slotwise.v1.FetchFailureH\x00R\ffetchFailure\x12'\n" +
 	"\x04done\x18\x04 \x01(\v2\x11.slotwise.v1.DoneH\x00R\x04done\x12\x16\n" +
-	"\x05began\x18\x05 \x01(\bH\x00R\x05beganB\x06\n" +
+	"\x05began\x18\x05 \x01(\bH\x00R\x05began\x12\x16\n" +
+	"\x05stack\x18\x06 \x01(\tH\x00R\x05stackB\x06\n" +
 	"\x04what\"[\n" +
 	"\bProgress\x12\x1a\n" +
 	"\bfraction\x18\x01 \x01(\x01R\bfraction\x12\x14\n" +
@@ -869,6 +903,7 @@ func file_slotwise_v1_attempt_proto_init() {
 		(*ToAttempt_MapOutputs)(nil),
 		(*ToAttempt_Commit)(nil),
 		(*ToAttempt_Stop)(nil),
+		(*ToAttempt_Stack)(nil),
 		(*ToAttempt_Drive)(nil),
 	}
 	file_slotwise_v1_attempt_proto_msgTypes[4].OneofWrappers = []any{
@@ -877,6 +912,7 @@ func file_slotwise_v1_attempt_proto_init() {
 		(*FromAttempt_FetchFailure)(nil),
 		(*FromAttempt_Done)(nil),
 		(*FromAttempt_Began)(nil),
+		(*FromAttempt_Stack)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

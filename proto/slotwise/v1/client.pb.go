@@ -1759,6 +1759,7 @@ type LogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       string                 `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"` // or a chain, for the log of its current or last driver
 	Follow        bool                   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	Stack         bool                   `protobuf:"varint,3,opt,name=stack,proto3" json:"stack,omitempty"` // instead of the log, what the attempt does now; it must run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1803,6 +1804,13 @@ func (x *LogRequest) GetAttempt() string {
 func (x *LogRequest) GetFollow() bool {
 	if x != nil {
 		return x.Follow
+	}
+	return false
+}
+
+func (x *LogRequest) GetStack() bool {
+	if x != nil {
+		return x.Stack
 	}
 	return false
 }
@@ -4118,11 +4126,12 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	" \x01(\tR\alogTail\"R\n" +
 	"\rTasksResponse\x12-\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\">\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"T\n" +
 	"\n" +
 	"LogRequest\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
-	"\x06follow\x18\x02 \x01(\bR\x06follow\"2\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x14\n" +
+	"\x05stack\x18\x03 \x01(\bR\x05stack\"2\n" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04note\x18\x02 \x01(\tR\x04note\"\x0e\n" +

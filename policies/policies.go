@@ -9,7 +9,6 @@ import (
 	"github.com/slotwise/slotwise/policies/auto"
 	"github.com/slotwise/slotwise/policies/deadline"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/capacity"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
@@ -113,9 +112,9 @@ var slotParts = []sched.Part[sched.Slots]{
 	{Name: "unified", Summary: "slots without kinds, as under YARN",
 		Params: slots.UnifiedParams, New: slots.ReadUnified},
 	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,
-		Params: dhsa.Params(dhsa.PI), New: dhsa.Read(dhsa.PI)},
+		Params: dynamicmr.DHSAParams(dynamicmr.PI), New: dynamicmr.ReadDHSA(dynamicmr.PI)},
 	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
-		Params: dhsa.Params(dhsa.PD), New: dhsa.Read(dhsa.PD)},
+		Params: dynamicmr.DHSAParams(dynamicmr.PD), New: dynamicmr.ReadDHSA(dynamicmr.PD)},
 }
 
 var orderParts = []sched.Part[sched.Order]{

@@ -1,8 +1,7 @@
-// Package dynamicmr holds two of DynamicMR's parts and the code that all parts share. SEPB
-// balances copies of slow tasks against new work, and Preschedule launches local work
-// ahead of its turn. Package dhsa lends idle slots to the other kind of task. Exact
-// fractions and the labels that record by which case of the algorithms an attempt got
-// its slot are here too. The two measures by which the paper judges a schedule are Balance
+// Package dynamicmr holds DynamicMR's three parts. DHSA lends idle slots to the other kind
+// of task, SEPB balances copies of slow tasks against new work, and Preschedule launches
+// local work ahead of its turn. They share exact fractions, and the labels that record by
+// which case of the algorithms an attempt got its slot. The two measures by which the paper judges a schedule are Balance
 // in internal/virtual/metrics.
 //
 // Source: Tang, Lee and He, DynamicMR: A Dynamic Slot Allocation Optimization

@@ -51,14 +51,6 @@ func newScene(t *testing.T, o sched.Order, s sched.Slots, cfg dynamicmr.SEPBConf
 	return x
 }
 
-func fraction(t *testing.T, s string) dynamicmr.Fraction {
-	f, err := dynamicmr.ParseFraction(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // add submits a job with one running map and some pending ones.
 func (x *scene) add(pool string, pending int, straggler bool) *job.Job {
 	j := x.Submit(job.Spec{Request: job.Request{Pool: pool}, Splits: make([]job.Split, 1+pending)})

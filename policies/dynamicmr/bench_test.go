@@ -1,4 +1,4 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"fmt"

@@ -1,19 +1,8 @@
-// Package dhsa is dynamic Hadoop slot allocation: idle slots of one kind are lent
-// to tasks of the other. PI, the pool-independent mode (Alg 1), lends only what a
-// kind of slots has left when all its own tasks are served. PD, the
-// pool-dependent mode (Alg 2), serves the pool that is furthest below its share
-// of all slots with whatever slots there are.
-//
-// Slots are counted by what runs in them (D = slots of the kind in use by anyone +
-// tasks of the kind that wait), and lent slots by the attempts in them. No task is
-// ever killed to get a lent slot back, but for one case: reduces that wait for a
-// lost map in all the slots that it could use, see keep.go.
-package dhsa
+package dynamicmr
 
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -51,10 +40,18 @@ const (
 	rescued
 )
 
-// DHSA offers slots to tasks of their own kind and, as the mode permits, lends
-// them to the other kind.
+// DHSA is dynamic Hadoop slot allocation: idle slots of one kind are lent
+// to tasks of the other. PI, the pool-independent mode (Alg 1), lends only what a
+// kind of slots has left when all its own tasks are served. PD, the
+// pool-dependent mode (Alg 2), serves the pool that is furthest below its share
+// of all slots with whatever slots there are.
+//
+// Slots are counted by what runs in them (D = slots of the kind in use by anyone +
+// tasks of the kind that wait), and lent slots by the attempts in them. No task is
+// ever killed to get a lent slot back, but for one case: reduces that wait for a
+// lost map in all the slots that it could use, see keep.go.
 type DHSA struct {
-	cfg     Config
+	cfg     DHSAConfig
 	view    *sched.View
 	pre     Prescheduler // nil without prescheduling
 	demand  demand
@@ -79,8 +76,8 @@ var (
 	_ sched.Explainer     = (*DHSA)(nil)
 )
 
-// New returns a slots part without jobs.
-func New(cfg Config) *DHSA {
+// NewDHSA returns a slots part without jobs.
+func NewDHSA(cfg DHSAConfig) *DHSA {
 	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1, Early: cfg.Early})}
 	d.demand.init()
 	d.demand.early = cfg.Early
@@ -206,7 +203,7 @@ func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
 // map slot, or a reduce slot if the cluster has no others. The wait for local
 // data still counts, as it ends by itself.
 func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
-	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoCopies: true, Label: int32(dynamicmr.Rescued)}
+	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoCopies: true, Label: int32(Rescued)}
 	switch {
 	case r.Free(job.Map) > 0:
 		return o, true
@@ -226,20 +223,20 @@ func (d *DHSA) onlyCopies(r *sched.Round, k job.Kind) bool {
 }
 
 // toMap returns an offer of a slot to maps.
-func toMap(slot job.Kind, label dynamicmr.Label) sched.Offer {
+func toMap(slot job.Kind, label Label) sched.Offer {
 	return sched.Offer{Kind: job.Map, Slot: slot, Borrowed: slot == job.Reduce, Label: int32(label)}
 }
 
 // local returns an offer of a slot to maps with data on the node, above the
 // balance line.
-func local(slot job.Kind, label dynamicmr.Label) sched.Offer {
+func local(slot job.Kind, label Label) sched.Offer {
 	o := toMap(slot, label)
 	o.Within, o.NoWait, o.NoCopies = cluster.NODE, true, true
 	return o
 }
 
 // toReduce offers a slot to reduces; a map slot only as far as keep-map-slots allows.
-func (d *DHSA) toReduce(slot job.Kind, label dynamicmr.Label) sched.Offer {
+func (d *DHSA) toReduce(slot job.Kind, label Label) sched.Offer {
 	return d.cfg.Early.Restrict(sched.Offer{Kind: job.Reduce, Slot: slot, Borrowed: slot == job.Map, Label: int32(label),
 		MapsDone: !d.mayWait(slot)}, slot)
 }

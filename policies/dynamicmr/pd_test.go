@@ -1,11 +1,10 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -13,7 +12,7 @@ import (
 // pdBed is cluster Z where the node that asks uses the given map and reduce
 // slots, and tasks of pool "z" run elsewhere so that the demand of all is total
 // once the jobs of the example, wanting the tasks given, are added.
-func pdBed(t *testing.T, cfg dhsa.Config, pre dynamicmr.PrescheduleConfig, pools string, maps, reduces, total, wanting int) *bed {
+func pdBed(t *testing.T, cfg dynamicmr.DHSAConfig, pre dynamicmr.PrescheduleConfig, pools string, maps, reduces, total, wanting int) *bed {
 	b := newBed(t, 9, 4, 2, cfg, pre, pools)
 	b.use(maps, reduces, total-wanting)
 	return b
@@ -36,8 +35,8 @@ func (b *bed) local(pool string, maps, reduces int) *job.Job {
 	return b.add(pool, maps, reduces, hosts...)
 }
 
-func pd(t *testing.T, lendMaps, lendReduces string) dhsa.Config {
-	return cfgOf(t, dhsa.PD, lendMaps, lendReduces)
+func pd(t *testing.T, lendMaps, lendReduces string) dynamicmr.DHSAConfig {
+	return cfgOf(t, dynamicmr.PD, lendMaps, lendReduces)
 }
 
 func TestDynamicMR_B1(t *testing.T) {
@@ -83,10 +82,10 @@ func TestDynamicMR_B5(t *testing.T) {
 // by phases, a phase without surplus lends nothing.
 func TestDynamicMR_B6(t *testing.T) {
 	for _, c := range []struct {
-		mode       dhsa.Mode
+		mode       dynamicmr.Mode
 		maps, reds int // pending
 		want       string
-	}{{dhsa.PD, 3, 1, "R@M:4/b M@M:1/a"}, {dhsa.PI, 20, 20, "M@M:1/a M@M:1/a"}} {
+	}{{dynamicmr.PD, 3, 1, "R@M:4/b M@M:1/a"}, {dynamicmr.PI, 20, 20, "M@M:1/a M@M:1/a"}} {
 		b := newBed(t, 9, 4, 2, cfgOf(t, c.mode, "1", "1"), off, "")
 		b.use(2, 2, 45)
 		b.spreadAnywhere(b.local("a", 5+c.maps, 0), 5, job.Map)

@@ -1,10 +1,9 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -87,11 +86,11 @@ func TestDynamicMR_C6(t *testing.T) {
 }
 
 func TestDynamicMR_C7(t *testing.T) {
-	b := newBed(t, 9, 4, 2, cfgOf(t, dhsa.PI, "1", "1"), presched, "")
+	b := newBed(t, 9, 4, 2, cfgOf(t, dynamicmr.PI, "1", "1"), presched, "")
 	b.use(2, 0, 15)
 	b.local("x", 3, 0)
 	b.want("M@M:P1")
-	b = newBed(t, 9, 4, 2, cfgOf(t, dhsa.PI, "1", "1"), presched, "")
+	b = newBed(t, 9, 4, 2, cfgOf(t, dynamicmr.PI, "1", "1"), presched, "")
 	b.use(2, 0, 33)
 	b.local("x", 3, 0)
 	b.want("M@M:1 M@M:1")
@@ -100,7 +99,7 @@ func TestDynamicMR_C7(t *testing.T) {
 // In the pool-independent mode the pass comes after maps and before reduces, and
 // lending has the last word.
 func TestPrescheduleBeforeReduces(t *testing.T) {
-	b := newBed(t, 9, 4, 2, cfgOf(t, dhsa.PI, "1", "1"), presched, "")
+	b := newBed(t, 9, 4, 2, cfgOf(t, dynamicmr.PI, "1", "1"), presched, "")
 	b.use(4, 0, 28)
 	b.local("x", 2, 20)
 	b.want("M@R:P2 R@R:2")

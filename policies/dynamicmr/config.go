@@ -1,24 +1,23 @@
-package dhsa
+package dynamicmr
 
 import (
 	"math"
 
-	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 )
 
-// Config holds the parameters of DHSA.
-type Config struct {
+// DHSAConfig holds the parameters of DHSA.
+type DHSAConfig struct {
 	// Mode is the algorithm: PI (Alg 1) or PD (Alg 2).
 	Mode Mode
 	// LendMaps is Pec_M, the fraction of all map slots that may run reduces at
 	// once. 0 lends none. Lowering it kills no running task: slots return as
 	// tasks end.
-	LendMaps dynamicmr.Fraction
+	LendMaps Fraction
 	// LendReduces is Pec_R, the same for reduce slots that run maps. With both
 	// at 0 the policy is Hadoop's fair scheduler.
-	LendReduces dynamicmr.Fraction
+	LendReduces Fraction
 	// FarAtOnce lets Case 5 of Alg 2 start a map far from its data instead of
 	// leaving a slot idle. Otherwise maps wait as the place part decides.
 	FarAtOnce bool
@@ -34,17 +33,17 @@ type Config struct {
 	KeepMapSlots int
 }
 
-func (c *Config) bind(m Mode) sched.Bindings {
+func (c *DHSAConfig) bind(m Mode) sched.Bindings {
 	return sched.Bindings{
 		sched.Bind(&c.Mode, sched.Enum[Mode](PI.String(), PD.String()), sched.Param{Name: "lend-mode", Default: m.String(),
 			Aliases: []string{"PoolsFairShareSlotsAdaptiveMode"},
 			Help: "The algorithm that decides: PoolInDependent (Alg 1: slots of a kind run their own kind of task first, and are lent " +
 				"if none is pending) or PoolDependent (Alg 2: a pool uses its share of all slots for tasks of either kind)."}),
-		sched.Bind(&c.LendMaps, dynamicmr.Fractions, sched.Param{Name: "lend-map-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
+		sched.Bind(&c.LendMaps, Fractions, sched.Param{Name: "lend-map-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
 			Aliases: []string{"mapred.idle.mapslots.borrowedforReduceTasks"},
 			Help: "The fraction of all map slots that may run reduces at once, 0 to 1 (Pec_M). 0 lends none. With 0 here and in " +
 				"lend-reduce-slots the policy is Hadoop's fair scheduler."}),
-		sched.Bind(&c.LendReduces, dynamicmr.Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
+		sched.Bind(&c.LendReduces, Fractions, sched.Param{Name: "lend-reduce-slots", Default: "1", Tune: []string{"0", "0.25", "0.5", "0.75", "1"},
 			Aliases: []string{"mapred.idle.reduceslots.borrowedforMapTasks"},
 			Help:    "The fraction of all reduce slots that may run maps at once, 0 to 1 (Pec_R). 0 lends none."}),
 		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true", Tune: []string{"false", "true"},
@@ -58,8 +57,8 @@ func (c *Config) bind(m Mode) sched.Bindings {
 	}
 }
 
-// Params documents the parameters of a mode.
-func Params(m Mode) []sched.Param { return new(Config).bind(m).Params() }
+// DHSAParams documents the parameters of a mode.
+func DHSAParams(m Mode) []sched.Param { return new(DHSAConfig).bind(m).Params() }
 
 // String returns the paper's name of the mode.
 func (m Mode) String() string {
@@ -69,14 +68,14 @@ func (m Mode) String() string {
 	return "PoolDependent"
 }
 
-// Read returns a constructor of the part in a mode, which the parameter
+// ReadDHSA returns a constructor of the part in a mode, which the parameter
 // lend-mode overrides.
-func Read(m Mode) func(k *sched.Kit) (sched.Slots, error) {
+func ReadDHSA(m Mode) func(k *sched.Kit) (sched.Slots, error) {
 	return func(k *sched.Kit) (sched.Slots, error) {
-		var c Config
+		var c DHSAConfig
 		if err := k.Read(c.bind(m)); err != nil {
 			return nil, err
 		}
-		return New(c), nil
+		return NewDHSA(c), nil
 	}
 }

@@ -1,4 +1,4 @@
-package dhsa
+package dynamicmr
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
@@ -30,8 +29,8 @@ type shop struct {
 	kills []job.AttemptID
 }
 
-func newShop(cfg dhsa.Config, specs ...cluster.Spec) *shop {
-	return shopOf(sched.Compose(dhsa.New(cfg), order.NewFIFO(), place.NewGreedy(false), &speculate.None{}), specs...)
+func newShop(cfg dynamicmr.DHSAConfig, specs ...cluster.Spec) *shop {
+	return shopOf(sched.Compose(dynamicmr.NewDHSA(cfg), order.NewFIFO(), place.NewGreedy(false), &speculate.None{}), specs...)
 }
 
 func shopOf(p sched.Policy, specs ...cluster.Spec) *shop {
@@ -95,7 +94,7 @@ func node(name string, maps, reduces int) cluster.Spec {
 // its maps are done, and then the node with the maps' output is lost. With typed
 // slots the maps would be made again at once; here the tracker must kill reduces.
 func TestLostMapsDoNotHang(t *testing.T) {
-	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
+	for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
 		for _, keep := range []int{0, 1} {
 			t.Run(fmt.Sprint(mode, keep), func(t *testing.T) {
 				cfg := defaults(mode)
@@ -144,7 +143,7 @@ func (s *shop) lostAfterMaps(t *testing.T) {
 // Of several reduces in the way the one that started last is stopped, and no
 // more than one for the one map.
 func TestYoungestReduceGivesWay(t *testing.T) {
-	cfg := defaults(dhsa.PD)
+	cfg := defaults(dynamicmr.PD)
 	cfg.LendReduces = 0
 	s := newShop(cfg, node("a", 1, 0), node("b", 1, 1), node("c", 1, 1))
 	s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 3), Reduces: 20, Request: job.Request{SlowStart: 1}}})
@@ -173,7 +172,7 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 
 // Without early reduces maps borrow the reduce slot that a reduce would wait in.
 func TestLateReduces(t *testing.T) {
-	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
+	for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
 		for _, where := range []slots.Early{slots.EarlyOwn, slots.EarlyOn, slots.EarlyOff} {
 			early := where != slots.EarlyOff
 			cfg := defaults(mode)
@@ -197,7 +196,7 @@ func TestLateReduces(t *testing.T) {
 
 // With only reduce slots left maps and reduces share those, and the same holds.
 func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
-	for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
+	for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
 		s := newShop(defaults(mode), node("a", 2, 0), node("b", 0, 2))
 		s.step(&tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 4), Reduces: 6, Request: job.Request{SlowStart: 0.05}}})
 		s.beat(true)
@@ -216,7 +215,7 @@ func TestLostMapsDoNotHangWithoutMapSlots(t *testing.T) {
 // The last map slots are kept from reduces that wait, but not from reduces whose maps
 // are done.
 func TestLastMapSlotsAreKept(t *testing.T) {
-	s := newShop(defaults(dhsa.PD), node("a", 1, 1))
+	s := newShop(defaults(dynamicmr.PD), node("a", 1, 1))
 	s.step(&tracker.Submit{Spec: job.Spec{Splits: []job.Split{{}, {}}, Reduces: 3, Request: job.Request{SlowStart: 0.5}}})
 	s.step(&tracker.Submit{Spec: job.Spec{Reduces: 3, Request: job.Request{SlowStart: -1}}})
 	first := s.tr.Jobs().Get(1)
@@ -242,7 +241,7 @@ func TestLastMapSlotsAreKept(t *testing.T) {
 // part of the named policies.
 func TestLendingLivesAndKeepsQuotas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		mode := rapid.SampledFrom([]dhsa.Mode{dhsa.PI, dhsa.PD}).Draw(t, "mode")
+		mode := rapid.SampledFrom([]dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD}).Draw(t, "mode")
 		share := rapid.SampledFrom([]string{"0", "0.3", "0.5", "1"})
 		set := map[string]string{"lend-mode": mode.String(), "lend-map-slots": share.Draw(t, "maps"),
 			"lend-reduce-slots": share.Draw(t, "reduces"), "keep-map-slots": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "keep"))}

@@ -1,7 +1,6 @@
-package dhsa
+package dynamicmr
 
 import (
-	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -57,7 +56,7 @@ func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 		return 0
 	}
 	size, runs := n.Slots(job.Map)+n.Slots(job.Reduce), n.Used(job.Map)+n.Used(job.Reduce)
-	return min(dynamicmr.CeilDiv(demand*size, slots), size) - runs
+	return min(CeilDiv(demand*size, slots), size) - runs
 }
 
 // next is Alg 2 for one slot: it returns the offer of the first case that may have a task.
@@ -99,9 +98,9 @@ func (p *dependent) over(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 		return sched.Offer{}, false
 	}
 	if r.Free(job.Map) > 0 {
-		return local(job.Map, dynamicmr.AboveLine), true
+		return local(job.Map, AboveLine), true
 	}
-	return local(job.Reduce, dynamicmr.AboveLent), d.mayPreschedule(r)
+	return local(job.Reduce, AboveLent), d.mayPreschedule(r)
 }
 
 // refused records which kind the refused offer was for, and advances.
@@ -160,27 +159,27 @@ func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, b
 	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	switch p.step {
 	case case1:
-		return toMap(job.Map, dynamicmr.OwnMap), maps && freeMap
+		return toMap(job.Map, OwnMap), maps && freeMap
 	case caseP2:
-		return local(job.Reduce, dynamicmr.WithinLent), maps && !freeMap && d.mayPreschedule(r)
+		return local(job.Reduce, WithinLent), maps && !freeMap && d.mayPreschedule(r)
 	case case2:
-		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), reduces && freeReduce
+		return d.toReduce(job.Reduce, OwnReduce), reduces && freeReduce
 	// P3 returns map slots for the reduce slots that P2 holds, no more (reading 22 in README.md).
 	case caseP3:
-		return d.toReduce(job.Map, dynamicmr.ReduceBack), reduces && !freeReduce && freeMap &&
+		return d.toReduce(job.Map, ReduceBack), reduces && !freeReduce && freeMap &&
 			d.pre != nil && d.pre.MayReturn()
 	// Cases 3 and 4 lend idle slots only, within the fractions (readings 9 and 10 in README.md).
 	case case3:
-		return toMap(job.Reduce, dynamicmr.MapLent), maps && freeReduce && d.MayLend(job.Reduce)
+		return toMap(job.Reduce, MapLent), maps && freeReduce && d.MayLend(job.Reduce)
 	}
-	return d.toReduce(job.Map, dynamicmr.ReduceLent), reduces && freeMap && d.MayLend(job.Map)
+	return d.toReduce(job.Map, ReduceLent), reduces && freeMap && d.MayLend(job.Map)
 }
 
 // far is Case 5: no task fits by the rules of locality, so any map may start.
 func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
-	o := toMap(job.Map, dynamicmr.FarMap)
+	o := toMap(job.Map, FarMap)
 	if r.Free(job.Map) == 0 {
-		o = toMap(job.Reduce, dynamicmr.FarMap)
+		o = toMap(job.Reduce, FarMap)
 	}
 	// Reading 13 in README.md: an idle slot is worth more than a wait for local data.
 	o.NoWait = true
@@ -196,13 +195,13 @@ func (p *dependent) copy(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	freeMap, freeReduce := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
 	switch p.step {
 	case case1:
-		return toMap(job.Map, dynamicmr.CopyOnly), freeMap
+		return toMap(job.Map, CopyOnly), freeMap
 	case case2:
-		return d.toReduce(job.Reduce, dynamicmr.CopyOnly), freeReduce
+		return d.toReduce(job.Reduce, CopyOnly), freeReduce
 	case case3:
-		return toMap(job.Reduce, dynamicmr.CopyOnly), freeReduce && !freeMap && d.MayLend(job.Reduce)
+		return toMap(job.Reduce, CopyOnly), freeReduce && !freeMap && d.MayLend(job.Reduce)
 	case case4:
-		return d.toReduce(job.Map, dynamicmr.CopyOnly), freeMap && !freeReduce && d.MayLend(job.Map)
+		return d.toReduce(job.Map, CopyOnly), freeMap && !freeReduce && d.MayLend(job.Map)
 	}
 	return sched.Offer{}, false
 }

@@ -1,4 +1,4 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
 	"github.com/slotwise/slotwise/policies/hadoop/slots"
@@ -41,12 +40,12 @@ func (s *strict) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 
 // newBed returns n nodes t0, t1, … of the given slots, where maps wait for their
 // data for ever.
-func newBed(t testing.TB, n, maps, reduces int, cfg dhsa.Config, pre dynamicmr.PrescheduleConfig, pools string) *bed {
+func newBed(t testing.TB, n, maps, reduces int, cfg dynamicmr.DHSAConfig, pre dynamicmr.PrescheduleConfig, pools string) *bed {
 	a, err := fair.ParseAllocations(pools)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bedOf(t, n, maps, reduces, sched.Compose(dhsa.New(cfg), fair.New(fair.Config{Pools: a, UpdateInterval: time.Second}),
+	return bedOf(t, n, maps, reduces, sched.Compose(dynamicmr.NewDHSA(cfg), fair.New(fair.Config{Pools: a, UpdateInterval: time.Second}),
 		dynamicmr.NewPreschedule(&strict{}, pre), &speculate.None{}))
 }
 
@@ -125,7 +124,7 @@ func (b *bed) want(what string) {
 }
 
 // cfgOf returns a configuration with the given percentages.
-func cfgOf(t testing.TB, m dhsa.Mode, lendMaps, lendReduces string) dhsa.Config {
+func cfgOf(t testing.TB, m dynamicmr.Mode, lendMaps, lendReduces string) dynamicmr.DHSAConfig {
 	c := defaults(m)
 	c.LendMaps, c.LendReduces = fraction(t, lendMaps), fraction(t, lendReduces)
 	return c
@@ -140,7 +139,7 @@ func fraction(t interface{ Fatal(...any) }, s string) dynamicmr.Fraction {
 }
 
 // defaults returns the defaults of a mode, which permit all slots to be lent.
-func defaults(m dhsa.Mode) dhsa.Config {
-	return dhsa.Config{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: slots.EarlyOwn,
+func defaults(m dynamicmr.Mode) dynamicmr.DHSAConfig {
+	return dynamicmr.DHSAConfig{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: slots.EarlyOwn,
 		KeepMapSlots: 1}
 }

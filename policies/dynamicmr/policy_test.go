@@ -1,4 +1,4 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/policies"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
+	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -208,8 +208,8 @@ func launchable(tr *tracker.Tracker) (n int) {
 // The parameter lend-mode takes the paper's names in any case of letters, and
 // its default is the mode of the part.
 func TestLendMode(t *testing.T) {
-	for _, m := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-		p := dhsa.Params(m)[0]
+	for _, m := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
+		p := dynamicmr.DHSAParams(m)[0]
 		if got, err := p.Normalize(strings.ToLower(m.String())); err != nil || got != m.String() || p.Default != got {
 			t.Errorf("%v became %v, %v; default %s", m, got, err, p.Default)
 		}

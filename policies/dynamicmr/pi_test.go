@@ -1,11 +1,10 @@
-package dhsa_test
+package dynamicmr_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/dynamicmr/dhsa"
 	"github.com/slotwise/slotwise/policies/hadoop/order"
 	"github.com/slotwise/slotwise/policies/hadoop/place"
 	"github.com/slotwise/slotwise/policies/hadoop/speculate"
@@ -30,7 +29,7 @@ var places = [4][2]job.Kind{{job.Map, job.Map}, {job.Reduce, job.Map}, {job.Redu
 // piBed puts the cluster in a state. The maps belong to one job, the reduces to
 // another one without maps.
 func piBed(t *testing.T, lendMaps, lendReduces string, pre dynamicmr.PrescheduleConfig, s state) *bed {
-	b := newBed(t, 9, 4, 2, cfgOf(t, dhsa.PI, lendMaps, lendReduces), pre, "")
+	b := newBed(t, 9, 4, 2, cfgOf(t, dynamicmr.PI, lendMaps, lendReduces), pre, "")
 	running := s.all[0] + s.all[3]
 	hosts := make([]string, running+s.maps)
 	for i := range hosts {
@@ -130,7 +129,7 @@ func literalA7() (lent [9]int) {
 }
 
 func TestDynamicMR_A8(t *testing.T) {
-	b := newBed(t, 1, 4, 0, cfgOf(t, dhsa.PI, "1", "1"), off, "")
+	b := newBed(t, 1, 4, 0, cfgOf(t, dynamicmr.PI, "1", "1"), off, "")
 	b.add("x", 0, 3)
 	b.want("R@M:4 R@M:4 R@M:4")
 }
@@ -156,7 +155,7 @@ func TestDynamicMR_A10(t *testing.T) {
 // Reading 4 in README.md: three maps wait for closer nodes and are counted on three of the four map
 // slots, so only one is lent although the quota is four.
 func TestSurplusBoundsLending(t *testing.T) {
-	b := newBed(t, 1, 4, 1, cfgOf(t, dhsa.PI, "1", "1"), off, "")
+	b := newBed(t, 1, 4, 1, cfgOf(t, dynamicmr.PI, "1", "1"), off, "")
 	b.add("x", 3, 0, "elsewhere")
 	b.add("x", 0, 9)
 	b.want("R@R:2 R@M:4")
@@ -174,8 +173,8 @@ func TestDynamicMR_E(t *testing.T) {
 		speedUp               float64
 	}{{"0", "0", 9, 12, 1}, {"0.25", "0", 9, 8, 1.127}, {"0.5", "0", 9, 6, 1.203}, {"0.75", "0", 9, 5, 1.245}, {"1", "0", 9, 4, 1.29},
 		{"0", "1", 6, 12, 1.284}, {"1", "1", 6, 4, 1.804}} {
-		for _, mode := range []dhsa.Mode{dhsa.PI, dhsa.PD} {
-			b := bedOf(t, 9, 4, 2, sched.Compose(dhsa.New(cfgOf(t, mode, c.lendMaps, c.lendReduces)), order.NewFIFO(),
+		for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
+			b := bedOf(t, 9, 4, 2, sched.Compose(dynamicmr.NewDHSA(cfgOf(t, mode, c.lendMaps, c.lendReduces)), order.NewFIFO(),
 				place.NewGreedy(false), &speculate.None{}))
 			b.add("x", 320, 0)
 			maps := b.waves()

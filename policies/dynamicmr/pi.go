@@ -1,7 +1,6 @@
-package dhsa
+package dynamicmr
 
 import (
-	"github.com/slotwise/slotwise/policies/dynamicmr"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -46,7 +45,7 @@ func (l line) allowed(extra, cap int) int {
 	if l.slots == 0 {
 		return 0
 	}
-	return min(dynamicmr.CeilDiv((l.demand+extra)*cap, l.slots), cap)
+	return min(CeilDiv((l.demand+extra)*cap, l.slots), cap)
 }
 
 // room returns how many more slots of a kind a node fills.
@@ -124,22 +123,22 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	switch p.step {
 	case ownMaps:
-		return toMap(job.Map, dynamicmr.OwnMap), p.avail[job.Map] > 0 || d.onlyCopies(r, job.Map)
+		return toMap(job.Map, OwnMap), p.avail[job.Map] > 0 || d.onlyCopies(r, job.Map)
 	case aboveLine:
-		return local(job.Map, dynamicmr.AboveLine), p.pass && r.Free(job.Map) > 0
+		return local(job.Map, AboveLine), p.pass && r.Free(job.Map) > 0
 	case aboveLent:
-		return local(job.Reduce, dynamicmr.AboveLent), p.pass && r.Free(job.Map) == 0 && d.mayPreschedule(r)
+		return local(job.Reduce, AboveLent), p.pass && r.Free(job.Map) == 0 && d.mayPreschedule(r)
 	case ownReduces:
-		return d.toReduce(job.Reduce, dynamicmr.OwnReduce), p.avail[job.Reduce] > 0 || d.onlyCopies(r, job.Reduce)
+		return d.toReduce(job.Reduce, OwnReduce), p.avail[job.Reduce] > 0 || d.onlyCopies(r, job.Reduce)
 	}
 	// App. C: a kind lends only what its own tasks have left, so lending is the last step.
 	if p.lend <= 0 || p.avail[p.from] == 0 || p.refusedKind[p.from.Other()] {
 		return sched.Offer{}, false
 	}
 	if p.from == job.Map {
-		return d.toReduce(job.Map, dynamicmr.ReduceLent), true
+		return d.toReduce(job.Map, ReduceLent), true
 	}
-	return toMap(job.Reduce, dynamicmr.MapLent), true
+	return toMap(job.Reduce, MapLent), true
 }
 
 // mayPreschedule reports whether P2 applies.

@@ -29,7 +29,10 @@ type cache struct {
 	url    string // base URL of the master
 	client *http.Client
 	limit  int64 // bytes
-	mu     struct {
+	// missing is the time for which a file that the master does not have is asked for again; 0 is
+	// once. A follower that has just become the leader may find the only other copy later.
+	missing time.Duration
+	mu      struct {
 		sync.Mutex
 		used      map[string]int           // by hash: number of attempts that use the file
 		downloads map[string]chan struct{} // by hash; closed when the download ends
@@ -108,6 +111,7 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 		delete(c.mu.downloads, hash)
 		c.mu.Unlock()
 	}()
+	began := time.Now()
 	for try := 0; ; try++ {
 		err := c.download(ctx, hash, path)
 		switch {
@@ -115,6 +119,9 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 			return c.trim()
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		// Of several masters, the one that has the file may be away for a moment. The attempt waits for
+		// it: a failure would count.
+		case errors.Is(err, errNoFile) && time.Since(began) < c.missing:
 		// The master is there and has no such file, or the disk of this machine fails. Waiting
 		// helps neither.
 		case !errors.As(err, new(*unavailableError)):
@@ -123,6 +130,9 @@ func (c *cache) ensure(ctx context.Context, hash, path string) error {
 		backOff(ctx, try)
 	}
 }
+
+// errNoFile reports that the master does not have a file.
+var errNoFile = errors.New("the master answered 404 Not Found")
 
 // unavailableError marks a failure of the connection or of the master itself, after
 // which the download is retried.
@@ -159,8 +169,11 @@ func (c *cache) download(ctx context.Context, hash, path string) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		err := fmt.Errorf("the master answered %s", resp.Status)
-		if resp.StatusCode >= 500 {
+		switch {
+		case resp.StatusCode >= 500:
 			return &unavailableError{err}
+		case resp.StatusCode == http.StatusNotFound:
+			return errNoFile
 		}
 		return err
 	}

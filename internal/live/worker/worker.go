@@ -146,6 +146,9 @@ func Start(cfg Config) (*Worker, error) {
 	client = secure.ToLeader(client, cfg.masterURL, cfg.masterHosts, len(cfg.masterHosts) > 1)
 	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.masterURL)
 	w.files = newCache(h.files(), cfg.masterURL, client, cfg.CacheSize)
+	if len(cfg.masterHosts) > 1 {
+		w.files.missing = missingFile
+	}
 	w.metrics = newMetrics(w)
 	w.openGroups()
 	// Jobs of the worker's own program name it by this hash and need no download.
@@ -160,6 +163,10 @@ func Start(cfg Config) (*Worker, error) {
 	}
 	return w, nil
 }
+
+// missingFile is the time for which a file that none of several masters has is asked for again. It is
+// longer than an election and the restart of a master's process take.
+const missingFile = 30 * time.Second
 
 // Name returns the worker's name.
 func (w *Worker) Name() string { return w.home.name }

@@ -440,6 +440,9 @@ func (s *staging) Create(ctx context.Context, name string) (Writer, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	w := &writer{ctx: ctx, staging: s, name: path.Clean(name)}
+	if s.mu.published && s.area.Token != "" {
+		return nil, w.failed("create", errAgain{})
+	}
 	if s.mu.ended {
 		return nil, w.failed("create", fs.ErrClosed)
 	}
@@ -449,6 +452,17 @@ func (s *staging) Create(ctx context.Context, name string) (Writer, error) {
 	}
 	return w, nil
 }
+
+// errAgain is the error of a file for an output that its job has published. It is an fs.ErrClosed.
+type errAgain struct{}
+
+// Error implements error.
+func (errAgain) Error() string {
+	return "this job has published its output already, and the output is complete; a job that runs again after the master was restored from a backup of an earlier time may be killed"
+}
+
+// Is implements the interface of errors.Is.
+func (errAgain) Is(target error) bool { return target == fs.ErrClosed }
 
 // writer implements Writer. Write is used by one goroutine; Commit and Discard
 // may race with the end of the staging.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,6 +20,9 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
+	// electPause is lastPause while masters answer that none leads. One is elected within two
+	// seconds, and a refusal costs a master little.
+	electPause = 400 * time.Millisecond
 )
 
 // callTimeout is the time limit of a call to the master. A long poll may take that
@@ -33,6 +37,18 @@ const maxWait = 10 * time.Second
 // read the worker's state anew for each try, and sessions are tries of their own, so no
 // single call of package retry spans them.
 func backOff(ctx context.Context, n int) { _ = retry.Pause(ctx, firstPause, lastPause, n+1) }
+
+// backOffAfter is backOff with pauses of at most electPause if err says that no master leads.
+func backOffAfter(ctx context.Context, n int, err error) {
+	last := lastPause
+	var coded *connect.Error
+	if errors.As(err, &coded) && slices.ContainsFunc(coded.Details(), func(d *connect.ErrorDetail) bool {
+		return d.Type() == string((&slotwisev1.NotLeader{}).ProtoReflect().Descriptor().FullName())
+	}) {
+		last = electPause
+	}
+	_ = retry.Pause(ctx, firstPause, last, n+1)
+}
 
 // A session shorter than shortSession delays the next registration, twice as long
 // each time. Two workers of the same name end each other's sessions; without a
@@ -116,7 +132,7 @@ func (w *Worker) register(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			w.log.Warn("cannot register", "master", w.cfg.Master, "err", err)
 		}
-		backOff(ctx, try)
+		backOffAfter(ctx, try, err)
 	}
 }
 
@@ -273,7 +289,7 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
-				backOff(ctx, failures)
+				backOffAfter(ctx, failures, a.err)
 			case a.resp.GetRegisterAgain():
 				return
 			default:

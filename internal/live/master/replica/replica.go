@@ -369,17 +369,6 @@ func (r *Replica) Transfer(now time.Duration) {
 	}
 }
 
-// Active returns the ids of the members that have answered this leader lately, itself included.
-func (r *Replica) Active() map[uint64]bool {
-	active := map[uint64]bool{r.cfg.ID: true}
-	for id, p := range r.node.Status().Progress { //house:sorted it makes a set
-		if p.RecentActive {
-			active[id] = true
-		}
-	}
-	return active
-}
-
 // ReportUnreachable and ReportSnapshot say how the delivery of messages ended.
 func (r *Replica) ReportUnreachable(id uint64) { r.node.ReportUnreachable(id) }
 

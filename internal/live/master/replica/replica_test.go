@@ -1,0 +1,351 @@
+package replica
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/slotwise/slotwise/internal/live/journal"
+	"github.com/slotwise/slotwise/internal/testkit/faultfs"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// group is three members on disks in memory, with a network that the test controls.
+type group struct {
+	t       *testing.T
+	now     time.Duration
+	members []*peer
+	queue   []raftpb.Message
+	lost    func(raftpb.Message) bool // nil loses nothing
+}
+
+// peer is a member with its disk. trace notes, in order, the votes that it has saved and the messages
+// that it has sent.
+type peer struct {
+	g     *group
+	id    uint64
+	disk  *faultfs.Disk
+	store *journal.Store
+	r     *Replica
+	fail  error // of each Save from now on
+	trace []string
+	stops bool // it runs no more
+}
+
+// Save implements Storage, and notes the call.
+func (p *peer) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	if p.fail != nil {
+		return p.fail
+	}
+	if hard.Vote != 0 {
+		p.trace = append(p.trace, "save vote")
+	}
+	return p.store.Save(hard, entries)
+}
+
+// storage is a peer's journal.
+type storage struct {
+	*journal.Store
+	p *peer
+}
+
+// Save implements Storage.
+func (s storage) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	return s.p.Save(hard, entries)
+}
+
+func newGroup(t *testing.T) *group {
+	g := &group{t: t}
+	for id := uint64(1); id <= 3; id++ {
+		p := &peer{g: g, id: id, disk: faultfs.NewDisk()}
+		g.members = append(g.members, p)
+		p.start()
+	}
+	return g
+}
+
+// start begins a process of the member.
+func (p *peer) start() {
+	p.g.t.Helper()
+	var members []*slotwisev1.Member
+	for id := uint64(1); id <= 3; id++ {
+		members = append(members, &slotwisev1.Member{Id: id, Address: "a"})
+	}
+	var err error
+	if p.store, err = journal.OpenStore("j", journal.Options{FS: p.disk}, "g", members); err == nil {
+		p.r, err = New(Config{ID: p.id, Seed: 5}, storage{p.store, p}, p.g.now)
+	}
+	if err != nil {
+		p.g.t.Fatal(err)
+	}
+	p.stops = false
+}
+
+// crash ends the process, and loses what the disk has not synced.
+func (p *peer) crash() {
+	p.stops = true
+	p.store.Close()
+	p.disk = p.disk.Crash(rand.New(rand.NewPCG(p.id, 1)))
+}
+
+func (p *peer) run() {
+	err := p.r.Run(func(m raftpb.Message) {
+		p.trace = append(p.trace, "send "+m.Type.String())
+		p.g.queue = append(p.g.queue, m)
+	})
+	if err != nil {
+		p.stops = true
+	}
+}
+
+// pass lets time pass, in steps of a twentieth of a second, with all messages delivered in each.
+func (g *group) pass(d time.Duration) {
+	for end := g.now + d; g.now < end; g.now += 50 * time.Millisecond {
+		for _, p := range g.members {
+			if !p.stops {
+				p.r.Tick(g.now)
+				p.run()
+			}
+		}
+		g.deliver()
+	}
+}
+
+func (g *group) deliver() {
+	for len(g.queue) > 0 {
+		m := g.queue[0]
+		g.queue = g.queue[1:]
+		if to := g.members[m.To-1]; !to.stops && (g.lost == nil || !g.lost(m)) {
+			to.r.Step(g.now, m)
+			to.run()
+		}
+	}
+}
+
+// leader waits until a member leads and has a lease.
+func (g *group) leader() *peer {
+	g.t.Helper()
+	for range 200 {
+		g.pass(50 * time.Millisecond)
+		for _, p := range g.members {
+			if !p.stops && p.r.Lease() > g.now {
+				return p
+			}
+		}
+	}
+	g.t.Fatal("no member leads")
+	return nil
+}
+
+// propose commits an entry.
+func (g *group) propose(p *peer, data string) {
+	g.t.Helper()
+	i, err := p.r.Propose(g.now, []byte(data))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	p.run()
+	g.deliver()
+	if p.r.Committed() < i {
+		g.t.Fatalf("entry %d is not committed", i)
+	}
+}
+
+// cutOff loses all messages from and to a member.
+func cutOff(p *peer) func(raftpb.Message) bool {
+	return func(m raftpb.Message) bool { return m.To == p.id || m.From == p.id }
+}
+
+// TestVoteIsDurable votes, and the machine crashes at once. The vote must be on the disk before the
+// answer leaves: otherwise the member could vote for another one in the same term.
+func TestVoteIsDurable(t *testing.T) {
+	g := newGroup(t)
+	p := g.members[2]
+	g.now = 2 * time.Second // no promise to an earlier leader holds
+	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 1, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	p.run()
+	if want := []string{"save vote", "send MsgVoteResp"}; !slices.Equal(p.trace, want) {
+		t.Fatalf("the member does %q, want %q", p.trace, want)
+	}
+	p.crash()
+	p.start()
+	g.now += 2 * time.Second
+	g.queue = nil
+	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 2, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	p.run()
+	for _, m := range g.queue {
+		if m.Type == raftpb.MsgVoteResp && !m.Reject {
+			t.Errorf("it votes again in term 5, for another member: %v", m)
+		}
+	}
+	if p.r.Term() != 5 {
+		t.Errorf("it has forgotten term 5: %d", p.r.Term())
+	}
+}
+
+// TestFailedSync fails the sync of a vote and of an entry. Nothing that promises it may leave.
+func TestFailedSync(t *testing.T) {
+	g := newGroup(t)
+	p := g.members[2]
+	g.now = 2 * time.Second
+	p.fail = errors.New("the disk is broken")
+	p.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: 1, To: 3, Term: 5, Index: 100, LogTerm: 4})
+	if p.run(); !p.stops || len(g.queue) > 0 {
+		t.Errorf("without a durable vote it sends %v; it ends: %v", g.queue, p.stops)
+	}
+
+	g = newGroup(t)
+	l := g.leader()
+	f := g.members[l.id%3]
+	f.fail = errors.New("the disk is broken")
+	before := len(f.trace)
+	if _, err := l.r.Propose(g.now, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	l.run()
+	g.deliver()
+	if !f.stops || slices.Contains(f.trace[before:], "send MsgAppResp") {
+		t.Errorf("without a durable entry it does %q; it ends: %v", f.trace[before:], f.stops)
+	}
+	// The other follower's disk makes the majority.
+	if l.r.Committed() != l.r.Last() {
+		t.Error("an entry on two of three disks is not committed")
+	}
+}
+
+// TestLease cuts the leader off. Its lease must end before another member is elected. A member that
+// has just started votes for nobody either, since it may have forgotten a leader.
+func TestLease(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	other := g.members[l.id%3]
+	other.crash()
+	other.start()
+	g.lost = cutOff(l)
+	lease := l.r.Lease()
+	for until := g.now + 10*time.Second; g.now < until; {
+		g.pass(50 * time.Millisecond)
+		for _, p := range g.members {
+			if p != l && p.r.Leads() {
+				if g.now <= lease {
+					t.Errorf("member %d leads at %v, and the lease of the former leader ends at %v", p.id, g.now, lease)
+				}
+				if l.r.Lease() > lease {
+					t.Errorf("a leader without contact has extended its lease from %v to %v", lease, l.r.Lease())
+				}
+				return
+			}
+		}
+	}
+	t.Error("nobody replaces the leader")
+}
+
+// TestVotesWait asks a member for its vote while the leader's lease may hold.
+func TestVotesWait(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	voter, other := g.members[l.id%3], g.members[(l.id+1)%3]
+	vote := func() bool {
+		g.queue = nil
+		voter.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: other.id, To: voter.id, Term: voter.r.Term() + 1, Index: 1000, LogTerm: 1000})
+		voter.run()
+		return slices.ContainsFunc(g.queue, func(m raftpb.Message) bool { return m.Type == raftpb.MsgVoteResp && !m.Reject })
+	}
+	if vote() {
+		t.Error("it votes while it hears a leader")
+	}
+	voter.crash()
+	voter.start()
+	g.now += DefaultElection / 2
+	if vote() {
+		t.Error("it votes soon after its start")
+	}
+	g.now += DefaultElection
+	if !vote() {
+		t.Error("it never votes")
+	}
+}
+
+// TestTransfer hands the leadership over. From then on the leader uses no lease, because the vote that
+// it asks for ignores it. A transfer whose message is lost goes to a member that answers.
+func TestTransfer(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	g.propose(l, "x")
+	l.r.Transfer(g.now)
+	if l.r.Leads() || l.r.Lease() > 0 {
+		t.Errorf("it leads: %v, lease %v", l.r.Leads(), l.r.Lease())
+	}
+	l.run()
+	g.deliver()
+	if next := g.leader(); next == l || next.r.Committed() < 2 {
+		t.Errorf("member %d leads with %d entries after member %d", next.id, next.r.Committed(), l.id)
+	}
+
+	g = newGroup(t)
+	l = g.leader()
+	g.propose(l, "x")
+	first := g.members[0]
+	if first == l {
+		first = g.members[1]
+	}
+	g.lost = cutOff(first)
+	l.r.Transfer(g.now)
+	l.run()
+	g.deliver()
+	for range 100 {
+		if g.pass(50 * time.Millisecond); !l.r.Leads() && l.r.Leader() != l.id && l.r.Leader() != 0 {
+			return
+		}
+	}
+	t.Error("five seconds after the transfer to a member that was cut off the leader has found no other one")
+}
+
+// TestInstall gives a member that was away a snapshot, because the leader has dropped the entries. The
+// member has the leader's records then, and after a crash too.
+func TestInstall(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	away := g.members[l.id%3]
+	away.crash()
+	want := 0
+	big := make([]byte, 4<<20)
+	for range 5 { // more than the leader keeps in memory
+		want++
+		g.propose(l, string(journal.AppendRecord(nil, append([]byte{0x0a, 0x80, 0x80, 0x80, 0x02}, big...))))
+	}
+	away.start()
+	for range 40 {
+		if l.store.SnapshotWanted() {
+			snap, err := l.store.MakeSnapshot()()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.store.OfferSnapshot(snap)
+		}
+		g.pass(50 * time.Millisecond)
+	}
+	for _, when := range []string{"after the snapshot", "after a crash"} {
+		n := 0
+		for rec, err := range away.store.Records(away.r.Committed()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rec) > len(big) {
+				n++
+			}
+		}
+		if n != want || away.r.Committed() != l.r.Committed() {
+			t.Errorf("%s: %d records of %d, %d entries committed of %d", when, n, want, away.r.Committed(), l.r.Committed())
+		}
+		away.crash()
+		away.start()
+	}
+}
+
+var _ raft.Storage = storage{}

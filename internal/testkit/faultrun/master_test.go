@@ -281,9 +281,9 @@ func (m *master) cancellable(id job.ID) *bool {
 }
 
 // commitOrdered checks that no attempt of a job runs any more whose output is about to
-// be published, and at times injects a fault that hits the commit.
+// be published, unless the outcome was decided in an earlier life or by the restore, and at times injects a fault that hits the commit.
 func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
-	if m == r.master && o.Since >= m.core.Base() && m.now() < o.Since+grace {
+	if m == r.master && o.Since > m.core.Base() && m.now() < o.Since+grace {
 		for _, w := range r.workers {
 			for _, a := range w.runningInOrder() {
 				if a.id.Job == o.Job && w.heard() && w.grantedBy == r.lives {

@@ -31,10 +31,10 @@ type daemon struct {
 }
 
 // launch starts the process, possibly again, and appends its output to its log.
-func (d *daemon) launch(args ...string) error { return d.launchIn(nil, args...) }
+func (d *daemon) launch(args ...string) error { return d.launchIn((*network)(nil), args...) }
 
 // launchIn is launch in a network.
-func (d *daemon) launchIn(n *network, args ...string) error {
+func (d *daemon) launchIn(n interface{ command(argv ...string) []string }, args ...string) error {
 	log, err := os.OpenFile(d.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@
 //	go -C lab run ./faults -runs 200 -at-once 3
 //	go -C lab run ./faults -seed 4711 -runs 1     one run again
 //	go -C lab run ./faults -kinds                 list the kinds of faults
+//	go -C lab run ./faults -masters 3 -runs 60    three masters that replace each other
 //
 // Run i of a command has the seed -seed + i. A seed determines the jobs, the faults
 // and their times. Which task or file a fault hits also depends on the speed of the
@@ -42,6 +43,7 @@ type settings struct {
 	limit  time.Duration // from the end of the last fault until the jobs must have ended
 	page   string        // file for the page of documentation; "" for none
 	kinds  bool
+	trios  int // number of masters: 1 or 3
 
 	dir         string // parent of the runs' directories
 	binary      string // slotwise
@@ -61,10 +63,14 @@ func main() {
 	flag.DurationVar(&s.limit, "limit", 2*time.Minute, "time in which jobs must end after the last fault")
 	flag.StringVar(&s.page, "page", "", "write the results as a page of documentation to this file")
 	flag.BoolVar(&s.kinds, "kinds", false, "list the kinds of faults and stop")
+	flag.IntVar(&s.trios, "masters", 1, "number of masters: 1, or 3 with faults of the masters, which needs root and ip(8)")
 	flag.Parse()
 	if s.kinds {
 		for _, k := range kinds {
 			fmt.Printf("%-14s %s\n", k.name, k.what)
+		}
+		for _, f := range trioFaults {
+			fmt.Printf("-masters 3: %-14s %s\n", f.name, f.what)
 		}
 		return
 	}
@@ -73,19 +79,26 @@ func main() {
 
 // command makes the runs without and with faults and writes the report.
 func command(ctx context.Context, s *settings, out io.Writer) error {
-	if s.runs < 1 || s.atOnce < 1 || flag.NArg() > 0 {
-		return errors.New("-runs and -at-once must be positive, and no arguments are allowed")
+	if s.runs < 1 || s.atOnce < 1 || flag.NArg() > 0 || s.trios != 1 && s.trios != 3 {
+		return errors.New("-runs and -at-once must be positive, -masters is 1 or 3, and no arguments are allowed")
 	}
 	dir, err := os.MkdirTemp("", "slotwise-faults-")
 	if err != nil {
 		return err
 	}
-	if err := s.prepare(ctx, dir); err != nil {
+	prepare := s.prepare
+	if s.trios == 3 {
+		prepare = s.prepareTrios
+	}
+	if err := prepare(ctx, dir); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	in, err := makeInput(filepath.Join(dir, "in"))
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if s.trios == 3 {
+		return s.campaign(ctx, in, out)
 	}
 	s.hdfs = newHDFSPool(s.keeper, dir, (s.atOnce+1)/2)
 	for _, e := range s.missing {

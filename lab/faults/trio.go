@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slotwise/slotwise/internal/base/proctree"
+	"github.com/slotwise/slotwise/internal/live/history"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// trio is a cluster with three masters. Each has a network namespace, and a bridge in another
+// namespace, the switch, connects them. Workers and users are in the switch's namespace. So
+// nothing outside the run sees its packets, and all runs use the same addresses.
+type trio struct {
+	*cluster
+	masters []*seat
+	hub     namespace // of the switch
+	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
+	close2  func()
+}
+
+// seat is one of the masters.
+type seat struct {
+	daemon
+	net    namespace
+	number int // from 1
+	dir    string
+	starts int
+}
+
+// namespace is the name of a network namespace.
+type namespace string
+
+func (n namespace) command(argv ...string) []string {
+	return append([]string{"nsenter", "--net=/run/netns/" + string(n)}, argv...)
+}
+
+func (n namespace) ip(lines ...string) error { return ip([]string{"-n", string(n)}, lines...) }
+
+// trioAddress returns the address of a master; 9 is the switch's own, which workers and users have.
+func trioAddress(number int) string { return fmt.Sprint("10.77.0.", number) }
+
+const (
+	trioPort = "7077"
+	hubHost  = 9
+)
+
+// trioHosts are the hosts of the certificates.
+func trioHosts() []string {
+	return []string{trioAddress(1), trioAddress(2), trioAddress(3), trioAddress(hubHost)}
+}
+
+func (t *trio) list() string {
+	var all []string
+	for i := 1; i <= 3; i++ {
+		all = append(all, net.JoinHostPort(trioAddress(i), trioPort))
+	}
+	return strings.Join(all, ",")
+}
+
+// newTrio starts three masters and two workers. The caller must call end even after an error.
+func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, number int) (*trio, error) {
+	c := &cluster{settings: s, plan: p, dir: dir, mark: "FAULT_RUN=" + dir}
+	t := &trio{cluster: c, hub: namespace(fmt.Sprintf("sw%dx%d", os.Getpid(), number))}
+	if err := os.MkdirAll(c.temp(), 0o777); err != nil {
+		return t, err
+	}
+	d := &directory{dir: dir, in: in.dir}
+	c.store = d
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "out"), 0o777), ip(nil, "netns add "+string(t.hub)),
+		t.hub.ip("link set lo up", "link add br0 type bridge", fmt.Sprintf("addr add %s/24 dev br0", trioAddress(hubHost)), "link set br0 up")); err != nil {
+		return t, err
+	}
+	for i := 1; i <= 3; i++ {
+		m := &seat{daemon: daemon{c: c, name: fmt.Sprint("m", i)}, number: i, dir: filepath.Join(dir, "masters", fmt.Sprint("m", i)), net: namespace(fmt.Sprintf("%sm%d", t.hub, i))}
+		t.masters = append(t.masters, m)
+		if err := errors.Join(mountDisk(m.journal()), ip(nil, "netns add "+string(m.net)),
+			t.hub.ip(fmt.Sprintf("link add m%d type veth peer name %s netns %s", i, inside, m.net), fmt.Sprintf("link set m%d master br0 up", i)),
+			m.net.ip("link set lo up", fmt.Sprintf("addr add %s/24 dev %s", trioAddress(i), inside), "link set "+inside+" up")); err != nil {
+			return t, err
+		}
+	}
+	var err error
+	if t.dialer, t.close2, err = dialIn(string(t.hub)); err != nil {
+		return t, err
+	}
+	for _, m := range t.masters {
+		if err := t.startMaster(m, true); err != nil {
+			return t, err
+		}
+	}
+	for i := range 2 {
+		w := &worker{daemon: daemon{c: c, name: fmt.Sprint("w", i)}, dir: filepath.Join(dir, "disks", fmt.Sprint("w", i))}
+		c.workers = append(c.workers, w)
+		args := []string{"worker", "--master", t.list(), "--dir", w.dir, "--name", w.name, "--listen", trioAddress(hubHost) + ":0", "--map-slots", "2", "--reduce-slots", "1",
+			"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "5s"}
+		if err := errors.Join(os.MkdirAll(w.dir, 0o777), w.launchIn(t.hub, append(args, s.credentials.flags(certificates, "worker")...)...)); err != nil {
+			return t, err
+		}
+	}
+	for _, w := range c.workers {
+		err = errors.Join(err, w.awaitLog("msg=registered", 1))
+	}
+	return t, err
+}
+
+// startMaster starts a master, possibly again, and waits until it serves.
+func (t *trio) startMaster(m *seat, first bool) error {
+	m.starts++
+	own := net.JoinHostPort(trioAddress(m.number), trioPort)
+	args := []string{"master", "--dir", m.dir, "--policy", "fair", "--listen", own, "--advertise", own, "--peers", t.list(), "--storage-root", "file://" + t.dir, "--storage-root", "file://" + t.store.uri("in")}
+	if first {
+		args = append(args, "--bootstrap")
+	}
+	if t.plan.snapshots {
+		args = append(args, "--snapshot-size", "8KiB")
+	}
+	if err := m.launchIn(m.net, append(args, t.credentials.flags(certificates, "server")...)...); err != nil {
+		return err
+	}
+	return eventually(m.name+" serves", func() (bool, error) {
+		conn, err := t.dialer(context.Background(), "tcp", own)
+		if err != nil {
+			return false, m.exited()
+		}
+		return true, conn.Close()
+	})
+}
+
+// dialIn returns a function that dials in a namespace, and one that ends it. A socket belongs to the
+// namespace of the thread that makes it, so one thread enters the namespace and makes all sockets.
+func dialIn(namespace string) (dial func(ctx context.Context, network, address string) (net.Conn, error), end func(), err error) {
+	sockets, wanted := make(chan int), make(chan struct{})
+	ready := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		f, err := os.Open("/run/netns/" + namespace)
+		if err == nil {
+			err = errors.Join(unix.Setns(int(f.Fd()), unix.CLONE_NEWNET), f.Close())
+		}
+		if ready <- err; err != nil {
+			return
+		}
+		for range wanted {
+			fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+			if err != nil {
+				fd = -1
+			}
+			sockets <- fd
+		}
+	}()
+	if err := <-ready; err != nil {
+		return nil, nil, err
+	}
+	return func(_ context.Context, _, address string) (net.Conn, error) {
+		wanted <- struct{}{}
+		return connect4(<-sockets, address)
+	}, func() { close(wanted) }, nil
+}
+
+// connect4 connects a socket to an address, within half a second.
+func connect4(fd int, address string) (net.Conn, error) {
+	a, err := net.ResolveTCPAddr("tcp4", address)
+	if err != nil || fd < 0 {
+		return nil, errors.Join(err, errors.New("no socket"))
+	}
+	f := os.NewFile(uintptr(fd), address)
+	defer f.Close()
+	limit := syscall.Timeval{Usec: 500_000}
+	sa := &syscall.SockaddrInet4{Port: a.Port, Addr: [4]byte(a.IP.To4())}
+	if err := errors.Join(syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &limit), syscall.Connect(fd, sa)); err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return net.FileConn(f)
+}
+
+// httpClient returns a user's client in the switch's namespace.
+func (t *trio) httpClient() (*http.Client, error) {
+	c := t.credentials
+	config, err := secure.ClientTLS(secure.Files{CA: c.file("ca.pem"), Cert: c.file("user.pem"), Key: c.file("user-key.pem")})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: t.dialer, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: time.Second}}}, nil
+}
+
+// began matches the line of a master's log when it begins to lead.
+var began = regexp.MustCompile(`(?m)^time=(\S+) .*msg="this master leads" term=(\d+)`)
+
+// lead is a leadership.
+type lead struct {
+	at     time.Time
+	term   int
+	master *seat
+}
+
+// leads returns all leaderships by term.
+func (t *trio) leads() (list []lead) {
+	for _, m := range t.masters {
+		b, _ := os.ReadFile(m.logFile())
+		for _, x := range began.FindAllSubmatch(b, -1) {
+			at, _ := time.Parse(time.RFC3339Nano, string(x[1]))
+			term, _ := strconv.Atoi(string(x[2]))
+			list = append(list, lead{at, term, m})
+		}
+	}
+	slices.SortFunc(list, func(a, b lead) int { return a.term - b.term })
+	return list
+}
+
+// leader waits until a master leads, and returns it.
+func (t *trio) leader() (m *seat, err error) {
+	err = eventually("a master leads", func() (bool, error) {
+		if list := t.leads(); len(list) > 0 {
+			m = list[len(list)-1].master
+		}
+		return m != nil, nil
+	})
+	return m, err
+}
+
+var attemptEnded = regexp.MustCompile(`(?m)^time=(\S+) .*msg="attempt ended" .*took=(\S+)`)
+
+// starts returns when attempts have started on the workers, in order.
+func (t *trio) attemptStarts() (list []time.Time) {
+	for _, w := range t.workers {
+		b, _ := os.ReadFile(w.logFile())
+		for _, x := range attemptEnded.FindAllSubmatch(b, -1) {
+			at, err := time.Parse(time.RFC3339Nano, string(x[1]))
+			took, err2 := time.ParseDuration(string(x[2]))
+			if err == nil && err2 == nil {
+				list = append(list, at.Add(-took))
+			}
+		}
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	return list
+}
+
+// stop ends all daemons in order. Each must exit with 0.
+func (t *trio) stop() error {
+	var all error
+	for _, w := range t.workers {
+		all = errors.Join(all, w.cmd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, w := range t.workers {
+		all = errors.Join(all, w.awaitExit(startLimit))
+	}
+	for _, m := range t.masters {
+		all = errors.Join(all, m.cmd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, m := range t.masters {
+		all = errors.Join(all, m.awaitExit(startLimit))
+	}
+	return all
+}
+
+// histories compares the masters' histories after they have ended: an ended job is in those of a
+// majority, with one outcome. missing counts the entries that one master lacks.
+func (t *trio) histories(ctx context.Context) (missing int, err error) {
+	states := map[string][]slotwisev1.JobState{}
+	for _, m := range t.masters {
+		h, openErr := history.OpenRead(filepath.Join(m.dir, "history"))
+		if openErr != nil {
+			return 0, openErr
+		}
+		names, listErr := h.Names(ctx)
+		for _, name := range names {
+			if j, getErr := h.Head(name); getErr == nil {
+				states[name] = append(states[name], j.Job.State)
+			}
+		}
+		err = errors.Join(err, listErr, h.Close())
+	}
+	for name, list := range states {
+		if len(list) < 2 || len(slices.Compact(list)) > 1 {
+			err = errors.Join(err, fmt.Errorf("%s is in the histories as %v", name, list))
+		}
+		missing += len(t.masters) - len(list)
+	}
+	return missing, err
+}
+
+// end kills what still runs and removes the networks and disks.
+func (t *trio) end() error {
+	var all error
+	for _, m := range t.masters {
+		if m.cmd != nil {
+			m.cmd.Process.Signal(syscall.SIGCONT)
+			m.kill()
+		}
+	}
+	for _, w := range t.workers {
+		if w.cmd != nil {
+			w.kill()
+		}
+	}
+	for _, p := range proctree.Marked(t.mark) {
+		proctree.End(p)
+	}
+	if t.close2 != nil {
+		t.close2()
+	}
+	for _, m := range t.masters {
+		all = errors.Join(all, ip(nil, "netns del "+string(m.net)), ignore(unmountDisk(m.journal()), syscall.EINVAL))
+	}
+	return errors.Join(all, ip(nil, "netns del "+string(t.hub)))
+}
+
+// journal is the directory of the master's journal, which is a small disk.
+func (m *seat) journal() string { return filepath.Join(m.dir, "journal") }

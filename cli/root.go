@@ -77,7 +77,7 @@ func addCommands(root *cobra.Command, s *setup) {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run jobs:", []*cobra.Command{newRun(s), newSubmit(s), newApps(), newPolicies(s), newFormats(), newGenerate(), newHadoop()}},
+		{"run", "Run jobs:", []*cobra.Command{newRun(s), newSubmit(s), newApps(), newPolicies(s), newFormats(), newSchema(), newGenerate(), newHadoop()}},
 		{"cluster", "Run and watch a cluster:", []*cobra.Command{newMaster(s), newWorker(), newKubernetes(), newYarn(), newCerts(), newToken(),
 			newJobs(), newJob(), newTasks(), newLogs(), newStack(), newKill(), newPriority(), newMove(), newNodes(), newMasters(), newPolicy(s), newTop(), newHistory(), newUI()}},
 		{"answers", "Ask a cluster:", []*cobra.Command{newExplain(), newWhatIf(s)}},
@@ -147,6 +147,16 @@ func atMostOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return misuse("%q: only one %s can be given", args[1], what)
+		}
+		return nil
+	}
+}
+
+// atLeastOne accepts one argument or more.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return misuse("the %s is missing", what)
 		}
 		return nil
 	}

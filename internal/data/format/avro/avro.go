@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
 
 	"github.com/slotwise/slotwise/internal/data/compression"
@@ -220,6 +221,61 @@ func (r *records) Next(buf []byte) ([]byte, error) {
 		}
 	}
 	return r.line.End(), nil
+}
+
+// Types returns the columns of the file and their types.
+func (r *records) Types() []format.ColumnType {
+	root := r.ocf.Schema().Root()
+	if !r.record {
+		return []format.ColumnType{{Name: r.names[0], Type: typeOf(root)}}
+	}
+	out := make([]format.ColumnType, len(root.Fields))
+	for i := range root.Fields {
+		out[i] = format.ColumnType{Name: root.Fields[i].Name, Type: typeOf(&root.Fields[i].Type)}
+	}
+	return out
+}
+
+// logicalTypes are the types as package format names them.
+var logicalTypes = map[string]string{
+	"date": "date", "time-millis": "time", "time-micros": "time", "uuid": "uuid",
+	"timestamp-millis": "timestamp UTC", "timestamp-micros": "timestamp UTC", "timestamp-nanos": "timestamp UTC",
+	"local-timestamp-millis": "timestamp", "local-timestamp-micros": "timestamp", "local-timestamp-nanos": "timestamp",
+	"big-decimal": "decimal",
+}
+
+// typeOf returns the type of a field as package format names it. A union that may be null has the type of
+// its other branch.
+func typeOf(n *avro.SchemaNode) string {
+	if t := logicalTypes[n.LogicalType]; t != "" {
+		return t
+	}
+	if n.LogicalType == "decimal" {
+		return fmt.Sprintf("decimal(%d,%d)", n.Precision, n.Scale)
+	}
+	switch n.Type {
+	case "boolean":
+		return "bool"
+	case "int", "long":
+		return "int"
+	case "float", "double":
+		return "float"
+	case "string", "enum":
+		return "string"
+	case "bytes", "fixed":
+		return "bytes"
+	case "array":
+		return "list"
+	case "map", "record", "null":
+		return n.Type
+	case "union":
+		union := "null"
+		for i := range n.Branches {
+			union = format.UniteTypes(union, typeOf(&n.Branches[i]))
+		}
+		return union
+	}
+	return n.Type // a type that is defined elsewhere in the schema, by its name
 }
 
 // Columns implements format.Records.

@@ -25,8 +25,10 @@ type kind struct {
 	half     bool // a floating-point number of 16 bits
 	decimal  bool
 	scale    int
-	layout   string        // of a date or a time; "" for a number
-	unit     time.Duration // of a date or a time
+	// precision is the number of a decimal's digits.
+	precision int
+	layout    string        // of a date or a time; "" for a number
+	unit      time.Duration // of a date or a time
 }
 
 // newKind returns the kind of a type.
@@ -51,7 +53,7 @@ func (k *kind) logical(l *types.LogicalType) {
 	case *types.UUIDType:
 		k.uuid = true
 	case *types.DecimalType:
-		k.decimal, k.scale = true, int(v.Scale)
+		k.decimal, k.scale, k.precision = true, int(v.Scale), int(v.Precision)
 	case *types.IntType:
 		k.unsigned = !v.IsSigned
 	case *types.DateType:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	types "github.com/parquet-go/parquet-go/format"
@@ -58,6 +59,7 @@ func checkEnd(src *format.Source) error {
 // rows reads the rows of the row groups that belong to a source.
 type rows struct {
 	file   *parquet.File
+	top    []*parquet.Column
 	names  []string // of the columns of the file and of its path
 	groups []int    // indexes of the row groups that are left
 	group  int      // the current one
@@ -82,6 +84,7 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 	for i, c := range top {
 		r.names[i] = c.Name()
 	}
+	r.top = top
 	sel, err := s.Select(src, r.names)
 	if err != nil {
 		return nil, err
@@ -189,6 +192,54 @@ func (r *rows) nextGroup() error {
 		}
 	}
 	return nil
+}
+
+// Types returns the columns of the file and their types.
+func (r *rows) Types() []format.ColumnType {
+	half := halves(r.file.Metadata().Schema)
+	out := make([]format.ColumnType, len(r.top))
+	for i, c := range r.top {
+		out[i] = format.ColumnType{Name: c.Name(), Type: typeOf(c, half)}
+	}
+	return out
+}
+
+// typeOf returns the type of a column as package format names it.
+func typeOf(c *parquet.Column, half map[int]bool) string {
+	if !c.Leaf() || c.Repeated() {
+		column := newColumn(c)
+		switch {
+		case column.node.repeated || column.node.shape == list || column.node.shape == bareList:
+			return "list"
+		case column.node.shape == mapping:
+			return "map"
+		}
+		return "record"
+	}
+	k := newKind(c.Type())
+	switch {
+	case k.decimal:
+		return fmt.Sprintf("decimal(%d,%d)", k.precision, k.scale)
+	case k.uuid:
+		return "uuid"
+	case k.layout == time.DateOnly:
+		return "date"
+	case k.layout == format.TimeOfDay:
+		return "time"
+	case k.layout == format.LocalTime:
+		return "timestamp"
+	case k.layout == format.UTCTime:
+		return "timestamp UTC"
+	case k.physical == parquet.Boolean:
+		return "bool"
+	case k.physical == parquet.Int32 || k.physical == parquet.Int64:
+		return "int"
+	case k.physical == parquet.Float || k.physical == parquet.Double || half[c.Index()]:
+		return "float"
+	case k.text:
+		return "string"
+	}
+	return "bytes"
 }
 
 // Columns implements format.Records.

@@ -1,0 +1,175 @@
+package format
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/slotwise/slotwise/internal/base/retry"
+)
+
+// ColumnType is a column of a file and its type: null (no record has a value), bool, int, float,
+// decimal(P,S), string, bytes, date, time, timestamp, timestamp UTC, uuid, list, map, record, or one that
+// the format itself names.
+type ColumnType struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// typed are Records whose file states the types of its columns.
+type typed interface {
+	// Types returns the columns of the file without those of its path.
+	Types() []ColumnType
+}
+
+// SampleRecords is the number of records from which Types infers the types of a file that states none.
+const SampleRecords = 1000
+
+// Types returns the columns of a file and their types: as the file states them, or as the first
+// SampleRecords records show them, if sampled. Columns of the path are left out.
+func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error) {
+	plain := &Spec{Name: s.Name, JSON: true, NoHeader: s.NoHeader, Separator: s.Separator, SingleLines: s.SingleLines}
+	without := *src
+	without.Partitions = nil
+	r, err := Open(&without, plain)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if t, ok := r.(*reader).records.(typed); ok {
+		return t.Types(), false, nil
+	}
+	for _, name := range r.(*reader).records.Columns() {
+		columns = append(columns, ColumnType{name, "null"})
+	}
+	lines := bufio.NewReader(r)
+	for range SampleRecords {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, true, err
+		}
+		if columns, err = inferRecord(columns, line, s.Name == CSV); err != nil {
+			return nil, true, err
+		}
+	}
+	return columns, true, nil
+}
+
+// inferRecord adds the fields of a JSON object to the columns. texts says that numbers are strings.
+func inferRecord(columns []ColumnType, line []byte, texts bool) ([]ColumnType, error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if _, err := d.Token(); err != nil {
+		return nil, retry.Permanent(err)
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, retry.Permanent(err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, retry.Permanent(err)
+		}
+		t := typeOfJSON(value, texts)
+		at := slices.IndexFunc(columns, func(c ColumnType) bool { return c.Name == name })
+		switch {
+		case at >= 0:
+			columns[at].Type = UniteTypes(columns[at].Type, t)
+		case len(columns) == maxColumns:
+			return nil, fmt.Errorf("the objects have more than %d fields", maxColumns)
+		default:
+			columns = append(columns, ColumnType{name.(string), t})
+		}
+	}
+	return columns, nil
+}
+
+// typeOfJSON returns the type of a value. A text is a date or a time if it looks like one.
+func typeOfJSON(v json.RawMessage, texts bool) string {
+	switch v[0] {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "bool"
+	case '[':
+		return "list"
+	case '{':
+		return "record"
+	case '"':
+		var s string
+		if json.Unmarshal(v, &s) != nil {
+			return "string"
+		}
+		return TypeOfText(s, texts)
+	}
+	if n := parseNumber(string(v)); n != nil && n.exact {
+		return "int"
+	}
+	return "float"
+}
+
+// isoPatterns are the types of texts.
+var isoPatterns = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"date":          regexp.MustCompile(`^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`),
+		"time":          regexp.MustCompile(`^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?$`),
+		"timestamp":     regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?$`),
+		"timestamp UTC": regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z$`),
+	}
+})
+
+// TypeOfText returns the type that a text looks like. numbers says that numbers and truth values are written as
+// text, as in CSV and in paths. A number with leading zeros is a string, such as a post code.
+func TypeOfText(s string, numbers bool) string {
+	if numbers {
+		switch n := parseNumber(s); {
+		case n != nil && len(s) > 1 && s[0] == '0' && s[1] != '.':
+			return "string"
+		case n != nil && n.exact:
+			return "int"
+		case n != nil:
+			return "float"
+		case s == "true" || s == "false":
+			return "bool"
+		}
+	}
+	if len(s) < 40 {
+		for name, p := range isoPatterns() { //house:sorted at most one pattern matches
+			if p.MatchString(s) {
+				return name
+			}
+		}
+	}
+	return "string"
+}
+
+// UniteTypes returns the type of a column that has values of two types: null and a type are the type,
+// int and a float or decimal the latter, a date and a timestamp the latter, and all others are string.
+func UniteTypes(a, b string) string {
+	if a > b {
+		a, b = b, a
+	}
+	switch {
+	case a == b || b == "null":
+		return a
+	case a == "null":
+		return b
+	case a == "float" && b == "int":
+		return a
+	case strings.HasPrefix(a, "decimal") && (b == "int" || b == "float"):
+		return "float"
+	case a == "date" && b == "timestamp":
+		return b
+	}
+	return "string"
+}

@@ -13,6 +13,11 @@ import (
 
 	"github.com/slotwise/slotwise/docs"
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/format/avro"
+	"github.com/slotwise/slotwise/internal/data/format/parquet"
+	"github.com/slotwise/slotwise/internal/data/input"
+	"github.com/slotwise/slotwise/internal/data/output"
 )
 
 // docsURL is the folder of the pages that installed packages do not have.
@@ -24,8 +29,9 @@ func newFormats() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "formats [NAME]",
 		Short: "List the kinds of files, or describe one",
-		Long: `Lists the files that slotwise reads and writes, a line each. With NAME it prints the
-page about one: its keys with their defaults, and examples.`,
+		Long: `Lists the formats of tables that slotwise reads and writes with their codecs, and the
+pages about files, a line each. With NAME it prints the page: its keys with their
+defaults, and examples.`,
 		Example: `  slotwise formats
   slotwise formats jobmix
   slotwise formats input`,
@@ -77,7 +83,59 @@ func readFormat(name string) (formatPage, error) {
 	return formatPage{name, title, withoutLinks(string(text))}, nil
 }
 
-// listFormats prints the name and the title of each page.
+// fileFormat is a format of input and output files. The lists are of codecs; an empty one says that the
+// format is not written.
+type fileFormat struct {
+	Name    string   `json:"name"`
+	Files   string   `json:"files"` // for people
+	Read    []string `json:"read"`
+	Written []string `json:"written"`
+	// InParts says that the codecs compress parts of a file, so that maps divide it.
+	InParts bool   `json:"in_parts"`
+	Divided string `json:"divided"` // among maps
+}
+
+// fileFormats returns the formats. Codecs are those of the program's own tables.
+func fileFormats() []fileFormat {
+	whole := input.CodecNames()
+	list := []fileFormat{
+		{Name: format.Text, Files: "lines", Divided: "by bytes"},
+		{Name: format.CSV, Files: "CSV", Divided: "with lines=single"},
+		{Name: format.JSON, Files: "JSON lines", Divided: "by bytes"},
+		{Name: format.Parquet, Files: "Parquet", Divided: "by row groups", Read: parquet.Codecs()},
+		{Name: format.Avro, Files: "Avro", Divided: "at sync markers", Read: avro.Codecs()},
+		{Name: format.Sequence, Files: "SequenceFile", Divided: "at sync markers", Read: format.SequenceCodecs()},
+	}
+	for i := range list {
+		f := &list[i]
+		o := format.Output{Name: f.Name}
+		f.InParts = o.InParts()
+		for _, codec := range output.CodecNames {
+			if o.CheckCodec(codec) == nil {
+				f.Written = append(f.Written, codec)
+			}
+		}
+		if f.Read == nil {
+			f.Read = whole
+		}
+	}
+	return list
+}
+
+// formatsTable returns the formats as rows of a table, the first one its head.
+func formatsTable() [][]string {
+	rows := [][]string{{"format", "codecs that are read", "codecs that are written", "divided among maps"}}
+	for _, f := range fileFormats() {
+		divided := f.Divided
+		if !f.InParts {
+			divided += "; bzip2 at its blocks"
+		}
+		rows = append(rows, []string{f.Files, strings.Join(f.Read, ", "), strings.Join(f.Written, ", "), divided})
+	}
+	return rows
+}
+
+// listFormats prints the formats of tables, and the name and the title of each page.
 func listFormats(w io.Writer, asJSON bool) error {
 	list := []formatPage{}
 	for _, name := range formatPages() {
@@ -89,7 +147,15 @@ func listFormats(w io.Writer, asJSON bool) error {
 		list = append(list, p)
 	}
 	if asJSON {
-		return encode(w, list)
+		return encode(w, map[string]any{"formats": fileFormats(), "pages": list})
+	}
+	for _, f := range fileFormats() {
+		if _, err := terminal.Fprintf(w, "%-12s  read: %s\n%-12s  written: %s\n", f.Files, strings.Join(f.Read, ", "), "", strings.Join(f.Written, ", ")); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
 	}
 	for _, p := range list {
 		if _, err := terminal.Fprintf(w, "%-8s %s\n", p.Name, p.Title); err != nil {

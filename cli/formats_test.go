@@ -81,6 +81,56 @@ func TestTraceOptions(t *testing.T) {
 	}
 }
 
+// TestReadmeFormats checks that the README has the table of formats that the program prints.
+// SLOTWISE_REWRITE=1 writes it.
+func TestReadmeFormats(t *testing.T) {
+	const page, begin, end = "../README.md", "<!-- formats: go test ./cli -run TestReadmeFormats with SLOTWISE_REWRITE=1 -->\n", "<!-- /formats -->"
+	text := readFile(t, page)
+	head, rest, ok1 := strings.Cut(text, begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s lacks its marks", page)
+	}
+	var table strings.Builder
+	for i, row := range formatsTable() {
+		fmt.Fprintf(&table, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			table.WriteString("|" + strings.Repeat("---|", len(row)) + "\n")
+		}
+	}
+	switch want := head + begin + table.String() + end + tail; {
+	case want == text:
+	case os.Getenv("SLOTWISE_REWRITE") == "":
+		t.Errorf("%s does not have the table of formats", page)
+	default:
+		if err := os.WriteFile(page, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is listed is what the program reads and writes.
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("in.csv", []byte("a,b\nx,1\ny,2\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fileFormats() {
+		for _, codec := range f.Written {
+			out := f.Name + "-" + codec
+			mustRun(t, "run", "--mapper", "cat", "--input", "in.csv", "--format", "csv", "--output", out, "--output-format", f.Name, "--output-compress", codec, "-q")
+			read := []string{"run", "--mapper", "cat", "--input", out, "--format", f.Name, "--output", out + "-again", "-q"}
+			if f.Name == "json" {
+				read = append(read, "--columns", "key,value")
+			}
+			mustRun(t, read...)
+			if got := partLines(t, out+"-again"); !slices.Equal(got, []string{"x\t1", "y\t2"}) {
+				t.Errorf("%s: %q", out, got)
+			}
+			if name := strings.TrimSuffix(codec, "-hadoop"); !slices.Contains(f.Read, name) {
+				t.Errorf("%s is written with %s and not listed as read", f.Name, codec)
+			}
+		}
+	}
+}
+
 // TestFlagGroups checks that the help of the commands with groups lists every flag once, and
 // that no help names a file below docs, which installed packages lack.
 func TestFlagGroups(t *testing.T) {

@@ -500,8 +500,12 @@ func outputCodec(c hadoop.Conf) (string, error) {
 		return "gzip", nil
 	case "ZStandardCodec":
 		return "zstd", nil
+	case "SnappyCodec":
+		return "snappy", nil
+	case "Lz4Codec":
+		return "lz4-hadoop", nil
 	default:
-		return "", fmt.Errorf("mapreduce.output.fileoutputformat.compress.codec=%s: output can be compressed by DefaultCodec, GzipCodec and ZStandardCodec of org.apache.hadoop.io.compress only", class)
+		return "", fmt.Errorf("mapreduce.output.fileoutputformat.compress.codec=%s: output can be compressed by DefaultCodec, GzipCodec, SnappyCodec, Lz4Codec and ZStandardCodec of org.apache.hadoop.io.compress only", class)
 	}
 }
 

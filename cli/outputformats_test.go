@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,78 @@ func TestOutputFormatsInPython(t *testing.T) {
 	for format, rows := range got {
 		if sameRows(t, rows, want); t.Failed() {
 			t.Errorf("%s: %s", format, rows)
+		}
+	}
+}
+
+// readCodecs is a Python program that decompresses the files of output directories with pyarrow, and reads
+// Avro files with fastavro. It prints their lines.
+const readCodecs = `
+import fastavro, glob, json, pyarrow as pa, struct, sys
+def blocks(data, codec):
+    out, at = b"", 0
+    while at < len(data):
+        size, packed = struct.unpack(">ii", data[at:at + 8])
+        out += pa.Codec(codec).decompress(data[at + 8:at + 8 + packed], size).to_pybytes()
+        at += 8 + packed
+    return out
+out = {}
+for dir in sys.argv[1:]:
+    lines = []
+    for name in glob.glob(dir + "/part-*"):
+        with open(name, "rb") as f:
+            if name.endswith(".avro"):
+                lines += [f"{r['word']}\t{r['count']}" for r in fastavro.reader(f)]
+            elif dir == "text-lz4":
+                lines += pa.CompressedInputStream(f, "lz4").read().decode().splitlines()
+            else:
+                lines += blocks(f.read(), "snappy" if name.endswith(".snappy") else "lz4_raw").decode().splitlines()
+    out[dir] = sorted(lines)
+print(json.dumps(out))
+`
+
+// TestCodecsInPython: other programs read the output that is compressed with snappy and lz4, in blocks of
+// Hadoop and in frames, and Avro files with each codec.
+func TestCodecsInPython(t *testing.T) {
+	python := pandas(t, "fastavro")
+	t.Chdir(t.TempDir())
+	var text strings.Builder
+	for i := range 60_000 { // several blocks
+		fmt.Fprintf(&text, "word%d caf\u00e9%d\n", i*i%77_777, i)
+	}
+	if err := os.WriteFile("in", []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	slotwise(t, "run", "wordcount", "in", "--output", "plain", "--reduces", "2", "-q")
+	want := partLines(t, "plain")
+	dirs := []string{"text-snappy", "text-lz4", "text-lz4-hadoop", "avro-none", "avro-deflate", "avro-zstd", "avro-snappy"}
+	for _, dir := range dirs {
+		format, codec, _ := strings.Cut(dir, "-")
+		args := []string{"run", "wordcount", "in", "--output", dir, "--reduces", "2", "--output-format", format, "--output-compress", codec, "-q"}
+		if format == "avro" {
+			args = append(args, "--output-columns", "word,count:int")
+		}
+		slotwise(t, args...)
+		slotwise(t, "run", "--mapper", "cat", "--input", dir, "--output", dir+"-again", "-q")
+		if got := partLines(t, dir+"-again"); !slices.Equal(got, want) {
+			t.Errorf("%s: slotwise reads %d lines, want %d", dir, len(got), len(want))
+		}
+	}
+	// fastavro reads zstd and snappy only with other modules.
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return dir == "avro-zstd" || dir == "avro-snappy" })
+	c := exec.Command(python, append([]string{"-c", readCodecs}, dirs...)...)
+	c.Stderr = os.Stderr
+	printed, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string][]string
+	if err := json.Unmarshal(printed, &got); err != nil || len(got) != len(dirs) {
+		t.Fatal(err)
+	}
+	for dir, lines := range got {
+		if slices.Sort(lines); !slices.Equal(lines, want) {
+			t.Errorf("%s: Python reads %d lines, want %d", dir, len(lines), len(want))
 		}
 	}
 }

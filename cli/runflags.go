@@ -263,7 +263,7 @@ func (f *runFlags) checkOutputFormat() error {
 		return nil
 	}
 	switch {
-	case rows.Name == format.Parquet || rows.Name == format.Sequence:
+	case rows.InParts():
 		return misuse("%s: files of format %s cannot be joined: use --output DIR, with --reduces 1 for one file", flag, rows.Name)
 	case rows.Name == format.CSV && !rows.NoHeader && f.outputCompress != "none":
 		return misuse("%s: compressed CSV files with headers cannot be joined: use --output-format csv,header=no", flag)

@@ -49,10 +49,11 @@ type Options struct {
 	Reduces   int    // number of reduce tasks; 0 for the job's own choice, else one per reduce slot
 	SplitSize int64  // bytes of input for one map task; 0 to choose by input size and slots
 	Compress  string // codec of intermediate data: none (default), lz4, s2, zstd
-	// OutputCompress is the codec of the output: none (default), gzip, zstd, deflate.
+	// OutputCompress is the codec of the output: none (default), gzip, zstd, deflate, snappy, lz4 or
+	// lz4-hadoop.
 	OutputCompress string
-	// OutputFormat is the format of the output files: text, csv, json, parquet or sequence,
-	// and options after commas. "" is the job's own choice ([Format.Rows] of [Job].Output),
+	// OutputFormat is the format of the output files: text, csv, json, parquet, avro or
+	// sequence, and options after commas. "" is the job's own choice ([Format.Rows] of [Job].Output),
 	// and text if the job has none. OutputColumns are the columns, as word or count:int; empty
 	// means key and value. docs/formats/output.md describes both.
 	OutputFormat  string

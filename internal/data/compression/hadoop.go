@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/pierrec/lz4/v4"
 )
 
 // maxChunk bounds a compressed chunk and its content, in bytes. Hadoop's codecs write
@@ -118,4 +120,65 @@ func ReadBounded(r io.Reader, buf []byte, n int) ([]byte, error) {
 		}
 	}
 	return buf, nil
+}
+
+// hadoopBlock is the content in bytes of a block that NewHadoopWriter writes. With the worst
+// growth by snappy or lz4 it fits into Hadoop's buffers of 256 KiB.
+const hadoopBlock = 192 << 10
+
+// NewHadoopWriter returns a writer of the format that NewHadoopReader reads. Each block has one
+// chunk. encode appends the compressed form of src to dst.
+func NewHadoopWriter(w io.Writer, encode func(dst, src []byte) ([]byte, error)) io.WriteCloser {
+	return &hadoopWriter{w: w, encode: encode}
+}
+
+// hadoopWriter implements io.WriteCloser.
+type hadoopWriter struct {
+	w      io.Writer
+	encode func(dst, src []byte) ([]byte, error)
+	block  []byte // content that is not written yet
+	out    []byte // reused
+	err    error
+}
+
+// Write implements io.Writer.
+func (h *hadoopWriter) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && h.err == nil {
+		m := min(len(p), hadoopBlock-len(h.block))
+		h.block = append(h.block, p[:m]...)
+		n, p = n+m, p[m:]
+		if len(h.block) == hadoopBlock {
+			h.flush()
+		}
+	}
+	return n, h.err
+}
+
+// flush writes the block.
+func (h *hadoopWriter) flush() {
+	if len(h.block) == 0 || h.err != nil {
+		return
+	}
+	h.out = binary.BigEndian.AppendUint32(h.out[:0], uint32(len(h.block)))
+	h.out = append(h.out, 0, 0, 0, 0)
+	if h.out, h.err = h.encode(h.out, h.block); h.err != nil {
+		return
+	}
+	binary.BigEndian.PutUint32(h.out[4:], uint32(len(h.out)-8))
+	_, h.err = h.w.Write(h.out)
+	h.block = h.block[:0]
+}
+
+// Close writes the last block. It does not close the underlying writer.
+func (h *hadoopWriter) Close() error {
+	h.flush()
+	return h.err
+}
+
+// EncodeLZ4 appends a block of lz4, as Hadoop's Lz4Codec writes it.
+func EncodeLZ4(dst, src []byte) ([]byte, error) {
+	at, room := len(dst), lz4.CompressBlockBound(len(src))
+	dst = append(dst, make([]byte, room)...)
+	n, err := lz4.CompressBlock(src, dst[at:], nil)
+	return dst[:at+n], err
 }

@@ -14,7 +14,7 @@ import (
 
 // Output is a format of output files with its options, the value of --output-format.
 type Output struct {
-	Name string // csv, json, parquet or sequence
+	Name string // csv, json, parquet, avro or sequence
 	// NoHeader leaves out the first line of a CSV file, which has the names of the columns.
 	NoHeader bool
 	// Separator is the character between the fields of a CSV file.
@@ -49,10 +49,10 @@ var typeNames = []string{"string", "bytes", "int", "float", "bool"}
 func (t Type) String() string { return typeNames[t] }
 
 // OutputNames are the formats that ParseOutput accepts.
-var OutputNames = []string{Text, CSV, JSON, Parquet, Sequence}
+var OutputNames = []string{Text, CSV, JSON, Parquet, Avro, Sequence}
 
 // outputUsage explains the grammar in error messages.
-const outputUsage = "want text, csv, json, parquet or sequence, then options such as columns=word,count:int; csv has header=no and separator=C"
+const outputUsage = "want text, csv, json, parquet, avro or sequence, then options such as columns=word,count:int; csv has header=no and separator=C"
 
 // maxColumns is the largest number of columns of an output file. Each column of a Parquet
 // file needs its own buffers.
@@ -85,7 +85,7 @@ func ParseOutput(text string) (*Output, error) {
 		return o, nil
 	}
 	if len(words) > 1 || named {
-		return nil, fmt.Errorf("text has no options; columns are for csv, json and parquet")
+		return nil, fmt.Errorf("text has no options; columns are for csv, json, parquet and avro")
 	}
 	return nil, nil
 }
@@ -142,12 +142,25 @@ func (o *Output) setColumns(list []string) error {
 		if c.Name == "" || !utf8.ValidString(c.Name) || strings.ContainsAny(c.Name, "\t\r\n") {
 			return fmt.Errorf("the column %q has no usable name: it is empty or has a TAB, a line break or bytes that are not UTF-8", text)
 		}
+		if o.Name == Avro && !avroName(c.Name) {
+			return fmt.Errorf("the column %q has a name that Avro does not allow: letters of ASCII, digits and _, and no digit first", c.Name)
+		}
 		if slices.ContainsFunc(o.Columns, func(x Column) bool { return x.Name == c.Name }) {
 			return fmt.Errorf("column %s is named twice", c.Name)
 		}
 		o.Columns = append(o.Columns, c)
 	}
 	return nil
+}
+
+// avroName reports whether a column may have a name in Avro files.
+func avroName(s string) bool {
+	for i, c := range []byte(s) {
+		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
 }
 
 // String returns the text that ParseOutput parses. It is "" for nil.
@@ -180,7 +193,11 @@ func (o *Output) String() string {
 
 // partCodecs are the codecs of formats whose files are compressed in parts. Files of other
 // formats are compressed as a whole.
-var partCodecs = map[string][]string{Parquet: {"none", "gzip", "zstd"}, Sequence: {"none", "gzip", "zstd", "deflate"}}
+var partCodecs = map[string][]string{
+	Parquet:  {"none", "gzip", "zstd", "snappy"},
+	Avro:     {"none", "deflate", "zstd", "snappy"},
+	Sequence: {"none", "gzip", "zstd", "deflate", "snappy"},
+}
 
 // InParts reports whether the format compresses parts of its files itself.
 func (o *Output) InParts() bool { return partCodecs[o.Name] != nil }

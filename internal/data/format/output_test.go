@@ -20,12 +20,13 @@ import (
 	"github.com/slotwise/slotwise/internal/data/compression"
 	"github.com/slotwise/slotwise/internal/data/compression/codecs"
 	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/format/avro"
 	"github.com/slotwise/slotwise/internal/data/format/parquet"
 )
 
 func init() {
 	compression.Enable(codecs.All()...)
-	format.Enable(parquet.Format())
+	format.Enable(parquet.Format(), avro.Format())
 }
 
 // output parses an output format.
@@ -58,14 +59,8 @@ func decompress(codec string, r io.Reader) (io.ReadCloser, error) {
 	switch codec {
 	case "gzip":
 		return gzip.NewReader(r)
-	case "zstd":
-		c, err := compression.Get(compression.Zstd)
-		if err != nil {
-			return nil, err
-		}
-		return c.NewReader(r)
 	}
-	c, err := compression.Get(compression.Deflate)
+	c, err := compression.Get(map[string]compression.ID{"zstd": compression.Zstd, "snappy": compression.Snappy, "deflate": compression.Deflate}[codec])
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +107,10 @@ func TestOutputRoundTrip(t *testing.T) {
 		{"csv", "", "csv"}, {"csv,separator=;,header=no", "", "csv,separator=;,header=no"},
 		{"json", "", "json"},
 		{"parquet", "none", "parquet"}, {"parquet", "zstd", "parquet"}, {"parquet", "gzip", "parquet"},
+		{"parquet", "snappy", "parquet"},
+		{"avro", "none", "avro"}, {"avro", "deflate", "avro"}, {"avro", "zstd", "avro"}, {"avro", "snappy", "avro"},
 		{"sequence", "none", "sequence"}, {"sequence", "gzip", "sequence"}, {"sequence", "deflate", "sequence"}, {"sequence", "zstd", "sequence"},
+		{"sequence", "snappy", "sequence"},
 	} {
 		t.Run(c.format+"+"+c.codec, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -174,7 +172,7 @@ func TestOutputGroups(t *testing.T) {
 		fmt.Fprintf(&want, "key of some length, which %0100d makes long\t%d\n", i, i*7919)
 	}
 	for _, c := range []struct{ format, codec, read string }{
-		{"parquet,columns=word,n:int", "none", "parquet"}, {"sequence", "none", "sequence"}, {"sequence", "deflate", "sequence"},
+		{"parquet,columns=word,n:int", "none", "parquet"}, {"avro,columns=word,n:int", "deflate", "avro"}, {"sequence", "none", "sequence"}, {"sequence", "deflate", "sequence"},
 	} {
 		file, err := write(output(t, c.format), c.codec, records)
 		if err != nil {

@@ -134,6 +134,11 @@ func (r *sequence) header() error {
 	return err
 }
 
+// SequenceCodecs returns the codecs of SequenceFiles that are read.
+func SequenceCodecs() []string {
+	return []string{"none", "deflate", "gzip", "bzip2", "snappy", "lz4", "zstd"}
+}
+
 // codecOfClass returns the name of a codec for its class.
 func codecOfClass(class string) (string, error) {
 	simple := class[strings.LastIndexByte(class, '.')+1:]

@@ -19,6 +19,7 @@ var codecClasses = map[string]string{
 	"gzip":    "org.apache.hadoop.io.compress.GzipCodec",
 	"zstd":    "org.apache.hadoop.io.compress.ZStandardCodec",
 	"deflate": "org.apache.hadoop.io.compress.DefaultCodec",
+	"snappy":  "org.apache.hadoop.io.compress.SnappyCodec",
 }
 
 const (
@@ -137,11 +138,7 @@ func (s *sequenceWriter) compressor(w io.Writer) (io.WriteCloser, error) {
 	if s.codec == "gzip" {
 		return gzip.NewWriter(w), nil
 	}
-	id := compression.Zstd
-	if s.codec == "deflate" {
-		id = compression.Deflate
-	}
-	c, err := compression.Get(id)
+	c, err := compression.Get(map[string]compression.ID{"deflate": compression.Deflate, "snappy": compression.Snappy, "zstd": compression.Zstd}[s.codec])
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/slotwise/slotwise/internal/base/retry"
 )
@@ -118,15 +116,46 @@ func typeOfJSON(v json.RawMessage, texts bool) string {
 	return "float"
 }
 
-// isoPatterns are the types of texts.
-var isoPatterns = sync.OnceValue(func() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"date":          regexp.MustCompile(`^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$`),
-		"time":          regexp.MustCompile(`^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?$`),
-		"timestamp":     regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?$`),
-		"timestamp UTC": regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z$`),
+// isoShapes are the types of texts, by their shapes: 0 is a digit. A fraction of a second may follow.
+var isoShapes = []struct{ shape, kind string }{
+	{"0000-00-00", "date"}, {"00:00:00", "time"}, {"0000-00-00T00:00:00", "timestamp"}, {"0000-00-00 00:00:00", "timestamp"},
+}
+
+// isoType returns the type of a date or a time, and "" for other text. It looks at the shape only: a month
+// of 13 is a date, too.
+func isoType(s string) string {
+	plain, utc := strings.CutSuffix(s, "Z")
+	whole, fraction, hasFraction := strings.Cut(plain, ".")
+	if hasFraction && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
+		return ""
 	}
-})
+	for _, x := range isoShapes {
+		if !hasShape(whole, x.shape) || hasFraction && x.kind == "date" {
+			continue
+		}
+		switch {
+		case utc && x.kind == "timestamp":
+			return "timestamp UTC"
+		case utc:
+			return ""
+		}
+		return x.kind
+	}
+	return ""
+}
+
+// hasShape reports whether s has the characters of shape, and any digits where it has 0.
+func hasShape(s, shape string) bool {
+	if len(s) != len(shape) {
+		return false
+	}
+	for i := range len(s) {
+		if digit := s[i] >= '0' && s[i] <= '9'; shape[i] == '0' != digit || !digit && s[i] != shape[i] {
+			return false
+		}
+	}
+	return true
+}
 
 // TypeOfText returns the type that a text looks like. numbers says that numbers and truth values are written as
 // text, as in CSV and in paths. A number with leading zeros is a string, such as a post code.
@@ -144,10 +173,8 @@ func TypeOfText(s string, numbers bool) string {
 		}
 	}
 	if len(s) < 40 {
-		for name, p := range isoPatterns() { //house:sorted at most one pattern matches
-			if p.MatchString(s) {
-				return name
-			}
+		if kind := isoType(s); kind != "" {
+			return kind
 		}
 	}
 	return "string"

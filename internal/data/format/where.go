@@ -135,7 +135,7 @@ func (c *Condition) matchPartition(p *Partition) bool {
 
 // Excludes reports whether no record of a group can meet the condition. least and most are bounds of the
 // column's values in the group that are not null, as text without escapes; numbers and times say how
-// the column is compared, and nulls how many values are null of rows in all.
+// the column is compared.
 func (c *Condition) Excludes(least, most []byte, numbers, times bool) bool {
 	is := classText
 	switch {

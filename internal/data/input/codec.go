@@ -35,6 +35,15 @@ type codec struct {
 	blocks func(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) io.Reader
 }
 
+// CodecNames returns the codecs of files that are compressed as a whole, and none.
+func CodecNames() []string {
+	names := []string{"none"}
+	for _, c := range codecs {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // headLen is the number of a file's first bytes that show its kind. A tar archive shows
 // it last, at offset 257.
 const headLen = 512

@@ -13,7 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
-// FileSchema is what a file of an input contains.
+// FileSchema describes one file of an input.
 type FileSchema struct {
 	URI    string `json:"file"`
 	Bytes  int64  `json:"bytes"`

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/pierrec/lz4/v4"
 
 	"github.com/slotwise/slotwise/internal/data/compression"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
@@ -53,17 +54,20 @@ type Codec uint8
 // so they can still be read in parts. Their names get no suffix, and not every codec
 // applies to them.
 const (
-	None    Codec = iota
-	Gzip          // .gz
-	Zstd          // .zst
-	Deflate       // .deflate, Hadoop's DefaultCodec
+	None      Codec = iota
+	Gzip            // .gz
+	Zstd            // .zst
+	Deflate         // .deflate, Hadoop's DefaultCodec
+	Snappy          // .snappy, Hadoop's SnappyCodec
+	LZ4             // .lz4, frames of the lz4 command
+	HadoopLZ4       // .lz4, Hadoop's Lz4Codec
 )
 
 var (
 	// CodecNames are the names that ParseCodec accepts.
-	CodecNames = []string{"none", "gzip", "zstd", "deflate"}
-	suffixes   = []string{"", ".gz", ".zst", ".deflate"}
-	libraries  = map[Codec]compression.ID{Zstd: compression.Zstd, Deflate: compression.Deflate}
+	CodecNames = []string{"none", "gzip", "zstd", "deflate", "snappy", "lz4", "lz4-hadoop"}
+	suffixes   = []string{"", ".gz", ".zst", ".deflate", ".snappy", ".lz4", ".lz4"}
+	libraries  = map[Codec]compression.ID{Zstd: compression.Zstd, Deflate: compression.Deflate, Snappy: compression.Snappy}
 )
 
 // String returns the name that ParseCodec parses.
@@ -245,6 +249,10 @@ func compressor(w io.Writer, codec Codec) (io.WriteCloser, error) {
 		return nil, nil
 	case Gzip:
 		return gzip.NewWriter(w), nil
+	case LZ4:
+		return lz4.NewWriter(w), nil
+	case HadoopLZ4:
+		return compression.NewHadoopWriter(w, compression.EncodeLZ4), nil
 	}
 	c, err := compression.Get(libraries[codec])
 	if err != nil {

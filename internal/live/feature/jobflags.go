@@ -66,14 +66,14 @@ func (d *DataFlags) Declare(s FlagSet) {
 	s.StringVar(d.Output, "output", "", "`directory` to write; it must not exist or be empty")
 	s.BoolVar(d.Overwrite, "overwrite", false, "replace an earlier job's output in the output directory, once the job has succeeded")
 	s.BoolVar(d.Force, "force", false, "like --overwrite, and replace the directory even if it contains other files")
-	s.StringVar(d.OutputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet or sequence (slotwise formats output)")
+	s.StringVar(d.OutputFormat, "output-format", "", "`format` of the output files: text (default), csv, json, parquet, avro or sequence (slotwise formats output)")
 	s.StringSliceVar(d.OutputColumns, "output-columns", nil, "`names` of the output's columns, as word,count:int; types are string (default), bytes, int, float, bool (default: key,value)")
 
 	s.IntVar(d.Reduces, "reduces", 0, "`number` of reduce tasks (default: the job's choice)")
 	s.Value(d.SplitSize, "split-size", "bytes of input of one map task (default: chosen by the input's size)")
 	s.StringVar(d.Compress, "compress", "none", "`codec` of intermediate data: none, lz4, s2 or zstd")
 	s.DurationVar(d.StorageRetry, "storage-retry", DefaultStorageWait, "`time` for which the start of a job waits for a storage that is away; 0 fails at once")
-	s.StringVar(d.OutputCompress, "output-compress", "none", "`codec` of the output: none, gzip, zstd or deflate")
+	s.StringVar(d.OutputCompress, "output-compress", "none", "`codec` of the output: none, gzip, zstd, deflate, snappy, lz4 or lz4-hadoop (slotwise formats output)")
 }
 
 // LocalFlags are the flags about the cluster in one process.

@@ -28,7 +28,7 @@ func All() []*compression.Codec {
 	return []*compression.Codec{
 		{Name: "zstd", NewReader: newZstdReader, NewWriter: newZstdWriter, EncodeBlock: encodeZstd, DecodeBlock: decodeZstd},
 		{Name: "s2", EncodeBlock: encodeS2, DecodeBlock: decodeS2},
-		{Name: "snappy", NewReader: newSnappyReader, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
+		{Name: "snappy", NewReader: newSnappyReader, NewWriter: newSnappyWriter, EncodeBlock: encodeSnappy, DecodeBlock: decodeS2},
 		{Name: "deflate", NewReader: newZlibReader, NewWriter: newZlibWriter},
 		{Name: "xz", NewReader: newXZReader},
 	}

@@ -44,4 +44,9 @@ func encodeSnappy(dst, src []byte) ([]byte, error) {
 	return append(dst, s2.EncodeSnappy(nil, src)...), nil
 }
 
+// newSnappyWriter writes the blocks of Hadoop's SnappyCodec, which files with the suffix .snappy have.
+func newSnappyWriter(w io.Writer) (io.WriteCloser, error) {
+	return compression.NewHadoopWriter(w, encodeSnappy), nil
+}
+
 func newZlibWriter(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil }

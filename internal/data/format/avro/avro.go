@@ -1,4 +1,4 @@
-// Package avro reads Avro's object container files as lines, by the library of
+// Package avro reads Avro's object container files as lines and writes lines as such files, by the library of
 // github.com/twmb/avro.
 package avro
 
@@ -23,6 +23,7 @@ func Format() *format.Format {
 		Magic:  func(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) },
 		Divide: func(*format.Spec) bool { return true },
 		Open:   open,
+		Create: create, UTF8: true,
 	}
 }
 

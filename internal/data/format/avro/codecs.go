@@ -57,6 +57,15 @@ func (c blockCodec) DecompressBounded(src []byte, most int64) ([]byte, error) {
 	return b, err
 }
 
+// Codecs returns the codecs of blocks that are read.
+func Codecs() []string {
+	names := []string{"none", "deflate", "snappy", "zstd"} // of the library
+	for _, c := range optional {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // codecs returns the options that add them to a reader.
 func codecs() []ocf.ReaderOpt {
 	var opts []ocf.ReaderOpt

@@ -17,7 +17,10 @@ const groupBytes = 32 << 20
 
 // codecs are the codecs of pages. Without a choice they are compressed with snappy, as by
 // other programs.
-var codecs = map[string]compress.Codec{"none": &parquet.Snappy, "gzip": &parquet.Gzip, "zstd": &parquet.Zstd}
+var codecs = map[string]compress.Codec{"none": &parquet.Snappy, "gzip": &parquet.Gzip, "zstd": &parquet.Zstd, "snappy": &parquet.Snappy}
+
+// Codecs returns the codecs of pages that are read.
+func Codecs() []string { return []string{"none", "snappy", "gzip", "brotli", "zstd", "lz4"} }
 
 // schema is the root of a file's schema. A parquet.Group alone would sort the columns by
 // their names.

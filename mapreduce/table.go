@@ -131,8 +131,9 @@ func (t Table[T]) Input(format string) Format {
 	return Rows(format, names...)
 }
 
-// Output returns the format of output files with the table's columns and their types. format is
-// csv, json or parquet, and options after commas.
+// Output returns the format of output files with the table's columns and their types, which are
+// the schema of a Parquet or Avro file. name is a format of [Options].OutputFormat that has columns, such as
+// csv, json, parquet or avro, and options after commas.
 func (t Table[T]) Output(name string) Format {
 	var columns []string
 	for _, c := range t.columns {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Of three lines of which two are equal, the earlier of the two is wider, so that both
@@ -42,6 +43,31 @@ func TestQueueWithoutFractions(t *testing.T) {
 	drawn := QueueLength([]Timeline{{Name: "fifo", Courses: c, End: 40 * time.Second}}).Inline()
 	if strings.Contains(drawn, ">0.5<") || !strings.Contains(drawn, ">1<") {
 		t.Errorf("a tick at half a job:\n%s", drawn)
+	}
+}
+
+// TestLargeGantt draws 10,000 attempts in 70 slots: each keeps a bar of its own, in a figure of less than half a
+// megabyte, since bars of one colour are one path.
+func TestLargeGantt(t *testing.T) {
+	cfg, _ := small(t)
+	l := NewLanes(&cfg.Cluster, cfg.Jobs)
+	const slots, attempts = 70, 10_000
+	n := &laneNode{name: "n", taken: make([]job.AttemptID, slots), from: make([]time.Duration, slots)}
+	l.nodes = []*laneNode{n}
+	for i := range attempts {
+		from := time.Duration(i/slots) * 12 * time.Second
+		l.bars = append(l.bars, bar{node: n, lane: i % slots, job: int32(i % len(cfg.Jobs)), from: from, to: from + 11*time.Second})
+	}
+	l.longest = (attempts/slots + 1) * 12 * time.Second
+	began := time.Now()
+	drawn := l.Gantt("fair").Inline()
+	took := time.Since(began)
+	t.Logf("%d attempts: %d bytes in %v", attempts, len(drawn), took)
+	if len(drawn) > 500_000 || took > 5*time.Second {
+		t.Errorf("%d attempts are %d bytes, drawn in %v", attempts, len(drawn), took)
+	}
+	if boxes := strings.Count(drawn, "z"); boxes < attempts {
+		t.Errorf("%d boxes of %d attempts", boxes, attempts)
 	}
 }
 

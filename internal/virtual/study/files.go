@@ -282,9 +282,7 @@ func (x *Files) fill(ctx context.Context, s *Study) error {
 	}
 	return errors.Join(x.write(ctx, "comparison.txt", func(w io.Writer) error { return report.Comparison(w, all.Study) }),
 		x.write(ctx, "report.html", func(w io.Writer) error {
-			return report.HTMLPage("Simulation of "+s.cfg.Workload.Name, `body{font:15px/1.5 Arial,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
-pre{font-size:13px;overflow-x:auto}svg{max-width:100%;height:auto}
-`,
+			return report.HTMLPage("Simulation of "+s.cfg.Workload.Name, "",
 				h.P(g.Text("Cluster: "+s.cfg.ClusterName)), h.Pre(g.Text(text.String())),
 				g.Map(x.figures, func(drawing string) g.Node { return h.Figure(g.Raw(drawing)) }),
 				all.Record.HTML(),

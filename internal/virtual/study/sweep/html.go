@@ -274,10 +274,9 @@ func (r *Result) HTML(w io.Writer, plots []Plot) error {
 	warnings := func(kind string, texts []string) g.Node {
 		return g.Map(texts, func(text string) g.Node { return h.P(g.Text(kind + ": " + text)) })
 	}
-	return report.HTMLPage("Study of "+r.Workload, `body{font:15px/1.5 Arial,sans-serif;max-width:62em;margin:2em auto;padding:0 1em;color:var(--fg);background:var(--bg)}
-table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid var(--line)}
+	return report.HTMLPage("Study of "+r.Workload, `table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .8em;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child,.words{text-align:left}
-td:first-child{white-space:nowrap}tr.reference{color:var(--soft);font-style:italic}svg{max-width:100%;height:auto}
+td:first-child{white-space:nowrap}tr.reference{color:var(--soft);font-style:italic}
 `,
 		h.P(g.Textf("%d jobs, %d seeds, %d runs. Means over seeds; times in seconds; slowdowns against each job %s. References (in italics) know what no policy knows.",
 			r.Jobs, r.Seeds, len(r.Rows), against)),

@@ -28,7 +28,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestSleepProgress: a task that sleeps states how much of it is over. A master predicts the job's
+// TestSleepProgress: a task that sleeps reports the share of its time that is over. A master predicts the job's
 // end from that.
 func TestSleepProgress(t *testing.T) {
 	seen := 0

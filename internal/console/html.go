@@ -206,7 +206,7 @@ func (c cell) html() g.Node {
 	return content
 }
 
-// spark is a line through values, without axes. The text beside it says what it shows.
+// spark is a line through values, without axes. The text beside it names the values.
 func spark(values []int64) g.Node {
 	const width, height = 96, 20
 	var line svg.Path
@@ -241,7 +241,7 @@ func (c column) html() g.Node {
 	return h.Th(h.Scope("col"), optional("class", strings.TrimSpace(class)), optional("aria-sort", c.Order), name)
 }
 
-// html is the table with the links to its other pages and formats, or the text that stands for no
+// html is the table with the links to its other pages and formats, or the text shown instead of no
 // rows. The first cell of a row names the row.
 func (t *table) html() g.Node {
 	var rows g.Node

@@ -58,7 +58,7 @@ func TestFailedJob(t *testing.T) {
 	if other := ask(s, http.MethodGet, "/ui/jobs/j1", "eve").Body.String(); strings.Contains(other, "j1_m_3_2\"") || strings.Contains(other, `<a href="/ui/attempts/`) {
 		t.Error("a viewer without rights gets links to logs")
 	}
-	// The actions of a job that runs stand beside its title.
+	// The actions of a job that runs are beside its title.
 	st.State, st.EndedMs = slotwisev1.JobState_JOB_STATE_RUNNING, 0
 	body = ask(s, http.MethodGet, "/ui/jobs/j1", "ann").Body.String()
 	if kill, timeline := strings.Index(body, "/ui/jobs/j1/kill"), strings.Index(body, `id="timeline"`); kill < 0 || kill > timeline {

@@ -116,7 +116,7 @@ func TestCheckedJobs(t *testing.T) {
 	}
 }
 
-// TestOutlook says in one text how a job goes on.
+// TestOutlook describes the expected course of a job in one text.
 func TestOutlook(t *testing.T) {
 	now := time.UnixMilli(0)
 	for want, j := range map[string]*slotwisev1.JobStatus{

@@ -15,7 +15,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 )
 
-// page is what html.go turns into HTML.
+// page is a page's content, which html.go turns into HTML.
 type page struct {
 	Title    string
 	Nav      []link

@@ -32,7 +32,7 @@ const (
 //     one person uses, and nobody else loses it.
 //
 //   - The node must be an outlier. An outage of a storage or a network hits all nodes, and no
-//     node is to blame for it. The first node that completes the number of witnesses would come on
+//     node is to blame. The first node that completes the number of witnesses would come on
 //     the list before the tasks that failed on the others have succeeded. So live jobs that failed
 //     on a node count for the comparison already, though not yet against the node. A listed
 //     node comes off as soon as the faults of the others have made it an ordinary one.
@@ -239,7 +239,7 @@ func (t *Tracker) recent(n *cluster.Node) []cluster.Fault {
 }
 
 // convincing reports whether the faults are enough witnesses against a node. While another
-// user has live jobs, a user counts for half of them at most, and not alone. A user who is
+// user has live jobs, a user counts for half of the witnesses at most, and not alone. A user who is
 // alone counts in full, also if somebody else's earlier job is a witness, too. It costs a walk
 // through the live jobs up to the first one of a second user.
 func (t *Tracker) convincing(faults []cluster.Fault) bool {

@@ -43,7 +43,7 @@ func (t *Tracker) OfferDue() (time.Duration, bool) {
 }
 
 // Opened counts the moments at which tasks of some job and kind became able to start: its
-// submission, its slow start, a retry. Nodes with free slots do not know of them. The other
+// submission, its slow start, a retry. Nodes with free slots are not notified. The other
 // reasons for an Offer concern mostly the node that sends the event, whose heartbeat holds a
 // round anyway, so a simulation of many nodes offers work when Opened has grown.
 func (t *Tracker) Opened() int64 { return t.opened }

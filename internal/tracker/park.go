@@ -31,7 +31,7 @@ func (t *Tracker) Quiet() (until time.Duration, quiet bool) {
 
 // MayPark reports whether the heartbeats of a node may be left out, as far as the node is
 // concerned. A node that is closed holds no rounds, and policies count rounds. A round on a node
-// that runs nothing leaves no slots reserved, because all of them are free.
+// that runs nothing leaves no slots reserved, because all its slots are free.
 func (t *Tracker) MayPark(n *cluster.Node) bool {
 	if !n.Alive() || n.Closed() || len(n.Attempts()) > 0 {
 		return false

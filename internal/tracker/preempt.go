@@ -16,7 +16,7 @@ import (
 // time out.
 //
 // One rule resolves this for every policy, as YARN's MapReduce does for its jobs. A
-// job is blocked while its maps are pending, none of them runs, and its reduces run:
+// job is blocked while it has pending maps, no running map, and running reduces:
 //
 //	blocked for PreemptDelay and for preemptBeats heartbeats of each node,
 //	and a reduce of the job holds a slot or a share that its maps need

@@ -112,8 +112,8 @@ type Stats struct {
 	// Preempted counts attempts killed on the policy's demand, and reduces killed
 	// because maps of their job needed their slots.
 	Preempted int64
-	// LostNodes counts the nodes given up after silence. A node that leaves, or starts anew, is
-	// none of them.
+	// LostNodes counts the nodes given up after silence. A node that leaves, or starts anew, does
+	// not count.
 	LostNodes int64
 }
 
@@ -228,7 +228,7 @@ func (t *Tracker) CheckQueue(name string) error {
 }
 
 // Reconfigure passes a new configuration to the parts of the policy. known is true if one
-// of them takes configurations of that type. A part that returns an error has kept its
+// part takes configurations of that type. A part that returns an error has kept its
 // old configuration.
 func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 	t.wantOffer()

@@ -17,7 +17,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// at goes on at another server.
+// at continues at another server.
 func (b *chrome) at(url string) *chrome {
 	b.url = strings.TrimSuffix(url, "/ui/")
 	return b

@@ -43,7 +43,7 @@ type question struct {
 	value   string // the priority or the pool
 }
 
-// answer is what a user was told.
+// answer is the master's answer to a user.
 type answer struct {
 	lost           bool   // there was no answer: the call may take effect at any later time, or never
 	ended          bool   // it was refused because the job has ended; of status: the job was killed
@@ -64,7 +64,7 @@ const (
 	firstPriority = "NORMAL"
 )
 
-// jobModel is what one job of a master without faults does.
+// jobModel is the behaviour of one job of a master without faults.
 var jobModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		by := map[int]int{}
@@ -243,7 +243,7 @@ func (c *calls) user(ctx context.Context, client int, r *rand.Rand, enough chan 
 	}
 }
 
-// priorities are those that the calls set. Jobs of users who wait have a higher one.
+// priorities are the values that the calls set. Jobs of users who wait have a higher one.
 var priorities = []string{"VERY_LOW", "LOW", "NORMAL", "HIGH"}
 
 // one makes one call. A lost status says nothing and is left out.

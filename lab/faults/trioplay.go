@@ -129,7 +129,7 @@ type trioOutcome struct {
 	leading   []time.Duration            // from the begin of a fault until another master leads
 	jobs      int                        // that users have run to their end
 	ops       int                        // calls whose history was checked
-	unknown   int                        // of them without an answer
+	unknown   int                        // calls without an answer
 	undecided bool                       // the check of the history took too long
 	missing   int                        // entries that one of the three histories lacks
 	left      int                        // empty staging directories that a stopped leader has left behind
@@ -249,7 +249,7 @@ func (t *trio) awaitNext(before lead, since time.Time) error {
 	return fmt.Errorf("no other master leads after %v", trioLimit)
 }
 
-// runJobs submits one job after the other, each with an output of its own, until enough is closed.
+// runJobs submits one job after the other, each with its own output, until enough is closed.
 func (t *trio) runJobs(ctx context.Context, enough chan struct{}, in *input) (n int, err error) {
 	w := work{args: []string{"grep", "--param", "regex=w1[0-9]* w2", "--split-size", "200KiB"}, answer: matching}
 	for {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNoisyMix measures a few jobs, and checks that there is an answer for most of them.
+// TestNoisyMix measures a few jobs, and checks that most have an answer.
 func TestNoisyMix(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-only", "noisy mix fifo", "-jobs", "6", "-futures", "5"}, &out, io.Discard); err != nil {

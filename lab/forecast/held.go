@@ -124,7 +124,7 @@ func bursts(jobs int, seed uint64) sim.Config {
 	return sim.Config{Cluster: c, Jobs: list, Seed: 9}
 }
 
-// rounds repeats eight jobs with varying sizes of input. Four of them are small and have no
+// rounds repeats eight jobs with varying sizes of input. Four are small and have no
 // reduces. The nodes have three speeds.
 func rounds(jobs int, seed uint64) sim.Config {
 	c := workload.Cluster{Racks: 2, Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{

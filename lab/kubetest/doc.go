@@ -3,5 +3,5 @@
 //
 //	SLOTWISE_KUBECONFIG=FILE SLOTWISE_KUBE_IMAGE=localhost/slotwise:1 go -C lab test -count=1 -v ./kubetest
 //
-// They are skipped without these variables. docs/kubernetes.md says what the cluster must have.
+// They are skipped without these variables. docs/kubernetes.md states the requirements on the cluster.
 package kubetest

@@ -152,7 +152,7 @@ func mistakes(t *testing.T, c *cluster) {
 		c.must("rollout", "undo", "deployment/slotwise-worker")
 	})
 	t.Run("quota", func(t *testing.T) {
-		// With the workers of the case before, the job would end without more of them.
+		// With the workers of the case before, the job would end without more workers.
 		c.await("one worker stays", func() bool { return len(c.pods()) == 1 })
 		c.must("create", "quota", "small", "--hard=pods=2")
 		id := c.submit("sleep", "--output", "/shared/quota", "--param", "maps=20x1s")

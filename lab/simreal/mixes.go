@@ -240,7 +240,7 @@ func calibration() *mix {
 
 // overhead measures the share of the cores that the tasks of several apps at once cannot use,
 // beyond what the cost profiles have: each profile was measured with one app alone. It runs
-// calibration, and compares the processor time of the process with that of the tasks by their
+// calibration, and compares the processor time of the process with the time of the tasks by their
 // profiles. No judged mix reads these inputs.
 func (s *settings) overhead(ctx context.Context, profiles []workload.Profile) (float64, error) {
 	m := calibration()

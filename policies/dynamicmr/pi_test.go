@@ -15,7 +15,7 @@ import (
 var off = dynamicmr.PrescheduleConfig{}
 
 // state of a cluster of 9 nodes of 4+2 slots. here holds
-// the running tasks of the round's node, and all those of the cluster, in the order
+// the running tasks of the round's node, and all tasks of the cluster, in the order
 // maps in map slots, reduces in map slots, reduces in reduce slots, maps in reduce
 // slots.
 type state struct {

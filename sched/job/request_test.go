@@ -24,7 +24,7 @@ func fullRequest(t *testing.T) Request {
 	return r
 }
 
-// A job takes what it leaves open, and nothing else, from the other request.
+// A job takes the fields that it does not set, and no others, from the other request.
 func TestRequestOr(t *testing.T) {
 	full := fullRequest(t)
 	if got := (Request{}).Or(full); got != full {

@@ -64,7 +64,7 @@ func TestAgainstMath(t *testing.T) {
 	}
 }
 
-// Variates are those of math/rand/v2 for the same generator, to within what their
+// Variates equal math/rand/v2's for the same generator, to within what their
 // logarithms are off.
 func TestDrawsAreThoseOfRand(t *testing.T) {
 	for _, c := range []struct {

@@ -21,7 +21,7 @@
 // leave, restart and send heartbeats; jobs that are submitted, killed and moved;
 // attempts that succeed, fail or report nonsense; trackers that restart; policies
 // that are replaced by fifo and back. A failure prints the shortest script found.
-// The flag -rapid.checks sets the number of scripts for each of them, 100 by default.
+// The flag -rapid.checks sets the number of scripts for each property, 100 by default.
 package schedtest
 
 import (

@@ -79,7 +79,7 @@ type Actor interface {
 	MayDrain(ctx context.Context) bool
 	Drain(ctx context.Context, node string, undo bool) error
 	SetPolicy(ctx context.Context, name string, set map[string]string) error
-	// WhatIf forecasts the jobs' ends after some changes and makes none of them.
+	// WhatIf forecasts the jobs' ends after some changes without making the changes.
 	WhatIf(ctx context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error)
 }
 

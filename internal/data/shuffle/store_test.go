@@ -136,8 +136,7 @@ func TestFetchFollows(t *testing.T) {
 	}
 }
 
-// TestLostBeforeCollect: what is lost between the last Next and Collect is
-// waited for.
+// TestLostBeforeCollect: Collect waits for a map output that is lost after the last Next.
 func TestLostBeforeCollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewStore()
@@ -314,7 +313,7 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// TestFetchModel checks a Fetch against a map of what is published.
+// TestFetchModel checks a Fetch against a map of the published outputs.
 func TestFetchModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const maps = 4

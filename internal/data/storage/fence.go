@@ -17,9 +17,9 @@ import "context"
 //     An exchange could arrive before the root is removed; local directories hold the root's lock from
 //     the look at the phase to the exchange, so there the other master still waits for the lock.
 //     HDFS has no exchange.
-//   - The other master has aborted: the root has been removed, so every request for it fails.
+//   - The other master has aborted: the root has been removed, so every later request to it fails.
 //   - A marker that is put into a root that is gone fails, because its directory does not exist.
-//   - A staging that is begun late has a token that nobody commits. A sweep removes it after SharedTTL.
+//   - A staging that is begun late has a token that no job commits. A sweep removes it after SharedTTL.
 //
 // On HDFS one case is left: with an old output, its rename to old/ may arrive after the other master has
 // published and before it has removed the root. The new output is in old/ then, and it is lost with the
@@ -29,7 +29,7 @@ import "context"
 // completion, and _SUCCESS has the same content from both. A removal is the case that is left: a late
 // removal of _SUCCESS hides a published output, and a late removal of an object that was there before
 // the commit removes the new object of the same name. Each is one request that a stopped process had
-// not sent yet; what it would have sent next is refused.
+// not sent yet; its next requests are refused.
 func WithFence(ctx context.Context, permit func() error) context.Context {
 	return context.WithValue(ctx, fenceKey{}, permit)
 }

@@ -276,7 +276,7 @@ func TestOverwriteThroughALink(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsLiving: a sweep removes only dead stagings, and only those of the same
+// TestSweepKeepsLiving: a sweep removes only dead stagings of the same
 // target.
 func TestSweepKeepsLiving(t *testing.T) {
 	dir := t.TempDir()

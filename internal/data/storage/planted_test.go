@@ -117,7 +117,7 @@ func (h hostile) Lock(ctx context.Context, root string, mode LockMode) (io.Close
 }
 
 // TestPlanted runs a whole job on local storage: sweep, stage, write a part, commit or abort,
-// and sweep what is left. At each single operation it puts each of planted in the place of the
+// and sweep the leftovers. At each single operation it puts each of planted in the place of the
 // operation's path, and of the directories above it up to the shared one. The job may fail.
 // The directory outside must stay as it is, and no operation may hang.
 func TestPlanted(t *testing.T) {
@@ -173,10 +173,10 @@ func runPlanted(t *testing.T, plant func(path, victim string) error, up, at int,
 				path = filepath.Dir(path)
 			}
 			if !strings.HasPrefix(path, shared+"/") {
-				return // another user cannot change what is above
+				return // another user cannot change the directories above
 			}
 			if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err != nil || real != filepath.Dir(path) {
-				return // what was planted before leads out of the shared directory
+				return // an earlier planted link leads out of the shared directory
 			}
 			_ = os.Rename(path, path+".moved") // fails if it does not exist
 			_ = plant(path, victim)

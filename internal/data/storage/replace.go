@@ -18,7 +18,7 @@ const (
 	// ReplaceNothing lets no file be removed.
 	ReplaceNothing Replace = iota
 	// ReplaceOutput permits the output of an earlier job: a directory with SuccessFile and
-	// no file but those that jobs write; see IsOutputFile. Whoever names a wrong directory
+	// only files that jobs write; see IsOutputFile. Whoever names a wrong directory
 	// by mistake keeps its files.
 	ReplaceOutput
 	// ReplaceAll permits every directory.

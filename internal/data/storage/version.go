@@ -23,7 +23,7 @@ type Version struct {
 	// storage has none.
 	ID uint64
 	// ModTime is the time of the last change in nanoseconds since 1970. It is 0 where every
-	// content has an ID of its own: on S3.
+	// content has its own ID: on S3.
 	ModTime int64
 	// Sample is a hash of the file's first and last bytes, never 0. Only Sampled.Sample sets it. It
 	// tells a file that has grown from one that was overwritten in place: both have the old ID,

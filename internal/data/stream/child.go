@@ -56,7 +56,7 @@ const bufferSize = 256 << 10
 type buffer [bufferSize]byte
 
 // buffers reuses the buffers of ended commands. A command of a tiny task prints a line or
-// nothing, and clearing new buffers for it costs more than reading the line.
+// nothing, and clearing new buffers costs more than reading the line.
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // printed is the output of one read, in the first n bytes of a buffer.

@@ -49,7 +49,7 @@ func (b *member) pull(from *member, done func()) {
 }
 
 // pullAll reads the other members' histories until a majority is read, with the master's own.
-// Until then what it has not is not known to be missing.
+// Until then an entry that it lacks may not count as missing.
 func (m *master) pullAll() {
 	if m.pulled = m.pulled || len(m.r.members) == 1; m.pulled {
 		return

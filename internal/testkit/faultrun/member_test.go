@@ -179,7 +179,7 @@ func (b *member) run() {
 	b.inLife(b.life, b.proceed)
 }
 
-// proceed is what follows when the disk has all.
+// proceed carries out the actions that waited for the disk.
 func (b *member) proceed() {
 	if b.store.SnapshotWanted() {
 		if snap, err := b.store.MakeSnapshot()(); err == nil {

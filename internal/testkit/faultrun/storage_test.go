@@ -42,7 +42,7 @@ var (
 	errPublished = errors.New("the output is published already")
 )
 
-// stage creates a staging directory. One of the same token stays as it is.
+// stage creates a staging directory. An existing one of the same token stays unchanged.
 func (s *storage) stage(uri, token string) error {
 	s.r.logf("storage: stage %s as %s, late %v", uri, token, s.late)
 	if old := s.staged[token]; old != nil && old.state != removed {

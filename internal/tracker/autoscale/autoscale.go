@@ -10,7 +10,7 @@
 //
 //	keep ── Leave ──► draining ── no attempts, no needed map outputs ──► GiveBack
 //	  ▲                  │
-//	  └────── Stay ──────┘ demand has come back
+//	  └────── Stay ──────┘ demand has returned
 //
 // Leave marks the worker at its provider and drains it in the tracker, in this order. The
 // mark tells a drain of the autoscaler from one of an operator, and outlasts a restart of

@@ -221,7 +221,7 @@ func (w *FakeCluster) apply(e tracker.Effect) {
 }
 
 // finishOutput answers the effect of the i-th job whose output is waiting. failure
-// is what went wrong, or "".
+// is the storage's error, or "".
 func (w *FakeCluster) finishOutput(i int, failure string) {
 	id := w.waiting[i]
 	e := w.outputs[id]

@@ -73,8 +73,8 @@ const fewNodes = 8
 
 // WouldKeep returns the changes with which a job would keep its deadline: the lowest higher
 // priority, and the fewest more nodes. s is the state in which the job misses it; kept judges the
-// forecast that a change leads to. The result is empty if neither helps. An error, such as that of
-// cfg.Stop, ends the search; what was found before it is returned with it.
+// forecast that a change leads to. The result is empty if neither helps. An error, such as cfg.Stop's, ends the search and is returned with
+// the changes found so far.
 func WouldKeep(cfg Config, s *State, id job.ID, kept func(*Forecast) bool) ([]Counterfactual, error) {
 	j := s.job(id)
 	if j == nil {

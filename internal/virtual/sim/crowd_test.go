@@ -74,7 +74,7 @@ func TestContentionBegins(t *testing.T) {
 	ends(t, run(t, crowdedConfig(t, 3, first, second)), 15*time.Second, 20*time.Second)
 }
 
-// A task that wants half of a processor counts half: six of them disturb no one.
+// A task that wants half of a processor counts half: six such tasks slow no task down.
 func TestContentionOfLightTasks(t *testing.T) {
 	j := workload.Job{Maps: tasks(6, workload.Task{Duration: 10 * time.Second, CPU: 5 * time.Second})}
 	ends(t, run(t, crowdedConfig(t, 3, j)), 10*time.Second)

@@ -87,7 +87,7 @@ func TestSilentNodeIsCopied(t *testing.T) {
 	}
 }
 
-// An attempt that hangs while its node is stopped still hangs when the node goes on.
+// An attempt that hangs while its node is stopped still hangs when the node continues.
 func TestHangOnStoppedNode(t *testing.T) {
 	j := workload.Job{Maps: []workload.Task{{CPU: 3 * time.Second}}}
 	r := run(t, Config{Cluster: uniformCluster(1, 1, 1), Jobs: []workload.Job{j}, Until: time.Minute, Model: ModelConfig{

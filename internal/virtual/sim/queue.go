@@ -83,7 +83,7 @@ func (q *queue) push(at time.Duration, k kind, who int32, gen uint32) {
 func (q *queue) last() *event { return &q.ring[(q.head+q.count-1)&(len(q.ring)-1)] }
 
 // append adds a heartbeat that is not before the last one to the ring. Most events are heartbeats,
-// and most of them come in order, so few go through the heap.
+// and most are in order, so few go through the heap.
 func (q *queue) append(e event) {
 	if q.count == len(q.ring) {
 		bigger := make([]event, max(64, 2*len(q.ring)))

@@ -8,7 +8,7 @@ import (
 )
 
 // TestSwap runs two jobs on two map slots. Under fifo the first job holds both
-// slots for 5 s. A swap to fair at 2 s gives one of them to the second job, which
+// slots for 5 s. A swap to fair at 2 s gives one slot to the second job, which
 // then ends at 4 s; a swap that is lost, or comes at another time, fails the test.
 func TestSwap(t *testing.T) {
 	one, two := plain(10, time.Second, 0, 0), plain(2, time.Second, 0, 0)

@@ -86,7 +86,7 @@ func TestCrash(t *testing.T) {
 		return run(t, cfg)
 	}
 	r := run(t, cfg)
-	// Four maps are done at 10 s and six at 20 s, two of them on the crashed node. It is
+	// Four maps are done at 10 s and six at 20 s, two on the crashed node. It is
 	// given up at 75 s:
 	// four maps on two slots end at 95 s, and the reduce 20 s later.
 	near(t, "maps", r.Jobs[0].MapsDone, 95*time.Second, 100*time.Millisecond)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestStarvedWarning: the paper's cap of modfair, 6 maps a pool, leaves nearly all of 2,400
-// slots idle, and the study warns of it. fair has no such limit.
+// slots idle, and the study warns. fair has no such limit.
 func TestStarvedWarning(t *testing.T) {
 	c, err := ReadCluster("nodes=600,maps=4,reduces=2")
 	if err != nil {

@@ -110,7 +110,7 @@ type Table struct {
 	limit int64 // cfg.Limit, unless SetLimit has lowered it
 
 	slotsMem *mem.Region
-	slots    []entry // a power of two of them
+	slots    []entry // their number is a power of two
 	shift    uint    // hash >> shift is the home slot
 	n        int     // keys
 	doubled  mark    // the state at the last doubling or Reset

@@ -51,7 +51,7 @@
 // # Reading
 //
 // A reader verifies header, footer, index, and each block before it decompresses it. At
-// the end of a partition the records and bytes must equal those in the index. A worker
+// the end of a partition the records and bytes must equal the counts in the index. A worker
 // reads files that processes of jobs have written, so it requires the job's number of
 // partitions, reads the index in pieces of 32 KiB, keeps one entry, and refuses an entry
 // that promises more than its blocks can hold. An error names the file, the offset and

@@ -89,8 +89,8 @@ func TestIndexBomb(t *testing.T) {
 }
 
 // TestCraftedIndex opens run files whose footer and index are drawn at random or contradict
-// each other, with checksums that fit. Neither Scan nor Open may panic, Scan's memory is bounded
-// by a constant and Open's by the number of partitions, and what they accept is consistent.
+// each other, with checksums that fit. Scan and Open may not panic, Scan's memory is bounded
+// by a constant and Open's by the number of partitions, and files that they accept are consistent.
 func TestCraftedIndex(t *testing.T) {
 	numbers := []uint64{0, 1, 2, 17, 18, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 62, 1<<63 - 1, 1 << 63, math.MaxUint64}
 	rapid.Check(t, func(t *rapid.T) {

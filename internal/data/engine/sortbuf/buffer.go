@@ -302,8 +302,8 @@ func (b *Buffer) Size(p int) (records, bytes int64) {
 	return b.parts[p].records, b.parts[p].bytes
 }
 
-// A record's header contains the lengths of its key and value, 16 bits each. If one
-// of them is larger, the header is longHeader followed by two 64-bit lengths.
+// A record's header contains the lengths of its key and value, 16 bits each. If a
+// length is larger, the header is longHeader followed by two 64-bit lengths.
 const (
 	shortHeaderLen = 4
 	longHeaderLen  = 20

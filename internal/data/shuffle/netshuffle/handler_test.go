@@ -131,7 +131,7 @@ func TestRefusalsAreLoggedAtALimitedRate(t *testing.T) {
 }
 
 // TestHandlerBombs requests partitions of files that a process of the job has made up. The
-// handler refuses them, and a request takes the same memory for each of them.
+// handler refuses them, and a request takes the same memory for each file.
 func TestHandlerBombs(t *testing.T) {
 	dir := t.TempDir()
 	const partitions = 2

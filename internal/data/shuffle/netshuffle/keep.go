@@ -50,8 +50,8 @@ type spill struct {
 }
 
 // keeper owns the memory and the files of a Fetch. It allocates memory from the start
-// of one region to its end. Only the latest allocation can be returned; all of them
-// are released by close.
+// of one region to its end. Only the latest allocation can be returned; close
+// releases all.
 type keeper struct {
 	cfg      *Config
 	received atomic.Int64

@@ -43,7 +43,7 @@ func write(t *testing.T, f *FS, dir, name string, size int) []byte {
 	return data
 }
 
-// TestFailures uses an HDFS of its own. It writes small blocks faster than DataNodes
+// TestFailures uses its own HDFS. It writes small blocks faster than DataNodes
 // report them, locates them, and reads on when one DataNode dies and another one
 // freezes.
 func TestFailures(t *testing.T) {

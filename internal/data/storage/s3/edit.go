@@ -128,7 +128,7 @@ func (f *FS) vacant(ctx context.Context, p string) error {
 }
 
 // RemoveOne implements storage.Editor. If the last file of a directory disappears meanwhile,
-// the directory may still have an object of its own, which some servers and tools make.
+// the directory may still have its own object, which some servers and tools make.
 func (f *FS) RemoveOne(ctx context.Context, p string, dir bool) error {
 	if err := f.removeOne(ctx, p, dir); err != nil {
 		return f.failed("remove", p, err)

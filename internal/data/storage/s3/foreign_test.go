@@ -87,7 +87,7 @@ func TestForgedRecords(t *testing.T) {
 
 // TestForgedKey is what a hostile user did: two records whose Key is another user's object,
 // one of which cannot be completed, so that the commit is undone and removes what it has
-// made. What a record says about keys is not read.
+// made. The keys in a record are not read.
 func TestForgedKey(t *testing.T) {
 	m, theirs := bystander(t)
 	s, err := memoryFS{m}.StageShared(t.Context(), "dir/out", "t", storage.ReplaceNothing)
@@ -110,7 +110,7 @@ func TestForgedKey(t *testing.T) {
 }
 
 // TestForgedManifest replaces the list of files after the commit has been decided, and before
-// it is carried out. The commit fails, and the old output comes back.
+// it is carried out. The commit fails, and the old output is restored.
 func TestForgedManifest(t *testing.T) {
 	for _, content := range []string{"\x00", `[{"Name":"../../ana/out/part","ID":"theirs"}]`, `[{"Name":"_SUCCESS","ID":"x"}]`,
 		`[{"Name":"part","ID":"x","Parts":[{"PartNumber":1}]}]`, strings.Repeat(" ", maxManifest+1)} {

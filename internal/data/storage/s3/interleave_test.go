@@ -60,8 +60,8 @@ func (a *actor) pause(request string, isPut bool) outcome {
 	return o
 }
 
-// masterAlone matches the master's requests that the first attempt's requests neither
-// change nor see. A PUT waits nevertheless, because it can fail, when the first attempt has
+// masterAlone matches the master's requests that are independent of the first attempt's
+// requests. A PUT waits nevertheless, because it can fail, when the first attempt has
 // ended.
 var masterAlone = regexp.MustCompile(`^list .*(/owner|/touched|/overwrite|/commit|/aside|/old/|dir/out/.*)$|^put .*/(uploads/|touched|aside|_SUCCESS|_slotwise_publishing/)`)
 

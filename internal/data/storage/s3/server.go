@@ -228,7 +228,7 @@ func keysBelow(ctx context.Context, s objects, prefix string) ([]string, error) 
 	return keys, err
 }
 
-// someBelow returns the first keys that begin with prefix, as keysBelow does, at most so many.
+// someBelow returns the first keys that begin with prefix, as keysBelow does; most bounds their number.
 func someBelow(ctx context.Context, s objects, prefix string, most int) (keys []string, err error) {
 	err = s.Each(ctx, prefix, func(o object) bool {
 		if o.Key[len(o.Key)-1] != '/' {
@@ -259,7 +259,7 @@ func deleteBelow(ctx context.Context, s objects, prefix string, each func(ctx co
 	}
 }
 
-// untouched is what deleteBelow does with objects that are only removed.
+// untouched is deleteBelow's action on objects that are only removed: none.
 func untouched(context.Context, string) error { return nil }
 
 // deleteAll removes objects, several at once.

@@ -234,7 +234,7 @@ var awaitMade = retry.Options{Tries: 6, FirstPause: firstPause, Patience: retry.
 //  3. removes the old objects, puts clearedFile, and removes other objects that are not in
 //     the manifest. Some servers, such as MinIO, have no object a/b while there is an object
 //     a. Where a file replaces an old one of its name, versitygw 1.8.0, killed between two
-//     steps of its own, has the old bytes with the new file's id: complete could not tell
+//     of its steps, has the old bytes with the new file's id: complete could not tell
 //     them apart if the old object were still there,
 //  4. completes the uploads, and looks whether the objects are there,
 //  5. puts _SUCCESS.

@@ -184,7 +184,7 @@ type made struct {
 }
 
 // await waits until the server has an object as described. complete says why a server may
-// have confirmed an object that it does not have. Neither the size nor the ETag would show that:
+// have confirmed an object that it does not have. The size and the ETag would not show that:
 // versitygw, killed while it replaces an object of the same size, has the old bytes with the new
 // metadata, and confirms them when the request is repeated. Only the time belongs to the bytes.
 func (b bucket) await(ctx context.Context, key string, want made) error {

@@ -25,7 +25,7 @@ const (
 
 // pending is a file that has been uploaded and waits to be completed. It is also the
 // content of the objects in uploads/ and files/, the latter being called records. The
-// manifest is a list of them with names and ids only.
+// manifest lists the files with names and ids only.
 //
 // A job's code can write all these objects, and the master acts on them. So what is read is
 // checked (see readPending), and the key that a file gets is not in it: it is always below

@@ -58,7 +58,7 @@ type Warmed struct {
 	Jobs  int     `json:"jobs"`
 	Until float64 `json:"until_s"`
 	// Unsettled are the policies whose number of jobs in the system does not settle within the first half
-	// of the workload. Their means depend on how long the workload is.
+	// of the workload. Their means depend on the length of the workload.
 	Unsettled []string `json:"unsettled,omitempty"`
 }
 

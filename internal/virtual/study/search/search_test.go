@@ -169,7 +169,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// The held-out part of a trace has the last jobs, and no training part has any of them.
+// The held-out part of a trace has the last jobs, and no training part has one.
 func TestHeldOut(t *testing.T) {
 	p := problem(t, "dynamictags")
 	p.Ideal = true

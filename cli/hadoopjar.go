@@ -206,7 +206,7 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 		}
 	}
 	if j.LazyOutput {
-		j.log.Line("WARN", "streaming.StreamJob", "-lazyOutput has no effect: a task without records writes an empty file")
+		j.conf.Set(hadoop.PropLazy, "org.apache.hadoop.mapred."+cmp.Or(j.OutputFormat, hadoop.TextOutput))
 	}
 	j.Output = cmp.Or(j.Output, j.conf.Get("mapreduce.output.fileoutputformat.outputdir", ""))
 	if len(j.Inputs) == 0 {

@@ -88,7 +88,13 @@ func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Re
 // run is the command.
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if f.jobs != "" {
+		if f.dryRun {
+			return misuse("--dry-run: is for a single job; slotwise sim --workload %s simulates the jobs of the file", f.jobs)
+		}
 		return f.runMix(c, args)
+	}
+	if f.dryRun {
+		return f.plan(c, args)
 	}
 	if f.alone || f.learned != "" {
 		return misuse("--alone and --learned need --jobs")
@@ -114,6 +120,13 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	o.Progress, o.Stderr, o.Cluster.Warn = show.update, show, show.warn
+	if !f.quiet && !f.json {
+		o.Planned = func(p mapreduce.Plan) {
+			if p.Bytes >= tellPlan {
+				io.WriteString(show, planLine(&p))
+			}
+		}
+	}
 	out, err := f.openOutput(p, &o)
 	if err != nil {
 		return err
@@ -138,6 +151,65 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	}
 	err = errors.Join(err, watching.end(), closeEvents())
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
+}
+
+// tellPlan is the size of an input in bytes from which run prints the plan before it starts. Smaller
+// jobs end about as soon as the line has been read.
+const tellPlan = 256 << 20
+
+// plan is the command with --dry-run.
+func (f *runFlags) plan(c *cobra.Command, args []string) error {
+	p, inputs, err := f.program(args, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	o, err := f.options(inputs)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(o.Inputs, standard) {
+		return misuse("--dry-run: the size of standard input is not known before it has been read; name files")
+	}
+	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(c.ErrOrStderr())}); err != nil {
+		return err
+	}
+	out, err := f.openOutput(p, &o)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	var plan *mapreduce.Plan
+	o.DryRun = true
+	o.Planned = func(p mapreduce.Plan) { plan = &p }
+	if _, err := p.run(c.Context(), o); err != nil {
+		return misuseError{err}
+	}
+	if plan == nil {
+		return fmt.Errorf("%s has not planned a job", p.name)
+	}
+	plan.Output = out.name()
+	if f.json {
+		return encode(c.OutOrStdout(), plan)
+	}
+	_, err = io.WriteString(raw(c.OutOrStdout()), planLine(plan))
+	return err
+}
+
+// planLine describes a plan in a few lines.
+func planLine(p *mapreduce.Plan) string {
+	s := fmt.Sprintf("%s: %s in %s", terminal.Escape(p.Job), terminal.Bytes(p.Bytes), terminal.Plural(p.Files, "file"))
+	if p.FilesSkipped > 0 {
+		s += fmt.Sprintf(" (%s skipped by --where)", terminal.Plural(p.FilesSkipped, "file"))
+	}
+	s += fmt.Sprintf("; %s of at most %s, %d at a time", terminal.Plural(p.Maps, "map"), terminal.Bytes(p.LargestSplit), min(p.Maps, p.MapSlots))
+	if p.Reduces > 0 {
+		s += fmt.Sprintf("; %s, %d at a time", terminal.Plural(p.Reduces, "reduce"), min(p.Reduces, p.ReduceSlots))
+	}
+	s += fmt.Sprintf("; at most %s in memory, %s for a map's sorting", terminal.Bytes(p.Memory), terminal.Bytes(p.MapBuffer))
+	if p.Reduces > 0 {
+		s += ", more in temporary files"
+	}
+	return s + "\n"
 }
 
 // program returns the program of the command line, and the remaining arguments,

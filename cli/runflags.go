@@ -59,7 +59,7 @@ type runFlags struct {
 	tempDir, events                string
 	ui, history                    string
 	name, jobs, learned            string
-	alone, explain                 bool
+	alone, explain, dryRun         bool
 	heartbeat                      time.Duration
 	storageRetry                   time.Duration
 	json, quiet, noProgress        bool
@@ -85,6 +85,7 @@ func (f *runFlags) register(c *cobra.Command) {
 
 	s.StringVar(&f.jobs, "jobs", "", "run the jobs that this YAML `file` lists, side by side; slotwise formats jobmix describes it")
 	s.BoolVar(&f.alone, "alone", false, "run each job of --jobs by itself first, and print its slowdown")
+	s.BoolVar(&f.dryRun, "dry-run", false, "print the input's files and bytes, the tasks and the memory of the job, and do not run it; of a chain, of its first job")
 	s.BoolVar(&f.explain, "explain", false, "print at the end why each job waited longest")
 
 	feature.DeclareRequest(jobFlagSet{s}, &f.request)
@@ -94,7 +95,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	s.Lookup("ui").NoOptDefVal = "127.0.0.1:0"
 	s.StringVar(&f.history, "history", "", "keep a record of the ended jobs in this `directory`, for slotwise ui history:DIR and sim --workload history:DIR")
 	f.registerShow(c)
-	groupJobFlags(c, []string{"input", "output", "overwrite", "mapper", "reducer", "param", "reduces", "memory", "workers", "policy", "jobs", "explain", "ui", "print", "quiet"})
+	groupJobFlags(c, []string{"input", "output", "overwrite", "mapper", "reducer", "param", "reduces", "memory", "workers", "policy", "jobs", "dry-run", "explain", "ui", "print", "quiet"})
 	completeJob(c)
 }
 

@@ -47,6 +47,7 @@ func (j *Job) compile(ctx context.Context, files *Files) (*engine.Program, error
 		NoOutput:  j.noOutput,
 
 		CombinerUnsorted: j.combinerUnsorted,
+		LazyOutput:       j.hadoop != nil && j.hadoop.rules.LazyOutput,
 		OldPartNames:     j.hadoop != nil && j.hadoop.rules.Conf.Get(hadoop.PropParts, "") == "",
 	}
 	if j.Mapper != nil {

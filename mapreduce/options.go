@@ -74,6 +74,11 @@ type Options struct {
 	// Progress, if set, is called about ten times a second from one goroutine, and
 	// once with Done when the job has ended.
 	Progress func(Progress)
+	// Planned, if set, is called with the plan of each job before the job starts, from the goroutine that
+	// runs it. With DryRun no job starts: Run and RunApp return no result and no error behind the plan, of a
+	// chain behind the plan of its first job. The chain itself must run in this process.
+	Planned func(Plan)
+	DryRun  bool
 	// StorageRetry is the time for which the job's planning and the preparation of its
 	// output are retried while the storage is unavailable. 0 is 12 minutes, a negative
 	// value disables retries. Answers of the storage, such as "permission denied" or

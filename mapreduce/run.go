@@ -33,6 +33,9 @@ func Run(ctx context.Context, j *Job, o Options) (*Result, error) {
 		return nil, err
 	}
 	r, err := p.run(ctx, j, j.recipe, o)
+	if errors.Is(err, errDryRun) {
+		err = nil
+	}
 	return r, errors.Join(err, p.target.Close())
 }
 
@@ -126,6 +129,12 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 		r := *recipe
 		r.Cuts = planned.Cuts
 		planned.Recipe = &r
+	}
+	if o.Planned != nil {
+		o.Planned(p.describe(planned, &o))
+	}
+	if o.DryRun {
+		return nil, errDryRun
 	}
 	out, err := p.target.Run(ctx, planned)
 	if out == nil {

@@ -64,7 +64,10 @@ func RunApp(ctx context.Context, a *App, given Params, o Options) (results []*Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, pl.target.Close()) }()
-	return pl.runApp(ctx, a, given, o)
+	if results, err = pl.runApp(ctx, a, given, o); errors.Is(err, errDryRun) {
+		err = nil
+	}
+	return results, err
 }
 
 // runApp runs an app, which may be a chain.

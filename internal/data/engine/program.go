@@ -55,6 +55,8 @@ type Program struct {
 	Rows *format.Output
 	// NoOutput says that the job writes no records, so that it needs no output directory.
 	NoOutput bool
+	// LazyOutput says that an attempt without output records adds no file to the output.
+	LazyOutput bool
 	// OldPartNames names output files part-00000, as Hadoop's first API does.
 	OldPartNames bool
 }

@@ -129,6 +129,7 @@ type fileSink struct {
 	env  *Env
 	task *Task
 	w    *output.Writer
+	lazy bool // Program.LazyOutput
 	fail error
 	// count has only the counters of emitted records.
 	count counters.Set
@@ -140,7 +141,7 @@ func newFileSink(env *Env, st storage.Staging, name string, p *Program, c output
 	if err != nil {
 		return nil, err
 	}
-	return &fileSink{env: env, task: t, w: w}, nil
+	return &fileSink{env: env, task: t, w: w, lazy: p.LazyOutput}, nil
 }
 
 // Emit writes a record. After a failure it only counts; err returns the failure.
@@ -174,12 +175,20 @@ func (s *fileSink) commit(ctx context.Context) error {
 	if err := s.env.Commit(ctx, s.task.Attempt); err != nil {
 		return err
 	}
+	if s.omitted() {
+		return s.w.Discard()
+	}
 	return s.w.Commit()
 }
+
+// omitted reports whether the file does not become a part of the output, because it has no records.
+func (s *fileSink) omitted() bool { return s.lazy && s.count.Get(counters.OutputRecords) == 0 }
 
 func (s *fileSink) discard() { s.w.Discard() }
 
 func (s *fileSink) addCounters(set *counters.Set) {
 	set.AddSet(&s.count)
-	set.Add(counters.FileBytes, s.w.Bytes())
+	if !s.omitted() {
+		set.Add(counters.FileBytes, s.w.Bytes())
+	}
 }

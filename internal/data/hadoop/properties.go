@@ -45,6 +45,7 @@ var properties = []property{
 	{name: "textinputformat.record.delimiter", use: refused, why: "only line ends separate records"},
 	{name: "mapred.input.format.class"},
 	{name: "mapred.output.format.class"},
+	{name: PropLazy},
 	{old: "mapred.textoutputformat.separator", name: "mapreduce.output.textoutputformat.separator"},
 	{old: "mapred.output.compress", name: "mapreduce.output.fileoutputformat.compress"},
 	{old: "mapred.output.compression.codec", name: "mapreduce.output.fileoutputformat.compress.codec"},

@@ -31,6 +31,8 @@ const (
 const (
 	TextOutput     = "TextOutputFormat"
 	SequenceOutput = "SequenceFileOutputFormat"
+	// PropLazy is the property of LazyOutputFormat: the class that writes the files.
+	PropLazy = "mapreduce.output.lazyoutputformat.outputformat"
 )
 
 // inputFormats are the input formats that can be read, by simple name.
@@ -100,6 +102,7 @@ type Rules struct {
 	MapIn, ReduceIn   []byte // between key and value on standard input
 	Output            []byte // between key and value in output files of text
 	SequenceOutput    bool   // output files are SequenceFiles of Text
+	LazyOutput        bool   // tasks without records write no file
 	Input             string // one of the input formats
 	KeyValue          byte   // the separator of KeyValueTextInputFormat
 	WithKey           bool   // mappers get key and value, not only the value
@@ -119,6 +122,7 @@ func NewRules(conf Conf) (*Rules, error) {
 		MapIn:     []byte(conf.Get("stream.map.input.field.separator", "\t")), ReduceIn: []byte(conf.Get("stream.reduce.input.field.separator", "\t")),
 		Output:        []byte(conf.Get("mapreduce.output.textoutputformat.separator", "\t")),
 		KeyValue:      '\t',
+		LazyOutput:    conf.Get(PropLazy, "") != "",
 		ExitIsFailure: conf.Bool("stream.non.zero.exit.is.failure", true),
 		Prefix:        conf.Get("stream.stderr.reporter.prefix", "reporter:"),
 	}

@@ -169,7 +169,7 @@ func (s *Schema) unite() {
 				column.Type = format.UniteTypes(column.Type, c.Type)
 				column.InPath = column.InPath || k == 1
 				column.Files++
-				if !slices.Contains(types[c.Name], c.Type) {
+				if c.Type != "null" && !slices.Contains(types[c.Name], c.Type) {
 					types[c.Name] = append(types[c.Name], c.Type)
 				}
 			}

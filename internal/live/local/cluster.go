@@ -501,5 +501,8 @@ func (c *Cluster) MapSlots() int { return c.cfg.Workers * c.cfg.MapSlots }
 // ReduceSlots is the number of reduce slots of all workers.
 func (c *Cluster) ReduceSlots() int { return c.cfg.Workers * c.cfg.ReduceSlots }
 
+// Memory is the memory in bytes that all tasks together may use.
+func (c *Cluster) Memory() int64 { return c.cfg.Memory }
+
 // MapBuffer is the memory in bytes that one map may sort in.
 func (c *Cluster) MapBuffer() int64 { return c.env.MapBuffer }

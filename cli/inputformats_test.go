@@ -153,10 +153,16 @@ func TestAlignedOnCluster(t *testing.T) {
 	c.Write("in/1.csv", ab.String())
 	c.Write("in/2.csv", ba.String())
 	in, out := filepath.Join(c.Dir, "in"), filepath.Join(c.Dir, "out")
-	args := []string{"--mapper", "cat", "--input", in, "--format", "csv,lines=single", "--split-size", "2KiB", "--output", out, "--overwrite"}
+	args := []string{"--mapper", "cat", "--input", in, "--exclude", "part=0", "--format", "csv,lines=single", "--split-size", "2KiB", "--output", out, "--overwrite"}
 	c.Must(args...)
 	if got := partLines(t, out); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("%d lines, first %.200q", len(got), got)
+	}
+	// Partitions, conditions and missing columns travel with the job.
+	c.Write("in/part=0/0.csv", "a,c\nx,1\ny,2\n")
+	c.Must("--mapper", "cat", "--input", in, "--format", "csv", "--missing", "null", "--where", "c>=2", "--columns", "part,a", "--output", out, "--overwrite")
+	if got := partLines(t, out); !slices.Equal(got, []string{"0\ty"}) {
+		t.Errorf("with --missing and --where: %.200q", got)
 	}
 	other := c.Write("in/3.csv", "a,c\n1,2\n")
 	status, text := c.Submit(args...)

@@ -339,7 +339,7 @@ func (p *planner) findFirst(files []found) error {
 		}
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
-	if p.spec().Missing == format.MissingNull && p.spec().Name != format.JSON && len(files) > 1 {
+	if p.spec().Missing == format.MissingNull && p.spec().Name != format.JSON {
 		return p.unite(files)
 	}
 	for i := range files {
@@ -424,10 +424,10 @@ func (p *planner) unite(files []found) error {
 	}
 	for _, c := range wanted {
 		if !known[c] {
-			return fmt.Errorf("input %s: none of the %d files has a column %q", file, len(files), c)
+			return fmt.Errorf("input %s: the input has no column %q in any of its files (%d)", file, c, len(files))
 		}
 	}
-	if len(p.spec().Columns) == 0 {
+	if len(p.spec().Columns) == 0 && len(files) > 1 {
 		p.first = &format.Layout{File: file, Columns: union}
 	}
 	return nil

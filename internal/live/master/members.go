@@ -26,7 +26,7 @@ import (
 // The id of a master is made from its address, and an address may come back after its removal, also
 // with an empty directory. Such a master has forgotten the votes that it gave. This is safe:
 //
-//   - Until it has received the journal it votes for nobody (replica.Step).
+//   - Until it has received the journal it gives no vote (replica.Step).
 //   - Then it could only help a candidate that has missed its removal. Without its vote the candidate
 //     lacks one vote of a majority of the old group. Any such set shares a master with each majority of
 //     the group without it, so the candidate misses the vote of a master that has the removal and every

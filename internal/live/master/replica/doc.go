@@ -28,21 +28,21 @@
 // term.
 //
 // Why no other master leads under a lease: the leader sends the question at the real time q. A member
-// of the majority hears it at h ≥ q, and votes for nobody until Election has passed on its clock. Any
+// of the majority hears it at h ≥ q, and gives no vote until Election has passed on its clock. Any
 // other majority includes such a member. The lease ends when Lease has passed since q on the leader's
 // clock. So the rule holds if the leader's clock counts at least three quarters of the time that the
 // member's clock counts. Three cases:
 //
 //   - Both run: clocks of machines differ by parts in a thousand.
 //   - The process is stopped (SIGSTOP, a debugger, no processor time): its clock continues.
-//   - The machine is suspended: CLOCK_MONOTONIC stands still and would keep a lease alive for as long
-//     as the suspension lasts. Therefore the owner's clock on Linux is CLOCK_BOOTTIME, which counts
+//   - The machine is suspended: CLOCK_MONOTONIC does not advance and would keep a lease alive for as
+//     long as the suspension lasts. Therefore the owner's clock on Linux is CLOCK_BOOTTIME, which counts
 //     that time. A suspended member with this clock votes no earlier than Election in real time. With
-//     a clock that stands still it votes later, which is safe, too.
+//     a clock that does not advance it votes later, which is safe, too.
 //
 // Two cases are left in which a clock cannot help. A hypervisor may stop a virtual machine with all its
 // clocks, and a process may be stopped between the look at the lease and the request that it permits.
-// Requests to storage are harmless then, see orders.go of package master.
+// internal/data/storage/fence.go says which late requests are harmless then, and which are not.
 //
 // # The contract with clients and workers
 //

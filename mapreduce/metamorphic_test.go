@@ -147,7 +147,7 @@ func TestEngineAgainstReference(t *testing.T) {
 		base := filepath.Join(dir, fmt.Sprint(n))
 		build := programs[rapid.SampledFrom(names).Draw(rt, "program")]
 		files, paths := drawFiles(rt, base)
-		want, err := mrtest.Run(build(), files)
+		want, err := mrtest.Plain(build(), files)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestSpilling(t *testing.T) {
 	} {
 		name := c.name
 		if wants[c.reference] == "" {
-			want, err := mrtest.Run(programs[c.reference](), map[string][]byte{in: text.Bytes()})
+			want, err := mrtest.Plain(programs[c.reference](), map[string][]byte{in: text.Bytes()})
 			if err != nil {
 				t.Fatal(err)
 			}

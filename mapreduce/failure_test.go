@@ -434,7 +434,7 @@ func TestPermanentErrors(t *testing.T) {
 		want string
 	}{
 		"mapper":      {lines(permanent), "m_0 failed and is not tried again: part: line without a key"},
-		"panic":       {lines(func(_, _ []byte, _ *mapreduce.Emitter) error { panic(mapreduce.Permanent(wrong)) }), "not tried again: panic: line without a key"},
+		"panic":       {lines(func(_, _ []byte, _ *mapreduce.Emitter) error { panic(mapreduce.Permanent(wrong)) }), "not tried again: line without a key"},
 		"reducer":     {reducer, "failed and is not tried again: line without a key"},
 		"partitioner": {partitioner, "not tried again: the job's Partitioner returned 7"},
 		"aggregate":   {aggregate, "not tried again: a job with Aggregate must emit integers"},

@@ -51,7 +51,8 @@ func (e *PlanError) Unwrap() error { return e.Err }
 
 // Permanent marks an error of a mapper, combiner or reducer that every retry would repeat,
 // such as a record that breaks the rules of its format or a parameter out of range. The job
-// then fails with it at once, instead of after four attempts of the task. The text stays, and
+// then fails with it at once, instead of after four attempts of the task. A function that returns
+// no error, as a codec's Append, panics with it, to the same effect. The text stays, and
 // errors.Is and errors.As find err. Permanent returns nil for nil.
 func Permanent(err error) error { return retry.Permanent(err) }
 

@@ -211,6 +211,19 @@ type lead struct {
 	master *seat
 }
 
+var journalFailed = regexp.MustCompile(`(?m)^time=(\S+) .*msg="the journal cannot be written`)
+
+// failed returns when the master's journal first failed after a time, zero if it did not.
+func (m *seat) failed(after time.Time) time.Time {
+	b, _ := os.ReadFile(m.logFile())
+	for _, x := range journalFailed.FindAllSubmatch(b, -1) {
+		if at, err := time.Parse(time.RFC3339Nano, string(x[1])); err == nil && at.After(after) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
 // leads returns all leaderships by term.
 func (t *trio) leads() (list []lead) {
 	for _, m := range t.masters {

@@ -180,8 +180,9 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 		callers.Go(func() { calls.user(limited, i, r, enough) })
 	}
 	type hit struct {
-		name string
-		at   time.Time
+		name   string
+		at     time.Time
+		leader *seat
 	}
 	var hits []hit
 	var wrong error
@@ -195,7 +196,7 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 		}
 		o.faults = append(o.faults, f.name)
 		before := t.leads()
-		h := hit{f.name, time.Now()}
+		h := hit{f.name, time.Now(), m}
 		undo, err := f.inject(t, m, rnd.Uint64())
 		if err == nil && f.fails {
 			err = t.awaitNext(before[len(before)-1], h.at)
@@ -227,6 +228,10 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 		next := slices.IndexFunc(leads, func(l lead) bool { return l.at.After(h.at) })
 		if next < 0 {
 			continue
+		}
+		// A full disk does no harm before the first write that fails: the journal's last page has room.
+		if at := h.leader.failed(h.at); !at.IsZero() {
+			h.at = at
 		}
 		o.leading = append(o.leading, leads[next].at.Sub(h.at))
 		if i := slices.IndexFunc(starts, leads[next].at.Before); i >= 0 {

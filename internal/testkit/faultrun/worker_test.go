@@ -27,9 +27,10 @@ type worker struct {
 	deferred []func() // what the frozen process does as soon as it wakes up
 
 	agent       *agent.Agent
-	highestTerm uint64 // of which this life has heard
-	session     string // the current one; "" while the worker must register
-	lastSent    int64  // number of the latest registration
+	highestTerm uint64        // of which this life has heard
+	termAt      time.Duration // when it last accepted an answer
+	session     string        // the current one; "" while the worker must register
+	lastSent    int64         // number of the latest registration
 	running     map[job.AttemptID]*attempt
 	drivers     map[agent.DriverID]*driver
 	outputs     map[job.AttemptID]bool
@@ -91,7 +92,7 @@ func (w *worker) inLife(life int, do func()) {
 // start begins a life that finds map outputs on its disk.
 func (w *worker) start(outputs map[job.AttemptID]bool) {
 	w.up, w.life = true, w.life+1
-	w.agent, w.session, w.registered, w.highestTerm = agent.New(), "", 0, 0
+	w.agent, w.session, w.registered, w.highestTerm, w.termAt = agent.New(), "", 0, 0, 0
 	w.drivers = map[agent.DriverID]*driver{}
 	w.running, w.readers, w.jobs = map[job.AttemptID]*attempt{}, map[job.ID]*outputReader{}, map[job.ID]bool{}
 	if w.outputs = outputs; outputs == nil {
@@ -269,8 +270,12 @@ func (w *worker) heartbeatAnswered(req *slotwisev1.HeartbeatRequest, resp *slotw
 // of. A leader's answers may arrive after its successor's.
 func (w *worker) accept(term uint64) bool {
 	ok := w.agent.Accept(term, w.r.now.Milliseconds())
-	if w.highestTerm = max(w.highestTerm, term); ok && term < w.highestTerm {
+	// An agent forgets the term after a minute of silence.
+	if w.highestTerm = max(w.highestTerm, term); ok && term < w.highestTerm && w.r.now < w.termAt+59*second {
 		w.r.violate("%s acts upon an answer of term %d after one of term %d", w.name, term, w.highestTerm)
+	}
+	if ok {
+		w.highestTerm, w.termAt = term, w.r.now
 	}
 	if !ok {
 		w.r.counts.FormerTerms++

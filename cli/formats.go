@@ -100,7 +100,7 @@ func fileFormats() []fileFormat {
 	whole := input.CodecNames()
 	list := []fileFormat{
 		{Name: format.Text, Files: "lines", Divided: "by bytes"},
-		{Name: format.CSV, Files: "CSV", Divided: "with lines=single"},
+		{Name: format.CSV, Files: "CSV", Divided: "CSV with lines=single"},
 		{Name: format.JSON, Files: "JSON lines", Divided: "by bytes"},
 		{Name: format.Parquet, Files: "Parquet", Divided: "by row groups", Read: parquet.Codecs()},
 		{Name: format.Avro, Files: "Avro", Divided: "at sync markers", Read: avro.Codecs()},
@@ -120,19 +120,6 @@ func fileFormats() []fileFormat {
 		}
 	}
 	return list
-}
-
-// formatsTable returns the formats as rows of a table, the first one its head.
-func formatsTable() [][]string {
-	rows := [][]string{{"format", "codecs that are read", "codecs that are written", "divided among maps"}}
-	for _, f := range fileFormats() {
-		divided := f.Divided
-		if !f.InParts {
-			divided += "; bzip2 at its blocks"
-		}
-		rows = append(rows, []string{f.Files, strings.Join(f.Read, ", "), strings.Join(f.Written, ", "), divided})
-	}
-	return rows
 }
 
 // listFormats prints the formats of tables, and the name and the title of each page.

@@ -94,7 +94,7 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 	terminal.Fprintf(w, "%s, %s: %s\n", terminal.Plural(len(s.Files), "file"), terminal.Bytes(total), strings.Join(order, ", "))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(s.Columns) > 0 {
-		terminal.Fprintf(t, "\ncolumn\ttype\tfiles\n")
+		terminal.Fprintf(t, "\nCOLUMN\tTYPE\tFILES\n")
 	}
 	for i := range s.Columns {
 		c := &s.Columns[i]
@@ -107,12 +107,14 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 		}
 		where := "all"
 		if c.Files < withColumns {
-			where = fmt.Sprintf("%d of %d, not %s", c.Files, withColumns, path.Base(c.Without[0]))
+			// Files of partitions often have one name, so the directory belongs to it.
+			dir, name := path.Split(c.Without[0])
+			where = fmt.Sprintf("%d of %d, not %s", c.Files, withColumns, path.Join(path.Base(dir), name))
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\n", terminal.Escape(c.Name), terminal.Escape(kind), terminal.Escape(where))
 	}
 	if files {
-		terminal.Fprintf(t, "\nfile\tsize\tformat\tcolumns\n")
+		terminal.Fprintf(t, "\nFILE\tSIZE\tFORMAT\tCOLUMNS\n")
 		for i := range s.Files {
 			f := &s.Files[i]
 			names := make([]string, 0, len(f.Columns))

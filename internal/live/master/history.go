@@ -253,7 +253,7 @@ func (m *Master) pastTasks(ctx context.Context, r *slotwisev1.TasksRequest) (*sl
 	page, began := protocol.Page{}, r.After == ""
 	for j, err := range m.history.Pieces(r.Job) {
 		if err != nil {
-			return nil, pastError(r.Job, err)
+			return nil, m.pastError(r.Job, err)
 		}
 		for _, t := range j.Tasks {
 			id, err := job.ParseTask(t.Id)
@@ -287,7 +287,7 @@ func (m *Master) readHistory(ctx context.Context) (done func(), err error) {
 // past reads a job without its tasks, or a chain, from the history.
 func (m *Master) past(name string) (*slotwisev1.HistoryJob, error) {
 	j, err := m.history.Head(name)
-	return j, pastError(name, err)
+	return j, m.pastError(name, err)
 }
 
 // pastWhole reads a job with its tasks from the history.
@@ -298,12 +298,15 @@ func (m *Master) pastWhole(ctx context.Context, name string) (*slotwisev1.Histor
 	}
 	defer done()
 	j, err := m.history.Get(name)
-	return j, pastError(name, err)
+	return j, m.pastError(name, err)
 }
 
 // pastError returns the answer for an error of the history, nil for nil.
-func pastError(name string, err error) error {
+func (m *Master) pastError(name string, err error) error {
 	switch {
+	// One of the masters that have not answered yet may have the entry. The client tries again.
+	case errors.Is(err, fs.ErrNotExist) && !m.pull.Load().complete():
+		return fault(connect.CodeUnavailable, "this master leads for a short time and has not read the history of the others yet, which may have %s: try again", name)
 	case errors.Is(err, fs.ErrNotExist) && protocol.IsChain(name):
 		return fault(connect.CodeNotFound, "no chain %s", name)
 	case errors.Is(err, fs.ErrNotExist):

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,12 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/live/history"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -138,23 +141,63 @@ func (s mastersService) check(group string) error {
 	return nil
 }
 
-// pullHistory stores the entries of other masters that this one lacks.
-func (m *Master) pullHistory(addresses []string) {
-	m.background.Go(func() {
-		for _, a := range addresses {
-			n, err := m.pullFrom(a)
+// A pull is the search of one master for the entries of the history that it lacks.
+type pull struct {
+	cancel  context.CancelFunc
+	waiting atomic.Int32 // masters whose answer is still needed
+}
+
+// complete reports whether enough masters have answered. It is true without a pull.
+func (p *pull) complete() bool { return p == nil || p.waiting.Load() <= 0 }
+
+// pullHistory stores the entries of other masters that this one lacks. It asks all of them at once,
+// because a frozen one answers late or never, and asks those that failed again until need of them have
+// answered. An earlier pull ends: its leader may be gone for good. It is called in the loop.
+func (m *Master) pullHistory(addresses []string, need int) {
+	p := &pull{}
+	p.waiting.Store(int32(need))
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(m.ctx)
+	if before := m.pull.Swap(p); before != nil {
+		before.cancel()
+	}
+	for _, a := range addresses {
+		m.background.Go(func() {
+			failed := false
+			o := retry.Options{FirstPause: firstPause, LastPause: longestPull,
+				Patience: retry.While(func(error) bool { return !p.complete() }),
+				Retrying: func(err error) {
+					if !failed {
+						failed = true
+						m.log.Info("another master's history cannot be read now: this master tries again", "address", a, "error", err)
+					}
+				}}
+			n := 0
+			err := retry.Run(ctx, o, func(ctx context.Context) error {
+				stored, err := m.pullFrom(ctx, a, copyTimeout)
+				n += stored
+				return err
+			})
 			if n > 0 {
 				m.log.Info("the history has entries of another master", "address", a, "entries", n)
 			}
-			if err != nil && m.ctx.Err() == nil {
-				m.log.Info("another master's history cannot be read now", "address", a, "error", err)
+			switch {
+			case err == nil:
+				p.waiting.Add(-1)
+			case ctx.Err() == nil:
+				m.log.Info("another master's history was not read", "address", a, "error", err)
 			}
-		}
-	})
+		})
+	}
 }
 
-func (m *Master) pullFrom(address string) (n int, err error) {
-	names, err := m.history.Names(m.ctx)
+// longestPull is the longest pause between two requests for another master's history.
+const longestPull = 5 * time.Second
+
+// pullFrom stores the entries that another master has and this one lacks, and returns their number. It
+// gives up when no entry arrives for the time patience: the whole history may take longer.
+func (m *Master) pullFrom(ctx context.Context, address string, patience time.Duration) (n int, err error) {
+	names, err := m.history.Names(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -162,18 +205,31 @@ func (m *Master) pullFrom(address string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	in, err := peer.Missing(m.ctx, &slotwisev1.MissingRequest{Group: m.group, Have: names})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer silent.Stop()
+	in, err := peer.Missing(ctx, &slotwisev1.MissingRequest{Group: m.group, Have: names})
 	if err != nil {
-		return 0, err
+		return 0, cmp.Or(context.Cause(ctx), err)
 	}
 	for in.Receive() {
-		if err = m.history.Put(in.Msg().Entry); err != nil {
-			break
+		silent.Reset(patience)
+		switch err = m.history.Put(in.Msg().Entry); {
+		case err == nil:
+			n++
+		// No further try could store this entry, and the entries behind it must not wait for one.
+		case errors.Is(err, history.ErrRefused):
+			err = nil
+		default:
+			return n, errors.Join(err, in.Close())
 		}
-		n++
 	}
-	return n, errors.Join(err, in.Err(), in.Close())
+	return n, cmp.Or(context.Cause(ctx), errors.Join(in.Err(), in.Close()))
 }
+
+// errSilent reports that another master takes connections and does not answer.
+var errSilent = errors.New("the master takes connections and does not answer")
 
 // copyPath is the path of files for other masters. Requests there are not passed on again.
 const copyPath = "/masters/files/"

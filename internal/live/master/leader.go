@@ -198,7 +198,7 @@ func (m *Master) noteRole() {
 		m.role.Store(&now)
 		if !now.leads && now.leader != "" && was.leader != now.leader {
 			m.log.Info("another master leads", "leader", now.leader, "term", now.term)
-			m.pullHistory([]string{now.leader})
+			m.pullHistory([]string{now.leader}, 1)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func (m *Master) takeOver() error {
 	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
 	if m.cfg.Self != "" {
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
-		m.pullHistory(m.others())
+		m.pullHistory(m.majority())
 	}
 	m.noteRole()
 	// The restored core may have completed a step that the journal cut off. Its facts are

@@ -246,7 +246,10 @@ func (m *Master) sessionKey(session string) []byte {
 // ranOnce returns the worker where an attempt ran according to the history.
 func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, err error) {
 	j, err := m.past(id.Job.String())
-	if err != nil {
+	switch {
+	case connect.CodeOf(err) == connect.CodeUnavailable:
+		return at, err
+	case err != nil:
 		return at, fault(connect.CodeNotFound, "no attempt %s", id)
 	}
 	if err := m.may(who, secure.Change, secure.Subject{Job: id.Job.String(), Owner: j.Job.User, Pool: j.Job.Pool}); err != nil {
@@ -255,7 +258,7 @@ func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, er
 	// Stops at the attempt, so the parts of a large job behind it are not decoded.
 	for piece, err := range m.history.Pieces(id.Job.String()) {
 		if err != nil {
-			return at, pastError(id.Job.String(), err)
+			return at, m.pastError(id.Job.String(), err)
 		}
 		for _, t := range piece.Tasks {
 			for _, a := range t.Attempts {

@@ -91,7 +91,8 @@ type Master struct {
 	group       string                               // of masters; it never changes
 	roster      atomic.Pointer[[]*slotwisev1.Member] // the members of the group, learners included
 	role        atomic.Pointer[role]
-	lease       atomic.Int64 // as Replica.Lease
+	lease       atomic.Int64         // as Replica.Lease
+	pull        atomic.Pointer[pull] // the last one; nil before the first
 
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.

@@ -1,0 +1,76 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
+)
+
+// historyPeer is another master whose history is asked for.
+type historyPeer struct {
+	slotwisev1connect.UnimplementedMastersServiceHandler
+	missing func(ctx context.Context, send func(*slotwisev1.KeepRequest) error) error
+}
+
+func (p historyPeer) Missing(ctx context.Context, _ *slotwisev1.MissingRequest, out *connect.ServerStream[slotwisev1.KeepRequest]) error {
+	return p.missing(ctx, out.Send)
+}
+
+func (p historyPeer) serve(t *testing.T) (url string) {
+	mux := http.NewServeMux()
+	mux.Handle(slotwisev1connect.NewMastersServiceHandler(p))
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// TestPullHistory has one peer that never answers, and one that fails at first. Until the second one has
+// answered, a job that is not in the history may exist. Then its entries are here, but for one that no
+// history can store, and jobs that are missing do not exist.
+func TestPullHistory(t *testing.T) {
+	t.Parallel()
+	never := historyPeer{missing: func(ctx context.Context, _ func(*slotwisev1.KeepRequest) error) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}.serve(t)
+	var tries atomic.Int32
+	answers := make(chan struct{})
+	flaky := historyPeer{missing: func(_ context.Context, send func(*slotwisev1.KeepRequest) error) error {
+		if tries.Add(1) == 1 {
+			return connect.NewError(connect.CodeUnavailable, errors.New("the disk is away"))
+		}
+		<-answers
+		for _, id := range []string{"bad", "j1"} {
+			if err := send(&slotwisev1.KeepRequest{Entry: &slotwisev1.HistoryJob{Job: &slotwisev1.JobStatus{Id: id, Name: "x", User: "ann", EndedMs: 2}}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}.serve(t)
+	r := newRig(t, Config{DialPeer: func(address string) (string, *http.Client, error) { return address, http.DefaultClient, nil }})
+	if _, err := r.m.pullFrom(t.Context(), never, 50*time.Millisecond); !errors.Is(err, errSilent) {
+		t.Errorf("the silent peer: %v", err)
+	}
+	r.m.postOwn(func() { r.m.pullHistory([]string{never, flaky}, 1) })
+	eventually(t, func() bool { return tries.Load() == 2 })
+	if _, err := r.m.past("j1"); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("before an answer: %v", err)
+	}
+	close(answers)
+	eventually(t, func() bool { return r.m.pull.Load().complete() })
+	if j, err := r.m.past("j1"); err != nil || j.Job.User != "ann" {
+		t.Errorf("after the answer: %v, %v", j, err)
+	}
+	if _, err := r.m.past("j2"); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("a job that does not exist: %v", err)
+	}
+}

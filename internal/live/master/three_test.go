@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -18,13 +19,19 @@ import (
 
 // seat is one of three masters on loopback, with its directory and address.
 type seat struct {
-	cfg Config
-	m   *Master
-	srv *http.Server
+	cfg   Config
+	files secure.Files // of its certificate; without one it speaks plain HTTP
+	m     *Master
+	srv   *http.Server
 }
 
 // newSeats starts three masters, whose configurations change may change.
 func newSeats(t *testing.T, change ...func(*Config)) []*seat {
+	return newSeatsWith(t, secure.Files{}, change...)
+}
+
+// newSeatsWith starts three masters that all have the same certificate.
+func newSeatsWith(t *testing.T, files secure.Files, change ...func(*Config)) []*seat {
 	t.Helper()
 	var listeners []net.Listener
 	var peers []string
@@ -39,7 +46,7 @@ func newSeats(t *testing.T, change ...func(*Config)) []*seat {
 	var seats []*seat
 	for i, l := range listeners {
 		// A machine under load must not elect new leaders all the time.
-		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Election: 3 * time.Second, Console: newConsole}}
+		s := &seat{files: files, cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Election: 3 * time.Second, Console: newConsole}}
 		for _, f := range change {
 			f(&s.cfg)
 		}
@@ -56,7 +63,15 @@ func (s *seat) start(t *testing.T, l net.Listener) {
 	if s.m, err = Open(s.cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.srv = &http.Server{Handler: new(secure.Guard).Wrap(s.m.Handler())}
+	guard := &secure.Guard{Certificates: s.files.Given()}
+	if s.files.Given() {
+		config, err := secure.ServerTLS(s.files, secure.Master)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = tls.NewListener(l, config)
+	}
+	s.srv = &http.Server{Handler: guard.Wrap(s.m.Handler())}
 	go s.srv.Serve(l)
 }
 

@@ -40,6 +40,7 @@ apply. The commands do not contact Kubernetes.`,
 type kubernetesFlags struct {
 	namespace, credentials string
 	valid                  time.Duration
+	masters                int // of manifest; 0 is unknown
 }
 
 // register declares the flags.
@@ -124,6 +125,7 @@ The way from a cluster to a result, with the making of an image:
 	s.StringVar(&f.cpu, "cpu", "2", "processors of a worker, a Kubernetes `quantity`")
 	s.StringVar(&f.memory, "memory", "4Gi", "memory of a worker, a Kubernetes `quantity`")
 	s.StringVar(&f.scratch, "scratch", "5Gi", "disk `space` that a worker requests for map outputs and sorted runs")
+	s.IntVar(&f.masters, "masters", 1, "`number` of masters, 1 or 3; three go on when one dies, and need one step more at the first start")
 	s.StringVar(&f.storage, "storage", "10Gi", "`size` of the volume for the master's journal and history")
 	s.StringVar(&f.storageClass, "storage-class", "", "`name` of its storage class (default: the cluster's default class)")
 	s.StringVar(&f.masterMemory, "master-memory", "1Gi", "memory of the master, a Kubernetes `quantity`")
@@ -198,6 +200,8 @@ func (f *manifestFlags) values() (helm.Values, error) {
 		}
 	}
 	switch {
+	case f.masters != 1 && f.masters != 3:
+		return nil, misuse("--masters %d: must be 1 or 3", f.masters)
 	case f.workers < 0 || f.workers > maxPods:
 		return nil, misuse("--workers %d: must be from 0 to %d", f.workers, maxPods)
 	case f.maxWorkers < 0 || f.maxWorkers > maxPods || f.maxWorkers > 0 && f.maxWorkers < f.workers:
@@ -224,6 +228,7 @@ func (f *manifestFlags) values() (helm.Values, error) {
 	// The kubelet kills a pod after this time. It must outlast the drain, or map outputs
 	// vanish under running reduces.
 	v["terminationGracePeriodSeconds"] = int((f.drain + f.serve + graceReserve + time.Second - 1) / time.Second)
+	v["threeMasters"] = f.masters == 3
 	v["storage"], v["storageClass"], v["masterMemory"], v["policy"] = f.storage, f.storageClass, f.masterMemory, f.policy
 	allowed, err := parseAccounts(f.accounts)
 	if err != nil {
@@ -258,6 +263,7 @@ func (f *kubernetesFlags) certificates() []kubernetesCert {
 	return []kubernetesCert{
 		{"server", secure.Identity{User: "master", Role: secure.Master}, []string{
 			service, service + ".cluster.local", master, master + "." + f.namespace, "localhost", "127.0.0.1", "::1",
+			"*." + service, // one of three masters
 		}, []string{master}},
 		{"worker", secure.Identity{User: "worker", Role: secure.Worker}, []string{worker}, []string{worker}},
 		{"admin", secure.Identity{User: "admin", Role: secure.Admin}, nil, []string{master}},
@@ -352,6 +358,10 @@ func (f *kubernetesFlags) issue(certs []kubernetesCert) error {
 		// Workers would refuse the master, with an error that does not name the namespace.
 		if cert.VerifyHostname(c.hosts[0]) != nil {
 			return fmt.Errorf("%s is not valid for %s: give each namespace a directory of its own", path, c.hosts[0])
+		}
+		// The masters would refuse each other. Earlier versions made certificates for one master.
+		if pod := "slotwise-master-0." + c.hosts[0]; c.id.Role == secure.Master && f.masters == 3 && cert.VerifyHostname(pod) != nil {
+			return fmt.Errorf("%s is not valid for %s, one of three masters: remove it and its key, and they are made again", path, pod)
 		}
 	}
 	return nil

@@ -66,7 +66,9 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain["image"] = "localhost/slotwise:1"
-	for name, v := range map[string]Values{"plain": plain, "full": full(t)} {
+	three := full(t)
+	three["threeMasters"] = true
+	for name, v := range map[string]Values{"plain": plain, "full": full(t), "three": three} {
 		file, got := "testdata/"+name+".yaml", rendered(t, v)
 		if os.Getenv("SLOTWISE_REWRITE") != "" {
 			if err := os.WriteFile(file, got, 0o666); err != nil {
@@ -97,6 +99,40 @@ func TestNumbersOfHelm(t *testing.T) {
 	}
 	if !bytes.Equal(rendered(t, v), rendered(t, like)) {
 		t.Error("the template renders numbers of type float64 in another way")
+	}
+}
+
+// TestThreeMasters checks that nothing in the objects permits a master to start without a journal, but
+// a ConfigMap that is not among them, and that masters and workers name the same three addresses.
+func TestThreeMasters(t *testing.T) {
+	v := full(t)
+	v["threeMasters"] = true
+	text := rendered(t, v)
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") && (strings.Contains(line, "--bootstrap") || strings.Contains(line, "--join") || strings.Contains(line, "SLOTWISE_BOOTSTRAP")) {
+			t.Errorf("the permission to start without a journal stays: %s", line)
+		}
+	}
+	var found []string
+	for _, o := range objects(t, text) {
+		if dig(o, "metadata")["name"] == "slotwise-master-start" {
+			t.Errorf("the manifest has the permission to start without a journal: %v", o)
+		}
+		pod := dig(o, "spec", "template", "spec")
+		if pod == nil {
+			continue
+		}
+		for _, arg := range pod["containers"].([]any)[0].(map[string]any)["args"].([]any) {
+			for _, flag := range []string{"--peers=", "--master=https://"} {
+				if list, ok := strings.CutPrefix(arg.(string), flag); ok {
+					found = append(found, list)
+				}
+			}
+		}
+	}
+	const at = ".slotwise-master.slotwise.svc:7077"
+	if want := "slotwise-master-0" + at + ",slotwise-master-1" + at + ",slotwise-master-2" + at; len(found) != 2 || found[0] != want || found[1] != want {
+		t.Errorf("the lists of masters are %q, want %q twice", found, want)
 	}
 }
 

@@ -43,12 +43,14 @@ func (m *hadoopClassMapper) MapBlock(block []byte, out *Emitter) error {
 		case m.lines:
 			return m.w.line(value, out)
 		case m.class == hadoop.IdentityMapper, m.class == hadoop.IdentityReducer:
-			m.w.record(key, value, out)
+			return m.w.record(key, value, out)
 		case m.class == hadoop.InverseMapper:
-			m.w.record(value, key, out)
+			return m.w.record(value, key, out)
 		case m.class == hadoop.TokenCountMapper:
 			for w := range bytes.FieldsFuncSeq(value, isJavaSpace) {
-				m.w.record(w, []byte("1"), out)
+				if err := m.w.record(w, []byte("1"), out); err != nil {
+					return err
+				}
 			}
 		case m.class == hadoop.RegexMapper:
 			return m.matches(value, out)
@@ -77,7 +79,9 @@ func (m *hadoopClassMapper) matches(line []byte, out *Emitter) error {
 	}
 	for _, at := range m.regex.FindAllSubmatchIndex(line, -1) {
 		if at[2*group] >= 0 {
-			m.w.record(line[at[2*group]:at[2*group+1]], []byte("1"), out)
+			if err := m.w.record(line[at[2*group]:at[2*group+1]], []byte("1"), out); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -94,7 +98,9 @@ func (r *hadoopClassReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out
 	key := r.w.rules.Key(sortKey)
 	if r.class == hadoop.IdentityReducer || r.class == hadoop.IdentityMapper {
 		for v := range values {
-			r.w.record(key, v, out)
+			if err := r.w.record(key, v, out); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -109,8 +115,7 @@ func (r *hadoopClassReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out
 		}
 		sum += n
 	}
-	r.w.record(key, strconv.AppendInt(nil, sum, 10), out)
-	return nil
+	return r.w.record(key, strconv.AppendInt(nil, sum, 10), out)
 }
 
 // hadoopAggregator is the reducer and combiner of -reducer aggregate.
@@ -129,11 +134,12 @@ func (a *hadoopAggregator) Reduce(sortKey []byte, values iter.Seq[[]byte], out *
 		}
 	}
 	if a.w.toFile {
-		a.w.record(id, []byte(agg.Result()), out)
-		return nil
+		return a.w.record(id, []byte(agg.Result()), out)
 	}
 	for _, v := range agg.Partial() {
-		a.w.record(key, []byte(v), out)
+		if err := a.w.record(key, []byte(v), out); err != nil {
+			return err
+		}
 	}
 	return nil
 }

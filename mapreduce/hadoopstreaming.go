@@ -61,6 +61,9 @@ func hadoopStreaming(o StreamingOptions) (*Job, error) {
 		j.Output = Rows(format.Sequence)
 	}
 	files := o.Reducer == ""
+	if err := rules.CheckTyped(o.Mapper, o.Combiner, o.Reducer, !files); err != nil {
+		return nil, err
+	}
 	if j.Mapper, err = hadoopMapper(o, rules, files); err != nil || files {
 		return j, err
 	}
@@ -86,7 +89,7 @@ func hadoopMapper(o StreamingOptions, rules *hadoop.Rules, toFiles bool) (func()
 	}
 	return func() Mapper {
 		b := hadoopBlocks{rules: rules}
-		w := hadoopWriter{rules: rules, cut: &rules.MapOut, toFile: toFiles}
+		w := hadoopWriter{rules: rules, cut: &rules.MapOut, typed: rules.MapOut.Typed, toFile: toFiles}
 		switch {
 		case class != "":
 			return &hadoopClassMapper{hadoopBlocks: b, w: w, class: class}
@@ -99,7 +102,7 @@ func hadoopMapper(o StreamingOptions, rules *hadoop.Rules, toFiles bool) (func()
 
 // hadoopReducer returns the reducer or combiner for a command or a built-in class.
 func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) (func() Reducer, error) {
-	w := hadoopWriter{rules: rules, cut: &rules.ReduceOut, toFile: role == "reducer"}
+	w := hadoopWriter{rules: rules, cut: &rules.ReduceOut, typed: rules.ReduceOut.Typed, toFile: role == "reducer"}
 	if strings.EqualFold(value, hadoop.Aggregate) {
 		return func() Reducer { return &hadoopAggregator{w: w} }, nil
 	}
@@ -109,6 +112,8 @@ func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) 
 	}
 	return func() Reducer {
 		if class != "" {
+			w := w
+			w.typed = rules.MapOut.Typed // the records pass unchanged
 			return &hadoopClassReducer{w: w, class: class}
 		}
 		return &hadoopCommandReducer{hadoopCommand{command: command{role: role, cmd: value, stderr: o.Stderr}, w: w}}
@@ -120,26 +125,38 @@ func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) 
 type hadoopWriter struct {
 	rules  *hadoop.Rules
 	cut    *hadoop.Cut
+	typed  bool // keys and values of records are typed bytes
 	toFile bool
 	buf    []byte
 }
 
 // record emits a record.
-func (w *hadoopWriter) record(key, value []byte, out *Emitter) {
+func (w *hadoopWriter) record(key, value []byte, out *Emitter) (err error) {
 	if w.toFile && w.rules.SequenceOutput {
 		out.Emit(key, value)
-		return
+		return nil
+	}
+	if w.toFile && w.typed {
+		if w.buf, err = hadoop.AppendTypedText(w.buf[:0], key); err != nil {
+			return err
+		}
+		if w.buf, err = hadoop.AppendTypedText(append(w.buf, w.rules.Output...), value); err != nil {
+			return err
+		}
+		out.Emit(w.buf, nil)
+		return nil
 	}
 	if w.toFile {
 		w.buf = w.rules.OutputLine(w.buf[:0], key, value)
 		out.Emit(w.buf, nil)
-		return
+		return nil
 	}
 	sortKey := w.rules.SortKey(w.buf, key)
 	if w.rules.Order != nil {
 		w.buf = sortKey
 	}
 	out.Emit(sortKey, value)
+	return nil
 }
 
 // line emits a line that a command has printed. A CR ends a line, too.
@@ -150,14 +167,15 @@ func (w *hadoopWriter) line(b []byte, out *Emitter) error {
 			break
 		}
 		key, value := w.cut.Line(b[:i])
-		w.record(key, value, out)
+		if err := w.record(key, value, out); err != nil {
+			return err
+		}
 		if b = b[i+1:]; len(b) == 0 {
 			return nil // CR LF
 		}
 	}
 	key, value := w.cut.Line(b)
-	w.record(key, value, out)
-	return nil
+	return w.record(key, value, out)
 }
 
 // hadoopCommand is a mapper, combiner or reducer command in a working directory of its
@@ -167,6 +185,8 @@ type hadoopCommand struct {
 	w    hadoopWriter
 	dir  string // removed at the end
 	idle bool   // a reducer without input, whose output does not count
+	// typed divides the output if it is typed bytes.
+	typed hadoop.TypedReader
 }
 
 // Start makes the working directory and starts the command in it.
@@ -178,7 +198,11 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 		if c.idle {
 			return nil
 		}
-		return c.w.line(b, c.out)
+		if !c.w.cut.Typed {
+			return c.w.line(b, c.out)
+		}
+		err := c.typed.Feed(b, func(key, value []byte) error { return c.w.record(key, value, c.out) })
+		return c.named(err)
 	}
 	if c.dir, err = os.MkdirTemp("", "slotwise-task-"); err != nil {
 		return storage.Disk(err)
@@ -202,6 +226,7 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 	c.child, err = stream.Start(t.t.Ctx, stream.Config{
 		Command: c.cmd, Args: args, Dir: c.dir, Role: c.role, Stderr: c.stderr, Count: t.t.Counters.Add, Alive: t.KeepAlive,
 		Env: env, Prefix: rules.Prefix, GroupEnd: hadoop.GroupEnd, ReadsAll: true, AnyExit: !rules.ExitIsFailure,
+		Raw: c.w.cut.Typed,
 	})
 	// All properties are in the environment, and the kernel's error does not say which one is
 	// too long.
@@ -214,7 +239,18 @@ func (c *hadoopCommand) Start(t *Task) (err error) {
 // Finish waits for the end of the command and removes its working directory.
 func (c *hadoopCommand) Finish(out *Emitter) error {
 	defer durable.RemoveTree(c.dir)
-	return explainExit(c.command.Finish(out))
+	if err := c.command.Finish(out); err != nil {
+		return explainExit(err)
+	}
+	return c.named(c.typed.End())
+}
+
+// named adds the command to an error about its output.
+func (c *hadoopCommand) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s command %q: %w", c.role, c.cmd, err)
 }
 
 // feed writes the collected bytes and then b to the command.
@@ -364,22 +400,33 @@ func (h *hadoopBlocks) clean(block []byte) []byte {
 	return block
 }
 
-// each calls fn with the key and the value of each line. A key that is an offset counts the stored
-// bytes, with CR LF and the byte order mark, because programs seek to it.
+// each calls fn with the key and the value of each line. The key is the line's offset unless the
+// input has keys.
 func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err error) {
-	at := 0 // in block
 	var number []byte
-	input.Lines(h.clean(block), func(line []byte) bool {
+	return h.eachAt(block, func(offset int64, line []byte) error {
 		if h.rules.Keyed() {
-			key, value := line, line[len(line):]
-			if i := bytes.IndexByte(line, h.rules.KeyValue); i >= 0 {
-				key, value = line[:i], line[i+1:]
-			}
-			err = fn(key, value)
-		} else {
-			number = strconv.AppendInt(number[:0], h.task.BlockOffset+int64(at), 10)
-			err = fn(number, line)
+			return fn(h.divide(line))
 		}
+		number = strconv.AppendInt(number[:0], offset, 10)
+		return fn(number, line)
+	})
+}
+
+// divide returns the key and the value of a line of an input with keys.
+func (h *hadoopBlocks) divide(line []byte) (key, value []byte) {
+	if i := bytes.IndexByte(line, h.rules.KeyValue); i >= 0 {
+		return line[:i], line[i+1:]
+	}
+	return line, line[len(line):]
+}
+
+// eachAt calls fn with the offset of each line and the line. The offset counts the stored
+// bytes, with CR LF and the byte order mark, because programs seek to it.
+func (h *hadoopBlocks) eachAt(block []byte, fn func(offset int64, line []byte) error) (err error) {
+	at := 0 // in block
+	input.Lines(h.clean(block), func(line []byte) bool {
+		err = fn(h.task.BlockOffset+int64(at), line)
 		if at == 0 && h.task.BlockOffset == 0 && bytes.HasPrefix(block, utf8Mark) {
 			at = len(utf8Mark)
 		}
@@ -413,12 +460,36 @@ func (m *hadoopCommandMapper) Map(_, value []byte, out *Emitter) error {
 // MapBlock passes a block of lines to the command, with keys if the input format has
 // them.
 func (m *hadoopCommandMapper) MapBlock(block []byte, out *Emitter) error {
+	if m.hadoopBlocks.rules.TypedMapIn {
+		return m.mapTyped(block, out)
+	}
 	if !m.hadoopBlocks.rules.WithKey {
 		block = m.clean(block)
 		return m.feed(block, out)
 	}
 	err := m.each(block, func(key, value []byte) error {
 		m.buf = append(append(append(append(m.buf, key...), m.hadoopBlocks.rules.MapIn...), value...), '\n')
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.feed(nil, out)
+}
+
+// mapTyped passes a block of lines to the command as typed bytes. As in Hadoop, the key is there
+// for every input format: an offset is a number, all else a string.
+func (m *hadoopCommandMapper) mapTyped(block []byte, out *Emitter) error {
+	h := &m.hadoopBlocks
+	err := h.eachAt(block, func(offset int64, line []byte) error {
+		if h.rules.Keyed() {
+			var key []byte
+			key, line = h.divide(line)
+			m.buf = hadoop.AppendTypedString(m.buf, key)
+		} else {
+			m.buf = hadoop.AppendTypedLong(m.buf, offset)
+		}
+		m.buf = hadoop.AppendTypedString(m.buf, line)
 		return nil
 	})
 	if err != nil {
@@ -436,17 +507,23 @@ func (r *hadoopCommandReducer) Start(t *Task) error {
 	return r.hadoopCommand.Start(t)
 }
 
-// Reduce passes the records of a group to the command, one line for each.
+// Reduce passes the records of a group to the command, one line or pair of typed values for each.
 func (r *hadoopCommandReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], out *Emitter) error {
 	r.idle = false
 	rules := r.w.rules
 	key := rules.Key(sortKey)
 	for v := range values {
-		r.buf = append(r.buf, key...)
-		if !rules.KeyOnlyInput {
-			r.buf = append(append(r.buf, rules.ReduceIn...), v...)
+		switch {
+		case rules.TypedReduceIn && rules.MapOut.Typed:
+			r.buf = append(append(r.buf, key...), v...)
+		case rules.TypedReduceIn:
+			r.buf = hadoop.AppendTypedString(hadoop.AppendTypedString(r.buf, key), v)
+		case rules.KeyOnlyInput:
+			r.buf = append(append(r.buf, key...), '\n')
+		default:
+			r.buf = append(append(append(append(r.buf, key...), rules.ReduceIn...), v...), '\n')
 		}
-		if r.buf = append(r.buf, '\n'); len(r.buf) >= commandBuffer {
+		if len(r.buf) >= commandBuffer {
 			if err := r.feed(nil, out); err != nil {
 				return err
 			}

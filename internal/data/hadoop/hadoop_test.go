@@ -192,7 +192,7 @@ func TestConf(t *testing.T) {
 	if !strings.Contains(env, "mapred_reduce_tasks=3") || !strings.Contains(env, "mapreduce_job_reduces=3") || !strings.Contains(env, "mapreduce_job_name=n-1-$ ") || strings.Contains(env, "hidden") {
 		t.Error(env)
 	}
-	r := c.Check([]string{"mapred.reduce.tasks", "mapred.nonsense", "my.own", "io.sort.mb", "mapreduce.map.failures.maxpercent"})
+	r := c.Check([]string{"mapred.reduce.tasks", "mapred.nonsense", "my.own", "map.colour", "min.words", "reduce.x", "io.sort.mb", "mapreduce.map.failures.maxpercent"})
 	if len(r.Deprecated) != 2 || len(r.Warnings) != 2 || len(r.Errors) != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -231,8 +231,12 @@ func (c Conf) expand(v string, depth int) string {
 // Names returns the names of all properties in order.
 func (c Conf) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// hadoopPrefixes begin the names of Hadoop's own properties.
-var hadoopPrefixes = []string{"mapreduce.", "mapred.", "stream.", "io.", "dfs.", "yarn.", "fs.", "hadoop.", "ipc.", "map.", "reduce.", "min."}
+// hadoopPrefixes begin the names of Hadoop's own properties. Hadoop has a few others that begin
+// with map., reduce. and min., which users' own properties may begin with, too: see otherNames.
+var hadoopPrefixes = []string{"mapreduce.", "mapred.", "stream.", "io.", "dfs.", "yarn.", "fs.", "hadoop.", "ipc."}
+
+// otherNames are the properties of Hadoop that have another prefix and are not in properties.
+var otherNames = []string{"map.sort.class", "map.output.key.value.fields.spec", "reduce.output.key.value.fields.spec"}
 
 // Remarks are sentences about properties that do not act as in Hadoop. given are the
 // names that the user has set.
@@ -247,7 +251,7 @@ func (c Conf) Check(given []string) (r Remarks) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(given))) {
 		p := byName[name]
 		switch {
-		case p == nil && hasPrefix(name):
+		case p == nil && isHadoops(name):
 			r.Warnings = append(r.Warnings, "the property "+name+" is unknown: tasks see it in their environment, and it has no other effect")
 		case p == nil:
 			// A property of the user's own, for the environment of tasks.
@@ -266,8 +270,9 @@ func (c Conf) Check(given []string) (r Remarks) {
 // isDefault reports whether a value switches a feature off.
 func isDefault(v string) bool { return v == "" || v == "0" || v == "false" }
 
-func hasPrefix(name string) bool {
-	return slices.ContainsFunc(hadoopPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+// isHadoops reports whether an unknown name is one of Hadoop's, or a misspelt one.
+func isHadoops(name string) bool {
+	return slices.Contains(otherNames, name) || slices.ContainsFunc(hadoopPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Variable returns the name of the environment variable for a property: characters other

@@ -76,6 +76,7 @@ type Cut struct {
 	Separator []byte
 	Fields    int  // the key ends before the separator of this number
 	KeyOnly   bool // a line is a key without a value
+	Typed     bool // the output is not lines but typed bytes
 }
 
 // Line returns the key and the value of a line. A line with too few separators is a key
@@ -107,6 +108,8 @@ type Rules struct {
 	KeyValue          byte   // the separator of KeyValueTextInputFormat
 	WithKey           bool   // mappers get key and value, not only the value
 	KeyOnlyInput      bool   // reducers get keys without values
+	TypedMapIn        bool   // mappers get typed bytes: offset or key, and value
+	TypedReduceIn     bool   // reducers get typed bytes
 	Partition         func(key []byte, n int) int
 	Order             *KeySpec // nil for the order of the bytes
 	ExitIsFailure     bool
@@ -148,19 +151,63 @@ func NewRules(conf Conf) (*Rules, error) {
 func (r *Rules) identifiers() error {
 	for _, x := range []struct {
 		name    string
-		keyOnly func()
+		keyOnly *bool
+		typed   *bool
 	}{
-		{"stream.map.input", func() { r.WithKey = false }},
-		{"stream.map.output", func() { r.MapOut.KeyOnly = true }},
-		{"stream.reduce.input", func() { r.KeyOnlyInput = true }},
-		{"stream.reduce.output", func() { r.ReduceOut.KeyOnly = true }},
+		{"stream.map.input", new(bool), &r.TypedMapIn},
+		{"stream.map.output", &r.MapOut.KeyOnly, &r.MapOut.Typed},
+		{"stream.reduce.input", &r.KeyOnlyInput, &r.TypedReduceIn},
+		{"stream.reduce.output", &r.ReduceOut.KeyOnly, &r.ReduceOut.Typed},
 	} {
 		switch id := strings.ToLower(r.Conf.Get(x.name, "text")); id {
 		case "keyonlytext":
-			x.keyOnly()
-		case "rawbytes", "typedbytes":
-			return fmt.Errorf("%s=%s is not supported: commands read and write lines of text", x.name, id)
+			*x.keyOnly = true
+			if x.name == "stream.map.input" {
+				r.WithKey = false
+			}
+		case "typedbytes":
+			*x.typed = true
+		case "rawbytes":
+			return fmt.Errorf("%s=rawbytes is not supported; use typedbytes or text", x.name)
 		}
+	}
+	switch {
+	case r.TypedMapIn && r.Input == SequenceInput && SimpleName(r.Conf.Get("mapred.input.format.class", "")) != SequenceInput:
+		return fmt.Errorf("stream.map.input=typedbytes is not supported with SequenceFileInputFormat, whose records would be text; use -inputformat %s", SequenceInput)
+	case r.MapOut.KeyOnly && r.TypedReduceIn:
+		return fmt.Errorf("stream.map.output=keyonlytext is not supported with stream.reduce.input=typedbytes; use stream.map.output=text")
+	}
+	return nil
+}
+
+// CheckTyped returns an error for a job of commands and classes whose typed bytes would be read
+// as text, or the other way. mapper, combiner and reducer say which of them are commands;
+// without reduces the other two are "". A name that is no command is a class, or missing.
+func (r *Rules) CheckTyped(mapper, combiner, reducer string, reduces bool) error {
+	isCommand := func(value string) bool {
+		class, _ := BuiltinClass(value) // its error comes later, with the role
+		return strings.TrimSpace(value) != "" && class == "" && !strings.EqualFold(value, Aggregate)
+	}
+	toFile := r.MapOut
+	if reduces && isCommand(reducer) {
+		toFile = r.ReduceOut
+	}
+	switch {
+	case toFile.Typed && r.Conf.Get(PropOutput, "") == SequenceOutput:
+		return fmt.Errorf("typedbytes as output is not supported with SequenceFileOutputFormat, which writes Text here; use TextOutputFormat, or the output text")
+	case (r.MapOut.Typed || r.TypedMapIn) && !isCommand(mapper):
+		return fmt.Errorf("stream.map.input=typedbytes and stream.map.output=typedbytes need a command as -mapper; classes and a missing mapper work on text")
+	case !reduces || !r.MapOut.Typed:
+	case isCommand(reducer) && !r.TypedReduceIn || isCommand(combiner) && !r.TypedReduceIn:
+		return fmt.Errorf("stream.map.output=typedbytes needs stream.reduce.input=typedbytes: lines cannot contain typed bytes; -io typedbytes sets all four properties")
+	case !isCommand(reducer) && SimpleName(reducer) != IdentityReducer && SimpleName(reducer) != IdentityMapper:
+		return fmt.Errorf("the reducer %s works on text; with stream.map.output=typedbytes give a command, or no reducer", reducer)
+	case combiner != "" && !isCommand(combiner) && SimpleName(combiner) != IdentityReducer:
+		return fmt.Errorf("the combiner %s works on text; with stream.map.output=typedbytes give a command", combiner)
+	}
+	// What a combiner prints is read as a reducer's output, and goes to the reducer as a mapper's.
+	if reduces && isCommand(combiner) && r.ReduceOut.Typed != r.MapOut.Typed {
+		return fmt.Errorf("with a combiner stream.map.output and stream.reduce.output must both be typedbytes or neither, because the combiner's output is read by the second and must have the form of the first")
 	}
 	return nil
 }
@@ -170,6 +217,10 @@ func (r *Rules) keys() error {
 	c := r.Conf
 	separator := c.Get("mapreduce.map.output.key.field.separator", "\t")
 	r.Partition = HashPartition
+	if p, o := SimpleName(c.Get(PropPartition, "")), SimpleName(c.Get("mapreduce.job.output.key.comparator.class", "")); r.MapOut.Typed &&
+		(p != "" && p != "HashPartitioner" || o != "" && o != "Comparator") {
+		return fmt.Errorf("with stream.map.output=typedbytes keys are distributed by HashPartitioner and sorted by their bytes: fields of keys need stream.map.output=text")
+	}
 	switch class := c.Get(PropPartition, ""); SimpleName(class) {
 	case "", "HashPartitioner":
 	case "KeyFieldBasedPartitioner":

@@ -40,6 +40,9 @@ type Config struct {
 	// ReadsAll says that the command must read all of its input: it is an error if it
 	// closes its input early.
 	ReadsAll bool
+	// Raw says that the command's output is not lines. The functions for lines then get the
+	// bytes as they come.
+	Raw bool
 	// AnyExit says that every exit status is a success.
 	AnyExit bool
 	// Count is called for each reporter:counter:group,name,n line on stderr, and once with
@@ -232,6 +235,11 @@ func (c *Child) brokenPipe(line func([]byte) error) error {
 // lines calls line for each whole line of a chunk and keeps the rest.
 func (c *Child) lines(chunk printed, line func([]byte) error) error {
 	b := chunk.bytes()
+	if c.cfg.Raw {
+		err := line(b)
+		c.free <- chunk.buffer
+		return err
+	}
 	if len(c.rest) > 0 {
 		i := bytes.IndexByte(b, '\n')
 		if i < 0 {

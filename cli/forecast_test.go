@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,5 +70,19 @@ func TestBrief(t *testing.T) {
 		if got := brief(reason); got != want {
 			t.Errorf("%q: got %q, want %q", reason, got, want)
 		}
+	}
+}
+
+// The table of whatif has columns, also the one of deadlines.
+func TestPrintWhatIf(t *testing.T) {
+	var b strings.Builder
+	err := printWhatIf(&b, &slotwisev1.WhatIfResponse{Policy: "fifo", Jobs: []*slotwisev1.WhatIfRow{{Name: "new", DeadlineMs: 5,
+		Then: &slotwisev1.JobForecast{Known: true, EndMs: 9}, WouldKeep: []string{"priority high", "2 more workers"}}}})
+	head, _, _ := strings.Cut(b.String(), "\n")
+	if want := []string{"JOB", "NAME", "ENDS", "IN", "WOULD", "END", "IN", "DIFFERENCE", "DEADLINE"}; err != nil || !slices.Equal(strings.Fields(head), want) {
+		t.Errorf("%v, head %q", err, head)
+	}
+	if want := "new would keep its deadline with priority high or 2 more workers\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("no line %q in\n%s", want, b.String())
 	}
 }

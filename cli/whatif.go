@@ -207,7 +207,7 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	if due {
 		head += "\tDEADLINE"
 	}
-	terminal.Fprintf(t, "%s\n", head)
+	fmt.Fprintln(t, head) // terminal.Fprintf would escape its tabs
 	for _, row := range resp.Jobs {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {

@@ -143,8 +143,9 @@ func (m *Master) wouldKeep(ctx context.Context, q *question, cfg forecast.Config
 			a := f.Job(j.ID)
 			return a.Known && a.Late <= j.Submitted+j.Spec.Deadline
 		}
-		// Where nothing is known of a job's times, more workers would be a guess.
-		if a := then.Job(j.ID); j.Spec.Deadline == 0 || !a.Known && !a.Never || kept(then) {
+		// Nothing keeps a deadline that has passed. Where nothing is known of a job's times, more
+		// workers would be a guess.
+		if a := then.Job(j.ID); j.Spec.Deadline == 0 || j.Submitted+j.Spec.Deadline <= state.At || !a.Known && !a.Never || kept(then) {
 			continue
 		}
 		if searched++; searched > keepJobs {
@@ -165,7 +166,7 @@ func (m *Master) wouldKeep(ctx context.Context, q *question, cfg forecast.Config
 		case err != nil:
 			return
 		case len(found) == 0:
-			row.WouldKeep = []string{noHelp}
+			row.WouldKeep = []string{fmt.Sprintf("neither a higher priority nor %s", terminal.Plural(changed.MostMore(), "more worker"))}
 		}
 	}
 }
@@ -189,9 +190,6 @@ func change(c forecast.Counterfactual) string {
 	}
 	return "priority " + strings.ToLower(strings.ReplaceAll(c.Priority.String(), "_", "-"))
 }
-
-// noHelp is what a row says of a deadline that no single change keeps.
-const noHelp = "neither a higher priority nor twice the workers"
 
 // inPairs simulates the futures of two runs in turn, so that both have as many when
 // whatIfEnough is over.

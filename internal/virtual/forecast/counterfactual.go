@@ -67,9 +67,12 @@ func WouldStart(cfg Config, s *State, id job.ID) ([]Counterfactual, error) {
 // one future decides.
 const keepFutures = 10
 
-// fewNodes is the least number of more nodes up to which WouldKeep searches. It also ends at as
-// many more as the cluster has.
+// fewNodes is the least result of MostMore.
 const fewNodes = 8
+
+// MostMore returns the number of more nodes up to which WouldKeep searches: as many as the cluster has, or
+// some in a small one.
+func (s *State) MostMore() int { return min(MaxNewNodes, max(fewNodes, len(s.Nodes))) }
 
 // WouldKeep returns the changes with which a job would keep its deadline: the lowest higher
 // priority, and the fewest more nodes. s is the state in which the job misses it; kept judges the
@@ -93,7 +96,7 @@ func WouldKeep(cfg Config, s *State, id job.ID, kept func(*Forecast) bool) ([]Co
 	if err != nil || len(s.Nodes) == 0 {
 		return found, err
 	}
-	n, err := fewest(min(MaxNewNodes, max(fewNodes, len(s.Nodes))), func(n int) (bool, error) { return keeps(Variant{Nodes: n}) })
+	n, err := fewest(s.MostMore(), func(n int) (bool, error) { return keeps(Variant{Nodes: n}) })
 	if n > 0 {
 		found = append(found, Counterfactual{Nodes: n})
 	}

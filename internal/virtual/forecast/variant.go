@@ -95,9 +95,10 @@ func (s *State) changeNodes(n int) error {
 	if n > 0 && len(s.Nodes) == 0 {
 		return fmt.Errorf("%d more nodes: the cluster has no live node that they could equal", n)
 	}
-	for i := range n {
+	for range n {
 		like := s.Nodes[max(0, slices.IndexFunc(s.Nodes, func(n Node) bool { return !n.Closed }))]
-		like.Spec.Name, like.Spec.Host, like.Index, like.Closed, like.Load = fmt.Sprintf("what-if-%d", i+1), "", -1, false, cluster.Load{}
+		// A state to which nodes were added before has some of these names.
+		like.Spec.Name, like.Spec.Host, like.Index, like.Closed, like.Load = fmt.Sprintf("what-if-%d", len(s.Nodes)), "", -1, false, cluster.Load{}
 		s.Nodes = append(s.Nodes, like)
 	}
 	return nil

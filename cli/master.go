@@ -316,7 +316,13 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	if err := f.checkPolicy(set); err != nil {
 		return none, err
 	}
-	if err := f.checkHadoopFiles(); err != nil {
+	// Who gives both files will switch between policies that use them. One file that the policy does
+	// not use is a mistake.
+	var later []string
+	if f.fairScheduler != "" && f.capacityFile != "" {
+		later = []string{"fair", "capacity"}
+	}
+	if err := f.checkHadoopFiles(later); err != nil {
 		return none, err
 	}
 	rules, err := f.rules()

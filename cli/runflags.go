@@ -225,7 +225,7 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	if err := f.checkPolicy(set); err != nil {
 		return o, err
 	}
-	return o, f.checkHadoopFiles()
+	return o, f.checkHadoopFiles(nil)
 }
 
 // outputRows returns the format of the output files, nil for the job's own.
@@ -441,9 +441,15 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 }
 
 // checkHadoopFiles returns an error that names the flag if one of Hadoop's
-// configuration files cannot be read, is not valid, or does not suit the policy.
-func (f *policyFlags) checkHadoopFiles() error {
-	list := study.NewPolicies(f.setup.policies, []string{cmp.Or(f.policy, policies.Default)})
+// configuration files cannot be read, is not valid, or suits neither the policy nor one of others.
+func (f *policyFlags) checkHadoopFiles(others []string) error {
+	specs := []string{cmp.Or(f.policy, policies.Default)}
+	for _, o := range others {
+		if o != specs[0] {
+			specs = append(specs, o)
+		}
+	}
+	list := study.NewPolicies(f.setup.policies, specs)
 	for _, x := range []struct {
 		flag, path string
 		use        func(file string) (warnings []string, err error)

@@ -168,7 +168,7 @@ func Start(cfg Config) (*Cluster, error) {
 		cfg.Observer.Started(c)
 	}
 	go c.loop()
-	files := policyfiles.New(c, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
+	files := policyfiles.New(c, nil, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, c.warn)
 	// After the loop has started, because pools and queues reach the policy through it.
 	if err := files.Load(); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -234,8 +234,10 @@ func (m *Master) takeOver() error {
 	// committed before its instructions start.
 	m.absorb(out)
 	m.seal()
-	if m.hadoop != nil && !m.hadoop.Empty() {
+	// A master without peers loads the files when it opens, which fails if they are bad.
+	if m.replicated() && !m.hadoop.Empty() {
 		m.background.Go(func() {
+			m.hadoop.Again() // the core is a new one, and pools are not in the journal
 			if err := m.hadoop.Load(); err != nil {
 				m.log.Warn("the files of pools and queues cannot be read", "error", err)
 			}

@@ -150,6 +150,7 @@ func Open(cfg Config) (*Master, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.peers = &peers{m: m, dial: cfg.DialPeer}
+	m.hadoop = policyfiles.New(target{m}, cfg.Policies, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, func(text string) { m.log.Warn(text) })
 	m.peers.mu.to = map[uint64]chan raftpb.Message{}
 	m.stats, m.forecasts = newStats(m), newForecaster()
 	if err := m.open(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -409,6 +410,72 @@ func TestHadoopFiles(t *testing.T) {
 	clustertest.Eventually(t, "three maps or more run", func() bool {
 		w.heartbeat(5 * time.Millisecond)
 		return len(w.running) >= 3
+	})
+}
+
+// Both of Hadoop's files are given: each policy finds its own when it is installed, and the one that no
+// file is for finds none. On three masters they come into force with each new leader.
+func TestBothHadoopFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pools, queues := filepath.Join(dir, "fair.xml"), filepath.Join(dir, "capacity.xml")
+	if err := errors.Join(os.WriteFile(pools, []byte(`<allocations><pool name="ann"><maxMaps>1</maxMaps></pool></allocations>`), 0o600),
+		os.WriteFile(queues, []byte(`<configuration><property><name>mapred.capacity-scheduler.queue.ann.capacity</name><value>100</value></property></configuration>`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	log := &logText{}
+	seats := newSeats(t, func(c *Config) {
+		c.Policy, c.FairScheduler, c.CapacityScheduler, c.Reload = "fair", pools, queues, time.Hour
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
+	// oneRuns ends the attempts of a worker with four slots, and checks that one map runs afterwards.
+	oneRuns := func(w *fakeWorker) {
+		t.Helper()
+		for id := range w.running {
+			w.heartbeat(0, w.succeeded(id))
+		}
+		eventually(t, func() bool {
+			w.heartbeat(5 * time.Millisecond)
+			return len(w.running) > 0
+		})
+		time.Sleep(50 * time.Millisecond)
+		if w.heartbeat(5 * time.Millisecond); len(w.running) != 1 {
+			t.Errorf("%d maps run, and the pool may have one", len(w.running))
+		}
+	}
+	first := leader(t, seats)
+	r := rigOf(t, first)
+	r.submit(&slotwisev1.JobSpec{Name: "x", User: "ann", Pool: "ann", Program: &slotwisev1.Program{App: "x"}, Synthetic: 400})
+	w := r.worker("w1", 4, 0)
+	oneRuns(w)
+	for _, p := range []string{"fifo", "capacity"} {
+		if _, err := r.users.SetPolicy(t.Context(), &slotwisev1.SetPolicyRequest{Name: p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if resp, err := r.users.Policy(t.Context(), &slotwisev1.PolicyRequest{}); err != nil || resp.Name != "capacity" || resp.Set["queues"] == "" {
+		t.Errorf("the queues are not in force: %v, %v", resp, err)
+	}
+	if _, err := r.users.SetPolicy(t.Context(), &slotwisev1.SetPolicyRequest{Name: "fair"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); strings.Contains(text, ".xml") || strings.Contains(text, "not in force") {
+		t.Errorf("a file that waits for its policy is reported:\n%s", text)
+	}
+	first.crash()
+	w.r = rigOf(t, leader(t, seats))
+	eventually(t, func() bool {
+		_, err := w.r.users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+		return err == nil
+	})
+	w.register(4, 0)
+	eventually(t, func() bool { // the files are read soon after the leader begins
+		for id := range w.running {
+			w.heartbeat(0, w.succeeded(id))
+		}
+		w.heartbeat(50 * time.Millisecond)
+		w.heartbeat(50 * time.Millisecond)
+		return len(w.running) == 1
 	})
 }
 

@@ -77,7 +77,7 @@ func (m *Master) configureAgain() {
 	}
 	m.hadoop.Again()
 	if err := m.hadoop.Load(); err != nil {
-		m.log.Warn("the new policy does not use one of the files of pools or queues", "error", err)
+		m.log.Warn("one of the files of pools or queues is not in force with the new policy", "error", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func (t target) Policy() string {
 		return name, nil
 	})
 	if err != nil {
-		return "" // the master is closing, so the caller's next request fails too
+		return "" // the master is closing, or another one leads
 	}
 	return name
 }
@@ -131,8 +131,6 @@ func (t target) Reconfigure(conf any) error {
 // follow loads Hadoop's configuration files, if there are any, and again whenever
 // they change.
 func (m *Master) follow() error {
-	m.hadoop = policyfiles.New(target{m}, m.cfg.FairScheduler, m.cfg.CapacityScheduler, m.cfg.PolicySet,
-		func(text string) { m.log.Warn(text) })
 	if m.hadoop.Empty() {
 		return nil
 	}

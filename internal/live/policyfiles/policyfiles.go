@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/policies/hadoop/fair"
 	"github.com/slotwise/slotwise/policies/hadoop/hadoopconf"
+	"github.com/slotwise/slotwise/sched"
 )
 
 // ReloadEvery is the interval between checks of the files, the same as Hadoop's.
@@ -20,7 +22,8 @@ const ReloadEvery = 10 * time.Second
 
 // Target is the cluster that the files configure.
 type Target interface {
-	// Policy returns the policy's name or composition, as the user gave it.
+	// Policy returns the policy's name or composition, as the user gave it. It returns "" while nothing
+	// can be configured: another master leads, or the cluster is closing.
 	Policy() string
 	// SetPolicy installs a policy. After an error the former one stays.
 	SetPolicy(spec string, set map[string]string) error
@@ -31,10 +34,11 @@ type Target interface {
 
 // Files watches the Hadoop configuration files of a cluster and applies changes.
 type Files struct {
-	target Target
-	set    map[string]string
-	warn   func(string)
-	mu     struct {
+	target   Target
+	registry *sched.Registry // nil if the policy never changes
+	set      map[string]string
+	warn     func(string)
+	mu       struct {
 		sync.Mutex
 		list []*file
 	}
@@ -43,24 +47,55 @@ type Files struct {
 // file is a file of pools or queues.
 type file struct {
 	path  string
+	suits func(spec string) (bool, error) // whether a policy uses such files
 	apply func(content []byte) ([]hadoopconf.Warning, error)
 	seen  fs.FileInfo // of the version that was last read
 	valid []byte      // the content of the last version that was applied
 	renew bool        // the policy was replaced since, so valid is not in force
+	// unused is set while the installed policy does not use the file, and the user has been told.
+	unused bool
 }
 
 // New returns a watcher for a file of pools and a file of queues, "" for none.
 // Parameters in set take precedence over the file of queues. warn receives warnings; it
-// may be called from any goroutine.
-func New(target Target, pools, queues string, set map[string]string, warn func(string)) *Files {
-	f := &Files{target: target, set: set, warn: warn}
+// may be called from any goroutine. With a registry the policy may change: a file that the installed one
+// does not use then waits for one that does. Without a registry such a file is an error.
+func New(target Target, registry *sched.Registry, pools, queues string, set map[string]string, warn func(string)) *Files {
+	f := &Files{target: target, registry: registry, set: set, warn: warn}
 	if pools != "" {
-		f.mu.list = append(f.mu.list, &file{path: pools, apply: f.applyPools})
+		f.mu.list = append(f.mu.list, &file{path: pools, suits: f.hasPools, apply: f.applyPools})
 	}
 	if queues != "" {
-		f.mu.list = append(f.mu.list, &file{path: queues, apply: f.applyQueues})
+		f.mu.list = append(f.mu.list, &file{path: queues, suits: f.hasQueues, apply: f.applyQueues})
 	}
 	return f
+}
+
+// hasPools reports whether a policy takes pools.
+func (f *Files) hasPools(spec string) (bool, error) {
+	p, err := f.registry.Build(spec, sched.Options{Live: true})
+	if err != nil {
+		return false, err
+	}
+	for _, c := range sched.HooksOf(p).Configs {
+		if known, err := c.Reconfigure(fair.Allocations{}); known || err != nil {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// hasQueues reports whether a policy takes queues, which are its parameters.
+func (f *Files) hasQueues(spec string) (bool, error) {
+	info, err := f.registry.Describe(spec)
+	for _, part := range info.Parts {
+		for _, p := range part.Params {
+			if p.Name == "queues" {
+				return true, err
+			}
+		}
+	}
+	return false, err
 }
 
 // Empty reports whether no file was named.
@@ -104,7 +139,7 @@ func (f *Files) Load() error {
 	defer f.mu.Unlock()
 	var errs []error
 	for _, x := range f.mu.list {
-		errs = append(errs, x.load(f.warn))
+		errs = append(errs, f.load(x))
 	}
 	return errors.Join(errs...)
 }
@@ -140,10 +175,35 @@ func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.mu.list {
-		if err := x.load(f.warn); err != nil {
+		if err := f.load(x); err != nil {
 			f.warn(err.Error() + ": the configuration stays as it was")
 		}
 	}
+}
+
+// load loads a file if the installed policy uses such files.
+func (f *Files) load(x *file) error {
+	spec := f.target.Policy()
+	// A master that does not lead has no policy. It loads the files when it begins to lead.
+	if spec == "" {
+		return nil
+	}
+	if f.registry != nil {
+		ok, err := x.suits(spec)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if len(f.mu.list) == 1 && !x.unused {
+				f.warn(fmt.Sprintf("%s: the policy %s does not use this file", x.path, spec))
+			}
+			// What the policy before it has read must be applied again when it comes back.
+			x.seen, x.renew, x.unused = nil, true, true
+			return nil
+		}
+		x.unused = false
+	}
+	return x.load(f.warn)
 }
 
 // load applies the file if it has changed, or its last valid version if the policy was

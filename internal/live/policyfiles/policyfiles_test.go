@@ -44,7 +44,7 @@ func TestBadVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, said := &conf{pools: -1}, ""
-		f := New(c, path, "", nil, func(text string) { said += text + "\n" })
+		f := New(c, nil, path, "", nil, func(text string) { said += text + "\n" })
 		if err := f.Load(); err != nil || c.pools != 2 {
 			t.Fatalf("%v, %d pools", err, c.pools)
 		}
@@ -84,7 +84,7 @@ func TestBadVersions(t *testing.T) {
 func TestUnreadableVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pools.xml")
 	c := &conf{}
-	f := New(c, path, "", nil, func(string) {})
+	f := New(c, nil, path, "", nil, func(string) {})
 	if err := os.Mkdir(path, 0o700); err != nil { // stat succeeds and reading fails
 		t.Fatal(err)
 	}

@@ -395,10 +395,12 @@ func (f *masterFlags) group(cfg *master.Config) error {
 		return misuse("--peers %s: name 3 or 5 masters", f.peers)
 	case f.bootstrap && f.join:
 		return misuse("--bootstrap and --join exclude each other: a master begins a new cluster or joins one")
-	case f.join && master.CheckAddress(f.advertise) != nil:
-		return misuse("--advertise: %w", master.CheckAddress(f.advertise))
-	case !seen[f.advertise] && !f.join:
+	// A master that was added later is not in --peers. It needs --join at its first start only: with the
+	// flag a lost journal would go unnoticed.
+	case !seen[f.advertise] && !f.join && (f.bootstrap || !master.HasJournal(f.dir)):
 		return misuse("--advertise %q: set it to this master's address in --peers %s", f.advertise, f.peers)
+	case !f.bootstrap && master.CheckAddress(f.advertise) != nil:
+		return misuse("--advertise: %w", master.CheckAddress(f.advertise))
 	case f.tokens != "" && f.files.CA == "":
 		return misuse("--peers with --tokens needs --tls-ca, --tls-cert and --tls-key: masters identify themselves to each other by certificates")
 	}

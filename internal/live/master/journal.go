@@ -35,6 +35,13 @@ func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalReco
 	}
 }
 
+// HasJournal reports whether a master's directory has a journal with anything in it.
+func HasJournal(dir string) bool {
+	entries, err := os.ReadDir(filepath.Join(dir, "journal")) //nolint:forbidigo // a directory that only the master may write to
+	// One that cannot be read may have entries; opening it says what is wrong.
+	return len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
 // openJournal opens the journal. A new one begins with the group of cfg.
 func openJournal(cfg *Config) (*journal.Store, error) {
 	first := []*slotwisev1.Member{{Id: journal.Single}}
@@ -46,11 +53,7 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 			}
 		}
 	}
-	//nolint:forbidigo // a directory that only the master may write to
-	if entries, err := os.ReadDir(filepath.Join(cfg.Dir, "journal")); cfg.Self != "" && !cfg.Bootstrap && !cfg.Join && len(entries) == 0 {
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	if cfg.Self != "" && !cfg.Bootstrap && !cfg.Join && !HasJournal(cfg.Dir) {
 		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must not come back as if "+
 			"nothing had happened: it could elect a leader that misses accepted jobs. Run slotwise masters remove %s, start it with --join, and run slotwise masters add %s", cfg.Dir, cfg.Self, cfg.Self)
 	}

@@ -203,12 +203,19 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 	return &slotwisev1.ExchangeResponse{}, nil
 }
 
+// mostSnapshot bounds the memory that another master can have this one use. A job of a million tasks takes some
+// hundred MiB of a snapshot.
+const mostSnapshot = 16 << 30
+
 // Install hands a message with a snapshot to the loop.
 func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slotwisev1.InstallRequest]) (*slotwisev1.ExchangeResponse, error) {
 	if !in.Receive() {
 		return nil, fault(connect.CodeInvalidArgument, "the request is empty")
 	}
 	head, size := in.Msg().Head, in.Msg().Size
+	if size > mostSnapshot {
+		return nil, fault(connect.CodeInvalidArgument, "a snapshot of %d bytes is announced, and at most %d are taken", size, int64(mostSnapshot))
+	}
 	list, err := s.decode(head)
 	if err != nil {
 		return nil, err
@@ -223,8 +230,11 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 		}
 	}
 	// A snapshot that was cut between two records would look complete.
-	if in.Err() != nil || uint64(len(data)) != size {
-		return nil, fault(connect.CodeInvalidArgument, "the snapshot has %d bytes, and %d were announced: %w", len(data), size, in.Err())
+	switch {
+	case in.Err() != nil:
+		return nil, fault(connect.CodeInvalidArgument, "the snapshot ended after %d of %d bytes: %w", len(data), size, in.Err())
+	case uint64(len(data)) != size:
+		return nil, fault(connect.CodeInvalidArgument, "%d bytes of a snapshot came, and %d were announced", len(data), size)
 	}
 	list[0].Snapshot.Data = data
 	s.step(head.Sender, list)

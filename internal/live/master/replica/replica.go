@@ -228,7 +228,8 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 		}
 	case raftpb.MsgHeartbeat:
 		// The leader counts entries that this member does not have: its directory was lost. Raft would
-		// panic. The member waits until it is removed and added again.
+		// panic. The member waits until it is removed and added again. A later leader counts no entries
+		// of it, and would send the journal; so the operator must remove it before it starts again.
 		if m.Commit > r.last {
 			return
 		}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -75,6 +76,8 @@ class Result:
                     yield from (line.rstrip(b"\n") for line in file)
             return
         target = self.output if "://" in self.output else "file://" + self.output
+        # The directory's name is no pattern: a[1] must not read the files of a1.
+        target = re.sub(r"[*?\[{\\]", r"\\\g<0>", target)
         command = [_program.program(), "hadoop", "fs", "-text", target + "/part-*"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout and process.stderr

@@ -40,9 +40,7 @@ import sys
 if sys.version_info < (3, 10):
     sys.exit("jobs of the Python package slotwise need Python 3.10 or later on each worker, and %s is %s" % (sys.executable, sys.version.split()[0]))
 from slotwise import _worker
-_worker.in_task = True
-import _slotwise_job
-_worker.run_task(sys.argv[1], *_slotwise_job.ROLES[sys.argv[1]])
+_worker.main(sys.argv[1])
 """
 
 # On a worker the package is imported in parts, because each task starts Python anew: first the
@@ -64,7 +62,13 @@ class Bundle:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.sources: dict[str, str] = {}  # text of __main__'s functions by name, in the order of their definitions
+        # The statements that define each name of the job's module, in the order in which they run there.
+        # Names of the archive's own begin with _slotwise_, because all other names are the user's.
+        self.sources: dict[str, str] = {}
+        self.values: dict[str, Any] = {}  # what the user's module has for each name that value has added
+        self.shipped: dict[int, tuple[Any, str]] = {}  # functions and classes in sources, with their names there, by id
+        self.late: dict[str, str] = {}  # second names of functions whose text was not complete yet
+        self.submodules: dict[str, None] = {}  # what the texts name as package.module
         self.future = False  # a source was written under "from __future__ import annotations"
         self.visited: set[str] = set()  # modules whose references have been followed
 
@@ -74,7 +78,7 @@ class Bundle:
             parts = [self.reference(function.func, role)]
             parts += [_literal(arg, f"an argument of the {role}'s partial") for arg in function.args]
             parts += [f"{name}={_literal(arg, f'the argument {name} of the {role}s partial')}" for name, arg in function.keywords.items()]
-            return f"functools.partial({', '.join(parts)})"
+            return f"_slotwise_functools.partial({', '.join(parts)})"
         if not isinstance(function, (types.FunctionType, types.BuiltinFunctionType)):
             raise Error(f"the {role} {function!r} is not a function: define it with def, or use functools.partial of one")
         if function.__name__ == "<lambda>":
@@ -82,49 +86,102 @@ class Bundle:
         named = _importable(function)
         if named:
             self.module(sys.modules[named])
-            alias = f"_{role}_module"
+            alias = f"_slotwise_{role}_module"
             self.sources[alias] = f"import {named} as {alias}"
             return f"{alias}.{function.__qualname__}"
         assert isinstance(function, types.FunctionType)
-        self.source(function.__name__, function, vars(sys.modules[function.__module__]))
-        return function.__name__
+        return self.source(function, function.__globals__)
 
-    def source(self, name: str, thing: Any, scope: dict[str, Any]) -> None:
-        """Adds the text of a function or class, after what the text names."""
-        if name in self.sources:
-            return
+    def source(self, thing: Any, scope: dict[str, Any]) -> str:
+        """Adds the text of a function or class, after what the text names, and returns its name in the job's module.
+
+        That is its own name if the user's module has it by this name. Otherwise, as after a
+        redefinition, the name belongs to something else or to nothing, and the function gets a name of the archive's.
+        """
+        if id(thing) in self.shipped:
+            return self.shipped[id(thing)][1]
+        name: str = thing.__name__
         free = getattr(getattr(thing, "__code__", None), "co_freevars", ())
         if free:
             raise Error(f"{name} is a closure: it uses {', '.join(free)} of the function around it, whose values cannot be shipped. "
                         f"Make them parameters, and pass functools.partial({name}, {free[0]}=...)")
+        key = name
+        if scope.get(name) is not thing:
+            if isinstance(thing, type):
+                raise Error(f"the class {name} is not what {name} names in its module, as after a redefinition: define it at the module's top level with a name of its own")
+            key = f"_slotwise_{len(self.shipped)}_{name}"
+        elif name in self.sources:
+            raise _ambiguous(name)
         try:
+            # Before Python 3.13 inspect finds a class by its name, and returns the first class of this name.
+            if isinstance(thing, type) and sys.version_info < (3, 13) and _classes(ast.parse("".join(inspect.findsource(thing)[0])), name) > 1:
+                raise Error(f"there are two classes {name}, and this Python cannot tell their sources apart: give one of the two another name, or use Python 3.13")
             text = textwrap.dedent(inspect.getsource(thing))
         except (OSError, TypeError) as e:
             raise Error(f"{name} has no source that can be shipped ({e}): put it into a module of its own") from None
-        code = compile(text, name, "exec", dont_inherit=True)
+        tree = ast.parse(text, name)
+        code = compile(tree, name, "exec", dont_inherit=True)
         self.future = self.future or bool(getattr(getattr(thing, "__code__", None), "co_flags", 0) & __future__.annotations.compiler_flag)
-        self.sources[name] = ""  # its place, so that functions that call each other end the recursion
+        self.shipped[id(thing)] = thing, key
+        self.sources[key] = ""  # its place, so that functions that call each other end the recursion
+        self.values[key] = thing
         for global_name in _globals(code):
-            if global_name != name and global_name in scope:
+            if global_name in scope and scope[global_name] is not thing:
                 self.value(global_name, scope[global_name], scope, name)
-        del self.sources[name]
-        self.sources[name] = text
+        for node in ast.walk(tree):
+            self.submodule(node, scope)
+        if key != name:
+            # def binds the function's own name, which may be another function's.
+            text = f"_slotwise_kept = globals().get({name!r})\n{text}\n{key}, {name} = {name}, _slotwise_kept"
+        del self.sources[key]
+        self.sources[key] = text
+        return key
 
     def value(self, name: str, value: Any, scope: dict[str, Any], user: str) -> None:
         """Adds a global variable that the text of user names."""
-        if name in self.sources:
+        if name in self.values and self.values[name] is value:
             return
         named = _importable(value)
         if isinstance(value, types.ModuleType):
             self.module(value)
-            self.sources[name] = f"import {value.__name__} as {name}"
+            text = f"import {value.__name__} as {name}"
         elif named:
             self.module(sys.modules[named])
-            self.sources[name] = f"from {named} import {value.__qualname__} as {name}"
+            text = f"from {named} import {value.__qualname__} as {name}"
         elif isinstance(value, (types.FunctionType, type)):
-            self.source(name, value, scope)
+            key = self.source(value, getattr(value, "__globals__", scope))
+            if key == name:
+                return
+            text = f"{name} = {key}"
+            if not self.sources[key]:
+                # The two call each other: the function's text follows this one.
+                self.late[name] = text
+                text = ""
         else:
-            self.sources[name] = f"{name} = {_literal(value, f'the variable {name}, which {user} uses,')}"
+            text = f"{name} = {_literal(value, f'the variable {name}, which {user} uses,')}"
+        if self.sources.get(name, text) != text:
+            raise _ambiguous(name)
+        self.sources[name] = text
+        self.values[name] = value
+
+    def submodule(self, node: ast.AST, scope: dict[str, Any]) -> Optional[types.ModuleType]:
+        """Returns the module that an expression such as xml.etree names, or None, and has the job import it.
+
+        To import xml alone gives no xml.etree on the worker: there nothing else has imported it.
+        """
+        if isinstance(node, ast.Name):
+            named = scope.get(node.id)
+            return named if isinstance(named, types.ModuleType) else None
+        package = self.submodule(node.value, scope) if isinstance(node, ast.Attribute) else None
+        if package is None or not isinstance(node, ast.Attribute):
+            return None
+        name = f"{package.__name__}.{node.attr}"
+        module = getattr(package, node.attr, None)
+        if not isinstance(module, types.ModuleType) or sys.modules.get(name) is not module:
+            return None
+        self.module(module)
+        self.submodules[name] = None
+        return module
 
     def module(self, module: types.ModuleType) -> None:
         """Adds a module's package, and the user's own modules that it refers to."""
@@ -158,8 +215,11 @@ class Bundle:
         package = {f"slotwise/{file.name}": file.read_bytes() for file in pathlib.Path(__file__).parent.glob("*.py")}
         package["slotwise/_client.py"] = package.pop("slotwise/__init__.py")
         head = "from __future__ import annotations\n" if self.future else ""
-        job = head + "import functools\n" + "\n\n".join(self.sources.values()) + f"\n\nROLES = {roles}\n"
+        imports = ["import functools as _slotwise_functools", *(f"import {name} as _slotwise_submodule" for name in self.submodules)]
+        job = head + "\n\n".join(["\n".join(imports), *self.sources.values(), *self.late.values(), f"_slotwise_roles = {roles}\n"])
         files = {**package, "__main__.py": _MAIN.encode(), "slotwise/__init__.py": _INIT.encode(), "_slotwise_job.py": job.encode()}
+        # Python finds a package without __init__.py in an archive only by the entry of its directory.
+        files.update({f"{parent}/": b"" for name in self.files for parent in pathlib.PurePosixPath(name).parents[:-1]})
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
             for name, data in sorted({**self.files, **files}.items()):
@@ -180,6 +240,22 @@ def ship(functions: dict[str, Callable[..., Any]], decoder: str, fields: bool, m
     last = "reducer" if "reducer" in functions else "mapper"
     roles = [f"{role!r}: ({bundle.reference(f, role)}, {decoder!r}, {fields and role == last})" for role, f in functions.items()]
     return bundle.archive("{" + ", ".join(roles) + "}")
+
+
+def _ambiguous(name: str) -> Error:
+    return Error(f"two modules of the job's functions have different things named {name}, and the shipped functions share one module: "
+                 "give one of the two another name")
+
+
+def _classes(node: ast.AST, name: str) -> int:
+    """Returns how often a module's top level, with its if and try statements, defines the class name."""
+    n = 0
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            n += child.name == name
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            n += _classes(child, name)
+    return n
 
 
 def _importable(thing: Any) -> Optional[str]:

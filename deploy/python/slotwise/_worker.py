@@ -7,12 +7,14 @@ because slotwise sorts by the bytes before the TAB.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+import os
 import sys
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, NoReturn, Optional
 
-in_task = False  # set by the archive's __main__.py
+in_task = False  # set by main
 
 _counts: dict[tuple[str, str], int] = {}
 
@@ -116,3 +118,35 @@ def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool
     out.flush()
     for (group_name, name), n in _counts.items():
         sys.stderr.write(f"reporter:counter:{group_name},{name},{n}\n")
+
+
+def main(role: str) -> None:
+    """Runs the task of a role in a Python that was started for it. The archive's __main__.py calls it.
+
+    Python's exit status is all by which slotwise recognizes a failed task, so status 0 must mean
+    that all of the input was read. The functions cannot end Python with it earlier.
+    """
+    global in_task
+    in_task = True
+    task, leave = os.getpid(), os._exit
+
+    def fail(status: int) -> NoReturn:
+        # Processes that the functions fork end by os._exit, and with any status.
+        if os.getpid() == task and status & 0xFF == 0:
+            sys.stderr.write(_early(role, "os._exit") + "\n")
+            status = 1
+        leave(status)
+
+    setattr(os, "_exit", fail)
+    try:
+        # A module that the functions are in may exit when it is imported.
+        run_task(role, *importlib.import_module("_slotwise_job")._slotwise_roles[role])
+    except SystemExit as e:
+        if os.getpid() != task:
+            raise
+        raise RuntimeError(_early(role, "exit or sys.exit")) from e
+
+
+def _early(role: str, call: str) -> str:
+    return (f"the {role}, or a module that it uses, called {call} before the end of the task's input: "
+            "return from the function to skip a record, or raise an exception to fail the task")

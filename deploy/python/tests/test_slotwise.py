@@ -6,6 +6,7 @@ SLOTWISE_MASTER, if set, is the address of a cluster's master, for the tests of 
 import collections
 import csv
 import functools
+import gzip
 import io
 import itertools
 import json
@@ -157,6 +158,45 @@ class Jobs(Case):
         self.assertIn("ValueError: the record to be or is bad", str(caught.exception))
         self.assertEqual(caught.exception.report["state"], "failed")
 
+    def test_exit_fails_the_task(self):
+        def exits(line):
+            if line.startswith("not"):
+                raise SystemExit(0)
+            yield line, 1
+
+        def ends(key, values):
+            sys.exit()
+
+        def leaves(line):
+            os._exit(0)
+
+        def forks(line):
+            import os
+            if os.fork() == 0:
+                os._exit(0)
+            return [(line, os.WEXITSTATUS(os.wait()[1]))]
+
+        for functions, text in (((exits,), "the mapper.* called exit or sys.exit"), ((helpers.words, ends), "the reducer.* called exit or sys.exit"),
+                                ((leaves,), "the mapper.* called os._exit")):
+            with self.subTest(text), self.assertRaisesRegex(slotwise.Failed, text):
+                slotwise.run(*functions, input=self.input, max_attempts=1)
+        self.assertEqual({n for _, n in slotwise.run(forks, input=self.input)}, {0})
+
+    def test_module_that_exits_fails_the_task(self):
+        pathlib.Path(self.dir, "quits.py").write_text("import sys\nif 'slotwise-job.zip' in sys.argv[0]: sys.exit(0)\ndef f(line): return [(line, 1)]\n")
+        out, err = script("import slotwise, quits\nprint(list(slotwise.run(quits.f, input='in.txt', max_attempts=1)))\n", cwd=self.dir)
+        self.assertIn("called exit or sys.exit", err)
+
+    def test_directories_are_no_patterns(self):
+        for name in ("a1", "a[1]", "a*", "a{1,2}", "a?", "a\\1", "a#%201"):
+            os.mkdir(os.path.join(self.dir, name))
+            with gzip.open(os.path.join(self.dir, name, "part-00000.gz"), "wb") as part:
+                part.write(_worker.encode(name, 1))
+        for name in os.listdir(self.dir):
+            if name.startswith("a"):
+                with self.subTest(name):
+                    self.assertEqual(list(slotwise.Result(os.path.join(self.dir, name), {})), [(name, 1)])
+
     def test_pairs_are_demanded(self):
         def no_pair(line):
             yield line
@@ -266,6 +306,99 @@ exec(compile(cell, "<cell 1>", "exec"))
 print(sorted(slotwise.run(f, input="in.txt")))
 ''', cwd=self.dir)
         self.assertEqual(out, "[('not to be', 7), ('to be or', 7)]\n", err)
+
+    def test_functions_with_one_name(self):
+        out, err = script('''
+import slotwise
+def step(line):
+    for word in line.split(): yield word, 1
+mapper = step
+def step(key, values): yield key, sum(values)
+combiner = step
+def step(key, values): yield key, 100 * sum(values)
+reducer = step
+print(sorted(slotwise.run(mapper, step, input="in.txt", combiner=combiner)))
+def step(n): return n and 1 + step(n - 1)
+def lengths(line): yield line, step(len(line))
+def depth(line): return [(line, 10 * step(2))]
+def ten(mapper=lengths):
+    def depth(line): return [(line, 20)]
+    return depth
+inner = ten()
+def both(line): return depth(line) + inner(line)
+print(sorted(slotwise.run(lengths, reducer, input="in.txt")))
+print(sorted(n for _, n in slotwise.run(both, input="in.txt")))
+class Word: pass
+old = Word
+class Word: pass
+def classes(line): return [(line, old())]
+slotwise.run(classes, input="in.txt")
+''', cwd=self.dir)
+        self.assertEqual(out, "[('be', 200), ('not', 100), ('or', 100), ('to', 200)]\n[('not to be', 900), ('to be or', 800)]\n[20, 20, 20, 20]\n", err)
+        self.assertIn("the class Word is not what Word names in its module, as after a redefinition: define it", err)
+
+    def test_classes_with_one_name(self):
+        out, err = script('''
+import slotwise
+class Word:
+    def n(self): return 1
+class Word:
+    def n(self): return 2
+def f(line): return [(line, Word().n())]
+print({n for _, n in slotwise.run(f, input="in.txt")})
+''', cwd=self.dir)
+        if sys.version_info < (3, 13):
+            self.assertIn("there are two classes Word, and this Python cannot tell their sources apart", err)
+        else:
+            self.assertEqual(out, "{2}\n", err)
+
+    def test_modules_with_one_name_for_two_things(self):
+        for module, n in (("one", 1), ("two", 2)):
+            pathlib.Path(self.dir, module + ".py").write_text(f"N = {n}\ndef make():\n    def f(*args): return [(N, 1)]\n    return f\n")
+        out, err = script("import slotwise, one, two\nslotwise.run(one.make(), two.make(), input='in.txt')\n", cwd=self.dir)
+        self.assertIn("different things named N", err)
+
+    def test_names_of_the_archive_are_free(self):
+        out, err = script('''
+import slotwise, functools as tools
+ROLES, functools, _mapper_module = {"to": 1}, "mine", 3
+def f(line, least): yield functools, ROLES["to"] + _mapper_module + least
+print(set(slotwise.run(tools.partial(f, least=4), input="in.txt")))
+''', cwd=self.dir)
+        self.assertEqual(out, "{('mine', 8)}\n", err)
+
+    def test_submodules(self):
+        package = pathlib.Path(self.dir, "mine", "sub")
+        package.mkdir(parents=True)
+        (package / "deep.py").write_text("x = 'deep'\n")
+        out, err = script('''
+import slotwise, urllib.parse, xml.etree.ElementTree, mine.sub.deep, os.path
+import xml.etree as trees
+def quoted(line):
+    yield urllib.parse.quote(line), xml.etree.ElementTree.fromstring("<a>b</a>").text + mine.sub.deep.x + os.path.basename("a/c")
+def parsed(line): yield line, trees.ElementTree.fromstring("<a>b</a>").text
+print(list(slotwise.run(quoted, input="in.txt")))
+print(list(slotwise.run(parsed, input="in.txt")))
+''', cwd=self.dir)
+        self.assertEqual(out, "[('to%20be%20or', 'bdeepc'), ('not%20to%20be', 'bdeepc')]\n[('to be or', 'b'), ('not to be', 'b')]\n", err)
+
+    def test_second_names(self):
+        out, err = script('''
+import slotwise
+def tokenize(line): return line.split()
+tok = tokenize
+def even(n): return n == 0 or odd_name(n - 1)
+def odd(n): return n > 0 and even(n - 1)
+odd_name = odd
+class Base:
+    def n(self): return 1
+Parent = Base
+class Child(Parent): pass
+def words(line):
+    for word in tok(line): yield word, (odd(3), Child().n())
+print(dict(slotwise.run(words, input="in.txt")))
+''', cwd=self.dir)
+        self.assertEqual(out, "{'to': [True, 1], 'be': [True, 1], 'or': [True, 1], 'not': [True, 1]}\n", err)
 
     def test_same_functions_give_the_same_archive(self):
         functions = {"mapper": helpers.words, "reducer": helpers.total}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ var errNoClient = errors.New("it has no cluster client: pass remote.Client() of 
 // that are about a job and its data (--input, --format, --where, --output, --memory, --max-attempts,
 // …; --help lists them), runs the job on this machine,
 // prints progress and counters on standard error, or with --json a [RunSummary] on standard
-// output, and exits with one of the exit codes above. The first interrupt kills the job and removes its output; the
+// output, also of a run that failed before its first job, and exits with one of the exit codes above. The first interrupt kills the job and removes its output; the
 // second one exits at once. [Source].Name lets users name several inputs.
 //
 // With the feature remote.Client() the flag --master runs the job on a cluster.
@@ -202,9 +203,18 @@ func printFlags(w io.Writer, f *flag.FlagSet) {
 // runMain is MainApp without the process around it. It returns the exit code.
 func runMain(ctx context.Context, a *App, features []Feature, args []string, stdout, stderr io.Writer) int {
 	o := Options{Features: features}
+	var show shown
+	// printFailure prints the summary of a run without jobs for a script that reads standard output.
+	printFailure := func(err error) int {
+		if show.json || wantsJSON(args) {
+			sum := RunSummary{Program: a.Name, State: "failed", Error: err.Error(), Exit: ExitMisuse}
+			_ = sum.WriteJSON(stdout) // the exit status still reports the failure
+		}
+		return ExitMisuse
+	}
 	misuse := func(err error) int {
 		fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
-		return ExitMisuse
+		return printFailure(err)
 	}
 	// Before the flags: the feature of the cluster client declares its own.
 	set, err := feature.Combine(features)
@@ -212,7 +222,6 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		return misuse(err)
 	}
 	defer set.Schemes.CloseIdle() // this process runs no other job
-	var show shown
 	f := mainFlags(a.Name, &o, &show)
 	connect := clusterFlags(f, set.Cluster)
 	given, err := appFlags(f, a)
@@ -229,7 +238,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 		if errors.Is(err, flag.ErrHelp) {
 			return ExitOK
 		}
-		return ExitMisuse
+		return printFailure(err)
 	}
 	if err := cmp.Or(checkGiven(f, given), checkMain(a, given, &o, f.Args())); err != nil {
 		return misuse(fmt.Errorf("%w (--help lists the flags)", err))
@@ -251,11 +260,15 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	}
 	began := time.Now()
 	results, err := RunApp(ctx, a, given, o)
-	if show.json && (err == nil || len(results) > 0) {
+	// No job was submitted, so there is nothing to look up on a cluster. The error of an interrupt
+	// is no misuse.
+	refused := err != nil && len(results) == 0 && ctx.Err() == nil
+	if show.json && !refused {
 		sum := RunSummary{Program: a.Name, State: "succeeded", Output: o.Output, Elapsed: time.Since(began), Jobs: results}
 		sum.setError(ctx, err)
 		if err := sum.WriteJSON(stdout); err != nil {
-			return misuse(err)
+			fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
+			return ExitMisuse
 		}
 	}
 	for _, r := range results {
@@ -274,12 +287,24 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 	case ctx.Err() != nil:
 		fmt.Fprintf(stderr, "%s: interrupted\n", a.Name)
 		return ExitInterrupted
-	// No job was submitted, so there is nothing to look up on a cluster.
-	case len(results) == 0:
+	case refused:
 		return misuse(err)
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", a.Name, err)
 	return ExitFailed
+}
+
+// wantsJSON reports whether a command line has the flag --json. The flags behind a mistake have not
+// been parsed.
+func wantsJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.ContainsFunc(args, func(a string) bool {
+		flag, value, given := strings.Cut(a, "=")
+		on, err := strconv.ParseBool(value)
+		return (flag == "--json" || flag == "-json") && (!given || err == nil && on)
+	})
 }
 
 // named is the cluster that flags name. It implements Remote.

@@ -178,8 +178,39 @@ func TestMainHasTheCommandsFlags(t *testing.T) {
 		{"--output-columns", "a:number", "unknown type"}, {"--priority", "hihg", `did you mean "high"?`}, {"--where", "", "--where: the value is empty"},
 	} {
 		said.Reset()
-		if code := runMain(t.Context(), app, nil, []string{"--input", in, "--output", out + "3", c.flag, c.value}, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), c.want) {
-			t.Errorf("%s %s: exit code %d, %s", c.flag, c.value, code, &said)
+		printed.Reset()
+		if code := runMain(t.Context(), app, nil, []string{"--input", in, "--output", out + "3", c.flag, c.value}, &printed, &said); code != ExitMisuse || !strings.Contains(said.String(), c.want) || printed.Len() > 0 {
+			t.Errorf("%s %s: exit code %d, %s%s", c.flag, c.value, code, &printed, &said)
+		}
+		checkRefused(t, app, c.want, "--input", in, "--output", out+"3", c.flag, c.value, "--json")
+	}
+}
+
+// checkRefused runs a program with --json, which must print one object with the error and start no job.
+func checkRefused(t *testing.T, app *App, want string, args ...string) {
+	t.Helper()
+	var printed, said strings.Builder
+	code := runMain(t.Context(), app, nil, args, &printed, &said)
+	var sum RunSummary
+	if err := json.Unmarshal([]byte(printed.String()), &sum); code != ExitMisuse || err != nil || sum.Program != app.Name || sum.State != "failed" ||
+		sum.Exit != ExitMisuse || !strings.Contains(sum.Error, want) || sum.Jobs == nil || len(sum.Jobs) != 0 || !strings.Contains(said.String(), want) {
+		t.Errorf("%q: exit code %d, %v: %s%s", args, code, err, &printed, &said)
+	}
+}
+
+// With --json a script reads the error of a run that starts no job from standard output, wherever the
+// flag stands.
+func TestMainErrorsAsJSON(t *testing.T) {
+	app := &App{Name: "j", Job: func(Params) (*Job, error) { return &Job{Name: "j", Mapper: IdentityMapper}, nil }}
+	out := t.TempDir() + "/out"
+	checkRefused(t, app, "--input is missing", "--json")
+	checkRefused(t, app, "no such file", "--json=true", "--input", out+"/none", "--output", out)
+	checkRefused(t, app, "flag provided but not defined: -nonsense", "--nonsense", "--json")
+	checkRefused(t, app, "it has no cluster client", "--master", "localhost:1", "-json")
+	for _, args := range [][]string{{"--json=false"}, {"--nonsense", "--json=false"}, {"--nonsense", "--", "--json"}, {"--json", "--help"}} {
+		var printed strings.Builder
+		if runMain(t.Context(), app, nil, args, &printed, io.Discard); printed.Len() > 0 {
+			t.Errorf("%q: %s", args, &printed)
 		}
 	}
 }

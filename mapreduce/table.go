@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/data/format"
 )
 
 // Table is the codec of a struct as a row of a file with columns: CSV, JSON lines, Parquet or
 // Avro. Each exported field is a column, which has the field's name or the one of its tag;
-// column:"-" leaves a field out. A job that reads and writes tables parses no text:
+// column:"-" leaves a field out. The exported fields of an embedded struct are columns in its place, unless
+// it has a tag, or none of them, as time.Time. A job that reads and writes tables parses no text:
 //
 //	type trip struct {
 //		City string   `column:"city"`
@@ -37,7 +40,8 @@ import (
 // Fields are strings, byte slices, numbers, truth values, types with MarshalText and
 // UnmarshalText such as time.Time, and pointers to these. As output they are columns of the
 // types string, bytes, int, float, bool, and string. A null is nil in a pointer, and the zero
-// value in other fields. A field that does not fit its column fails the job.
+// value in other fields. A time.Time takes dates and timestamps, as 2024-05-01T08:30:00.25Z; without
+// a zone they are UTC. A field that does not fit its column fails the job.
 //
 // As keys the encodings are [KeyGrouped].
 type Table[T any] struct {
@@ -52,6 +56,7 @@ type tableColumn struct {
 	index   []int
 	pointer bool
 	text    bool // the field's type has MarshalText and UnmarshalText
+	time    bool // the field is a time.Time
 }
 
 // TableOf returns the table of a struct type. If the type is no struct, or has a field that no
@@ -63,12 +68,28 @@ func TableOf[T any]() Table[T] {
 		t.err = fmt.Errorf("a table needs a struct type, not %v", rows)
 		return t
 	}
+	var whole [][]int // embedded fields with tags
 	for _, f := range reflect.VisibleFields(rows) {
-		name, tagged := f.Tag.Lookup("column")
-		if name == "-" || !f.IsExported() || f.Anonymous && !tagged {
-			continue // the fields of an embedded struct are visible themselves
+		// The fields of an embedded struct follow it. If the tag makes it one column, or none, its
+		// fields are no columns.
+		if slices.ContainsFunc(whole, func(e []int) bool { return len(f.Index) > len(e) && slices.Equal(e, f.Index[:len(e)]) }) {
+			continue
 		}
-		if !tagged {
+		name, tagged := f.Tag.Lookup("column")
+		untagged := f.Anonymous && !tagged
+		if f.Anonymous && tagged {
+			whole = append(whole, f.Index)
+		}
+		switch {
+		case name == "-":
+			continue
+		case untagged && f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct:
+			t.err = fmt.Errorf("the field %s of %v: an embedded pointer may be nil, and then its fields have no place; embed %v, or give the field the tag column:\"-\"",
+				f.Name, rows, f.Type.Elem())
+			return t
+		case !f.IsExported() || untagged && f.Type.Kind() == reflect.Struct && (hasExported(f.Type) || !hasText(f.Type)):
+			continue // the fields of an embedded struct are visible themselves
+		case !tagged:
 			name = f.Name
 		}
 		c, err := columnOf(f, name)
@@ -84,6 +105,17 @@ func TableOf[T any]() Table[T] {
 	return t
 }
 
+// hasExported reports whether a struct type, or a struct that it embeds, has an exported field.
+func hasExported(t reflect.Type) bool {
+	return slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() && !f.Anonymous })
+}
+
+// hasText reports whether values of t have MarshalText and UnmarshalText.
+func hasText(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 // columnOf returns the column of a field.
 func columnOf(f reflect.StructField, name string) (tableColumn, error) {
 	c := tableColumn{name: name, index: f.Index}
@@ -94,8 +126,8 @@ func columnOf(f reflect.StructField, name string) (tableColumn, error) {
 	if c.pointer = t.Kind() == reflect.Pointer; c.pointer {
 		t = t.Elem()
 	}
-	p := reflect.PointerTo(t)
-	if c.text = p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) && p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()); c.text {
+	c.time = t == reflect.TypeFor[time.Time]()
+	if c.text = hasText(t); c.text {
 		return c, nil
 	}
 	switch t.Kind() {
@@ -208,7 +240,7 @@ func (t Table[T]) Decode(b []byte) (v T, err error) {
 
 // set sets a field of a struct from a field of a line.
 func (c *tableColumn) set(v reflect.Value, field []byte) error {
-	if string(field) == `\N` || len(field) == 0 && !c.text && c.kind != format.String && c.kind != format.Bytes {
+	if string(field) == `\N` || len(field) == 0 && (c.time || !c.text && c.kind != format.String && c.kind != format.Bytes) {
 		return nil // the zero value, of a pointer nil
 	}
 	if bytes.IndexByte(field, '\\') >= 0 {
@@ -220,6 +252,9 @@ func (c *tableColumn) set(v reflect.Value, field []byte) error {
 	}
 	var err error
 	switch {
+	case c.time:
+		*v.Addr().Interface().(*time.Time), err = parseTime(string(field))
+		return err
 	case c.text:
 		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(field)
 	case c.kind == format.String:
@@ -247,4 +282,17 @@ func (c *tableColumn) set(v reflect.Value, field []byte) error {
 		return fmt.Errorf("%.100q is no value of type %v: %w", field, v.Type(), bad.Err)
 	}
 	return err
+}
+
+// parseTime parses a date or a timestamp in the forms that lines have: Parquet and Avro files give
+// 2024-05-01, and 2024-05-01T08:30:00.25 with Z or without a zone, and texts may have an offset or a
+// space in place of the T.
+func parseTime(s string) (time.Time, error) {
+	// Every layout takes a fraction of a second, too.
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly, time.DateTime, "2006-01-02 15:04:05Z07:00"} {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%.100q is neither a date nor a timestamp, such as 2024-05-01 or 2024-05-01T08:30:00Z", s)
 }

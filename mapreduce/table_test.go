@@ -2,6 +2,7 @@ package mapreduce
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,110 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// place is embedded in the rows of TestEmbeddedColumns.
+type place struct {
+	City string
+	Zip  int `column:"-"`
+}
+
+// Money has a text of its own. So has a struct that embeds it.
+type Money struct{ cents int }
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Money) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(m.cents), 10), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Money) UnmarshalText(b []byte) (err error) {
+	m.cents, err = strconv.Atoi(string(b))
+	return err
+}
+
+// Town is a string that is embedded.
+type Town string
+
+// The fields of an embedded struct are columns, or none is if the tag leaves the struct out.
+func TestEmbeddedColumns(t *testing.T) {
+	type Base struct{ A, B int }
+	for _, c := range []struct{ got, want string }{
+		{TableOf[struct {
+			place
+			N int
+		}]().Input("csv").Rows, "City,N"},
+		{TableOf[struct {
+			place `column:"-"`
+			N     int
+		}]().Input("csv").Rows, "N"},
+		{TableOf[struct {
+			Base `column:"-"`
+			A    int
+		}]().Input("csv").Rows, "A"},
+		{TableOf[struct {
+			*Base `column:"-"`
+			N     int
+		}]().Input("csv").Rows, "N"},
+		{TableOf[struct {
+			time.Time
+			Money
+			Town
+		}]().Input("csv").Rows, "Time,Money,Town"},
+		{TableOf[struct {
+			Money `column:"fare"`
+			Base
+		}]().Input("csv").Rows, "fare,A,B"},
+		{TableOf[struct{ Event }]().Input("csv").Rows, "Time,Name"},
+	} {
+		if c.got != "csv,columns="+c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+	type row struct {
+		place
+		Money
+		Town
+	}
+	table, want := TableOf[row](), row{place{City: "a"}, Money{5}, "b"}
+	if got, err := table.Decode(table.Append(nil, want)); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A time.Time takes dates and timestamps as lines have them, without a zone in UTC.
+func TestTimeColumns(t *testing.T) {
+	table := TableOf[struct {
+		At   time.Time
+		Then *time.Time
+	}]()
+	whole := time.Date(2024, 5, 1, 8, 30, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"2024-05-01T08:30:00.25": whole.Add(250 * time.Millisecond), "2024-05-01T08:30:00": whole, "2024-05-01 08:30:00.123456789": whole.Add(123456789),
+		"2024-05-01": time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), "2024-05-01T08:30:00Z": whole, "2024-05-01T10:30:00.5+02:00": whole.Add(time.Second / 2),
+		"2024-05-01 10:30:00+02:00": whole, "2024-05-01 08:30:00Z": whole, "": {}, `\N`: {},
+	} {
+		got, err := table.Decode([]byte(text + "\t" + text))
+		then := time.Time{}
+		if got.Then != nil {
+			then = *got.Then
+		}
+		if err != nil || !got.At.Equal(want) || !then.Equal(want) || (got.Then == nil) != want.IsZero() {
+			t.Errorf("%q: %v, %v, %v", text, got.At, got.Then, err)
+		}
+	}
+	for _, text := range []string{"08:30:00", "2024-13-01", "2024-05-01T", "1714552200", "2024-05-01T08:30:00.25 ", "01/05/2024"} {
+		if _, err := table.Decode([]byte(text + "\t")); err == nil || !strings.Contains(err.Error(), "column At: ") || !strings.Contains(err.Error(), "is neither a date nor a timestamp, such as 2024-05-01") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Event has the text of its time only.
+type Event struct {
+	time.Time
+	Name string
+}
+
+// Deep has an embedded pointer, and is embedded itself.
+type Deep struct{ *Money }
+
 // Rows and types that do not fit are errors that name the column.
 func TestTableErrors(t *testing.T) {
 	table := TableOf[trip]()
@@ -80,6 +185,11 @@ func TestTableErrors(t *testing.T) {
 		{TableOf[struct {
 			A int `column:"a,b"`
 		}]().Limits, "has a comma"},
+		{TableOf[struct {
+			*place
+			N int
+		}]().Limits, "the field place of struct { *mapreduce.place; N int }: an embedded pointer may be nil"},
+		{TableOf[struct{ Deep }]().Limits, "the field Money of struct { mapreduce.Deep }: an embedded pointer may be nil, and then its fields have no place; embed mapreduce.Money, or give the field the tag column:\"-\""},
 	} {
 		if _, err := c.limits(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)

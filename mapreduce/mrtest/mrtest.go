@@ -41,9 +41,9 @@ type Record struct{ Key, Value []byte }
 // fault: a combiner that may not be called twice, a mapper that remembers earlier records, or keys
 // of a group that go to several reduces. The cuts are the same in each call.
 //
-// A job with [mapreduce.Job].Reduces = 1 has one reduce in these runs, too. Numbers in fields of
-// text may differ by a millionth of a millionth, since sums of floating-point numbers
-// depend on their order.
+// A job with [mapreduce.Job].Reduces = 1 has one reduce in these runs, too. Two numbers in
+// fields of a value, of which one has a point or an exponent, may differ by a millionth of a millionth,
+// since sums of floating-point numbers depend on their order. Integers and keys may not differ.
 //
 // Run takes about ten times as long as [Plain], so the input is kilobytes, not megabytes.
 func Run(j *mapreduce.Job, files map[string][]byte) ([]Record, error) {

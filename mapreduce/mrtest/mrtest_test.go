@@ -150,6 +150,39 @@ func TestWrongJobs(t *testing.T) {
 	}
 }
 
+// Outputs may differ in the last digits of floating-point numbers: not of integers, of keys, or of words
+// that package strconv takes for infinity.
+func TestTolerance(t *testing.T) {
+	for _, c := range []struct {
+		a, b    string
+		asKey   bool
+		similar bool
+	}{
+		{"9007199254740993", "9007199254740992", false, false}, {"1000000000000001", "1000000000000002", false, false},
+		{"n=1000000000000001 x=1.5", "n=1000000000000002 x=1.5", false, false},
+		{"0.3", "0.30000000000000004", false, true}, {"3", "2.9999999999999996", false, true}, {"x=1e+21,1", "x=1.0000000000000001e+21,1", false, true},
+		{"1.5", "1.500001", false, false}, {"inf", "5.0", false, false}, {"1e400", "2e400", false, false}, {"nan", "1.0", false, false},
+		{"0.3", "0.30000000000000004", true, false}, {"1000000000000001", "1000000000000002", true, false},
+	} {
+		// The first record of each map gives the output a, so how the input is cut makes a difference.
+		job := &mapreduce.Job{Name: "tolerance", Mapper: func() mapreduce.Mapper {
+			text := c.a
+			return mapreduce.MapperFunc(func(_, line []byte, out *mapreduce.Emitter) error {
+				if c.asKey {
+					out.Emit([]byte(text), line)
+				} else {
+					out.Emit(line, []byte(text))
+				}
+				text = c.b
+				return nil
+			})
+		}}
+		if _, err := mrtest.Run(job, map[string][]byte{"in": []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n")}); (err == nil) != c.similar {
+			t.Errorf("%s and %s, as keys %v: %v", c.a, c.b, c.asKey, err)
+		}
+	}
+}
+
 // Jobs that are right pass: sums of floating-point numbers in any order, one reduce that keeps
 // something from key to key, joins, mappers that add up, and records of a fixed length.
 func TestRightJobs(t *testing.T) {

@@ -106,7 +106,7 @@ func differ(want, got [][]Record, how, cause string) error {
 			if k < len(got[i]) {
 				d.Got = &got[i][k]
 			}
-			if d.Want == nil || d.Got == nil || !same(d.Want.Key, d.Got.Key) || !same(d.Want.Value, d.Got.Value) {
+			if d.Want == nil || d.Got == nil || !equal(d.Want.Key, d.Got.Key) || !same(d.Want.Value, d.Got.Value) {
 				return d
 			}
 		}
@@ -126,10 +126,13 @@ func sortedRecords(rs []Record) []Record {
 	return rs
 }
 
-// same reports whether two texts are equal, apart from the last digits of numbers.
+// equal reports whether two texts have the same bytes, and both are nil or neither is.
+func equal(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+
+// same reports whether two values are equal, apart from the last digits of floating-point numbers.
 func same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
-		return (a == nil) == (b == nil)
+		return equal(a, b)
 	}
 	separates := func(r rune) bool { return bytes.ContainsRune([]byte("\t ,;:()[]{}\"="), r) }
 	x, y := bytes.FieldsFunc(a, separates), bytes.FieldsFunc(b, separates)
@@ -137,9 +140,16 @@ func same(a, b []byte) bool {
 		if bytes.Equal(a, b) {
 			return true
 		}
+		// Two integers are sums without rounding, so each digit counts. A rounded sum may be an
+		// integer in one of the runs.
+		if !bytes.ContainsAny(a, ".eE") && !bytes.ContainsAny(b, ".eE") {
+			return false
+		}
 		m, err := strconv.ParseFloat(string(a), 64)
 		n, err2 := strconv.ParseFloat(string(b), 64)
-		return err == nil && err2 == nil && math.Abs(m-n) <= 1e-12*max(math.Abs(m), math.Abs(n))
+		// The tolerance of an infinite number would be infinite, too.
+		limit := 1e-12 * max(math.Abs(m), math.Abs(n))
+		return err == nil && err2 == nil && !math.IsInf(limit, 0) && math.Abs(m-n) <= limit
 	})
 }
 

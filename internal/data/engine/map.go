@@ -213,14 +213,19 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 			t.setInputFile(name)
 		}
 		if blocks != nil {
-			// Counting reads all bytes once more, and must come first, because a mapper may change them. So
-			// it ends with the first block that the mapper has counted.
+			// Counting reads all bytes once more. It comes first, because a mapper may change them, and is
+			// left out after a block that the mapper has counted.
 			lines := int64(-1)
 			if t.BlockLines < 0 {
 				lines = input.CountLines(block)
 			}
 			t.BlockOffset, t.BlockLines = r.Offset(), -1
 			err = blocks.MapBlock(block)
+			// A mapper that counted the block before and not this one: without a count the block would
+			// add -1 records.
+			if lines < 0 && t.BlockLines < 0 {
+				lines = input.CountLines(block)
+			}
 			count.Add(counters.InputRecords, max(lines, t.BlockLines))
 		} else {
 			err = f.Each(block, file, record)

@@ -37,7 +37,8 @@ type Task struct {
 	// bytes. The attempt's goroutine sets it before each call of MapBlock.
 	BlockOffset int64
 	// BlockLines is the number of lines of the last block, set by a BlockMapper that counts them while it
-	// maps. The engine sets it to -1 before each call of MapBlock.
+	// maps. The engine sets it to -1 before each call of MapBlock, and counts the lines of a block for
+	// which it stays negative.
 	BlockLines int64
 
 	// RecordKey returns the key of the record whose value a reducer has last received. It

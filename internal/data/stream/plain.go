@@ -50,16 +50,15 @@ func plain(command string, env []string) (args []string, ok bool) {
 	return args, true
 }
 
-// plainCommand returns the command of plain's result. A shell corrects the variable PWD, so this
-// does, too.
+// plainCommand returns the command of plain's result, which runs in dir, or in this process's
+// directory if dir is empty. A shell exports PWD also if this process has none or another one, and so
+// does plainCommand.
 func plainCommand(args []string, dir string, env []string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	if _, set := os.LookupEnv("PWD"); set {
-		if dir == "" {
-			dir, _ = os.Getwd() // "" would be wrong, too
-		}
-		cmd.Env = append(cmd.Env, "PWD="+dir)
+	if dir == "" {
+		dir, _ = os.Getwd() // after an error PWD is empty: this process's directory is gone
 	}
+	cmd.Env = append(cmd.Env, "PWD="+dir)
 	return cmd
 }

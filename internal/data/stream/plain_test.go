@@ -61,11 +61,16 @@ func TestPlainAndShell(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PWD", "/") // of a process that has changed its directory since
-	for _, c := range []struct{ command, dir string }{
-		{"./script a b=c d", ""}, {"./bare x", ""}, {"./lost", ""}, {"./forbidden", ""}, {"./none", ""}, {"./sub", ""},
-		{"./script", "sub"}, {"env", ""}, {"sh ./script", ""},
+	for _, c := range []struct{ command, dir, pwd string }{
+		// PWD=/ is of a process that has changed its directory since.
+		{"./script a b=c d", "", "/"}, {"./bare x", "", "/"}, {"./lost", "", "/"}, {"./forbidden", "", "/"}, {"./none", "", "/"}, {"./sub", "", "/"},
+		{"./script", "sub", "/"}, {"env", "", "/"}, {"sh ./script", "", "/"},
+		// A service manager starts processes without a PWD.
+		{"env", "", ""}, {"env", "sub", ""}, {"printenv PWD", "", ""},
 	} {
+		if t.Setenv("PWD", c.pwd); c.pwd == "" {
+			os.Unsetenv("PWD")
+		}
 		run := func(command string) (out, fault string) {
 			var log strings.Builder
 			// Made absolute by the caller, as attempts do.
@@ -85,7 +90,7 @@ func TestPlainAndShell(t *testing.T) {
 			gotOut, wantOut = variables(gotOut), variables(wantOut)
 		}
 		if gotOut != wantOut || gotErr != wantErr {
-			t.Errorf("%s in %q: %q, %q; by a shell %q, %q", c.command, c.dir, gotOut, gotErr, wantOut, wantErr)
+			t.Errorf("%s in %q with PWD=%s: %q, %q; by a shell %q, %q", c.command, c.dir, c.pwd, gotOut, gotErr, wantOut, wantErr)
 		}
 	}
 }

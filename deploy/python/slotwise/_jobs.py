@@ -75,10 +75,7 @@ class Result:
                 with part.open("rb") as file:
                     yield from (line.rstrip(b"\n") for line in file)
             return
-        target = self.output if "://" in self.output else "file://" + self.output
-        # The directory's name is no pattern: a[1] must not read the files of a1.
-        target = re.sub(r"[*?\[{\\]", r"\\\g<0>", target)
-        command = [_program.program(), "hadoop", "fs", "-text", target + "/part-*"]
+        command = [_program.program(), "hadoop", "fs", "-text", _parts_pattern(self.output)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout and process.stderr
         try:
@@ -111,6 +108,14 @@ class Result:
         read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet, "json": functools.partial(pandas.read_json, lines=True)}[self.table]
         frames = [frame for frame in map(read, self._parts()) if len(frame)]
         return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
+
+
+def _parts_pattern(output: str) -> str:
+    """Returns the pattern of the part files in a directory, whose own name is no pattern: a[1] must not read the files of a1."""
+    scheme, _, rest = (output if "://" in output else "file://" + os.path.abspath(output)).partition("://")
+    # The address of a host may have brackets, too, as in hdfs://[::1]:8020/a.
+    host, slash, path = rest.partition("/")
+    return scheme + "://" + host + slash + re.sub(r"[*?\[{\\]", r"\\\g<0>", path) + "/part-*"
 
 
 class Job:

@@ -21,7 +21,7 @@ from unittest import mock
 
 import helpers
 import slotwise
-from slotwise import _program, _ship, _worker
+from slotwise import _jobs, _program, _ship, _worker
 
 TEXT = "to be or\nnot to be\n"
 LEAST = 2
@@ -196,6 +196,7 @@ class Jobs(Case):
             if name.startswith("a"):
                 with self.subTest(name):
                     self.assertEqual(list(slotwise.Result(os.path.join(self.dir, name), {})), [(name, 1)])
+        self.assertEqual(_jobs._parts_pattern("hdfs://[::1]:8020/a[1]"), r"hdfs://[::1]:8020/a\[1]/part-*")
 
     def test_pairs_are_demanded(self):
         def no_pair(line):

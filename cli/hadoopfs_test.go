@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +133,8 @@ func valid(name string) []string {
 		return []string{"1", "f"}
 	case "mkdir", "touchz":
 		return []string{"new"}
+	case "appendToFile":
+		return []string{"f", "new"}
 	case "rmdir":
 		return []string{"d"}
 	}
@@ -530,7 +535,7 @@ func atOnce(t *testing.T, base string, rounds int) {
 // HDFS of its own. Statuses and messages are the same, and the home directory, which an empty
 // path would mean, keeps its file.
 func TestHadoopFSRealClient(t *testing.T) {
-	server := serverstest.NewHDFS(t, 1, map[string]string{"dfs.replication": "1"})
+	server := serverstest.NewHDFS(t, 2, map[string]string{"dfs.replication": "2", "dfs.blocksize": "1048576"})
 	source, err := serverstest.SourceDir("cli", "testdata", "FsShells.java")
 	if err != nil {
 		t.Fatal(err)
@@ -577,6 +582,8 @@ func TestHadoopFSRealClient(t *testing.T) {
 			t.Fatalf("hadoop fs %q has changed the files from\n%s\nto\n%s", args, before, after)
 		}
 	}
+	realSpace(t, server, source)
+	_, before = runFS(t, "", "-ls", "-R", "-C", "/")
 	// Hadoop's words differ here, and both clients refuse.
 	wrong := [][]string{
 		{"-rm", "-r", "hdfs:///"}, {"-rm", "-r", "/"}, {"-rm", "-r", "/user/.."}, {"-rm", "-r", server.URI("/")}, {"-rmdir", "/"}, {"-mv", "/", "/new"},
@@ -594,9 +601,100 @@ func TestHadoopFSRealClient(t *testing.T) {
 	}
 }
 
+// realSpace compares what df, count -q and checksum print on an HDFS with what Hadoop's own client
+// prints, and the files that both clients append to: checksums depend on the bytes and on how they
+// are divided into blocks.
+func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
+	t.Helper()
+	t.Setenv("HADOOP_USER_NAME", "tester") // who may set quotas
+	mustFS(t, "-mkdir", "-p", "/q/names", "/q/bytes")
+	mustFS(t, "-touchz", "/q/empty")
+	random := rand.NewChaCha8([32]byte{1})
+	mib := 1 << 20
+	// Sizes around the ends of chunks of a checksum and of blocks; 3 and 5 blocks are no powers of 2.
+	sizes := []int{1, 511, 512, 513, mib - 1, mib, mib + 1, 5*mib - 7}
+	local := t.TempDir()
+	var pieces []string
+	for i, size := range sizes {
+		b := make([]byte, size)
+		random.Read(b)
+		piece := filepath.Join(local, fmt.Sprint(i))
+		if err := os.WriteFile(piece, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pieces = append(pieces, piece)
+		mustFS(t, "-put", piece, fmt.Sprintf("/q/names/%d", i))
+	}
+	mustFS(t, "-cp", "/q/names/0", "/q/names/7", "/q/bytes")
+	quotas := [][]string{{"-setQuota", "100", "/q/names"}, {"-setSpaceQuota", "20m", "/q/bytes"}, {"-setQuota", "5", "/q/bytes"}}
+	// Both append the same pieces, to a new file first. Each append leaves the last block at another
+	// place.
+	var appends [][]string
+	for _, i := range []int{3, 0, 1, 5, 2, 7, 4, 6, 0} {
+		appends = append(appends, []string{"-appendToFile", pieces[i], "/q/deep/log"})
+	}
+	appends = append(appends, []string{"-appendToFile", pieces[2], pieces[0], pieces[3], "/q/deep/log"}, []string{"-appendToFile", "-", "/q/deep/log"}, []string{"-appendToFile", os.DevNull, "/q/deep/log"})
+	theirs := slices.Concat(quotas, appends)
+	for i, result := range realFsShell(t, server, source, theirs) {
+		if !strings.HasPrefix(result, "0\t") {
+			t.Fatalf("Hadoop's own %q: %s", theirs[i], result)
+		}
+	}
+	mustFS(t, "-mv", "/q/deep/log", "/q/deep/theirs")
+	for _, call := range appends {
+		mustFS(t, call...)
+	}
+	mustFS(t, "-mv", "/q/deep/log", "/q/deep/ours")
+	calls := [][]string{
+		{"-checksum", "/q/deep/ours"}, {"-checksum", "/q/deep/theirs"}, {"-checksum", "-v", "/q/empty", "/q/names/0"}, {"-checksum", "/q/names/*"},
+		{"-checksum", "/q/names"}, {"-checksum", "/q/none"}, {"-checksum", "file://" + pieces[0]},
+		{"-count", "-q", "/q", "/q/names", "/q/bytes", "/q/names/6"}, {"-count", "-q", "-v", "/"}, {"-count", "-q", "-h", "/q/*"}, {"-count", "-v", "/q"}, {"-count", "-q", "/q/none"},
+		{"-df"}, {"-df", "-h"}, {"-df", "/q", server.URI("/q/names")}, {"-df", "/q/none"},
+		{"-appendToFile", pieces[0], "/q/deep"}, {"-appendToFile", "-", pieces[0], "/q/deep/ours"},
+	}
+	// What is used and free, and with it the width of the columns, changes while the test runs.
+	changing := regexp.MustCompile(`(hdfs://\S+ +\S+(?: [KMGTP])?) +(\S+(?: [KMGTP])?) +\S+(?: [KMGTP])?( +\S+%)`)
+	sums := map[string]bool{}
+	for i, result := range realFsShell(t, server, source, calls, "out") {
+		args := calls[i]
+		status, out := runFS(t, "typed\n", args...)
+		want := strings.SplitN(result, "\t", 3)
+		wantOut := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(want[2])
+		if args[0] == "-df" {
+			used, wantUsed := changing.FindStringSubmatch(out), changing.FindStringSubmatch(wantOut)
+			if len(args) == 1 && used != nil && wantUsed != nil {
+				x, _ := strconv.ParseFloat(used[2], 64)
+				y, _ := strconv.ParseFloat(wantUsed[2], 64)
+				if x < 0.9*y || x > 1.1*y || x == 0 {
+					t.Errorf("hadoop fs -df: %v bytes are used, and for Hadoop's own %v", x, y)
+				}
+			}
+			out, wantOut = changing.ReplaceAllString(out, "$1 USED FREE$3"), changing.ReplaceAllString(wantOut, "$1 USED FREE$3")
+		}
+		if want[0] != "0" { // the message is compared above for wrong usage
+			wantOut += want[1] + "\n"
+		}
+		if args[0] == "-appendToFile" && status != 0 && want[0] != "0" {
+			continue // Hadoop's message is one of the NameNode
+		}
+		if fmt.Sprint(status) != want[0] || out != wantOut {
+			t.Errorf("hadoop fs %q: status %d\n%sand Hadoop's own: status %s\n%s", args, status, out, want[0], wantOut)
+		}
+		if strings.HasPrefix(strings.Join(args, " "), "-checksum /q/deep/") {
+			_, sum, _ := strings.Cut(strings.TrimSpace(out), "\t")
+			sums[sum] = true
+		}
+	}
+	if len(sums) != 1 {
+		t.Errorf("the files that both clients have appended to have the checksums %v", slices.Collect(maps.Keys(sums)))
+	}
+	mustFS(t, "-rm", "-r", "-skipTrash", "/q")
+	t.Setenv("HADOOP_USER_NAME", "ann")
+}
+
 // realFsShell runs calls by Hadoop's own client and returns the status and the first line of
 // each one's errors.
-func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls [][]string) []string {
+func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls [][]string, args ...string) []string {
 	t.Helper()
 	var lines []string
 	for _, args := range calls {
@@ -604,6 +702,7 @@ func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls 
 	}
 	var stderr strings.Builder
 	cmd := exec.CommandContext(t.Context(), "java", "-Xmx256m", "-cp", c.ConfDir+":"+c.JarsDir+"/*", source)
+	cmd.Args = append(cmd.Args, args...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(strings.Join(lines, "\n")+"\n"), &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -666,5 +765,16 @@ func TestHadoopFSCopyIntoMount(t *testing.T) {
 	}
 	if got, err := os.ReadDir(filepath.Join(dir, "self")); err != nil || len(got) == 0 {
 		t.Errorf("the copy has %v, %v", got, err)
+	}
+}
+
+// TestHadoopFSSize is the form of sizes with -h in Hadoop's client.
+func TestHadoopFSSize(t *testing.T) {
+	c := &fsCall{flags: map[string]string{"-h": ""}}
+	for n, want := range map[int64]string{0: "0", 1: "1", 1023: "1023", 1024: "1 K", 1025: "1.0 K", 1536: "1.5 K", 20 << 20: "20 M", 1<<20 - 1: "1.0 M",
+		-1536: "-1.5 K", 1 << 50: "1 P", 1<<63 - 1: "8.0 E"} {
+		if got := c.size(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
 	}
 }

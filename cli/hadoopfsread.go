@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"math/bits"
 	"os"
 	"path"
 	"slices"
@@ -247,16 +248,24 @@ func (c *fsCall) size(n int64) string {
 	if !c.has("-h") {
 		return strconv.FormatInt(n, 10)
 	}
-	units := []string{"", " K", " M", " G", " T", " P"}
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
+	if n < 0 { // what is left of a quota that is exceeded
+		return "-" + c.size(-n)
 	}
-	if i == 0 {
-		return strconv.FormatInt(n, 10)
+	// As in Hadoop, whole multiples of a unit have no decimals: 20 M, but 20.5 M.
+	i := min(max(0, bits.Len64(uint64(n))-1)/10, len(sizeUnits)-1) //nolint:gosec // not negative
+	if unit := int64(1) << (10 * i); n%unit == 0 {
+		return strconv.FormatInt(n/unit, 10) + sizeUnits[i]
 	}
-	return strconv.FormatFloat(f, 'f', 1, 64) + units[i]
+	text := strconv.FormatFloat(float64(n)/float64(int64(1)<<(10*i)), 'f', 1, 64)
+	if strings.HasPrefix(text, "1024") && i < len(sizeUnits)-1 { // 1023.99 K is 1.0 M
+		i++
+		text = "1.0"
+	}
+	return text + sizeUnits[i]
 }
+
+// sizeUnits are the units of sizes, each 1024 times the one before.
+var sizeUnits = []string{"", " K", " M", " G", " T", " P", " E"}
 
 // modeOf returns the nine letters of permissions.
 func modeOf(dir bool) string {
@@ -332,22 +341,6 @@ func (c *fsCall) du() error {
 	return nil
 }
 
-// count prints the numbers of directories and files and their bytes.
-func (c *fsCall) count() error {
-	const columns = "%12s %12s %18s %s\n"
-	if c.has("-v") {
-		terminal.Fprintf(c.out, columns, "DIR_COUNT", "FILE_COUNT", "CONTENT_SIZE", "PATHNAME")
-	}
-	c.each(c.args, func(e entry) error {
-		t, err := c.measure(e)
-		if err == nil {
-			_, err = terminal.Fprintf(c.out, columns, c.size(int64(t.dirs)), c.size(int64(t.files)), c.size(t.bytes), e.typed)
-		}
-		return err
-	})
-	return nil
-}
-
 // stat prints what a format says. The default is the time of the last change.
 func (c *fsCall) stat() error {
 	format := "%y"
@@ -368,12 +361,8 @@ func statText(format string, e entry) string {
 		kind = "directory"
 	}
 	_, owner, group := fileOwner(e)
-	block := int64(128 << 20)
-	if e.Status != nil {
-		block = e.Status.BlockSize
-	}
 	r := strings.NewReplacer("%%", "%", "%b", strconv.FormatInt(max(0, e.Size), 10), "%F", kind, "%g", group, "%u", owner,
-		"%n", path.Base(e.location.path), "%o", strconv.FormatInt(block, 10), "%r", strconv.Itoa(replicationOf(e)),
+		"%n", path.Base(e.location.path), "%o", strconv.FormatInt(blockSizeOf(e), 10), "%r", strconv.Itoa(replicationOf(e)),
 		"%y", e.ModTime.UTC().Format(time.DateTime), "%Y", strconv.FormatInt(e.ModTime.UnixMilli(), 10))
 	return r.Replace(format)
 }

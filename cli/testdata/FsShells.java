@@ -5,12 +5,15 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FsShell;
+import org.apache.hadoop.hdfs.tools.DFSAdmin;
+import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
 /**
  * Runs commands of Hadoop's hadoop fs in one process, for TestHadoopFSRealClient. Each line of the input is a command,
  * with tabs between its arguments. For each the output has the status, a tab, and the first line that the command has
- * printed on standard error.
+ * printed on standard error. With an argument it has a tab after that, and standard output with \n for the ends of
+ * lines and \t for tabs.
  */
 public class FsShells {
   public static void main(String[] args) throws Exception {
@@ -18,11 +21,14 @@ public class FsShells {
     PrintStream results = System.out;
     for (String line; (line = commands.readLine()) != null; ) {
       ByteArrayOutputStream errors = new ByteArrayOutputStream();
-      System.setOut(new PrintStream(new ByteArrayOutputStream()));
+      ByteArrayOutputStream output = new ByteArrayOutputStream();
+      System.setOut(new PrintStream(output, true));
       System.setErr(new PrintStream(errors, true));
       System.setIn(new ByteArrayInputStream("typed\n".getBytes()));
-      int status = ToolRunner.run(new Configuration(), new FsShell(), line.split("\t", -1)) & 255;
-      results.println(status + "\t" + errors.toString().lines().filter(l -> !l.contains("DEPRECATED") && !l.contains(" WARN ")).findFirst().orElse(""));
+      Tool tool = line.startsWith("-setSpaceQuota") || line.startsWith("-setQuota") ? new DFSAdmin() : new FsShell();
+      int status = ToolRunner.run(new Configuration(), tool, line.split("\t", -1)) & 255;
+      String out = args.length == 0 ? "" : "\t" + output.toString().replace("\n", "\\n").replace("\t", "\\t");
+      results.println(status + "\t" + errors.toString().lines().filter(l -> !l.contains("DEPRECATED") && !l.contains(" WARN ")).findFirst().orElse("") + out);
     }
   }
 }

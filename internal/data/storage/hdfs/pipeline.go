@@ -92,6 +92,8 @@ func (e *pipelineError) Unwrap() error { return e.err }
 
 // The stages of OpWriteBlockProto that are used.
 const (
+	stageAppend            = 0
+	stageAppendRecovery    = 1
 	stageStreamingRecovery = 3
 	stageCloseRecovery     = 5
 	stageCreate            = 6

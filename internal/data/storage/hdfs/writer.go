@@ -99,6 +99,11 @@ func (w *writer) Write(p []byte) (int, error) {
 		if w.block != nil {
 			left -= w.block.sent
 		}
+		// A block that an append continues may end inside a chunk of data with one checksum. The first
+		// packet ends with that chunk: DataNodes store no packet that crosses it.
+		if w.block != nil && w.block.sent%chunkSize != 0 {
+			left = min(left, chunkSize-w.block.sent%chunkSize)
+		}
 		room := int(min(packetSize, left)) - len(w.packet)
 		n := min(room, len(p)-done)
 		w.packet = append(w.packet, p[done:done+n]...)
@@ -197,9 +202,15 @@ func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
 // recover continues the block without the DataNodes that failed. It returns nil when the
 // block has a working pipeline again, or, for stageCloseRecovery, is complete.
 func (w *writer) recover(stage uint64, cause error) error {
+	acked, unacked := w.block.close()
+	return w.connect(stage, acked, unacked, w.block.nodes, cause)
+}
+
+// connect connects the DataNodes of the block without the ones that the failure cause names. All
+// have acknowledged the first acked bytes of the block. It sends the unacknowledged packets. cause
+// is nil for stageAppend, which begins a pipeline for a complete block.
+func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []datanode, cause error) error {
 	b := w.block
-	acked, unacked := b.close()
-	nodes := b.nodes
 	for {
 		if err := context.Cause(w.ctx); err != nil {
 			return err
@@ -225,6 +236,9 @@ func (w *writer) recover(stage uint64, cause error) error {
 			blockSize: w.blockSize, acked: acked, sent: b.sent, latestGeneration: next.generation})
 		if err != nil {
 			cause = err
+			if stage == stageAppend { // some DataNodes may have reopened the block already
+				stage = stageAppendRecovery
+			}
 			continue
 		}
 		// The NameNode must know the generation and the DataNodes before more data are sent. From
@@ -251,6 +265,10 @@ func (w *writer) recover(stage uint64, cause error) error {
 		}
 		if cause = p.start(acked, unacked); cause == nil {
 			return nil
+		}
+		// The block is open from here on.
+		if stage == stageAppend || stage == stageAppendRecovery {
+			stage = stageStreamingRecovery
 		}
 		// More may have been acknowledged before this pipeline failed, too.
 		acked, unacked = p.close()

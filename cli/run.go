@@ -308,6 +308,10 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 		return misuse("--input is missing: %s reads %s", p.name, p.reads())
 	case !reads && len(inputs) > 0:
 		return misuse("--input %s: %s reads no input", inputs[0], p.name)
+	case !reads:
+		if flag := f.inputFlag(); flag != "" {
+			return misuse("--%s: %s reads no input: leave the flag out", flag, p.name)
+		}
 	}
 	for i, in := range inputs {
 		err := checkInput(ctx, "--input", in, w)

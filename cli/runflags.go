@@ -281,6 +281,22 @@ func (f *runFlags) checkFormat() error {
 	return nil
 }
 
+// inputFlag returns the name of a flag that chooses files or records of the input, or "" if none is given.
+func (f *runFlags) inputFlag() string {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"include", len(f.include) > 0}, {"exclude", len(f.exclude) > 0}, {"format", f.format != ""},
+		{"columns", len(f.columns) > 0}, {"where", len(f.where) > 0}, {"missing", f.missing != ""},
+	} {
+		if flag.given {
+			return flag.name
+		}
+	}
+	return ""
+}
+
 // checkGlobs returns an error for a wrong --include or --exclude.
 func (f *runFlags) checkGlobs() error {
 	for _, g := range []struct {

@@ -342,7 +342,7 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 	if err != nil {
 		return err
 	}
-	reads := true
+	reads, synthetic := true, false
 	if a.Job != nil {
 		j, err := a.Job(params)
 		if err != nil {
@@ -351,11 +351,14 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 		if err := nameInputs(j, o); err != nil {
 			return err
 		}
-		reads = j.Synthetic == 0 && j.Mapper != nil
+		reads, synthetic = j.Synthetic == 0 && j.Mapper != nil, j.Synthetic > 0
 	}
+	choice := o.choice()
 	switch {
 	case len(o.Inputs) == 0 && reads:
 		return errors.New("--input is missing")
+	case synthetic && choice.Given():
+		return errors.New("this program reads no input: leave --format, --columns, --where and --missing out")
 	case o.Output == "" && !a.NoOutput:
 		return errors.New("--output is missing")
 	}

@@ -91,6 +91,11 @@ func TestMainApp(t *testing.T) {
 	}
 	taken := &App{Name: "x", Params: []Param{{Name: "input"}}}
 	var said strings.Builder
+	sourceless := &App{Name: "s", Job: func(Params) (*Job, error) { return &Job{Name: "s", Synthetic: 1, Mapper: IdentityMapper}, nil }}
+	if code := runMain(t.Context(), sourceless, nil, []string{"--output", out + "4", "--where", "a=1"}, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "this program reads no input: leave") {
+		t.Errorf("exit code %d: %s", code, &said)
+	}
+	said.Reset()
 	if code := runMain(t.Context(), taken, nil, nil, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "parameter input has the name of a flag") {
 		t.Errorf("exit code %d: %s", code, &said)
 	}

@@ -10,6 +10,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -220,6 +221,9 @@ func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
 	records, err := f.Open(&w.Source, s)
 	if err != nil {
 		return nil, w.explain(err)
+	}
+	if err := s.checkTypes(records, src.Partitions); err != nil {
+		return nil, w.explain(errors.Join(err, records.Close()))
 	}
 	return NewReader(records), nil
 }

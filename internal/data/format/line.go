@@ -211,7 +211,7 @@ func (l *Line) Number(s string) {
 	l.buf = append(l.buf, s...)
 }
 
-// Text adds text that needs no escapes, such as a date.
+// Text adds a date or a time, whose text needs no escapes. Conditions compare it as a point in time.
 func (l *Line) Text(s string) {
 	if l.fields != nil && l.special() && l.skips([]byte(s), false, classTime) {
 		return

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,15 +14,18 @@ import (
 // a Spec hold.
 //
 // A value that is a number is compared with numbers: a field that is no number differs from it and is
-// neither less nor greater. Any other value, and one in single quotes, is compared with the text of the
-// field, byte by byte; dates and times are compared as points in time. \N is null, with = and != only.
-// For all other values a null field meets no condition.
+// neither less nor greater. Infinity is a number for columns of floating-point numbers only. Any other
+// value, and one in single quotes, is compared with the text of the field, byte by byte. A field that its
+// file declares as a date or a time is compared as a point in time, with quotes or without. \N is null,
+// with = and != only. For all other values a null field meets no condition.
 type Condition struct {
-	Column string
-	op     string // one of operators
-	value  string // without quotes
-	null   bool   // the value is \N
-	number *number
+	Column   string
+	op       string // one of operators
+	value    string // without quotes
+	null     bool   // the value is \N
+	number   *number
+	infinity *number
+	moment   *moment // nil if the value is no date and no time
 }
 
 // operators are the operators, each before its own prefix.
@@ -50,23 +54,50 @@ func ParseCondition(text string) (c Condition, err error) {
 	if c.op == "<>" {
 		c.op = "!="
 	}
-	switch quoted := len(c.value) >= 2 && c.value[0] == '\'' && c.value[len(c.value)-1] == '\''; {
-	case quoted:
-		c.value = strings.ReplaceAll(c.value[1:len(c.value)-1], "''", "'")
+	switch {
+	case strings.HasPrefix(c.value, "'"):
+		if c.value, err = unquote(c.value); err != nil {
+			return c, fmt.Errorf("%q: %w", text, err)
+		}
+	case strings.HasPrefix(c.value, `"`):
+		return c, fmt.Errorf("%q: a text is written in single quotes, not in double ones, and a number without quotes", text)
+	case c.value != "" && strings.ContainsAny(c.value[:1], specialFirst):
+		// Otherwise part==0 would compare texts with "=0", and find nothing.
+		return c, fmt.Errorf("%q: a value cannot begin with %c: write the operator once (%s), and a text with such a beginning in single quotes, as in name='<b>'",
+			text, c.value[0], strings.Join(operators, " "))
 	case c.value == `\N`:
 		if c.null = true; c.op != "=" && c.op != "!=" {
 			return c, fmt.Errorf("%q: null is neither less nor greater than a value; use = or !=", text)
 		}
 	default:
-		c.number = parseNumber(c.value)
+		c.number, c.infinity = parseNumber(c.value), parseInfinity(c.value)
+	}
+	if m, ok := parseMoment(c.value); ok {
+		c.moment = &m
 	}
 	return c, nil
+}
+
+// specialFirst are the bytes with which a value begins only in quotes. Users of SQL write double quotes,
+// which would otherwise be a part of the text.
+const specialFirst = `=<>!'"`
+
+// unquote returns the text in single quotes. A quote in it is written twice.
+func unquote(quoted string) (string, error) {
+	inner, closed := strings.CutSuffix(quoted[1:], "'")
+	text := strings.ReplaceAll(inner, "''", "'")
+	if !closed || strings.Count(inner, "'") != 2*(len(inner)-len(text)) {
+		return "", errors.New("a text in single quotes ends with one, and a quote in it is written twice, as in 'it''s'; each condition needs a --where of its own")
+	}
+	return text, nil
 }
 
 // String returns the text that ParseCondition parses.
 func (c *Condition) String() string {
 	value := c.value
-	if c.number == nil && !c.null && (value == `\N` || parseNumber(value) != nil || strings.TrimSpace(value) != value || value == "" || value[0] == '\'' || strings.ContainsAny(value[:1], "=<>")) {
+	plain := c.null || c.number != nil || c.infinity != nil // a number in quotes has neither
+	if !plain && (value == "" || value == `\N` || parseNumber(value) != nil || parseInfinity(value) != nil ||
+		strings.TrimSpace(value) != value || strings.ContainsAny(value[:1], specialFirst)) {
 		value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
 	}
 	return c.Column + c.op + value
@@ -79,7 +110,7 @@ type class uint8
 const (
 	classText class = iota
 	classNumber
-	classTime // an ISO date, a time, or both
+	classTime // a date, a time of day, or both, as parseMoment parses it
 )
 
 // match reports whether a field meets the condition. text is the field without escapes.
@@ -112,20 +143,73 @@ func (c *Condition) holds(order int) bool {
 	return order >= 0
 }
 
-// compare orders a field and the value. comparable is false for a field that is no number, if the value is
-// one.
+// compare orders a field and the value. comparable is false if only one of them is a number, a point in
+// time, or a time of day.
 func (c *Condition) compare(text []byte, is class) (order int, comparable bool) {
-	switch {
-	case c.number != nil && is != classTime:
-		n := parseNumber(string(text))
-		if n == nil {
+	if is == classTime {
+		m, ok := parseMoment(string(text))
+		if !ok || c.moment == nil || m.clock != c.moment.clock {
 			return 0, false
 		}
-		return n.compare(c.number), true
-	case is == classTime:
-		return compareTimes(string(text), c.value), true
+		return m.compare(c.moment), true
 	}
-	return bytes.Compare(text, []byte(c.value)), true
+	want := c.numberFor(is)
+	if want == nil {
+		return bytes.Compare(text, []byte(c.value)), true
+	}
+	n := parseNumber(string(text))
+	if n == nil && is == classNumber {
+		n = parseInfinity(string(text))
+	}
+	if n == nil {
+		return 0, false
+	}
+	return n.compare(want), true
+}
+
+// numberFor returns the number that fields of a class are compared with, or nil if they are compared as
+// text. In a text, such as a name in a CSV file, Infinity is a word.
+func (c *Condition) numberFor(is class) *number {
+	if is == classNumber && c.infinity != nil {
+		return c.infinity
+	}
+	return c.number
+}
+
+// checkType returns an error if the column's type, as ColumnType has it, is a date or a time and the value
+// is none: the condition would hold for no record.
+func (c *Condition) checkType(kind string) error {
+	want := "no date, with or without a time, such as 2024-05-01, 2024-05-01T08:30 or 2024-05-01T08:30:00.5+02:00"
+	switch kind {
+	case "time":
+		want = "no time of day, such as 08:30 or 08:30:00.5"
+	case "date", "timestamp", "timestamp UTC":
+	default:
+		return nil
+	}
+	if c.null || c.moment != nil && c.moment.clock == (kind == "time") {
+		return nil
+	}
+	return fmt.Errorf("the condition %s: the column has the type %s, and the value is %s", c.String(), kind, want)
+}
+
+// checkTypes returns an error for a condition whose value the declared type of its column cannot have.
+func (s *Spec) checkTypes(records Records, partitions []Partition) error {
+	file, ok := records.(typed)
+	if !ok || len(s.Where) == 0 {
+		return nil
+	}
+	for _, column := range file.Types() {
+		if findPartition(partitions, column.Name) >= 0 {
+			continue // the field of the path takes the place of the file's, and is text
+		}
+		for _, c := range s.ConditionsOn(column.Name) {
+			if err := c.checkType(column.Type); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // matchPartition reports whether the files of a partition can have records that meet the condition.
@@ -145,7 +229,7 @@ func (c *Condition) Excludes(least, most []byte, numbers, times bool) bool {
 		is = classTime
 	}
 	// The bounds are in the order of bytes, or of numbers, and must be so for the condition, too.
-	if c.null || (c.number != nil) != numbers && !times {
+	if c.null || !times && (c.numberFor(is) != nil) != numbers {
 		return false
 	}
 	low, ok1 := c.compare(least, is)
@@ -174,6 +258,17 @@ type number struct {
 	exact bool // i is the number
 	i     int64
 	f     float64
+}
+
+// parseInfinity returns an infinity, as inf, Infinity and both with a sign, or nil for other text.
+func parseInfinity(s string) *number {
+	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
+	case "inf", "infinity":
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return &number{text: s, f: f}
+		}
+	}
+	return nil
 }
 
 // parseNumber returns a number, or nil for text that is none. NaN and infinity are no numbers.
@@ -229,21 +324,6 @@ func compareDecimals(a, b string) int {
 		return cmp.Compare(signA, signB)
 	}
 	return signA * cmp.Or(cmp.Compare(len(wholeA), len(wholeB)), strings.Compare(wholeA, wholeB), strings.Compare(fractionA, fractionB))
-}
-
-// compareTimes orders two ISO dates or times. A date is the beginning of its day, T may be a space, and
-// the fraction of a second may have any number of digits.
-func compareTimes(a, b string) int {
-	split := func(s string) (whole, fraction string) {
-		s = strings.TrimSuffix(strings.Replace(s, " ", "T", 1), "Z")
-		if whole, fraction, _ = strings.Cut(s, "."); len(whole) == len("2006-01-02") {
-			whole += "T00:00:00"
-		}
-		return whole, strings.TrimRight(fraction, "0")
-	}
-	wa, fa := split(a)
-	wb, fb := split(b)
-	return cmp.Or(strings.Compare(wa, wb), strings.Compare(fa, fb))
 }
 
 // ExcludesFile reports whether the partitions of a file show that none of its records is wanted.

@@ -32,6 +32,35 @@ func TestCondition(t *testing.T) {
 		{"a='it''s'", "it's", classText, true},
 		{"a=''", "", classText, true},
 		{"a=true", "true", classText, true},
+		{"a=Infinity", "+Inf", classNumber, true},
+		{"a>=-inf", "-Inf", classNumber, true},
+		{"a>1e300", "+Inf", classNumber, true},
+		{"a<5", "-Inf", classNumber, true},
+		{"a<inf", "5", classNumber, true},
+		{"a!=+Inf", "NaN", classNumber, true},
+		{"a>=-Inf", "NaN", classNumber, false},
+		{"a>5", "Inf", classText, false}, // a word
+		{"a=Infinity", "Infinity", classText, true},
+		{"a='inf'", "inf", classText, true},
+		{"a='<b>'", "<b>", classText, true},
+		{`a='"0"'`, `"0"`, classText, true},
+		{"a=''''", "'", classText, true},
+		{"d>=2024-1-5", "2024-01-05", classTime, true},
+		{"d>=2024-1-5", "2024-01-04", classTime, false},
+		{"d='2024-01-05'", "2024-01-05", classTime, true},
+		{"d>=2024-01-01", "10000-01-01", classTime, true},
+		{"d>=2024-01-01", "-0001-12-31", classTime, false},
+		{"d<10000-01-01", "9999-12-31", classTime, true},
+		{"t>=2024-01-01T10:00:00+02:00", "2024-01-01T08:00:00Z", classTime, true},
+		{"t>=2024-01-01T10:00:00+02:00", "2024-01-01T07:59:59.999Z", classTime, false},
+		{"t=2024-01-01T08:00:00+00:00", "2024-01-01T08:00:00Z", classTime, true},
+		{"t=2023-12-31 22:30-0930", "2024-01-01T08:00:00Z", classTime, true},
+		{"t>2024-01-01T08:00Z", "2024-01-01T08:00:00Z", classTime, false},
+		{"t<2024-01-01T08", "2024-01-01T07:59:59", classTime, true},
+		{"t<1969-12-31T23:59:59.5", "1969-12-31T23:59:59.25", classTime, true},
+		{"t=10:00", "10:00:00", classTime, true},
+		{"t>9:30", "10:00:00.5", classTime, true},
+		{"t=10:00", "2024-01-01T10:00:00", classTime, false},
 		{"t<2024-05-01T08:30:00.25Z", "2024-05-01T08:30:00Z", classTime, true},
 		{"t=2024-05-01", "2024-05-01T00:00:00", classTime, true},
 		{"t>2024-05-01 08:30:00.1", "2024-05-01T08:30:00.10Z", classTime, false},
@@ -54,6 +83,38 @@ func TestCondition(t *testing.T) {
 	for _, bad := range []string{"", "a", "=1", "a!1", `a<\N`} {
 		if _, err := ParseCondition(bad); err == nil {
 			t.Errorf("%q is a condition", bad)
+		}
+	}
+	for bad, want := range map[string]string{
+		"a==0": "a value cannot begin with =: write the operator once", "a=>0": "cannot begin with >", "a=<1": "cannot begin with <",
+		"a=!0": "cannot begin with !", `a="0"`: "in single quotes, not in double ones", "a='0": "in single quotes ends with one", "a='": "ends with one",
+		"a='''": "ends with one", "a='b' or c='d'": "a --where of its own",
+	} {
+		if _, err := ParseCondition(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", bad, err, want)
+		}
+	}
+}
+
+// A text that is no date and no time is refused for columns of these types, when a file is opened.
+func TestCheckType(t *testing.T) {
+	for _, c := range []struct {
+		text, kind string
+		ok         bool
+	}{
+		{"d=2024-05-01", "date", true}, {"d>'2024-05-01 08:30:00.123456789-02'", "timestamp", true}, {`d!=\N`, "date", true},
+		{"d=08:30", "time", true}, {"d=yesterday", "string", true}, {"d=-0044-03-15", "timestamp UTC", true},
+		{"d=yesterday", "date", false}, {"d=20240501", "date", false}, {"d=2024-02-30", "date", false}, {"d=2024-13-01", "date", false},
+		{"d=24-05-01", "date", false}, {"d=2024-05-01x", "date", false}, {"d=2024-05-01T", "timestamp", false},
+		{"d=2024-05-01T08:60", "timestamp", false}, {"d=2024-05-01T08:30:00.", "timestamp", false}, {"d=2024-05-01T08:30+25:00", "timestamp", false},
+		{"d=08:30", "date", false}, {"d=2024-05-01", "time", false}, {"d=24:00", "time", false}, {"d=08:30Z", "time", false}, {"d=8", "time", false},
+	} {
+		w, err := ParseCondition(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.checkType(c.kind); (err == nil) != c.ok {
+			t.Errorf("%s for a %s: %v", c.text, c.kind, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package input
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -45,10 +46,20 @@ type Schema struct {
 	Columns []ColumnSchema `json:"columns"`
 }
 
-// ReadSchema finds the files of an input, as List does, and opens each of them, 16 at a time.
+// ReadSchema finds the files of an input, as List does, and opens each of them, 16 at a time. Conditions
+// choose files by their paths. One on a column that no path has is an error: it would choose nothing.
 func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
+	conditions := &format.Spec{}
+	if opts.Rows != nil {
+		conditions = opts.Rows
+		all := *opts.Rows
+		all.Where, opts.Rows = nil, &all
+	}
 	l, err := List(ctx, opts)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.choose(conditions); err != nil {
 		return nil, err
 	}
 	p := &planner{ctx: ctx, opts: &l.opts}
@@ -71,6 +82,28 @@ func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
 	}
 	s.unite()
 	return s, nil
+}
+
+// choose removes the files whose paths do not meet the conditions.
+func (l *Listing) choose(conditions *format.Spec) error {
+	inPath := map[string]bool{}
+	kept := l.files[:0:0]
+	for _, f := range l.files {
+		partitions := partitionsOf(f.uri, conditions)
+		for _, p := range partitions {
+			inPath[p.Name] = true
+		}
+		if !conditions.ExcludesFile(partitions) {
+			kept = append(kept, f)
+		}
+	}
+	for i := range conditions.Where {
+		if w := &conditions.Where[i]; !inPath[w.Column] {
+			return fmt.Errorf("the condition %s: no file is below a directory %s=…, and a schema reads files by their directories only: leave the condition out", w.String(), w.Column)
+		}
+	}
+	l.files = kept
+	return nil
 }
 
 // schema opens a file and returns its columns.

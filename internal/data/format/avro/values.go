@@ -94,7 +94,7 @@ func renderBytes(b []byte, n *avro.SchemaNode) (any, error) {
 	case "uuid":
 		if n.Type == "fixed" && len(b) == 16 {
 			s := hex.EncodeToString(b)
-			return isoText(s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]), nil
+			return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:], nil
 		}
 	case "duration":
 		if n.Type == "fixed" && len(b) == 12 {

@@ -126,9 +126,12 @@ func (k *kind) append(l *format.Line, v *parquet.Value) error {
 		if err != nil {
 			return err
 		}
-		if n, ok := any.(json.Number); ok {
+		switch n, ok := any.(json.Number); {
+		case ok:
 			l.Number(string(n))
-		} else {
+		case k.uuid:
+			l.String([]byte(any.(string)))
+		default:
 			l.Text(any.(string))
 		}
 	case k.physical == parquet.Boolean:

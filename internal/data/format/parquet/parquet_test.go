@@ -198,6 +198,49 @@ func TestTornPages(t *testing.T) {
 	}
 }
 
+// TestTimeConditions compares conditions on dates and times with the records that they choose by hand. Each
+// row group has one record, so a wrong order of bounds would lose records.
+func TestTimeConditions(t *testing.T) {
+	type record struct {
+		ID   int32    `parquet:"id"`
+		Day  int32    `parquet:"day,date"`
+		At   int64    `parquet:"at,timestamp(microsecond)"`
+		Open int64    `parquet:"open,time(microsecond)"`
+		F    float64  `parquet:"f"`
+		U    [16]byte `parquet:"u,uuid"`
+	}
+	at := time.Date(2024, 1, 1, 6, 0, 0, 0, time.UTC).UnixMicro()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[record](&b, parquet.MaxRowsPerRowGroup(1))
+	for i, day := range []int32{19723, 19726, 19727, 2932897, -719529, 3_000_000} { // 2024-01-01, 04, 05, 10000-01-01, -0001-12-31, 10183
+		f := []float64{1, math.Inf(1), math.Inf(-1), math.NaN(), 0, -2}[i]
+		r := record{int32(i), day, at + int64(i)*int64(time.Hour/time.Microsecond), int64(8+i) * int64(time.Hour/time.Microsecond), f, [16]byte{15: byte(i)}}
+		if _, err := w.Write([]record{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for where, want := range map[string]string{
+		"day>=2024-1-5": "235", "day>=2024-01-01": "01235", "day<2024-01-01": "4", "day='2024-01-04'": "1", "day!=10000-01-01": "01245",
+		"day<=2024-01-04T00:00+00:00":   "014",
+		"at>=2024-01-01T10:00:00+02:00": "2345", "at=2024-01-01T08:00:00+00:00": "2", "at>2024-01-01T08:00Z": "345", "at<2024-01-01 08": "01",
+		"open=10:00": "2", "open>9:30:00.5": "2345", "f=Infinity": "1", "f>0": "01", "f<=-inf": "2", "f<Infinity": "0245", "f!=inf": "02345",
+		"u=00000000-0000-0000-0000-000000000003": "3",
+	} {
+		got, err := lines(b.Bytes(), "parquet,where="+where+",columns=id")
+		if got = strings.ReplaceAll(got, "\n", ""); err != nil || got != want {
+			t.Errorf("%s: records %s, want %s (%v)", where, got, want, err)
+		}
+	}
+	for _, where := range []string{"day=yesterday", "day=20240105", "day=10:00", "at=2024-02-30", "open=2024-01-01", "open=10"} {
+		if _, err := lines(b.Bytes(), "parquet,where="+where); err == nil || !strings.Contains(err.Error(), "the condition "+where[:3]) {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
 // TestHalf compares all numbers of 16 bits with their definition, in a column and in a list.
 func TestHalf(t *testing.T) {
 	type halves struct {

@@ -61,10 +61,6 @@ func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
 		}
 		text := line.End()
 		*b.text = text[:len(text)-1]
-		// Years of other lengths are not in the order of their texts.
-		if k.layout != "" && len(text) > 5 && text[2] != ':' && (text[0] == '-' || text[4] != '-') {
-			return nil, nil, false
-		}
 	}
 	return least, most, true
 }

@@ -118,7 +118,7 @@ func readSplit(ctx context.Context, schemes *storage.Schemes, s input.Split, f i
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil {
+		if err == nil && block != nil {
 			err = f.Each(block, r.File(), fn)
 		}
 		if err != nil {

@@ -207,6 +207,14 @@ func mapBlocks(r *input.Reader, f input.Format, mapper Mapper, step func() error
 		if err != nil {
 			return err
 		}
+		// Without this a map whose conditions drop all records would neither report progress nor stop.
+		if block == nil {
+			t.Meter.Ticks.Add(1)
+			if err := step(); err != nil {
+				return err
+			}
+			continue
+		}
 		// A split may consist of several files, and a block never crosses from one to the next.
 		if name := r.File(); name != file {
 			file = name

@@ -36,6 +36,33 @@ func (r firstOnly) Reduce(key []byte, values iter.Seq[[]byte]) error {
 }
 func (r firstOnly) Close() error { return nil }
 
+// TestDroppedRecords: a map whose conditions drop all records reports that it is alive, so the timeout of
+// tasks does not end it.
+func TestDroppedRecords(t *testing.T) {
+	text := bytes.Repeat([]byte("text,1\n"), 100_000)
+	path := filepath.Join(t.TempDir(), "in.csv")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(len(text))
+	task := &MapTask{
+		Program: &Program{
+			Sources:    []Source{{NewMapper: func(_ *Task, s Sink) (Mapper, error) { return lineMapper{s}, nil }}},
+			NewReducer: func(_ *Task, s Sink) (Reducer, error) { return firstOnly{s}, nil },
+		},
+		Task:  &Task{Ctx: t.Context(), Attempt: job.AttemptID{TaskID: job.TaskID{Job: 1}}, Maps: 1, Reduces: 1, Counters: &UserCounters{}, Meter: &Meter{}},
+		Split: input.Split{Bytes: size, Pieces: []input.Piece{{URI: path, Length: size, FileSize: size}}, Rows: "csv,header=no,where=2=none"},
+	}
+	out, count, err := RunMap(t.Context(), &Env{Mem: mem.NewPool(64 << 20), Resident: mem.NewPool(16 << 20), MapBuffer: 16 << 20}, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Release()
+	if n, ticks := count.Get(counters.InputRecords), task.Task.Meter.Ticks.Load(); n != 0 || ticks < 50 {
+		t.Errorf("%d records, %d signs of life", n, ticks)
+	}
+}
+
 // TestStore stores map outputs that were spilled several times, once or never. The run
 // file must have the same records as the output. A combiner must leave one record per
 // key for any number of runs.

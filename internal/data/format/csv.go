@@ -139,7 +139,7 @@ func (r *csvRecords) Next(buf []byte) ([]byte, error) {
 	fields := r.held
 	if r.held = nil; fields == nil {
 		var err error
-		if fields, err = r.read(); err != nil {
+		if fields, err = r.read(); err != nil || fields == nil {
 			return buf, err
 		}
 	}
@@ -159,21 +159,20 @@ func (r *csvRecords) append(buf []byte, fields []csvField) []byte {
 	return r.line.End()
 }
 
-// read returns the fields of the next record. It skips empty lines in a file of several
-// columns, as other readers do: no record of such a file is an empty line.
+// read returns the fields of the next record. It returns nil for an empty line in a file of several
+// columns: no record of such a file is an empty line, and other readers skip it, too.
 func (r *csvRecords) read() ([]csvField, error) {
-	for {
-		fields, err := r.csv.read()
-		switch {
-		case err != nil:
-			return nil, r.explain(err)
-		case len(fields) == len(r.names):
-			return fields, nil
-		case len(fields) > 1 || !fields[0].isNull():
-			return nil, r.explain(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
-				count(len(fields), "field"), len(r.names))})
-		}
+	fields, err := r.csv.read()
+	switch {
+	case err != nil:
+		return nil, r.explain(err)
+	case len(fields) == len(r.names):
+		return fields, nil
+	case len(fields) > 1 || !fields[0].isNull():
+		return nil, r.explain(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
+			count(len(fields), "field"), len(r.names))})
 	}
+	return nil, nil
 }
 
 // explain says that line numbers count from the start of the part, where that is not the

@@ -51,6 +51,9 @@ type Source struct {
 	// such as row groups, that belong to the source and are read, and that the conditions exclude by
 	// what the file says of them.
 	CountGroups func(read, excluded int)
+	// Pauses allows Open's reader to return no bytes and no error after many records that do not meet the
+	// conditions. The caller can then report that it is alive, and stop.
+	Pauses bool
 	// Decompress returns the decompressed content of a stream. codec is a name such as gzip.
 	Decompress func(codec string, r io.Reader) (io.ReadCloser, error)
 }
@@ -58,7 +61,7 @@ type Source struct {
 // Records reads the records of a source. One goroutine uses it.
 type Records interface {
 	// Next appends the line of the next record to buf, with its LF, or nothing if the record does not
-	// meet the conditions. After the last record the error is io.EOF. Errors say where in the file they
+	// meet the conditions, or is an empty line of a file. After the last record the error is io.EOF. Errors say where in the file they
 	// are.
 	Next(buf []byte) ([]byte, error)
 	// Columns returns the names of all columns of the file and of its path. It is nil if the file has
@@ -167,14 +170,28 @@ type reader struct {
 	buf     []byte // lines; reused
 	rest    []byte // the part of buf that is not read yet
 	err     error
+
+	source *watched // counts the bytes; nil if the reader makes no pauses
+	before int64    // bytes of source at the last pause
+	drops  int      // records without a line since the last pause
 }
 
 // fillTo is the number of bytes that reader collects before it returns lines.
 const fillTo = 64 << 10
 
+// A reader pauses after a number of records without a line or of bytes of the source, whichever comes
+// first: a row group in memory has many records without a byte, and a record may have 64 MiB.
+const (
+	pauseRecords = 1024
+	pauseBytes   = 4 << 20
+)
+
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 && r.err == nil {
+		if r.pause() {
+			return 0, nil
+		}
 		r.fill()
 	}
 	if len(r.rest) == 0 {
@@ -185,7 +202,21 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill collects lines. A panic of a format's library over a damaged file becomes an error.
+// due reports whether the next pause is due.
+func (r *reader) due() bool {
+	return r.source != nil && (r.drops >= pauseRecords || r.source.bytes-r.before >= pauseBytes)
+}
+
+// pause reports whether a pause is due, and begins to count for the next one.
+func (r *reader) pause() bool {
+	if !r.due() {
+		return false
+	}
+	r.before, r.drops = r.source.bytes, 0
+	return true
+}
+
+// fill collects lines until there are enough or a pause is due. A panic of a format's library over a damaged file becomes an error.
 func (r *reader) fill() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -193,9 +224,12 @@ func (r *reader) fill() {
 		}
 	}()
 	buf := r.buf[:0]
-	for len(buf) < fillTo && r.err == nil {
+	for len(buf) < fillTo && r.err == nil && !r.due() {
 		var next []byte
 		if next, r.err = r.records.Next(buf); r.err == nil {
+			if len(next) == len(buf) {
+				r.drops++
+			}
 			buf = next
 		}
 	}
@@ -225,7 +259,11 @@ func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
 	if err := s.checkTypes(records, src.Partitions); err != nil {
 		return nil, w.explain(errors.Join(err, records.Close()))
 	}
-	return NewReader(records), nil
+	lines := &reader{records: records}
+	if src.Pauses {
+		lines.source = w
+	}
+	return lines, nil
 }
 
 // Columns returns the names of a file's columns, in its order, or nil if the file has

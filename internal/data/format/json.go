@@ -54,23 +54,21 @@ func openJSON(src *Source, s *Spec) (Records, error) {
 
 // Next implements Records. Without columns a record's line is the line of the file.
 func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
-	for {
-		line, err := r.read()
-		if err != nil {
-			return buf, err
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if buf, err = r.convert(buf, line); err == nil {
-			return buf, nil
-		}
-		err = fmt.Errorf("line %d: %w", r.n, err)
-		if r.part {
-			err = fmt.Errorf("in the part of the file that this task reads, %w", err)
-		}
-		return buf, retry.Permanent(err)
+	line, err := r.read()
+	if err != nil {
+		return buf, err
 	}
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return buf, nil
+	}
+	if buf, err = r.convert(buf, line); err == nil {
+		return buf, nil
+	}
+	err = fmt.Errorf("line %d: %w", r.n, err)
+	if r.part {
+		err = fmt.Errorf("in the part of the file that this task reads, %w", err)
+	}
+	return buf, retry.Permanent(err)
 }
 
 // read returns the next line. The last line may lack its LF.

@@ -7,10 +7,11 @@ import (
 	"github.com/slotwise/slotwise/internal/base/retry"
 )
 
-// watched is a source that notes whether reading it has failed. A format's error after such
+// watched is a source that counts the bytes read, and notes whether reading it has failed. A format's error after such
 // a failure says nothing about the file's content, so that another attempt may succeed.
 type watched struct {
 	Source
+	bytes  int64
 	failed bool
 }
 
@@ -49,6 +50,7 @@ type watchedFile struct {
 // ReadAt implements io.ReaderAt.
 func (f watchedFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.ReaderAt.ReadAt(p, off)
+	f.w.bytes += int64(n)
 	f.w.note(err)
 	return n, err
 }
@@ -62,6 +64,7 @@ type watchedText struct {
 // Read implements io.Reader.
 func (t watchedText) Read(p []byte) (int, error) {
 	n, err := t.Reader.Read(p)
+	t.w.bytes += int64(n)
 	t.w.note(err)
 	return n, err
 }

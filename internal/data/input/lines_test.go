@@ -65,6 +65,9 @@ func readWith(t fataler, schemes *storage.Schemes, s Split, f Format, size int, 
 		if err != nil {
 			return recs, err
 		}
+		if block == nil {
+			continue // a pause
+		}
 		if len(block) == 0 && f.Kind != Whole {
 			t.Fatalf("an empty block of %s", r.File())
 		}

@@ -94,7 +94,8 @@ func (r *Reader) BytesRead() int64 { return min(r.read.Load(), r.split.Bytes) }
 
 // NextBlock returns the next block, or io.EOF. A block holds whole records of one file,
 // and is valid until the next call. Each line ends with '\n', except possibly the last
-// one of a file. For Whole a block is a file's whole content. Run files have no blocks;
+// one of a file. A nil block without an error says that records were read that do not meet the
+// conditions, or that a file has ended: the caller reports that it is alive, and calls again. For Whole a block is a file's whole content. Run files have no blocks;
 // see Records.
 func (r *Reader) NextBlock() ([]byte, error) {
 	if r.format.Kind == Runs {
@@ -113,8 +114,16 @@ func (r *Reader) NextBlock() ([]byte, error) {
 		if err == nil {
 			return block, nil
 		}
-		if err == io.EOF {
+		switch err {
+		case errPaused:
+			return nil, nil
+		case io.EOF:
 			err = r.finish()
+		}
+		// A split may have thousands of files without a record that meets the conditions. Opening each
+		// takes time, so the caller hears of each.
+		if err == nil && len(r.rows.Where) > 0 {
+			return nil, nil
 		}
 		if err != nil {
 			return nil, r.named(err)
@@ -263,7 +272,7 @@ func (r *Reader) beginRows(c *content) error {
 	p := r.piece
 	src := &format.Source{
 		File: &counted{r: r}, Size: p.FileSize, From: p.Offset, To: p.Offset + p.Length, Decompress: decompress,
-		Partitions: partitionsOf(p.URI, r.rows),
+		Partitions: partitionsOf(p.URI, r.rows), Pauses: true,
 		CountGroups: func(read, excluded int) {
 			r.groupsRead += int64(read)
 			r.groupsExcluded += int64(excluded)
@@ -280,6 +289,7 @@ func (r *Reader) beginRows(c *content) error {
 	}
 	r.decoded = &joined{d, src}
 	r.win.reset(r.decoded, 0, unbounded)
+	r.win.pauses = true
 	return nil
 }
 

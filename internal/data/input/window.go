@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -38,7 +39,12 @@ type window struct {
 	eof   bool  // src has returned io.EOF
 	done  bool  // the piece's last block has been returned
 	start bool  // the start of the first line has not been found yet
+
+	pauses bool // src may return no bytes and no error, see errPaused
 }
+
+// errPaused reports that src has paused before there was a whole line. The next call continues.
+var errPaused = errors.New("the source has paused")
 
 // reset begins a piece whose records start in [base, end). src is positioned at base.
 func (w *window) reset(src io.Reader, base, end int64) {
@@ -64,7 +70,8 @@ func (w *window) grow() {
 	w.buf = buf
 }
 
-// fill reads until the buffer holds limit bytes or the stream ends.
+// fill reads until the buffer holds limit bytes or the stream ends. If src pauses, the error is errPaused,
+// and the buffer holds fewer bytes.
 func (w *window) fill(limit int) error {
 	for w.n < limit && !w.eof {
 		n, err := w.src.Read(w.buf[w.n:limit])
@@ -73,6 +80,8 @@ func (w *window) fill(limit int) error {
 			w.eof = true
 		} else if err != nil {
 			return err
+		} else if n == 0 && w.pauses {
+			return errPaused
 		}
 	}
 	return nil
@@ -103,11 +112,16 @@ func (w *window) lines() ([]byte, error) {
 	}
 	scanned := 0 // bytes that cannot end the block
 	for !w.done && w.base < w.end {
-		if err := w.fill(w.wanted()); err != nil {
-			return nil, err
+		paused := w.fill(w.wanted())
+		if paused != nil && paused != errPaused {
+			return nil, paused
 		}
+		// Lines from before a pause are a block of their own: the next line may be minutes away.
 		if n, last, ok := w.lineCut(scanned); ok {
 			return w.take(n, last), nil
+		}
+		if paused != nil {
+			return nil, errPaused
 		}
 		if w.eof {
 			break

@@ -169,3 +169,68 @@ func TestHandshakeErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestAppend appends while DataNodes of the last block are dead, or die, and the NameNode has not
+// noticed. A file that another client writes is refused.
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	c := serverstest.NewHDFS(t, 3, serverstest.SlowToNotice)
+	f, p := openOn(t, c, c.URI("/a"))
+	f = &FS{authority: f.authority, settings: f.settings}
+	f.settings.timeout, f.settings.blockSize = 6*time.Second, 1<<20
+	create := func(p string, data []byte) {
+		t.Helper()
+		w, err := f.newWriter(t.Context(), f.inner(p))
+		must(t, err)
+		_, err = w.Write(data)
+		must(t, err)
+		must(t, w.Close(t.Context()))
+	}
+	// add appends data in two parts, and calls between with the writer after the first.
+	add := func(p string, data []byte, between func(w *writer)) {
+		t.Helper()
+		a, err := f.Append(t.Context(), p)
+		must(t, err)
+		half := len(data) / 2
+		_, err = a.Write(data[:half])
+		must(t, err)
+		between(a.(*appended).w)
+		_, err = a.Write(data[half:])
+		must(t, err)
+		must(t, a.Close())
+	}
+	same := func(p string, want []byte) {
+		t.Helper()
+		file, err := f.Open(t.Context(), p)
+		must(t, err)
+		defer file.Close()
+		got := make([]byte, len(want)+1)
+		if n, _ := file.ReadAt(got, 0); !bytes.Equal(got[:n], want) {
+			t.Errorf("%s: %d bytes differ from the %d that were written", p, n, len(want))
+		}
+	}
+	data := randomBytes(9, 1<<20+300_000)
+	create(p, data[:1000])
+	add(p, data[1000:1700], func(w *writer) {
+		other := &FS{authority: f.authority, settings: f.settings}
+		if _, err := other.Append(t.Context(), p); !errors.Is(err, errWriting) {
+			t.Errorf("an append to a file that another client writes: %v", err)
+		}
+	})
+	same(p, data[:1700])
+	// A DataNode dies in the middle of the block, whose end the append crosses.
+	add(p, data[1700:], func(w *writer) { c.KillDataNode(hostOf(t, w.block.nodes[0])) })
+	same(p, data)
+	// A DataNode of the last block is dead before the append begins.
+	second := p + "-2"
+	create(second, data[:777])
+	hosts, err := f.Hosts(t.Context(), second, 0, 1)
+	must(t, err)
+	if len(hosts) < 2 {
+		t.Fatalf("the block is on %v", hosts)
+	}
+	c.KillDataNode(hosts[0])
+	f = &FS{authority: f.authority, settings: f.settings}
+	add(second, data[777:5000], func(*writer) {})
+	same(second, data[:5000])
+}

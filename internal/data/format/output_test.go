@@ -313,7 +313,7 @@ func TestParseOutput(t *testing.T) {
 		t.Errorf("text: %v", o)
 	}
 	for text, want := range map[string]string{
-		"avro": "want text, csv", "json,header=no": "an option of csv", "csv,separator=ab": "one character", "csv,columns=a,a": "named twice",
+		"orc": "want text, csv", "json,header=no": "an option of csv", "csv,separator=ab": "one character", "csv,columns=a,a": "named twice",
 		"csv,columns=": "no usable name", "csv,columns=a:date": "unknown type", "sequence,columns=a,b": "key and value", "text,columns=a": "text has no options",
 		"csv,lines=single": "unknown option", "csv,columns=a\tb": "no usable name", ",columns=a": "text has no options",
 	} {

@@ -87,7 +87,7 @@ func TestSchemaConditions(t *testing.T) {
 	write(t, dir, "p=1/a.csv", []byte("x\n1\n"))
 	write(t, dir, "p=2/a.csv", []byte("x\n2\n"))
 	for where, want := range map[string]int{"p=2": 1, "p=3": 0, "x=1": -1} {
-		choice := format.Choice{Where: []string{where}}
+		choice := format.Choice{Format: "csv", Where: []string{where}}
 		rows, err := choice.Spec()
 		must(t, err)
 		s, err := ReadSchema(t.Context(), Options{Inputs: []string{dir}, Rows: rows})

@@ -191,6 +191,7 @@ func foreignCases() map[string][]foreignCase {
 		"apps":     {runs(), runs("grep"), runs("-o", "json"), shows(hostile)},
 		"policies": {runs(), runs("fair"), runs("-o", "json"), shows(hostile)},
 		"formats":  {runs(), runs("input"), runs("-o", "json"), runs("input", "-o", "json"), shows(hostile)},
+		"schema":   {shows("hostile.csv", "--format", "csv", "--files"), shows("hostile.csv", "--format", "csv", "-o", "json"), shows(hostile)},
 		"version":  {runs(), runs("-o", "json"), runs("--json")},
 		"man":      {runs("pages")},
 		"jobs":     {shows("--all"), shows("--steps"), shows("-o", "json")},
@@ -274,7 +275,7 @@ func writeHostileFiles(t *testing.T) {
 	q := strconv.QuoteToASCII(hostile) // as YAML has strings, too
 	for name, text := range map[string]string{
 		"in": "a line\n", "data": hostile, hostile: "heartbeat: fixed:1s\n", "files/" + hostileFile: "x", "files/sub/" + hostileFile: "x", hostileFile: hostile,
-		"history/journal/0": "",
+		"history/journal/0": "", "hostile.csv": `"` + strings.ReplaceAll(hostile, `"`, `""`) + "\"\n1\n",
 		"mix.yaml": "jobs:\n  - {name: " + q + ", user: " + q + ", pool: " + q + ", maps: 2, map-time: 10ms, reduces: 1, reduce-time: 10ms, input-size: 1MB}\n" +
 			"  - {name: two, maps: 3, map-time: 10ms}\n",
 		"bad.yaml":   "jobs:\n  - {name: " + q + ", app: " + q + "}\n",

@@ -303,7 +303,7 @@ func TestOutputErrors(t *testing.T) {
 // option.
 func TestParseOutput(t *testing.T) {
 	for _, text := range []string{
-		"csv", "csv,header=no,separator=tab", "json,escapes=no,columns=a,b:int", "parquet,columns=a:b:string,c:bytes", "sequence",
+		"avro", "csv", "csv,header=no,separator=tab", "json,escapes=no,columns=a,b:int", "parquet,columns=a:b:string,c:bytes", "sequence",
 	} {
 		if o := output(t, text); o.String() != text {
 			t.Errorf("%s became %s", text, o)

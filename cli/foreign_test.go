@@ -191,7 +191,7 @@ func foreignCases() map[string][]foreignCase {
 		"apps":     {runs(), runs("grep"), runs("-o", "json"), shows(hostile)},
 		"policies": {runs(), runs("fair"), runs("-o", "json"), shows(hostile)},
 		"formats":  {runs(), runs("input"), runs("-o", "json"), runs("input", "-o", "json"), shows(hostile)},
-		"schema":   {shows("hostile.csv", "--format", "csv", "--files"), shows("hostile.csv", "--format", "csv", "-o", "json"), shows(hostile)},
+		"schema":   {shows("hostile.csv", "--format", "csv", "--files"), shows("hostile.csv", "--format", "csv", "-o", "json"), runs(hostile)},
 		"version":  {runs(), runs("-o", "json"), runs("--json")},
 		"man":      {runs("pages")},
 		"jobs":     {shows("--all"), shows("--steps"), shows("-o", "json")},

@@ -68,20 +68,13 @@ ask. slotwise tasks lists attempts.`,
 
 // printLog copies the log of an attempt to out as the master streams it.
 func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out io.Writer) error {
-	stream, err := u.cl.RPC().Log(ctx, r)
-	if err != nil {
+	return u.cl.Log(ctx, r, func(chunk *slotwisev1.LogChunk) error {
+		if chunk.Note != "" {
+			terminal.Fprintf(u.cmd.ErrOrStderr(), "%s\n", chunk.Note)
+		}
+		_, err := out.Write(chunk.Data)
 		return err
-	}
-	defer stream.Close()
-	for stream.Receive() {
-		if note := stream.Msg().Note; note != "" {
-			terminal.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)
-		}
-		if _, err := out.Write(stream.Msg().Data); err != nil {
-			return err
-		}
-	}
-	return u.cl.Named(stream.Err())
+	})
 }
 
 // pastStates are the states in which a job ends.

@@ -8,8 +8,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// TestForecastCells: what a list says of an answer that is fresh, old, run out, partly known, or
-// beyond what anybody plans for.
+// TestForecastCells checks the cell of a list for an answer that is fresh, old, overdue, partly known, or
+// years away.
 func TestForecastCells(t *testing.T) {
 	const now = 1_000_000
 	in := func(s int64) int64 { return now + 1000*s }

@@ -100,7 +100,7 @@ func TestReadmeFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is listed is what the program reads and writes.
+	// The program can write and read every listed pair of format and codec.
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("in.csv", []byte("a,b\nx,1\ny,2\n"), 0o666); err != nil {
 		t.Fatal(err)

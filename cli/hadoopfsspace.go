@@ -65,14 +65,14 @@ func (c *fsCall) fsURI(l *location) string {
 	switch {
 	case scheme != "" && scheme != "file":
 		return scheme + "://" + authority
-	case l.within != "": // a local directory stands for the HDFS
+	case l.within != "": // a local directory in place of HDFS
 		return "hdfs:///"
 	}
 	return "file:///"
 }
 
 // count prints the numbers of directories and files and their bytes, with -q after the quotas
-// and what is left of them.
+// and the unused parts of the quotas.
 func (c *fsCall) count() error {
 	const quotas, columns = "%12s %15s %15s %15s ", "%12s %12s %18s %s\n"
 	if c.has("-v") {

@@ -110,8 +110,8 @@ func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 	return t.Flush()
 }
 
-// brief shortens the reason why a job waits to its first two clauses, which say what is ahead of it. The
-// others are what the policy adds, mostly the same for all jobs; slotwise explain prints them.
+// brief shortens the reason why a job waits to its first two clauses, which name the jobs ahead. The
+// policy adds the other clauses, mostly the same ones for all jobs; slotwise explain prints them.
 func brief(reason string) string {
 	for i, n := 0, 0; i < len(reason); i++ {
 		if reason[i] != ';' {

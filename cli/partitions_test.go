@@ -10,8 +10,8 @@ import (
 )
 
 // writePartitions is a Python program in which DuckDB writes a random table in directories of partitions,
-// and prints what it finds for random conditions. Values of partitions have characters that a path cannot
-// have, and are null. SEED is replaced.
+// and prints the records that meet random conditions. Values of partitions contain characters that paths
+// cannot contain, or are null. SEED is replaced.
 const writePartitions = `
 import duckdb, json, random
 random.seed(SEED)
@@ -63,8 +63,8 @@ for i in range(40):
 print(json.dumps(cases))
 `
 
-// TestPartitionsWithDuckDB: for random conditions slotwise finds the records in directories of partitions
-// that DuckDB finds, and skips files and row groups for it.
+// TestPartitionsWithDuckDB: for random conditions slotwise and DuckDB find the same records in directories of
+// partitions, and slotwise skips files and row groups.
 func TestPartitionsWithDuckDB(t *testing.T) {
 	python := pandas(t, "duckdb")
 	t.Chdir(t.TempDir())

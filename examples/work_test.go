@@ -63,7 +63,7 @@ type visit struct {
 	Exit     string    `column:"exit"`
 }
 
-// Visits are those of a loop over the sorted requests of each visitor.
+// The program finds the visits that a loop over the sorted requests of each visitor finds.
 func TestSessions(t *testing.T) {
 	dir := t.TempDir()
 	start(t, dir, "gen", "--what", "logs", "--output", "logs")
@@ -167,7 +167,7 @@ func TestCustomers(t *testing.T) {
 	sameCounts(t, got, want)
 }
 
-// The answers and their scores are those of the formula, over all documents in memory.
+// The program finds the answers and scores that the formula gives over all documents in memory.
 func TestSearch(t *testing.T) {
 	type answer struct {
 		Document string  `column:"document"`

@@ -20,8 +20,8 @@ type jsonKey struct {
 	Bytes  []byte
 }
 
-// Strings that are UTF-8 come back as they were, also those that look like the escape of a bad byte.
-// Others fail the job: encoding/json would make one key of them.
+// UTF-8 strings survive encoding and decoding, also if they contain the escape of a bad byte. Other
+// strings fail the job: encoding/json would make one key of several.
 func TestJSONCodeOfBadText(t *testing.T) {
 	code := JSONCode[jsonKey]()
 	for _, s := range []string{"", "a\tb", "\ufffd", `\ufffd`, `\\ufffd`, "\u2028<é>", "\U0001F600"} {

@@ -34,7 +34,7 @@ func topJob(n int) *mapreduce.Job {
 	}
 }
 
-// TopN is what sorting all values and cutting them gives.
+// TopN returns the same values as a sort of all values that is cut after n.
 func TestTopN(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "n")

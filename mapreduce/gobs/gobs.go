@@ -46,13 +46,13 @@ type codec[T any] struct {
 	decoders sync.Pool
 }
 
-// encoder is an encoder and what it writes to.
+// encoder is a gob encoder with the buffer that it writes to.
 type encoder struct {
 	buf bytes.Buffer
 	*gob.Encoder
 }
 
-// decoder is a decoder and what it reads.
+// decoder is a gob decoder with the buffer that it reads from.
 type decoder struct {
 	buf bytes.Buffer
 	*gob.Decoder

@@ -21,7 +21,7 @@ const (
 )
 
 // identity returns a line that differs for every content that the file ever had. It is empty if
-// the file was changed a moment ago. Nobody can set the time of an inode's change.
+// the file was changed a moment ago. No program can set the time of an inode's change.
 func identity(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {

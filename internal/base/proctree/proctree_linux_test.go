@@ -142,7 +142,7 @@ func TestMarked(t *testing.T) {
 	}
 }
 
-// endless is an environment without an end. It counts what is read of it.
+// endless is an environment without an end. It counts the bytes that are read.
 type endless struct{ read int64 }
 
 func (e *endless) Read(b []byte) (int, error) {

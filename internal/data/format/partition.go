@@ -48,7 +48,7 @@ func findPartition(all []Partition, name string) int {
 }
 
 // unescapePath decodes %XX. A text with another % stays as it is.
-// It does what net/url's PathUnescape does, which every program would link for this.
+// It replaces net/url's PathUnescape, because every program would link net/url for this function.
 func unescapePath(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

@@ -128,7 +128,7 @@ func (s *Spec) addWhere(text string) error {
 	return err
 }
 
-// Choice is what a user chooses of an input, as the flags of the same names have it.
+// Choice holds a user's options for reading an input, one for each flag of the same name.
 type Choice struct {
 	Format, Missing string
 	Where, Columns  []string

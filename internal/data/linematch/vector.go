@@ -10,8 +10,8 @@ import (
 // stop at the first place that it finds, because calling it again costs more than many turns.
 const maxTurns = 128
 
-// turns has the state of a search by vectors in a block. Of the places before end only those that have a
-// bit are left to verify.
+// turns holds the state of a search by vectors in a block. Before end, only places whose bit is set can
+// be matches, and each must be verified.
 type turns struct {
 	base, end int // the first place of the last call of the vector function, and the one behind its last
 	turn      int // the turn of the last place that was verified

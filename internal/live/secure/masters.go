@@ -299,7 +299,7 @@ func (m *Masters) probe(ctx context.Context, host string, limit time.Duration) e
 	}
 }
 
-// answer is what a master says to the question who leads.
+// answer is a master's reply to GET /leader.
 type answer struct {
 	host, leader string // leader is "" if the master knows none
 	answered     bool

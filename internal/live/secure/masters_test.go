@@ -131,8 +131,8 @@ func TestToLeader(t *testing.T) {
 	}
 }
 
-// TestNoLeader calls masters that elect one: the error says so, each was asked at most twice, and
-// a later call finds the new leader.
+// TestNoLeader calls masters during an election: the error says that no leader is known, each master
+// gets at most two requests, and a later call finds the new leader.
 func TestNoLeader(t *testing.T) {
 	a, b := newFakeMaster(t), newFakeMaster(t)
 	a.leader.Store(b.host) // which died and came back as a follower

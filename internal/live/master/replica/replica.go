@@ -60,7 +60,7 @@ type Replica struct {
 
 	soft      raft.SoftState
 	term      uint64
-	last      uint64 // index of the last entry, also of those that are not in the storage yet
+	last      uint64 // index of the last entry, whether or not the storage has it yet
 	committed uint64
 	caughtUp  bool // an entry of this leader's term is committed
 

@@ -82,7 +82,7 @@ func newChangeMasters(name, long string, fill func(r *slotwisev1.ChangeMastersRe
 		if _, err := client.Call(ctx, u.cl, u.cl.RPC().ChangeMasters, r); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(u.out(), done)
+		_, err := terminal.Fprintf(u.out(), "%s\n", done)
 		return err
 	})
 	return c

@@ -14,6 +14,7 @@ import (
 // printsNoData are the commands without -o, and why they have none.
 var printsNoData = map[string]string{
 	"kill": "prints nothing", "priority": "prints nothing", "move": "prints nothing",
+	"masters add": "prints a sentence", "masters remove": "prints a sentence", "stack": "prints the text that the attempt's worker sends",
 	"logs": "prints the bytes of a log", "man": "writes files",
 	"master": "serves", "worker": "serves", "ui": "serves",
 	"hadoop":     "prints what Hadoop prints",

@@ -57,7 +57,7 @@ func TestWatch(t *testing.T) {
 	}
 	text = watch(time.Minute, "job", id, "--watch", "--interval", "100ms")
 	_, last, left := strings.Cut(text, screenOff)
-	if !left || !strings.Contains(text, "tasks ended █") || !strings.Contains(text, id+" ") || !strings.Contains(last, "succeeded") {
+	if !left || !strings.Contains(text, "tasks ended ") || !strings.Contains(text, "█") || !strings.Contains(text, id+" ") || !strings.Contains(last, "succeeded") {
 		t.Errorf("job --watch shows %q", text)
 	}
 	// It has ended, so it is only printed.

@@ -203,11 +203,12 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 		return err
 	}
 	t := table(w)
-	head, due := "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE", slices.ContainsFunc(resp.Jobs, func(r *slotwisev1.WhatIfRow) bool { return r.DeadlineMs > 0 })
+	due := slices.ContainsFunc(resp.Jobs, func(r *slotwisev1.WhatIfRow) bool { return r.DeadlineMs > 0 })
+	fmt.Fprint(t, "JOB\tNAME\tENDS IN\tWOULD END IN\tDIFFERENCE")
 	if due {
-		head += "\tDEADLINE"
+		fmt.Fprint(t, "\tDEADLINE")
 	}
-	fmt.Fprintln(t, head) // terminal.Fprintf would escape its tabs
+	fmt.Fprintln(t)
 	for _, row := range resp.Jobs {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {

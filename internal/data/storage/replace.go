@@ -87,14 +87,14 @@ func IsOutputFile(name string) bool {
 		ending = strings.TrimSuffix(ending, codec)
 	}
 	switch ending {
-	case "", ".csv", ".json", ".parquet":
+	case "", ".csv", ".json", ".parquet", ".avro":
 		return true
 	}
 	return false
 }
 
 // codecEndings are the endings of compressed part files. They follow the one of the format.
-var codecEndings = []string{".gz", ".zst", ".deflate"}
+var codecEndings = []string{".gz", ".zst", ".deflate", ".snappy", ".lz4"}
 
 // eachEntry calls each with the sorted names in a directory and the type of each, until each
 // returns false.

@@ -94,7 +94,7 @@ func TestJavaFloat(t *testing.T) {
 	for f, want := range map[float64]string{
 		0: "0.0", 1: "1.0", -2.5: "-2.5", 1e7: "1.0E7", 9999999: "9999999.0", 0.001: "0.001", 0.0001: "1.0E-4", 1.5e-10: "1.5E-10", 1e300: "1.0E300",
 	} {
-		if got := javaFloat(f, 64); got != want {
+		if got := JavaFloat(f, 64); got != want {
 			t.Errorf("%v: %s, want %s", f, got, want)
 		}
 	}

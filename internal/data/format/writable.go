@@ -162,11 +162,11 @@ func renderFloat(l *Line, f float64, bits int) {
 		l.Float(f, bits)
 		return
 	}
-	l.Number(javaFloat(f, bits))
+	l.Number(JavaFloat(f, bits))
 }
 
-// javaFloat returns a number in the notation of Java's Double.toString.
-func javaFloat(f float64, bits int) string {
+// JavaFloat returns a number of 32 or 64 bits in the notation of Java's Double.toString.
+func JavaFloat(f float64, bits int) string {
 	abs := math.Abs(f)
 	switch {
 	case math.IsNaN(f):

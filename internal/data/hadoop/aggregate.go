@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/slotwise/slotwise/internal/data/format"
 )
 
 // Aggregator aggregates the values of one key of Hadoop's package of aggregators.
@@ -88,7 +90,7 @@ func (a *Aggregator) Add(v string) error {
 func (a *Aggregator) Result() string {
 	switch a.kind {
 	case "doublevaluesum":
-		return javaFloat(a.f, 64)
+		return format.JavaFloat(a.f, 64)
 	case "stringvaluemax", "stringvaluemin":
 		return a.text
 	case "uniqvaluecount":
@@ -132,27 +134,5 @@ func (a *Aggregator) histogram() string {
 	for _, n := range counts {
 		squares += (float64(n) - mean) * (float64(n) - mean)
 	}
-	return fmt.Sprintf("%d\t%d\t%d\t%d\t%s\t%s", k, counts[0], counts[k/2], counts[k-1], javaFloat(mean, 64), javaFloat(math.Sqrt(squares/float64(k)), 64))
-}
-
-// javaFloat formats a number with a precision of 32 or 64 bits as Java does: 1.0, 1.0E10.
-func javaFloat(f float64, bits int) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 0):
-		return strings.TrimPrefix(strings.Replace(fmt.Sprint(f), "Inf", "Infinity", 1), "+")
-	case f == 0 || math.Abs(f) >= 1e-3 && math.Abs(f) < 1e7:
-		s := strconv.FormatFloat(f, 'f', -1, bits)
-		if !strings.Contains(s, ".") {
-			s += ".0"
-		}
-		return s
-	}
-	digits, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, bits), "e")
-	if !strings.Contains(digits, ".") {
-		digits += ".0"
-	}
-	n, _ := strconv.Atoi(exponent)
-	return digits + "E" + strconv.Itoa(n)
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%s\t%s", k, counts[0], counts[k/2], counts[k-1], format.JavaFloat(mean, 64), format.JavaFloat(math.Sqrt(squares/float64(k)), 64))
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/slotwise/slotwise/internal/data/format"
 )
 
 // The type bytes of Hadoop's typed bytes. Numbers and lengths are big-endian. The types from
@@ -241,9 +243,9 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 	case typedLong:
 		return strconv.AppendInt(out, int64(binary.BigEndian.Uint64(head)), 10), b, nil //nolint:gosec // the sign is part of the number
 	case typedFloat:
-		return append(out, javaFloat(float64(math.Float32frombits(binary.BigEndian.Uint32(head))), 32)...), b, nil
+		return append(out, format.JavaFloat(float64(math.Float32frombits(binary.BigEndian.Uint32(head))), 32)...), b, nil
 	case typedDouble:
-		return append(out, javaFloat(math.Float64frombits(binary.BigEndian.Uint64(head)), 64)...), b, nil
+		return append(out, format.JavaFloat(math.Float64frombits(binary.BigEndian.Uint64(head)), 64)...), b, nil
 	case typedList:
 		return appendTypedList(out, b, -1, depth)
 	}
@@ -342,9 +344,9 @@ func compareTyped(x, y []byte) int {
 	case typedString:
 		return slices.Compare(utf16.Encode([]rune(string(a[4:]))), utf16.Encode([]rune(string(b[4:]))))
 	case typedFloat:
-		return compareJavaFloat(float64(math.Float32frombits(binary.BigEndian.Uint32(a))), float64(math.Float32frombits(binary.BigEndian.Uint32(b))))
+		return compareJava(float64(math.Float32frombits(binary.BigEndian.Uint32(a))), float64(math.Float32frombits(binary.BigEndian.Uint32(b))))
 	case typedDouble:
-		return compareJavaFloat(math.Float64frombits(binary.BigEndian.Uint64(a)), math.Float64frombits(binary.BigEndian.Uint64(b)))
+		return compareJava(math.Float64frombits(binary.BigEndian.Uint64(a)), math.Float64frombits(binary.BigEndian.Uint64(b)))
 	case typedBytes:
 		return bytes.Compare(a[4:], b[4:])
 	}
@@ -352,8 +354,8 @@ func compareTyped(x, y []byte) int {
 	return cmp.Or(cmp.Compare(int8(a[0]), int8(b[0])), bytes.Compare(a, b)) //nolint:gosec // the sign counts
 }
 
-// compareJavaFloat compares numbers as Java's Double.compareTo: -0.0 before 0.0, and NaN last.
-func compareJavaFloat(x, y float64) int {
+// compareJava compares numbers as Java's Double.compareTo: -0.0 before 0.0, and NaN last.
+func compareJava(x, y float64) int {
 	switch {
 	case math.IsNaN(x) || math.IsNaN(y):
 		return -cmp.Compare(x, y) // of Go, NaN first

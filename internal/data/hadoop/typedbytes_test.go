@@ -146,7 +146,7 @@ func TestJavaFloatOrder(t *testing.T) {
 	order := []float64{math.Inf(-1), -1, math.Copysign(0, -1), 0, 1, math.Inf(1), math.NaN()}
 	for i, x := range order {
 		for j, y := range order {
-			if got := compareJavaFloat(x, y); (got < 0) != (i < j) || (got > 0) != (i > j) {
+			if got := compareJava(x, y); (got < 0) != (i < j) || (got > 0) != (i > j) {
 				t.Errorf("%v and %v: %d", x, y, got)
 			}
 		}

@@ -100,11 +100,15 @@ const (
 )
 
 // wideMixes returns the mixes of the second part: the jobs of staggered under every policy
-// that can run for real, then the same jobs with memory limits under Hadoop's policies.
+// that the local shell runs, then the same jobs with memory limits under Hadoop's policies.
 func wideMixes() (list []mix) {
 	for _, name := range policies.Names() {
-		if _, err := policies.Build(name, sched.Options{Live: true}); err != nil {
+		p, err := policies.Build(name, sched.Options{Live: true})
+		if err != nil {
 			continue // a reference, which only a simulation can run
+		}
+		if _, chooses := p.(sched.Chooser); chooses {
+			continue // it needs forecasts, which the local shell does not make
 		}
 		list = append(list, mix{name: everyPolicy, policy: name, set: quickLearning(name), jobs: staggered})
 	}

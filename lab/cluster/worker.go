@@ -24,6 +24,7 @@ type worker struct {
 	acted   int64                         // number of the last order that was carried out
 	running map[string]context.CancelFunc // by attempt
 	ended   map[string]*slotwisev1.Report // by attempt; not acknowledged yet
+	maps    map[job.ID]int                // of the jobs whose description the worker has
 }
 
 // run registers the worker, and registers it again when its session ends, until
@@ -41,27 +42,31 @@ func (w *worker) run(ctx context.Context) {
 		w.fleet.registrations.Add(1)
 		w.mu.Lock()
 		w.session, w.seq, w.acted = resp.Session, 0, 0
-		w.running, w.ended = map[string]context.CancelFunc{}, map[string]*slotwisev1.Report{}
+		w.running, w.ended, w.maps = map[string]context.CancelFunc{}, map[string]*slotwisev1.Report{}, map[job.ID]int{}
 		w.mu.Unlock()
 		w.beat(ctx, time.Duration(resp.HeartbeatMs)*time.Millisecond)
 	}
 }
 
-// beat sends heartbeats until the session ends. One heartbeat is always waiting at
+// beat sends heartbeats until the session ends, as a worker does. One heartbeat is always waiting at
 // the master, which answers it when it has orders or after every. When an attempt
-// has ended, beat sends another one at once; the master then answers the waiting
-// one.
+// has ended, beat sends another one, which the master answers at once.
 func (w *worker) beat(ctx context.Context, every time.Duration) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, endSession := context.WithCancel(ctx)
 	defer endSession()
-	for ctx.Err() == nil {
-		answered := make(chan struct{})
-		wg.Go(func() { defer close(answered); w.call(ctx, every, endSession) })
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			w.call(ctx, every, endSession)
+		}
+	})
+	for {
 		select {
-		case <-answered:
+		case <-ctx.Done():
+			return
 		case <-w.wake:
+			w.call(ctx, 0, endSession)
 		}
 	}
 }
@@ -110,6 +115,9 @@ func (w *worker) actLocked(ctx context.Context, a *slotwisev1.Action) {
 	case *slotwisev1.Action_Launch:
 		id := what.Launch.Attempt
 		w.fleet.launched(id)
+		if attempt, err := job.ParseAttempt(id); err == nil && what.Launch.Job != nil {
+			w.maps[attempt.Job] = int(what.Launch.Job.Maps)
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		w.running[id] = cancel
 		go w.attempt(ctx, id)
@@ -118,6 +126,10 @@ func (w *worker) actLocked(ctx context.Context, a *slotwisev1.Action) {
 			w.fleet.failed("the master killed " + what.Kill.Attempt + ": " + what.Kill.Reason)
 			stop()
 			delete(w.running, what.Kill.Attempt)
+		}
+	case *slotwisev1.Action_DropJob:
+		if id, err := job.ParseID(what.DropJob); err == nil {
+			delete(w.maps, id)
 		}
 	}
 }
@@ -132,9 +144,14 @@ func (w *worker) attempt(ctx context.Context, name string) {
 	}
 	w.mu.Lock()
 	session := w.session
+	maps, known := w.maps[id.Job]
 	w.mu.Unlock()
-	info, err := f.rpc.JobForWorker(ctx, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.Job.String()})
-	if !f.called(ctx, err) || id.Kind == job.Reduce && !w.awaitOutputs(ctx, session, id.Job.String(), int(info.Maps)) || !harness.Sleep(ctx, jitter(f.plan.Task)) {
+	if !known {
+		info, err := f.rpc.JobForWorker(ctx, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.Job.String()})
+		known = f.called(ctx, err)
+		maps = int(info.GetMaps())
+	}
+	if !known || id.Kind == job.Reduce && !w.awaitOutputs(ctx, session, id.Job.String(), maps) || !harness.Sleep(ctx, jitter(f.plan.Task)) {
 		w.end(name, slotwisev1.AttemptState_ATTEMPT_STATE_FAILED)
 		return
 	}

@@ -87,6 +87,9 @@ func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
 	w.mu.Lock()
 	p.masters = w.mu.masters
 	w.mu.processes[id] = p
+	if l.GetJob() != nil {
+		w.knowLocked(id.Job, l.GetJob())
+	}
 	w.tasks.Add(1)
 	w.mu.Unlock()
 	w.metrics.launched(id.Kind)
@@ -127,8 +130,6 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 	}
 	w.mu.Lock()
 	delete(w.mu.processes, p.id)
-	// One long attempt among short ones must not count for many of them.
-	w.mu.meanTime += (min(time.Since(p.started), 4*shortAttempt) - w.mu.meanTime) / 4
 	instructions := w.mu.agent.End(p.id, state, text, tail, done)
 	log := p.log
 	w.mu.Unlock()

@@ -60,6 +60,8 @@ type fakeMaster struct {
 		reports   map[string]*slotwisev1.Report // the last
 		ends      map[string]int                // how often an end was reported
 		beat      *slotwisev1.HeartbeatRequest
+		held      *slotwisev1.HeartbeatRequest // the last one with a wait
+		driver    *slotwisev1.DriverReport     // the last
 		jobs      map[string]*slotwisev1.JobForWorkerResponse
 		where     []*slotwisev1.MapOutput
 		grants    map[string]bool
@@ -172,10 +174,7 @@ func (m *fakeMaster) drive(executable string) {
 func (m *fakeMaster) driverEnds() (r *slotwisev1.DriverReport) {
 	m.t.Helper()
 	m.until("the driver ends", func() bool {
-		r = nil
-		for _, d := range m.mu.beat.GetDrivers() {
-			r = d
-		}
+		r = m.mu.driver
 		return r.GetState() > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING
 	})
 	return r
@@ -201,14 +200,19 @@ func (m *fakeMaster) Register(_ context.Context, r *slotwisev1.RegisterRequest) 
 // Heartbeat records the reports. It answers at once if there are actions, and after
 // the wait time otherwise.
 func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatRequest) (*slotwisev1.HeartbeatResponse, error) {
-	for end := time.After(time.Duration(r.GetWaitMs()) * time.Millisecond); ; {
+	for recorded, end := false, time.After(time.Duration(r.GetWaitMs())*time.Millisecond); ; {
 		m.mu.Lock()
 		if m.mu.again || r.GetSession() != fmt.Sprint(m.mu.session) {
 			m.mu.Unlock()
 			return &slotwisev1.HeartbeatResponse{RegisterAgain: true}, nil
 		}
-		overtaken := m.mu.beat.GetSession() == r.GetSession() && m.mu.beat.GetSeq() > r.GetSeq()
-		if !overtaken && m.mu.beat != r {
+		newest := m.mu.beat
+		if r.GetWaitMs() > 0 { // one without a wait leaves it held
+			newest = m.mu.held
+		}
+		overtaken := newest.GetSession() == r.GetSession() && newest.GetSeq() > r.GetSeq()
+		if !overtaken && !recorded {
+			recorded = true
 			m.recordLocked(r)
 		}
 		var todo []*slotwisev1.Action
@@ -243,6 +247,12 @@ func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReque
 
 func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
 	m.mu.beat = r
+	if r.GetWaitMs() > 0 {
+		m.mu.held = r
+	}
+	for _, d := range r.GetDrivers() {
+		m.mu.driver = d
+	}
 	m.mu.acked = max(m.mu.acked, r.GetAcked())
 	for _, rep := range r.GetReports() {
 		m.mu.reports[rep.GetAttempt()] = rep

@@ -28,7 +28,7 @@ type jobState struct {
 }
 
 // jobInfo returns the master's description of a job. It asks the master once per
-// job and retries until ctx is cancelled or the master says that there is no such
+// job, unless a launch has brought the description, and retries until ctx is cancelled or the master says that there is no such
 // job.
 func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWorkerResponse, error) {
 	for try := 0; ; try++ {
@@ -45,12 +45,7 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 		switch {
 		case err == nil:
 			w.mu.Lock()
-			// Two attempts of the job may have asked at once. The first answer stays, because the
-			// other attempt holds a pointer to it already.
-			if w.mu.jobs[id] == nil {
-				w.mu.jobs[id] = &jobState{id: id, info: info, stopPolling: func() {}, readers: map[*process]*reader{}}
-				w.mu.agent.JobKnown(id, info.GetStaging())
-			}
+			w.knowLocked(id, info)
 			w.mu.Unlock()
 			continue
 		case ctx.Err() != nil:
@@ -61,6 +56,15 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 			return nil, err
 		}
 		backOff(ctx, try)
+	}
+}
+
+// knowLocked notes the master's description of a job. Two attempts of the job may have asked for it at
+// once. The first answer stays, because the other attempt holds a pointer to it already.
+func (w *Worker) knowLocked(id job.ID, info *slotwisev1.JobForWorkerResponse) {
+	if w.mu.jobs[id] == nil {
+		w.mu.jobs[id] = &jobState{id: id, info: info, stopPolling: func() {}, readers: map[*process]*reader{}}
+		w.mu.agent.JobKnown(id, info.GetStaging())
 	}
 }
 

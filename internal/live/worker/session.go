@@ -213,69 +213,56 @@ type answer struct {
 	resp *slotwisev1.HeartbeatResponse
 	err  error
 	took time.Duration
+	// waited says that the master could hold the heartbeat.
+	waited bool
 }
 
 // tooSoon is the duration below which an empty answer makes the worker pause: a
 // master that does not hold answers must not be flooded.
 const tooSoon = 5 * time.Millisecond
 
-// Attempts count as short if they take less than shortAttempt on average. After launches of
-// short attempts the worker waits for their ends, at most longestRest, before it sends the next
-// heartbeat.
-const (
-	shortAttempt = 20 * time.Millisecond
-	longestRest  = 20 * time.Millisecond
-)
-
-// rest returns for how long the next heartbeat may wait for the end of an attempt, 0 if the
-// attempts are not short.
-func (w *Worker) rest() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n, _ := w.mu.agent.Count(); n == 0 || w.mu.meanTime == 0 || w.mu.meanTime > shortAttempt {
-		return 0
-	}
-	return min(3*w.mu.meanTime, longestRest)
-}
-
 // heartbeats keeps heartbeats under way until the session ends. The master holds
 // the answer to a heartbeat until it has an action or the wait time is over. When
-// the worker has something to report meanwhile, a second heartbeat overtakes the
-// held one; there are never more than two.
-//
-// A short attempt ends before the heartbeat that the master would hold is of any use. So
-// after a launch the worker rests, and the next heartbeat carries the end: one heartbeat a
-// task instead of two. A kill or a launch for another slot waits until then.
+// the worker has something to report meanwhile, it sends a second heartbeat, which the
+// master answers at once; there are never more than two.
 func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, 2)
-	underWay, failures := 0, 0
+	waiting, reporting, failures := false, false, 0 // waiting: the master has a heartbeat that it may hold
 	newest := int64(0)
-	due := true
-	var rested <-chan time.Time // while the worker rests
-	for ctx.Err() == nil {
-		if due && underWay < 2 {
-			// Composed here and not in the goroutine, so that the numbers of heartbeats are in the
-			// order in which they report.
-			req := w.composeHeartbeat(w.holdTime(every))
-			newest, due, rested = req.GetSeq(), false, nil
-			underWay++
-			go func() { answers <- w.call(ctx, req) }()
+	send := func(wait time.Duration) {
+		// Composed here and not in the goroutine, so that the numbers of heartbeats are in the
+		// order in which they report.
+		req := w.composeHeartbeat(wait)
+		newest = req.GetSeq()
+		go func() { answers <- w.call(ctx, req, wait > 0) }()
+	}
+	for due := false; ctx.Err() == nil; {
+		switch {
+		// The master always has one heartbeat to answer: it is the way on which actions arrive.
+		case !waiting:
+			send(w.holdTime(every))
+			waiting, due = true, false
+		case due && !reporting:
+			send(0)
+			reporting, due = true, false
 		}
 		wake := w.wake
 		// The news waits in the channel for the next heartbeat. More calls would only repeat one
 		// another.
-		if underWay == 2 {
+		if reporting {
 			wake = nil
 		}
 		select {
 		case <-wake:
 			due = true
-		case <-rested:
-			due = true
 		case a := <-answers:
-			underWay--
+			if a.waited {
+				waiting = false
+			} else {
+				reporting = false
+			}
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -290,28 +277,19 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
 				backOffAfter(ctx, failures, a.err)
+				due = true // what the lost heartbeat reported, or its answer ordered, must not wait for the held one
 			case a.resp.GetRegisterAgain():
 				return
 			default:
 				failures = 0
-				w.answered(a)
+				due = w.answered(a) || due
 				if ms := a.resp.GetHeartbeatMs(); ms > 0 {
 					every = time.Duration(ms) * time.Millisecond
 				}
-				// An answer to an older heartbeat comes at once by rule, because the newer one has
-				// overtaken it. Only an empty answer to the newest means that the master does not hold
-				// calls.
-				if len(a.resp.GetActions()) == 0 && a.req.GetSeq() == newest && a.took < tooSoon {
+				// Only an empty answer to the newest heartbeat means that the master does not hold
+				// calls: a newer one may have taken the place of this one.
+				if a.waited && len(a.resp.GetActions()) == 0 && a.req.GetSeq() == newest && a.took < tooSoon {
 					backOff(ctx, 0)
-				}
-			}
-			// The master always has one heartbeat to answer, but for a rest: it is the way on which
-			// actions arrive.
-			if underWay == 0 && !due {
-				if d := w.rest(); d > 0 && len(a.resp.GetActions()) > 0 {
-					rested = time.After(d)
-				} else {
-					due = true
 				}
 			}
 		case <-ctx.Done():
@@ -331,13 +309,16 @@ func (w *Worker) shrink(a answer) {
 	w.carryOut(orders)
 }
 
-// answered takes an answer into account and carries out its actions.
-func (w *Worker) answered(a answer) {
+// answered takes an answer into account and carries out its actions. more says that there is
+// something to report that the heartbeat did not carry.
+func (w *Worker) answered(a answer) (more bool) {
 	w.mu.Lock()
 	w.mu.agent.Acknowledge(a.req)
+	more = w.mu.agent.Unacknowledged()
 	orders := w.mu.agent.Act(a.resp.GetActions(), time.Now().UnixMilli())
 	w.mu.Unlock()
 	w.carryOut(orders)
+	return more
 }
 
 // holdTime returns how long the master may hold the next answer. While attempts
@@ -353,13 +334,13 @@ func (w *Worker) holdTime(every time.Duration) time.Duration {
 }
 
 // call sends a heartbeat and waits for the answer.
-func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest) answer {
+func (w *Worker) call(ctx context.Context, req *slotwisev1.HeartbeatRequest, waits bool) answer {
 	wait := time.Duration(req.GetWaitMs()) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
 	start := time.Now()
 	resp, err := w.rpc.Heartbeat(ctx, req)
-	a := answer{req, resp, err, time.Since(start)}
+	a := answer{req, resp, err, time.Since(start), waits}
 	w.metrics.heartbeatAnswered(a)
 	if err == nil && !w.accept(resp.GetTerm()) {
 		a.err = errFormerLeader

@@ -87,7 +87,6 @@ type Worker struct {
 		idle      []*child // processes without an attempt, in the order of their last one; see pool.go
 		jobs      map[job.ID]*jobState
 		draining  bool
-		meanTime  time.Duration // of the latest attempts
 		// disk is DISK_FULL or DISK_GONE while the disk cannot be used, and diskWhy says
 		// why.
 		disk    slotwisev1.NodeCondition

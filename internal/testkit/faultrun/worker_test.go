@@ -376,6 +376,9 @@ func (w *worker) launch(id job.AttemptID, l *slotwisev1.Launch) {
 	a := &attempt{w: w, id: id, token: l.Staging, progress: r.rng.Float64(), fetched: map[int32]bool{}, tries: map[job.AttemptID]int{}}
 	w.running[id] = a
 	r.logf("%s starts %v", w.name, id)
+	if l.Job != nil {
+		w.described(id.Job, l.Job, l.Staging)
+	}
 	w.describe(id.Job, l.Staging)
 	a.later(time.Duration(1+r.rng.IntN(12))*second, a.work)
 }
@@ -391,17 +394,23 @@ func (w *worker) describe(id job.ID, token string) {
 		return &protocol.JobForWorker{Call: c, Session: session, Job: id}
 	}, func(reply protocol.Reply) {
 		w.inLife(life, func() {
-			if reply.Err != nil || w.jobs[id] {
-				return
+			if reply.Err == nil {
+				w.described(id, reply.Message.(*slotwisev1.JobForWorkerResponse), token)
 			}
-			info := reply.Message.(*slotwisev1.JobForWorkerResponse)
-			if info.Staging != token || int(info.Maps) != w.r.maps[id] {
-				w.r.violate("%v has the token %s and %d maps, an attempt was launched for %s", id, info.Staging, info.Maps, token)
-			}
-			w.jobs[id] = true
-			w.agent.JobKnown(id, info.Staging)
 		})
 	})
+}
+
+// described takes in a job's description, the first time.
+func (w *worker) described(id job.ID, info *slotwisev1.JobForWorkerResponse, token string) {
+	if w.jobs[id] {
+		return
+	}
+	if info.Staging != token || int(info.Maps) != w.r.maps[id] {
+		w.r.violate("%v has the token %s and %d maps, an attempt was launched for %s", id, info.Staging, info.Maps, token)
+	}
+	w.jobs[id] = true
+	w.agent.JobKnown(id, info.Staging)
 }
 
 // later has the attempt continue after a delay, if it still runs then.

@@ -45,24 +45,25 @@
 // # Heartbeats
 //
 // A worker numbers its heartbeats (seq) and keeps one under way. The master holds its
-// answer for up to wait_ms and answers as soon as there is an action. To report something
-// meanwhile, above all the end of an attempt, the worker sends a second heartbeat, and the
-// master answers the first without actions. If heartbeats overtake each other, only ends of
-// attempts count from the older one.
+// answer for up to wait_ms and answers as soon as there is an action other than drop_job. To report
+// something meanwhile, above all the end of an attempt, the worker sends a second heartbeat without
+// wait_ms. The master answers it at once, with the actions that it leads to, and goes on to hold the
+// first. So a task costs one call. A second heartbeat with wait_ms takes the place of the first, which
+// is answered without actions. If heartbeats overtake each other, only ends of attempts count from
+// the older one.
 //
 //	worker                                  master
 //	  │ 7: wait 500 ms, acked 3                │
 //	  │───────────────────────────────────────►│ no action: held
 //	  │               to 7: action 4, a launch │ a task starts
 //	  │◄───────────────────────────────────────│
-//	  │ 8: acked 4, j1_m_0_0 running           │
+//	  │ 8: wait 500 ms, acked 4,               │
+//	  │    j1_m_0_0 running                    │
 //	  │───────────────────────────────────────►│ held
 //	  │ 9: acked 4, j1_m_0_0 succeeded         │
 //	  │───────────────────────────────────────►│ 9 is written to the journal
-//	  │                       to 8: no actions │
-//	  │◄───────────────────────────────────────│
-//	  │                         to 9: action 5 │
-//	  │◄───────────────────────────────────────│
+//	  │               to 9: action 5, a launch │
+//	  │◄───────────────────────────────────────│ 8 is still held
 //
 // A heartbeat names every attempt that runs, and every ended one until an answer confirms
 // its end. An attempt whose launch was acknowledged and that is not named is lost, so a
@@ -76,8 +77,8 @@
 // An action is a launch, a kill, the removal of an ended job's files, or the start or stop
 // of a chain's driver. The master numbers them from 1 within a session. Every answer repeats
 // all actions that acked does not cover, in order, and the worker skips those that it has
-// carried out. A launch holds the attempt, its slot and its split; JobForWorker returns
-// what all attempts of a job share. Every heartbeat lists the worker's drivers: a driver
+// carried out. A launch holds the attempt, its slot and its split; the first one of a job in a
+// session also holds what all its attempts share, or JobForWorker returns it. Every heartbeat lists the worker's drivers: a driver
 // that is not listed is lost, and one that is not its chain's current driver is stopped.
 //
 // MapOutputs reads a log of where each map's output is, or that it is lost. A worker reads

@@ -1297,7 +1297,7 @@ type Action_Kill struct {
 }
 
 type Action_DropJob struct {
-	DropJob string `protobuf:"bytes,4,opt,name=drop_job,json=dropJob,proto3,oneof"` // the job has ended: kill its attempts and remove its files
+	DropJob string `protobuf:"bytes,4,opt,name=drop_job,json=dropJob,proto3,oneof"` // the job has ended: kill its attempts and remove its files. It ends no wait
 }
 
 type Action_Drive struct {
@@ -1455,8 +1455,10 @@ type Launch struct {
 	Speculative bool                   `protobuf:"varint,4,opt,name=speculative,proto3" json:"speculative,omitempty"`
 	// The token of the job's staged output, as in JobForWorkerResponse. A worker that knows
 	// the job's name with another token knows an older job, which the master has lost.
-	Staging       string `protobuf:"bytes,5,opt,name=staging,proto3" json:"staging,omitempty"`
-	Width         int32  `protobuf:"varint,10,opt,name=width,proto3" json:"width,omitempty"` // slots that the attempt occupies; 0 means 1
+	Staging string `protobuf:"bytes,5,opt,name=staging,proto3" json:"staging,omitempty"`
+	Width   int32  `protobuf:"varint,10,opt,name=width,proto3" json:"width,omitempty"` // slots that the attempt occupies; 0 means 1
+	// What JobForWorker returns, in the session's first launch of a job, unless it is large.
+	Job           *JobForWorkerResponse `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1531,6 +1533,13 @@ func (x *Launch) GetWidth() int32 {
 		return x.Width
 	}
 	return 0
+}
+
+func (x *Launch) GetJob() *JobForWorkerResponse {
+	if x != nil {
+		return x.Job
+	}
+	return nil
 }
 
 type Kill struct {
@@ -2323,7 +2332,7 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"StopDriver\x12.\n" +
 	"\x06driver\x18\x01 \x01(\v2\x16.slotwise.v1.DriverRefR\x06driver\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xc5\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xfa\x01\n" +
 	"\x06Launch\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12%\n" +
 	"\x04slot\x18\x02 \x01(\x0e2\x11.slotwise.v1.KindR\x04slot\x12(\n" +
@@ -2331,7 +2340,8 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\vspeculative\x18\x04 \x01(\bR\vspeculative\x12\x18\n" +
 	"\astaging\x18\x05 \x01(\tR\astaging\x12\x14\n" +
 	"\x05width\x18\n" +
-	" \x01(\x05R\x05width\"8\n" +
+	" \x01(\x05R\x05width\x123\n" +
+	"\x03job\x18\v \x01(\v2!.slotwise.v1.JobForWorkerResponseR\x03job\"8\n" +
 	"\x04Kill\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\tR\aattempt\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"F\n" +
@@ -2468,26 +2478,27 @@ var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	3,  // 19: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
 	30, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
 	31, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
-	32, // 22: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
-	23, // 23: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
-	25, // 24: slotwise.v1.KeepLogsRequest.logs:type_name -> slotwise.v1.EndedLog
-	2,  // 25: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	6,  // 26: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	17, // 27: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	19, // 28: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	21, // 29: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	24, // 30: slotwise.v1.WorkerService.KeepLogs:input_type -> slotwise.v1.KeepLogsRequest
-	5,  // 31: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	11, // 32: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	18, // 33: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	20, // 34: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	22, // 35: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	26, // 36: slotwise.v1.WorkerService.KeepLogs:output_type -> slotwise.v1.KeepLogsResponse
-	31, // [31:37] is the sub-list for method output_type
-	25, // [25:31] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	20, // 22: slotwise.v1.Launch.job:type_name -> slotwise.v1.JobForWorkerResponse
+	32, // 23: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	23, // 24: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
+	25, // 25: slotwise.v1.KeepLogsRequest.logs:type_name -> slotwise.v1.EndedLog
+	2,  // 26: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	6,  // 27: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	17, // 28: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	19, // 29: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	21, // 30: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	24, // 31: slotwise.v1.WorkerService.KeepLogs:input_type -> slotwise.v1.KeepLogsRequest
+	5,  // 32: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	11, // 33: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	18, // 34: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	20, // 35: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	22, // 36: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	26, // 37: slotwise.v1.WorkerService.KeepLogs:output_type -> slotwise.v1.KeepLogsResponse
+	32, // [32:38] is the sub-list for method output_type
+	26, // [26:32] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }

@@ -38,7 +38,8 @@ type jobEntry struct {
 	// authenticated says that the master has authenticated who submitted the job, so
 	// that attempts may run as its user.
 	authenticated bool
-	counted       bool // in Core.room
+	counted       bool                             // in Core.room
+	forWorkers    *slotwisev1.JobForWorkerResponse // nil until a worker needs it
 
 	errors    int                   // bytes of attempts' errors and ends of logs in this life
 	alive     int                   // attempts of the job in workers' alive lists
@@ -109,8 +110,17 @@ func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 	if e.Attempt.Kind == job.Map && len(j.spec.Splits) > 0 {
 		l.Split = j.spec.Splits[e.Attempt.Index]
 	}
+	// The worker then need not ask for the description. It asks for a large one, which would
+	// delay the other actions.
+	if d := j.describe(); !s.knows[j.id] && proto.Size(d) <= maxDescription {
+		s.knows[j.id] = true
+		l.Job = d
+	}
 	c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_Launch{Launch: l}})
 }
+
+// maxDescription is the size in bytes up to which a launch carries its job's description.
+const maxDescription = 16 << 10
 
 // kill orders a worker to stop an attempt and remove its output.
 func (c *Core) kill(e tracker.Effect) {
@@ -246,7 +256,7 @@ func (c *Core) historyWritten(m *HistoryWritten) {
 	c.ended = append(c.ended, j.id)
 	// Ended jobs stay in memory and are not counted in room.specs, so they keep what answers need.
 	// The order to release files has the old message.
-	j.spec.Splits, j.spec.Layouts = nil, nil
+	j.spec.Splits, j.spec.Layouts, j.forWorkers = nil, nil, nil
 	j.spec.Program = &slotwisev1.Program{App: j.spec.Program.GetApp(), Step: j.spec.Program.GetStep()}
 	c.forget()
 }
@@ -270,6 +280,7 @@ func (c *Core) dropFiles(j *jobEntry) {
 		// A worker without a session hears of the job's end in the answer to its next registration
 		// (endedJobs).
 		if w.session != nil && j.nodes[w.name] {
+			delete(w.session.knows, j.id)
 			c.send(w.session, &slotwisev1.Action{What: &slotwisev1.Action_DropJob{DropJob: j.id.String()}})
 		}
 	}
@@ -432,12 +443,21 @@ func (c *Core) jobForWorker(m *JobForWorker) {
 	case j == nil || j.final != nil:
 		c.refuse(m.Call, errorf(NotFound, "job %s has ended", m.Job))
 	default:
+		c.replyEarly(m.Call, j.describe())
+	}
+}
+
+// describe returns what all attempts of the job need. Workers do not change the answer, which all of
+// them share.
+func (j *jobEntry) describe() *slotwisev1.JobForWorkerResponse {
+	if j.forWorkers == nil {
 		splits := j.spec.Splits
 		j.spec.Splits = nil // there may be many, and no worker needs all
 		spec := proto.CloneOf(j.spec)
 		j.spec.Splits = splits
-		c.replyEarly(m.Call, &slotwisev1.JobForWorkerResponse{Spec: spec, Maps: int32(j.maps), Staging: j.token, Secret: j.secret, Owner: ownerOf(j.spec, j.authenticated)})
+		j.forWorkers = &slotwisev1.JobForWorkerResponse{Spec: spec, Maps: int32(j.maps), Staging: j.token, Secret: j.secret, Owner: ownerOf(j.spec, j.authenticated)}
 	}
+	return j.forWorkers
 }
 
 // ownerOf returns the user as whom a worker may run the processes of a job or chain; "" if

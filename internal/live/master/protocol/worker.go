@@ -87,7 +87,8 @@ func (c *Core) keepAlive(w *worker, running map[job.AttemptID]bool) {
 //
 // Its outbox holds the actions that the worker has not acknowledged; every reply
 // repeats the outbox from its beginning, up to a number of bytes. At most one heartbeat is held at a time: the core answers
-// it, without actions, when the next one arrives.
+// it, without actions, when the next one with a wait arrives. A heartbeat without a wait is answered in its batch,
+// and the held one stays: the worker needs one call to report an end and to get the next launch.
 type session struct {
 	id          string
 	worker      *worker
@@ -106,6 +107,10 @@ type session struct {
 	stopping    []*slotwisev1.DriverRef // drivers that were ordered to stop and are still listed
 	held        Call                    // the heartbeat without a reply; 0 if there is none
 	due         bool                    // set when held must be answered in this batch, even without actions
+	asking      Call                    // a heartbeat without a wait, which this batch answers; 0 if there is none
+	told        int64                   // number of the last action that the worker has carried out, or that has left since its last heartbeat
+	urgent      int64                   // number of the latest action for which a held heartbeat is answered
+	knows       map[job.ID]bool         // jobs whose description the worker has or has been sent
 	over        bool                    // set by endSession; the reply to held is then register_again
 	marked      bool                    // the session is in Core.marked
 	condition   cluster.Condition       // what the latest heartbeat said, and why
@@ -117,11 +122,16 @@ type session struct {
 func (c *Core) send(s *session, a *slotwisev1.Action) {
 	s.next++
 	a.Number = s.next
+	// The removal of an ended job's files can wait for the next answer. Sent at once to each worker of
+	// the job, it would cost as many calls as the launches of a small job.
+	if a.GetDropJob() == "" {
+		s.urgent = s.next
+	}
 	s.outbox = append(s.outbox, a)
 	c.mark(s)
 }
 
-// mark has EndBatch look at the session's held heartbeat.
+// mark has EndBatch look at the session's heartbeats without a reply.
 func (c *Core) mark(s *session) {
 	if !s.marked {
 		s.marked = true
@@ -129,19 +139,33 @@ func (c *Core) mark(s *session) {
 	}
 }
 
-// answerHeartbeats answers the held heartbeats for which there is something to say.
-// All that led to their actions is in the batch's records.
+// answerHeartbeats answers the heartbeats that want an answer now, and the held ones for which
+// there is something to say. All that led to their actions is in the batch's records.
 func (c *Core) answerHeartbeats() {
 	for _, s := range c.marked {
 		s.marked = false
-		if s.held != 0 && (s.over || s.due || len(s.outbox) > 0) {
-			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{
-				RegisterAgain: s.over, HeartbeatMs: c.heartbeatInterval().Milliseconds(), Actions: s.actions(),
-			})
+		if s.asking != 0 {
+			resp := c.heartbeatAnswer(s)
+			if n := len(resp.Actions); n > 0 {
+				s.told = resp.Actions[n-1].Number
+			}
+			c.reply(s.asking, resp)
+			s.asking = 0
+		}
+		// Actions that have just left with another answer must not end the wait of the held heartbeat:
+		// the worker would have to send it again. If that answer is lost, the worker's next heartbeat
+		// says so, and so does the end of the wait.
+		if s.held != 0 && (s.over || s.due || s.urgent > s.told) {
+			c.reply(c.unhold(s), c.heartbeatAnswer(s))
 		}
 	}
 	clear(c.marked)
 	c.marked = c.marked[:0]
+}
+
+// heartbeatAnswer returns the answer to a heartbeat of the session.
+func (c *Core) heartbeatAnswer(s *session) *slotwisev1.HeartbeatResponse {
+	return &slotwisev1.HeartbeatResponse{RegisterAgain: s.over, HeartbeatMs: c.heartbeatInterval().Milliseconds(), Actions: s.actions()}
 }
 
 // actions returns the beginning of the outbox, up to bounds.Batch bytes. The worker's next
@@ -176,8 +200,8 @@ func (s *session) release(c *Core) {
 	c.mark(s)
 }
 
-// endSession ends a session, in which nothing is accepted from now on. Its held
-// heartbeat is answered with register_again, and so are all later ones. The attempts in
+// endSession ends a session, in which nothing is accepted from now on. Its heartbeats
+// are answered with register_again, and so are all later ones. The attempts in
 // the worker's alive list stay until a registration or the worker's loss decides.
 func (c *Core) endSession(s *session) {
 	s.over, s.outbox = true, nil
@@ -221,6 +245,10 @@ func (c *Core) register(m *Register) {
 		driverSlots: int(min(max(0, r.DriverSlots), maxDriverSlots)),
 		limits:      r.Limits,
 		incarnation: r.Incarnation, number: r.Number, before: old.incarnations(r.Incarnation),
+		knows: make(map[job.ID]bool, len(m.jobs)),
+	}
+	for _, id := range m.jobs {
+		s.knows[id] = true
 	}
 	if old != nil {
 		// Complaints are numbered within a process. A worker that was restarted counts from 1
@@ -388,19 +416,12 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		ev.Reports = slices.DeleteFunc(ev.Reports, func(r tracker.Report) bool { return r.State == job.AttemptRunning })
 		c.reply(m.Call, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
 	} else {
-		s.seq = r.Seq
+		s.seq, s.told = r.Seq, min(r.Acked, s.next)
 		s.condition, s.why = conditionOf(r)
 		// The worker has carried these actions out. It also names the attempts that they launched,
 		// so leaving the outbox does not make an attempt look lost.
 		s.outbox = slices.DeleteFunc(s.outbox, func(a *slotwisev1.Action) bool { return a.Number <= r.Acked })
-		// The newest heartbeat carries the actions, so the older call is answered without any.
-		// The answer is not early: it confirms reports that may be records of this batch.
-		if s.held != 0 {
-			c.reply(c.unhold(s), &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
-		}
-		// Even an answer that is due waits for EndBatch, where work has been offered: the launches
-		// then leave with this reply instead of the next one.
-		c.hold(s, m.Call, r.WaitMs <= 0)
+		c.keepCall(s, m)
 	}
 	// An overtaken list may lack attempts that were launched since, so the tracker must not
 	// take the missing ones for lost.
@@ -419,6 +440,28 @@ func (c *Core) heartbeat(m *Heartbeat) {
 		c.reportDrivers(s, r, !overtaken)
 	}
 	c.mark(s)
+}
+
+// keepCall keeps a heartbeat's call until the batch ends or longer. Even an answer that is due waits
+// for EndBatch, where work has been offered: the launches then leave with this reply instead of the
+// next one.
+func (c *Core) keepCall(s *session, m *Heartbeat) {
+	older := s.held
+	aside := s.held != 0 && m.Request.WaitMs <= 0
+	switch {
+	case aside:
+		older, s.asking = s.asking, m.Call
+	case older != 0:
+		c.unhold(s)
+	}
+	// The newest heartbeat carries the actions, so the older call is answered without any. The answer is
+	// not early: it confirms reports that may be records of this batch.
+	if older != 0 {
+		c.reply(older, &slotwisev1.HeartbeatResponse{HeartbeatMs: c.heartbeatInterval().Milliseconds()})
+	}
+	if !aside {
+		c.hold(s, m.Call, m.Request.WaitMs <= 0)
+	}
 }
 
 // maxWhy bounds the text with which a worker explains its condition, in bytes.

@@ -406,6 +406,11 @@ func (g *Agent) Acknowledge(r *slotwisev1.HeartbeatRequest) {
 	g.budget = min(bounds.Batch, 2*g.budget+minBudget)
 }
 
+// Unacknowledged reports whether an attempt's end or a complaint still has to be reported.
+func (g *Agent) Unacknowledged() bool {
+	return len(g.complaints) > 0 || slices.ContainsFunc(g.attempts, (*attempt).ended)
+}
+
 // minBudget lets a budget that was halved to nothing grow again.
 const minBudget = 1 << 10
 

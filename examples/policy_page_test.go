@@ -36,10 +36,9 @@ func TestPolicyPage(t *testing.T) {
 		name := fileName.FindStringSubmatch(before)
 		switch {
 		case language == "sh":
-			if commands == 0 {
-				dir, printed = dir+"/sjf", shell(t, dir, code)
-			} else {
-				printed = shell(t, dir, code)
+			if printed = shell(t, dir, code); commands == 0 {
+				workspace(t, dir, dir+"/sjf")
+				dir += "/sjf"
 			}
 			commands++
 		case language == "text":
@@ -63,6 +62,7 @@ func TestPolicyPage(t *testing.T) {
 	if commands != 7 {
 		t.Errorf("the page has %d blocks of commands, want 7", commands)
 	}
+	shell(t, dir, "go list -deps -test .") // fails if go get has left go.mod or go.sum incomplete
 	if want == string(page) {
 		return
 	}
@@ -74,7 +74,7 @@ func TestPolicyPage(t *testing.T) {
 	}
 }
 
-// beside returns a new directory that has the repository in it as "slotwise". A build
+// beside returns a new directory that has the repository in it as "slotwise". go get
 // there uses the modules of the repository. Resolving them reads the go.mod files of
 // modules that the repository does not build, so on a new machine Go downloads these.
 func beside(t *testing.T) string {
@@ -89,11 +89,15 @@ func beside(t *testing.T) string {
 	return dir
 }
 
-// shell runs commands and returns their output. With -trimpath, Go's cache has the packages
-// of the repository from the test's last run, although they are in another directory.
+// compiling makes the commands that compile use the workspace above the directory, if there is one. All
+// others, which read or write go.mod and go.sum, see the module alone, as an author's do.
+const compiling = `go() { case $1 in (build|test) GOWORK= command go "$@";; (*) command go "$@";; esac; }
+`
+
+// shell runs commands and returns their output.
 func shell(t *testing.T, dir, commands string) string {
 	t.Helper()
-	c := exec.Command("bash", "-euo", "pipefail", "-c", commands)
+	c := exec.Command("bash", "-euo", "pipefail", "-c", compiling+commands)
 	c.Dir = dir
 	flags := regexp.MustCompile(`-mod=\w+`).ReplaceAllString(os.Getenv("GOFLAGS"), "")
 	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+flags+" -trimpath -ldflags=-s")

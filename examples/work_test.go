@@ -267,13 +267,6 @@ func programs(t *testing.T) string {
 	if _, err := os.Stat(filepath.Join(bin, "gen")); err == nil {
 		return bin
 	}
-	for _, args := range [][]string{{"vet", "./..."}, {"build", "-ldflags=-s -w", "-o", bin, "./..."}} {
-		c := exec.Command("go", args...)
-		c.Dir = "programs"
-		c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s\nIf go.mod has changed, run: cd examples/programs && go mod tidy", args, err, out)
-		}
-	}
+	inModule(t, "programs", []string{"vet", "./..."}, []string{"build", "-ldflags=-s -w", "-o", bin, "./..."})
 	return bin
 }

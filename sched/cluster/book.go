@@ -55,19 +55,17 @@ func (l *List) RackName(rack int32) string { return l.racks[rack] }
 func (l *List) Racks() int { return len(l.racks) }
 
 // LevelOf says how close a task would run to its input on a node: 0 for a
-// reduce. It looks the hosts of the split up by name; the index in package job
-// is the fast way for tasks that were never launched.
+// reduce. The index in package job finds the closest task that was never launched.
 func (l *List) LevelOf(t *job.Task, n *Node) Level {
 	if t.Kind() == job.Reduce {
 		return 0
 	}
 	best := NONE
-	for _, name := range t.Split().Hosts {
-		host, ok := l.hostIDs[name]
+	for _, host := range t.Hosts() {
 		switch {
-		case ok && host == n.host:
+		case host == n.host:
 			return NODE
-		case ok && l.rackOf[host] == n.rack:
+		case l.rackOf[host] == n.rack:
 			best = RACK
 		case best == NONE:
 			best = ANY
@@ -267,7 +265,9 @@ func (b *Book) Unpark(n *Node) { n.lastSeen, n.parked = *n.parked, nil }
 
 // Report notes what runs on the node once its reports are worked in.
 func (b *Book) Report(n *Node) {
-	b.report(n, [job.Kinds]int{n.Occupied(job.Map), n.Occupied(job.Reduce)})
+	if now := [job.Kinds]int{n.Occupied(job.Map), n.Occupied(job.Reduce)}; now != n.reported {
+		b.report(n, now)
+	}
 }
 
 // report replaces the counts that a node has reported, and keeps the cluster's sums.

@@ -45,7 +45,7 @@ func (a *Account) launched(x *Attempt) {
 // failed counts a failed attempt.
 func (a *Account) failed(x *Attempt) {
 	a.Failed[x.id.Kind]++
-	a.LastError, a.LogTail = x.id.String()+": "+x.errText, x.logTail
+	a.LastError, a.LogTail = x.id.String()+": "+x.Error(), x.LogTail()
 }
 
 // Wait is one reason for which tasks of a kind were not launched, and for how long

@@ -4,15 +4,14 @@ import "time"
 
 // Attempt is one execution of a task on one node. All methods only read.
 type Attempt struct {
-	// The fields up to label are read for each report of a running attempt. They
+	// The fields up to width are read for each report of a running attempt. They
 	// come first so that they share one cache line.
 	id          AttemptID
 	progress    float64
 	progressAt  time.Duration
-	ticks       uint64 // last reported; any change is a sign of life
+	started     time.Duration
 	task        *Task
 	node        int32
-	width       int32
 	slot        Kind
 	level       Level
 	state       AttemptState
@@ -21,18 +20,30 @@ type Attempt struct {
 	reported    bool
 	cause       Cause
 	excused     bool
+	width       int32
 	label       int32
+	ticks       uint64 // last reported; any change is a sign of life
 	seq         int64
-	started     time.Duration
 	ended       time.Duration
-	errText     string
-	logTail     string
 	outputBytes int64
 	bytesRead   int64 // input bytes read, as last reported by a running map
+	trouble     *trouble
 
+	before *Attempt // the task's attempt of the number before
 	// prev and next link the running attempts of one kind of the job, oldest
 	// first.
 	prev, next *Attempt
+}
+
+// trouble describes how an attempt ended that did not succeed. Most attempts have none.
+type trouble struct{ text, log string }
+
+// setTrouble records why an attempt ended and the end of its log.
+func (a *Attempt) setTrouble(text, log string) {
+	a.trouble = nil
+	if text != "" || log != "" {
+		a.trouble = &trouble{text, log}
+	}
 }
 
 // ID returns the attempt's id.
@@ -95,7 +106,12 @@ func (a *Attempt) ProgressAt() time.Duration { return a.progressAt }
 
 // Error returns why the attempt did not succeed, as a sentence; "" if it has not ended
 // or has succeeded.
-func (a *Attempt) Error() string { return a.errText }
+func (a *Attempt) Error() string {
+	if a.trouble == nil {
+		return ""
+	}
+	return a.trouble.text
+}
 
 // Cause returns what made a failed attempt fail.
 func (a *Attempt) Cause() Cause { return a.cause }
@@ -106,7 +122,12 @@ func (a *Attempt) Excused() bool { return a.excused }
 
 // LogTail returns the end of a failed attempt's log, "" if it is unknown. Only users who
 // may read the log may see it, so Error does not contain it.
-func (a *Attempt) LogTail() string { return a.logTail }
+func (a *Attempt) LogTail() string {
+	if a.trouble == nil {
+		return ""
+	}
+	return a.trouble.log
+}
 
 // OutputBytes returns the size of a succeeded map's output.
 func (a *Attempt) OutputBytes() int64 { return a.outputBytes }

@@ -49,7 +49,7 @@ func (b *Book) Add(spec Spec, now time.Duration) *Job {
 		j.addTasks(Kind(k), n, now)
 		b.list.tally.Pending[k] += n
 	}
-	j.pending[Map].fill(spec.Splits, b.topo)
+	j.hosts = j.pending[Map].fill(spec.Splits, b.topo)
 	b.near.add(&j.pending[Map].hosts, j.seat)
 	b.list.live = append(b.list.live, j)
 	b.list.byID[j.id] = j
@@ -117,9 +117,9 @@ type Launch struct {
 func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	j, k := t.job, t.id.Kind
 	b.seq++
-	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: how.Node, seq: b.seq,
-		slot: how.Slot, width: max(1, how.Width), level: how.Level, speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
-	t.attempts = append(t.attempts, a)
+	a := &Attempt{node: how.Node, seq: b.seq, slot: how.Slot, width: max(1, how.Width), level: how.Level,
+		speculative: how.Speculative, label: how.Label, started: now, progressAt: now}
+	t.add(a)
 	j.account.launched(a)
 	j.link(a)
 	if t.state == TaskPending {
@@ -206,7 +206,8 @@ type Failure struct {
 // there reach limit; a limit of 0 or less is never reached.
 func (b *Book) Fail(a *Attempt, f Failure, limit int, now time.Duration) {
 	t, p := a.task, a.task.writeSetbacks()
-	a.errText, a.logTail, a.cause, a.excused = f.Text, f.LogTail, f.Cause, f.Excused
+	a.setTrouble(f.Text, f.LogTail)
+	a.cause, a.excused = f.Cause, f.Excused
 	b.stop(a, AttemptFailed, now)
 	if f.Cause == CauseStorage || f.Cause == CauseNode {
 		if p.outages == 0 {
@@ -221,7 +222,7 @@ func (b *Book) Fail(a *Attempt, f Failure, limit int, now time.Duration) {
 
 // Drop ends a running attempt as killed or lost, which does not count as a failure.
 func (b *Book) Drop(a *Attempt, state AttemptState, text string, now time.Duration) {
-	a.errText = text
+	a.setTrouble(text, "")
 	b.stop(a, state, now)
 	b.idle(a.task, now)
 }
@@ -230,7 +231,8 @@ func (b *Book) Drop(a *Attempt, state AttemptState, text string, now time.Durati
 // blame its attempt counts as failed, otherwise as lost.
 func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.Duration) {
 	a, k := t.success, t.id.Kind
-	a.state, a.errText = AttemptLost, text
+	a.state = AttemptLost
+	a.setTrouble(text, "")
 	if blame {
 		a.state, a.cause = AttemptFailed, CauseOutput
 		b.blame(a, limit, now)

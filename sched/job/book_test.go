@@ -25,7 +25,7 @@ func dumb(j *Job, p *places, host, rack int32, max Level) (*Task, Level) {
 	level := max + 1
 	for i := range j.tasks[Map] {
 		t := &j.tasks[Map][i]
-		if t.state != TaskPending || len(t.attempts) > 0 {
+		if t.state != TaskPending || t.tries > 0 {
 			continue
 		}
 		l := LevelAny
@@ -87,7 +87,7 @@ func TestIndexAgainstDumb(t *testing.T) {
 		}
 		unlocated := 0
 		for i := range s.Splits {
-			if len(s.Splits[i].Hosts) == 0 && len(j.tasks[Map][i].attempts) == 0 {
+			if len(s.Splits[i].Hosts) == 0 && j.tasks[Map][i].tries == 0 {
 				unlocated++
 			}
 		}

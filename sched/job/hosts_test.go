@@ -106,8 +106,8 @@ func TestFreshOnAgainstWalk(t *testing.T) {
 					t.Fatalf("host %d of job %d: got %v, want task %d", host, j.id, got, want)
 				}
 				b.Start(got, Launch{}, 0)
-				for _, a := range got.attempts {
-					b.Succeed(a, 0, 0)
+				for try := range got.tries {
+					b.Succeed(got.Attempt(try), 0, 0)
 				}
 			}
 		}

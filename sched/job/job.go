@@ -29,40 +29,41 @@ type Tally struct {
 
 // Job is a submitted job. All methods only read.
 type Job struct {
+	// A round reads the fields up to flaky of each job that it visits, for a thousand jobs perhaps.
+	// They come first so that they share few cache lines.
 	id            ID
+	state         State
+	asks          bool // the spec states TaskMemory or TaskCPUs
+	mapsFirst     bool // reduces were killed for maps, and none starts until no map is pending
 	seat          int
 	near          *nearJobs // of the book
-	spec          Spec
-	priority      Priority
-	pool          string
-	state         State
-	submitted     time.Duration
-	started       time.Duration
-	decided       time.Duration
-	ended         time.Duration
-	mapsDone      time.Duration
-	outcome       State // the final state that Committing or Aborting leads to
-	message       string
-	cancelled     string // why a kill cancelled the commit; "" if none did
-	tasks         [Kinds][]Task
-	pending       [Kinds]pendingIndex
-	first         [Kinds]*Attempt // running attempts, oldest first
-	last          [Kinds]*Attempt
+	slowStartMaps int       // maps that must be done before reduces may start
 	tally         Tally
-	asks          bool // the spec states TaskMemory or TaskCPUs
-	width         int
-	slowStartMaps int  // maps that must be done before reduces may start
-	mapsFirst     bool // reduces were killed for maps, and none starts until no map is pending
-	account       Account
-	waits         waits
+	pending       [Kinds]pendingIndex
+	flaky         []int32 // the nodes whose count in nodeFails is at or above the limit, in the order in which they got there
 	// progressed is set when an attempt of the kind first reports progress, and stays set.
 	progressed [Kinds]bool
+	width      int
+	pool       string
+	first      [Kinds]*Attempt // running attempts, oldest first
+	last       [Kinds]*Attempt
+	tasks      [Kinds][]Task
+	hosts      splitHosts // empty if no split names a host
+	priority   Priority
+	outcome    State // the final state that Committing or Aborting leads to
+	spec       Spec
+	submitted  time.Duration
+	started    time.Duration
+	decided    time.Duration
+	ended      time.Duration
+	mapsDone   time.Duration
+	message    string
+	cancelled  string // why a kill cancelled the commit; "" if none did
+	account    Account
+	waits      waits
 	delayed    []*Task // delayed tasks of both kinds, by retry time, kind and index
-
-	// nodeFails counts failed attempts by node; flaky lists the nodes whose
-	// count is at or above the limit, in the order in which they got there.
+	// nodeFails counts failed attempts by node.
 	nodeFails map[int32]int
-	flaky     []int32
 }
 
 // ID returns the job's number.

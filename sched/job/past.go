@@ -67,11 +67,12 @@ func (t *Task) Past() Past {
 	s := t.readSetbacks()
 	p := Past{FetchFailures: int(s.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: s.lastFail,
 		Outages: int(s.outages), OutageSince: s.outageAt, RetryAt: s.retryAt}
-	for _, a := range t.attempts {
+	for try := range t.tries {
+		a := t.Attempt(try)
 		p.Attempts = append(p.Attempts, PastAttempt{
 			Launch: Launch{Node: a.node, Slot: a.slot, Width: a.width, Level: a.level, Speculative: a.speculative, Label: a.label},
 			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,
-			Error: a.errText, LogTail: a.logTail, Cause: a.cause, Excused: a.excused, OutputBytes: a.outputBytes})
+			Error: a.Error(), LogTail: a.LogTail(), Cause: a.cause, Excused: a.excused, OutputBytes: a.outputBytes})
 	}
 	return p
 }
@@ -136,7 +137,7 @@ func (b *Book) RestoreTask(t *Task, p Past, limit int) {
 
 // RestoreDone restores those tasks of a kind that have succeeded at the times in at, by
 // index; 0 marks the others. Each task gets one attempt that took as long as took and is
-// like how. The tasks must have no attempts yet. All attempts share two allocations, which
+// like how. The tasks must have no attempts yet. All attempts share an allocation, which
 // makes RestoreDone several times as fast as RestoreTask for each task.
 func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took time.Duration) {
 	n := 0
@@ -148,7 +149,7 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 	if n == 0 {
 		return
 	}
-	attempts, pointers := make([]Attempt, n), make([]*Attempt, n)
+	attempts := make([]Attempt, n)
 	n = 0
 	for i, done := range at {
 		if done == 0 {
@@ -156,13 +157,11 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 		}
 		t, a := &j.tasks[k][i], &attempts[n]
 		started := max(0, done-took)
-		*a = Attempt{id: AttemptID{t.id, 0}, task: t, node: how.Node, slot: how.Slot, width: max(1, how.Width), level: how.Level,
+		*a = Attempt{node: how.Node, slot: how.Slot, width: max(1, how.Width), level: how.Level,
 			speculative: how.Speculative, label: how.Label, state: AttemptSucceeded, progress: 1, started: started, ended: done, progressAt: started}
-		pointers[n] = a
+		t.add(a)
 		j.pending[k].take(t)
-		// The capacity of one makes a later attempt of the task copy its list, instead of
-		// overwriting the pointer of the next task in the shared array.
-		t.attempts, t.success, t.state, t.doneAt = pointers[n:n+1:n+1], a, TaskSucceeded, done
+		t.success, t.state, t.doneAt = a, TaskSucceeded, done
 		j.account.launched(a)
 		j.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)
 		if j.state == Pending || started < j.started {
@@ -180,11 +179,11 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 // restoreAttempt adds an attempt to a task that is being restored. It repeats the sums of Start,
 // Succeed and Fail but not their calls, because a snapshot has results and no order.
 func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
-	a := &Attempt{id: AttemptID{t.id, int32(len(t.attempts))}, task: t, node: p.Node, slot: p.Slot,
-		width: max(1, p.Width), level: p.Level,
+	a := &Attempt{node: p.Node, slot: p.Slot, width: max(1, p.Width), level: p.Level,
 		speculative: p.Speculative, label: p.Label, state: p.State, granted: p.Granted, seq: p.Seq,
-		started: p.Started, ended: p.Ended, errText: p.Error, logTail: p.LogTail, cause: p.Cause, excused: p.Excused, outputBytes: p.OutputBytes, progressAt: p.Started}
-	t.attempts = append(t.attempts, a)
+		started: p.Started, ended: p.Ended, cause: p.Cause, excused: p.Excused, outputBytes: p.OutputBytes, progressAt: p.Started}
+	a.setTrouble(p.Error, p.LogTail)
+	t.add(a)
 	t.job.account.launched(a)
 	if a.state != AttemptRunning {
 		t.job.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)

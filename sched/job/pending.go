@@ -42,12 +42,12 @@ func (s taskSet) remove(i int32) { s[i>>6] &^= 1 << (i & 63) }
 // launched, is in up to three kinds of lists: the list of all, one for each host of its
 // split, and one for each rack of those hosts. A task to retry is in retry only.
 type pendingIndex struct {
-	fresh     taskSet // never launched
+	unlocated int32     // fresh tasks whose split names no host
+	fresh     taskSet   // never launched
+	retry     []*Task   // most failures first, then index
+	racks     []*cursor // by rack
 	all       cursor
 	hosts     hostLists
-	racks     []*cursor // by rack
-	retry     []*Task   // most failures first, then index
-	unlocated int32     // fresh tasks whose split names no host
 }
 
 // Topology maps hosts to dense indices and to racks.
@@ -59,14 +59,25 @@ type Topology interface {
 	RackOf(host int32) int32
 }
 
-// fill makes the lists by host and rack of a job's splits. Hosts whose rack is not known yet get
-// their rack's list from place.
-func (p *pendingIndex) fill(splits []Split, topo Topology) {
+// splitHosts holds the numbers of the hosts of a job's splits. Split i has the hosts
+// list[from[i]:from[i+1]].
+type splitHosts struct{ from, list []int32 }
+
+// of returns the numbers of a split's hosts.
+func (h *splitHosts) of(split int32) []int32 { return h.list[h.from[split]:h.from[split+1]] }
+
+// fill makes the lists by host and rack of a job's splits, and returns the numbers of their hosts.
+// Hosts whose rack is not known yet get their rack's list from place.
+func (p *pendingIndex) fill(splits []Split, topo Topology) splitHosts {
 	entries := 0
 	for i := range splits {
 		entries += len(splits[i].Hosts)
 	}
-	at := make([]int32, 0, entries) // hosts of all splits
+	if entries == 0 {
+		p.unlocated = int32(len(splits))
+		return splitHosts{}
+	}
+	at, from := make([]int32, 0, entries), make([]int32, 1, len(splits)+1)
 	for i, s := range splits {
 		if len(s.Hosts) == 0 {
 			p.unlocated++
@@ -78,8 +89,10 @@ func (p *pendingIndex) fill(splits []Split, topo Topology) {
 				p.addRack(r).add(int32(i))
 			}
 		}
+		from = append(from, int32(len(at)))
 	}
 	p.hosts = listHosts(splits, at)
+	return splitHosts{from, at}
 }
 
 // rack returns the list of a rack, or nil if it has none.

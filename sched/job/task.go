@@ -8,13 +8,14 @@ type Task struct {
 	state     TaskState
 	inRetry   bool // in the job's list of tasks to try again
 	running   int8
+	tries     int32 // attempts so far
 	job       *Job
 	doneAt    time.Duration
 	pendingAt time.Duration
-	// attempts holds every attempt, by its number.
-	attempts []*Attempt
-	grant    *Attempt
-	success  *Attempt
+	// last is the newest attempt; Attempt.before leads to the older ones.
+	last    *Attempt
+	grant   *Attempt
+	success *Attempt
 	// setbacks is nil for most tasks, which have none. There may be millions of tasks.
 	setbacks *setbacks
 }
@@ -90,8 +91,7 @@ func (t *Task) FailedForGood() bool { return t.readSetbacks().final }
 // the same text. A panic's text has its stack, so both then failed at the same line.
 func (t *Task) RepeatsItself() bool {
 	var last *Attempt
-	for i := len(t.attempts) - 1; i >= 0; i-- {
-		a := t.attempts[i]
+	for a := t.last; a != nil; a = a.before {
 		switch {
 		case a.state != AttemptFailed:
 		case a.cause != CauseProgram:
@@ -99,7 +99,7 @@ func (t *Task) RepeatsItself() bool {
 		case last == nil:
 			last = a
 		default:
-			return a.errText == last.errText
+			return a.Error() == last.Error()
 		}
 	}
 	return false
@@ -120,21 +120,31 @@ func (t *Task) RetryAt() time.Duration { return t.readSetbacks().retryAt }
 func (t *Task) Running() int { return int(t.running) }
 
 // Attempts counts all attempts so far.
-func (t *Task) Attempts() int { return len(t.attempts) }
+func (t *Task) Attempts() int { return int(t.tries) }
 
-// Attempt returns the attempt with that number, or nil.
+// Attempt returns the attempt with that number, or nil. It costs a step for each attempt after it.
 func (t *Task) Attempt(try int32) *Attempt {
-	if try < 0 || int(try) >= len(t.attempts) {
+	if try < 0 || try >= t.tries {
 		return nil
 	}
-	return t.attempts[try]
+	a := t.last
+	for ; a.id.Number > try; a = a.before {
+	}
+	return a
+}
+
+// add appends an attempt, and gives it its number.
+func (t *Task) add(a *Attempt) {
+	a.id, a.task, a.before = AttemptID{t.id, t.tries}, t, t.last
+	t.last = a
+	t.tries++
 }
 
 // Oldest returns the first attempt that is still running, or nil.
 func (t *Task) Oldest() *Attempt {
 	var oldest *Attempt
-	for i, left := len(t.attempts)-1, t.running; left > 0; i-- {
-		if a := t.attempts[i]; a.state == AttemptRunning {
+	for a, left := t.last, t.running; left > 0; a = a.before {
+		if a.state == AttemptRunning {
 			oldest = a
 			left--
 		}
@@ -170,6 +180,15 @@ func (t *Task) PendingSince() time.Duration { return t.pendingAt }
 
 // DoneAt returns when the task succeeded; 0 before.
 func (t *Task) DoneAt() time.Duration { return t.doneAt }
+
+// Hosts returns the numbers of the hosts that a map's split names, as the Topology of the job's
+// Book gives them; a reduce has none. The slice must not be changed.
+func (t *Task) Hosts() []int32 {
+	if t.id.Kind == Reduce || t.job.hosts.list == nil {
+		return nil
+	}
+	return t.job.hosts.of(t.id.Index)
+}
 
 // Split returns a map's input; a reduce has none.
 func (t *Task) Split() Split {

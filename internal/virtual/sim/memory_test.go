@@ -37,7 +37,7 @@ func TestMemoryOfEndedJobs(t *testing.T) {
 }
 
 // A live task costs at most 380 bytes halfway through a job, with its attempt, its split and
-// the hosts of its three blocks. (349 are measured.) The tasks of jobs that are not running
+// the hosts of its three blocks. (346 are measured.) The tasks of jobs that are not running
 // cost nothing if the jobs have Outlines.
 func TestMemoryOfLiveTasks(t *testing.T) {
 	const tasks, jobsOfTrace = 40_000, 5

@@ -92,7 +92,10 @@ type Lose struct{ Node string }
 // first, so that slots which they free are assigned in the same step. A heartbeat from
 // an unknown or lost node leads to a Rejoin effect and nothing else.
 type Heartbeat struct {
-	Node    string
+	Node string
+	// Index is the node's cluster.Node.Index if the shell knows it. Another number is no error: it
+	// only costs a look-up of the name.
+	Index   int32
 	Load    cluster.Load
 	Reports []Report
 	// NoWork keeps the tracker from assigning work in this step.

@@ -152,7 +152,7 @@ func (t *Tracker) notifyNode(n *cluster.Node, joined bool) {
 // time-outs come first, because they free slots, and because the policy must see the
 // counts after them.
 func (t *Tracker) heartbeat(ev *Heartbeat) {
-	n := t.sender(ev.Node)
+	n := t.sender(ev)
 	if n == nil || !n.Alive() {
 		t.emit(Effect{Kind: Rejoin, Node: ev.Node})
 		return
@@ -185,19 +185,10 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	}
 }
 
-// sender returns the node that sends a heartbeat, or nil. Nodes take turns, so it first
-// tries the one after the last sender, which saves the lookup by name in most cases.
-func (t *Tracker) sender(name string) *cluster.Node {
-	all := t.Nodes().All()
-	if t.turn++; t.turn >= len(all) {
-		t.turn = 0
+// sender returns the node that sends a heartbeat, or nil.
+func (t *Tracker) sender(ev *Heartbeat) *cluster.Node {
+	if all := t.Nodes().All(); uint(ev.Index) < uint(len(all)) && all[ev.Index].Name() == ev.Node {
+		return all[ev.Index]
 	}
-	if t.turn < len(all) && all[t.turn].Name() == name {
-		return all[t.turn]
-	}
-	n := t.Nodes().Get(name)
-	if n != nil {
-		t.turn = int(n.Index())
-	}
-	return n
+	return t.Nodes().Get(ev.Node)
 }

@@ -76,8 +76,6 @@ type Tracker struct {
 	lastOffer   time.Duration
 	// released is set when a reservation has ended since the last Offer began.
 	released bool
-	// turn is the index of the node that sent the last heartbeat.
-	turn int
 	// waitsDue is the time of the next collection of wait reasons, waitsNext the index in the
 	// live jobs of the first job to look at then.
 	waitsDue  time.Duration
@@ -294,7 +292,9 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 		t.tick()
 	}
 	t.releaseDelayed() // a pause of no length ends in the step that begins it
-	t.effects = append(t.effects, t.ends...)
+	if len(t.ends) > 0 {
+		t.effects = append(t.effects, t.ends...)
+	}
 	return t.effects
 }
 

@@ -75,6 +75,7 @@ func New(p sched.Policy, jobs, nodes int) *Cluster {
 // step sends the next heartbeat. Nodes take turns.
 func (c *Cluster) step(reports []tracker.Report) {
 	c.hb.Node, c.hb.Reports = c.next(), reports
+	c.hb.Index = int32(c.beats % len(c.nodes))
 	c.Tracker.Step(time.Duration(c.beats)*3*time.Millisecond, &c.hb)
 }
 
@@ -97,8 +98,8 @@ func (c *Cluster) Idle(beats int) {
 func (c *Cluster) Work(beats int) {
 	c.hb.Load = cluster.Load{LoadAverage: 1, CPU: 0.3, MemoryFree: 0.5}
 	for range beats {
-		node := c.nodes[(c.beats+1)%len(c.nodes)]
-		if running := c.Tracker.Nodes().Get(node).Attempts(); len(running) > 0 {
+		node := c.Tracker.Nodes().All()[(c.beats+1)%len(c.nodes)]
+		if running := node.Attempts(); len(running) > 0 {
 			c.one[0] = tracker.Report{Attempt: running[0].ID(), State: job.AttemptSucceeded}
 			c.step(c.one[:])
 		} else {

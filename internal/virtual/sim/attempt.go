@@ -41,7 +41,7 @@ type attempt struct {
 	gen     uint32        // generation of its timer; see event
 	self    int32         // its index in sim.attempts
 	from    time.Duration // when the current stage began
-	span    time.Duration
+	seconds float64       // span
 	*work
 }
 
@@ -58,6 +58,7 @@ type work struct {
 	label       int32
 	reportedAt  time.Duration
 	began       time.Duration // launch
+	span        time.Duration // of the work of a task of given duration
 	finished    time.Duration
 	// read is the time of the transfer of an attempt that reads, once it has ended.
 	read time.Duration
@@ -183,7 +184,7 @@ func (s *sim) layOut(a *attempt) {
 		if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 			u = useGate
 		}
-		a.plain, a.gate, a.span = true, u == useGate, span
+		a.plain, a.gate, a.span, a.seconds = true, u == useGate, span, span.Seconds()
 		if a.id.Kind == job.Reduce {
 			a.shuffle = s.shuffleSpan(a)
 		}

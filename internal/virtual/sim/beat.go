@@ -90,7 +90,7 @@ func (s *sim) pace() {
 func (s *sim) heartbeat(n int32) {
 	nd := &s.nodes[n]
 	s.lastNode = n // most effects concern this node
-	s.beat.Node, s.beat.Reports = nd.name, s.noReports()
+	s.beat.Node, s.beat.Index, s.beat.Reports = nd.name, n, s.noReports()
 	if s.beat.Early = s.now < nd.regularAt; !s.beat.Early {
 		nd.regularAt = s.now + s.interval*9/10
 	}

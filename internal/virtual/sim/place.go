@@ -14,16 +14,16 @@ import (
 type node struct {
 	name     string
 	attempts []int32 // running, or ended and not reported yet; oldest first
-	load     load
+	beatGen  uint32
+	users    int32 // users of its stations
+	machine  int32 // the node whose resources it uses: itself, unless its group is Together
+	mates    int32 // nodes on its machine, including itself
 	// regularAt is the time from which on a heartbeat counts as regular, not as early.
 	regularAt time.Duration
 	cores     float64
-	users     int32 // users of its stations
-	beatGen   uint32
+	load      load
 	life      uint32 // number of crashes and returns; the gen of such events
 	index     int32
-	machine   int32 // the node whose resources it uses: itself, unless its group is Together
-	mates     int32 // nodes on its machine, including itself
 	rack      int32
 	up        bool
 	free      []int32 // its unused entries of sim.attempts

@@ -24,7 +24,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 	case a.gate:
 		return s.gateProgress(a)
 	case a.plain && a.station < 0:
-		return fraction(a.read+s.now-a.from, a.span)
+		return part(a.read+s.now-a.from, a.seconds)
 	case a.plain:
 		return fraction(a.read+a.stages[a.current].span-s.timeLeft(a), a.span)
 	}
@@ -53,11 +53,14 @@ func (s *sim) stageProgress(nd *node, a *attempt) float64 {
 }
 
 // fraction returns d / span, but less than 1: only an ended attempt reports 1.
-func fraction(d, span time.Duration) float64 {
+func fraction(d, span time.Duration) float64 { return part(d, span.Seconds()) }
+
+// part is fraction for a span in seconds.
+func part(d time.Duration, span float64) float64 {
 	if span <= 0 {
 		return 0
 	}
-	return min(0.9999, d.Seconds()/span.Seconds())
+	return min(0.9999, d.Seconds()/span)
 }
 
 // staged returns the fraction of the work of the stages from one on that is done.

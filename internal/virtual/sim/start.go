@@ -174,7 +174,7 @@ func (s *sim) layOutDrawn(a *attempt, core *job.Attempt) {
 	if a.id.Kind == job.Reduce && len(a.job.spec.Maps) > 0 {
 		u = useGate
 	}
-	a.plain, a.gate, a.runnable = true, u == useGate, 1
+	a.plain, a.gate, a.runnable, a.seconds = true, u == useGate, 1, a.span.Seconds()
 	if a.id.Kind == job.Reduce {
 		a.shuffle = s.shuffleSpan(a)
 	}

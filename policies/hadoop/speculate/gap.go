@@ -53,7 +53,7 @@ var (
 // NewGap returns a part without jobs.
 func NewGap(cfg GapConfig) *Gap {
 	g := &Gap{cfg: cfg}
-	g.watch.detector, g.watch.timing = g, cfg.Timing
+	g.watch = newWatch(g, cfg.Timing)
 	return g
 }
 

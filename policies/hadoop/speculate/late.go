@@ -94,7 +94,7 @@ var (
 // NewLate returns a part without jobs.
 func NewLate(cfg LateConfig) *Late {
 	l := &Late{cfg: cfg}
-	l.watch.detector, l.watch.timing = l, cfg.Timing
+	l.watch = newWatch(l, cfg.Timing)
 	return l
 }
 

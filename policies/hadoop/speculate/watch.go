@@ -63,6 +63,7 @@ type detector interface {
 type watch struct {
 	detector detector
 	timing   Timing
+	youngest time.Duration // Timing.youngest
 	view     *sched.View
 	slow     [][job.Kinds][]*job.Attempt // by job seat
 	jobs     [job.Kinds][]*job.Job       // with attempts in slow
@@ -70,6 +71,11 @@ type watch struct {
 	done     [][job.Kinds]siblings       // by job seat
 	alive    cached[time.Duration]       // as lastSign computes it
 	nodes    []nodeWatch                 // by node index
+}
+
+// newWatch returns a watch without attempts.
+func newWatch(d detector, t Timing) watch {
+	return watch{detector: d, timing: t, youngest: t.youngest()}
 }
 
 // nodeWatch holds the heartbeats of one node.
@@ -136,57 +142,55 @@ func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
 func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 	w.nodes[n.Index()].silent = silent
 	for _, a := range n.Attempts() {
-		_, yes := w.deserves(a, now)
+		_, yes := w.deserves(a, n, now)
 		if yes || w.count[a.Kind()] > 0 {
 			w.set(a, yes)
 		}
 	}
 }
 
-// deserves reports whether an attempt deserves a copy: it is slow or stalled, it is its
+// deserves reports whether an attempt on a node deserves a copy: it is slow or stalled, it is its
 // task's only attempt, and it is not about to commit. Stalled attempts are the most
-// urgent. The age comes first, because most attempts fail that test and it needs no
+// urgent. The times come first, because most attempts fail that test and it needs no
 // access to the task.
-func (w *watch) deserves(a *job.Attempt, now time.Duration) (urgency float64, yes bool) {
+func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (urgency float64, yes bool) {
 	age := now - a.Started()
-	if age < w.timing.youngest() || a.State() != job.AttemptRunning {
+	if age < w.youngest || a.State() != job.AttemptRunning {
 		return 0, false
 	}
-	t, j := a.Task(), a.Job()
-	if t.Running() != 1 || t.Granted() != nil || j.NoSpeculation() {
-		return 0, false
+	j := a.Job()
+	done, known, silent := &w.done[j.Seat()][a.Kind()], n.LastSeen(), w.nodes[n.Index()].silent
+	if silent {
+		known = now
 	}
-	done := &w.done[j.Seat()][a.Kind()]
-	// Before the lag: a stuck attempt is found although no sibling has finished.
-	if w.stalled(a, done, now) {
-		return math.Inf(1), true
-	}
+	quiet := w.timing.Stall > 0 && silentFor(a, known) >= max(w.timing.Stall, done.patience())
 	if w.timing.LagSinceJob {
 		age = now - j.Submitted()
 	}
-	if age < w.timing.lag(done) {
+	late := age >= w.timing.lag(done)
+	if !quiet && !late {
+		return 0, false
+	}
+	t := a.Task()
+	if t.Running() != 1 || t.Granted() != nil || j.NoSpeculation() {
+		return 0, false
+	}
+	// Before the lag: a stuck attempt is found although no sibling has finished.
+	if quiet && (silent || w.unusual(a, done, now)) {
+		return math.Inf(1), true
+	}
+	if !late {
 		return 0, false
 	}
 	return w.detector.slow(a, now)
 }
 
-// stalled reports whether an attempt had shown no sign of life for long enough when its
-// node last reported, or now if the node is silent. An attempt that has never shown one
-// may take long for its first record. It is stalled only if it is an exception among its
-// siblings, or if it has none.
-func (w *watch) stalled(a *job.Attempt, done *siblings, now time.Duration) bool {
-	if w.timing.Stall == 0 {
-		return false
-	}
-	known, silent := w.view.Nodes().Node(a.Node()).LastSeen(), w.nodes[a.Node()].silent
-	if silent {
-		known = now
-	}
-	if silentFor(a, known) < max(w.timing.Stall, done.patience()) {
-		return false
-	}
+// unusual reports whether an attempt whose node last reported no sign of life of it for long enough is
+// an exception among its siblings, or has none. Otherwise an attempt that has never shown a sign of
+// life may take long for its first record, as its siblings do.
+func (w *watch) unusual(a *job.Attempt, done *siblings, now time.Duration) bool {
 	j, k := a.Job(), a.Kind()
-	return silent || done.times.n > 0 || j.Active(k) == 1 || a.ProgressAt() > a.Started() ||
+	return done.times.n > 0 || j.Active(k) == 1 || a.ProgressAt() > a.Started() ||
 		w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
 }
 
@@ -259,7 +263,7 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
 			continue
 		}
-		urgency, yes := w.deserves(a, r.Now())
+		urgency, yes := w.deserves(a, r.Nodes().Node(a.Node()), r.Now())
 		if !yes {
 			continue
 		}

@@ -263,7 +263,7 @@ func (u *Order) noteFresh(r *sched.Round) {
 				waits = true
 			default:
 				g := &u.groups[c.group]
-				u.note(r, c, true, sched.Reason{Code: sched.Overload, P: 1 - u.hintSets[g.hintSet].prediction.P()})
+				u.note(r, c, true, sched.Reason{Code: sched.Overload, P: u.risk(&u.hintSets[g.hintSet])})
 				g.nextNote = min(g.nextNote, c.due)
 			}
 		}

@@ -76,6 +76,8 @@ type hintSet struct {
 	prediction learning.Prediction
 	weighed    uint64  // the call that computed weight
 	weight     float64 // what a utility is multiplied by; see Order.weightOf
+	judged     uint64  // the call that computed risk
+	risk       float64 // the probability of being bad
 }
 
 // pick is a candidate with its expected utility.
@@ -318,7 +320,7 @@ func (u *Order) weighOne(r *sched.Round, at int32, live, gated bool) {
 		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1})
 	// The probability costs an exponential, and hardly any note is due.
 	case live && r.Now() >= c.due:
-		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: 1 - p.prediction.P()})
+		u.note(r, c, live, sched.Reason{Code: sched.Overload, P: u.risk(p)})
 	}
 	u.addBad(x)
 }
@@ -402,6 +404,15 @@ func (u *Order) weightOf(p *hintSet) float64 {
 		}
 	}
 	return p.weight
+}
+
+// risk returns the probability of being bad of candidates with a set of hints. The call has made the
+// prediction. A call that notes a wait reason for each candidate computes one exponential.
+func (u *Order) risk(p *hintSet) float64 {
+	if p.judged != u.call {
+		p.judged, p.risk = u.call, 1-p.prediction.P()
+	}
+	return p.risk
 }
 
 // mostWeight returns an upper bound of weightOf, which is faster to compute.

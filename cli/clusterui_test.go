@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/secure"
@@ -86,6 +88,25 @@ func TestConsole(t *testing.T) {
 	}
 	if status, body := v.post("/ui/policy", url.Values{"name": {"fair"}}); status != http.StatusOK || !strings.Contains(body, "Installed: fair") || !strings.Contains(body, "Pools: maps") {
 		t.Errorf("installing a policy: %d %.500s", status, body)
+	}
+	// Questions that are answered in the background: their page has the answer in the end.
+	for want, question := range map[string]url.Values{
+		"Recommended: ":     {"since": {"1h"}, "policy": {"fifo"}},
+		"<bdi>new</bdi>":    {"mix": {"jobs: [{name: next, maps: 3, map-time: 2s}]"}},
+		"does not read the": {"mix": {"jobs: [{app: wordcount, input: /etc}]"}},
+	} {
+		path := "/ui/whatif"
+		if question["since"] != nil {
+			path += "?past=1"
+		}
+		status, body := v.post(path, question)
+		id := regexp.MustCompile(`/ui/whatif/[A-Z0-9]{20,}`).FindString(body)
+		for end := time.Now().Add(time.Minute); status == http.StatusOK && !strings.Contains(body, want) && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			status, body = v.get(id)
+		}
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%v: %d, without %q: %.3000s", question, status, want, body)
+		}
 	}
 	if status, body := v.post("/ui/nodes/w1/drain", nil); status != http.StatusOK || !strings.Contains(body, "drained") {
 		t.Errorf("draining: %d %.500s", status, body)

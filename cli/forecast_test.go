@@ -33,20 +33,6 @@ func TestForecastCells(t *testing.T) {
 	}
 }
 
-// TestGainRange: a range on one side of zero needs no signs, and the nearer end comes first.
-func TestGainRange(t *testing.T) {
-	for want, g := range map[string]*slotwisev1.JobGain{
-		"6 s to 28 s":              {LowMs: -28_000, HighMs: -6000},
-		"3 s to 9 s":               {LowMs: 3000, HighMs: 9000},
-		"5 s earlier to 2 s later": {LowMs: -5000, HighMs: 2000},
-		"5 s earlier to same":      {LowMs: -5000, HighMs: 0},
-	} {
-		if got := gainRange(g); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
 // TestPrintWhy: what holds now is told from what held before.
 func TestPrintWhy(t *testing.T) {
 	var b strings.Builder

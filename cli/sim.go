@@ -600,6 +600,13 @@ func (p *simProgress) line() {
 	}
 }
 
+// note prints a line, unless nothing but warnings is shown.
+func (p *simProgress) note(text string) {
+	if !p.quiet {
+		terminal.Fprintf(p.out, "%s\n", text)
+	}
+}
+
 // close stops the display and removes its line. Further calls do nothing.
 func (p *simProgress) close() {
 	p.once.Do(func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/feature"
 	"github.com/slotwise/slotwise/internal/live/wire"
@@ -212,14 +213,14 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	for _, row := range resp.Jobs {
 		difference := ""
 		if row.Now.GetKnown() && row.Then.GetKnown() {
-			difference = gain(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
-			if g := row.Gain; g != nil && difference != gain(0) {
-				difference += " (" + gainRange(g) + ")"
+			difference = terminal.Later(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
+			if g := row.Gain; g != nil && difference != terminal.Later(0) {
+				difference += " (" + terminal.LaterBetween(time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond) + ")"
 			}
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
 		if due {
-			terminal.Fprintf(t, "\t%s", keeps(row))
+			terminal.Fprintf(t, "\t%s", source.KeepsDeadline(row))
 		}
 		terminal.Fprintf(t, "\n")
 	}
@@ -234,62 +235,12 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	return errors.Join(err, because(w, resp))
 }
 
-// keeps says whether a job keeps its deadline, now and with the changes.
-func keeps(row *slotwisev1.WhatIfRow) string {
-	word := func(f *slotwisev1.JobForecast) string {
-		switch {
-		case f.GetNever():
-			return "missed"
-		case !f.GetKnown():
-			return "unknown"
-		case f.EndMs > row.DeadlineMs:
-			return "missed"
-		case f.LateMs > row.DeadlineMs:
-			return "at risk"
-		}
-		return "met"
-	}
-	switch now, then := word(row.Now), word(row.Then); {
-	case row.DeadlineMs == 0:
-		return ""
-	case row.Then == nil:
-		return "killed"
-	case row.Now == nil || now == then:
-		return then
-	default:
-		return now + " → " + then
-	}
-}
-
 // cell formats a forecast, or returns absent for none.
 func cell(f *slotwisev1.JobForecast, absent string) string {
 	if f == nil {
 		return absent
 	}
 	return endsIn(&slotwisev1.JobStatus{Forecast: f})
-}
-
-// gain formats a difference of times with its sign.
-func gain(d time.Duration) string {
-	switch {
-	case d.Abs() < time.Second:
-		return "same"
-	case d < 0:
-		return terminal.About(-d) + " earlier"
-	}
-	return terminal.About(d) + " later"
-}
-
-// gainRange says between which differences 8 of 10 futures are.
-func gainRange(g *slotwisev1.JobGain) string {
-	low, high := time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond
-	switch {
-	case high < 0:
-		return fmt.Sprintf("%s to %s", terminal.About(-high), terminal.About(-low))
-	case low > 0:
-		return fmt.Sprintf("%s to %s", terminal.About(low), terminal.About(high))
-	}
-	return fmt.Sprintf("%s to %s", gain(low), gain(high))
 }
 
 // because prints why ends are unknown.

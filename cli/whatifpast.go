@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/virtual/metrics/collect"
@@ -30,6 +31,15 @@ const mostBudget = 1_000_000
 // mostPast bounds the jobs of the history that --since simulates.
 const mostPast = 1000
 
+// pastCluster is a cluster whose past is simulated. The command asks its master; the console, which is
+// part of the master, has no calls to make.
+type pastCluster interface {
+	// succeeded passes the jobs that have succeeded since a time to put, at most mostPast, each whole.
+	succeeded(ctx context.Context, since time.Time, put func(*slotwisev1.HistoryJob) error) error
+	nodes(ctx context.Context) ([]*slotwisev1.NodeStatus, error)
+	policy(ctx context.Context) (name string, set map[string]string, err error)
+}
+
 // askPast simulates the jobs that the cluster has run under its policy and others, and
 // recommends one.
 func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotwisev1.WhatIfRequest) error {
@@ -37,71 +47,85 @@ func (f *whatIfFlags) askPast(ctx context.Context, u *userCommand, change *slotw
 	if len(change.Priorities)+len(change.Kill) > 0 || f.submit != "" {
 		return misuse("--since simulates the past: it goes with --policy and --nodes only")
 	}
-	objective, err := search.ParseObjective(f.minimise)
+	q := &source.PastQuestion{Since: f.since, Policy: f.policy, Set: change.Set, Nodes: int(change.Nodes), Minimise: f.minimise, Budget: f.budget}
+	show := newSimProgress(u.cmd.ErrOrStderr(), true)
+	defer show.close()
+	all, s, err := f.setup.simulatePast(ctx, q, f.seed, ofMaster{u.cl}, show)
+	if err != nil {
+		return err
+	}
+	s.json = u.json()
+	return f.printPast(ctx, u, s, all)
+}
+
+// simulatePast answers a question about the past of a cluster. It returns the flags of the simulation
+// with the answer, for their print.
+func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, seed uint64, on pastCluster, show *simProgress) (*pastAnswer, *simFlags, error) {
+	objective, err := search.ParseObjective(q.Minimise)
 	switch {
 	case err != nil:
-		return misuse("--minimise %w", err)
-	case f.budget != 0 && (f.budget < search.LeastBudget || f.budget > mostBudget):
-		return misuse("--budget %d: must be from %d to %d, or 0", f.budget, search.LeastBudget, mostBudget)
+		return nil, nil, misuse("--minimise %w", err)
+	case q.Budget != 0 && (q.Budget < search.LeastBudget || q.Budget > mostBudget):
+		return nil, nil, misuse("--budget %d: must be from %d to %d, or 0", q.Budget, search.LeastBudget, mostBudget)
 	}
 	dir, err := os.MkdirTemp("", "slotwise-whatif-")
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	n, err := fetchHistory(ctx, u.cl, dir, time.Now().Add(-f.since))
+	n, err := keepPast(ctx, on, dir, time.Now().Add(-q.Since))
 	switch {
 	case err != nil:
-		return err
+		return nil, nil, err
 	case n == 0:
-		return fmt.Errorf("no job has succeeded in the last %v", f.since)
+		return nil, nil, fmt.Errorf("no job has succeeded in the last %v", q.Since)
 	case n == mostPast:
-		terminal.Fprintf(u.cmd.ErrOrStderr(), "warning: only the latest %d jobs are simulated\n", n)
+		show.warn(fmt.Sprintf("only the latest %d jobs are simulated", n))
 	}
-	if err := writeNodes(ctx, u.cl, filepath.Join(dir, "nodes.json"), int(change.Nodes)); err != nil {
-		return err
+	if err := writeNodes(ctx, on, filepath.Join(dir, "nodes.json"), q.Nodes); err != nil {
+		return nil, nil, err
 	}
-	installed, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
-	if err != nil {
-		return err
+	all := &pastAnswer{}
+	if all.installed, all.set, err = on.policy(ctx); err != nil {
+		return nil, nil, err
 	}
-	s := &simFlags{setup: f.setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: world.Default,
-		policies: []string{installed.Name}, seed: f.seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], json: u.json(), quiet: true}
+	s := &simFlags{setup: setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: world.Default,
+		policies: []string{all.installed}, seed: seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], quiet: true}
 	// With a named policy the comparison has two sides; otherwise all that need no further
 	// settings are tried.
-	if f.policy != "" {
-		s.policies = append(s.policies, f.policy)
+	if q.Policy != "" {
+		s.policies = append(s.policies, q.Policy)
 	} else {
-		s.policies = append(s.policies, otherPolicies(installed.Name)...)
+		s.policies = append(s.policies, otherPolicies(all.installed)...)
 	}
-	s.policySet = f.set
+	for _, name := range slices.Sorted(maps.Keys(q.Set)) {
+		s.policySet = append(s.policySet, name+"="+q.Set[name])
+	}
 	// The installed policy is simulated with its parameters, such as pools, which others share.
-	for name, value := range installed.Set {
-		if _, given := change.Set[name]; !given {
+	for name, value := range all.set {
+		if _, given := q.Set[name]; !given {
 			s.policySet = append(s.policySet, name+"="+value)
 		}
 	}
-	show := newSimProgress(u.cmd.ErrOrStderr(), true)
-	defer show.close()
 	st, err := s.study(ctx, show, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := st.Run(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
 	// A recommendation from a part of the runs would be worth nothing.
 	if err := failedRuns(st.Failed()); err != nil {
-		return err
+		return nil, nil, err
 	}
-	all := pastAnswer{Comparison: st.Comparison()}
-	if f.policy == "" && f.budget > 0 {
-		if all.Search, err = f.searchPast(ctx, u, s, objective, installed, show); err != nil {
-			return err
+	all.Comparison = st.Comparison()
+	if q.Policy == "" && q.Budget > 0 {
+		if err := all.search(ctx, s, q, objective, show); err != nil {
+			return nil, nil, err
 		}
 	}
-	best := all.recommend(objective, f.setup.policies, installed, change.Set)
-	return f.printPast(ctx, u, s, &all, best, installed.Name)
+	all.recommend(objective, setup.policies, q.Set)
+	return all, s, nil
 }
 
 // pastAnswer is the answer about the past. JSON has it as sim -o json prints a comparison,
@@ -114,45 +138,46 @@ type pastAnswer struct {
 	Recommended *search.Candidate `json:"recommended,omitempty"`
 	Applied     bool              `json:"applied,omitempty"`
 	verdict     string            // why, in words
+
+	installed string // the installed policy, and the parameters that it was given
+	set       map[string]string
 }
 
-// searchPast searches compositions that suit the past jobs. With too few jobs it returns nil
-// and warns.
-func (f *whatIfFlags) searchPast(ctx context.Context, u *userCommand, s *simFlags, o search.Objective, installed *slotwisev1.PolicyResponse, show *simProgress) (*search.Tuning, error) {
+// search searches compositions that suit the past jobs. With too few jobs it only warns.
+func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQuestion, o search.Objective, show *simProgress) error {
 	model, cluster, w, err := s.inputs(ctx, show)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: installed.Name, Set: installed.Set, Registry: f.setup.policies,
-		Seed: f.seed, Ideal: true}
-	t, err := search.Tune(ctx, p, search.TuneOptions{Objective: o, Parts: search.PartNames, Budget: f.budget, HeldOut: 1. / 3})
+	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: a.installed, Set: a.set, Registry: s.setup.policies,
+		Seed: s.seed, Ideal: true}
+	a.Search, err = search.Tune(ctx, p, search.TuneOptions{Objective: o, Parts: search.PartNames, Budget: q.Budget, HeldOut: 1. / 3, Progress: show.note})
 	if errors.Is(err, search.ErrTooShort) {
-		terminal.Fprintf(u.cmd.ErrOrStderr(), "warning: compositions are not searched: %v\n", err)
-		return nil, nil
+		show.warn(fmt.Sprintf("compositions are not searched: %v", err))
+		return nil
 	}
-	return t, err
+	return err
 }
 
 // recommend chooses the composition that the search has found, or else the best of the other
 // policies, if it is better than the installed one beyond doubt by a measure of the objective
-// and worse by none; nil if none is.
-func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, installed *slotwisev1.PolicyResponse, given map[string]string) *search.Candidate {
-	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", installed.Name)
+// and worse by none.
+func (a *pastAnswer) recommend(o search.Objective, g *sched.Registry, given map[string]string) {
+	a.verdict = fmt.Sprintf("keep %s; nothing else is better beyond doubt", a.installed)
 	if t := a.Search; t != nil {
 		better, worse := 0, 0
 		for _, p := range t.HeldOut {
 			better, worse = better+beyondDoubt(&p, true), worse+beyondDoubt(&p, false)
 		}
 		if better > 0 && worse == 0 {
-			a.verdict = t.Best.String()
-			return &t.Best
+			a.verdict, a.Recommended = t.Best.String(), &t.Best
+			return
 		}
 	}
 	if p := bestPair(a.Pairs, o); p != nil {
 		a.verdict = fmt.Sprintf("%s: %s", p.Policy, p.Verdict)
-		return &search.Candidate{Policy: p.Policy, Set: settingsOf(g, p.Policy, installed.Set, given)}
+		a.Recommended = &search.Candidate{Policy: p.Policy, Set: settingsOf(g, p.Policy, a.set, given)}
 	}
-	return nil
 }
 
 // settingsOf returns the settings that a policy has, the later ones with priority.
@@ -184,8 +209,8 @@ func installCommand(c *search.Candidate) string {
 }
 
 // printPast prints the answer, and installs the recommended policy if the user wants that.
-func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags, all *pastAnswer, best *search.Candidate, installed string) error {
-	all.Recommended = best
+func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags, all *pastAnswer) error {
+	best := all.Recommended
 	if !u.json() {
 		if err := s.print(u.out(), all.Comparison); err != nil {
 			return err
@@ -203,7 +228,7 @@ func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags
 			return err
 		}
 		if all.Applied = true; !u.json() {
-			terminal.Fprintf(u.out(), "installed: %s → %s\n", installed, best)
+			terminal.Fprintf(u.out(), "installed: %s → %s\n", all.installed, best)
 		}
 	}
 	if u.json() {
@@ -226,39 +251,58 @@ func otherPolicies(installed string) (list []string) {
 	return list
 }
 
-// fetchHistory writes the jobs that have succeeded since a time into a directory. It returns
+// keepPast writes the jobs that have succeeded since a time into a directory. It returns
 // their number.
-func fetchHistory(ctx context.Context, cl *client.Client, dir string, since time.Time) (n int, err error) {
+func keepPast(ctx context.Context, on pastCluster, dir string, since time.Time) (n int, err error) {
 	store, err := history.Open(dir, history.Limits{Entries: mostPast, Bytes: 1 << 40}, nil)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	list, _, err := cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
-	if err != nil {
-		return 0, err
-	}
+	return n, on.succeeded(ctx, since, func(j *slotwisev1.HistoryJob) error {
+		n++
+		return store.Put(j)
+	})
+}
+
+// ofMaster is a cluster whose master a client asks.
+type ofMaster struct{ cl *client.Client }
+
+func (m ofMaster) succeeded(ctx context.Context, since time.Time, put func(*slotwisev1.HistoryJob) error) error {
+	list, _, err := m.cl.History(ctx, &slotwisev1.HistoryRequest{Limit: mostPast, State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedFromMs: max(1, since.UnixMilli())})
 	for _, h := range list {
-		whole, _, err := cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
+		whole, _, err := m.cl.History(ctx, &slotwisev1.HistoryRequest{Job: h.Job.Id})
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if err := store.Put(whole...); err != nil {
-			return 0, err
+		for _, j := range whole {
+			if err := put(j); err != nil {
+				return err
+			}
 		}
 	}
-	return len(list), nil
+	return err
+}
+
+func (m ofMaster) nodes(ctx context.Context) ([]*slotwisev1.NodeStatus, error) {
+	resp, err := client.Call(ctx, m.cl, m.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
+	return resp.GetNodes(), err
+}
+
+func (m ofMaster) policy(ctx context.Context) (string, map[string]string, error) {
+	resp, err := client.Call(ctx, m.cl, m.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
+	return resp.GetName(), resp.GetSet(), err
 }
 
 // writeNodes writes the live workers of a cluster in the form in which slotwise nodes prints
 // them, with more or fewer workers if more is not 0.
-func writeNodes(ctx context.Context, cl *client.Client, file string, more int) error {
-	resp, err := client.Call(ctx, cl, cl.RPC().Nodes, &slotwisev1.NodesRequest{})
+func writeNodes(ctx context.Context, on pastCluster, file string, more int) error {
+	all, err := on.nodes(ctx)
 	if err != nil {
 		return err
 	}
 	var live []*slotwisev1.NodeStatus
-	for _, n := range resp.Nodes {
+	for _, n := range all {
 		if n.State == "alive" {
 			live = append(live, n)
 		}

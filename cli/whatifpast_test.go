@@ -9,7 +9,6 @@ import (
 	"github.com/slotwise/slotwise/internal/virtual/study"
 	"github.com/slotwise/slotwise/internal/virtual/study/search"
 	"github.com/slotwise/slotwise/policies"
-	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // A composition is recommended only if the held-out jobs say beyond doubt that it is better by one
@@ -43,11 +42,11 @@ func TestRecommend(t *testing.T) {
 		{"a named one, worse by another measure", nil, []collect.Pair{fair, pair("fair", "makespan", 1.5, 1.9, 0.01)}, ""},
 		{"a named one, better by another measure only", nil, []collect.Pair{pair("fair", "makespan", 0.5, 0.9, 0.01)}, ""},
 	} {
-		a := pastAnswer{Comparison: study.Comparison{Study: &report.Study{Pairs: c.pairs}}, Search: &search.Tuning{Best: found, HeldOut: c.heldOut}}
-		installed := &slotwisev1.PolicyResponse{Name: "fair", Set: map[string]string{"pools": "pool a minMaps=1", "alpha": "2"}}
+		a := pastAnswer{Comparison: study.Comparison{Study: &report.Study{Pairs: c.pairs}}, Search: &search.Tuning{Best: found, HeldOut: c.heldOut},
+			installed: "fair", set: map[string]string{"pools": "pool a minMaps=1", "alpha": "2"}}
 		got := ""
-		if best := a.recommend(objective, policies.Builtin(), installed, nil); best != nil {
-			got = best.String()
+		if a.recommend(objective, policies.Builtin(), nil); a.Recommended != nil {
+			got = a.Recommended.String()
 		}
 		if got != c.want {
 			t.Errorf("%s: recommended %q, want %q", c.name, got, c.want)

@@ -74,7 +74,7 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 		// The text of a late step stands before its bar, where there is room.
 		l := label{X: max(left+4, right) + 6, Y: middle(i) + svg.Baseline, Text: cut(name, 40) + ", " + took}
 		if l.X > plotBreadth/2 {
-			l.X, l.End = left-6, true
+			l.X, l.End = left-20, true
 		}
 		c.Labels = append(c.Labels, l)
 	}

@@ -185,5 +185,9 @@ func (s *Server) setPolicy(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	for _, given := range r.PostForm["setting"] {
+		name, value, _ := strings.Cut(given, "=")
+		set[name] = value
+	}
 	return "/ui/policy?done=policy", s.actor.SetPolicy(r.Context(), r.PostForm.Get("name"), set)
 }

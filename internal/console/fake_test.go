@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -158,4 +159,34 @@ func (f *fake) WhatIf(_ context.Context, changes *slotwisev1.WhatIfRequest) (*sl
 	}
 	return &slotwisev1.WhatIfResponse{Futures: 32, Policy: name, Assumptions: []string{"no node joins"}, Jobs: []*slotwisev1.WhatIfRow{
 		{Job: "j1", Name: f.nodes[0].Name, Now: end(9_000_000), Then: end(9_000_100)}, {Job: "j2", Name: f.nodes[0].Name, Now: end(9_000_000), Then: end(8_940_000)}}}, nil
+}
+
+func (f *fake) Succeeded(context.Context, time.Time, int, func(*slotwisev1.HistoryJob) error) error {
+	return nil
+}
+
+func (f *fake) Detach(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// fakeSimulator is a source.Simulator whose answers about the past wait for proceed.
+type fakeSimulator struct{ proceed chan struct{} }
+
+func (fakeSimulator) Plan(_ context.Context, mix string) ([]*slotwisev1.WhatIfJob, error) {
+	switch mix {
+	case "wrong":
+		return nil, errors.New("jobs:1: no jobs")
+	case "fault":
+		panic("a fault")
+	}
+	return []*slotwisev1.WhatIfJob{{Maps: 3, Job: &slotwisev1.JobSpec{Name: mix}}}, nil
+}
+
+func (s fakeSimulator) Past(ctx context.Context, q *source.PastQuestion, report func(string)) (*source.PastAnswer, error) {
+	report(fmt.Sprintf("simulating %v", q.Since))
+	select {
+	case <-s.proceed:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return &source.PastAnswer{Installed: "fifo", Verdict: "fair: it is better", Policy: "fair", Set: map[string]string{"pools": "pool a minMaps=1"}, Notes: []string{"a note"}, Rows: []source.PastRow{
+		{Policy: "fifo", Measure: "response.mean", Value: 120}, {Policy: "fair", Measure: "response.mean", Value: 90, Ratio: 0.75, Low: 0.6, High: 0.9, Verdict: "fair beats fifo"}}}, nil
 }

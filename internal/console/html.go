@@ -142,9 +142,9 @@ func (s *section) content() g.Node {
 		g.If(s.Lead != "", h.P(h.Class("sentence"), bdi(s.Lead))),
 		g.Map(s.Alerts, func(text string) g.Node { return h.P(h.Class("alert"), h.Role("alert"), bdi(text)) }),
 		g.Map(s.Notes, func(text string) g.Node { return h.P(h.Class("note"), g.Text(text)) }),
+		each(s.Facts, inClass(h.Dl, "facts"), func(f fact) g.Node { return h.Div(h.Dt(g.Text(f.Name)), h.Dd(f.cell.html())) }),
 		each(s.Links, inClass(h.Ul, "links"), func(l link) g.Node { return l.item("true") }),
 		g.Iff(s.Filter != nil, func() g.Node { return s.Filter.html() }),
-		each(s.Facts, inClass(h.Dl, "facts"), func(f fact) g.Node { return h.Div(h.Dt(g.Text(f.Name)), h.Dd(f.cell.html())) }),
 		each(s.Tiles, inClass(h.Ul, "squares"), tile.html),
 		g.Iff(s.Chart != nil, func() g.Node { return s.Chart.html() }),
 		g.Iff(s.Image != nil, func() g.Node {
@@ -275,6 +275,10 @@ func (t *table) html() g.Node {
 	} else {
 		rows = h.P(h.Class("empty"), g.Text(t.Empty))
 	}
+	// A table without rows says so; the same as data would be empty.
+	if len(t.Rows) == 0 && t.More == nil {
+		return rows
+	}
 	return g.Group{rows, h.P(h.Class("pager"), g.Iff(t.More != nil, func() g.Node { return t.More.html() }),
 		h.A(h.Class("data"), href(t.CSV), h.Aria("label", "CSV: "+t.Caption), g.Text("CSV")), g.Text(" "),
 		h.A(h.Class("data"), href(t.JSON), h.Aria("label", "JSON: "+t.Caption), g.Text("JSON")))}
@@ -294,7 +298,11 @@ func (p *picker) html() g.Node {
 // cell is the cell of a column. Its class decides how its text is aligned and broken into lines.
 func (t *table) cell(column int, c cell) g.Node {
 	if column == 0 {
-		return h.Th(h.Scope("row"), g.If(c.Short(), h.Class("w")), c.html())
+		class := "w"
+		if !c.Short() {
+			class = "m"
+		}
+		return h.Th(h.Scope("row"), h.Class(class), c.html())
 	}
 	class, of := "", &t.Columns[column]
 	switch {
@@ -393,6 +401,10 @@ func (f field) html() g.Node {
 			}
 			return h.Option(h.Value(option), g.If(option == f.Value, h.Selected()), g.Text(shown))
 		}))
+	} else if f.Type == "area" {
+		input = h.Textarea(h.Name(f.Name), h.Rows("4"), g.Text(f.Value))
+	} else if f.Type == "file" {
+		input = h.Input(h.Name(f.Name), h.Type("file"))
 	} else {
 		input = h.Input(h.Name(f.Name), h.Value(f.Value), optional("type", f.Type), g.If(f.Required, h.Required()), h.AutoComplete("off"), h.MaxLength("2000"))
 	}
@@ -408,7 +420,7 @@ func (f *filter) html() g.Node {
 	return h.Form(h.Class("filter"), h.Method("get"), g.If(f.Action != "", urlAttr("action", f.Action)), h.Role("search"), g.Map(f.Fields, field.html), h.Button(g.Text(button)))
 }
 
-// html is the action, folded until the user opens it.
+// html is the action, folded until the user opens it unless it is open.
 func (f form) html() g.Node {
 	class, method := "action", f.Method
 	if f.Danger {
@@ -417,6 +429,26 @@ func (f form) html() g.Node {
 	if method == "" {
 		method = "post"
 	}
-	return h.Details(h.Class(class), flagged("open", f.Open), h.Summary(g.Text(f.Summary)),
-		h.Form(h.Method(method), urlAttr("action", f.Action), g.If(f.Note != "", h.P(g.Text(f.Note))), g.Map(f.Fields, field.html), h.Button(g.Text(f.Button))))
+	content := h.Form(h.Method(method), urlAttr("action", f.Action), g.If(f.Upload, h.EncType("multipart/form-data")), g.If(f.Note != "", h.P(g.Text(f.Note))), grouped(f.Fields), h.Button(g.Text(f.Button)))
+	if f.Open {
+		return h.Div(h.Class(class), content)
+	}
+	return h.Details(h.Class(class), h.Summary(g.Text(f.Summary)), content)
+}
+
+// grouped renders fields, those of a group together.
+func grouped(fields []field) g.Node {
+	var out g.Group
+	for i := 0; i < len(fields); {
+		from := i
+		for i++; i < len(fields) && fields[i].Group == ""; i++ {
+		}
+		inputs := g.Map(fields[from:i], field.html)
+		if name := fields[from].Group; name != "" {
+			out = append(out, h.FieldSet(h.Legend(g.Text(name)), inputs))
+		} else {
+			out = append(out, inputs)
+		}
+	}
+	return out
 }

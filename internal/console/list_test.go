@@ -81,7 +81,7 @@ func TestNodeOrder(t *testing.T) {
 func TestJobCounts(t *testing.T) {
 	use := &source.Use{Started: 7, Waiting: 8, Closing: 9}
 	queue := &source.Jobs{Total: 2, List: []*slotwisev1.JobStatus{{State: slotwisev1.JobState_JOB_STATE_WAITING}, {State: slotwisev1.JobState_JOB_STATE_RUNNING}}}
-	if got := jobCounts(use, queue); got != "1 running, 1 waiting, 0 committing" {
+	if got := jobCounts(use, queue); got != "1 running, 1 waiting" {
 		t.Error(got)
 	}
 	queue.Total = 3

@@ -43,9 +43,13 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	if r.URL.Query().Get("format") != "" {
 		from, limit = offset(r.URL), pageSize
 	}
-	// All four calls come first: a page with half of the numbers would look like an idle
+	// All calls come first: a page with half of the numbers would look like an idle
 	// cluster.
 	queue, err := s.source.Jobs(ctx, source.Query{Live: true, Offset: from, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	failed, err := s.source.Jobs(ctx, source.Query{State: stateName(slotwisev1.JobState_JOB_STATE_FAILED), Limit: mostFailed + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +66,15 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 		{"Nodes", linked(nodeCounts(nodes), "/ui/nodes")},
 		{"Policy", linked(policy.Name, "/ui/policy")},
 	}}}
-	p.add(attention(nodes, queue.List))
+	p.add(attention(nodes, queue.List, failed.List, now))
 	t := jobTable("queue", "Queue: jobs that have not ended", queue.List, filterLink{"/ui/jobs"}, now)
-	t.Empty = "No job runs or waits."
+	t.Empty = "No job runs or waits. slotwise submit sends one."
 	sec := &section{ID: "queue", Title: "Queue", Table: t}
 	if queue.Total > len(queue.List) {
 		sec.Links = []link{{Text: fmt.Sprintf("All %d jobs that have not ended", queue.Total), Href: "/ui/jobs"}}
+	}
+	if queue.Total > 0 && s.actor != nil {
+		sec.Links = append(sec.Links, link{Text: "What would two more nodes change?", Href: "/ui/whatif?nodes=2"})
 	}
 	if limit == pageSize {
 		t.paged(r.URL, from, queue.Total)
@@ -98,7 +105,13 @@ func jobCounts(use *source.Use, queue *source.Jobs) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d running, %d waiting, %d committing", running, waiting, committing)
+	var parts []string
+	for i, n := range []int{running, waiting, committing} {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, []string{"running", "waiting", "committing"}[i]))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // nodeCounts counts the nodes by state, the states that need attention first.
@@ -114,11 +127,17 @@ func nodeCounts(nodes []*slotwisev1.NodeStatus) string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// mostAttention bounds the list of what needs attention.
-const mostAttention = 8
+const (
+	// mostAttention bounds the nodes, and the jobs that never end, in the list of what needs attention.
+	mostAttention = 8
+	// mostFailed jobs that failed in the last failedFor are in the list, too.
+	mostFailed = 3
+	failedFor  = time.Hour
+)
 
-// attention lists the nodes and jobs that somebody should look at, or returns nil.
-func attention(nodes []*slotwisev1.NodeStatus, jobs []*slotwisev1.JobStatus) *section {
+// attention lists the nodes and jobs that somebody should look at, or returns nil. failed are the jobs
+// that failed last, the latest first.
+func attention(nodes []*slotwisev1.NodeStatus, jobs, failed []*slotwisev1.JobStatus, now time.Time) *section {
 	t := &table{ID: "attention", Caption: "What needs attention", Columns: []column{{Key: "what", Name: "Node or job"}, {Key: "state", Name: "State"}, {Key: "reason", Name: "Because"}, {Key: "since_ms", Name: "For", Number: true, Minor: true}}}
 	for _, n := range nodes {
 		if n.State != "alive" {
@@ -130,13 +149,22 @@ func attention(nodes []*slotwisev1.NodeStatus, jobs []*slotwisev1.JobStatus) *se
 			t.Rows = append(t.Rows, []cell{linked(j.Id, jobPath(j.Id)), classed("never ends", "state lost"), plain(cmp.Or(j.Waiting, "the job cannot end on the cluster as it is")), milliseconds(0)})
 		}
 	}
-	if len(t.Rows) == 0 {
-		return nil
-	}
 	sec := &section{ID: "attention", Title: "Needs attention", Table: t}
 	if len(t.Rows) > mostAttention {
 		sec.Notes = []string{fmt.Sprintf("The first %d of %d. The list of nodes has the others.", mostAttention, len(t.Rows))}
 		t.Rows = t.Rows[:mostAttention]
+	}
+	for i, j := range failed {
+		if ago := now.UnixMilli() - j.EndedMs; j.EndedMs > 0 && ago < failedFor.Milliseconds() {
+			if i == mostFailed {
+				sec.Links = []link{{Text: "All jobs that failed", Href: "/ui/jobs?state=failed"}}
+				break
+			}
+			t.Rows = append(t.Rows, []cell{linked(j.Id+" "+cut(jobName(j), 40), jobPath(j.Id)), state(j.State), plain(cut(cmp.Or(j.LastError, j.Message), 200)), milliseconds(ago)})
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
 	}
 	return sec
 }
@@ -152,7 +180,8 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 		links = append(links, link{Text: "last " + x.name, Href: with(u, "range", x.key) + "#use", Current: current})
 	}
 	list := s.samples.since(now, span)
-	if len(list) == 0 {
+	// A master without workers has nothing to draw.
+	if !slices.ContainsFunc(list, func(x sample) bool { return x.use.Map+x.use.Reduce > 0 }) {
 		return nil
 	}
 	kind := useChart(list, byKind(list), "Slots in use by kind", true, now, span)
@@ -444,7 +473,7 @@ func nodesAtAGlance(nodes []*slotwisev1.NodeStatus) *section {
 		sec.Tiles = append(sec.Tiles, t)
 	}
 	if len(nodes) == 0 {
-		sec.Notes = []string{"No worker has registered."}
+		sec.Notes, sec.Links = []string{"No worker has registered. On each machine, slotwise worker --dir DIR --master ADDRESS starts one; without workers all jobs wait."}, nil
 	}
 	return sec
 }

@@ -96,14 +96,17 @@ type field struct {
 	Options                  []string
 	All                      string // what the empty option is called; "" is all
 	Required                 bool
+	// Group, if it is set, begins a group of this name, which goes on to the next field with one.
+	Group string
 }
 
-// form is an action. It is closed until the user opens it.
+// form is an action. It is closed, with the text of Summary, unless it is Open.
 type form struct {
 	Summary, Action, Button, Note string
 	Method                        string // "" is post
 	Fields                        []field
 	Danger, Open                  bool
+	Upload                        bool // it may have a file
 }
 
 // cell is one value of a table, for people and for programs.

@@ -67,10 +67,14 @@ type Server struct {
 	actor   source.Actor
 	who     func(*http.Request) source.Visitor
 	version string
-	past    bool // there is no cluster, only its history or results of simulations
-	results bool
-	noJobs  bool // the source has the results of a study
-	samples samples
+	// Simulator answers the questions of the page What if about files of jobs and about the past.
+	// Without it the page has neither. It must be set before the first request.
+	Simulator source.Simulator
+	laters    laters
+	past      bool // there is no cluster, only its history or results of simulations
+	results   bool
+	noJobs    bool // the source has the results of a study
+	samples   samples
 	// insights records the inner state of the installed policy.
 	insights insights
 	loads    nodeLoads
@@ -112,9 +116,11 @@ func New(ctx context.Context, from source.Source, actor source.Actor, who func(*
 	// Without an actor the paths do not exist, so no request can change anything.
 	if actor != nil {
 		s.mux.Handle("GET /ui/whatif", s.show(s.whatIf))
+		s.mux.Handle("GET /ui/whatif/{id}", s.show(s.laterPage))
+		s.mux.HandleFunc("POST /ui/whatif", s.askLater) // it reads larger forms than actions have
 		for pattern, act := range map[string]func(*http.Request) (string, error){
 			"POST /ui/jobs": s.changeJobs, "POST /ui/jobs/{id}/kill": s.kill, "POST /ui/jobs/{id}/priority": s.priority, "POST /ui/jobs/{id}/move": s.move,
-			"POST /ui/nodes/{name}/drain": s.drain, "POST /ui/policy": s.setPolicy,
+			"POST /ui/nodes/{name}/drain": s.drain, "POST /ui/policy": s.setPolicy, "POST /ui/whatif/{id}/stop": s.stopLater,
 		} {
 			s.mux.Handle(pattern, s.act(act))
 		}
@@ -470,7 +476,7 @@ func (s *Server) login(r *http.Request) (*page, error) {
 	next := r.URL.Query().Get("next")
 	return &page{Title: "Sign in", Sections: []*section{{
 		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},
-		Forms: []form{{Summary: "Sign in", Action: source.SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
+		Forms: []form{{Action: source.SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
 			Fields: []field{{Name: "token", Label: "Token", Type: "password", Required: true}}}},
 		Links: []link{{Text: "Continue without signing in again", Href: localpath.Below(next, source.Root)}},
 	}}}, nil

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,17 +25,15 @@ const mostPreview = 100
 // asked, the answer with the form that installs the policy.
 func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time) (ask, preview *section) {
 	name, given := r.URL.Query().Get("name"), r.URL.Query().Get("set")
-	choose := form{Summary: "Install another policy", Method: "get", Action: "/ui/policy", Button: "Show what it would change", Open: true,
+	choose := form{Method: "get", Action: "/ui/policy", Button: "Show what it would change", Open: true,
 		Note:   "The next page has a forecast of each job's end under that policy. It installs nothing.",
 		Fields: []field{{Name: "name", Label: "Policy", Value: cmp.Or(name, pol.Name), Options: pol.Known}, {Name: "set", Label: "Parameters, as name=value with spaces between", Value: given}}}
-	ask = &section{ID: "actions", Title: "Change", Half: true, Forms: []form{choose}}
+	ask = &section{ID: "actions", Title: "Install another policy", Half: true, Forms: []form{choose}}
 	if name == "" {
 		return ask, nil
 	}
 	answer := &section{ID: "preview", Title: "Preview: " + cut(name, 80)}
-	install := form{Summary: "Install " + cut(name, 80), Action: "/ui/policy", Button: "Install", Danger: true, Open: true,
-		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
-		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}
+	install := installForm(name, given, nil)
 	set, err := assignments(given)
 	var resp *slotwisev1.WhatIfResponse
 	if err == nil {
@@ -55,6 +54,18 @@ func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time
 	return ask, answer
 }
 
+// installForm installs a policy with the parameters that a user has given as text, or with those of a set.
+func installForm(name, given string, set map[string]string) form {
+	f := form{Action: "/ui/policy", Button: "Install " + cut(name, 80), Danger: true, Open: true,
+		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
+		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}
+	// Each in a field of its own, because a value may have spaces.
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		f.Fields = append(f.Fields, field{Name: "setting", Value: key + "=" + set[key], Type: "hidden"})
+	}
+	return f
+}
+
 // preview lists the forecasts of a what-if answer, the largest differences first.
 func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	difference := func(w *slotwisev1.WhatIfRow) (ms int64, known bool) {
@@ -71,32 +82,45 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	rows := slices.Clone(resp.Jobs)
 	slices.SortStableFunc(rows, func(a, b *slotwisev1.WhatIfRow) int { return cmp.Compare(size(b), size(a)) })
 	t := &table{ID: "preview", Caption: "Forecast of each job's end", Empty: "No job has tasks left to run, so nothing would change.", Columns: []column{{Key: "job", Name: "Job"}, {Key: "name", Name: "Name"},
-		{Key: "now", Name: "Ends"}, {Key: "then", Name: "Would end"}, {Key: "difference_ms", Name: "Difference", Number: true}}}
+		{Key: "now", Name: "Ends"}, {Key: "then", Name: "Would end"}, {Key: "difference_ms", Name: "Difference (8 of 10 futures)"}, {Key: "low_ms", DataOnly: true}, {Key: "high_ms", DataOnly: true}, {Key: "deadline", Name: "Deadline"}}}
+	t.Columns[7].DataOnly = !slices.ContainsFunc(rows, func(w *slotwisev1.WhatIfRow) bool { return w.DeadlineMs > 0 })
 	earlier, later := 0, 0
 	for _, w := range rows {
 		ms, known := difference(w)
 		words := cell{Text: "unknown", Value: int64(0)}
-		switch {
-		case !known:
-		// Below a second, forecasts differ by chance.
-		case ms <= -1000:
-			earlier++
-			words = cell{Text: terminal.About(time.Duration(-ms)*time.Millisecond) + " earlier", Value: ms}
-		case ms >= 1000:
-			later++
-			words = cell{Text: terminal.About(time.Duration(ms)*time.Millisecond) + " later", Value: ms}
-		default:
-			words = cell{Text: "same", Value: ms}
+		if known {
+			words = cell{Text: terminal.Later(time.Duration(ms) * time.Millisecond), Value: ms}
+			if ms <= -1000 {
+				earlier++
+			} else if ms >= 1000 {
+				later++
+			}
+			if g := w.Gain; g != nil && words.Text != terminal.Later(0) {
+				words.Text += " (" + terminal.LaterBetween(time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond) + ")"
+			}
+		}
+		if w.Then == nil {
+			words.Text = "killed"
+		}
+		name := linked(w.Job, jobPath(w.Job))
+		if w.Job == "" {
+			name = plain("new")
 		}
 		// The loop goes through all rows for the sums, and lists the first only.
 		if len(t.Rows) < mostPreview {
-			t.Rows = append(t.Rows, []cell{linked(w.Job, jobPath(w.Job)), {Text: cut(w.Name, 60), Value: w.Name}, expectedEnd(&slotwisev1.JobStatus{Forecast: w.Now}, now), expectedEnd(&slotwisev1.JobStatus{Forecast: w.Then}, now), words})
+			t.Rows = append(t.Rows, []cell{name, {Text: cut(w.Name, 60), Value: w.Name}, expectedEnd(&slotwisev1.JobStatus{Forecast: w.Now}, now), expectedEnd(&slotwisev1.JobStatus{Forecast: w.Then}, now), words,
+				{Value: w.Gain.GetLowMs()}, {Value: w.Gain.GetHighMs()}, plain(source.KeepsDeadline(w))})
 		}
 	}
 	sec.Table = t
 	sec.Notes = notes(fmt.Sprintf("%s would end earlier, %s later.", terminal.Plural(earlier, "job"), terminal.Count(int64(later))))
 	if len(rows) > len(t.Rows) {
 		sec.Notes = append(sec.Notes, fmt.Sprintf("The %d jobs with the largest differences, of %d.", len(t.Rows), len(rows)))
+	}
+	for _, w := range resp.Jobs {
+		if len(w.WouldKeep) > 0 {
+			sec.Notes = append(sec.Notes, fmt.Sprintf("%s would keep its deadline with %s.", cmp.Or(w.Job, w.Name), strings.Join(w.WouldKeep, " or ")))
+		}
 	}
 	if resp.Futures > 0 {
 		sec.Notes = append(sec.Notes, fmt.Sprintf("From %d simulated futures without and with the change. Assumed: %s.", resp.Futures, strings.Join(resp.Assumptions, "; ")))
@@ -123,27 +147,14 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	v := r.URL.Query()
-	f := form{Summary: "Changes", Method: "get", Action: "/ui/whatif", Button: "Show what would change", Open: true,
-		Note: "Fields that are left empty change nothing. The answer takes a few seconds, and nothing is changed.",
-		Fields: []field{
-			{Name: "nodes", Label: "Nodes more, or fewer as in -2", Value: v.Get("nodes")},
-			{Name: "policy", Label: "Policy", Value: v.Get("policy"), Options: append([]string{""}, pol.Known...), All: "the installed one"},
-			{Name: "set", Label: "Its parameters, as name=value", Value: v.Get("set")},
-			{Name: "priority", Label: "Priority", Value: v.Get("priority"), Options: append([]string{""}, priorities...), All: "as it is"},
-			{Name: "of", Label: "of the jobs, as in j3 j7", Value: v.Get("of")},
-			{Name: "kill", Label: "Kill the jobs, as in j3 j7", Value: v.Get("kill")},
-			{Name: "maps", Label: "Submit a job: its maps", Value: v.Get("maps")}, {Name: "map_seconds", Label: "seconds of a map", Value: v.Get("map_seconds")},
-			{Name: "reduces", Label: "its reduces", Value: v.Get("reduces")}, {Name: "reduce_seconds", Label: "seconds of a reduce", Value: v.Get("reduce_seconds")},
-			{Name: "name", Label: "its name", Value: v.Get("name")}, {Name: "pool", Label: "its pool", Value: v.Get("pool")},
-		}}
-	p := &page{Title: "What if", Sections: []*section{{ID: "changes", Forms: []form{f}}}}
+	p := &page{Title: "What if"}
+	forms := s.whatIfForms(pol, v, false)
 	changes, err := parseChanges(v)
 	if err != nil {
-		p.Sections[0].Alerts = []string{errorText(err)}
-		return p, nil
+		forms[0].Alerts = []string{errorText(err)}
 	}
 	if changes == nil {
-		p.Sections[0].Notes = []string{"The master simulates the future of the cluster as it is, and with the changes. slotwise whatif --since searches the past for a better policy."}
+		p.add(forms...)
 		return p, nil
 	}
 	answer := &section{ID: "preview", Title: "What would change"}
@@ -153,8 +164,71 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 	} else {
 		answer.preview(resp, time.Now())
 	}
+	// The answer comes first: the forms were filled in to get it.
 	p.add(answer)
+	p.add(forms...)
 	return p, nil
+}
+
+// whatIfForms are the forms of the page, about the future and about the past. v has the fields of the
+// one that was sent.
+func (s *Server) whatIfForms(pol *source.Policy, v url.Values, past bool) []*section {
+	policies := append([]string{""}, pol.Known...)
+	old := v
+	if past {
+		v = url.Values{}
+	} else {
+		old = url.Values{}
+	}
+	future := form{Action: "/ui/whatif", Upload: true, Button: "Show what would change", Open: true,
+		Note: "The master simulates the future of the cluster as it is, and with the changes. Fields that are left empty change nothing. The answer takes a few seconds, and nothing is changed.",
+		Fields: []field{
+			{Name: "nodes", Label: "Nodes more, or fewer as in -2", Value: v.Get("nodes"), Group: "Cluster"},
+			{Name: "policy", Label: "Policy", Value: v.Get("policy"), Options: policies, All: "the installed one"},
+			{Name: "set", Label: "Its parameters, as name=value", Value: v.Get("set")},
+			{Name: "priority", Label: "Another priority", Value: v.Get("priority"), Options: append([]string{""}, priorities...), All: "as it is", Group: "Jobs that are there"},
+			{Name: "of", Label: "of the jobs, as in j3 j7", Value: v.Get("of")},
+			{Name: "kill", Label: "Kill, as in j3 j7", Value: v.Get("kill")},
+			{Name: "maps", Label: "Maps", Value: v.Get("maps"), Group: "One more job"}, {Name: "map_seconds", Label: "Seconds of a map", Value: v.Get("map_seconds")},
+			{Name: "reduces", Label: "Reduces", Value: v.Get("reduces")}, {Name: "reduce_seconds", Label: "Seconds of a reduce", Value: v.Get("reduce_seconds")},
+			{Name: "name", Label: "Name", Value: v.Get("name")}, {Name: "pool", Label: "Pool", Value: v.Get("pool")},
+		}}
+	list := []*section{{ID: "changes", Title: "The future", Forms: []form{future}}}
+	if s.Simulator == nil {
+		list[0].Forms[0].Upload = false
+		return list
+	}
+	list[0].Forms[0].Fields = append(future.Fields, field{Name: "file", Label: "A file, as slotwise formats jobmix has it", Type: "file", Group: "More jobs"},
+		field{Name: "mix", Label: "or its text, as in jobs: [{name: a, maps: 8, map-time: 2s}]", Type: "area"})
+	return append(list, &section{ID: "since", Title: "The past", Forms: []form{{Action: "/ui/whatif?past=1", Button: "Simulate the past", Open: true,
+		Note: "The jobs of the last hours are simulated on the present workers, under the installed policy and others. A search then tries compositions of parts. This may take minutes.",
+		Fields: []field{
+			{Name: "since", Label: "The last, as in 30m or 24h", Value: cmp.Or(old.Get("since"), "24h")},
+			{Name: "policy", Label: "Policy", Value: old.Get("policy"), Options: policies, All: "several, and a search"},
+			{Name: "set", Label: "Its parameters, as name=value", Value: old.Get("set")},
+			{Name: "nodes", Label: "Nodes more, or fewer as in -2", Value: old.Get("nodes")},
+			{Name: "minimise", Label: "Minimise, as in makespan+2*response.mean", Value: cmp.Or(old.Get("minimise"), "response.mean")},
+			{Name: "budget", Label: "Simulations of the search; 0 searches nothing", Value: cmp.Or(old.Get("budget"), "40")},
+		}}}})
+}
+
+// parsePast returns the question that the fields of the second form ask.
+func parsePast(v url.Values) (q *source.PastQuestion, err error) {
+	bad := func(name, want string) error {
+		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s %q: write %s", name, cut(v.Get(name), 40), want))
+	}
+	q = &source.PastQuestion{Policy: v.Get("policy"), Minimise: cmp.Or(v.Get("minimise"), "response.mean")}
+	if q.Since, err = time.ParseDuration(v.Get("since")); err != nil || q.Since <= 0 {
+		return nil, bad("since", "a time such as 30m or 24h")
+	}
+	if q.Nodes, err = strconv.Atoi(strings.TrimPrefix(cmp.Or(strings.TrimSpace(v.Get("nodes")), "0"), "+")); err != nil || q.Nodes > 100_000 {
+		return nil, bad("nodes", "a whole number")
+	}
+	if q.Budget, err = strconv.Atoi(cmp.Or(strings.TrimSpace(v.Get("budget")), "0")); err != nil {
+		return nil, bad("budget", "a whole number")
+	}
+	q.Set, err = assignments(v.Get("set"))
+	return q, err
 }
 
 // parseChanges returns the changes that the fields of the form describe, or nil if all are empty.

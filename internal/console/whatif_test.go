@@ -1,11 +1,17 @@
 package console
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -94,5 +100,121 @@ func TestTrends(t *testing.T) {
 	f.jobs = f.jobs[:1]
 	if body := ask(s, http.MethodGet, "/ui/history", "ann").Body.String(); strings.Contains(body, "Times by name") {
 		t.Error("a single run has a trend")
+	}
+}
+
+// send posts a form with a file to the page What if, and returns the answer.
+func send(s *Server, path, user, file string, fields ...string) *httptest.ResponseRecorder {
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	for i := 0; i < len(fields); i += 2 {
+		form.WriteField(fields[i], fields[i+1])
+	}
+	part, _ := form.CreateFormFile("file", "jobs.yaml")
+	io.WriteString(part, file)
+	form.Close()
+	r := httptest.NewRequest(http.MethodPost, path, &b)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r.WithContext(secure.With(r.Context(), secure.Identity{User: user, Role: secure.Admin})))
+	return w
+}
+
+// answer follows the redirection of a question and waits until its page has a text.
+func answer(t *testing.T, s *Server, w *httptest.ResponseRecorder, user, want string) string {
+	t.Helper()
+	to := w.Header().Get("Location")
+	if w.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/ui/whatif/") {
+		t.Fatalf("%d, to %q: %.2000s", w.Code, to, w.Body)
+	}
+	body := ""
+	for range 1000 {
+		body = ask(s, http.MethodGet, to, user).Body.String()
+		if strings.Contains(body, want) {
+			return to
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%q is missing in %.6000s", want, body)
+	return ""
+}
+
+// TestLater asks about a file of jobs and about the past. The page of the question shows its
+// progress, belongs to the one who asked, and has the answer at the end.
+func TestLater(t *testing.T) {
+	f := newFake(2, "x")
+	s := newConsole(t, f)
+	if w := send(s, "/ui/whatif", "ann", "jobs"); w.Code != http.StatusNotFound {
+		t.Errorf("without a simulator: %d", w.Code)
+	}
+	sim := fakeSimulator{make(chan struct{})}
+	s.Simulator = sim
+	if to := send(s, "/ui/whatif", "ann", "", "nodes", "+2", "policy", "", "mix", " ").Header().Get("Location"); to != "/ui/whatif?nodes=%2B2" {
+		t.Errorf("a question that an address can hold leads to %q", to)
+	}
+	answer(t, s, send(s, "/ui/whatif", "ann", "a mix", "nodes", "1"), "ann", "1 job would end earlier, 0 later")
+	if len(f.asked.Submit) != 1 || f.asked.Submit[0].Job.Name != "a mix" || f.asked.Nodes != 1 {
+		t.Errorf("asked %v", f.asked)
+	}
+	answer(t, s, send(s, "/ui/whatif", "ann", "", "mix", "wrong"), "ann", "jobs:1: no jobs")
+	answer(t, s, send(s, "/ui/whatif", "ann", "", "mix", "fault"), "ann", "the simulator has a fault: a fault")
+
+	past := []string{"since", "2h", "budget", "0"}
+	to := answer(t, s, send(s, "/ui/whatif?past=1", "ann", "", past...), "ann", "simulating 2h0m0s")
+	if body := ask(s, http.MethodGet, to, "ann").Body.String(); !strings.Contains(body, `<noscript><meta http-equiv="refresh"`) || !strings.Contains(body, "Stop the simulation") {
+		t.Errorf("the page of a question that is being answered: %.4000s", body)
+	}
+	if w := ask(s, http.MethodGet, to, "bob"); w.Code != http.StatusNotFound {
+		t.Errorf("another user sees the question: %d", w.Code)
+	}
+	if w := send(s, "/ui/whatif?past=1", "ann", "", past...); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "still being answered") {
+		t.Errorf("a second question: %d %.2000s", w.Code, w.Body)
+	}
+	other := answer(t, s, send(s, "/ui/whatif?past=1", "bob", "", past...), "bob", "simulating 2h0m0s")
+	if w := send(s, "/ui/whatif?past=1", "eve", "", past...); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a third user's question: %d", w.Code)
+	}
+	if w := ask(s, http.MethodPost, other+"/stop", "bob"); w.Code != http.StatusSeeOther {
+		t.Errorf("stop: %d", w.Code)
+	} else {
+		answer(t, s, w, "bob", "the simulation was stopped")
+	}
+	close(sim.proceed)
+	answered := httptest.NewRecorder()
+	http.Redirect(answered, httptest.NewRequest(http.MethodGet, "/ui/", nil), to, http.StatusSeeOther)
+	for _, want := range []string{"Recommended: fair: it is better.", "-25 % (-40 % to -10 %)", "fair beats fifo", "a note"} {
+		answer(t, s, answered, "ann", want)
+	}
+	if got := ask(s, http.MethodGet, to+"?format=csv", "ann").Body.String(); got != "policy,measure,value,ratio,low,high,verdict\nfifo,response.mean,120,0,0,0,\nfair,response.mean,90,0.75,0.6,0.9,fair beats fifo\n" {
+		t.Error(got)
+	}
+	for fields, want := range map[string]string{"since=soon": "since &#34;soon&#34;: write a time", "since=-1h": "write a time", "since=1h&nodes=x": "nodes &#34;x&#34;: write a whole number",
+		"since=1h&budget=many": "budget &#34;many&#34;: write a whole number", "since=1h&set=x": "write name=value"} {
+		w := ask(s, http.MethodPost, "/ui/whatif?past=1|"+fields, "ann")
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, want %q in %.2000s", fields, w.Code, want, w.Body)
+		}
+	}
+	if w := send(s, "/ui/whatif", "ann", strings.Repeat("x", maxMix+1)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "may have 256 KiB") {
+		t.Errorf("a large file: %d %.2000s", w.Code, w.Body)
+	}
+	if w := send(s, "/ui/whatif", "ann", strings.Repeat("x", 3*maxMix)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "may have 256 KiB") {
+		t.Errorf("a very large file: %d %.2000s", w.Code, w.Body)
+	}
+	if w := send(s, "/ui/whatif", "ann", "a", "mix", "b"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "leave one out") {
+		t.Errorf("a file and a text: %d", w.Code)
+	}
+	for range 2 * laterKept {
+		answer(t, s, send(s, "/ui/whatif", "ann", "a mix"), "ann", "1 job would end earlier, 0 later")
+	}
+	if n := len(s.laters.list); n > laterKept {
+		t.Errorf("%d answers are kept", n)
+	}
+	if w := ask(s, http.MethodGet, to, "ann"); w.Code != http.StatusNotFound {
+		t.Errorf("the oldest answer is kept: %d", w.Code)
+	}
+	f.acted = nil
+	if w := ask(s, http.MethodPost, "/ui/policy|name=fair&set=a%3D1&setting=pools%3Dpool+a+minMaps%3D1", "ann"); w.Code != http.StatusSeeOther || len(f.acted) != 1 || f.acted[0] != "policy fair map[a:1 pools:pool a minMaps=1]" {
+		t.Errorf("%d %q", w.Code, f.acted)
 	}
 }

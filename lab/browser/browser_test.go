@@ -1,18 +1,10 @@
 package browser
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
-	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -187,11 +179,11 @@ func (b *chrome) check(path string) {
 		if bad := eval[[]string](b, lowContrast); len(bad) > 0 {
 			b.t.Errorf("%s, %s: low contrast: %q", path, theme, bad)
 		}
+		b.axe(path + ", " + theme)
 	}
 	if bad := b.nameless(); len(bad) > 0 {
 		b.t.Errorf("%s: without a name: %q", path, bad)
 	}
-	b.axe(path)
 	b.open(path) // its folds are closed again
 	b.phone(path)
 	for _, width := range []int64{320, 3840} {
@@ -238,9 +230,6 @@ func TestBrowser(t *testing.T) {
 	pages := []string{"/ui/", "/ui/jobs", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/jobs/j3/attempts", "/ui/attempts/j2_m_0_0", "/ui/nodes", "/ui/nodes/w1", "/ui/policy", "/ui/policy?name=fair", "/ui/whatif?nodes=2", "/ui/history", "/ui/compare?a=j1&b=j2", "/ui/login"}
 	for _, path := range pages {
 		b.check(path)
-	}
-	if os.Getenv("SLOTWISE_REWRITE") == "1" {
-		screenshots(b, c)
 	}
 	noScript(b, pages)
 	b.do("search", chromedp.Navigate(b.url+"/ui/jobs"), chromedp.SetValue(`input[name="pool"]`, "reports", chromedp.ByQuery), chromedp.Submit(`form.filter`, chromedp.ByQuery), chromedp.WaitVisible(`a[href="/ui/jobs/j1"]`, chromedp.ByQuery))
@@ -334,8 +323,8 @@ func (b *chrome) tabTo(what, reached string) {
 	b.t.Fatalf("the Tab key does not lead to %s", what)
 }
 
-// actions acts with the keyboard alone: it opens an attempt from its bar, changes a priority, and
-// compares two jobs.
+// actions acts with the keyboard alone: it opens an attempt from its bar, changes a priority, asks what
+// more nodes would change, and compares two jobs.
 func actions(b *chrome) {
 	b.open("/ui/jobs/j1")
 	b.tabTo("the timeline", `document.activeElement.closest(".plot") !== null`)
@@ -357,6 +346,10 @@ func actions(b *chrome) {
 	b.tabTo("the fold of the priority", `document.activeElement.matches("#actions summary")`)
 	b.do("HIGH", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent("H"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until("the priority", `document.body.dataset.ready === "1" && location.search === "?done=priority" && document.getElementById("summary").textContent.includes("high")`)
+	b.open("/ui/whatif")
+	b.tabTo("the number of nodes", `document.activeElement.name === "nodes"`)
+	b.do("two nodes", chromedp.KeyEvent("2"), chromedp.KeyEvent(kb.Enter))
+	b.until("what two nodes would change", `document.body.dataset.ready === "1" && location.search.includes("nodes=2") && document.getElementById("preview") !== null`)
 	b.open("/ui/jobs?state=succeeded")
 	b.tabTo("a box", `document.activeElement.type === "checkbox"`)
 	b.do("check", chromedp.KeyEvent(" "))
@@ -408,107 +401,4 @@ func noScript(b *chrome, pages []string) {
 			b.t.Errorf("%s without a script: %q", path, text)
 		}
 	}
-}
-
-// screenshots writes the pictures of docs/console.md, of a cluster with more nodes and jobs.
-func screenshots(b *chrome, c *clustertest.Cluster) {
-	ask := func(args ...string) {
-		if out, err := c.Command(append(args, "--master", c.URL)...).CombinedOutput(); err != nil {
-			b.t.Fatalf("%v: %s", err, out)
-		}
-	}
-	for i := range 10 {
-		c.StartWorker(fmt.Sprint("w", 3+i), "--map-slots", "2", "--memory", "32MiB")
-	}
-	var points strings.Builder
-	for i := range 4000 {
-		fmt.Fprintf(&points, "%d,%d\n", i*7919%100+100*(i%3), i*104729%100)
-	}
-	c.Write("points.csv", points.String())
-	for i, pool := range []string{"reports", "reports", "reports", "tests", "reports", "adhoc"} {
-		args := []string{"submit", "sleep", "--param", fmt.Sprintf("maps=%dx%dms,4s", 40+20*i, 500+200*i), "--param", "reduces=2x2s", "--pool", pool, "--output", fmt.Sprint("sleep", i)}
-		if i < 2 { // runs for the trend of the name
-			args = append(args, "--wait")
-		}
-		ask(args...)
-	}
-	ask("submit", "kmeans", "points.csv", "--param", "k=3", "--split-size", "16KiB", "--output", "means", "--wait")
-	ask("nodes", "drain", "w11")
-	b.open("/ui/jobs/j8")
-	b.until("some attempts of j8", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
-	for _, x := range []picture{
-		{"/ui/", "overview", "light"}, {"/ui/", "overview", "dark"}, {"/ui/", "overview", "phone"}, {"/ui/jobs", "jobs", "light"}, {"/ui/jobs", "jobs", "phone"},
-		{"/ui/jobs/j8", "job", "light"}, {"/ui/jobs/j8", "job", "dark"}, {"/ui/jobs/j8", "job", "phone"}, {"/ui/jobs/j2", "failed", "light"}, {"/ui/jobs/chain-1", "chain", "light"},
-		{"/ui/jobs/j3/attempts", "attempts", "light"}, {"/ui/attempts/j4_m_0_0", "log", "light"}, {"/ui/nodes", "nodes", "light"}, {"/ui/nodes/w1", "node", "light"}, {"/ui/history", "history", "light"},
-		{"/ui/compare?a=j1&b=j2", "compare", "light"}, {"/ui/whatif?nodes=2", "whatif", "light"}, {"/ui/policy?name=tumm", "policy", "dark"},
-	} {
-		b.picture(x)
-	}
-}
-
-// picture is a picture of docs/console.md: the page at a path, in a theme, or on a phone.
-type picture struct{ path, name, theme string }
-
-// picture writes a picture.
-func (b *chrome) picture(x picture) {
-	b.t.Helper()
-	dir := filepath.Join("..", "..", "docs", "console")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		b.t.Fatal(err)
-	}
-	width, height := int64(1200), int64(780)
-	theme := x.theme
-	if theme == "phone" {
-		theme, width, height = "light", 390, 844
-	}
-	b.theme(theme, width)
-	b.do("height", emulation.SetDeviceMetricsOverride(width, height, 1, false))
-	b.open(x.path)
-	b.do("painted", chromedp.Evaluate(`window.painted = false; requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = true; })); 1`, nil))
-	b.until("the page is painted", "window.painted")
-	var shot []byte
-	b.do(x.name, chromedp.CaptureScreenshot(&shot))
-	shot, err := fewColours(shot)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if len(shot) > 80<<10 {
-		b.t.Errorf("%s is too large: %d bytes", x.name, len(shot))
-	}
-	if err := os.WriteFile(filepath.Join(dir, x.name+"-"+x.theme+".png"), shot, 0o666); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// fewColours reduces a PNG to the 64 colours that most of its pixels have, so that the repository
-// stays small. Pages have few colours; the others are edges of letters.
-func fewColours(b []byte) ([]byte, error) {
-	full, err := png.Decode(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	count, bounds := map[color.Color]int{}, full.Bounds()
-	for y := range bounds.Dy() {
-		for x := range bounds.Dx() {
-			count[full.At(x, y)]++
-		}
-	}
-	palette := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int {
-		return cmp.Or(count[b]-count[a], strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
-	}))
-	palette = palette[:min(len(palette), 64)]
-	nearest := map[color.Color]uint8{}
-	few := image.NewPaletted(bounds, palette)
-	for y := range bounds.Dy() {
-		for x := range bounds.Dx() {
-			c := full.At(x, y)
-			if _, known := nearest[c]; !known {
-				nearest[c] = uint8(palette.Index(c))
-			}
-			few.SetColorIndex(x, y, nearest[c])
-		}
-	}
-	var out bytes.Buffer
-	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few)
-	return out.Bytes(), err
 }

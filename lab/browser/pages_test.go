@@ -152,11 +152,7 @@ func TestBrowserRights(t *testing.T) {
 		t.Fatalf("status %d: %s", status, out)
 	}
 	b := newChrome(t, c.URL)
-	signIn := func(user string) {
-		b.open("/ui/login?next=/ui/jobs/j1")
-		b.do("the token of "+user, chromedp.SetValue(`input[name="token"]`, tokens[user], chromedp.ByQuery), chromedp.Submit(`input[name="token"]`, chromedp.ByQuery))
-		b.until(user+" is signed in", fmt.Sprintf(`document.body.dataset.ready === "1" && location.pathname === "/ui/jobs/j1" && document.querySelector(".who").textContent.includes(%q)`, user))
-	}
+	signIn := func(user string) { b.signIn(user, tokens[user], "/ui/jobs/j1") }
 	const actions = `document.querySelectorAll("details.action, main form[method=post]").length`
 	signIn("eve")
 	for _, path := range []string{"/ui/jobs/j1", "/ui/nodes", "/ui/policy"} {

@@ -50,3 +50,25 @@ func About(d time.Duration) string {
 	}
 	return Duration(d)
 }
+
+// Later formats a difference of times with its direction. Below a second, forecasts differ by chance.
+func Later(d time.Duration) string {
+	switch {
+	case d.Abs() < time.Second:
+		return "same"
+	case d < 0:
+		return About(-d) + " earlier"
+	}
+	return About(d) + " later"
+}
+
+// LaterBetween formats an interval of differences of times.
+func LaterBetween(low, high time.Duration) string {
+	switch {
+	case high < 0:
+		return About(-high) + " to " + About(-low)
+	case low > 0:
+		return About(low) + " to " + About(high)
+	}
+	return Later(low) + " to " + Later(high)
+}

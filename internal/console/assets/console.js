@@ -17,7 +17,7 @@ function say(text, lost) {
 function inUse(section) {
 	const active = document.activeElement;
 	if (section.contains(active) && /^(INPUT|SELECT|TEXTAREA)$/.test(active.tagName) && active.type !== "checkbox") return true;
-	if (section.querySelector("details.action[open]")) return true;
+	if (section.querySelector("details.action[open]")) return true; // what is typed there would be lost
 	const selected = document.getSelection();
 	return Boolean(selected && !selected.isCollapsed && section.contains(selected.anchorNode));
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched"
@@ -81,6 +82,54 @@ type Actor interface {
 	SetPolicy(ctx context.Context, name string, set map[string]string) error
 	// WhatIf forecasts the jobs' ends after some changes without making the changes.
 	WhatIf(ctx context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error)
+	// Succeeded passes the jobs that have succeeded since a time, with all of their tasks, to put: the
+	// newest first, and at most some. An error of put ends it.
+	Succeeded(ctx context.Context, since time.Time, most int, put func(*slotwisev1.HistoryJob) error) error
+	// Detach returns a context for work that continues after the answer to its request, with the
+	// identity of the sender.
+	Detach(ctx context.Context) context.Context
+}
+
+// Simulator answers questions that need the whole simulator, which a master does not have.
+type Simulator interface {
+	// Plan returns the jobs of a job mix, whose tasks and times the mix must state: the programs and
+	// files that a mix may name are the sender's, and not on the machine of the master.
+	Plan(ctx context.Context, mix string) ([]*slotwisev1.WhatIfJob, error)
+	// Past simulates the jobs that have succeeded on the cluster under other policies. It calls
+	// report, in any goroutine, with a line about its progress now and then.
+	Past(ctx context.Context, q *PastQuestion, report func(string)) (*PastAnswer, error)
+}
+
+// PastQuestion asks which policy would have been better. Its fields are the flags of slotwise whatif
+// --since.
+type PastQuestion struct {
+	Since    time.Duration
+	Policy   string // "" compares several and searches further ones
+	Set      map[string]string
+	Nodes    int // more workers; fewer if it is negative
+	Minimise string
+	Budget   int
+}
+
+// PastAnswer compares policies on jobs of the past.
+type PastAnswer struct {
+	Installed string
+	Rows      []PastRow
+	Verdict   string // which policy is recommended and why, or that none is
+	// Policy, with Set, is the recommended policy; "" without a recommendation.
+	Policy string
+	Set    map[string]string
+	Notes  []string
+}
+
+// PastRow is a measure of a policy, and its difference from the installed policy's.
+type PastRow struct {
+	Policy, Measure string
+	Value           float64 // seconds, or a factor
+	// Ratio is the value divided by the installed policy's, with its 95 % confidence interval unless
+	// both ends are 0. Ratio is 0 for the installed policy itself.
+	Ratio, Low, High float64
+	Verdict          string
 }
 
 // Use counts slots and jobs at one moment.
@@ -181,9 +230,38 @@ func (a *Attempt) Took(now int64) int64 {
 	return max(0, now-a.Started)
 }
 
+// KeepsDeadline says whether a job keeps its deadline, now and with the changes, for the console and
+// the command line; "" for a job without a deadline.
+func KeepsDeadline(row *slotwisev1.WhatIfRow) string {
+	word := func(f *slotwisev1.JobForecast) string {
+		switch {
+		case f.GetNever():
+			return "missed"
+		case !f.GetKnown():
+			return "unknown"
+		case f.EndMs > row.DeadlineMs:
+			return "missed"
+		case f.LateMs > row.DeadlineMs:
+			return "at risk"
+		}
+		return "met"
+	}
+	switch now, then := word(row.Now), word(row.Then); {
+	case row.DeadlineMs == 0:
+		return ""
+	case row.Then == nil:
+		return "killed"
+	case row.Now == nil || now == then:
+		return then
+	default:
+		return now + " → " + then
+	}
+}
+
 // Policy describes the installed policy.
 type Policy struct {
 	Name      string
+	Set       map[string]string // parameters that were given
 	Parts     []Part
 	Known     []string // names that can be installed; nil if it cannot be changed
 	MayChange bool
@@ -203,7 +281,7 @@ type Param struct {
 // DescribePolicy describes a policy with its parameters. Known has the names of reg, and the
 // policy's own if it is a composition.
 func DescribePolicy(reg *sched.Registry, name string, set map[string]string) *Policy {
-	p := &Policy{Name: name, Known: reg.Names()}
+	p := &Policy{Name: name, Set: set, Known: reg.Names()}
 	if !slices.Contains(p.Known, p.Name) {
 		p.Known = append(p.Known, p.Name)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/console/source"
+	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
@@ -267,4 +269,35 @@ func (a consoleActor) SetPolicy(ctx context.Context, name string, set map[string
 // WhatIf implements source.Actor.
 func (a consoleActor) WhatIf(ctx context.Context, changes *slotwisev1.WhatIfRequest) (*slotwisev1.WhatIfResponse, error) {
 	return a.c.WhatIf(ctx, changes)
+}
+
+// Succeeded implements source.Actor.
+func (a consoleActor) Succeeded(ctx context.Context, since time.Time, most int, put func(*slotwisev1.HistoryJob) error) error {
+	m := a.c.m
+	done, err := m.readHistory(ctx)
+	if err != nil {
+		return err
+	}
+	heads, err := m.history.List(ctx, history.Query{State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, Since: max(1, since.UnixMilli()), Limit: most})
+	done()
+	if err != nil {
+		m.historyUnread(err)
+		return rpcError(err)
+	}
+	for _, h := range heads {
+		whole, err := m.pastWhole(ctx, h.Job.Id)
+		if err != nil {
+			return err
+		}
+		if err := put(m.shownPast(identity(ctx), whole)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Detach implements source.Actor. The place belongs to the goroutine of the request, which gives it back
+// when the request is answered.
+func (a consoleActor) Detach(ctx context.Context) context.Context {
+	return context.WithValue(context.WithoutCancel(ctx), placeKey{}, (*place)(nil))
 }

@@ -33,6 +33,9 @@ type Mix struct {
 	Classes      []Class
 	// Swaps replace the policy while the jobs run.
 	Swaps []Swap
+	// Most bounds the tasks of all jobs that are drawn; 0 is MaxTotal. A program that reads the
+	// mixes of others sets it, because a few bytes can ask for millions of tasks.
+	Most int
 	// Profiles are the cost profiles that classes may use, by app.
 	Profiles []Profile
 }

@@ -63,8 +63,8 @@ func (m *Mix) Draw(seed uint64) ([]Drawn, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s, job %d: %w", c.Describe(), k+1, err)
 		}
-		if total += len(j.Maps) + len(j.Reduces); total > MaxTotal {
-			return nil, fmt.Errorf("more than %d tasks by job %d", MaxTotal, i+1)
+		if total += len(j.Maps) + len(j.Reduces); total > cmp.Or(m.Most, MaxTotal) {
+			return nil, fmt.Errorf("more than %d tasks by job %d", cmp.Or(m.Most, MaxTotal), i+1)
 		}
 		j.Name, j.Class = fmt.Sprintf("%s-%d", c.Name, k+1), c.Name
 		if m.Listed {

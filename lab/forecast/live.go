@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slotwise/slotwise/lab/harness"
@@ -24,7 +25,7 @@ const (
 // live starts a master and workers on this machine, submits jobs of sleeping tasks for a time, and
 // watches what the master predicts about them. Jobs of two kinds are repeated under
 // their names; jobs of a third kind differ each time. Times of tasks vary log-normally.
-func live(ctx context.Context, span time.Duration, policy string, seed uint64, stdout, stderr io.Writer) (err error) {
+func live(ctx context.Context, span time.Duration, policy string, seed uint64, file string, stdout, stderr io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "slotwise-forecast-")
 	if err != nil {
 		return err
@@ -44,20 +45,23 @@ func live(ctx context.Context, span time.Duration, policy string, seed uint64, s
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	watched := make(chan error, 1)
+	var pending atomic.Bool
+	pending.Store(true)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		watched <- watch(ctx, c.URL, fmt.Sprintf("real cluster of %d workers, seed %d", liveWorkers, seed), policy, stdout)
+		watched <- watch(ctx, c.URL, fmt.Sprintf("real cluster of %d workers, seed %d", liveWorkers, seed), policy, file, &pending, stdout)
 	}()
-	file := filepath.Join(dir, "mix.yaml")
-	if err := os.WriteFile(file, []byte(liveMix(rand.New(rand.NewPCG(seed, 0)), span)), 0o600); err != nil {
+	mix := filepath.Join(dir, "mix.yaml")
+	if err := os.WriteFile(mix, []byte(liveMix(rand.New(rand.NewPCG(seed, 0)), span)), 0o600); err != nil {
 		return err
 	}
-	submit := exec.CommandContext(ctx, binary, "submit", "--master", c.URL, "--jobs", file, "--seed", fmt.Sprint(seed), "--output", filepath.Join(dir, "out"))
+	submit := exec.CommandContext(ctx, binary, "submit", "--master", c.URL, "--jobs", mix, "--seed", fmt.Sprint(seed), "--output", filepath.Join(dir, "out"))
 	submit.Stderr = stderr
 	if err := submit.Run(); err != nil {
 		return fmt.Errorf("submit: %w", err)
 	}
+	pending.Store(false)
 	return <-watched
 }
 

@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
@@ -65,14 +66,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	span := flags.Duration("live", 0, "submit a mix of sleeping jobs to a real cluster on this machine for this `time`, and watch it")
 	policy := flags.String("policy", "fair", "of the cluster of -live")
 	seed := flags.Uint64("seed", 1, "of the mix of -live")
+	file := flags.String("answers", "", "`file` that gets every judged answer about jobs of -live and -master, as CSV")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-policy NAME] [-seed N] | -master ADDRESS]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-policy NAME] [-seed N] | -master ADDRESS] [-answers FILE]"))
 	}
 	switch {
 	case *span > 0:
-		return live(ctx, *span, *policy, *seed, stdout, stderr)
+		return live(ctx, *span, *policy, *seed, *file, stdout, stderr)
 	case *master != "":
-		return watch(ctx, *master, "real cluster", "", stdout)
+		return watch(ctx, *master, "real cluster", "", *file, new(atomic.Bool), stdout)
 	}
 	list, err := heldOut(*jobs)
 	if !*held {
@@ -101,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 func newTable(out io.Writer) harness.Table {
 	return harness.NewTable(out, "workload", "policy", "jobs", "median error at 25 %", "at 50 %", "at 75 %",
-		"inside 80 % interval", "too early", "unknown", "CPU ms per forecast")
+		"inside 80 % interval", "too early", "at 50 %: inside", "too early", "interval's width", "unknown", "CPU ms per forecast")
 }
 
 // scenes returns the measured workloads.
@@ -225,34 +227,55 @@ type question struct {
 
 // tally sums up answers.
 type tally struct {
-	jobs           int
-	errors         [][]float64 // by part
-	inside, known  int
-	early, unknown int
-	took           time.Duration
-	forecasts      int
+	jobs      int
+	parts     [3]marks // by index of parts
+	unknown   int
+	took      time.Duration
+	forecasts int
+}
+
+// marks judge the answers that were given at one part of the jobs' lives.
+type marks struct {
+	errors        []float64 // as a share of the time that was left
+	widths        []float64 // of the intervals, in the same unit
+	inside, early int
+}
+
+// judge compares an answer, given at a moment, with the true end. All have the same unit and origin.
+func (m *marks) judge(at, low, end, high, truth float64) {
+	left := max(1e-9, truth-at)
+	m.errors, m.widths = append(m.errors, math.Abs(end-truth)/left), append(m.widths, (high-low)/left)
+	if low <= truth && truth <= high {
+		m.inside++
+	}
+	if end < truth {
+		m.early++
+	}
+}
+
+func (m *marks) add(o marks) {
+	m.errors, m.widths = append(m.errors, o.errors...), append(m.widths, o.widths...)
+	m.inside, m.early = m.inside+o.inside, m.early+o.early
 }
 
 func (t *tally) add(o tally) {
-	if t.errors == nil {
-		t.errors = make([][]float64, len(parts))
-	}
 	t.jobs += o.jobs
-	for i := range o.errors {
-		t.errors[i] = append(t.errors[i], o.errors[i]...)
+	for i := range o.parts {
+		t.parts[i].add(o.parts[i])
 	}
-	t.inside, t.known, t.early, t.unknown = t.inside+o.inside, t.known+o.known, t.early+o.early, t.unknown+o.unknown
-	t.took, t.forecasts = t.took+o.took, t.forecasts+o.forecasts
+	t.unknown, t.took, t.forecasts = t.unknown+o.unknown, t.took+o.took, t.forecasts+o.forecasts
 }
 
 func (t *tally) row(table harness.Table, name, policy string) {
 	cells := []string{name, policy, fmt.Sprint(t.jobs)}
-	for _, e := range t.errors {
-		cells = append(cells, percent(median(e)))
+	var all marks
+	for _, m := range t.parts {
+		cells = append(cells, percent(median(m.errors)))
+		all.add(m)
 	}
-	known := float64(max(1, t.known))
-	cells = append(cells, percent(float64(t.inside)/known), percent(float64(t.early)/known),
-		percent(float64(t.unknown)/float64(max(1, t.known+t.unknown))))
+	known, half := len(all.errors), t.parts[1]
+	cells = append(cells, share(all.inside, known), share(all.early, known), share(half.inside, len(half.errors)), share(half.early, len(half.errors)),
+		percent(median(half.widths)), share(t.unknown, known+t.unknown))
 	took := "not measured" // of a real cluster
 	if t.forecasts > 0 {
 		took = fmt.Sprintf("%.0f", float64(t.took.Microseconds())/1e3/float64(t.forecasts))
@@ -260,6 +283,8 @@ func (t *tally) row(table harness.Table, name, policy string) {
 	cells = append(cells, took)
 	table.Row(cells...)
 }
+
+func share(n, of int) string { return percent(float64(n) / float64(max(1, of))) }
 
 func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 
@@ -298,7 +323,7 @@ func (s *scene) measure(ctx context.Context, futures int, given bool) (tally, er
 		return tally{}, err
 	}
 	truth := asks.truth
-	t := tally{errors: make([][]float64, len(parts))}
+	var t tally
 	var list []question
 	for i, r := range truth.Jobs {
 		if r.Submitted < 0 || r.Ended-r.Submitted < shortest || r.State != job.Succeeded {
@@ -408,14 +433,7 @@ func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) err
 			t.unknown++
 			continue
 		}
-		t.known++
-		t.errors[q.part] = append(t.errors[q.part], math.Abs(float64(got.End-r.Ended))/float64(r.Ended-q.at))
-		if r.Ended >= got.Early && r.Ended <= got.Late {
-			t.inside++
-		}
-		if got.End < r.Ended {
-			t.early++
-		}
+		t.parts[q.part].judge(q.at.Seconds(), got.Early.Seconds(), got.End.Seconds(), got.Late.Seconds(), r.Ended.Seconds())
 	}
 	return nil
 }

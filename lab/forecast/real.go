@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
-	"math"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/client"
@@ -13,23 +16,26 @@ import (
 
 // answer is a forecast that a master gave. Times are milliseconds.
 type answer struct {
-	asked, end, early, late int64
-	known                   bool
+	asked, age, end, early, late int64
+	known                        bool
+	maps, reduces, waiting       int32 // done, done, and the job's place in the queue
+	basis                        string
 }
 
 // idleSeconds is the time without a job after which watch ends.
 const idleSeconds = 40
 
 // watch asks a master once a second when its jobs will end, until none has run for a while, and
-// compares the answers at 25, 50 and 75 % of the life of each job with the truth.
-func watch(ctx context.Context, master, name, policy string, stdout io.Writer) error {
+// compares the answers at 25, 50 and 75 % of the life of each job with the truth. file gets the
+// answers unless it is empty. While pending is true, jobs are still to come, and a time without one ends nothing.
+func watch(ctx context.Context, master, name, policy, file string, pending *atomic.Bool, stdout io.Writer) (err error) {
 	cl, err := client.New(master, client.Options{})
 	if err != nil {
 		return err
 	}
 	answers := map[string][]answer{}
 	ended := map[string]*slotwisev1.JobStatus{}
-	for seen, idle := false, 0; !seen || idle < idleSeconds; {
+	for seen, idle := false, 0; !seen || idle < idleSeconds || pending.Load(); {
 		jobs, err := cl.Jobs(ctx, &slotwisev1.JobsRequest{Ended: true})
 		if err != nil {
 			return err
@@ -42,18 +48,28 @@ func watch(ctx context.Context, master, name, policy string, stdout io.Writer) e
 			}
 			seen, idle = true, 0
 			if f := j.Forecast; f != nil {
-				answers[j.Id] = append(answers[j.Id], answer{f.NowMs, f.EndMs, f.EarlyMs, f.LateMs, f.Known})
+				answers[j.Id] = append(answers[j.Id], answer{f.NowMs, f.AgeMs, f.EndMs, f.EarlyMs, f.LateMs, f.Known, j.Maps.GetDone(), j.Reduces.GetDone(), f.Position, f.Basis})
 			}
 		}
 		if !harness.Sleep(ctx, time.Second) {
 			return context.Cause(ctx)
 		}
 	}
-	t := tally{errors: make([][]float64, len(parts))}
+	var details io.Writer = io.Discard
+	if file != "" {
+		out, err := os.Create(file)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, out.Close()) }()
+		details = out
+	}
+	fmt.Fprintln(details, "job,name,part,life_s,left_s,answer_s,early_s,late_s,age_s,known,maps,maps_done,reduces,reduces_done,place,basis")
+	var t tally
 	for id, list := range answers {
 		if j := ended[id]; j != nil && j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs-j.SubmittedMs >= shortest.Milliseconds() {
 			t.jobs++
-			t.judge(j, list)
+			t.judge(j, list, details)
 		}
 	}
 	table := newTable(stdout)
@@ -62,26 +78,22 @@ func watch(ctx context.Context, master, name, policy string, stdout io.Writer) e
 }
 
 // judge compares the answers about a job with its end.
-func (t *tally) judge(j *slotwisev1.JobStatus, list []answer) {
+func (t *tally) judge(j *slotwisev1.JobStatus, list []answer, details io.Writer) {
 	for k, part := range parts {
 		at := j.SubmittedMs + int64(part*float64(j.EndedMs-j.SubmittedMs))
-		var a *answer
+		var a answer
 		for i := range list {
 			if list[i].asked <= at {
-				a = &list[i]
+				a = list[i]
 			}
 		}
-		if a == nil || !a.known {
+		since := func(ms int64) float64 { return float64(ms-at) / 1e3 }
+		fmt.Fprintf(details, "%s,%s,%v,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%t,%d,%d,%d,%d,%d,%q\n", j.Id, j.Name, part, float64(j.EndedMs-j.SubmittedMs)/1e3, since(j.EndedMs),
+			since(a.end), since(a.early), since(a.late), float64(a.age)/1e3, a.known, j.Maps.GetTotal(), a.maps, j.Reduces.GetTotal(), a.reduces, a.waiting, a.basis)
+		if !a.known {
 			t.unknown++
 			continue
 		}
-		t.known++
-		t.errors[k] = append(t.errors[k], math.Abs(float64(a.end-j.EndedMs))/float64(max(1, j.EndedMs-at)))
-		if a.early <= j.EndedMs && j.EndedMs <= a.late {
-			t.inside++
-		}
-		if a.end < j.EndedMs {
-			t.early++
-		}
+		t.parts[k].judge(float64(at), float64(a.early), float64(a.end), float64(a.late), float64(j.EndedMs))
 	}
 }

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 // answer about a job that has ended since, it keeps the error in units of the answer's own
 // spread: the logarithm of the true time that was left divided by the predicted one, over the
 // standard deviation of that logarithm among the futures. A new answer's interval goes from the
-// 10th to the 90th percentile of the last jobs' errors, in units of its spread. Its median
-// moves if at least three in five errors have the same sign.
+// 10th to the 90th percentile of the last jobs' errors, in units of its spread, and its median moves by
+// their median. Only errors of answers at a similar part of a job's life count: a young job's answer is
+// too early when other jobs come, and an old one's is not, so errors of both together would move each
+// the wrong way and widen all intervals.
 // Until jobs have ended, errors are assumed to be normal and wider than the futures say,
 // because in the futures no node and no attempt fails.
 //
@@ -37,11 +40,19 @@ type outlook struct {
 	made time.Duration
 	left float64 // log of the seconds that were left, by the answer's median
 	unit float64 // standard deviation of that logarithm
+	part float64 // of the job's life that was over, by the answer's median
 }
 
-type jobErrors []float64
+// jobErrors holds the errors of the answers about a job, and at which part of its life each was given.
+type jobErrors []partError
 
-type weighted struct{ x, weight float64 }
+type partError struct{ x, part float64 }
+
+// weighted is an error with the index of its job in Calibration.errors; -1 for an assumed one.
+type weighted struct {
+	partError
+	job int
+}
 
 const (
 	errorJobs   = 80  // jobs whose errors count
@@ -64,7 +75,7 @@ func (c *Calibration) Observe(s *State) {
 		var list jobErrors
 		for _, a := range o.answers {
 			if left := (p.Ended - a.made).Seconds(); left > 0 {
-				list = append(list, (portable.Log(max(minTask, left))-a.left)/a.unit)
+				list = append(list, partError{(portable.Log(max(minTask, left)) - a.left) / a.unit, a.part})
 			}
 		}
 		delete(c.open, p.ID)
@@ -133,7 +144,7 @@ func (j *JobForecast) outlook(made time.Duration) (a outlook, ok bool) {
 	ratio := func(t time.Duration) float64 {
 		return max(-mostLog, min(mostLog, portable.Log(max(minTask, (t-made).Seconds())/left)))
 	}
-	return outlook{made, portable.Log(left), max(leastUnit, (ratio(j.Late)-ratio(j.Early))/apart)}, true
+	return outlook{made, portable.Log(left), max(leastUnit, (ratio(j.Late)-ratio(j.Early))/apart), max(0, (made-j.Submitted).Seconds()) / (j.End - j.Submitted).Seconds()}, true
 }
 
 // Apply replaces the ends and intervals of a forecast by corrected ones.
@@ -141,52 +152,72 @@ func (c *Calibration) Apply(f *Forecast) {
 	if n := len(c.errors); n > 0 {
 		f.Assumptions = append(f.Assumptions, "answers err as those about the last "+terminal.Plural(n, "ended job"))
 	}
-	low, high := c.quantile(0.1), c.quantile(0.9)
-	center := min(max(0, c.quantile(0.4)), c.quantile(0.6))
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
 		a, ok := j.outlook(f.Made)
 		if !ok {
 			continue
 		}
+		at := c.quantiles(a.part, 0.1, 0.5, 0.9)
 		end := func(x float64) time.Duration { return f.Made + seconds(portable.Exp(a.left+float64(x*a.unit))) }
 		// The start moves with the end. Else a job could end before it starts.
 		if j.Start > f.Made {
-			j.Start = f.Made + time.Duration(float64(j.Start-f.Made)*portable.Exp(float64(center*a.unit)))
+			j.Start = f.Made + time.Duration(float64(j.Start-f.Made)*portable.Exp(float64(at[1]*a.unit)))
 		}
-		j.Early, j.End, j.Late = end(low), end(center), end(high)
+		j.Early, j.End, j.Late = end(at[0]), end(at[1]), end(at[2])
 	}
 }
 
-// quantile returns a quantile of the errors. Each job counts as one, whatever the number of
-// answers about it.
-func (c *Calibration) quantile(p float64) float64 {
+// nearPart is the difference of the parts of two jobs' lives from which on an error of one says nothing
+// about the other.
+const nearPart = 0.25
+
+// quantiles returns quantiles, in ascending order, of the errors of answers near a part of a job's life.
+// The nearer, the more an answer counts, and all answers about a job count as one at most.
+func (c *Calibration) quantiles(part float64, p ...float64) []float64 {
 	if c.sorted == nil {
 		c.sorted = c.all()
 	}
-	sum := 0.
-	for _, e := range c.sorted {
-		sum += e.weight
+	near := func(e partError) float64 { return max(0, 1-math.Abs(e.part-part)/nearPart) }
+	share := make([]float64, len(c.errors))
+	for i, answers := range c.errors {
+		sum := 0.
+		for _, e := range answers {
+			sum += near(e)
+		}
+		share[i] = 1 / max(1, sum)
 	}
+	weight := func(e *weighted) float64 {
+		if e.job < 0 {
+			return assumedJobs / float64(len(normal))
+		}
+		return float64(near(e.partError) * share[e.job])
+	}
+	sum := 0.
+	for i := range c.sorted {
+		sum += weight(&c.sorted[i])
+	}
+	var list []float64
 	below := 0.
-	for i, e := range c.sorted {
-		if below += e.weight; below >= p*sum || i == len(c.sorted)-1 {
-			return e.x
+	for i := range c.sorted {
+		below += weight(&c.sorted[i])
+		for len(list) < len(p) && (below >= float64(p[len(list)]*sum) || i == len(c.sorted)-1) {
+			list = append(list, c.sorted[i].x)
 		}
 	}
-	return 0
+	return list
 }
 
 // all returns the errors of all jobs and the assumed ones, sorted.
 func (c *Calibration) all() []weighted {
 	var list []weighted
-	for _, answers := range c.errors {
-		for _, x := range answers {
-			list = append(list, weighted{x, 1 / float64(len(answers))})
+	for i, answers := range c.errors {
+		for _, e := range answers {
+			list = append(list, weighted{e, i})
 		}
 	}
 	for _, x := range normal {
-		list = append(list, weighted{x * assumedWidth, assumedJobs / float64(len(normal))})
+		list = append(list, weighted{partError{x: x * assumedWidth}, -1})
 	}
 	slices.SortFunc(list, func(a, b weighted) int { return cmp.Compare(a.x, b.x) })
 	return list

@@ -46,10 +46,51 @@ func TestCalibration(t *testing.T) {
 			if share := float64(inside) / float64(asked); share < 0.7 || share > 0.9 {
 				t.Errorf("%.0f %% of the truths are inside", 100*share)
 			}
-			if share := float64(late) / float64(asked); share < 0.3 || share > 0.7 {
+			if share := float64(late) / float64(asked); share < 0.4 || share > 0.6 {
 				t.Errorf("%.0f %% of the truths are later than the median", 100*share)
 			}
 		})
+	}
+}
+
+// TestCalibrationByPart gives answers that are too early at the beginning of each job, and right near its end. The
+// errors of the first must not move the second.
+func TestCalibrationByPart(t *testing.T) {
+	var cal Calibration
+	d := draw(5)
+	var past []Past
+	const unit, asked = 0.2, 300
+	var late, inside [2]int
+	for id := job.ID(1); id <= 100+asked; id++ {
+		begin := time.Duration(id) * time.Hour
+		end := begin + seconds(100*math.Exp(0.4+unit*d.normal()))
+		for k, x := range []struct {
+			at   time.Duration
+			left float64
+		}{{begin, 100}, {begin + (end-begin)*3/4, (end - begin).Seconds() / 4 * math.Exp(unit*d.normal())}} {
+			cal.Observe(&State{At: x.at, Past: past, Jobs: []LiveJob{{ID: id}}})
+			interval := func(z float64) time.Duration { return x.at + seconds(x.left*math.Exp(1.28*unit*z)) }
+			f := Forecast{Made: x.at, Jobs: []JobForecast{{ID: id, Submitted: begin, Known: true, Early: interval(-1), End: interval(0), Late: interval(1)}}}
+			cal.Note(&f)
+			cal.Apply(&f)
+			if a := f.Jobs[0]; id > 100 {
+				if a.Early <= end && end <= a.Late {
+					inside[k]++
+				}
+				if end > a.End {
+					late[k]++
+				}
+			}
+		}
+		past = append(past[max(0, len(past)-50):], Past{ID: id, Ended: end})
+	}
+	for k, when := range []string{"at the beginning", "near the end"} {
+		if share := float64(late[k]) / asked; share < 0.4 || share > 0.6 {
+			t.Errorf("%s %.0f %% of the truths are later than the median", when, 100*share)
+		}
+		if share := float64(inside[k]) / asked; share < 0.7 || share > 0.9 {
+			t.Errorf("%s %.0f %% of the truths are inside", when, 100*share)
+		}
 	}
 }
 

@@ -40,7 +40,8 @@ type Forecast struct {
 
 // JobForecast is the answer for one job.
 type JobForecast struct {
-	ID job.ID
+	ID        job.ID
+	Submitted time.Duration // of the job
 	// Position is the job's place among the jobs without a running attempt, in the order in
 	// which they are expected to start: 1 starts next. 0 means that an attempt of the job
 	// runs, or that the start is unknown.

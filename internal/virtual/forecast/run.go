@@ -175,7 +175,7 @@ func (r *Run) Result() *Forecast {
 	commit := s.commitTime()
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		a := JobForecast{ID: j.ID, WaitsFor: r.waits[i], Basis: r.model.basisOf(j)}
+		a := JobForecast{ID: j.ID, Submitted: j.Submitted, WaitsFor: r.waits[i], Basis: r.model.basisOf(j)}
 		ends := reached(r.ends[i])
 		switch {
 		case r.done == 0:

@@ -83,6 +83,9 @@ class Bundle:
             raise Error(f"the {role} {function!r} is not a function: define it with def, or use functools.partial of one")
         if function.__name__ == "<lambda>":
             raise Error(f"the {role} is a lambda, whose source Python cannot find: define it with def and a name")
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise Error(f"the {role} {function.__name__} is an async function, and tasks call plain ones: define it with def; "
+                        "inside it, asyncio.run runs what is async")
         named = _importable(function)
         if named:
             self.module(sys.modules[named])

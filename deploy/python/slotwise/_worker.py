@@ -87,11 +87,22 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _pairs_of(function: Callable[..., Any], what: str, *args: Any) -> Iterator[tuple[Any, Any]]:
-    pairs: Optional[Iterable[Any]] = function(*args)
-    for pair in pairs if pairs is not None else ():
+    returned: Optional[Iterable[Any]] = function(*args)
+    if returned is not None and not hasattr(returned, "__iter__"):
+        raise TypeError(f"the {what} {_name(function)} returns {returned!r}; it must yield or return pairs (key, value), or return None")
+    for pair in returned if returned is not None else ():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"the {what} {getattr(function, '__name__', function)} yields {pair!r}; it must yield pairs (key, value)")
+            hint = ""
+            if isinstance(returned, dict):
+                hint = ", as the items() of a dict"
+            elif isinstance(returned, tuple) and len(returned) == 2:
+                hint = ": yield a single pair, or return a list with it"
+            raise TypeError(f"the {what} {_name(function)} yields {pair!r}; it must yield pairs (key, value){hint}")
         yield pair[0], pair[1]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(getattr(function, "func", function), "__name__", function))
 
 
 def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool) -> None:

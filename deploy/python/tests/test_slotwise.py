@@ -205,7 +205,17 @@ class Jobs(Case):
         def no_json(line):
             yield line, {1, 2}
 
-        for function, text in ((no_pair, "must yield pairs"), (no_json, "no key or value")):
+        def one_pair(line):
+            return line, 1
+
+        def a_dict(line):
+            return {line: 1}
+
+        def a_number(line):
+            return 1
+
+        for function, text in ((no_pair, "must yield pairs"), (no_json, "no key or value"), (one_pair, "yield a single pair, or return a list"),
+                               (a_dict, r"the items\(\) of a dict"), (a_number, "the mapper a_number returns 1; it must yield or return pairs")):
             with self.assertRaisesRegex(slotwise.Failed, text):
                 slotwise.run(function, input=self.input, max_attempts=1)
 
@@ -239,10 +249,18 @@ class Shipping(Case):
             def method(self, line):
                 return []
 
+        async def coroutine(line):
+            return []
+
+        async def asynchronous(line):
+            yield line, 1
+
         scope = {"__name__": __name__}
         exec("def built(line): return []", scope)
         for text, function in {
             "is a lambda": lambda line: [],
+            "the mapper coroutine is an async function": coroutine,
+            "the mapper asynchronous is an async function": functools.partial(asynchronous),
             r"is a closure: it uses bound .*functools.partial\(closure, bound": closure,
             "is not a function": Callable(),
             "not a function: ": Callable().method,

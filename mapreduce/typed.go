@@ -3,6 +3,7 @@ package mapreduce
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 )
@@ -103,6 +104,35 @@ func (c Codes[K, V]) Reducer(r TypedReducer[K, V]) func() Reducer {
 // Combiner returns a value for [Job.Combiner]. All tasks share the function and
 // call it concurrently.
 func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer { return ReduceTo(c, c, r) }
+
+// Fold returns a value for [Job.Combiner], and for [Job.Reducer] of a step with Output: Runs: the values of
+// a key become one, by add(add(first, second), third) and so on. add may change and return its first argument.
+// Combiners make the grouping and the order of the values arbitrary, so add must be associative and commutative. Values
+// are kept, so those of [BytesCode], which are valid until the next one only, are refused.
+//
+//	Combiner: codes.Fold(func(a, b float64) float64 { return a + b }),
+func (c Codes[K, V]) Fold(add func(a, b V) V) func() Reducer {
+	if any(c.Value) == any(BytesCode) {
+		return failingReducer(Permanent(errors.New("Codes.Fold keeps values, and those of BytesCode are valid until the next one only: use StringCode")))
+	}
+	return c.Combiner(func(key K, values iter.Seq[V], out *TypedEmitter[K, V]) error {
+		out.Put(key, FoldValues(values, add))
+		return nil
+	})
+}
+
+// FoldValues returns add(add(first, second), third) and so on for the values of a key, which has at least one.
+func FoldValues[V any](values iter.Seq[V], add func(a, b V) V) (all V) {
+	first := true
+	for v := range values {
+		if first {
+			all, first = v, false
+			continue
+		}
+		all = add(all, v)
+	}
+	return all
+}
 
 // MapTo returns a value for [Job.Mapper] whose function gets decoded records: rows of a [Table],
 // or the records that an earlier step of a chain has written by [ReduceTo]. All tasks share the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +43,26 @@ func TestTyped(t *testing.T) {
 	got, err := mrtest.Run(job, map[string][]byte{"f": []byte("stop a bb a\nbb a stop stop")})
 	if want := "a\t3 3\nbb\t2 4\nstop\t1 4\n"; err != nil || mrtest.Text(got) != want {
 		t.Errorf("%q, %v; want %q", mrtest.Text(got), err, want)
+	}
+}
+
+// Combiner and reducer fold the values of a key, in any number of steps.
+func TestFold(t *testing.T) {
+	add := func(a, b int64) int64 { return a + b }
+	job := typedJob(nil)
+	job.Combiner = wordCodes.Fold(add)
+	job.Reducer = wordCodes.Reducer(func(word string, lengths iter.Seq[int64], out *mapreduce.Emitter) error {
+		out.Emit([]byte(word), strconv.AppendInt(nil, mapreduce.FoldValues(lengths, add), 10))
+		return nil
+	})
+	got, err := mrtest.Run(job, map[string][]byte{"f": []byte("bb a bb\na bb"), "g": []byte("bb ccc")})
+	if want := "a\t2\nbb\t8\nccc\t3\n"; err != nil || mrtest.Text(got) != want {
+		t.Errorf("%q, %v; want %q", mrtest.Text(got), err, want)
+	}
+	texts := mapreduce.Codes[string, []byte]{Key: mapreduce.StringCode, Value: mapreduce.BytesCode}
+	job = &mapreduce.Job{Mapper: mapreduce.IdentityMapper, Input: mapreduce.KeyValue, Reducer: texts.Fold(func(a, _ []byte) []byte { return a })}
+	if _, err := mrtest.Run(job, map[string][]byte{"f": []byte("a\tb\n")}); err == nil || !strings.Contains(err.Error(), "use StringCode") {
+		t.Errorf("values that do not stay: %v", err)
 	}
 }
 

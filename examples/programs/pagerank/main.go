@@ -63,13 +63,7 @@ func load(mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 func round(mapreduce.Params) (*mapreduce.Job, error) {
-	add := func(parts iter.Seq[page]) (all page) {
-		for p := range parts {
-			all.Rank += p.Rank
-			all.Links = append(all.Links, p.Links...)
-		}
-		return all
-	}
+	add := func(a, b page) page { return page{a.Rank + b.Rank, append(a.Links, b.Links...)} }
 	return &mapreduce.Job{
 		Name: "round", Input: mapreduce.Runs, Output: mapreduce.Runs,
 		Mapper: mapreduce.MapTo(pages, pages, func(name string, p page, out *mapreduce.TypedEmitter[string, page]) error {
@@ -79,12 +73,9 @@ func round(mapreduce.Params) (*mapreduce.Job, error) {
 			}
 			return nil
 		}),
-		Combiner: pages.Combiner(func(name string, parts iter.Seq[page], out *mapreduce.TypedEmitter[string, page]) error {
-			out.Put(name, add(parts))
-			return nil
-		}),
+		Combiner: pages.Fold(add),
 		Reducer: mapreduce.ReduceTo(pages, pages, func(name string, parts iter.Seq[page], out *mapreduce.TypedEmitter[string, page]) error {
-			p := add(parts)
+			p := mapreduce.FoldValues(parts, add)
 			p.Rank = 1 - damping + damping*p.Rank
 			out.Put(name, p)
 			return nil
@@ -93,16 +84,9 @@ func round(mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 func total(mapreduce.Params) (*mapreduce.Job, error) {
-	add := func(_ mapreduce.None, ranks iter.Seq[float64], out *mapreduce.TypedEmitter[mapreduce.None, float64]) error {
-		sum := 0.0
-		for r := range ranks {
-			sum += r
-		}
-		out.PutValue(sum)
-		return nil
-	}
+	sum := sums.Fold(func(a, b float64) float64 { return a + b })
 	return &mapreduce.Job{
-		Name: "total", Input: mapreduce.Runs, Output: mapreduce.Runs, Reduces: 1, Combiner: sums.Combiner(add), Reducer: mapreduce.ReduceTo(sums, sums, add),
+		Name: "total", Input: mapreduce.Runs, Output: mapreduce.Runs, Reduces: 1, Combiner: sum, Reducer: sum,
 		Mapper: mapreduce.MapTo(pages, sums, func(_ string, p page, out *mapreduce.TypedEmitter[mapreduce.None, float64]) error {
 			out.PutValue(p.Rank)
 			return nil

@@ -92,24 +92,15 @@ func invert(p mapreduce.Params) (*mapreduce.Job, error) {
 
 func add(p mapreduce.Params) (*mapreduce.Job, error) {
 	query := strings.Fields(p.Get("query"))
-	sum := func(weights iter.Seq[float64]) (s float64) {
-		for w := range weights {
-			s += w
-		}
-		return s
-	}
+	sum := scores.Fold(func(a, b float64) float64 { return a + b })
 	return &mapreduce.Job{
-		Name: "add", Input: mapreduce.Runs, Output: mapreduce.Runs,
+		Name: "add", Input: mapreduce.Runs, Output: mapreduce.Runs, Combiner: sum, Reducer: sum,
 		Mapper: mapreduce.MapTo(index, scores, func(term string, list []posting, out *mapreduce.TypedEmitter[string, float64]) error {
 			if slices.Contains(query, term) {
 				for _, p := range list {
 					out.Put(p.Document, p.Weight)
 				}
 			}
-			return nil
-		}),
-		Reducer: mapreduce.ReduceTo(scores, scores, func(document string, weights iter.Seq[float64], out *mapreduce.TypedEmitter[string, float64]) error {
-			out.Put(document, sum(weights))
 			return nil
 		}),
 	}, nil

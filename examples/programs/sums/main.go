@@ -16,12 +16,7 @@ import (
 
 var codes = mapreduce.Codes[string, int64]{Key: mapreduce.StringCode, Value: mapreduce.Int64Code}
 
-func total(values iter.Seq[int64]) (sum int64) {
-	for v := range values {
-		sum += v
-	}
-	return sum
-}
+func add(a, b int64) int64 { return a + b }
 
 func job(p mapreduce.Params) (*mapreduce.Job, error) {
 	return &mapreduce.Job{
@@ -34,12 +29,9 @@ func job(p mapreduce.Params) (*mapreduce.Job, error) {
 			}
 			return r.Err()
 		}),
-		Combiner: codes.Combiner(func(by string, values iter.Seq[int64], out *mapreduce.TypedEmitter[string, int64]) error {
-			out.Put(by, total(values))
-			return nil
-		}),
+		Combiner: codes.Fold(add),
 		Reducer: codes.Reducer(func(by string, values iter.Seq[int64], out *mapreduce.Emitter) error {
-			out.Emit([]byte(by), strconv.AppendInt(nil, total(values), 10))
+			out.Emit([]byte(by), strconv.AppendInt(nil, mapreduce.FoldValues(values, add), 10))
 			return nil
 		}),
 	}, nil

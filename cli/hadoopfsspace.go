@@ -136,12 +136,16 @@ func (c *fsCall) checksum() error {
 	return nil
 }
 
-// blockSizeOf returns the size of a file's blocks, in bytes.
+// blockSizeOf returns the size of a file's blocks, in bytes. Without an HDFS it is Hadoop's default: for the
+// directory behind hdfs:/// that of HDFS, else that of local files and of S3.
 func blockSizeOf(e entry) int64 {
-	if e.Status != nil {
+	switch {
+	case e.Status != nil:
 		return e.Status.BlockSize
+	case strings.HasPrefix(e.location.prefix, "hdfs:"):
+		return 128 << 20
 	}
-	return 128 << 20
+	return 32 << 20
 }
 
 // errAlone is Hadoop's message for standard input among other sources.

@@ -27,7 +27,7 @@ type hadoopClassMapper struct {
 
 // Start notes the task.
 func (m *hadoopClassMapper) Start(t *Task) error {
-	m.task = t.t
+	m.start(t)
 	return nil
 }
 

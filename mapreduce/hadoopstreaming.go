@@ -37,8 +37,18 @@ func (h *hadoopJob) inputs(schemes *storage.Schemes) *input.HadoopOptions {
 		// Hadoop's input formats do not look at the names of directories.
 		Rows: &format.Spec{Name: format.Auto, Separator: ',', NoPartitions: true},
 	}
-	if h.rules.Input == hadoop.SequenceInput {
-		o.Rows = &format.Spec{Name: format.Sequence, Raw: true, Separator: ',', NoPartitions: true}
+	sequences := &format.Spec{Name: format.Sequence, Stream: format.StreamBytes, Separator: ',', NoPartitions: true}
+	if h.rules.TypedMapIn {
+		sequences.Stream = format.StreamTyped
+	}
+	switch h.rules.Input {
+	case hadoop.AsTextInput:
+		sequences.Stream = format.StreamString
+		o.Rows = sequences
+	case hadoop.SequenceInput:
+		o.Rows = sequences
+	case hadoop.AutoInput:
+		o.Sequences = sequences
 	}
 	if h.rules.Input == hadoop.NLineInput {
 		o.LinesPerMap = max(1, c.Int("mapreduce.input.lineinputformat.linespermap", 1))
@@ -57,7 +67,10 @@ func hadoopStreaming(o StreamingOptions) (*Job, error) {
 		Name: cmp.Or(o.Name, conf.Get("mapreduce.job.name", ""), "streaming"), Partitioner: rules.Partitioner,
 		combinerUnsorted: true, hadoop: &hadoopJob{rules}, recipe: o.recipe(),
 	}
-	if rules.SequenceOutput {
+	switch {
+	case rules.SequenceOutput && rules.TypedOutput(o.Reducer):
+		j.Output = Rows(format.Sequence + ",as=typed")
+	case rules.SequenceOutput:
 		j.Output = Rows(format.Sequence)
 	}
 	files := o.Reducer == ""
@@ -137,10 +150,10 @@ func (w *hadoopWriter) record(key, value []byte, out *Emitter) (err error) {
 		return nil
 	}
 	if w.toFile && w.typed {
-		if w.buf, err = hadoop.AppendTypedText(w.buf[:0], key); err != nil {
+		if w.buf, err = format.AppendTypedText(w.buf[:0], key); err != nil {
 			return err
 		}
-		if w.buf, err = hadoop.AppendTypedText(append(w.buf, w.rules.Output...), value); err != nil {
+		if w.buf, err = format.AppendTypedText(append(w.buf, w.rules.Output...), value); err != nil {
 			return err
 		}
 		out.Emit(w.buf, nil)
@@ -186,7 +199,7 @@ type hadoopCommand struct {
 	dir  string // removed at the end
 	idle bool   // a reducer without input, whose output does not count
 	// typed divides the output if it is typed bytes.
-	typed hadoop.TypedReader
+	typed format.TypedReader
 }
 
 // Start makes the working directory and starts the command in it.
@@ -377,8 +390,16 @@ func setTask(conf hadoop.Conf, t *Task, dir string) {
 // hadoopBlocks turns blocks of lines into records as Hadoop's line reader does: a CR ends a
 // line, too, and a byte order mark at the start of a file is no data.
 type hadoopBlocks struct {
-	rules *hadoop.Rules
-	task  *engine.Task
+	rules    *hadoop.Rules
+	task     *engine.Task
+	sequence bool // the lines are the records of a SequenceFile: key, TAB, value, with escapes
+	record   []byte
+}
+
+// start notes the task. Of AutoInputFormat each split has files of one kind.
+func (h *hadoopBlocks) start(t *Task) {
+	h.task = t.t
+	h.sequence = t.t.Split != nil && strings.HasPrefix(t.t.Split.Rows, format.Sequence)
 }
 
 // utf8Mark is the byte order mark of UTF-8.
@@ -405,7 +426,7 @@ func (h *hadoopBlocks) clean(block []byte) []byte {
 func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err error) {
 	var number []byte
 	return h.eachAt(block, func(offset int64, line []byte) error {
-		if h.rules.Keyed() {
+		if h.rules.Keyed(h.sequence) {
 			return fn(h.divide(line))
 		}
 		number = strconv.AppendInt(number[:0], offset, 10)
@@ -413,12 +434,19 @@ func (h *hadoopBlocks) each(block []byte, fn func(key, value []byte) error) (err
 	})
 }
 
-// divide returns the key and the value of a line of an input with keys.
+// divide returns the key and the value of a line of an input with keys. They are valid until the next call.
 func (h *hadoopBlocks) divide(line []byte) (key, value []byte) {
-	if i := bytes.IndexByte(line, h.rules.KeyValue); i >= 0 {
-		return line[:i], line[i+1:]
+	i := bytes.IndexByte(line, h.rules.KeyValue)
+	switch {
+	case i < 0:
+		return line, line[len(line):]
+	case h.sequence:
+		h.record = format.AppendUnescaped(h.record[:0], line[:i])
+		n := len(h.record)
+		h.record = format.AppendUnescaped(h.record, line[i+1:])
+		return h.record[:n:n], h.record[n:]
 	}
-	return line, line[len(line):]
+	return line[:i], line[i+1:]
 }
 
 // eachAt calls fn with the offset of each line and the line. The offset counts the stored
@@ -448,7 +476,7 @@ type hadoopCommandMapper struct {
 
 // Start starts the command.
 func (m *hadoopCommandMapper) Start(t *Task) error {
-	m.task = t.t
+	m.start(t)
 	return m.hadoopCommand.Start(t)
 }
 
@@ -460,15 +488,19 @@ func (m *hadoopCommandMapper) Map(_, value []byte, out *Emitter) error {
 // MapBlock passes a block of lines to the command, with keys if the input format has
 // them.
 func (m *hadoopCommandMapper) MapBlock(block []byte, out *Emitter) error {
-	if m.hadoopBlocks.rules.TypedMapIn {
+	rules := m.hadoopBlocks.rules
+	switch {
+	case rules.TypedMapIn:
 		return m.mapTyped(block, out)
-	}
-	if !m.hadoopBlocks.rules.WithKey {
+	case !rules.WithKey && !rules.KeyOnlyMapIn:
 		block = m.clean(block)
 		return m.feed(block, out)
 	}
 	err := m.each(block, func(key, value []byte) error {
-		m.buf = append(append(append(append(m.buf, key...), m.hadoopBlocks.rules.MapIn...), value...), '\n')
+		if m.buf = append(m.buf, key...); !rules.KeyOnlyMapIn {
+			m.buf = append(append(m.buf, rules.MapIn...), value...)
+		}
+		m.buf = append(m.buf, '\n')
 		return nil
 	})
 	if err != nil {
@@ -478,18 +510,20 @@ func (m *hadoopCommandMapper) MapBlock(block []byte, out *Emitter) error {
 }
 
 // mapTyped passes a block of lines to the command as typed bytes. As in Hadoop, the key is there
-// for every input format: an offset is a number, all else a string.
+// for every input format: an offset is a number, all other text a string.
 func (m *hadoopCommandMapper) mapTyped(block []byte, out *Emitter) error {
 	h := &m.hadoopBlocks
 	err := h.eachAt(block, func(offset int64, line []byte) error {
-		if h.rules.Keyed() {
-			var key []byte
-			key, line = h.divide(line)
-			m.buf = hadoop.AppendTypedString(m.buf, key)
-		} else {
-			m.buf = hadoop.AppendTypedLong(m.buf, offset)
+		if !h.rules.Keyed(h.sequence) {
+			m.buf = format.AppendTypedString(format.AppendTypedLong(m.buf, offset), line)
+			return nil
 		}
-		m.buf = hadoop.AppendTypedString(m.buf, line)
+		key, value := h.divide(line)
+		if h.sequence && h.rules.Input != hadoop.AsTextInput {
+			m.buf = append(append(m.buf, key...), value...)
+		} else {
+			m.buf = format.AppendTypedString(format.AppendTypedString(m.buf, key), value)
+		}
 		return nil
 	})
 	if err != nil {
@@ -517,7 +551,7 @@ func (r *hadoopCommandReducer) Reduce(sortKey []byte, values iter.Seq[[]byte], o
 		case rules.TypedReduceIn && rules.MapOut.Typed:
 			r.buf = append(append(r.buf, key...), v...)
 		case rules.TypedReduceIn:
-			r.buf = hadoop.AppendTypedString(hadoop.AppendTypedString(r.buf, key), v)
+			r.buf = format.AppendTypedString(format.AppendTypedString(r.buf, key), v)
 		case rules.KeyOnlyInput:
 			r.buf = append(append(r.buf, key...), '\n')
 		default:

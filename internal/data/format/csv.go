@@ -153,7 +153,7 @@ func (r *csvRecords) append(buf []byte, fields []csvField) []byte {
 		if f := fields[at]; f.isNull() {
 			r.line.Null()
 		} else {
-			r.line.String(f.text)
+			r.line.Untyped(f.text)
 		}
 	}
 	return r.line.End()

@@ -2,7 +2,9 @@ package format
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,7 +18,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "auto": "", "text": "text", "csv": "csv", "csv,header=no,separator=;,lines=single": "csv,header=no,lines=single,separator=;",
 		"csv,separator=tab": "csv,separator=tab", "parquet,as=json,columns=a,b c": "parquet,as=json,columns=a,b c",
-		",columns=a": "auto,columns=a", "auto,as=json": "auto,as=json", "sequence,as=raw": "sequence,as=raw",
+		",columns=a": "auto,columns=a", "auto,as=json": "auto,as=json", "sequence,as=raw": "sequence,as=raw", "sequence,as=bytes": "sequence,as=bytes",
 	} {
 		s, err := Parse(text)
 		if err != nil || s.String() != want {
@@ -29,7 +31,7 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"xml": "want auto", "parquet,header=no": "an option of csv", "csv,separator=ab": "unknown option", "csv,columns=": "empty name",
-		"csv,columns=a,a": "named twice", "text,columns=a": "format text has no columns", "csv,separator=\"": "unknown option", "json,x": "unknown option",
+		"csv,columns=a,a": "named twice", "text,columns=a": "format text has no columns", "csv,separator=\"": "unknown option", "json,x": "unknown option", "csv,as=typed": "unknown option",
 	} {
 		if s, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, s, err, want)
@@ -43,6 +45,52 @@ func decompress(codec string, r io.Reader) (io.ReadCloser, error) {
 		return nil, errors.New("no codec " + codec)
 	}
 	return zlib.NewReader(r)
+}
+
+// Keys and values are what the streaming of Hadoop 3.4.2 gave to cat as a mapper: with stream.map.input=typedbytes
+// and SequenceFileInputFormat, and as text with AutoInputFormat. Random bytes are no lines that cat's output shows.
+func TestStreamedSequences(t *testing.T) {
+	for name, want := range map[string][2]string{ // SHA-256 of the mapper's input
+		"bytes":  {"6e9956278ed4a7a05236a2bdf5a38bc9f3c2f25b0b7bb7e43e04ceb4648a8eed", ""},
+		"small":  {"3f95526d740b289eb285121d04327136ab1a8a136ab844f125ab4fc6e7904de4", "ba67c9c8866337738978f2dc797b98a9a34398d17c8176fc44aef47d52a28766"},
+		"vint":   {"4a3649284e173914c855d19b3ad3cb2bec71ab487645569ce33ee85e8a4cc53e", "9bc3dd59ab263701dfe2595b807f78ad1206de4a2b84af223a12d532c5d06cba"},
+		"record": {"c1d9f48a78ac0a3216227f9777ebf6eb67d4b8f8f2e5249a898af4f4b8c7e254", "e160d0bb8fbb237fe685753fb30ecd177ef9df9aacab437dfe6cf856791bd35e"},
+	} {
+		for i, spec := range []string{"sequence,as=typed", "sequence,as=bytes"} {
+			var out []byte
+			for _, line := range bytes.SplitAfter(readSequence(t, filepath.Join("testdata", name+".seq"), spec), []byte("\n")) {
+				key, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte("\t"))
+				if out = AppendUnescaped(out, key); i == 1 && len(line) > 0 {
+					out = append(out, '\t')
+				}
+				if out = AppendUnescaped(out, value); i == 1 && len(line) > 0 {
+					out = append(out, '\n')
+				}
+			}
+			if got := fmt.Sprintf("%x", sha256.Sum256(out)); got != want[i] && want[i] != "" {
+				t.Errorf("%s, %s: %s", name, spec, got)
+			}
+		}
+	}
+}
+
+// readSequence returns the lines of a SequenceFile.
+func readSequence(t *testing.T, name, text string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	s, err2 := Parse(text)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(&Source{File: bytes.NewReader(b), Size: int64(len(b)), To: int64(len(b)), Decompress: decompress}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
 }
 
 // FuzzSequence: no file makes the reader of SequenceFiles panic, read forever or

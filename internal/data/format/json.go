@@ -141,7 +141,7 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
 			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
 		}
-		r.line.String([]byte(s))
+		r.line.Untyped([]byte(s))
 	case v[0] == '{' || v[0] == '[':
 		var b bytes.Buffer
 		if err := json.Compact(&b, v); err != nil {

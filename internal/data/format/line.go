@@ -16,7 +16,8 @@ type Line struct {
 	buf    []byte
 	start  int // of the line in buf
 	json   bool
-	raw    bool
+	raw    bool    // as Java's toString, without escapes unless stream is set
+	stream string  // Spec.Stream
 	fields []field // only if one of them is fixed, hidden or has conditions
 	names  []string
 	n      int // fields so far, fixed and hidden ones included
@@ -44,7 +45,7 @@ func NewLine(s *Spec, names []string) *Line {
 
 // newLine returns a Line. Of names, only JSON lines need the field.
 func newLine(s *Spec, fields []field) *Line {
-	l := &Line{json: s.JSON, raw: s.Raw}
+	l := &Line{json: s.JSON, raw: s.Raw || s.Stream == StreamBytes || s.Stream == StreamString, stream: s.Stream}
 	for i := range fields {
 		f := &fields[i]
 		if l.json {
@@ -82,7 +83,7 @@ func (l *Line) End() []byte {
 func (l *Line) addFixed() {
 	for l.n < len(l.fields) && l.fields[l.n].fixed != nil {
 		f := &l.fields[l.n]
-		switch l.test(f, []byte(f.fixed.Value), f.fixed.Null, classText); {
+		switch l.test(f, []byte(f.fixed.Value), f.fixed.Null, classUntyped); {
 		case f.hidden:
 			l.n++
 		case f.fixed.Null:
@@ -224,9 +225,15 @@ func (l *Line) Text(s string) {
 	l.buf = append(l.buf, s...)
 }
 
-// String adds text.
-func (l *Line) String(s []byte) {
-	if l.fields != nil && l.special() && l.skips(s, false, classText) {
+// String adds text that its file declares as text.
+func (l *Line) String(s []byte) { l.addText(s, classText) }
+
+// Untyped adds text of a file without types. Conditions with a date or a time compare it as one.
+func (l *Line) Untyped(s []byte) { l.addText(s, classUntyped) }
+
+// addText adds text, which conditions compare as the class says.
+func (l *Line) addText(s []byte, is class) {
+	if l.fields != nil && l.special() && l.skips(s, false, is) {
 		return
 	}
 	l.next()
@@ -238,7 +245,7 @@ func (l *Line) appendString(s []byte) {
 	switch {
 	case l.json:
 		l.buf = appendJSON(l.buf, s)
-	case l.raw:
+	case l.raw && l.stream == "":
 		l.buf = append(l.buf, s...)
 	default:
 		l.buf = AppendEscaped(l.buf, s)

@@ -21,6 +21,8 @@ type Output struct {
 	Separator rune
 	// NoEscapes says that the fields of lines are not escaped; see Writer.
 	NoEscapes bool
+	// Typed says that keys and values of a SequenceFile are typed bytes, not Text.
+	Typed bool
 	// Columns are the columns of the file. Empty means key and value.
 	Columns []Column
 }
@@ -101,6 +103,8 @@ func (o *Output) option(w string) error {
 		o.NoHeader = true
 	case w == "escapes=no":
 		o.NoEscapes = true
+	case w == "as=typed" && o.Name == Sequence:
+		o.Typed = true
 	case name == "separator":
 		r, ok := separator(value)
 		if !ok {
@@ -174,6 +178,9 @@ func (o *Output) String() string {
 	}
 	if o.NoEscapes {
 		words = append(words, "escapes=no")
+	}
+	if o.Typed {
+		words = append(words, "as=typed")
 	}
 	if o.Separator != ',' {
 		words = append(words, "separator="+strings.ReplaceAll(string(o.Separator), "\t", "tab"))

@@ -68,7 +68,7 @@ var sequenceColumns = []string{"key", "value"}
 // openSequence implements Format.Open.
 func openSequence(src *Source, s *Spec) (Records, error) {
 	r := &sequence{src: src, in: newOffsetReader(src.File, 0, src.Size)}
-	if err := r.header(); err != nil {
+	if err := r.header(s.Stream == StreamTyped); err != nil {
 		return nil, r.in.at(err)
 	}
 	sel, err := s.Select(src, sequenceColumns)
@@ -86,8 +86,8 @@ func openSequence(src *Source, s *Spec) (Records, error) {
 	return r, nil
 }
 
-// header reads the header.
-func (r *sequence) header() error {
+// header reads the header. With typed, fields are typed bytes.
+func (r *sequence) header(typed bool) error {
 	var magic [4]byte
 	if _, err := io.ReadFull(r.in, magic[:]); err != nil || !isSequence(magic[:]) {
 		return errors.New("it is no SequenceFile of version 4 to 6")
@@ -98,7 +98,7 @@ func (r *sequence) header() error {
 		if err != nil {
 			return err
 		}
-		if *w, err = newWritable(class); err != nil {
+		if *w, err = newWritable(class, typed); err != nil {
 			return err
 		}
 	}

@@ -30,10 +30,11 @@ const (
 	sequenceBlock = 1_000_000
 )
 
-// sequenceWriter writes a SequenceFile whose keys and values are Text. Without compression
+// sequenceWriter writes a SequenceFile whose keys and values are Text or typed bytes. Without compression
 // it has records, else blocks.
 type sequenceWriter struct {
 	w     io.Writer
+	typed bool
 	sync  [syncLen]byte
 	codec string // "" for records
 	buf   []byte // records that are not written yet
@@ -46,8 +47,8 @@ type sequenceWriter struct {
 }
 
 // createSequence begins a SequenceFile.
-func createSequence(w io.Writer, _ *Output, codec string) (Rows, error) {
-	s := &sequenceWriter{w: w}
+func createSequence(w io.Writer, o *Output, codec string) (Rows, error) {
+	s := &sequenceWriter{w: w, typed: o.Typed}
 	if codec != "" && codec != "none" {
 		s.codec = codec
 		if _, err := s.compressor(io.Discard); err != nil {
@@ -57,7 +58,11 @@ func createSequence(w io.Writer, _ *Output, codec string) (Rows, error) {
 	binary.BigEndian.PutUint64(s.sync[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(s.sync[8:], rand.Uint64())
 	b := append(s.buf, 'S', 'E', 'Q', 6)
-	b = appendText(appendText(b, []byte(textClass)), []byte(textClass))
+	class := textClass
+	if s.typed {
+		class = typedClass
+	}
+	b = appendText(appendText(b, []byte(class)), []byte(class))
 	if s.codec == "" {
 		b = append(b, 0, 0)
 	} else {
@@ -79,10 +84,10 @@ func (s *sequenceWriter) WriteRow(row []Value) error {
 		s.buf = append(append(s.buf, escape...), s.sync[:]...)
 		s.since = 0
 	}
-	keyLen, valueLen := textLen(key), textLen(value)
+	keyLen, valueLen := s.length(key), s.length(value)
 	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen+valueLen))
 	s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(keyLen))
-	s.buf = appendText(appendText(s.buf, key), value)
+	s.buf = s.append(s.append(s.buf, key), value)
 	s.since += len(s.buf) - before
 	if len(s.buf) < fillTo {
 		return nil
@@ -100,10 +105,10 @@ func (s *sequenceWriter) flush() error {
 // addToBlock adds a record to the block, and writes the block if it is full.
 func (s *sequenceWriter) addToBlock(key, value []byte) error {
 	s.records++
-	s.keyLens = appendVInt(s.keyLens, textLen(key))
-	s.keys = appendText(s.keys, key)
-	s.valueLens = appendVInt(s.valueLens, textLen(value))
-	s.values = appendText(s.values, value)
+	s.keyLens = appendVInt(s.keyLens, s.length(key))
+	s.keys = s.append(s.keys, key)
+	s.valueLens = appendVInt(s.valueLens, s.length(value))
+	s.values = s.append(s.values, value)
 	if len(s.keys)+len(s.values) < sequenceBlock {
 		return nil
 	}
@@ -156,8 +161,19 @@ func (s *sequenceWriter) Close() error {
 // appendText appends a Text: its length and its bytes.
 func appendText(buf, b []byte) []byte { return append(appendVInt(buf, len(b)), b...) }
 
-// textLen returns the length of a Text in a file.
-func textLen(b []byte) int {
+// append appends a key or value: a Text, or typed bytes after a length of four bytes.
+func (s *sequenceWriter) append(buf, b []byte) []byte {
+	if s.typed {
+		return append(binary.BigEndian.AppendUint32(buf, uint32(len(b))), b...) //nolint:gosec // a record of the engine is shorter
+	}
+	return appendText(buf, b)
+}
+
+// length returns the length of a key or value in the file.
+func (s *sequenceWriter) length(b []byte) int {
+	if s.typed {
+		return 4 + len(b)
+	}
 	var room [9]byte
 	return len(appendVInt(room[:0], len(b))) + len(b)
 }

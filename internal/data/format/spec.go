@@ -13,6 +13,9 @@ type Spec struct {
 	JSON bool
 	// Raw writes fields without escapes, as hadoop fs -text does.
 	Raw bool
+	// Stream is what Hadoop's streaming gives to a mapper for the keys and values of a SequenceFile, here
+	// with the escapes of a line: StreamTyped, StreamBytes, StreamString, or "" for other fields.
+	Stream string
 	// NoHeader says that the first line of a CSV file is a record. Columns then have the
 	// names 1, 2 and so on.
 	NoHeader bool
@@ -35,6 +38,13 @@ type Spec struct {
 	// files are read in its order. It is no part of the text that Parse parses.
 	First *Layout
 }
+
+// The values of Spec.Stream.
+const (
+	StreamTyped  = "typed"  // typed bytes
+	StreamBytes  = "bytes"  // Java's toString, except for BytesWritable and its kin, of which the bytes
+	StreamString = "string" // Java's toString
+)
 
 // Layout is the columns of the first file of an input, or of all its files if Spec.Missing is null.
 // Planning finds it, and it travels with the splits: each task aligns its files without opening others.
@@ -80,6 +90,8 @@ func (s *Spec) option(w string) error {
 		s.JSON = true
 	case w == "as=raw":
 		s.Raw = true
+	case name == "as" && s.Name == Sequence && slices.Contains([]string{StreamTyped, StreamBytes, StreamString}, value):
+		s.Stream = value
 	case w == "header=no":
 		s.NoHeader = true
 	case w == "lines=single":
@@ -186,7 +198,7 @@ func (s *Spec) String() string {
 	for _, o := range []struct {
 		word string
 		on   bool
-	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}, {"partitions=no", s.NoPartitions}} {
+	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"as=" + s.Stream, s.Stream != ""}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}, {"partitions=no", s.NoPartitions}} {
 		if o.on {
 			words = append(words, o.word)
 		}

@@ -14,15 +14,17 @@ import (
 // a Spec hold.
 //
 // A value that is a number is compared with numbers: a field that is no number differs from it and is
-// neither less nor greater. Infinity is a number for columns of floating-point numbers only. Any other
-// value, and one in single quotes, is compared with the text of the field, byte by byte. A field that its
-// file declares as a date or a time is compared as a point in time, with quotes or without. \N is null,
-// with = and != only. For all other values a null field meets no condition.
+// neither less nor greater. Infinity is a number for columns of floating-point numbers only. In the same way
+// a value that is a date or a time is compared with dates and times if the field's file declares no types.
+// Any other value, and one in single quotes, is compared with the text of the field, byte by byte. A field
+// that its file declares as a date or a time is compared as a point in time, with quotes or without. \N is
+// null, with = and != only. For all other values a null field meets no condition.
 type Condition struct {
 	Column   string
 	op       string // one of operators
 	value    string // without quotes
-	null     bool   // the value is \N
+	quoted   bool
+	null     bool // the value is \N
 	number   *number
 	infinity *number
 	moment   *moment // nil if the value is no date and no time
@@ -56,6 +58,7 @@ func ParseCondition(text string) (c Condition, err error) {
 	}
 	switch {
 	case strings.HasPrefix(c.value, "'"):
+		c.quoted = true
 		if c.value, err = unquote(c.value); err != nil {
 			return c, fmt.Errorf("%q: %w", text, err)
 		}
@@ -95,9 +98,7 @@ func unquote(quoted string) (string, error) {
 // String returns the text that ParseCondition parses.
 func (c *Condition) String() string {
 	value := c.value
-	plain := c.null || c.number != nil || c.infinity != nil // a number in quotes has neither
-	if !plain && (value == "" || value == `\N` || parseNumber(value) != nil || parseInfinity(value) != nil ||
-		strings.TrimSpace(value) != value || strings.ContainsAny(value[:1], specialFirst)) {
+	if c.quoted {
 		value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
 	}
 	return c.Column + c.op + value
@@ -108,7 +109,8 @@ type class uint8
 
 // The classes of fields.
 const (
-	classText class = iota
+	classText    class = iota
+	classUntyped       // text of CSV, JSON lines and paths, which declare no types
 	classNumber
 	classTime // a date, a time of day, or both, as parseMoment parses it
 )
@@ -146,7 +148,7 @@ func (c *Condition) holds(order int) bool {
 // compare orders a field and the value. comparable is false if only one of them is a number, a point in
 // time, or a time of day.
 func (c *Condition) compare(text []byte, is class) (order int, comparable bool) {
-	if is == classTime {
+	if is == classTime || is == classUntyped && c.moment != nil && !c.quoted {
 		m, ok := parseMoment(string(text))
 		if !ok || c.moment == nil || m.clock != c.moment.clock {
 			return 0, false
@@ -214,7 +216,7 @@ func (s *Spec) checkTypes(records Records, partitions []Partition) error {
 
 // matchPartition reports whether the files of a partition can have records that meet the condition.
 func (c *Condition) matchPartition(p *Partition) bool {
-	return c.match([]byte(p.Value), p.Null, classText)
+	return c.match([]byte(p.Value), p.Null, classUntyped)
 }
 
 // Excludes reports whether no record of a group can meet the condition. least and most are bounds of the

@@ -64,6 +64,17 @@ func TestCondition(t *testing.T) {
 		{"t<2024-05-01T08:30:00.25Z", "2024-05-01T08:30:00Z", classTime, true},
 		{"t=2024-05-01", "2024-05-01T00:00:00", classTime, true},
 		{"t>2024-05-01 08:30:00.1", "2024-05-01T08:30:00.10Z", classTime, false},
+		{"d>=2024-05-10", "2024-5-9", classUntyped, false},
+		{"d<2024-05-10", "2024-5-9", classUntyped, true},
+		{"d=2024-05-01", "2024-05-01 00:00:00", classUntyped, true},
+		{"d>=2024-05-01", "n/a", classUntyped, false},
+		{"d!=2024-05-01", "n/a", classUntyped, true},
+		{"t>9:30", "10:00", classUntyped, true},
+		{"t>9:30", "2024-05-01T10:00", classUntyped, false},
+		{"t>=2024-05-01T10:00+02:00", "2024-05-01T08:00Z", classUntyped, true},
+		{"d>='2024-05-10'", "2024-5-9", classUntyped, true}, // texts
+		{"d>=2024-05-10", "2024-5-9", classText, true},      // declared as text
+		{"a<10", "9", classUntyped, true},
 	} {
 		w, err := ParseCondition(c.text)
 		if err != nil {
@@ -204,6 +215,20 @@ func TestSelect(t *testing.T) {
 		}
 		if got, err := io.ReadAll(r); err != nil || string(got) != want {
 			t.Errorf("%s: %q, want %q (%v)", spec, got, want, err)
+		}
+	}
+	for where, want := range map[string]string{"day<2024-05-10": "9\n", "day>=2024-05-10": "", "day<'2024-05-10'": "", "t>2024-05-09": "9\n", "t='2024-05-09T01:00'": ""} {
+		s, err := Parse("csv,where=" + where + ",columns=a")
+		if err != nil {
+			t.Fatal(where, err)
+		}
+		const dates = "a,t\n9,2024-05-09T03:00+02:00\n"
+		r, err := Open(&Source{Text: strings.NewReader(dates), Size: int64(len(dates)), To: int64(len(dates)), Partitions: []Partition{{Name: "day", Value: "2024-5-9"}}}, s)
+		if err != nil {
+			t.Fatal(where, err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != want {
+			t.Errorf("%s: %q, want %q (%v)", where, got, want, err)
 		}
 	}
 	const objects = `{"a":1,"b":"x"}` + "\n" + `{"b":"y"}` + "\n"

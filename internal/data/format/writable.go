@@ -69,13 +69,81 @@ var writables = map[string]func(l *Line, b []byte) error{
 	}),
 }
 
-// newWritable returns the writable for a class.
-func newWritable(class string) (*writable, error) {
-	simple, ok := strings.CutPrefix(class, "org.apache.hadoop.io.")
+// newWritable returns the writable for a class. With typed it renders typed bytes.
+func newWritable(class string, typed bool) (*writable, error) {
+	if typed {
+		return &writable{render: func(l *Line, b []byte) error {
+			t, err := appendTypedWritable(nil, class, b)
+			l.String(t)
+			return err
+		}}, nil
+	}
+	if class == typedClass {
+		return &writable{render: renderTyped}, nil
+	}
+	simple, ok := strings.CutPrefix(class, ioPackage)
 	if render := writables[simple]; ok && render != nil {
 		return &writable{render: render}, nil
 	}
-	return nil, fmt.Errorf("keys or values of class %q cannot be read; readable are Text, BytesWritable, NullWritable, and the Writables of numbers and booleans in org.apache.hadoop.io", class)
+	return nil, fmt.Errorf("keys or values of class %q cannot be read; readable are Text, BytesWritable, NullWritable, the Writables of numbers and booleans in org.apache.hadoop.io, and TypedBytesWritable", class)
+}
+
+// The package of Hadoop's own Writables, and the class of typed bytes.
+const (
+	ioPackage  = "org.apache.hadoop.io."
+	typedClass = "org.apache.hadoop.typedbytes.TypedBytesWritable"
+)
+
+// renderTyped adds the text of typed bytes, which are stored as BytesWritable is, and which Hadoop's streaming takes
+// for one.
+func renderTyped(l *Line, b []byte) error {
+	if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) != int64(len(b)-4) {
+		return fmt.Errorf("a TypedBytesWritable of %d bytes states another length", len(b))
+	}
+	if l.stream == StreamBytes {
+		l.Bytes(b[4:])
+		return nil
+	}
+	text, err := AppendTypedText(nil, b[4:])
+	l.String(text)
+	return err
+}
+
+// appendTypedWritable appends a key or value of a class as typed bytes, as Hadoop's TypedBytesWritableOutput
+// does. A class without a type of its own keeps its name and its bytes.
+func appendTypedWritable(out []byte, class string, b []byte) ([]byte, error) {
+	simple, _ := strings.CutPrefix(class, ioPackage)
+	widths := map[string]struct{ code, size int }{
+		"ByteWritable": {typedByte, 1}, "BooleanWritable": {typedBool, 1}, "IntWritable": {typedInt, 4},
+		"LongWritable": {typedLong, 8}, "FloatWritable": {typedFloat, 4}, "DoubleWritable": {typedDouble, 8},
+	}
+	s := &byteSlice{b}
+	switch w, fixed := widths[simple]; {
+	case fixed:
+		return append(append(out, byte(w.code)), b...), exact(b, w.size)
+	case class == typedClass || simple == "BytesWritable":
+		if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) != int64(len(b)-4) {
+			return out, fmt.Errorf("a %s of %d bytes states another length", simple, len(b))
+		}
+		if class == typedClass {
+			return append(out, b[4:]...), nil
+		}
+		return append(append(out, typedBytes), b...), nil
+	case simple == "Text":
+		n, err := readVInt(s)
+		if err != nil || n != int64(len(s.b)) {
+			return out, fmt.Errorf("a Text of %d bytes states the length %d", len(b), n)
+		}
+		return append(binary.BigEndian.AppendUint32(append(out, typedString), uint32(n)), s.b...), nil
+	case simple == "VIntWritable":
+		n, err := readVInt(s)
+		return binary.BigEndian.AppendUint32(append(out, typedInt), uint32(n)), err //nolint:gosec // the sign is part of the number
+	case simple == "VLongWritable":
+		n, err := readVInt(s)
+		return AppendTypedLong(out, n), err
+	}
+	out = binary.BigEndian.AppendUint32(append(out, typedFirstOwn), uint32(4+len(class)+len(b)))       //nolint:gosec // a record has less than maxItem
+	return append(append(binary.BigEndian.AppendUint32(out, uint32(len(class))), class...), b...), nil //nolint:gosec // a name has less than maxName
 }
 
 // append adds a key or value to a line.
@@ -141,7 +209,7 @@ func renderBytes(l *Line, b []byte) error {
 	if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) != int64(len(b)-4) {
 		return fmt.Errorf("a BytesWritable of %d bytes states another length", len(b))
 	}
-	if b = b[4:]; !l.raw {
+	if b = b[4:]; !l.raw || l.stream == StreamBytes {
 		l.Bytes(b)
 		return nil
 	}

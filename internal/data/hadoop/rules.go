@@ -24,7 +24,9 @@ const (
 	KeyValueInput = "KeyValueTextInputFormat"
 	NLineInput    = "NLineInputFormat"
 	CombineInput  = "CombineTextInputFormat"
-	SequenceInput = "SequenceFileAsTextInputFormat"
+	SequenceInput = "SequenceFileInputFormat"
+	AsTextInput   = "SequenceFileAsTextInputFormat"
+	AutoInput     = "AutoInputFormat" // SequenceFiles and, by their offsets, lines of other files
 )
 
 // The simple names of output formats that streaming jobs may have.
@@ -38,7 +40,7 @@ const (
 // inputFormats are the input formats that can be read, by simple name.
 var inputFormats = map[string]string{
 	TextInput: TextInput, KeyValueInput: KeyValueInput, NLineInput: NLineInput, CombineInput: CombineInput,
-	SequenceInput: SequenceInput, "SequenceFileInputFormat": SequenceInput, "AutoInputFormat": TextInput,
+	SequenceInput: SequenceInput, AsTextInput: AsTextInput, AutoInput: AutoInput,
 }
 
 // Classes of mappers, combiners and reducers that are built in, by simple name.
@@ -68,8 +70,8 @@ func BuiltinClass(value string) (string, error) {
 	return "", nil
 }
 
-// Keyed reports whether the lines of the input have a key and a value.
-func (r *Rules) Keyed() bool { return r.Input == KeyValueInput || r.Input == SequenceInput }
+// Keyed reports whether the lines of a file have a key and a value. sequence says that it is a SequenceFile.
+func (r *Rules) Keyed(sequence bool) bool { return r.Input == KeyValueInput || sequence }
 
 // Cut divides the lines of a command into keys and values.
 type Cut struct {
@@ -102,11 +104,12 @@ type Rules struct {
 	MapOut, ReduceOut Cut
 	MapIn, ReduceIn   []byte // between key and value on standard input
 	Output            []byte // between key and value in output files of text
-	SequenceOutput    bool   // output files are SequenceFiles of Text
+	SequenceOutput    bool   // output files are SequenceFiles of Text, or of typed bytes
 	LazyOutput        bool   // tasks without records write no file
 	Input             string // one of the input formats
 	KeyValue          byte   // the separator of KeyValueTextInputFormat
 	WithKey           bool   // mappers get key and value, not only the value
+	KeyOnlyMapIn      bool   // mappers get keys without values
 	KeyOnlyInput      bool   // reducers get keys without values
 	TypedMapIn        bool   // mappers get typed bytes: offset or key, and value
 	TypedReduceIn     bool   // reducers get typed bytes
@@ -154,7 +157,7 @@ func (r *Rules) identifiers() error {
 		keyOnly *bool
 		typed   *bool
 	}{
-		{"stream.map.input", new(bool), &r.TypedMapIn},
+		{"stream.map.input", &r.KeyOnlyMapIn, &r.TypedMapIn},
 		{"stream.map.output", &r.MapOut.KeyOnly, &r.MapOut.Typed},
 		{"stream.reduce.input", &r.KeyOnlyInput, &r.TypedReduceIn},
 		{"stream.reduce.output", &r.ReduceOut.KeyOnly, &r.ReduceOut.Typed},
@@ -162,39 +165,37 @@ func (r *Rules) identifiers() error {
 		switch id := strings.ToLower(r.Conf.Get(x.name, "text")); id {
 		case "keyonlytext":
 			*x.keyOnly = true
-			if x.name == "stream.map.input" {
-				r.WithKey = false
-			}
 		case "typedbytes":
 			*x.typed = true
 		case "rawbytes":
 			return fmt.Errorf("%s=rawbytes is not supported; use typedbytes or text", x.name)
 		}
 	}
-	switch {
-	case r.TypedMapIn && r.Input == SequenceInput && SimpleName(r.Conf.Get("mapred.input.format.class", "")) != SequenceInput:
-		return fmt.Errorf("stream.map.input=typedbytes is not supported with SequenceFileInputFormat, whose records would be text; use -inputformat %s", SequenceInput)
-	case r.MapOut.KeyOnly && r.TypedReduceIn:
+	if r.MapOut.KeyOnly && r.TypedReduceIn {
 		return fmt.Errorf("stream.map.output=keyonlytext is not supported with stream.reduce.input=typedbytes; use stream.map.output=text")
 	}
 	return nil
+}
+
+// isCommand reports whether a value of -mapper, -combiner or -reducer is a command.
+func isCommand(value string) bool {
+	class, _ := BuiltinClass(value) // its error comes later, with the role
+	return strings.TrimSpace(value) != "" && class == "" && !strings.EqualFold(value, Aggregate)
+}
+
+// TypedOutput reports whether the records of output files are typed bytes. reducer is "" without reduces.
+func (r *Rules) TypedOutput(reducer string) bool {
+	if isCommand(reducer) {
+		return r.ReduceOut.Typed
+	}
+	return r.MapOut.Typed
 }
 
 // CheckTyped returns an error for a job of commands and classes whose typed bytes would be read
 // as text, or the other way. mapper, combiner and reducer say which of them are commands;
 // without reduces the other two are "". A name that is no command is a class, or missing.
 func (r *Rules) CheckTyped(mapper, combiner, reducer string, reduces bool) error {
-	isCommand := func(value string) bool {
-		class, _ := BuiltinClass(value) // its error comes later, with the role
-		return strings.TrimSpace(value) != "" && class == "" && !strings.EqualFold(value, Aggregate)
-	}
-	toFile := r.MapOut
-	if reduces && isCommand(reducer) {
-		toFile = r.ReduceOut
-	}
 	switch {
-	case toFile.Typed && r.Conf.Get(PropOutput, "") == SequenceOutput:
-		return fmt.Errorf("typedbytes as output is not supported with SequenceFileOutputFormat, which writes Text here; use TextOutputFormat, or the output text")
 	case (r.MapOut.Typed || r.TypedMapIn) && !isCommand(mapper):
 		return fmt.Errorf("stream.map.input=typedbytes and stream.map.output=typedbytes need a command as -mapper; classes and a missing mapper work on text")
 	case !reduces || !r.MapOut.Typed:

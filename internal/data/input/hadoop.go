@@ -30,6 +30,8 @@ type HadoopOptions struct {
 	Combine               bool  // small files share a split
 	// Rows is as in Options.
 	Rows *format.Spec
+	// Sequences, if not nil, is the format of files that begin as SequenceFiles do. Rows is for all others.
+	Sequences *format.Spec
 }
 
 // hadoopBlock is the size of an HDFS block in bytes, which bounds splits.
@@ -38,13 +40,8 @@ const hadoopBlock = 128 << 20
 // PlanHadoop finds the input files and divides them into splits. The splits are in the
 // order of falling sizes, as Hadoop numbers its maps.
 func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
-	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: o.Rows}}
 	files, err := o.list(ctx)
 	if err != nil {
-		return nil, err
-	}
-	// All files must have the first file's columns, so these are found before any split is made.
-	if err := p.findFirst(files); err != nil {
 		return nil, err
 	}
 	total := int64(0)
@@ -52,6 +49,50 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 		total += files[i].size
 	}
 	size := max(1, o.MinSize, min(total/int64(max(1, o.Maps)), hadoopBlock))
+	var splits []Split
+	if o.Sequences != nil {
+		var sequences []found
+		if sequences, files, err = o.separate(ctx, files); err != nil {
+			return nil, err
+		}
+		if splits, err = o.cut(ctx, sequences, o.Sequences, size); err != nil {
+			return nil, err
+		}
+	}
+	others, err := o.cut(ctx, files, o.Rows, size)
+	if err != nil {
+		return nil, err
+	}
+	splits = append(splits, others...)
+	slices.SortStableFunc(splits, func(a, b Split) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return splits, nil
+}
+
+// separate divides files into SequenceFiles and others, by their first bytes.
+func (o *HadoopOptions) separate(ctx context.Context, files []found) (sequences, others []found, err error) {
+	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: o.Rows}}
+	for i := range files {
+		c, err := p.content(&files[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.rows != nil && c.rows.Name == format.Sequence {
+			sequences = append(sequences, files[i])
+		} else {
+			others = append(others, files[i])
+		}
+	}
+	return sequences, others, nil
+}
+
+// cut divides files of one format into splits.
+func (o *HadoopOptions) cut(ctx context.Context, files []found, rows *format.Spec, size int64) ([]Split, error) {
+	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: rows}}
+	// All files must have the first file's columns, so these are found before any split is made.
+	err := p.findFirst(files)
+	if err != nil {
+		return nil, err
+	}
 	if o.Combine {
 		p.opts.SplitSize = hadoopBlock
 	}
@@ -69,7 +110,6 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 		}
 	}
 	p.flush()
-	slices.SortStableFunc(p.splits, func(a, b Split) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return p.splits, nil
 }
 

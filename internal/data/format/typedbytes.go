@@ -1,4 +1,4 @@
-package hadoop
+package format
 
 import (
 	"bytes"
@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/slotwise/slotwise/internal/data/format"
 )
 
 // The type bytes of Hadoop's typed bytes. Numbers and lengths are big-endian. The types from
@@ -30,7 +28,7 @@ const (
 	typedVector   = 8 // a count of 4 bytes, and as many values
 	typedList     = 9 // values, and typedListEnd
 	typedMap      = 10
-	typedFirstOwn = 50
+	typedFirstOwn = 50 // a Writable: the name of its class, after a length, and its bytes
 	typedLastOwn  = 200
 	typedListEnd  = 255
 )
@@ -243,9 +241,9 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 	case typedLong:
 		return strconv.AppendInt(out, int64(binary.BigEndian.Uint64(head)), 10), b, nil //nolint:gosec // the sign is part of the number
 	case typedFloat:
-		return append(out, format.JavaFloat(float64(math.Float32frombits(binary.BigEndian.Uint32(head))), 32)...), b, nil
+		return append(out, JavaFloat(float64(math.Float32frombits(binary.BigEndian.Uint32(head))), 32)...), b, nil
 	case typedDouble:
-		return append(out, format.JavaFloat(math.Float64frombits(binary.BigEndian.Uint64(head)), 64)...), b, nil
+		return append(out, JavaFloat(math.Float64frombits(binary.BigEndian.Uint64(head)), 64)...), b, nil
 	case typedList:
 		return appendTypedList(out, b, -1, depth)
 	}
@@ -300,7 +298,7 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 			return out, nil, err
 		}
 		e.key = key[:len(key)-len(b)]
-		if !typedComparable(e.key[0]) || len(entries) > 0 && typedClass(e.key[0]) != typedClass(entries[0].key[0]) {
+		if !typedComparable(e.key[0]) || len(entries) > 0 && javaClassOf(e.key[0]) != javaClassOf(entries[0].key[0]) {
 			return out, nil, errors.New("TextOutputFormat cannot write a map of typed bytes with keys that are vectors, lists or maps, or keys of different types; write a list of pairs, or a string")
 		}
 		if e.text, b, err = appendTyped(append(e.text, '='), b, depth+1); err != nil {
@@ -324,8 +322,8 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 	return append(out, '}'), b, nil
 }
 
-// typedClass returns the type byte that stands for the Java class of a type.
-func typedClass(t byte) byte {
+// javaClassOf returns the type byte that stands for the Java class of a type.
+func javaClassOf(t byte) byte {
 	if t >= typedFirstOwn && t <= typedLastOwn {
 		return typedBytes
 	}
@@ -338,7 +336,7 @@ func typedComparable(t byte) bool { return t != typedVector && t != typedList &&
 // compareTyped compares two values of one class that is comparable, as Java does.
 func compareTyped(x, y []byte) int {
 	a, b := x[1:], y[1:]
-	switch typedClass(x[0]) {
+	switch javaClassOf(x[0]) {
 	case typedBool:
 		return cmp.Compare(min(a[0], 1), min(b[0], 1))
 	case typedString:

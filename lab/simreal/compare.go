@@ -129,9 +129,9 @@ func (x *round) ordered() (same, all int) {
 // ground holds the measurements from which a round predicts, made just before its mixes: a machine whose speed
 // changes within minutes makes profiles of an hour ago useless.
 type ground struct {
-	profiles     []workload.Profile
-	coreOverhead float64
-	reference    time.Duration // see reference
+	profiles   []workload.Profile
+	contention []float64     // of each program; see settings.contention
+	reference  time.Duration // see reference
 }
 
 // measure measures the ground of a round.
@@ -147,16 +147,25 @@ func (s *settings) measure(ctx context.Context) (*ground, error) {
 	}
 	g.reference = (before + reference()) / 2
 	var err error
-	if g.coreOverhead, err = s.overhead(ctx, g.profiles); err != nil {
-		return nil, fmt.Errorf("overhead: %w", err)
+	if g.contention, err = s.measureContention(ctx, g.profiles); err != nil {
+		return nil, fmt.Errorf("contention: %w", err)
 	}
 	return g, nil
 }
 
-// reference returns the processor time of a fixed piece of work: it sorts and hashes a million numbers.
+// reference returns the processor time of a fixed piece of work, the median of five.
 // Profiles and mixes are measured at different moments; the ratio of their reference times
 // says how much the machine's speed has changed, and the simulated nodes get that speed.
 func reference() time.Duration {
+	var list []time.Duration
+	for range 5 {
+		list = append(list, referenceOnce())
+	}
+	return harness.Median(list)
+}
+
+// referenceOnce sorts and hashes a million numbers.
+func referenceOnce() time.Duration {
 	c := startClock()
 	g := rand.New(rand.NewPCG(1, 2))
 	numbers := make([]uint64, 1<<20)
@@ -180,17 +189,23 @@ func (s *settings) compareRounds(ctx context.Context, list []*mix) ([]*mixReport
 	for _, m := range list {
 		reports = append(reports, &mixReport{mix: m})
 	}
-	var overheads []float64
+	factors := make([][]float64, len(programs))
 	var last *ground
 	for k := range s.rounds {
 		var err error
 		if last, err = s.measure(ctx); err != nil {
 			return nil, nil, err
 		}
-		s.coreOverhead = last.coreOverhead
-		overheads = append(overheads, last.coreOverhead)
+		for i, f := range last.contention {
+			factors[i] = append(factors[i], f)
+		}
+		beside := scaled(last.profiles, last.contention)
 		for _, r := range reports {
-			if r.real, r.jobs, err = s.jobs(ctx, r.mix, last.profiles); err != nil {
+			costs := beside
+			if r.mix.alone {
+				costs = last.profiles
+			}
+			if r.real, r.jobs, err = s.jobs(ctx, r.mix, costs); err != nil {
 				return nil, nil, fmt.Errorf("mix %s: %w", r.mix.name, err)
 			}
 			x, err := s.quietest(ctx, r, last)
@@ -201,7 +216,9 @@ func (s *settings) compareRounds(ctx context.Context, list []*mix) ([]*mixReport
 			fmt.Fprintf(s.log, "round %d, mix %s: the clock ran %.1f %% of the time, speed %.2f of the profiles'\n", k+1, r.mix.name, 100*x.share, s.speed)
 		}
 	}
-	s.coreOverhead = harness.Median(overheads)
+	for _, f := range factors {
+		s.contention = append(s.contention, harness.Median(f))
+	}
 	return reports, last.profiles, nil
 }
 
@@ -385,7 +402,7 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 				Speed: cmp.Or(s.speed, 1), MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond,
-			CoreOverhead: s.coreOverhead, LoadEvery: 500 * time.Millisecond},
+			LoadEvery: 500 * time.Millisecond},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },
 	})
 	if err != nil {

@@ -59,8 +59,9 @@ type settings struct {
 	wide     bool
 	asleep   bool  // -known
 	shape    shape // of the cluster
-	// coreOverhead is the measured share of the cores that simulated tasks cannot use.
-	coreOverhead float64
+	// contention has for each program its processor time beside others over that alone; it is
+	// measured in each round, and the median over the rounds counts for the report.
+	contention []float64
 	// speed is the speed of the simulated nodes relative to the machine's when the profiles were
 	// measured; 0 is 1.
 	speed float64

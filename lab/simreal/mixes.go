@@ -242,40 +242,94 @@ func calibration() *mix {
 	return m
 }
 
-// overhead measures the share of the cores that the tasks of several apps at once cannot use,
-// beyond what the cost profiles have: each profile was measured with one app alone. It runs
-// calibration, and compares the processor time of the process with the time of the tasks by their
-// profiles. No judged mix reads these inputs.
-func (s *settings) overhead(ctx context.Context, profiles []workload.Profile) (float64, error) {
+// measureContention measures by how much each program takes more processor time beside others than its
+// profile says, which was measured with one app alone. It runs calibration twice in each round: every program
+// alone, and all together. No judged mix reads these inputs.
+//
+// Let Tₐ be the processor time that app a's tasks count alone and Tₐ' the same beside others, and
+// Oₐ and O what the process uses outside of its tasks, planning excepted. Work outside of tasks is mostly the
+// collection of garbage. It is charged to the apps in proportion to what they cause alone, so the factor is
+//
+//	(Tₐ' + O·Oₐ/ΣO) / (Tₐ + Oₐ)
+//
+// and the median over the rounds counts.
+func (s *settings) measureContention(ctx context.Context, profiles []workload.Profile) ([]float64, error) {
 	m := calibration()
 	real, jobs, err := s.jobs(ctx, m, profiles)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var list []float64
+	factors := make([][]float64, len(programs))
 	for range s.rounds {
+		alone := make([]usage, len(programs))
+		for i := range programs {
+			x, err := s.runJobs(ctx, m, real[i:i+1], jobs[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			alone[i] = usageOf(&x, jobs[i:i+1])
+		}
 		x, err := s.runJobs(ctx, m, real, jobs)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		list = append(list, shareOutside(jobs, x.cpu))
+		for i, f := range usageOf(&x, jobs).over(alone) {
+			factors[i] = append(factors[i], f)
+		}
 	}
-	fmt.Fprintf(s.log, "overhead: %.3f of the cores, medians of %.3f\n", harness.Median(list), list)
-	return max(0, harness.Median(list)), nil
+	var list []float64
+	for i, f := range factors {
+		list = append(list, harness.Median(f))
+		fmt.Fprintf(s.log, "%s beside others: %.3f of its processor time alone, median of %.3f\n", programs[i].name, list[i], f)
+	}
+	return list, nil
 }
 
-// shareOutside returns 1 − tasks/used: the share of the processor time of a run that the
-// profiles of its tasks do not explain.
-func shareOutside(jobs []workload.Job, used time.Duration) float64 {
-	var tasks time.Duration
+// usage is processor time in seconds: of the tasks of each job of a run, and of the process
+// outside of tasks and without planning.
+type usage struct {
+	tasks   []float64
+	outside float64
+}
+
+// usageOf returns the processor time of a run. Planning counts with the time that the profiles state.
+func usageOf(x *round, jobs []workload.Job) usage {
+	u := usage{outside: x.cpu.Seconds()}
 	for i := range jobs {
-		for _, list := range [][]workload.Task{jobs[i].Maps, jobs[i].Reduces} {
-			for k := range list {
-				tasks += list[k].CPU
-			}
+		p := &x.jobs[i].realPhases
+		u.tasks = append(u.tasks, float64(len(jobs[i].Maps))*p.mapCPU+float64(len(jobs[i].Reduces))*p.reduceCPU)
+		u.outside -= u.tasks[i] + jobs[i].Plan.Seconds()
+	}
+	u.outside = max(0, u.outside)
+	return u
+}
+
+// over returns the factors of contention, by the usage of each job alone.
+func (u usage) over(alone []usage) (list []float64) {
+	outside := 0.0
+	for i := range alone {
+		outside += alone[i].outside
+	}
+	for i := range alone {
+		a, more := &alone[i], 0.0
+		if outside > 0 {
+			more = u.outside * a.outside / outside
+		}
+		list = append(list, (u.tasks[i]+more)/(a.tasks[0]+a.outside))
+	}
+	return list
+}
+
+// scaled returns profiles whose costs are multiplied by a factor for each.
+func scaled(profiles []workload.Profile, factors []float64) []workload.Profile {
+	list := slices.Clone(profiles)
+	for i := range list {
+		p := &list[i]
+		for _, cost := range []*float64{&p.MapStart, &p.MapCPU, &p.SortCPU, &p.ReduceStart, &p.ReduceCPU, &p.MergeCPU} {
+			*cost *= factors[i]
 		}
 	}
-	return 1 - tasks.Seconds()/used.Seconds()
+	return list
 }
 
 // profile measures the cost profile of a program. It repeats the measurement up to

@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/lab/harness"
@@ -49,16 +50,25 @@ has the share of the time for which the clock ran; on an otherwise idle machine 
 is 100 %%. Where it is far below, the effect of other processes on the caches is
 still in the numbers.
 
-Several apps at once need more processor time than their profiles say, each of which was
-measured with one app alone: %.1f %% of the process's time when all programs ran on the inputs
-of the profiles, before the mixes. Simulated tasks cannot use this share of the cores.
+Beside others an app needs more processor time than its profile says, which was measured with that app alone.
+Each program ran alone on the inputs of the profiles, before the mixes, and then all together: %s.
+The costs of its profile are multiplied by this in mixes where several jobs run at once.
 
-`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, 100*r.settings.coreOverhead)
+`, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, r.settings.printContention())
 	r.printSources(w)
 	for _, m := range r.mixes {
 		m.print(w, r.settings.scale)
 	}
 	r.printProfiles(w)
+}
+
+// printContention returns the factors of the programs in words.
+func (s *settings) printContention() string {
+	var list []string
+	for i, f := range s.contention {
+		list = append(list, fmt.Sprintf("%s %+.1f %%", programs[i].name, 100*(f-1)))
+	}
+	return strings.Join(list, ", ")
 }
 
 // print writes the tables of one mix.

@@ -210,19 +210,32 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestShareOutside checks the share of the cores that tasks cannot use: 4 s of tasks in 5 s of
-// processor time leave a fifth.
-func TestShareOutside(t *testing.T) {
+// TestContention checks the factors with numbers computed by hand. Alone the first app takes 3 s in tasks and
+// 1 s outside, the second 4 s and none. Together the first takes 4.5 s and the second 4 s in tasks, and
+// the process 1.5 s outside, all of which belongs to the first.
+func TestContention(t *testing.T) {
 	sec := time.Second
-	jobs := []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}, Request: job.Request{SlowStart: -1}}, {Maps: []workload.Task{{CPU: sec}}}}
-	if got := shareOutside(jobs, 5*sec); math.Abs(got-0.2) > 1e-9 {
-		t.Errorf("share %g, want 0.2", got)
-	}
-	r := &mixReport{jobs: jobs, rounds: []round{{cpu: 5 * sec}, {cpu: 5 * sec}, {cpu: 10 * sec}}}
-	for overhead, want := range map[float64]float64{0: 1.25, 0.2: 1} {
-		if got := r.cpuRatio(overhead); math.Abs(got-want) > 1e-9 {
-			t.Errorf("with an overhead of %g real over simulated is %g, want %g", overhead, got, want)
+	run := func(cpu, planned time.Duration, tasks ...float64) usage {
+		x, jobs := round{cpu: cpu}, make([]workload.Job, len(tasks))
+		for i, each := range tasks {
+			x.jobs = append(x.jobs, jobTimes{realPhases: phases{mapCPU: each / 2}})
+			jobs[i].Maps = make([]workload.Task, 2)
 		}
+		jobs[0].Plan = planned
+		return usageOf(&x, jobs)
+	}
+	alone := []usage{run(6*sec, 2*sec, 3), run(4*sec, 0, 4)}
+	if got := run(12*sec, 2*sec, 4.5, 4).over(alone); math.Abs(got[0]-1.5) > 1e-9 || math.Abs(got[1]-1) > 1e-9 {
+		t.Errorf("factors %v, want 1.5 and 1", got)
+	}
+	p := scaled([]workload.Profile{exact("x"), exact("y")}, []float64{1.5, 1})
+	if got := p[0].MapTask(100e6).CPU + p[0].ReduceTask(100e6, 1).CPU; got != 30*sec {
+		t.Errorf("the costs of 20 s times 1.5 are %v", got)
+	}
+	r := &mixReport{jobs: []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}}, {Maps: []workload.Task{{CPU: sec}}}},
+		rounds: []round{{cpu: 5 * sec}, {cpu: 5 * sec}, {cpu: 10 * sec}}}
+	if got := r.cpuRatio(); math.Abs(got-1.25) > 1e-9 {
+		t.Errorf("real over simulated is %g, want 1.25", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slotwise/slotwise/lab/harness"
 	"github.com/slotwise/slotwise/policies"
@@ -93,10 +94,8 @@ compared with its median real one.
 - Cost profiles are measured as above, but on this cluster, so that they contain what it costs
   the tasks of a job to share the caches. They also contain the collection of garbage and other
   work outside of tasks, as much as one app alone causes.
-- What several apps at once need beyond their profiles was measured before, too: all programs at
-  once on the inputs of the profiles, under %s, %d times. The processor time of the process
-  minus that of the tasks by their profiles was %.1f %% of it. Simulated tasks cannot use this
-  share of the cores: core-overhead in [worlds](../../docs/formats/world.md).
+- What each app needs beyond its profile where others run was measured before, too, as above, under
+  %s, %d times: %s. The costs of the profile are multiplied by it.
 - Simulated nodes measure their load twice a second, as the real ones do (load-every).
 - Submission times are the times at which the tracker gets the planned jobs. Planning competes
   with the tasks here, so that a job may be planned for longer than the job after it.
@@ -109,7 +108,7 @@ What bounds the error:
 - "Between rounds" is the median over the jobs of how far a real time is from the job's median
   over the rounds: no prediction of one run can be closer than that.
 - "CPU" is the processor time of the whole process, real over simulated. The simulated one is
-  that of the tasks by their profiles, plus the share above.
+  that of the tasks by their profiles and these factors.
 - "Outside" is the part of the real processor time that no task used: collection of garbage,
   planning, scheduling.
 - A policy that learns decides by the load that it measures, and each decision changes what it
@@ -117,11 +116,11 @@ What bounds the error:
 - With memory limits it depends on milliseconds whether a node has two free slots at the same
   time. Equal simulated tasks of one node end at the same moment and leave two, real ones do not.
 
-`, policies.Default, r.settings.rounds, 100*r.settings.coreOverhead, harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
+`, policies.Default, r.settings.rounds, r.settings.printContention(), harness.FormatSize(wideSlot*3/2), harness.FormatSize(wideSlot), settingsOf(quickLearning("learning-nb")))
 	table := harness.NewTable(w, "mix", "policy", "error of a job: median", "90th percentile", "mean, with sign", "between rounds", "makespan, s", "simulated, s",
 		"its error", "CPU", "outside", "pairs in order", "clock ran")
 	for _, m := range r.mixes {
-		m.printRow(table, r.settings.coreOverhead)
+		m.printRow(table)
 	}
 	fmt.Fprint(w, "\nThe error of each job:\n\n")
 	names := []string{"mix", "policy"}
@@ -142,7 +141,7 @@ What bounds the error:
 }
 
 // printRow writes the row of a mix in the second part.
-func (r *mixReport) printRow(t harness.Table, overhead float64) {
+func (r *mixReport) printRow(t harness.Table) {
 	var sizes, apart, share, span, simulated []float64
 	same, pairs := 0, 0
 	errs := r.errors()
@@ -159,7 +158,7 @@ func (r *mixReport) printRow(t harness.Table, overhead float64) {
 	}
 	t.Rowf("%s | %s | %.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.2f | %.2f | %+.1f %% | %.2f | %.0f %% | %d of %d | %.0f %%", r.mix.name, r.mix.policy,
 		100*harness.Median(sizes), 100*harness.Quantile(sizes, 0.9), 100*harness.Mean(errs), 100*harness.Median(apart),
-		harness.Median(span), harness.Median(simulated), 100*(harness.Median(simulated)/harness.Median(span)-1), r.cpuRatio(overhead), 100*r.outside(), same, pairs, 100*harness.Median(share))
+		harness.Median(span), harness.Median(simulated), 100*(harness.Median(simulated)/harness.Median(span)-1), r.cpuRatio(), 100*r.outside(), same, pairs, 100*harness.Median(share))
 }
 
 // outside returns the part of the process's processor time that no task used, the median over
@@ -177,12 +176,19 @@ func (r *mixReport) outside() float64 {
 	return harness.Median(list)
 }
 
-// cpuRatio returns the processor time of the process, real over simulated. The simulated one has
-// the overhead of the cores.
-func (r *mixReport) cpuRatio(overhead float64) float64 {
+// cpuRatio returns the processor time of the process, real over simulated.
+func (r *mixReport) cpuRatio() float64 {
+	var simulated time.Duration
+	for i := range r.jobs {
+		for _, list := range r.jobs[i].Tasks() {
+			for k := range list {
+				simulated += list[k].CPU
+			}
+		}
+	}
 	var list []float64
 	for k := range r.rounds {
-		list = append(list, (1-overhead)/(1-shareOutside(r.jobs, r.rounds[k].cpu)))
+		list = append(list, r.rounds[k].cpu.Seconds()/simulated.Seconds())
 	}
 	return harness.Median(list)
 }

@@ -5,6 +5,7 @@
 //	go -C lab run ./papers -only 'tumm' -n 2
 //	go -C lab run ./papers -list
 //	go -C lab run ./papers -only "tumm|modfair|tyrex|learning|dynamicmr" -markdown lab/results/real-papers.md
+//	go -C lab run ./papers -world -n 3                the numbers of the world slotwise-cluster
 //	go -C lab run ./papers -only chains -markdown lab/results/real-chains.md
 //
 // The cluster is a master and worker processes on this machine, with slots as the paper
@@ -47,6 +48,7 @@ type settings struct {
 	markdown string  // file of the report; "" for none
 	json     string  // file of the numbers; "" for none
 	list     bool
+	cluster  bool          // -world
 	timeout  time.Duration // of one run
 	starts   int           // number of attempts by which measureStart measures one
 }
@@ -72,6 +74,7 @@ func parseFlags(args []string) (*settings, error) {
 	fs.StringVar(&s.data, "data", "data/papers", "directory for inputs and the built program, 2 GiB")
 	fs.StringVar(&s.markdown, "markdown", "", "write the report to this file")
 	fs.StringVar(&s.json, "json", "", "write the numbers to this file")
+	fs.BoolVar(&s.cluster, "world", false, "measure the numbers of the world slotwise-cluster and its errors, in place of the batches")
 	fs.BoolVar(&s.list, "list", false, "list the batches and stop")
 	fs.DurationVar(&s.timeout, "timeout", 5*time.Minute, "give up on a run after this long")
 	if err := fs.Parse(args); err != nil {
@@ -94,6 +97,9 @@ func (s *settings) run(ctx context.Context, all []*batch, out io.Writer) (err er
 		if s.only.MatchString(b.name) {
 			chosen = append(chosen, b)
 		}
+	}
+	if s.cluster {
+		chosen = []*batch{worldBatch}
 	}
 	if len(chosen) == 0 {
 		return fmt.Errorf("-only %s: no batch has such a name; -list shows them", s.only)
@@ -120,6 +126,9 @@ func (s *settings) run(ctx context.Context, all []*batch, out io.Writer) (err er
 		return fmt.Errorf("cost of starting an attempt: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "starting an attempt takes %v of processor time\n", r.Start)
+	if s.cluster {
+		return s.world(ctx, out, r.Start)
+	}
 	if err := s.profiles(ctx, chosen, r.Start); err != nil {
 		return err
 	}

@@ -192,6 +192,12 @@ func realOutcomes(jobs []submitted) (list []outcome) {
 // simulate runs a job mix in the simulator. start is the processor time of starting an attempt of
 // given duration. Profiles contain it for the tasks of programs.
 func (s *settings) simulate(ctx context.Context, b *batch, c *contestant, file, dir string, seed int, start time.Duration) ([]outcome, error) {
+	return s.simulateIn(ctx, b, c, file, dir, seed, "--world", "ideal", "--heartbeat", "fixed:20ms",
+		"--set", "model.shuffle-share=0", "--set", "model.overheads.start="+start.String())
+}
+
+// simulateIn runs a job mix in the simulator with further flags, which name the world.
+func (s *settings) simulateIn(ctx context.Context, b *batch, c *contestant, file, dir string, seed int, world ...string) ([]outcome, error) {
 	cluster := filepath.Join(dir, "cluster.yaml")
 	text := []byte("nodes:\n")
 	for i, slots := range b.slots(c) {
@@ -201,9 +207,9 @@ func (s *settings) simulate(ctx context.Context, b *batch, c *contestant, file, 
 		return nil, err
 	}
 	out := filepath.Join(dir, "simulated")
-	args := []string{"sim", "--workload", file, "--cluster", cluster, "--policy", c.policy, "--world", "ideal", "--heartbeat", "fixed:20ms",
-		"--set", "model.shuffle-share=0", "--set", "model.overheads.start=" + start.String(),
+	args := []string{"sim", "--workload", file, "--cluster", cluster, "--policy", c.policy,
 		"--seed", strconv.Itoa(seed), "--out", out, "--references", "none", "--quiet"}
+	args = append(args, world...)
 	for _, v := range c.set {
 		args = append(args, "--policy-set", v)
 	}

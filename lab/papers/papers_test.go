@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/virtual/repro"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
+	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/policies"
 	"github.com/slotwise/slotwise/sched"
@@ -21,7 +22,7 @@ import (
 // TestBatches checks that the policies of all batches accept their settings, that every claim
 // names contestants, and that every job mix parses and has work.
 func TestBatches(t *testing.T) {
-	for _, b := range batches() {
+	for _, b := range append(batches(), worldBatch) {
 		for i := range b.contestants {
 			c, set := &b.contestants[i], map[string]string{}
 			for _, v := range c.set {
@@ -105,6 +106,32 @@ func TestCannotTest(t *testing.T) {
 	}
 }
 
+// TestFitExtra checks the fit with exact numbers, and that no cost is negative.
+func TestFitExtra(t *testing.T) {
+	a, m := fitExtra([]extra{{10, 100, 0.45, 2}, {40, 100, 0.6, 1}, {20, 0, 0.1, 3}})
+	if math.Abs(a-0.005) > 1e-9 || math.Abs(m-0.004) > 1e-9 {
+		t.Errorf("%v s an attempt and %v s an MB, want 0.005 and 0.004", a, m)
+	}
+	if a, m := fitExtra([]extra{{10, 100, 0.5, 1}, {40, 100, 0.2, 1}}); a != 0 || math.Abs(m-0.0035) > 1e-9 {
+		t.Errorf("%v and %v, want 0 and 0.0035", a, m)
+	}
+}
+
+// TestWorldPage checks that the world has the numbers that the command printed last.
+func TestWorldPage(t *testing.T) {
+	page, err := os.ReadFile("../results/sim-vs-cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := world.Lookup("slotwise-cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := worldLines(m.Overheads.Start, m.Overheads.Attempt.Seconds(), m.Overheads.Shuffle.Seconds()); !strings.Contains(string(page), want) {
+		t.Errorf("the page lacks the world's\n%s", want)
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	rows := [][]string{{"job", "state", "submitted_s", "ended_s", "alone_s"}, {"0", "succeeded", "1", "3.5", "2"}}
 	list, err := outcomes(rows)
@@ -155,9 +182,10 @@ func TestRun(t *testing.T) {
 // hand: 2 maps of 10 MB at 0.1 s for each MB and a reduce of 20 MB at 0.05 s are 3 s.
 func TestFactor(t *testing.T) {
 	p := &workload.Profile{MapCPU: 0.1, ReduceCPU: 0.05, MapSelectivity: 1, CombinerRatio: 1}
-	results := []mapreduce.Result{{Maps: 2, Reduces: 1, Counters: map[string]int64{"map.input_bytes": 20e6, "reduce.input_bytes": 20e6}}}
+	r := clusterRun{used: 4800 * time.Millisecond, results: []mapreduce.Result{{Maps: 2, Reduces: 1,
+		Counters: map[string]int64{"map.input_bytes": 20e6, "reduce.input_bytes": 20e6}}}}
 	const start = 100 * time.Millisecond
-	f, err := factorOf(p, results, 4800*time.Millisecond, start)
+	f, err := r.factorOf(p, start)
 	if err != nil || math.Abs(f-1.5) > 1e-9 {
 		t.Fatalf("factor %v, %v, want 1.5", f, err)
 	}
@@ -166,7 +194,8 @@ func TestFactor(t *testing.T) {
 	if got := 2*p.MapTask(10e6).CPU + p.ReduceTask(20e6, 2).CPU; got.Round(time.Microsecond) != 4800*time.Millisecond {
 		t.Errorf("the corrected profile predicts %v, want 4.8s", got)
 	}
-	if _, err := factorOf(p, results, 200*time.Millisecond, start); err == nil {
+	r.used = 200 * time.Millisecond
+	if _, err := r.factorOf(p, start); err == nil {
 		t.Error("starts that take longer than the whole run are no error")
 	}
 	b := &batch{programs: app("sort", "[DATA/text, DATA/text]", "") + app("grep", "DATA/movies", "")}

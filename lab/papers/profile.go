@@ -33,30 +33,21 @@ func (s *settings) profileOf(app string) string { return filepath.Join(s.data, "
 // between them. All costs are multiplied by the processor time of that cluster over what the
 // profile predicts. start is the processor time of starting an attempt; it is added to each task.
 func (s *settings) profile(ctx context.Context, b *batch, app string, start time.Duration) error {
-	name := b.inputOf(app)
-	in, ok := inputs[name]
-	if !ok {
-		return fmt.Errorf("the batch %s has no input for it", b.name)
-	}
-	input := filepath.Join(s.data, profilePrefix+name)
-	if _, err := harness.GenerateSeed(ctx, s.binary(), in.kind, int64(in.size)*splitMiB*harness.MiB, profileSeed, input); err != nil {
+	if err := s.measureProfile(ctx, app, b.inputOf(app), 8); err != nil {
 		return err
 	}
 	file := s.profileOf(app)
-	args := []string{"profile", app, "--input", input, "--output", file, "--overwrite", "--split-size", fmt.Sprint(splitMiB, "MiB"), "--reduces", "8", "--quiet"}
-	for key, value := range params[app] {
-		args = append(args, "--param", key+"="+strings.ReplaceAll(value, "DATA", s.data))
-	}
-	if _, err := s.command(ctx, args...); err != nil {
-		return err
-	}
 	p, err := readProfile(file)
 	if err != nil {
 		return err
 	}
 	var factors []float64
-	for i := range clusterRuns {
-		f, err := s.clusterFactor(ctx, b, app, profilePrefix+name, p, start, i)
+	for range clusterRuns {
+		r, err := s.runOnCluster(ctx, b, app, profilePrefix+b.inputOf(app))
+		if err != nil {
+			return err
+		}
+		f, err := r.factorOf(p, start)
 		if err != nil {
 			return err
 		}
@@ -68,6 +59,25 @@ func (s *settings) profile(ctx context.Context, b *batch, app string, start time
 	return writeProfile(file, p)
 }
 
+// measureProfile measures the profile of an app with "slotwise profile", on an input that no batch reads: of the kind
+// and size of the input of that name.
+func (s *settings) measureProfile(ctx context.Context, app, name string, reduces int) error {
+	in, ok := inputs[name]
+	if !ok {
+		return fmt.Errorf("there is no input %q for it", name)
+	}
+	input := filepath.Join(s.data, profilePrefix+name)
+	if _, err := harness.GenerateSeed(ctx, s.binary(), in.kind, int64(in.size)*splitMiB*harness.MiB, profileSeed, input); err != nil {
+		return err
+	}
+	args := []string{"profile", app, "--input", input, "--output", s.profileOf(app), "--overwrite", "--split-size", fmt.Sprint(splitMiB, "MiB"), "--reduces", fmt.Sprint(reduces), "--quiet"}
+	for key, value := range params[app] {
+		args = append(args, "--param", key+"="+strings.ReplaceAll(value, "DATA", s.data))
+	}
+	_, err := s.command(ctx, args...)
+	return err
+}
+
 // inputOf returns the name of the input of an app in a batch of programs.
 func (b *batch) inputOf(app string) string {
 	_, rest, _ := strings.Cut(b.programs, "{app: "+app+", input: ")
@@ -75,49 +85,52 @@ func (b *batch) inputOf(app string) string {
 	return strings.TrimPrefix(name, "DATA/")
 }
 
-// clusterFactor runs an app on a cluster as the batch's and returns the processor time of all
-// processes, without the starts of attempts, over the prediction of a profile.
-func (s *settings) clusterFactor(ctx context.Context, b *batch, program, input string, p *workload.Profile, start time.Duration, run int) (factor float64, err error) {
-	dir, err := os.MkdirTemp(s.data, "run")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, "mix.yaml")
-	mix := "jobs:\n" + strings.ReplaceAll(app(program, "DATA/"+input, ", reduces: 8"), "DATA", filepath.ToSlash(s.data))
-	if err := os.WriteFile(file, []byte(mix), 0o666); err != nil {
-		return 0, err
-	}
-	c, err := s.start(ctx, b, &contestant{policy: "fifo"}, filepath.Join(dir, "cluster"))
-	if err != nil {
-		return 0, err
-	}
-	before, err := c.CPU()
-	var jobs []submitted
-	if err == nil {
-		jobs, err = s.submit(ctx, c, file, filepath.Join(dir, "out"), run+1)
-	}
-	after, also := c.CPU()
-	if err := errors.Join(err, also, c.Stop()); err != nil {
-		return 0, err
-	}
-	return factorOf(p, jobs[0].Results, after-before, start)
+// clusterRun is a run of one app on a cluster.
+type clusterRun struct {
+	results []mapreduce.Result
+	used    time.Duration // processor time of all processes of the cluster
 }
 
-// factorOf returns the processor time of jobs, without the starts of attempts, over the
-// prediction of a profile.
-func factorOf(p *workload.Profile, results []mapreduce.Result, used, start time.Duration) (float64, error) {
-	var predicted time.Duration
-	tasks := 0
-	for _, r := range results {
-		maps, reduces := max(1, r.Maps), max(1, r.Reduces)
-		predicted += time.Duration(r.Maps) * p.MapTask(r.Counters["map.input_bytes"]/int64(maps)).CPU
-		predicted += time.Duration(r.Reduces) * p.ReduceTask(r.Counters["reduce.input_bytes"]/int64(reduces), r.Maps).CPU
-		tasks += r.Maps + r.Reduces
+// runOnCluster runs an app on an input, in a cluster of its own as the batch's.
+func (s *settings) runOnCluster(ctx context.Context, b *batch, program, input string) (r clusterRun, err error) {
+	dir, err := os.MkdirTemp(s.data, "run")
+	if err != nil {
+		return r, err
 	}
-	f := (used - time.Duration(tasks)*start).Seconds() / predicted.Seconds()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c, err := s.start(ctx, b, &contestant{policy: "fifo"}, filepath.Join(dir, "cluster"))
+	if err != nil {
+		return r, err
+	}
+	r, err = s.runOn(ctx, c, dir, app(program, "DATA/"+input, ", reduces: 8"))
+	return r, errors.Join(err, c.Stop())
+}
+
+// runOn runs the job of an entry of a mix on a cluster. dir is for its files.
+func (s *settings) runOn(ctx context.Context, c *harness.Cluster, dir, entry string) (r clusterRun, err error) {
+	file, out := filepath.Join(dir, "mix.yaml"), filepath.Join(dir, "out")
+	if err := os.WriteFile(file, []byte("jobs:\n"+strings.ReplaceAll(entry, "DATA", filepath.ToSlash(s.data))), 0o666); err != nil {
+		return r, err
+	}
+	before, err := c.CPU()
+	if err != nil {
+		return r, err
+	}
+	jobs, err := s.submit(ctx, c, file, out, 1)
+	if err != nil {
+		return r, err
+	}
+	after, err := c.CPU()
+	return clusterRun{jobs[0].Results, after - before}, errors.Join(err, os.RemoveAll(out))
+}
+
+// factorOf returns the processor time of a run, without the starts of attempts, over the
+// prediction of a profile.
+func (r *clusterRun) factorOf(p *workload.Profile, start time.Duration) (float64, error) {
+	predicted, tasks := r.predicted(p), r.tasks()
+	f := (r.used - time.Duration(tasks)*start).Seconds() / predicted.Seconds()
 	if !(f > 0) {
-		return 0, fmt.Errorf("a cluster used %v for %d tasks, of which a profile predicts %v", used, tasks, predicted)
+		return 0, fmt.Errorf("a cluster used %v for %d tasks, of which a profile predicts %v", r.used, tasks, predicted)
 	}
 	return f, nil
 }

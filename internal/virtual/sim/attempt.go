@@ -18,7 +18,7 @@ type stage struct {
 }
 
 // maxStages bounds the stages of an attempt.
-const maxStages = 5
+const maxStages = 6
 
 // attempt is a virtual attempt, from its launch until the tracker has learned of its end:
 //
@@ -201,13 +201,17 @@ func (s *sim) layOut(a *attempt) {
 		}
 		a.add(stage{use: u, span: span})
 	case a.id.Kind == job.Map:
-		a.add(stage{use: useTime, span: s.model.TaskStartup})
+		s.addLaunch(a)
 		s.addWork(a, readFrom(a.level), float64(t.Input), luck.slower)
-		s.addWork(a, useCPU, t.CPU.Seconds(), luck.slower)
+		cpu := t.CPU.Seconds()
+		if len(a.job.spec.Reduces) > 0 {
+			cpu += float64(s.model.Overheads.Shuffle.Seconds() * float64(t.Output) / 1e6)
+		}
+		s.addWork(a, useCPU, cpu, luck.slower)
 		s.addWork(a, useDisk, s.sorted(t.Output), luck.slower)
 	default:
 		bytes := a.job.wants(a.id.Index)
-		a.add(stage{use: useTime, span: s.model.TaskStartup})
+		s.addLaunch(a)
 		a.add(stage{use: useShuffle, amount: bytes, alone: 1})
 		// Written and read once more.
 		if s.model.ShuffleMemory > 0 && bytes > float64(s.model.ShuffleMemory) {
@@ -221,6 +225,13 @@ func (s *sim) layOut(a *attempt) {
 		a.cut(luck.point)
 		a.gate = false
 	}
+}
+
+// addLaunch adds the stages before the work of an attempt with stages.
+func (s *sim) addLaunch(a *attempt) {
+	// Also a stage of no time: without it an attempt could end while the effects of a step are carried out.
+	a.add(stage{use: useTime, span: s.model.TaskStartup})
+	s.addWork(a, useCPU, s.model.Overheads.Attempt.Seconds(), 1)
 }
 
 func (a *attempt) add(st stage) {

@@ -36,6 +36,14 @@ type Overheads struct {
 	// start at the same time share the cores of their machine. A set-up or clean-up
 	// attempt includes its own start, which takes longer while other attempts start.
 	Start time.Duration
+	// Attempt is the processor time of an attempt with stages that no task counts, on a core of speed 1:
+	// its process, connections, files and messages. It comes before the work, because the process and its
+	// first connections are the largest part.
+	Attempt time.Duration
+	// Shuffle is the processor time for each MB (10⁶ bytes) of the output of a map with stages whose job has reduces, on a
+	// core of speed 1: to write, serve, fetch and check it where each attempt is a process. The map pays it all,
+	// because reduces that have started fetch while maps run.
+	Shuffle time.Duration
 	// Restart, unless it is 0, is the interval at which an idle process asks for another task of
 	// its job and kind; after four asks the interval is three times as long. An attempt takes
 	// over the next idle process that asks, in place of Start, if its node has as many
@@ -77,7 +85,7 @@ func Hadoop121(jvmReuse bool) Overheads {
 
 // check returns the first overhead that is out of range.
 func (o *Overheads) check() error {
-	for _, d := range []time.Duration{o.InitPoll, o.Setup, o.Cleanup, o.ReadyPoll, o.Start, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll} {
+	for _, d := range []time.Duration{o.InitPoll, o.Setup, o.Cleanup, o.ReadyPoll, o.Start, o.Attempt, o.Shuffle, o.Restart, o.FetchPoll, o.FetchStart, o.EventPoll} {
 		if d < 0 || d > time.Hour {
 			return fmt.Errorf("model: overhead of %v, must be from 0 to 1 h", d)
 		}

@@ -41,6 +41,30 @@ func TestOverheads(t *testing.T) {
 	}
 }
 
+// The processor time of an attempt outside of its task is paid by each attempt with stages, shares the cores of the
+// machine, and is no part of tasks of given duration; map output costs where reduces fetch it. Two maps of 1 s and a
+// reduce of 1 s on one core.
+func TestAttemptCost(t *testing.T) {
+	const s = time.Second
+	on := uniformCluster(1, 2, 1)
+	on.Groups[0].Cores = 1
+	cost := ModelConfig{OutOfBand: true, Overheads: Overheads{Attempt: s / 2, Shuffle: s / 10}}
+	for _, c := range []struct {
+		job  workload.Job
+		end  time.Duration
+		what string
+	}{
+		{workload.Job{Maps: []workload.Task{{CPU: s}, {CPU: s}}, Reduces: []workload.Task{{CPU: s}}}, 4500 * time.Millisecond, "stages"},
+		{workload.Job{Maps: []workload.Task{{CPU: s, Output: 5e6}, {CPU: s, Output: 5e6}}, Reduces: []workload.Task{{CPU: s, Input: 10e6}}}, 5500 * time.Millisecond, "with output"},
+		{workload.Job{Maps: []workload.Task{{CPU: s, Output: 5e6}, {CPU: s, Output: 5e6}}}, 3 * s, "without reduces"},
+		{plain(1, s, 1, s), 2 * s, "given durations"},
+	} {
+		c.job.SlowStart = 1
+		r := run(t, Config{Cluster: on, Jobs: []workload.Job{c.job}, Model: cost})
+		near(t, c.what, r.Jobs[0].Ended, c.end, 10*time.Millisecond)
+	}
+}
+
 // Processes that start together share the cores: four maps with a start of 1 s of
 // processor time (0.2 to 1.8 s, as drawn) on two cores have all started by the time that
 // the drawn amounts take on two cores. A second wave reuses the processes.

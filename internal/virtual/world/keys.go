@@ -118,6 +118,8 @@ var keys = []Key{
 	span("overheads.cleanup", "work of a job's clean-up attempt", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Cleanup }),
 	span("overheads.ready-poll", "interval at which the scheduler looks for jobs whose set-up has ended, 500ms for Hadoop's fair; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.ReadyPoll }),
 	span("overheads.start", "mean processor time in which an attempt of given duration starts", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Start }),
+	span("overheads.attempt", "processor time outside of the task for each attempt that goes through stages: its process, messages, connections and files", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Attempt }),
+	span("overheads.shuffle", "processor time for each MB of map output that reduces fetch, where attempts are processes: to write, serve, fetch and check it", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Shuffle }),
 	span("overheads.restart", "interval at which an idle process asks for another task of its job instead; 0s is no reuse", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.Restart }),
 	span("overheads.fetch-poll", "interval at which a reduce of given duration looks for map outputs; 0s is at once", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.FetchPoll }),
 	span("overheads.fetch-start", "time from a reduce's start to the beginning of these intervals", func(m *sim.ModelConfig) *time.Duration { return &m.Overheads.FetchStart }),

@@ -384,6 +384,7 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	if err != nil {
 		return err
 	}
+	planned := planning(m, jobs)
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Submit = x.jobs[i].submitted
@@ -402,7 +403,7 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 				Speed: cmp.Or(s.speed, 1), MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond,
-			LoadEvery: 500 * time.Millisecond},
+			CoreOverhead: planned, LoadEvery: 500 * time.Millisecond},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },
 	})
 	if err != nil {
@@ -423,6 +424,24 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 		j.simulatedPhases.mapCPU, j.simulatedPhases.reduceCPU = meanCPU(jobs[i].Maps), meanCPU(jobs[i].Reduces)
 	}
 	return nil
+}
+
+// planning returns the share of a mix's processor time in which jobs are planned. In the local shell that work is in the
+// process of the tasks, and the simulator has it as a delay that uses no processor. A job that is alone has no tasks while it is planned.
+func planning(m *mix, jobs []workload.Job) float64 {
+	if m.alone {
+		return 0
+	}
+	var plans, tasks time.Duration
+	for i := range jobs {
+		plans += jobs[i].Plan
+		for _, list := range jobs[i].Tasks() {
+			for k := range list {
+				tasks += list[k].CPU
+			}
+		}
+	}
+	return plans.Seconds() / max(1e-9, (plans+tasks).Seconds())
 }
 
 // meanCPU returns the mean processor time of tasks in seconds.

@@ -52,7 +52,8 @@ still in the numbers.
 
 Beside others an app needs more processor time than its profile says, which was measured with that app alone.
 Each program ran alone on the inputs of the profiles, before the mixes, and then all together: %s.
-The costs of its profile are multiplied by this in mixes where several jobs run at once.
+The costs of its profile are multiplied by this in mixes where several jobs run at once. There tasks cannot use the share of the
+cores that planning takes, by the profiles, either.
 
 `, r.settings.shape.workers, r.settings.shape.maps, r.settings.shape.reduces, runtime.NumCPU(), r.settings.rounds, r.settings.printContention())
 	r.printSources(w)

@@ -165,7 +165,7 @@ func TestSimulate(t *testing.T) {
 	v := workload.Job{Name: "x", Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
 		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
 	x := round{jobs: []jobTimes{{submitted: time.Second}}}
-	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo"}, []workload.Job{v}, &x); err != nil {
+	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo", alone: true}, []workload.Job{v}, &x); err != nil {
 		t.Fatal(err)
 	}
 	const want = 14 * time.Second
@@ -231,6 +231,10 @@ func TestContention(t *testing.T) {
 	p := scaled([]workload.Profile{exact("x"), exact("y")}, []float64{1.5, 1})
 	if got := p[0].MapTask(100e6).CPU + p[0].ReduceTask(100e6, 1).CPU; got != 30*sec {
 		t.Errorf("the costs of 20 s times 1.5 are %v", got)
+	}
+	jobs := []workload.Job{{Plan: sec, Maps: []workload.Task{{CPU: 2 * sec}}}, {Reduces: []workload.Task{{CPU: sec}}}}
+	if got := planning(&mix{}, jobs); math.Abs(got-0.25) > 1e-9 || planning(&mix{alone: true}, jobs) != 0 {
+		t.Errorf("planning takes %v of the cores, want a quarter, and none of those of a job alone", got)
 	}
 	r := &mixReport{jobs: []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: sec}}, Reduces: []workload.Task{{CPU: sec}}}, {Maps: []workload.Task{{CPU: sec}}}},
 		rounds: []round{{cpu: 5 * sec}, {cpu: 5 * sec}, {cpu: 10 * sec}}}

@@ -77,12 +77,17 @@ func (f *fixture) finish(k job.Kind, after time.Duration) {
 	}
 }
 
-func (f *fixture) forecast() *Forecast {
+func (f *fixture) forecast() *Forecast { return f.forecastWithout(0) }
+
+// forecastWithout forecasts while a number of nodes is absent.
+func (f *fixture) forecastWithout(absent int) *Forecast {
 	f.t.Helper()
 	var c Copier
 	for !c.Copy(f.tr, 10) {
 	}
-	got, err := NewRun(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}, c.State()).Forecast()
+	s := c.State()
+	s.Absent += absent
+	got, err := NewRun(Config{Policy: policy, OfferAtOnce: true, Heartbeat: time.Second, Seed: 1}, s).Forecast()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -150,6 +155,17 @@ func TestUnknown(t *testing.T) {
 	}
 	if got.Known || !got.Never || !strings.Contains(got.Unknown, "no reduce slots") {
 		t.Errorf("without reduce slots: %+v", got)
+	}
+}
+
+// While workers of before a change of the master are away, no job is said never to end.
+func TestAbsentWorkers(t *testing.T) {
+	f := newFixture(t, 1, 2, 0)
+	f.submit("reducer", 2, 1)
+	f.finish(job.Map, time.Second)
+	got := f.forecastWithout(2).Job(1)
+	if got.Known || got.Never || !strings.Contains(got.Unknown, "no reduce slots, but 2 workers must still register") {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -183,7 +183,7 @@ func (r *Run) Result() *Forecast {
 		// Quantiles over the futures that end would be too early if many do not end. So four of
 		// five must.
 		case len(ends)*5 < r.done*4:
-			a.Unknown, a.Never = r.whyNot(j, i), s.never(j) != ""
+			a.Unknown, a.Never = r.whyNot(j, i), s.never(j) != "" && s.Absent == 0
 			if maps := reached(r.maps[i]); j.left(job.Map) > 0 && !a.Never && len(maps)*5 >= r.done*4 {
 				a.MapsEnd, a.MapsEarly, a.MapsLate = at(maps, 0.5), at(maps, 0.1), at(maps, 0.9)
 			}
@@ -268,7 +268,10 @@ func at(times []time.Duration, p float64) time.Duration {
 
 // whyNot says why a job's end is unknown.
 func (r *Run) whyNot(j *LiveJob, i int) string {
-	if never := r.state.never(j); never != "" {
+	switch never, away := r.state.never(j), r.state.Absent; {
+	case never != "" && away > 0:
+		return fmt.Sprintf("%s, but %s must still register with this master: ask again when they have", never, terminal.Plural(away, "worker"))
+	case never != "":
 		return never
 	}
 	for k := range job.Kind(job.Kinds) {

@@ -16,6 +16,8 @@ type State struct {
 	At time.Duration
 	// Nodes are the live nodes.
 	Nodes []Node
+	// Absent is the number of nodes from before a restart or a change of the master that have not returned.
+	Absent int
 	// Jobs are the jobs with tasks to schedule, by id.
 	Jobs []LiveJob
 	// Running are the running attempts, in the order of their launches on each node.
@@ -184,6 +186,9 @@ func (c *Copier) begin(t *tracker.Tracker) {
 	s := &c.state
 	s.At = t.Now()
 	for _, n := range t.Nodes().All() {
+		if n.Absent() {
+			s.Absent++
+		}
 		if !n.Alive() {
 			continue
 		}

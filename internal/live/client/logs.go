@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"connectrpc.com/connect"
@@ -12,7 +13,7 @@ import (
 )
 
 // Log passes the log of an attempt, or what the attempt does, to send in parts. If the connection to the
-// master breaks, it asks again, at another master that leads now, and leaves out the bytes that send has
+// master breaks, or the master becomes silent, it asks again, at another master that leads now, and leaves out the bytes that send has
 // had: a worker sends a log from its beginning. A part with a note is one that the master has kept; it
 // may begin anywhere, so it is passed on completely. An error of send ends the call.
 func (c *Client) Log(ctx context.Context, r *slotwisev1.LogRequest, send func(*slotwisev1.LogChunk) error) error {
@@ -29,7 +30,7 @@ func (c *Client) Log(ctx context.Context, r *slotwisev1.LogRequest, send func(*s
 				return -1
 			// The RPC library reports a stream that was cut off as an internal error of its own. A new leader
 			// knows an attempt's worker only when the worker has registered again.
-			case notLeader(err), sent > 0 && (Unreachable(err) || cutOff(err) || connect.CodeOf(err) == connect.CodeFailedPrecondition):
+			case notLeader(err), errors.Is(err, secure.ErrSilent), sent > 0 && (Unreachable(err) || cutOff(err) || connect.CodeOf(err) == connect.CodeFailedPrecondition):
 				return max(c.opts.Patience, electionPatience)
 			case Unreachable(err):
 				return c.opts.Patience

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -101,6 +102,48 @@ func TestLogMoves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLogOfFrozenMaster follows a log whose master stops in the middle: its connection stays open, and nothing
+// is answered. The client goes on at the next leader.
+func TestLogOfFrozenMaster(t *testing.T) {
+	t.Parallel()
+	second := (&logMaster{cluster: func() error { return nil }, log: func(send func(data, note string) error) error { return send("one\ntwo\n", "") }}).serve(t)
+	stopped := make(chan struct{}) // when the master has sent the first line
+	end := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.Handle(slotwisev1connect.NewClientServiceHandler(&logMaster{log: func(send func(data, note string) error) error {
+		err := send("one\n", "")
+		close(stopped)
+		<-end
+		return err
+	}}))
+	first := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case <-stopped:
+			<-end
+		default:
+			mux.ServeHTTP(rw, r)
+		}
+	}))
+	t.Cleanup(first.Close)
+	defer close(end)
+	second.Config.Handler = leads(second.Config.Handler)
+	began := time.Now()
+	got, err := readLog(t, first.URL+","+second.URL, nil)
+	t.Logf("after %v", time.Since(began))
+	if took := time.Since(began); err != nil || got != "one\ntwo\n" || took > 30*time.Second {
+		t.Errorf("got %q, %v, after %v", got, err, took)
+	}
+}
+
+// leads answers /leader as the leader does.
+func leads(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/leader" {
+			h.ServeHTTP(rw, r)
+		}
+	})
 }
 
 // TestLogFromFollower asks a follower first.

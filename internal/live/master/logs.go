@@ -63,7 +63,12 @@ func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send f
 	// of the user's places, for ever.
 	limit := time.AfterFunc(logAnswerTime, func() { stop(errSlowWorker) })
 	defer limit.Stop()
+	// A log may be followed for a day. Its reader goes on at the master that leads next.
+	defer context.AfterFunc(at.lead, func() { stop(nil) })()
 	resp, err := m.openLog(ctx, at, r)
+	if err != nil && at.lead.Err() != nil {
+		return notLeaderError(m.role.Load())
+	}
 	// What an attempt does is known to its worker only, and only now.
 	if err != nil && r.Stack {
 		return err
@@ -80,7 +85,11 @@ func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send f
 	} else {
 		limit.Reset(logTime)
 	}
-	return copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, r.Attempt)
+	err = copyLog(func(b []byte) error { return send(&slotwisev1.LogChunk{Data: b}) }, resp.Body, r.Attempt)
+	if err != nil && at.lead.Err() != nil {
+		return notLeaderError(m.role.Load())
+	}
+	return err
 }
 
 // copyLog sends a log in chunks, up to maxLogBytes.
@@ -110,11 +119,12 @@ func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLa
 
 // logPlace is where the log of an attempt or driver is.
 type logPlace struct {
-	name     string // of the attempt or driver, or of the chain if its drivers are unknown
-	owner    string // the user of the job or chain
-	worker   string // where it ran; "" if that is unknown
-	hostPort string // at which the worker serves the log; "" if the worker is not connected
-	key      []byte // of the worker's session; nil if the master has no authentication
+	name     string          // of the attempt or driver, or of the chain if its drivers are unknown
+	owner    string          // the user of the job or chain
+	worker   string          // where it ran; "" if that is unknown
+	hostPort string          // at which the worker serves the log; "" if the worker is not connected
+	key      []byte          // of the worker's session; nil if the master has no authentication
+	lead     context.Context // ends with the leadership of this master
 }
 
 // openLog requests an attempt's log, or what the attempt does, from a worker. The caller closes the body. An answer
@@ -177,6 +187,7 @@ func (m *Master) logOf(ctx context.Context, name string) (at logPlace, err error
 	found := at
 	return query(ctx, m, func() (logPlace, error) {
 		at := found
+		at.lead = m.lead.ctx
 		var session string
 		if at.hostPort, session = m.core.Address(at.worker); at.hostPort != "" {
 			at.key = m.sessionKey(session)

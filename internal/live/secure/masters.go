@@ -2,6 +2,7 @@ package secure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -213,11 +214,45 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 	watch, stop := context.WithCancel(ctx)
 	go m.watch(watch, host, cancel)
 	resp, err := m.next.RoundTrip(r)
-	stop()
-	if cause := context.Cause(ctx); err != nil && (cause == ErrSilent || errors.As(cause, new(*movedError))) {
-		err = cause
+	if err != nil {
+		stop()
+		return nil, cmp.Or(silence(ctx), err)
 	}
-	return closing(resp, cancel), err
+	// The next part of a log may be hours away, so the watch goes on.
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/connect+") {
+		resp.Body = &parts{resp.Body, ctx, func(leader string) { m.passOver(host, leader) }}
+		return closing(resp, func(cause error) { stop(); cancel(cause) }), nil
+	}
+	stop()
+	return closing(resp, cancel), nil
+}
+
+// silence returns the error with which watch has ended a request, nil if it has not.
+func silence(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause == ErrSilent || errors.As(cause, new(*movedError)) {
+		return cause
+	}
+	return nil
+}
+
+// parts is the body of an answer that is watched. If its master becomes silent, the next request goes to
+// another one.
+type parts struct {
+	io.ReadCloser
+	ctx  context.Context
+	pass func(leader string)
+}
+
+// Read implements io.Reader.
+func (p *parts) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if silent := silence(p.ctx); err != nil && silent != nil {
+		moved := &movedError{}
+		errors.As(silent, &moved)
+		p.pass(moved.leader)
+		err = silent
+	}
+	return n, err
 }
 
 // watch asks a master for any answer again and again until ctx ends. When it gets none, or when another

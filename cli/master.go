@@ -196,8 +196,13 @@ func (f *masterFlags) run(ctx context.Context, stderr io.Writer) error {
 	select {
 	case err := <-served:
 		return errors.Join(err, m.Close())
-	case <-m.Done(): // by itself: its journal cannot be written
-		return stopServing(srv, m)
+	case <-m.Done(): // by itself: its journal cannot be written, or it was removed
+		err := stopServing(srv, m)
+		// As with etcd, no failure: a service manager would start it again and again.
+		if errors.Is(err, master.ErrRemoved) {
+			return nil
+		}
+		return err
 	case <-ctx.Done():
 	}
 	cfg.Log.Info("master stops", "why", context.Cause(ctx))

@@ -56,9 +56,9 @@ time. Name it in the lists of masters of workers and commands, too.`, func(r *sl
 		return address + " receives the journal now, and votes when it has caught up: see slotwise masters"
 	}), newChangeMasters("remove", `Removes a master, also one that is dead. It is refused if fewer than a majority of
 the masters that would be left run, and for the master that leads: stop that one first.
-Stop a removed master: it does not know.`, func(r *slotwisev1.ChangeMastersRequest, address string) string {
+A removed master that runs ends by itself.`, func(r *slotwisev1.ChangeMastersRequest, address string) string {
 		r.Remove = address
-		return address + " is no master any more: stop it if it still runs"
+		return address + " is no master any more; if it runs, it ends"
 	}))
 	return c
 }

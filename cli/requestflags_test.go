@@ -31,7 +31,7 @@ func TestRequestReachesTheMaster(t *testing.T) {
 		}
 	}
 	c.Master.Kill()
-	l, err := journal.OpenStore(filepath.Join(c.Dir, "m", "journal"), journal.Options{}, "", nil)
+	l, err := journal.OpenStore(filepath.Join(c.Dir, "m", "journal"), journal.Options{}, &slotwisev1.RaftBase{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,11 +24,12 @@ const startLimit = 3 * time.Minute
 // daemon is a process of the cluster. It may be started several times; cmd and gone
 // belong to the latest start.
 type daemon struct {
-	busy sync.Mutex // held while a fault affects the process
-	c    *cluster
-	name string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when the process has ended
+	busy    sync.Mutex // held while a fault affects the process
+	c       *cluster
+	name    string
+	program string // "" for the settings' binary
+	cmd     *exec.Cmd
+	gone    chan struct{} // closed when the process has ended
 }
 
 // launch starts the process, possibly again, and appends its output to its log.
@@ -40,7 +42,7 @@ func (d *daemon) launchIn(n interface{ command(argv ...string) []string }, args 
 		return err
 	}
 	defer log.Close()
-	argv := append([]string{d.c.binary}, args...)
+	argv := append([]string{cmp.Or(d.program, d.c.binary)}, args...)
 	if d == d.c.master && d.c.plan.owners { // the tasks' user must be able to write to what the master has staged
 		argv = append([]string{"sh", "-c", `umask 0; exec "$@"`, "sh"}, argv...)
 	}

@@ -43,7 +43,8 @@ type settings struct {
 	limit  time.Duration // from the end of the last fault until the jobs must have ended
 	page   string        // file for the page of documentation; "" for none
 	kinds  bool
-	trios  int // number of masters: 1 or 3
+	trios  int    // number of masters: 1 or 3
+	before string // program of an earlier version, for upgrades of three masters; "" for none
 
 	dir         string // parent of the runs' directories
 	binary      string // slotwise
@@ -64,12 +65,13 @@ func main() {
 	flag.StringVar(&s.page, "page", "", "write the results as a page of documentation to this file")
 	flag.BoolVar(&s.kinds, "kinds", false, "list the kinds of faults and stop")
 	flag.IntVar(&s.trios, "masters", 1, "number of masters: 1, or 3 with faults of the masters, which needs root and ip(8)")
+	flag.StringVar(&s.before, "before", "", "with -masters 3: path of an earlier slotwise program, with which every third run begins")
 	flag.Parse()
 	if s.kinds {
 		for _, k := range kinds {
 			fmt.Printf("%-14s %s\n", k.name, k.what)
 		}
-		for _, f := range trioFaults {
+		for _, f := range append(trioFaults, upgrade) {
 			fmt.Printf("-masters 3: %-14s %s\n", f.name, f.what)
 		}
 		return

@@ -28,6 +28,7 @@ type trio struct {
 	*cluster
 	masters []*seat
 	hub     namespace // of the switch
+	old     string    // the earlier program with which the run begins; "" if there is no upgrade
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	close2  func()
 }
@@ -72,9 +73,9 @@ func (t *trio) list() string {
 }
 
 // newTrio starts three masters and two workers. The caller must call end even after an error.
-func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, number int) (*trio, error) {
+func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, number int, old string) (*trio, error) {
 	c := &cluster{settings: s, plan: p, dir: dir, mark: "FAULT_RUN=" + dir}
-	t := &trio{cluster: c, hub: namespace(fmt.Sprintf("sw%dx%d", os.Getpid(), number))}
+	t := &trio{cluster: c, old: old, hub: namespace(fmt.Sprintf("sw%dx%d", os.Getpid(), number))}
 	if err := os.MkdirAll(c.temp(), 0o777); err != nil {
 		return t, err
 	}
@@ -98,12 +99,13 @@ func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, n
 		return t, err
 	}
 	for _, m := range t.masters {
-		if err := t.startMaster(m, true); err != nil {
+		m.program = t.old
+		if err := t.startMaster(m, "--bootstrap"); err != nil {
 			return t, err
 		}
 	}
 	for i := range 2 {
-		w := &worker{daemon: daemon{c: c, name: fmt.Sprint("w", i)}, dir: filepath.Join(dir, "disks", fmt.Sprint("w", i))}
+		w := &worker{daemon: daemon{c: c, name: fmt.Sprint("w", i), program: t.old}, dir: filepath.Join(dir, "disks", fmt.Sprint("w", i))}
 		c.workers = append(c.workers, w)
 		args := []string{"worker", "--master", t.list(), "--dir", w.dir, "--name", w.name, "--listen", trioAddress(hubHost) + ":0", "--map-slots", "2", "--reduce-slots", "1",
 			"--memory", "48MiB", "--min-free", "2MiB", "--drain-timeout", "1s", "--serve-timeout", "5s"}
@@ -117,14 +119,12 @@ func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, n
 	return t, err
 }
 
-// startMaster starts a master, possibly again, and waits until it serves.
-func (t *trio) startMaster(m *seat, first bool) error {
+// startMaster starts a master, possibly again and with further flags, and waits until it serves.
+func (t *trio) startMaster(m *seat, more ...string) error {
 	m.starts++
 	own := net.JoinHostPort(trioAddress(m.number), trioPort)
 	args := []string{"master", "--dir", m.dir, "--policy", "fair", "--listen", own, "--advertise", own, "--peers", t.list(), "--storage-root", "file://" + t.dir, "--storage-root", "file://" + t.store.uri("in")}
-	if first {
-		args = append(args, "--bootstrap")
-	}
+	args = append(args, more...)
 	if t.plan.snapshots {
 		args = append(args, "--snapshot-size", "8KiB")
 	}

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +32,7 @@ type trioFault struct {
 var trioFaults = []trioFault{
 	{"kill", "SIGKILL to the leader, which is started again", true, func(t *trio, m *seat, _ uint64) (func() error, error) {
 		m.kill()
-		return func() error { return t.startMaster(m, false) }, nil
+		return func() error { return t.startMaster(m) }, nil
 	}},
 	{"freeze", "SIGSTOP to the leader, SIGCONT when another one has led for a while", true, func(_ *trio, m *seat, _ uint64) (func() error, error) {
 		p := m.cmd.Process
@@ -47,26 +50,110 @@ var trioFaults = []trioFault{
 	{"disk-full", "the leader's disk runs full; it must end, and is started again when there is room", true, fillLeader},
 	{"torn", "SIGKILL to the leader, an incomplete batch at the end of its journal; it is started again", true, func(t *trio, m *seat, amount uint64) (func() error, error) {
 		m.kill()
-		return func() error { return t.startMaster(m, false) }, tear(m.dir, amount)
+		return func() error { return t.startMaster(m) }, tear(m.dir, amount)
 	}},
 	{"stop", "SIGTERM to the leader, which is started again when it has ended", true, func(t *trio, m *seat, _ uint64) (func() error, error) {
 		err := m.cmd.Process.Signal(syscall.SIGTERM)
-		return func() error { return errors.Join(m.awaitExit(startLimit), t.startMaster(m, false)) }, err
+		return func() error { return errors.Join(m.awaitExit(startLimit), t.startMaster(m)) }, err
 	}},
-	{"rolling", "SIGTERM to each master, one after the other; each is started again and serves before the next", false, func(t *trio, m *seat, _ uint64) (func() error, error) {
-		for i := range t.masters { // the leader is the last
-			o := t.masters[(m.number+i)%3]
-			if err := errors.Join(o.cmd.Process.Signal(syscall.SIGTERM), o.awaitExit(startLimit), t.startMaster(o, false)); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
-	}},
+	{"rolling", "SIGTERM to each master, one after the other; each is started again and serves before the next", false, roll},
 	{"follower", "SIGKILL to a follower, which is started again", false, func(t *trio, m *seat, _ uint64) (func() error, error) {
 		o := t.masters[m.number%3]
 		o.kill()
-		return func() error { return t.startMaster(o, false) }, nil
+		return func() error { return t.startMaster(o) }, nil
 	}},
+	{"replace", "a follower that runs is removed, ends, and is added again with a new directory", false, func(t *trio, m *seat, _ uint64) (func() error, error) {
+		o := t.masters[m.number%3]
+		err := errors.Join(t.change("remove", o), o.awaitExit(startLimit))
+		if err == nil {
+			err = t.joinAnew(o)
+		}
+		return nil, errors.Join(err, t.added(o))
+	}},
+	{"lost", "SIGKILL to a follower, its directory is lost, and it is started with --join; a second later it is removed and added", false, func(t *trio, m *seat, _ uint64) (func() error, error) {
+		o := t.masters[m.number%3]
+		o.kill()
+		if err := t.joinAnew(o); err != nil {
+			return nil, err
+		}
+		time.Sleep(trioElected)
+		err := t.change("remove", o)
+		return nil, errors.Join(err, t.added(o))
+	}},
+}
+
+// upgrade is the fault of the runs that begin with an earlier program.
+var upgrade = trioFault{"upgrade", "as rolling, from the program of -before to the present one; workers and submit stay at the former", false, func(t *trio, m *seat, n uint64) (func() error, error) {
+	for _, o := range t.masters {
+		o.program = ""
+	}
+	return roll(t, m, n)
+}}
+
+func roll(t *trio, m *seat, _ uint64) (func() error, error) {
+	for i := range t.masters { // the leader is the last
+		o := t.masters[(m.number+i)%3]
+		if err := errors.Join(o.cmd.Process.Signal(syscall.SIGTERM), o.awaitExit(startLimit), t.startMaster(o)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// joinAnew starts a master that has ended with an empty directory.
+func (t *trio) joinAnew(m *seat) error {
+	var all error
+	for _, pattern := range []string{"journal/*", "files", "history"} { // journal itself is a mounted disk
+		names, err := filepath.Glob(filepath.Join(m.dir, pattern))
+		all = errors.Join(all, err)
+		for _, name := range names {
+			all = errors.Join(all, os.RemoveAll(name))
+		}
+	}
+	if all != nil {
+		return all
+	}
+	return t.startMaster(m, "--join")
+}
+
+// masterCommand runs slotwise masters as an administrator.
+func (t *trio) masterCommand(args ...string) (string, error) {
+	args = append(append([]string{t.binary, "masters"}, args...), "--master", t.list())
+	args = t.hub.command(append(args, t.credentials.flags(certificates, "admin")...)...)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = t.dir, t.env()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return string(out), err
+}
+
+// change adds or removes a master. The leader may have changed, or may not know yet that the others run, so
+// it is tried again.
+func (t *trio) change(how string, m *seat) error {
+	address := net.JoinHostPort(trioAddress(m.number), trioPort)
+	var refused error
+	err := eventually("masters "+how, func() (bool, error) {
+		_, refused = t.masterCommand(how, address)
+		return refused == nil, nil
+	})
+	if err != nil {
+		err = errors.Join(err, refused)
+	}
+	return err
+}
+
+// added adds a master and waits until it votes.
+func (t *trio) added(m *seat) error {
+	if err := t.change("add", m); err != nil {
+		return err
+	}
+	follows := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(net.JoinHostPort(trioAddress(m.number), trioPort)) + ` +(follower|leader) `)
+	return eventually(m.name+" votes", func() (bool, error) {
+		out, err := t.masterCommand()
+		return err == nil && follows.MatchString(out), nil
+	})
 }
 
 // block drops all packets that a master sends to some hosts.
@@ -102,7 +189,7 @@ func fillLeader(t *trio, m *seat, _ uint64) (func() error, error) {
 		case <-time.After(startLimit):
 			return fmt.Errorf("%s runs on although its disk is full", m.name)
 		}
-		return errors.Join(os.Remove(name), t.startMaster(m, false))
+		return errors.Join(os.Remove(name), t.startMaster(m))
 	}, err
 }
 
@@ -151,7 +238,11 @@ func (s *settings) runTrio(ctx context.Context, seed uint64, number int, in *inp
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	p := plan{name: fmt.Sprint("trio-", seed), seed: seed, security: certificates, storage: localStorage, snapshots: rnd.IntN(2) == 0}
 	dir := filepath.Join(s.dir, p.name)
-	t, err := s.newTrio(ctx, p, dir, in, number)
+	old := ""
+	if s.before != "" && seed%3 == 0 {
+		old = s.before
+	}
+	t, err := s.newTrio(ctx, p, dir, in, number, old)
 	if err == nil {
 		err = s.playTrio(ctx, t, o, rnd, in)
 	}
@@ -186,9 +277,13 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 	}
 	var hits []hit
 	var wrong error
-	for range trioFaultsEach {
+	for i := range trioFaultsEach {
 		harness.Sleep(ctx, trioPause+time.Duration(rnd.Int64N(int64(time.Second))))
 		f := trioFaults[rnd.IntN(len(trioFaults))]
+		// The earlier version does not refuse a master that has lost its directory.
+		if t.old != "" && i == 0 {
+			f = upgrade
+		}
 		m, err := t.leader()
 		if err != nil {
 			wrong = err
@@ -276,7 +371,7 @@ func (t *trio) runJobs(ctx context.Context, enough chan struct{}, in *input) (n 
 // submitHere submits a job from the switch's namespace, waits for its end, and checks its output.
 func (t *trio) submitHere(ctx context.Context, w work, in *input) error {
 	out := "out/" + w.name
-	args := append(append([]string{t.binary, "submit"}, w.args...), "--input", t.store.uri("in"), "--output", t.store.uri(out), "--wait", "--no-progress", "--master", t.list())
+	args := append(append([]string{cmp.Or(t.old, t.binary), "submit"}, w.args...), "--input", t.store.uri("in"), "--output", t.store.uri(out), "--wait", "--no-progress", "--master", t.list())
 	args = t.hub.command(append(args, t.credentials.flags(certificates, "user")...)...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Env = t.dir, t.env()
@@ -377,7 +472,7 @@ func writeTrio(out io.Writer, all []*trioOutcome) (failed int) {
 		}
 		table.Row(name, fmt.Sprint(n), fmt.Sprintf("%.2f", harness.Quantile(list, 0.5).Seconds()), fmt.Sprintf("%.2f", harness.Quantile(list, 0.99).Seconds()), fmt.Sprintf("%.2f", slices.Max(list).Seconds()))
 	}
-	for _, f := range trioFaults {
+	for _, f := range append(trioFaults, upgrade) {
 		row(f.name, times[f.name], byFault[f.name])
 	}
 	row("all", len(every), every)

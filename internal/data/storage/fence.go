@@ -6,6 +6,15 @@ import "context"
 // changes storage, and fail with its error. A master passes its lease: one that was stopped in the
 // middle of a commit, and continues when another master leads, changes nothing more.
 //
+// # Why the lease is asked, and not a term compared
+//
+// None of the three kinds of storage can compare a term and change something in one request: local
+// directories and HDFS have no conditional rename, and S3 has conditions on one object only, while a commit has
+// several. A term in a marker would be read before the request, and leave the same gap between the look and the
+// request as the lease does, at the cost of a request for each look. What closes the gap is that a request names the
+// token of its staging, and has no effect, or the same one, when it comes late. Workers, which can compare terms,
+// do.
+//
 // # What a late request can still do
 //
 // A process may be stopped between the answer of permit and the one request that it permits. That

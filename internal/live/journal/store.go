@@ -66,23 +66,23 @@ const (
 // Single is the id of the member of a group whose only master was started without peers.
 const Single = 1
 
-// OpenStore opens the journal in dir. Into a new journal it writes that the group consists
-// of first, which may be empty for a master that joins a group. An older journal keeps its
-// members.
-func OpenStore(dir string, opt Options, group string, first []*slotwisev1.Member) (*Store, error) {
+// OpenStore opens the journal in dir. A new journal begins with fresh. Its index is 1 if its members
+// are known, and stands for them. A master that must receive the members lacks this entry, so that its
+// index is 0, and the leader begins with a snapshot.
+func OpenStore(dir string, opt Options, fresh *slotwisev1.RaftBase) (*Store, error) {
 	log, err := Open(dir, opt)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{log: log}
-	if err := s.load(group, first); err != nil {
+	if err := s.load(fresh); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	return s, nil
 }
 
 // load reads the group's own records.
-func (s *Store) load(group string, first []*slotwisev1.Member) error {
+func (s *Store) load(fresh *slotwisev1.RaftBase) error {
 	// A journal from before masters were replicated has no base: its records are one entry of
 	// the only member.
 	s.reset(&slotwisev1.RaftBase{Index: 1, Term: 1, Members: []*slotwisev1.Member{{Id: Single}}})
@@ -98,17 +98,58 @@ func (s *Store) load(group string, first []*slotwisev1.Member) error {
 	}
 	s.trim()
 	if empty {
-		base := &slotwisev1.RaftBase{Index: 1, Term: 1, Group: group, Members: first}
-		// Entry 1 stands for the first members. A master that joins must receive them, so it lacks
-		// this entry, and the leader begins with a snapshot.
-		if len(first) == 0 {
-			base.Index, base.Term = 0, 0
-		}
-		s.reset(base)
-		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: base}})
-		return s.log.Sync()
+		return s.begin(fresh)
 	}
 	return nil
+}
+
+// begin makes base the begin of a journal without entries.
+func (s *Store) begin(base *slotwisev1.RaftBase) error {
+	s.reset(base)
+	s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: base}})
+	return s.log.Sync()
+}
+
+// Form writes the first members of the group into a journal that began without them. They are the same
+// in the journals of all of them.
+func (s *Store) Form(first []*slotwisev1.Member) error {
+	return s.begin(&slotwisev1.RaftBase{Index: 1, Term: 1, Group: s.base.Group, Self: s.base.Self, Members: first, First: first})
+}
+
+// Forms reports whether the journal waits for Form. A snapshot does instead of it.
+func (s *Store) Forms() bool { return s.base.Forms }
+
+// Self returns the id of the member whose journal this is, 0 if an earlier version has begun it.
+func (s *Store) Self() uint64 { return s.base.Self }
+
+// First returns the members that have formed the group, nil while they are not known. An earlier version
+// has not written them: then it returns those of the last snapshot.
+func (s *Store) First() []*slotwisev1.Member {
+	if len(s.base.First) == 0 {
+		return s.base.Members
+	}
+	return s.base.First
+}
+
+// mostRemoved bounds the ids of removed members. One that comes back later still is refused every vote,
+// because it is not among the members.
+const mostRemoved = 1000
+
+// Removed returns the ids of the members that entries up to an index have removed.
+func (s *Store) Removed(index uint64) []uint64 {
+	list := slices.Clone(s.base.Removed)
+	for _, e := range s.changes {
+		var c raftpb.ConfChange
+		if e.Index <= index && c.Unmarshal(e.Data) == nil && c.Type == raftpb.ConfChangeRemoveNode {
+			list = append(list, c.NodeID)
+		}
+	}
+	return list[max(0, len(list)-mostRemoved):]
+}
+
+// baseAt returns the begin of a journal whose records stand for all entries up to one.
+func (s *Store) baseAt(e entryID) *slotwisev1.RaftBase {
+	return &slotwisev1.RaftBase{Index: e.index, Term: e.term, Group: s.base.Group, Members: s.Members(e.index), First: s.base.First, Removed: s.Removed(e.index)}
 }
 
 func (s *Store) loadRecord(b []byte) error {
@@ -286,9 +327,14 @@ func (s *Store) LastIndex() (uint64, error) { return s.last(), nil }
 func (s *Store) FirstIndex() (uint64, error) { return s.before.index + 1, nil }
 
 // Snapshot returns the snapshot that was made last, if a follower with it can be given the
-// entries after it. Otherwise it asks the owner to call MakeSnapshot.
+// entries after it. Otherwise it asks the owner to call MakeSnapshot. A member refuses a snapshot from before
+// it was added, so none is given from before the last change of the members.
 func (s *Store) Snapshot() (raftpb.Snapshot, error) {
-	if s.snapshot == nil || s.snapshot.Metadata.Index < s.before.index {
+	old := s.snapshot == nil || s.snapshot.Metadata.Index < s.before.index
+	for _, c := range s.changes {
+		old = old || c.Index <= s.state.Commit && c.Index > s.snapshot.Metadata.Index
+	}
+	if old {
 		s.wanted = true
 		return raftpb.Snapshot{}, raft.ErrSnapshotTemporarilyUnavailable
 	}
@@ -474,7 +520,8 @@ func (s *Store) Replaceable() *Replacement {
 	}
 	s.boundary = nil
 	r := &Replacement{Compaction: s.log.beginAt(b.next), Position: b.position, Index: b.index}
-	r.base = &slotwisev1.RaftBase{Index: b.index, Term: b.term, Group: s.base.Group, Members: s.Members(b.index)}
+	r.base = s.baseAt(b.entryID)
+	r.base.Self = s.base.Self
 	r.head = []*slotwisev1.JournalRecord{{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: r.base}},
 		// A vote that were lost with its segment could be given twice.
 		{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.Term, Vote: s.state.Vote}}}}
@@ -522,7 +569,7 @@ func (s *Store) SnapshotWanted() bool {
 func (s *Store) MakeSnapshot() func() (*raftpb.Snapshot, error) {
 	at := s.state.Commit
 	term, err := s.Term(at)
-	base := &slotwisev1.RaftBase{Index: at, Term: term, Group: s.base.Group, Members: s.Members(at)}
+	base := s.baseAt(entryID{at, term})
 	meta := raftpb.SnapshotMetadata{Index: at, Term: term, ConfState: s.conf(at)}
 	records := withHead([]*slotwisev1.JournalRecord{{What: &slotwisev1.JournalRecord_RaftBase{RaftBase: base}}}, s.Records(at))
 	return func() (*raftpb.Snapshot, error) {
@@ -557,6 +604,7 @@ func (s *Store) Install(snap raftpb.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	own.GetRaftBase().Self = s.base.Self
 	state := &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.Term, Vote: s.state.Vote}}}
 	size, err := c.Write(withHead([]*slotwisev1.JournalRecord{own, state}, func(yield func([]byte, error) bool) {
 		_, rest, _ := nextRecord(snap.Data)

@@ -61,6 +61,7 @@ var doors = map[string]door{
 	"GET /masters/files/{sha}":    {"/masters/files/" + sha0, "GET", "", "m"},
 	"PUT /masters/files/{sha}":    {"/masters/files/" + sha0, "PUT", "x", "m"},
 	"MastersService/Keep":         {"", "POST", `{}`, "m"},
+	"MastersService/Identify":     {"", "POST", `{}`, "m"},
 	"MastersService/Missing":      {"", "POST", `{}`, "m"},
 	"MastersService/Exchange":     {"", "POST", `{}`, "m"},
 	"ClientService/Submit":        {"", "POST", `{"requestId":"x","spec":{"user":"ann","pool":"shared","program":{"app":"x"},"synthetic":1}}`, "ann root"},

@@ -97,7 +97,7 @@ func TestForeignMessages(t *testing.T) {
 	first := leader(t, seats)
 	m := first.m
 	peer := slotwisev1connect.NewMastersServiceClient(http.DefaultClient, "http://"+first.cfg.Self)
-	member, own, term := MemberID(m.others()[0]), MemberID(first.cfg.Self), m.Term()
+	member, own, term := otherMember(m), m.id, m.Term()
 	for name, x := range map[string]struct {
 		group string
 		msg   raftpb.Message
@@ -141,7 +141,7 @@ func TestTermLostInBatch(t *testing.T) {
 		}
 		out.Instructions = []protocol.Instruction{&protocol.HoldFiles{Program: &slotwisev1.Program{Executable: shaOf("dead")}}}
 		out.Replies = []protocol.Reply{{Call: 1 << 60}}
-		m.replica.Step(m.cfg.clock(), raftpb.Message{Type: raftpb.MsgHeartbeat, From: MemberID(m.others()[0]), To: m.replica.ID(), Term: m.replica.Term() + 1})
+		m.replica.Step(m.cfg.clock(), raftpb.Message{Type: raftpb.MsgHeartbeat, From: otherMember(m), To: m.replica.ID(), Term: m.replica.Term() + 1})
 		led := m.lead != nil
 		m.absorb(out)
 		found <- left{led && m.lead == nil, len(m.data), len(m.instructions), len(m.replies), len(m.waiting)}
@@ -230,6 +230,16 @@ func TestSuspendedLeader(t *testing.T) {
 		_, err := rigOf(t, leader(t, seats)).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
 		return err == nil
 	})
+}
+
+// otherMember returns the id of another member.
+func otherMember(m *Master) uint64 {
+	for _, o := range *m.roster.Load() {
+		if o.Id != m.id {
+			return o.Id
+		}
+	}
+	return 0
 }
 
 func eventually(t *testing.T, holds func() bool) {

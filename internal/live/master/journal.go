@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,25 +45,22 @@ func HasJournal(dir string) bool {
 
 // openJournal opens the journal. A new one begins with the group of cfg.
 func openJournal(cfg *Config) (*journal.Store, error) {
-	first := []*slotwisev1.Member{{Id: journal.Single}}
+	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
+	fresh := &slotwisev1.RaftBase{Index: 1, Term: 1, Self: journal.Single, Members: []*slotwisev1.Member{{Id: journal.Single}}}
 	if cfg.Self != "" {
-		first = nil
-		for _, a := range cfg.Peers {
-			if !cfg.Join {
-				first = append(first, &slotwisev1.Member{Id: MemberID(a), Address: a})
-			}
-		}
+		fresh = &slotwisev1.RaftBase{Group: group, Self: max(2, rand.Uint64()), Forms: cfg.Bootstrap}
 	}
 	if cfg.Self != "" && !cfg.Bootstrap && !cfg.Join && !HasJournal(cfg.Dir) {
 		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must not come back as if "+
 			"nothing had happened: it could elect a leader that misses accepted jobs. Run slotwise masters remove %s, start it with --join, and run slotwise masters add %s", cfg.Dir, cfg.Self, cfg.Self)
 	}
-	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
-	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, group, first)
+	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, fresh)
 	if err != nil {
 		return nil, err
 	}
 	switch {
+	case s.Group() == group && slices.Contains(s.Removed(s.Committed()), s.Self()):
+		err = errRemoved(cfg.Self)
 	case s.Group() == group:
 		return s, nil
 	case s.Group() == "":

@@ -110,6 +110,11 @@ func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingReques
 	if err := s.check(r.Group); err != nil {
 		return err
 	}
+	// A new master votes when it has the leader's history. Were that incomplete, an entry might be with
+	// no other majority than one with the master that was replaced.
+	if s.m.mayLead() && !s.m.pull.Load().complete() {
+		return fault(connect.CodeUnavailable, "this master leads, and has not read the histories of the others yet")
+	}
 	have := map[string]bool{}
 	for _, name := range r.Have {
 		have[name] = true

@@ -58,6 +58,7 @@ type role struct {
 	leads  bool
 	leader string // its address; "" while none is known
 	term   uint64
+	joins  string // what a master without members waits for; "" for others
 }
 
 // notLeader returns the error that answers calls of clients and workers, nil if this master
@@ -78,7 +79,10 @@ func (m *Master) mayLead() bool {
 
 func notLeaderError(r *role) error {
 	text := "this master does not lead, and no leader is known: try again"
-	if r.leader != "" {
+	switch {
+	case r.leader == "" && r.joins != "":
+		text = r.joins
+	case r.leader != "":
 		text = "this master does not lead: the leader is " + r.leader
 	}
 	err := connect.NewError(connect.CodeUnavailable, errors.New(text))
@@ -129,15 +133,10 @@ func (s measured) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 // openReplica starts this master's part in the group. A master without peers leads when run has
 // been called.
 func (m *Master) openReplica() (err error) {
-	id := uint64(journal.Single)
-	if m.cfg.Self != "" {
-		id = MemberID(m.cfg.Self)
-	}
-	cfg := replica.Config{ID: id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
+	cfg := replica.Config{ID: m.id, Election: m.cfg.Election, Heartbeat: m.cfg.Election / 10, Seed: rand.Uint64(), Committed: m.committed,
 		Log: func(_ bool, text string) { m.log.Warn("raft", "text", text) }}
 	m.replica, err = replica.New(cfg, measured{m.journal, m.stats.synced, m.noteMembers}, m.cfg.clock())
 	m.noteMembers(m.journal.Committed())
-	m.group = m.journal.Group()
 	m.role.Store(&role{})
 	return err
 }
@@ -164,6 +163,10 @@ func (m *Master) run() bool {
 	}
 	if err := m.replica.Run(m.send); err != nil {
 		m.fail(err)
+		return false
+	}
+	if m.replica.Removed(m.id) {
+		m.leave()
 		return false
 	}
 	m.lease.Store(int64(m.replica.Lease()))
@@ -193,6 +196,10 @@ func (m *Master) noteRole() {
 	}
 	if len(m.members) == 0 { // it has joined and has no journal yet
 		now.leader = m.contacts[m.replica.Leader()]
+		now.joins = "this master has no journal yet: run slotwise masters add " + m.cfg.Self + "; if it has lost its directory, run slotwise masters remove " + m.cfg.Self + " before"
+		if m.journal.Forms() {
+			now.joins = "this master waits until all first masters of the cluster run"
+		}
 	}
 	if was := m.role.Load(); was == nil || *was != now {
 		m.role.Store(&now)

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/cespare/xxhash/v2"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
@@ -88,7 +89,11 @@ type Master struct {
 	closing     sync.Once
 	closeErr    error
 	peers       *peers
-	group       string                               // of masters; it never changes
+	group       string                   // of masters; it never changes
+	id          uint64                   // of this member; it never changes
+	removed     atomic.Pointer[[]uint64] // ids of former members
+	identity    atomic.Pointer[slotwisev1.IdentifyResponse]
+	strangers   atomic.Int64                         // when strange has logged last, in Unix seconds
 	roster      atomic.Pointer[[]*slotwisev1.Member] // the members of the group, learners included
 	role        atomic.Pointer[role]
 	lease       atomic.Int64         // as Replica.Lease
@@ -111,6 +116,7 @@ type Master struct {
 	lead            *leadership          // nil while another master leads; then there is no core
 	members         []*slotwisev1.Member // of the group, as in roster
 	contacts        map[uint64]string    // addresses of masters that have called and are not in members
+	promoting       bool                 // a learner is being asked
 	record          []byte               // buffer for one record
 	failed          error                // of the journal; nothing leaves the master after it
 	positioned      bool                 // a snapshot was proposed
@@ -148,6 +154,12 @@ func Open(cfg Config) (*Master, error) {
 		m.workerKey = make([]byte, 32)
 		rand.Read(m.workerKey)
 	}
+	m.id, m.group = log.Self(), log.Group()
+	if m.id == 0 { // an earlier version has begun the journal
+		if m.id = journal.Single; cfg.Self != "" {
+			m.id = max(2, xxhash.Sum64String(cfg.Self))
+		}
+	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.peers = &peers{m: m, dial: cfg.DialPeer}
 	m.hadoop = policyfiles.New(target{m}, cfg.Policies, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, func(text string) { m.log.Warn(text) })
@@ -175,6 +187,9 @@ func Open(cfg Config) (*Master, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	m.background.Go(m.chooseOn)
+	if m.journal.Forms() {
+		m.background.Go(m.form)
+	}
 	return m, nil
 }
 
@@ -381,6 +396,14 @@ func (m *Master) deliver(r protocol.Reply) {
 // errClosed answers requests that arrive while the master ends.
 var errClosed = errors.New("the master is shutting down")
 
+// whyClosed is errClosed, or says that the master was removed. It is called after stopped was closed.
+func (m *Master) whyClosed() error {
+	if errors.Is(m.failed, ErrRemoved) {
+		return connect.NewError(connect.CodeUnavailable, m.failed)
+	}
+	return errClosed
+}
+
 // errBusy answers requests for which the inbox has no room.
 var errBusy = fault(connect.CodeUnavailable, "the master is overloaded: try again later")
 
@@ -439,7 +462,7 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 	case <-ctx.Done():
 		return none, rpcError(context.Cause(ctx))
 	case <-m.stopped:
-		return none, rpcError(errClosed)
+		return none, rpcError(m.whyClosed())
 	}
 }
 
@@ -493,7 +516,7 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 			release()
 			return none, rpcError(context.Cause(ctx))
 		case <-m.stopped:
-			return none, rpcError(errClosed)
+			return none, rpcError(m.whyClosed())
 		}
 	}
 }

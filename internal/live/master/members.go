@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"go.etcd.io/raft/v3/raftpb"
@@ -23,23 +24,19 @@ import (
 // its snapshots. A new master first is a learner, which receives the journal and does not vote; the
 // leader makes it a voter when it has caught up.
 //
-// The id of a master is made from its address, and an address may come back after its removal, also
-// with an empty directory. Such a master has forgotten the votes that it gave. This is safe:
-//
-//   - Until it has received the journal it gives no vote (replica.Step).
-//   - Then it could only help a candidate that has missed its removal. Without its vote the candidate
-//     lacks one vote of a majority of the old group. Any such set shares a master with each majority of
-//     the group without it, so the candidate misses the vote of a master that has the removal and every
-//     later entry, and which refuses a shorter log.
+// The id of a master belongs to its directory; the package comment of replica says why.
 
 // mostMasters bounds the group: each further master makes every commit wait for more disks.
 const mostMasters = 7
 
 // noteMembers publishes the members of the group to other goroutines. It is called in the loop.
 func (m *Master) noteMembers(index uint64) {
-	list := m.journal.Members(index)
+	list, removed := m.journal.Members(index), m.journal.Removed(index)
 	m.members = list
 	m.roster.Store(&list)
+	m.removed.Store(&removed)
+	first := m.journal.First()
+	m.identity.Store(&slotwisev1.IdentifyResponse{Group: m.group, Id: m.id, First: first, Joins: len(first) == 0 && !m.journal.Forms(), Address: m.cfg.Self})
 }
 
 // replicated reports whether this master belongs to a group.
@@ -128,8 +125,19 @@ func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMa
 	case !c.m.replicated():
 		return nil, fault(connect.CodeFailedPrecondition, "this master was started without --peers: to have several, move its jobs to a new cluster of three")
 	}
+	var id uint64
+	// A member may be dead, and then memberChange refuses to add it again.
+	if r.Add != "" && !slices.ContainsFunc(*c.m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Address == r.Add }) {
+		if err := c.m.notLeader(); err != nil {
+			return nil, err
+		}
+		var err error
+		if id, err = c.m.candidate(ctx, r.Add); err != nil {
+			return nil, err
+		}
+	}
 	return query(ctx, c.m, func() (*slotwisev1.ChangeMastersResponse, error) {
-		change, err := c.m.memberChange(r)
+		change, err := c.m.memberChange(r, id)
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +164,8 @@ func CheckAddress(address string) error {
 }
 
 // memberChange returns the entry for a request, or an error that says why the group cannot change so
-// now. It is called in the loop of the leader.
-func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest) (c raftpb.ConfChange, err error) {
+// now. id is the one of the master that is added. It is called in the loop of the leader.
+func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c raftpb.ConfChange, err error) {
 	for _, o := range m.members {
 		if o.Learner && o.Address != r.Remove {
 			return c, fault(connect.CodeFailedPrecondition, "master %s has not caught up yet: one master is added at a time (slotwise masters shows how far it is, and slotwise masters remove %s gives it up)", o.Address, o.Address)
@@ -166,11 +174,13 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest) (c raftpb.Conf
 	if r.Add != "" {
 		switch {
 		case m.member(r.Add) != nil:
-			return c, fault(connect.CodeAlreadyExists, "%s is one of the masters already", r.Add)
+			return c, fault(connect.CodeAlreadyExists, "%s is one of the masters already; if it has lost its directory, run slotwise masters remove %s first", r.Add, r.Add)
+		case id == 0: // it was removed since the caller looked
+			return c, connect.NewError(connect.CodeUnavailable, replica.ErrChanging)
 		case len(m.members) >= mostMasters:
 			return c, fault(connect.CodeFailedPrecondition, "there are %d masters already: remove one first", len(m.members))
 		}
-		return raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: MemberID(r.Add), Context: []byte(r.Add)}, nil
+		return raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: id, Context: []byte(r.Add)}, nil
 	}
 	o := m.member(r.Remove)
 	switch {
@@ -186,17 +196,31 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest) (c raftpb.Conf
 	return raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: o.Id}, nil
 }
 
-// promote makes a learner that has caught up a voter.
+// promote makes a learner that has caught up, and has the leader's history, a voter.
 func (m *Master) promote() {
-	if m.lead == nil || m.failed != nil {
+	id := m.replica.CaughtUp()
+	i := slices.IndexFunc(m.members, func(o *slotwisev1.Member) bool { return o.Id == id })
+	if id == 0 || i < 0 || m.lead == nil || m.failed != nil || m.promoting {
 		return
 	}
-	id := m.replica.CaughtUp()
-	for _, o := range m.members {
-		if id != 0 && o.Id == id {
-			m.log.Info("a new master has caught up and votes from now on", "address", o.Address, "masters", terminal.Plural(len(m.members), "master"))
-			// An error says that this master does not lead any more. The next leader does it.
-			_, _ = m.replica.ProposeMember(m.cfg.clock(), raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: []byte(o.Address)})
+	m.promoting = true
+	address, lead := m.members[i].Address, m.lead
+	m.background.Go(func() {
+		resp, err := m.identify(lead.ctx, address)
+		ready := err == nil && resp.Id == id && resp.Ready
+		if !ready {
+			time.Sleep(promotePause)
 		}
-	}
+		m.postOwn(func() {
+			if m.promoting = false; !ready || m.lead != lead || m.replica.CaughtUp() != id {
+				return
+			}
+			m.log.Info("a new master has caught up and votes from now on", "address", address, "masters", terminal.Plural(len(m.members), "master"))
+			// An error says that this master does not lead any more. The next leader does it.
+			_, _ = m.replica.ProposeMember(m.cfg.clock(), raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: []byte(address)})
+		})
+	})
 }
+
+// promotePause is the pause before a learner is asked again.
+const promotePause = 200 * time.Millisecond

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -96,6 +97,8 @@ func TestMembers(t *testing.T) {
 	refused(t, changeMasters(t, seats, "", d.cfg.Self), connect.CodeNotFound, "none of the masters")
 	refused(t, changeMasters(t, seats, first.cfg.Self, ""), connect.CodeAlreadyExists, "already")
 	refused(t, changeMasters(t, seats, "a", ""), connect.CodeInvalidArgument, "not an address")
+	_, err := r.users.ChangeMasters(t.Context(), &slotwisev1.ChangeMastersRequest{Add: freeAddress(t)})
+	refused(t, err, connect.CodeUnavailable, "does not answer: start it with --join")
 	if err := changeMasters(t, seats, d.cfg.Self, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +120,37 @@ func TestMembers(t *testing.T) {
 	if err := os.RemoveAll(x.cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
+	x.cfg.Bootstrap, x.cfg.Join = true, false
+	x.begin(t)
+	<-x.m.Done()
+	if err := x.m.Close(); err == nil || !strings.Contains(err.Error(), "knows another directory of this master") {
+		t.Errorf("a master without its directory, started with --bootstrap: %v", err)
+	}
+	x.srv.Close()
+	if err := os.RemoveAll(x.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
 	x.cfg.Bootstrap, x.cfg.Join = false, true
 	x.begin(t)
-	time.Sleep(x.cfg.Election) // for messages of the leader, which takes it for the old one
-	if n := len(x.m.journal.Members(^uint64(0))); n != 0 || x.m.failed != nil {
-		t.Errorf("a master without a directory has %d members, %v", n, x.m.failed)
+	refused(t, changeMasters(t, seats, x.cfg.Self, ""), connect.CodeAlreadyExists, "remove "+x.cfg.Self+" first")
+	// The next leader does not count entries of its former directory either.
+	at := leader(t, seats)
+	at.stop()
+	at.begin(t)
+	next := leader(t, seats)
+	eventually(t, func() bool { return len(roles(t, seats)) == 4 })
+	time.Sleep(x.cfg.Election)
+	var terms []uint64
+	held := make(chan int, 1)
+	x.m.postOwn(func() {
+		terms = append(terms, x.m.replica.Term())
+		held <- len(x.m.members)
+	})
+	if n := <-held; n != 0 || x.m.failed != nil || terms[0] > 1 || next == x {
+		t.Errorf("a master without a directory has %d members, is in term %d, %v", n, terms[0], x.m.failed)
 	}
+	_, err = rigOf(t, x).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+	refused(t, err, connect.CodeUnavailable, "run slotwise masters remove "+x.cfg.Self)
 	if err := changeMasters(t, seats, "", x.cfg.Self); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +171,7 @@ func TestMembers(t *testing.T) {
 	// Of three, one dies, and the removal of the other follower would leave one of two.
 	x.crash()
 	eventually(t, func() bool { return strings.HasSuffix(roles(t, seats)[x.cfg.Self], "silent") })
-	at := leader(t, seats)
+	at = leader(t, seats)
 	follower := d
 	if at == d {
 		follower = first
@@ -168,6 +196,60 @@ func TestMembers(t *testing.T) {
 		st, err := rigOf(t, at).users.Job(t.Context(), &slotwisev1.JobRequest{Job: last})
 		return err == nil && st.Job.State == slotwisev1.JobState_JOB_STATE_WAITING
 	})
+}
+
+// TestRemovedMaster removes a master that runs, one that is away meanwhile, and adds a former directory and
+// masters that were started wrongly.
+func TestRemovedMaster(t *testing.T) {
+	t.Parallel()
+	seats := newSeats(t)
+	first := leader(t, seats)
+	var x *seat
+	for _, s := range seats {
+		if s != first {
+			x = s
+		}
+	}
+	term := first.m.Term()
+	// Until the others have answered the new leader, the removal would leave no majority.
+	eventually(t, func() bool { return changeMasters(t, seats, "", x.cfg.Self) == nil })
+	<-x.m.Done()
+	if err := x.m.Close(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("a removed master ends with %v", err)
+	}
+	x.srv.Close()
+	x.m = nil
+	if got := first.m.Term(); got != term {
+		t.Errorf("its departure has changed the term from %d to %d", term, got)
+	}
+	// Its journal may not know. It learns from the others then.
+	m, err := Open(x.cfg)
+	if err == nil {
+		<-m.Done()
+		err = m.Close()
+	}
+	if !errors.Is(err, ErrRemoved) {
+		t.Errorf("started again it ends with %v", err)
+	}
+	for words, change := range map[string]func(*Config){
+		"and the masters of this cluster with --peers": func(c *Config) { c.Peers = []string{"a:1", "b:1", "c:1"} },
+		"without --peers":               func(c *Config) { c.Peers, c.Join = nil, false },
+		"not started with --join":       func(c *Config) { c.Bootstrap, c.Join = true, false },
+		"its own --advertise is d:7077": func(c *Config) { c.Self = "d:7077" },
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &seat{cfg: first.cfg}
+		d.cfg.Dir, d.cfg.Self, d.cfg.Bootstrap, d.cfg.Join = t.TempDir(), l.Addr().String(), false, true
+		if change(&d.cfg); d.cfg.Peers == nil {
+			d.cfg.Self = ""
+		}
+		d.start(t, l)
+		refused(t, changeMasters(t, seats, l.Addr().String(), ""), connect.CodeFailedPrecondition, words)
+		d.stop()
+	}
 }
 
 // A master without peers has no membership.

@@ -8,15 +8,11 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/cespare/xxhash/v2"
 	"go.etcd.io/raft/v3/raftpb"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
-
-// MemberID returns the id of the master with an address.
-func MemberID(address string) uint64 { return max(2, xxhash.Sum64String(address)) }
 
 // Bounds of the messages to one other master.
 const (
@@ -117,9 +113,11 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 		}
 		if peer != nil {
 			ctx, cancel := context.WithTimeout(p.m.ctx, peerTimeout+time.Duration(size/peerRate)*time.Second)
-			_, callErr := peer.Exchange(ctx, &req)
+			resp, callErr := peer.Exchange(ctx, &req)
 			cancel()
-			err = callErr
+			if err = callErr; err == nil && resp.Removed {
+				p.m.postOwn(p.m.leave)
+			}
 		}
 		p.pending.Add(-n)
 		if down := err != nil && p.m.ctx.Err() == nil; down != wasDown {
@@ -199,6 +197,9 @@ func (s mastersService) Exchange(_ context.Context, r *slotwisev1.ExchangeReques
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(list, func(msg raftpb.Message) bool { return slices.Contains(*s.m.removed.Load(), msg.From) }) {
+		return &slotwisev1.ExchangeResponse{Removed: true}, nil
+	}
 	s.step(r.Sender, list)
 	return &slotwisev1.ExchangeResponse{}, nil
 }
@@ -254,12 +255,15 @@ func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message,
 			return nil, fault(connect.CodeInvalidArgument, "a message cannot be decoded: %w", err)
 		}
 		msg := &list[i]
-		known := slices.ContainsFunc(m.others(), func(a string) bool { return MemberID(a) == msg.From })
+		known := slices.ContainsFunc(*m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Id == msg.From }) || slices.Contains(*m.removed.Load(), msg.From)
 		// This master may have missed that the sender was added. What a leader and a candidate send
 		// is judged by its term and its log.
 		leads := msg.Type == raftpb.MsgApp || msg.Type == raftpb.MsgHeartbeat || msg.Type == raftpb.MsgSnap || msg.Type == raftpb.MsgVote || msg.Type == raftpb.MsgPreVote
-		added := leads && CheckAddress(r.Sender) == nil && MemberID(r.Sender) == msg.From
-		if msg.To != m.replica.ID() || msg.From == m.replica.ID() || !known && !added {
+		added := leads && CheckAddress(r.Sender) == nil
+		switch {
+		case msg.To != m.id && len(*m.roster.Load()) == 0 && added:
+			return nil, m.strange()
+		case msg.To != m.id || msg.From == m.id || !known && !added:
 			return nil, fault(connect.CodeInvalidArgument, "a message is for another master, or not from one of them")
 		}
 	}
@@ -270,11 +274,11 @@ func (s mastersService) decode(r *slotwisev1.ExchangeRequest) ([]raftpb.Message,
 func (s mastersService) step(sender string, list []raftpb.Message) {
 	m := s.m
 	m.postOwn(func() {
-		if id := MemberID(sender); len(list) > 0 && list[0].From == id {
+		if len(list) > 0 && CheckAddress(sender) == nil {
 			if len(m.contacts) >= 100 { // of masters that were removed long ago
 				clear(m.contacts)
 			}
-			m.contacts[id] = sender
+			m.contacts[list[0].From] = sender
 		}
 		for i := range list {
 			m.replica.Step(m.cfg.clock(), list[i])

@@ -409,7 +409,7 @@ func (r *rig) runEverything(name string) {
 // them: a journal of a version before masters were replicated.
 func journalRecords(t *testing.T, dir string) (records [][]byte) {
 	t.Helper()
-	l, err := journal.OpenStore(filepath.Join(dir, "journal"), journal.Options{}, "", nil)
+	l, err := journal.OpenStore(filepath.Join(dir, "journal"), journal.Options{}, &slotwisev1.RaftBase{})
 	if err != nil {
 		t.Fatal(err)
 	}

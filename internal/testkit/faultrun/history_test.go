@@ -40,24 +40,45 @@ func (p past) merge(o past) {
 func (b *member) pull(from *member, done func()) {
 	b.r.counts.HistoryPulls++
 	b.carry(from, func() {
-		theirs := from.past.clone()
+		// As Missing does.
+		if from.master != nil && from.master.mayAct() && !from.master.pulled {
+			return
+		}
+		theirs, id := from.past.clone(), b.id
 		from.carry(b, func() {
-			b.past.merge(theirs)
-			done()
+			if b.id == id {
+				b.past.merge(theirs)
+				done()
+			}
 		})
+	})
+}
+
+// pullLeader copies the leader's history, again and again until it has come.
+func (b *member) pullLeader() {
+	leader, done := b.leader, false
+	b.pull(b.r.machines[leader], func() { b.ready, done = true, true })
+	b.later(2*second, func() {
+		if !done && b.leader == leader {
+			b.pullLeader()
+		}
 	})
 }
 
 // pullAll reads the other members' histories until a majority is read, with the master's own.
 // Until then an entry that it lacks may not count as missing.
 func (m *master) pullAll() {
-	if m.pulled = m.pulled || len(m.r.members) == 1; m.pulled {
+	others, need := m.majority()
+	if m.pulled = m.pulled || need == 0; m.pulled {
 		return
 	}
-	for _, o := range m.r.members {
-		if o != m.member {
-			m.member.pull(o, func() { m.pulled = true })
-		}
+	answered := 0
+	for _, o := range others {
+		m.member.pull(o, func() {
+			if answered++; answered == need {
+				m.pulled = true
+			}
+		})
 	}
 	m.later(2*second, m.pullAll)
 }
@@ -76,17 +97,19 @@ func (m *master) writeHistory(put func(past), written func(error)) {
 
 func (m *master) copyHistory(put func(past), written func()) {
 	put(m.member.past)
-	need, done := len(m.r.members)/2, false
+	others, need := m.majority()
+	done := false
 	if need == 0 {
 		written()
 		return
 	}
-	for _, o := range m.r.members {
-		if o == m.member {
-			continue
-		}
+	for _, o := range others {
+		id := o.id
 		m.r.counts.HistoryCopies++
 		m.member.carry(o, func() {
+			if o.id != id {
+				return // another directory
+			}
 			put(o.past)
 			o.carry(m.member, func() {
 				if need--; need == 0 && !m.dead {

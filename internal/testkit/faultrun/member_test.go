@@ -23,7 +23,10 @@ import (
 // member is one machine of the group of masters, with its process.
 type member struct {
 	r          *cluster
-	id         uint64
+	id         uint64 // of its directory
+	joins      bool   // the directory was begun with --join
+	ready      bool   // this process has read a leader's history
+	left       bool   // its process has ended because the member was removed
 	address    string
 	disk       *faultfs.Disk
 	clockError time.Duration // of the wall clock
@@ -60,6 +63,8 @@ func (r *cluster) startMembers() {
 			b.clockError = r.randomUpTo(20*second) - 10*second
 		}
 		r.members = append(r.members, b)
+		r.machines[b.id] = b
+		r.first = append(r.first, &slotwisev1.Member{Id: b.id, Address: b.address})
 	}
 	for _, b := range r.members {
 		b.start()
@@ -89,11 +94,14 @@ func (b *member) inLife(life int, f func()) {
 // start opens the journal. If that fails for want of a disk it is tried again later.
 func (b *member) start() {
 	r := b.r
-	var members []*slotwisev1.Member
-	for _, o := range r.members {
-		members = append(members, &slotwisev1.Member{Id: o.id, Address: o.address})
+	if b.up || b.left {
+		return
 	}
-	s, err := journal.OpenStore("j", journal.Options{FS: b.disk, SegmentBytes: 4 << 10}, "g", members)
+	fresh := &slotwisev1.RaftBase{Group: "g", Self: b.id}
+	if !b.joins {
+		fresh = &slotwisev1.RaftBase{Index: 1, Term: 1, Group: "g", Self: b.id, Members: r.first, First: r.first}
+	}
+	s, err := journal.OpenStore("j", journal.Options{FS: b.disk, SegmentBytes: 4 << 10}, fresh)
 	if err != nil {
 		var damage *journal.DamageError
 		if errors.As(err, &damage) {
@@ -105,6 +113,9 @@ func (b *member) start() {
 	}
 	if s.Cut() != nil {
 		r.counts.TornJournals++
+	}
+	if s.Self() != b.id {
+		r.violate("%s has the journal of member %d, and is member %d", b.address, s.Self(), b.id)
 	}
 	b.life++
 	b.wellSince = r.now
@@ -158,6 +169,7 @@ func (s slowStore) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 // tick lets time pass.
 func (b *member) tick() {
 	b.replica.Tick(b.now())
+	b.promote()
 	b.run()
 	b.later(election/10, b.tick)
 }
@@ -169,6 +181,10 @@ func (b *member) run() {
 			b.r.counts.FailedSyncs++
 		}
 		b.die(err.Error())
+		return
+	}
+	if b.replica.Removed(b.id) {
+		b.leave()
 		return
 	}
 	if d := b.syncing; d > 0 {
@@ -195,7 +211,7 @@ func (b *member) proceed() {
 	}
 	if leader := b.replica.Leader(); leader != b.leader {
 		if b.leader = leader; leader != 0 && leader != b.id {
-			b.pull(b.r.member(leader), func() {})
+			b.pullLeader()
 		}
 	}
 	if b.master != nil {
@@ -220,17 +236,24 @@ func (b *member) carry(to *member, arrive func()) {
 	})
 }
 
-// member returns the member with an id.
-func (r *cluster) member(id uint64) *member {
-	return r.members[slices.IndexFunc(r.members, func(o *member) bool { return o.id == id })]
-}
-
 // send sends a message to another member. It may arrive twice.
 func (b *member) send(m raftpb.Message) {
 	r := b.r
 	arrived := false
-	to := r.member(m.To)
+	// The machine may have another directory by now, and so be another member.
+	to := r.machines[m.To]
+	if b.joins && !r.added[b.id] {
+		r.violate("%s sends %v before it was added", b.address, m.Type)
+	}
 	deliver := func() {
+		if to.replica.Removed(m.From) {
+			to.carry(b, func() {
+				if b.id == m.From {
+					b.leave()
+				}
+			})
+		}
+		term := to.replica.Term()
 		got := m
 		got.Entries = slices.Clone(m.Entries) // raft keeps the array that it gets
 		if got.Type == raftpb.MsgSnap {
@@ -238,6 +261,9 @@ func (b *member) send(m raftpb.Message) {
 		}
 		arrived = true
 		to.replica.Step(to.now(), got)
+		if to.replica.Removed(m.From) && to.replica.Term() != term {
+			r.violate("%s, which was removed, changes the term of %s", b.address, to.address)
+		}
 		to.run()
 	}
 	b.carry(to, deliver)
@@ -254,7 +280,7 @@ func (b *member) send(m raftpb.Message) {
 func (r *cluster) watchProgress() {
 	var since []time.Duration
 	for _, b := range r.members {
-		if !b.up || b.frozen || r.now < b.slowUntil || b.faulty || len(r.cut) > 0 {
+		if !b.up || b.frozen || b == r.replaced || r.now < b.slowUntil || b.faulty || len(r.cut) > 0 {
 			b.wellSince = r.now
 		}
 		since = append(since, b.wellSince)
@@ -365,7 +391,7 @@ func (b *member) die(why string) {
 	if b.master != nil {
 		b.master.abdicate("its process ends")
 	}
-	b.up, b.frozen, b.deferred, b.syncing, b.leader = false, false, nil, 0, 0
+	b.up, b.frozen, b.deferred, b.syncing, b.leader, b.ready = false, false, nil, 0, 0, false
 	_ = b.store.Close()
 	b.r.counts.Restarts++
 	b.loseDisk()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/testkit/faultfs"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -105,6 +106,7 @@ type counts struct {
 	Drivers, DriversAgain, ChainsSucceeded, ChainsFailed, ChainKills                                                         int
 	Takeovers, LostTerms, StaleRequests, Partitions, MemberFreezes, Transfers, Installed, HeldByLease, FormerTerms           int
 	Acting, FailedSyncs, SlowSyncs, LateEffects, HistoryCopies, HistoryPulls                                                 int
+	LostDirectories, Removals, Departures, Additions, Replacements                                                           int
 }
 
 func (c *counts) add(o *counts) {
@@ -119,7 +121,8 @@ func (c *counts) all() []*int {
 		&c.MapOutputReads, &c.GaveUp, &c.LargeReports, &c.ClockJumps, &c.StorageFailures, &c.NodeFailures, &c.DeniedFailures, &c.PermanentFailures,
 		&c.Drivers, &c.DriversAgain, &c.ChainsSucceeded, &c.ChainsFailed, &c.ChainKills,
 		&c.Takeovers, &c.LostTerms, &c.StaleRequests, &c.Partitions, &c.MemberFreezes, &c.Transfers, &c.Installed, &c.HeldByLease, &c.FormerTerms,
-		&c.Acting, &c.FailedSyncs, &c.SlowSyncs, &c.LateEffects, &c.HistoryCopies, &c.HistoryPulls}
+		&c.Acting, &c.FailedSyncs, &c.SlowSyncs, &c.LateEffects, &c.HistoryCopies, &c.HistoryPulls,
+		&c.LostDirectories, &c.Removals, &c.Departures, &c.Additions, &c.Replacements}
 }
 
 // check fails the test if a kind never occurred.
@@ -140,14 +143,19 @@ type cluster struct {
 	queue      events
 	seq        int
 	members    []*member
-	master     *master            // of the latest term; nil while no core runs that may lead
-	serving    *master            // that handles a request; it may be of an earlier term
-	masterID   string             // of the first master; all later ones must have it
-	lives      int                // masters that have led so far
-	cut        map[[2]uint64]bool // connections between members that lose everything
-	entries    map[uint64]entry   // committed entries by index
-	acted      time.Duration      // when a master last could act
-	idlest     time.Duration      // the longest time without, while a majority was well
+	machines   map[uint64]*member   // by the ids of all directories that they have had
+	first      []*slotwisev1.Member // that formed the group
+	added      map[uint64]bool      // ids that a leader has proposed to add
+	replaced   *member              // that is being replaced; nil if none is
+	leaving    bool                 // its present directory must be removed first
+	master     *master              // of the latest term; nil while no core runs that may lead
+	serving    *master              // that handles a request; it may be of an earlier term
+	masterID   string               // of the first master; all later ones must have it
+	lives      int                  // masters that have led so far
+	cut        map[[2]uint64]bool   // connections between members that lose everything
+	entries    map[uint64]entry     // committed entries by index
+	acted      time.Duration        // when a master last could act
+	idlest     time.Duration        // the longest time without, while a majority was well
 	workers    []*worker
 	users      []*user
 	chainUsers []*chainUser
@@ -225,6 +233,7 @@ func (q *events) pop() event {
 func runCluster(seed uint64, verbose bool) *cluster {
 	r := &cluster{
 		rng: rand.New(rand.NewPCG(seed, 6)), cut: map[[2]uint64]bool{}, entries: map[uint64]entry{}, verbose: verbose,
+		machines: map[uint64]*member{}, added: map[uint64]bool{},
 		history: newPast(),
 		maps:    map[job.ID]int{}, reduces: map[job.ID]int{}, started: map[job.AttemptID]bool{},
 		succeeded: map[job.TaskID]success{}, suspect: map[job.AttemptID]bool{},
@@ -349,6 +358,8 @@ func (r *cluster) injectFault() {
 	case 16:
 		b.faulty = true
 		b.disk.Inject(faultfs.Rule{Op: faultfs.Sync, Nth: 1 + r.rng.IntN(4)})
+	case 17:
+		r.replaceMember(b)
 	}
 }
 
@@ -442,6 +453,10 @@ func (r *cluster) undrainAll() {
 // awaitEnd checks the end some time after all users know how their job ended. Workers
 // have had time to register with the last master and to remove the job's files then.
 func (r *cluster) awaitEnd() {
+	if r.replaced != nil {
+		r.after(second, r.awaitEnd)
+		return
+	}
 	for _, u := range r.users {
 		if u.outcome == 0 && !u.gone || u.gone && r.jobsRun() {
 			r.after(second, r.awaitEnd)
@@ -478,6 +493,9 @@ func (r *cluster) unfinished() string {
 	}
 	for _, u := range r.users {
 		fmt.Fprintf(&b, "user %d %v %v; ", u.number, u.job, u.outcome)
+	}
+	if r.replaced != nil {
+		fmt.Fprintf(&b, "%s is being replaced; ", r.replaced.address)
 	}
 	for _, u := range r.chainUsers {
 		fmt.Fprintf(&b, "user of %v %v; ", u.chain, u.outcome)

@@ -792,6 +792,10 @@ type RaftBase struct {
 	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`  // of the entry with that index
 	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"` // as in ExchangeRequest
 	Members       []*Member              `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	Self          uint64                 `protobuf:"varint,5,opt,name=self,proto3" json:"self,omitempty"`               // the member whose journal this is; 0 in journals of earlier versions, and in snapshots for others
+	First         []*Member              `protobuf:"bytes,6,rep,name=first,proto3" json:"first,omitempty"`              // that have formed the group
+	Removed       []uint64               `protobuf:"fixed64,7,rep,packed,name=removed,proto3" json:"removed,omitempty"` // ids of members that were removed, the latest last
+	Forms         bool                   `protobuf:"varint,8,opt,name=forms,proto3" json:"forms,omitempty"`             // the first members have not found each other yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -852,6 +856,34 @@ func (x *RaftBase) GetMembers() []*Member {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *RaftBase) GetSelf() uint64 {
+	if x != nil {
+		return x.Self
+	}
+	return 0
+}
+
+func (x *RaftBase) GetFirst() []*Member {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *RaftBase) GetRemoved() []uint64 {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *RaftBase) GetForms() bool {
+	if x != nil {
+		return x.Forms
+	}
+	return false
 }
 
 // JournalPosition ends the records that the next snapshot replaces. It holds the part of the
@@ -3507,12 +3539,16 @@ const file_slotwise_v1_journal_proto_rawDesc = "" +
 	"\x06commit\x18\x05 \x01(\x04R\x06commit\"3\n" +
 	"\tRaftState\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x12\n" +
-	"\x04vote\x18\x02 \x01(\x04R\x04vote\"y\n" +
+	"\x04vote\x18\x02 \x01(\x04R\x04vote\"\xe8\x01\n" +
 	"\bRaftBase\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12-\n" +
-	"\amembers\x18\x04 \x03(\v2\x13.slotwise.v1.MemberR\amembers\"M\n" +
+	"\amembers\x18\x04 \x03(\v2\x13.slotwise.v1.MemberR\amembers\x12\x12\n" +
+	"\x04self\x18\x05 \x01(\x04R\x04self\x12)\n" +
+	"\x05first\x18\x06 \x03(\v2\x13.slotwise.v1.MemberR\x05first\x12\x18\n" +
+	"\aremoved\x18\a \x03(\x06R\aremoved\x12\x14\n" +
+	"\x05forms\x18\b \x01(\bR\x05forms\"M\n" +
 	"\x0fJournalPosition\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\x03R\x03now\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x14\n" +
@@ -3826,29 +3862,30 @@ var file_slotwise_v1_journal_proto_depIdxs = []int32{
 	26, // 34: slotwise.v1.JournalRecord.commit_cancelled:type_name -> slotwise.v1.FactCommitCancelled
 	25, // 35: slotwise.v1.JournalRecord.fact_counted:type_name -> slotwise.v1.FactCounted
 	41, // 36: slotwise.v1.RaftBase.members:type_name -> slotwise.v1.Member
-	40, // 37: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
-	42, // 38: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
-	43, // 39: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
-	44, // 40: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
-	45, // 41: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
-	18, // 42: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
-	46, // 43: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
-	46, // 44: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
-	19, // 45: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
-	19, // 46: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
-	19, // 47: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
-	46, // 48: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
-	47, // 49: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
-	19, // 50: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
-	19, // 51: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
-	18, // 52: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
-	39, // 53: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
-	47, // 54: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	41, // 37: slotwise.v1.RaftBase.first:type_name -> slotwise.v1.Member
+	40, // 38: slotwise.v1.JournalPolicy.set:type_name -> slotwise.v1.JournalPolicy.SetEntry
+	42, // 39: slotwise.v1.JournalJob.spec:type_name -> slotwise.v1.JobSpec
+	43, // 40: slotwise.v1.JournalChain.spec:type_name -> slotwise.v1.ChainSpec
+	44, // 41: slotwise.v1.JournalStepEnded.status:type_name -> slotwise.v1.JobStatus
+	45, // 42: slotwise.v1.JournalChainOutcome.state:type_name -> slotwise.v1.JobState
+	18, // 43: slotwise.v1.FactOutcome.culprit:type_name -> slotwise.v1.TaskRef
+	46, // 44: slotwise.v1.FactCounted.maps:type_name -> slotwise.v1.Counters
+	46, // 45: slotwise.v1.FactCounted.reduces:type_name -> slotwise.v1.Counters
+	19, // 46: slotwise.v1.FactLaunched.attempt:type_name -> slotwise.v1.AttemptRef
+	19, // 47: slotwise.v1.FactGranted.attempt:type_name -> slotwise.v1.AttemptRef
+	19, // 48: slotwise.v1.FactEnded.attempt:type_name -> slotwise.v1.AttemptRef
+	46, // 49: slotwise.v1.FactEnded.counters:type_name -> slotwise.v1.Counters
+	47, // 50: slotwise.v1.FactEnded.cause:type_name -> slotwise.v1.FailureCause
+	19, // 51: slotwise.v1.FactFetchFailed.map:type_name -> slotwise.v1.AttemptRef
+	19, // 52: slotwise.v1.FactOutputLost.map:type_name -> slotwise.v1.AttemptRef
+	18, // 53: slotwise.v1.FactTask.task:type_name -> slotwise.v1.TaskRef
+	39, // 54: slotwise.v1.FactTask.attempts:type_name -> slotwise.v1.PastAttempt
+	47, // 55: slotwise.v1.PastAttempt.cause:type_name -> slotwise.v1.FailureCause
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_journal_proto_init() }

@@ -24,6 +24,126 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type IdentifyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentifyRequest) Reset() {
+	*x = IdentifyRequest{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentifyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentifyRequest) ProtoMessage() {}
+
+func (x *IdentifyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentifyRequest.ProtoReflect.Descriptor instead.
+func (*IdentifyRequest) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{0}
+}
+
+type IdentifyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`     // as in ExchangeRequest
+	Id            uint64                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`          // of the receiver, made with its directory
+	First         []*Member              `protobuf:"bytes,3,rep,name=first,proto3" json:"first,omitempty"`     // the members that have formed the group; empty until it is formed
+	Joins         bool                   `protobuf:"varint,4,opt,name=joins,proto3" json:"joins,omitempty"`    // the receiver was started with --join and has no journal yet
+	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"` // of the receiver, as it names itself
+	Ready         bool                   `protobuf:"varint,6,opt,name=ready,proto3" json:"ready,omitempty"`    // the receiver has the leader's history
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentifyResponse) Reset() {
+	*x = IdentifyResponse{}
+	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentifyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentifyResponse) ProtoMessage() {}
+
+func (x *IdentifyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentifyResponse.ProtoReflect.Descriptor instead.
+func (*IdentifyResponse) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *IdentifyResponse) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *IdentifyResponse) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *IdentifyResponse) GetFirst() []*Member {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *IdentifyResponse) GetJoins() bool {
+	if x != nil {
+		return x.Joins
+	}
+	return false
+}
+
+func (x *IdentifyResponse) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *IdentifyResponse) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
 type KeepRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"` // as in ExchangeRequest
@@ -34,7 +154,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +166,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[0]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +179,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{0}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *KeepRequest) GetGroup() string {
@@ -84,7 +204,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +216,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[1]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +229,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{1}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{3}
 }
 
 type MissingRequest struct {
@@ -122,7 +242,7 @@ type MissingRequest struct {
 
 func (x *MissingRequest) Reset() {
 	*x = MissingRequest{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +254,7 @@ func (x *MissingRequest) String() string {
 func (*MissingRequest) ProtoMessage() {}
 
 func (x *MissingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[2]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +267,7 @@ func (x *MissingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingRequest.ProtoReflect.Descriptor instead.
 func (*MissingRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{2}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MissingRequest) GetGroup() string {
@@ -175,7 +295,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +307,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[3]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +320,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{3}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExchangeRequest) GetGroup() string {
@@ -235,7 +355,7 @@ type InstallRequest struct {
 
 func (x *InstallRequest) Reset() {
 	*x = InstallRequest{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -247,7 +367,7 @@ func (x *InstallRequest) String() string {
 func (*InstallRequest) ProtoMessage() {}
 
 func (x *InstallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[4]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -260,7 +380,7 @@ func (x *InstallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallRequest.ProtoReflect.Descriptor instead.
 func (*InstallRequest) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{4}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InstallRequest) GetHead() *ExchangeRequest {
@@ -286,13 +406,14 @@ func (x *InstallRequest) GetSize() uint64 {
 
 type ExchangeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Removed       bool                   `protobuf:"varint,1,opt,name=removed,proto3" json:"removed,omitempty"` // the sender was removed from the group, and the messages were dropped
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +425,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[5]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +438,14 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{5}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExchangeResponse) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
 }
 
 // NotLeader is the detail of the error Unavailable with which a master that does not lead
@@ -332,7 +460,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +472,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[6]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +485,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{6}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NotLeader) GetLeader() string {
@@ -377,7 +505,7 @@ func (x *NotLeader) GetTerm() uint64 {
 // Member is a master of the cluster.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // made from the address
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // made with the member's directory, once from the address
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`  // such as "a:7077", for other masters, workers and clients
 	Learner       bool                   `protobuf:"varint,3,opt,name=learner,proto3" json:"learner,omitempty"` // it receives the journal and does not vote yet
 	unknownFields protoimpl.UnknownFields
@@ -386,7 +514,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +526,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_masters_proto_msgTypes[7]
+	mi := &file_slotwise_v1_masters_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +539,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{7}
+	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Member) GetId() uint64 {
@@ -439,7 +567,15 @@ var File_slotwise_v1_masters_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\"R\n" +
+	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\"\x11\n" +
+	"\x0fIdentifyRequest\"\xa9\x01\n" +
+	"\x10IdentifyResponse\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x04R\x02id\x12)\n" +
+	"\x05first\x18\x03 \x03(\v2\x13.slotwise.v1.MemberR\x05first\x12\x14\n" +
+	"\x05joins\x18\x04 \x01(\bR\x05joins\x12\x18\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05ready\x18\x06 \x01(\bR\x05ready\"R\n" +
 	"\vKeepRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
 	"\x05entry\x18\x02 \x01(\v2\x17.slotwise.v1.HistoryJobR\x05entry\"\x0e\n" +
@@ -454,20 +590,22 @@ const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\x0eInstallRequest\x120\n" +
 	"\x04head\x18\x01 \x01(\v2\x1c.slotwise.v1.ExchangeRequestR\x04head\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x04R\x04size\"\x12\n" +
-	"\x10ExchangeResponse\"7\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\",\n" +
+	"\x10ExchangeResponse\x12\x18\n" +
+	"\aremoved\x18\x01 \x01(\bR\aremoved\"7\n" +
 	"\tNotLeader\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\"L\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
-	"\alearner\x18\x03 \x01(\bR\alearner2\xa3\x02\n" +
+	"\alearner\x18\x03 \x01(\bR\alearner2\xec\x02\n" +
 	"\x0eMastersService\x12G\n" +
 	"\bExchange\x12\x1c.slotwise.v1.ExchangeRequest\x1a\x1d.slotwise.v1.ExchangeResponse\x12G\n" +
 	"\aInstall\x12\x1b.slotwise.v1.InstallRequest\x1a\x1d.slotwise.v1.ExchangeResponse(\x01\x12;\n" +
 	"\x04Keep\x12\x18.slotwise.v1.KeepRequest\x1a\x19.slotwise.v1.KeepResponse\x12B\n" +
-	"\aMissing\x12\x1b.slotwise.v1.MissingRequest\x1a\x18.slotwise.v1.KeepRequest0\x01B;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
+	"\aMissing\x12\x1b.slotwise.v1.MissingRequest\x1a\x18.slotwise.v1.KeepRequest0\x01\x12G\n" +
+	"\bIdentify\x12\x1c.slotwise.v1.IdentifyRequest\x1a\x1d.slotwise.v1.IdentifyResponseB;Z9github.com/slotwise/slotwise/proto/slotwise/v1;slotwisev1b\x06proto3"
 
 var (
 	file_slotwise_v1_masters_proto_rawDescOnce sync.Once
@@ -481,34 +619,39 @@ func file_slotwise_v1_masters_proto_rawDescGZIP() []byte {
 	return file_slotwise_v1_masters_proto_rawDescData
 }
 
-var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_slotwise_v1_masters_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_slotwise_v1_masters_proto_goTypes = []any{
-	(*KeepRequest)(nil),      // 0: slotwise.v1.KeepRequest
-	(*KeepResponse)(nil),     // 1: slotwise.v1.KeepResponse
-	(*MissingRequest)(nil),   // 2: slotwise.v1.MissingRequest
-	(*ExchangeRequest)(nil),  // 3: slotwise.v1.ExchangeRequest
-	(*InstallRequest)(nil),   // 4: slotwise.v1.InstallRequest
-	(*ExchangeResponse)(nil), // 5: slotwise.v1.ExchangeResponse
-	(*NotLeader)(nil),        // 6: slotwise.v1.NotLeader
-	(*Member)(nil),           // 7: slotwise.v1.Member
-	(*HistoryJob)(nil),       // 8: slotwise.v1.HistoryJob
+	(*IdentifyRequest)(nil),  // 0: slotwise.v1.IdentifyRequest
+	(*IdentifyResponse)(nil), // 1: slotwise.v1.IdentifyResponse
+	(*KeepRequest)(nil),      // 2: slotwise.v1.KeepRequest
+	(*KeepResponse)(nil),     // 3: slotwise.v1.KeepResponse
+	(*MissingRequest)(nil),   // 4: slotwise.v1.MissingRequest
+	(*ExchangeRequest)(nil),  // 5: slotwise.v1.ExchangeRequest
+	(*InstallRequest)(nil),   // 6: slotwise.v1.InstallRequest
+	(*ExchangeResponse)(nil), // 7: slotwise.v1.ExchangeResponse
+	(*NotLeader)(nil),        // 8: slotwise.v1.NotLeader
+	(*Member)(nil),           // 9: slotwise.v1.Member
+	(*HistoryJob)(nil),       // 10: slotwise.v1.HistoryJob
 }
 var file_slotwise_v1_masters_proto_depIdxs = []int32{
-	8, // 0: slotwise.v1.KeepRequest.entry:type_name -> slotwise.v1.HistoryJob
-	3, // 1: slotwise.v1.InstallRequest.head:type_name -> slotwise.v1.ExchangeRequest
-	3, // 2: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
-	4, // 3: slotwise.v1.MastersService.Install:input_type -> slotwise.v1.InstallRequest
-	0, // 4: slotwise.v1.MastersService.Keep:input_type -> slotwise.v1.KeepRequest
-	2, // 5: slotwise.v1.MastersService.Missing:input_type -> slotwise.v1.MissingRequest
-	5, // 6: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
-	5, // 7: slotwise.v1.MastersService.Install:output_type -> slotwise.v1.ExchangeResponse
-	1, // 8: slotwise.v1.MastersService.Keep:output_type -> slotwise.v1.KeepResponse
-	0, // 9: slotwise.v1.MastersService.Missing:output_type -> slotwise.v1.KeepRequest
-	6, // [6:10] is the sub-list for method output_type
-	2, // [2:6] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	9,  // 0: slotwise.v1.IdentifyResponse.first:type_name -> slotwise.v1.Member
+	10, // 1: slotwise.v1.KeepRequest.entry:type_name -> slotwise.v1.HistoryJob
+	5,  // 2: slotwise.v1.InstallRequest.head:type_name -> slotwise.v1.ExchangeRequest
+	5,  // 3: slotwise.v1.MastersService.Exchange:input_type -> slotwise.v1.ExchangeRequest
+	6,  // 4: slotwise.v1.MastersService.Install:input_type -> slotwise.v1.InstallRequest
+	2,  // 5: slotwise.v1.MastersService.Keep:input_type -> slotwise.v1.KeepRequest
+	4,  // 6: slotwise.v1.MastersService.Missing:input_type -> slotwise.v1.MissingRequest
+	0,  // 7: slotwise.v1.MastersService.Identify:input_type -> slotwise.v1.IdentifyRequest
+	7,  // 8: slotwise.v1.MastersService.Exchange:output_type -> slotwise.v1.ExchangeResponse
+	7,  // 9: slotwise.v1.MastersService.Install:output_type -> slotwise.v1.ExchangeResponse
+	3,  // 10: slotwise.v1.MastersService.Keep:output_type -> slotwise.v1.KeepResponse
+	2,  // 11: slotwise.v1.MastersService.Missing:output_type -> slotwise.v1.KeepRequest
+	1,  // 12: slotwise.v1.MastersService.Identify:output_type -> slotwise.v1.IdentifyResponse
+	8,  // [8:13] is the sub-list for method output_type
+	3,  // [3:8] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_masters_proto_init() }
@@ -523,7 +666,7 @@ func file_slotwise_v1_masters_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_masters_proto_rawDesc), len(file_slotwise_v1_masters_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

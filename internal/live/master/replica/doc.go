@@ -17,6 +17,28 @@
 // the lease is valid. A batch without records waits for the entries before it, because it may
 // have read what they changed.
 //
+// # Members and their directories
+//
+// A member is a directory, not an address. Raft counts on that a member forgets neither its votes nor the
+// entries that it has acknowledged: one that forgot them could vote twice in a term, or elect a leader that
+// misses committed entries. So the id of a member is a random number that is made with its directory, and is
+// kept in its journal. All messages carry the ids of both ends.
+//
+//   - The masters of a new cluster (--bootstrap) ask each other for their ids, each until it knows those of all
+//     or one of the others has formed the group. Each writes the same list as its first entry. Before that it
+//     has no voters, and so neither votes nor campaigns.
+//   - A master that is added later (--join) has no voters either. masters add asks it for its id, which is
+//     recorded in the journal as that of a learner. It receives the journal, and then votes.
+//   - A master that has lost its directory has another id, whichever flag it is started with. What is sent to
+//     its former id is for a member that does not exist any more, and Step drops it; that is all that could make it
+//     vote or acknowledge. To the group it is like a dead master until masters remove and masters add.
+//   - An id that was removed is never added again, and Step drops its messages, so a removed master that
+//     comes back disturbs no election. The others tell it, and it ends.
+//
+// So no set of votes or acknowledgements contains a member that has forgotten something, and the arguments of
+// raft hold. Only a copy of a directory that is older than the directory can break this: a backup of one of
+// several masters must not be put back while the others live.
+//
 // # The lease
 //
 // A leader that was stopped and continues does not know that another one was elected. So

@@ -43,6 +43,8 @@ type Storage interface {
 	CanInstall() bool
 	// Commit notes that entries up to index are committed.
 	Commit(index uint64)
+	// Removed returns the members that entries up to index have removed.
+	Removed(index uint64) []uint64
 }
 
 // Replica is one member of the group. It is not safe for concurrent use.
@@ -52,6 +54,7 @@ type Replica struct {
 	storage Storage
 	rng     *rand.Rand
 	voters  []uint64
+	removed []uint64
 
 	now      time.Duration
 	heard    time.Duration // from a leader, or since the start
@@ -99,6 +102,7 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 	if r.last, err = storage.LastIndex(); err != nil {
 		return nil, err
 	}
+	r.removed = storage.Removed(r.committed)
 	r.wait()
 	if r.Alone() {
 		return r, node.Campaign()
@@ -214,10 +218,17 @@ func (r *Replica) tickLeader() {
 // Step takes in a message of another member.
 func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	r.advance(now)
+	switch {
+	// The id belongs to another directory at the same address: see the package comment.
+	case m.To != r.cfg.ID:
+		return
+	// It may not know that it was removed, and campaigns for ever.
+	case r.Removed(m.From):
+		return
+	}
 	switch m.Type {
 	case raftpb.MsgVote, raftpb.MsgPreVote:
-		// A member without any entry has joined just now, or has lost its directory and with it the
-		// votes that it gave.
+		// A member without any entry has joined just now and does not know who the voters are.
 		if len(r.voters) == 0 {
 			return
 		}
@@ -227,9 +238,8 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 			return
 		}
 	case raftpb.MsgHeartbeat:
-		// The leader counts entries that this member does not have: its directory was lost. Raft would
-		// panic. The member waits until it is removed and added again. A later leader counts no entries
-		// of it, and would send the journal; so the operator must remove it before it starts again.
+		// The leader counts entries that this member does not have: somebody has put an older copy of
+		// its directory back. Raft would panic.
 		if m.Commit > r.last {
 			return
 		}
@@ -255,6 +265,9 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 		r.wait()
 	}
 }
+
+// Removed reports whether a member was removed from the group, as far as this one knows.
+func (r *Replica) Removed(id uint64) bool { return slices.Contains(r.removed, id) }
 
 // transferContext marks the votes of a campaign that the leader itself has asked for.
 const transferContext = "CampaignTransfer"
@@ -331,13 +344,13 @@ func (r *Replica) MayRemove(id uint64) error {
 }
 
 // CaughtUp returns a learner that has nearly all entries, so that it may vote without holding
-// commits up. It returns 0 if there is none, and while a change is under way.
+// commits up. One without any entry has none of a short journal either, and could not vote. It returns 0 if there is none, and while a change is under way.
 func (r *Replica) CaughtUp() uint64 {
 	if r.change > r.committed {
 		return 0
 	}
 	for _, s := range r.Standings() {
-		if s.Learner && !s.Silent && s.Match+nearly >= r.last {
+		if s.Learner && !s.Silent && s.Match > 0 && s.Match+nearly >= r.last {
 			return s.ID
 		}
 	}
@@ -404,6 +417,7 @@ func (r *Replica) Run(send func(raftpb.Message)) error {
 			r.voters = rd.Snapshot.Metadata.ConfState.Voters
 			r.committed = max(r.committed, rd.Snapshot.Metadata.Index)
 			r.last = rd.Snapshot.Metadata.Index
+			r.removed = r.storage.Removed(r.last)
 		}
 		if err := r.storage.Save(rd.HardState, rd.Entries); err != nil {
 			return err
@@ -471,6 +485,7 @@ func (r *Replica) apply(e raftpb.Entry) {
 	var c raftpb.ConfChange
 	if c.Unmarshal(e.Data) == nil {
 		r.voters = r.node.ApplyConfChange(c).Voters
+		r.removed = r.storage.Removed(e.Index)
 	}
 }
 

@@ -34,7 +34,8 @@ type peer struct {
 	r     *Replica
 	fail  error // of each Save from now on
 	trace []string
-	stops bool // it runs no more
+	stops bool                 // it runs no more
+	fresh *slotwisev1.RaftBase // with which a new journal begins
 }
 
 // Save implements Storage, and notes the call.
@@ -61,8 +62,12 @@ func (s storage) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 
 func newGroup(t *testing.T) *group {
 	g := &group{t: t}
+	var first []*slotwisev1.Member
 	for id := uint64(1); id <= 3; id++ {
-		p := &peer{g: g, id: id, disk: faultfs.NewDisk()}
+		first = append(first, &slotwisev1.Member{Id: id, Address: "a"})
+	}
+	for id := uint64(1); id <= 3; id++ {
+		p := &peer{g: g, id: id, disk: faultfs.NewDisk(), fresh: &slotwisev1.RaftBase{Index: 1, Term: 1, Group: "g", Members: first, First: first}}
 		g.members = append(g.members, p)
 		p.start()
 	}
@@ -72,12 +77,9 @@ func newGroup(t *testing.T) *group {
 // start begins a process of the member.
 func (p *peer) start() {
 	p.g.t.Helper()
-	var members []*slotwisev1.Member
-	for id := uint64(1); id <= 3; id++ {
-		members = append(members, &slotwisev1.Member{Id: id, Address: "a"})
-	}
+	p.fresh.Self = p.id
 	var err error
-	if p.store, err = journal.OpenStore("j", journal.Options{FS: p.disk}, "g", members); err == nil {
+	if p.store, err = journal.OpenStore("j", journal.Options{FS: p.disk}, p.fresh); err == nil {
 		p.r, err = New(Config{ID: p.id, Seed: 5}, storage{p.store, p}, p.g.now)
 	}
 	if err != nil {
@@ -120,7 +122,7 @@ func (g *group) deliver() {
 	for len(g.queue) > 0 {
 		m := g.queue[0]
 		g.queue = g.queue[1:]
-		if to := g.members[m.To-1]; !to.stops && (g.lost == nil || !g.lost(m)) {
+		if to := g.members[(m.To-1)%3]; !to.stops && (g.lost == nil || !g.lost(m)) {
 			to.r.Step(g.now, m)
 			to.run()
 		}
@@ -141,6 +143,9 @@ func (g *group) leader() *peer {
 	g.t.Fatal("no member leads")
 	return nil
 }
+
+// record is the data of an entry with one record.
+var record = string(journal.AppendRecord(nil, []byte("x")))
 
 // propose commits an entry.
 func (g *group) propose(p *peer, data string) {
@@ -276,7 +281,7 @@ func TestVotesWait(t *testing.T) {
 func TestTransfer(t *testing.T) {
 	g := newGroup(t)
 	l := g.leader()
-	g.propose(l, "x")
+	g.propose(l, record)
 	l.r.Transfer(g.now)
 	if l.r.Leads() || l.r.Lease() > 0 {
 		t.Errorf("it leads: %v, lease %v", l.r.Leads(), l.r.Lease())
@@ -289,7 +294,7 @@ func TestTransfer(t *testing.T) {
 
 	g = newGroup(t)
 	l = g.leader()
-	g.propose(l, "x")
+	g.propose(l, record)
 	first := g.members[0]
 	if first == l {
 		first = g.members[1]
@@ -321,13 +326,7 @@ func TestInstall(t *testing.T) {
 	}
 	away.start()
 	for range 40 {
-		if l.store.SnapshotWanted() {
-			snap, err := l.store.MakeSnapshot()()
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.store.OfferSnapshot(snap)
-		}
+		g.snapshots()
 		g.pass(50 * time.Millisecond)
 	}
 	for _, when := range []string{"after the snapshot", "after a crash"} {
@@ -349,3 +348,123 @@ func TestInstall(t *testing.T) {
 }
 
 var _ raft.Storage = storage{}
+
+// forget gives a member's machine an empty directory, in which it joins. Messages for the member still
+// arrive there.
+func (p *peer) forget() {
+	p.stops = true
+	p.store.Close()
+	p.disk, p.id = faultfs.NewDisk(), p.id+3
+	p.fresh = &slotwisev1.RaftBase{Group: "g"}
+	p.start()
+	p.trace = nil
+}
+
+// change commits a change of the membership.
+func (g *group) change(c raftpb.ConfChange) {
+	g.t.Helper()
+	l := g.leader()
+	if _, err := l.r.ProposeMember(g.now, c); err != nil {
+		g.t.Fatal(err)
+	}
+	l.run()
+	g.deliver()
+	g.pass(200 * time.Millisecond)
+}
+
+// TestLostDirectory has a member vote in a term, acknowledge entries, and lose its directory. It is started
+// with --join at once, as docs/operate.md forbids. Whoever leads, it must neither vote nor acknowledge
+// anything: the leader's majority without it has entries that it may have forgotten. When it was removed and
+// added, it does both.
+func TestLostDirectory(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	lost, other := g.members[l.id%3], g.members[(l.id+1)%3]
+	// The other follower misses an entry that the leader and the lost member have.
+	g.lost = cutOff(other)
+	g.propose(l, record)
+	g.lost = nil
+	former := lost.id
+	lost.forget()
+	l.crash()
+	// Without the leader only the follower without the entry is left, which must not lead.
+	g.pass(10 * time.Second)
+	term := other.r.Term()
+	lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: other.id, To: former, Term: term + 1, Index: 1, LogTerm: 1})
+	lost.run()
+	if other.r.Leads() || len(lost.trace) > 0 || lost.r.Term() > 1 {
+		t.Fatalf("the other one leads: %v; the member that has forgotten sends %q and is in term %d", other.r.Leads(), lost.trace, lost.r.Term())
+	}
+	// Later leaders do not count entries of the lost member, so they would send it the journal.
+	l.start()
+	g.propose(g.leader(), record)
+	g.pass(5 * time.Second)
+	if len(lost.trace) > 0 || lost.r.Last() != 0 {
+		t.Fatalf("before it is added it sends %q and has %d entries", lost.trace, lost.r.Last())
+	}
+	g.replace(former, lost)
+	// A second time, so that a snapshot from before the addition exists.
+	former = lost.id
+	lost.forget()
+	g.replace(former, lost)
+	l = g.leader()
+	for _, p := range g.members {
+		if p != l && p != lost {
+			p.crash()
+		}
+	}
+	g.propose(l, record) // with the new member alone
+	if lost.r.Committed() == 0 || !slices.Contains(lost.store.Removed(lost.r.Committed()), former) {
+		t.Errorf("%d entries, removed %v", lost.r.Committed(), lost.store.Removed(lost.r.Committed()))
+	}
+}
+
+// replace removes a member, adds another one, and waits until it votes.
+func (g *group) replace(former uint64, p *peer) {
+	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: former})
+	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode, NodeID: p.id})
+	for range 100 {
+		g.snapshots()
+		if g.pass(50 * time.Millisecond); g.leader().r.CaughtUp() == p.id {
+			if p.r.Last() == 0 {
+				g.t.Fatalf("member %d has no entry and is to vote", p.id)
+			}
+			g.change(raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: p.id})
+			return
+		}
+	}
+	g.t.Fatalf("member %d does not catch up", p.id)
+}
+
+// snapshots makes the snapshots that followers wait for.
+func (g *group) snapshots() {
+	for _, p := range g.members {
+		if !p.stops && p.store.SnapshotWanted() {
+			snap, err := p.store.MakeSnapshot()()
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			p.store.OfferSnapshot(snap)
+		}
+	}
+}
+
+// TestRemoved cuts a member off, removes it, and lets it come back. It campaigns, because it does not know,
+// and must not raise the term of the others, also with a vote that ignores the lease.
+func TestRemoved(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	away := g.members[l.id%3]
+	g.lost = cutOff(away)
+	g.change(raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: away.id})
+	g.pass(5 * time.Second)
+	l = g.leader()
+	term := l.r.Term()
+	g.lost = nil
+	g.pass(5 * time.Second)
+	l.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVote, From: away.id, To: l.id, Term: term + 5, Index: 100, LogTerm: 100, Context: []byte(transferContext)})
+	l.run()
+	if !l.r.Removed(away.id) || l.r.Term() != term || !l.r.Leads() {
+		t.Errorf("removed: %v, term %d after %d, leads: %v", l.r.Removed(away.id), l.r.Term(), term, l.r.Leads())
+	}
+}

@@ -44,6 +44,8 @@ const (
 	MastersServiceKeepProcedure = "/slotwise.v1.MastersService/Keep"
 	// MastersServiceMissingProcedure is the fully-qualified name of the MastersService's Missing RPC.
 	MastersServiceMissingProcedure = "/slotwise.v1.MastersService/Missing"
+	// MastersServiceIdentifyProcedure is the fully-qualified name of the MastersService's Identify RPC.
+	MastersServiceIdentifyProcedure = "/slotwise.v1.MastersService/Identify"
 )
 
 // MastersServiceClient is a client for the slotwise.v1.MastersService service.
@@ -58,6 +60,9 @@ type MastersServiceClient interface {
 	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
 	// Missing returns the ended jobs and chains that the caller does not have.
 	Missing(context.Context, *v1.MissingRequest) (*connect.ServerStreamForClient[v1.KeepRequest], error)
+	// Identify says which member of which group the receiver is. The first masters of a group and those
+	// that are added find out by it who is who.
+	Identify(context.Context, *v1.IdentifyRequest) (*v1.IdentifyResponse, error)
 }
 
 // NewMastersServiceClient constructs a client for the slotwise.v1.MastersService service. By
@@ -95,6 +100,12 @@ func NewMastersServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(mastersServiceMethods.ByName("Missing")),
 			connect.WithClientOptions(opts...),
 		),
+		identify: connect.NewClient[v1.IdentifyRequest, v1.IdentifyResponse](
+			httpClient,
+			baseURL+MastersServiceIdentifyProcedure,
+			connect.WithSchema(mastersServiceMethods.ByName("Identify")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -104,6 +115,7 @@ type mastersServiceClient struct {
 	install  *connect.Client[v1.InstallRequest, v1.ExchangeResponse]
 	keep     *connect.Client[v1.KeepRequest, v1.KeepResponse]
 	missing  *connect.Client[v1.MissingRequest, v1.KeepRequest]
+	identify *connect.Client[v1.IdentifyRequest, v1.IdentifyResponse]
 }
 
 // Exchange calls slotwise.v1.MastersService.Exchange.
@@ -134,6 +146,15 @@ func (c *mastersServiceClient) Missing(ctx context.Context, req *v1.MissingReque
 	return c.missing.CallServerStream(ctx, connect.NewRequest(req))
 }
 
+// Identify calls slotwise.v1.MastersService.Identify.
+func (c *mastersServiceClient) Identify(ctx context.Context, req *v1.IdentifyRequest) (*v1.IdentifyResponse, error) {
+	response, err := c.identify.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // MastersServiceHandler is an implementation of the slotwise.v1.MastersService service.
 type MastersServiceHandler interface {
 	// Exchange delivers messages of the consensus protocol. Any may be lost, repeated or
@@ -146,6 +167,9 @@ type MastersServiceHandler interface {
 	Keep(context.Context, *v1.KeepRequest) (*v1.KeepResponse, error)
 	// Missing returns the ended jobs and chains that the caller does not have.
 	Missing(context.Context, *v1.MissingRequest, *connect.ServerStream[v1.KeepRequest]) error
+	// Identify says which member of which group the receiver is. The first masters of a group and those
+	// that are added find out by it who is who.
+	Identify(context.Context, *v1.IdentifyRequest) (*v1.IdentifyResponse, error)
 }
 
 // NewMastersServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -179,6 +203,12 @@ func NewMastersServiceHandler(svc MastersServiceHandler, opts ...connect.Handler
 		connect.WithSchema(mastersServiceMethods.ByName("Missing")),
 		connect.WithHandlerOptions(opts...),
 	)
+	mastersServiceIdentifyHandler := connect.NewUnaryHandlerSimple(
+		MastersServiceIdentifyProcedure,
+		svc.Identify,
+		connect.WithSchema(mastersServiceMethods.ByName("Identify")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slotwise.v1.MastersService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case MastersServiceExchangeProcedure:
@@ -189,6 +219,8 @@ func NewMastersServiceHandler(svc MastersServiceHandler, opts ...connect.Handler
 			mastersServiceKeepHandler.ServeHTTP(w, r)
 		case MastersServiceMissingProcedure:
 			mastersServiceMissingHandler.ServeHTTP(w, r)
+		case MastersServiceIdentifyProcedure:
+			mastersServiceIdentifyHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -212,4 +244,8 @@ func (UnimplementedMastersServiceHandler) Keep(context.Context, *v1.KeepRequest)
 
 func (UnimplementedMastersServiceHandler) Missing(context.Context, *v1.MissingRequest, *connect.ServerStream[v1.KeepRequest]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Missing is not implemented"))
+}
+
+func (UnimplementedMastersServiceHandler) Identify(context.Context, *v1.IdentifyRequest) (*v1.IdentifyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slotwise.v1.MastersService.Identify is not implemented"))
 }

@@ -1,0 +1,178 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// ErrRemoved is the reason why a master ends that was removed from its group.
+var ErrRemoved = errors.New("this master was removed from the masters of its cluster")
+
+func errRemoved(address string) error {
+	return fmt.Errorf("%w; to add it again, start it in a new directory with --join, and run slotwise masters add %s", ErrRemoved, address)
+}
+
+// quit ends the master for another reason than its journal. It is called in the loop.
+func (m *Master) quit(err error) {
+	if m.failed == nil {
+		m.failed = err
+		m.log.Error("the master stops", "why", err)
+	}
+}
+
+// leave ends a master that was removed, as etcd does: one that stayed would answer clients that have it in
+// their lists, and would look like a master that only needs time.
+func (m *Master) leave() { m.quit(errRemoved(m.cfg.Self)) }
+
+// Identify says who this master is.
+func (s mastersService) Identify(context.Context, *slotwisev1.IdentifyRequest) (*slotwisev1.IdentifyResponse, error) {
+	own := proto.CloneOf(s.m.identity.Load())
+	p := s.m.pull.Load()
+	own.Ready = p != nil && p.complete()
+	return own, nil
+}
+
+// identify asks another master who it is.
+func (m *Master) identify(ctx context.Context, address string) (*slotwisev1.IdentifyResponse, error) {
+	peer, err := m.peer(address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	return peer.Identify(ctx, &slotwisev1.IdentifyRequest{})
+}
+
+// candidate returns the id of a master that is to be added, or an error that says what must be done first.
+func (m *Master) candidate(ctx context.Context, address string) (uint64, error) {
+	resp, err := m.identify(ctx, address)
+	problem := ""
+	switch {
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		problem = "it runs an earlier version: replace its program first"
+	case err != nil:
+		// The caller tries again for a while: it may just have been started.
+		return 0, fault(connect.CodeUnavailable, "master %s does not answer: start it with --join before it is added: %w", address, err)
+	case resp.Group == "":
+		problem = "it was started without --peers: start it with --peers " + m.group + " and --join in a new directory"
+	case resp.Group != m.group:
+		problem = "it was started with --peers " + resp.Group + ", and the masters of this cluster with --peers " + m.group + ": start it with these and --join in a new directory"
+	case slices.Contains(*m.removed.Load(), resp.Id):
+		problem = "it was removed and still has its former directory: start it in a new one with --join"
+	case !resp.Joins:
+		problem = "it was not started with --join in a new directory"
+	case resp.Address != address:
+		problem = "its own --advertise is " + resp.Address + ": add it by this address"
+	default:
+		return resp.Id, nil
+	}
+	return 0, fault(connect.CodeFailedPrecondition, "master %s cannot be added: %s", address, problem)
+}
+
+// strange refuses messages for a member that had this master's address and another directory.
+func (m *Master) strange() error {
+	a := m.cfg.Self
+	err := fault(connect.CodeFailedPrecondition, "master %s has a new directory: to the others it is a new master, which does not vote and must be added. Run slotwise masters remove %s, and then slotwise masters add %s", a, a, a)
+	now := time.Now().Unix()
+	if last := m.strangers.Load(); now-last >= 60 && m.strangers.CompareAndSwap(last, now) {
+		m.log.Warn("the others know a former master at this address", "error", err)
+	}
+	return err
+}
+
+// formWarning is the time after which a master that forms a group says for which others it waits.
+const formWarning = 10 * time.Second
+
+// form asks the first masters of a new group for their ids until the group can be formed.
+func (m *Master) form() {
+	warn := time.Now().Add(formWarning)
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		first, missing, err := m.firstMembers()
+		switch {
+		case err != nil:
+			m.postOwn(func() { m.quit(err) })
+			return
+		case first != nil:
+			m.postOwn(func() { m.formed(first) })
+			return
+		case time.Now().After(warn):
+			m.log.Warn("the cluster is formed when all its first masters run; this one waits", "for", strings.Join(missing, "; "))
+			warn = time.Now().Add(time.Minute)
+		}
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// formed begins the group. It is called in the loop.
+func (m *Master) formed(first []*slotwisev1.Member) {
+	// If the others were faster, a snapshot of the leader may have come first.
+	if m.failed != nil || !m.journal.Forms() {
+		return
+	}
+	err := m.journal.Form(first)
+	if err == nil {
+		err = m.openReplica() // with these voters
+	}
+	if err != nil {
+		m.fail(err)
+	}
+}
+
+// firstMembers returns the first members of the group. It returns nil, and what is missing, if they are not
+// known yet.
+func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, err error) {
+	own := &slotwisev1.Member{Id: m.id, Address: m.cfg.Self}
+	type answer struct {
+		from string
+		resp *slotwisev1.IdentifyResponse
+		err  error
+	}
+	answers := make(chan answer)
+	others := m.others()
+	for _, a := range others {
+		go func() {
+			resp, err := m.identify(m.ctx, a)
+			answers <- answer{a, resp, err}
+		}()
+	}
+	found := []*slotwisev1.Member{own}
+	for range others {
+		x := <-answers
+		switch {
+		case x.err != nil:
+			missing = append(missing, x.from+" ("+x.err.Error()+")")
+		case x.resp.Group != m.group:
+			missing = append(missing, x.from+" (its --peers are "+cmp.Or(x.resp.Group, "empty")+")")
+		// The group is older than this directory, unless the other master has counted with it.
+		case len(x.resp.First) > 0 && !slices.ContainsFunc(x.resp.First, func(o *slotwisev1.Member) bool { return o.Id == m.id }):
+			err = fmt.Errorf("--bootstrap is for a new cluster, and %s belongs to one that exists and knows another directory of this master. If that is lost, run slotwise masters remove %s, "+
+				"start this master in a new directory with --join, and run slotwise masters add %s", x.from, m.cfg.Self, m.cfg.Self)
+		case len(x.resp.First) > 0:
+			first = x.resp.First
+		case x.resp.Joins:
+			missing = append(missing, x.from+" (it was started with --join instead of --bootstrap)")
+		default:
+			found = append(found, &slotwisev1.Member{Id: x.resp.Id, Address: x.from})
+		}
+	}
+	slices.SortFunc(found, func(a, b *slotwisev1.Member) int { return cmp.Compare(a.Id, b.Id) })
+	slices.Sort(missing)
+	if err != nil || first != nil || len(missing) > 0 {
+		return first, missing, err
+	}
+	return found, nil, nil
+}

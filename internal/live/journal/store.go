@@ -140,7 +140,12 @@ func (s *Store) Removed(index uint64) []uint64 {
 	list := slices.Clone(s.base.Removed)
 	for _, e := range s.changes {
 		var c raftpb.ConfChange
-		if e.Index <= index && c.Unmarshal(e.Data) == nil && c.Type == raftpb.ConfChangeRemoveNode {
+		if e.Index > index || c.Unmarshal(e.Data) != nil {
+			continue
+		}
+		// An earlier version gave an address that was added again its former id.
+		list = slices.DeleteFunc(list, func(id uint64) bool { return id == c.NodeID })
+		if c.Type == raftpb.ConfChangeRemoveNode {
 			list = append(list, c.NodeID)
 		}
 	}

@@ -161,6 +161,9 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 		case len(x.resp.First) > 0 && !slices.ContainsFunc(x.resp.First, func(o *slotwisev1.Member) bool { return o.Id == m.id }):
 			err = fmt.Errorf("--bootstrap is for a new cluster, and %s belongs to one that exists and knows another directory of this master. If that is lost, run slotwise masters remove %s, "+
 				"start this master in a new directory with --join, and run slotwise masters add %s", x.from, m.cfg.Self, m.cfg.Self)
+		// Two names of one master would be two voters with one id, so that no majority could be found.
+		case x.resp.Address != x.from:
+			missing = append(missing, x.from+" (its --advertise is "+cmp.Or(x.resp.Address, "empty")+": --peers must name it so)")
 		case len(x.resp.First) > 0:
 			first = x.resp.First
 		case x.resp.Joins:

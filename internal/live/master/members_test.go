@@ -252,6 +252,34 @@ func TestRemovedMaster(t *testing.T) {
 	}
 }
 
+// TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.
+func TestTwoNamesOfOneMaster(t *testing.T) {
+	t.Parallel()
+	var listeners []net.Listener
+	var peers []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners, peers = append(listeners, l), append(peers, l.Addr().String())
+	}
+	var seats []*seat
+	for i := range 2 {
+		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Console: newConsole}}
+		s.start(t, listeners[i])
+		defer s.stop()
+		seats = append(seats, s)
+	}
+	go seats[1].srv.Serve(listeners[2])
+	for _, s := range seats {
+		first, missing, err := s.m.firstMembers()
+		if text := strings.Join(missing, "; "); first != nil || err != nil || !strings.Contains(text, peers[2]+" (its --advertise is "+peers[1]) {
+			t.Errorf("%s finds %v, misses %q, %v", s.cfg.Self, first, text, err)
+		}
+	}
+}
+
 // A master without peers has no membership.
 func TestMembersOfOne(t *testing.T) {
 	r := newRig(t, Config{})

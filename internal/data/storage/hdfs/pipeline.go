@@ -118,22 +118,21 @@ type packet struct {
 	data        []byte
 }
 
-// encode returns the packet's bytes on the wire: lengths, header, checksums, data.
-func (p packet) encode() []byte {
+// appendHead appends what precedes the packet's data on the wire: lengths, header, checksums.
+func (p packet) appendHead(b []byte) []byte {
 	header := message{}
 	header = protowire.AppendFixed64(protowire.AppendTag(header, 1, protowire.Fixed64Type), uint64(p.offset))
 	header = protowire.AppendFixed64(protowire.AppendTag(header, 2, protowire.Fixed64Type), uint64(p.seq))
 	header = header.number(3, protowire.EncodeBool(p.last))
 	header = protowire.AppendFixed32(protowire.AppendTag(header, 4, protowire.Fixed32Type), uint32(len(p.data)))
 	sums := (len(p.data) + chunkSize - 1) / chunkSize * 4
-	b := make([]byte, 6, 6+len(header)+sums+len(p.data))
-	binary.BigEndian.PutUint32(b, uint32(4+sums+len(p.data)))
-	binary.BigEndian.PutUint16(b[4:], uint16(len(header)))
+	b = binary.BigEndian.AppendUint32(b, uint32(4+sums+len(p.data)))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(header)))
 	b = append(b, header...)
 	for rest := p.data; len(rest) > 0; rest = rest[min(chunkSize, len(rest)):] {
 		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(rest[:min(chunkSize, len(rest))], castagnoli))
 	}
-	return append(b, p.data...)
+	return b
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -150,10 +149,12 @@ type pipeline struct {
 	conn  net.Conn
 	r     *bufio.Reader
 	wmu   sync.Mutex // held while a packet is written
+	head  []byte     // buffer of write
 	mu    struct {
 		sync.Mutex
 		changed *sync.Cond
 		unacked []packet // sent, in order
+		free    [][]byte // buffers of acknowledged packets, for buffer
 		acked   int64    // bytes of the block that all DataNodes have received
 		err     error    // why the pipeline failed; nil while it works
 	}
@@ -388,8 +389,23 @@ func (p *pipeline) write(u packet) error {
 	if err := p.conn.SetWriteDeadline(time.Now().Add(4 * p.fs.settings.timeout)); err != nil {
 		return err
 	}
-	_, err := p.conn.Write(u.encode())
+	p.head = u.appendHead(p.head[:0])
+	parts := net.Buffers{p.head, u.data} // one system call, without a copy of the data
+	_, err := parts.WriteTo(p.conn)
 	return err
+}
+
+// buffer returns an empty buffer for the data of a packet. Only the writer's goroutine calls it, so no
+// packet is being written meanwhile: an acknowledgement may arrive before the write has returned.
+func (p *pipeline) buffer() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.mu.free); n > 0 {
+		b := p.mu.free[n-1]
+		p.mu.free = p.mu.free[:n-1]
+		return b
+	}
+	return make([]byte, 0, packetSize)
 }
 
 // drain waits until all packets are acknowledged.
@@ -454,6 +470,9 @@ func (p *pipeline) readAck() (done bool, err error) {
 	u := p.mu.unacked[0]
 	p.mu.unacked = p.mu.unacked[1:]
 	p.mu.acked = u.offset + int64(len(u.data))
+	if cap(u.data) == packetSize {
+		p.mu.free = append(p.mu.free, u.data[:0])
+	}
 	return u.last, nil
 }
 

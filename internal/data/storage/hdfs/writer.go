@@ -129,7 +129,7 @@ func (w *writer) flush() error {
 	p := packet{seq: b.seq, offset: b.sent, data: w.packet}
 	// The pipeline keeps the packet until all DataNodes have acknowledged it, so the buffer cannot
 	// be filled again.
-	w.packet = make([]byte, 0, packetSize)
+	w.packet = b.buffer()
 	b.seq++
 	b.sent += int64(len(p.data))
 	if err := b.send(p); err != nil {

@@ -104,6 +104,9 @@ func (r *loadResult) measure(ctx context.Context, master *harness.Process, url s
 	return nil
 }
 
+// submitters is the number of submissions under way at a time.
+const submitters = 8
+
 // runJobs submits all jobs and waits until they have ended.
 func (r *loadResult) runJobs(ctx context.Context, cl *client.Client) error {
 	program := []byte("a program that nobody runs")
@@ -118,17 +121,21 @@ func (r *loadResult) runJobs(ctx context.Context, cl *client.Client) error {
 	var wg sync.WaitGroup
 	errs := make([]error, r.plan.Jobs)
 	r.jobs = make([]time.Duration, r.plan.Jobs)
+	// Several at once: a submission waits for two syncs, and one after the other would bound the launches.
+	places := make(chan struct{}, submitters)
 	for i := range r.plan.Jobs {
+		places <- struct{}{}
 		start := time.Now()
-		id, err := cl.Submit(ctx, &slotwisev1.JobSpec{
-			Name: fmt.Sprint("load-", i), User: fmt.Sprint("u", i%10), Program: &slotwisev1.Program{Executable: sha, App: "none"},
-			Synthetic: int32(r.plan.Maps), Reduces: int32(r.plan.Reduces), SlowStart: proto.Float64(0.05), NoSpeculation: true,
-		})
-		if err != nil {
-			errs[i] = err
-			break
-		}
 		wg.Go(func() {
+			id, err := cl.Submit(ctx, &slotwisev1.JobSpec{
+				Name: fmt.Sprint("load-", i), User: fmt.Sprint("u", i%10), Program: &slotwisev1.Program{Executable: sha, App: "none"},
+				Synthetic: int32(r.plan.Maps), Reduces: int32(r.plan.Reduces), SlowStart: proto.Float64(0.05), NoSpeculation: true,
+			})
+			<-places
+			if err != nil {
+				errs[i] = err
+				return
+			}
 			st, err := cl.Wait(ctx, id, nil)
 			r.jobs[i], errs[i] = time.Since(start), cmp.Or(err, r.checkJob(st))
 		})

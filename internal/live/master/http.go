@@ -31,7 +31,7 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	mastersPath, masters := slotwisev1connect.NewMastersServiceHandler(mastersService{m}, append(opts, connect.WithReadMaxBytes(m.cfg.exchange))...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
-		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
+		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(m.heartbeats(workers))))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{mastersPath, m.only(secure.Replicate, masters)},
 		{"GET " + copyPath + "{sha}", m.only(secure.Replicate, m.files)}, // and HEAD

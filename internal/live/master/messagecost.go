@@ -87,10 +87,19 @@ func (c *cost) drain() error {
 	}
 }
 
+// readers are buffers of protoCost, which are larger than most messages.
+var readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+
 // protoCost reads an encoded message to the end of in and returns its length and an upper
 // estimate of the memory that it takes when it is decoded, in bytes.
 func protoCost(in io.Reader, d protoreflect.MessageDescriptor) (size, memory int64, err error) {
-	c := &cost{in: bufio.NewReader(in)}
+	b := readers.Get().(*bufio.Reader)
+	b.Reset(in)
+	defer func() {
+		b.Reset(nil)
+		readers.Put(b)
+	}()
+	c := &cost{in: b}
 	err = c.add(structSize(d))
 	if err == nil {
 		err = c.message(d, math.MaxInt64, 1)

@@ -296,3 +296,50 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// Heartbeats in binary do not pass the RPC system. They have the same answers as the ones that do.
+func TestHeartbeatFormats(t *testing.T) {
+	r := newRig(t, Config{})
+	good, err := proto.Marshal(&slotwisev1.HeartbeatRequest{Session: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped := func(b []byte) []byte {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		if _, err := w.Write(b); err != nil || w.Close() != nil {
+			t.Fatal(err)
+		}
+		return z.Bytes()
+	}
+	for name, x := range map[string]struct {
+		kind, coding string
+		body         []byte
+		status       int
+		answer       string
+	}{
+		"binary":             {"application/proto", "", good, 200, "\x08\x01"}, // register_again
+		"compressed":         {"application/proto", "gzip", zipped(good), 200, "\x08\x01"},
+		"JSON":               {"application/json", "", []byte(`{"session":"none"}`), 200, `{"registerAgain":true`},
+		"damaged":            {"application/proto", "", []byte{0x0a, 5}, 400, `"code":"invalid_argument"`},
+		"damaged compressed": {"application/proto", "gzip", zipped([]byte{0x0a, 5}), 400, `"code":"invalid_argument"`},
+		"a wrong name":       {"application/proto", "", []byte{0x2a, 3, 0x0a, 1, 'x'}, 400, `"code":"invalid_argument"`},
+	} {
+		req, err := http.NewRequest(http.MethodPost, r.srv.URL+slotwisev1connect.WorkerServiceHeartbeatProcedure, bytes.NewReader(x.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", x.kind)
+		if x.coding != "" {
+			req.Header.Set("Content-Encoding", x.coding)
+		}
+		resp, err := r.srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if resp.Body.Close(); err != nil || resp.StatusCode != x.status || !strings.Contains(string(got), x.answer) {
+			t.Errorf("%s: status %d, %q, %v", name, resp.StatusCode, got, err)
+		}
+	}
+}

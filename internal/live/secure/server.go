@@ -92,12 +92,16 @@ func (p *connectionLog) Write(b []byte) (int, error) {
 func limitIdle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		_ = c.SetWriteDeadline(time.Time{}) // the deadline that the previous request on this connection set
+		// The previous request on this connection has set one, and net/http sends this by itself.
+		if r.Header.Get("Expect") != "" {
+			_ = c.SetWriteDeadline(time.Time{})
+		}
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = &idleLimitedBody{ReadCloser: r.Body, c: c}
 		}
-		next.ServeHTTP(&idleLimitedWriter{ResponseWriter: w, c: c}, r)
-		_ = c.SetWriteDeadline(time.Now().Add(answerTime)) // for bytes that are still buffered
+		out := &idleLimitedWriter{ResponseWriter: w, c: c}
+		next.ServeHTTP(out, r)
+		out.extend() // for bytes that are still buffered
 	})
 }
 
@@ -120,14 +124,21 @@ func (b *idleLimitedBody) Read(p []byte) (int, error) {
 // answerTime.
 type idleLimitedWriter struct {
 	http.ResponseWriter
-	c *http.ResponseController
+	c        *http.ResponseController
+	extended time.Time // when the deadline was last moved
 }
 
 // deadlineChunk is the number of bytes that ReadFrom sends under one deadline.
 const deadlineChunk = 4 << 20
 
-// extend moves the deadline of the next write.
-func (w *idleLimitedWriter) extend() { _ = w.c.SetWriteDeadline(time.Now().Add(answerTime)) }
+// extend moves the deadline of the next write, unless that was done just now: it costs more than
+// writing a short answer into a buffer.
+func (w *idleLimitedWriter) extend() {
+	if now := time.Now(); now.Sub(w.extended) > answerTime/60 {
+		w.extended = now
+		_ = w.c.SetWriteDeadline(now.Add(answerTime))
+	}
+}
 
 // Write implements io.Writer.
 func (w *idleLimitedWriter) Write(b []byte) (int, error) {

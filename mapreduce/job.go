@@ -141,7 +141,7 @@ func Fixed(n int) Format { return Format{Kind: FixedKind, Len: n} }
 // As output a key and its value are the two columns, byte for byte. The value for several
 // columns is a line of fields, which [AppendField] makes. A column that is no string has a
 // type after a colon: bytes, int, float or bool. docs/formats/output.md describes the
-// options. Avro can only be read.
+// options.
 //
 //	Output: mapreduce.Rows("parquet", "word", "count:int")
 func Rows(format string, columns ...string) Format {

@@ -104,7 +104,8 @@ class Bundle:
         if id(thing) in self.shipped:
             return self.shipped[id(thing)][1]
         name: str = thing.__name__
-        free = getattr(getattr(thing, "__code__", None), "co_freevars", ())
+        inner = getattr(_uncached(thing), "__code__", None)
+        free = getattr(inner, "co_freevars", ())
         if free:
             raise Error(f"{name} is a closure: it uses {', '.join(free)} of the function around it, whose values cannot be shipped. "
                         f"Make them parameters, and pass functools.partial({name}, {free[0]}=...)")
@@ -124,7 +125,7 @@ class Bundle:
             raise Error(f"{name} has no source that can be shipped ({e}): put it into a module of its own") from None
         tree = ast.parse(text, name)
         code = compile(tree, name, "exec", dont_inherit=True)
-        self.future = self.future or bool(getattr(getattr(thing, "__code__", None), "co_flags", 0) & __future__.annotations.compiler_flag)
+        self.future = self.future or bool(getattr(inner, "co_flags", 0) & __future__.annotations.compiler_flag)
         self.shipped[id(thing)] = thing, key
         self.sources[key] = ""  # its place, so that functions that call each other end the recursion
         self.values[key] = thing
@@ -151,8 +152,8 @@ class Bundle:
         elif named:
             self.module(sys.modules[named])
             text = f"from {named} import {value.__qualname__} as {name}"
-        elif isinstance(value, (types.FunctionType, type)):
-            key = self.source(value, getattr(value, "__globals__", scope))
+        elif isinstance(value, (types.FunctionType, type, functools._lru_cache_wrapper)):
+            key = self.source(value, getattr(_uncached(value), "__globals__", scope))
             if key == name:
                 return
             text = f"{name} = {key}"
@@ -243,6 +244,11 @@ def ship(functions: dict[str, Callable[..., Any]], decoder: str, fields: bool, m
     last = "reducer" if "reducer" in functions else "mapper"
     roles = [f"{role!r}: ({bundle.reference(f, role)}, {decoder!r}, {fields and role == last})" for role, f in functions.items()]
     return bundle.archive("{" + ", ".join(roles) + "}")
+
+
+def _uncached(thing: Any) -> Any:
+    """Returns the function below functools.cache. Its source has the decorator."""
+    return thing.__wrapped__ if isinstance(thing, functools._lru_cache_wrapper) else thing
 
 
 def _ambiguous(name: str) -> Error:

@@ -401,6 +401,20 @@ print(list(slotwise.run(parsed, input="in.txt")))
 ''', cwd=self.dir)
         self.assertEqual(out, "[('to%20be%20or', 'bdeepc'), ('not%20to%20be', 'bdeepc')]\n[('to be or', 'b'), ('not to be', 'b')]\n", err)
 
+    def test_cached_functions(self):
+        out, err = script('''
+import functools, slotwise
+STOP = ["be"]
+@functools.cache
+def stop(): return set(STOP)
+@functools.lru_cache(maxsize=2)
+def size(word): return len(word)
+def words(line):
+    return [(word, size(word)) for word in line.split() if word not in stop()]
+print(sorted(slotwise.run(words, input="in.txt")))
+''', cwd=self.dir)
+        self.assertEqual(out, "[('not', 3), ('or', 2), ('to', 2), ('to', 2)]\n", err)
+
     def test_second_names(self):
         out, err = script('''
 import slotwise

@@ -3,6 +3,7 @@ package format
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,45 +117,21 @@ func typeOfJSON(v json.RawMessage, texts bool) string {
 	return "float"
 }
 
-// isoShapes are the types of texts, by their shapes: 0 is a digit. A fraction of a second may follow.
-var isoShapes = []struct{ shape, kind string }{
-	{"0000-00-00", "date"}, {"00:00:00", "time"}, {"0000-00-00T00:00:00", "timestamp"}, {"0000-00-00 00:00:00", "timestamp"},
-}
-
-// isoType returns the type of a date or a time, and "" for other text. It looks at the shape only: a month
-// of 13 is a date, too.
-func isoType(s string) string {
-	plain, utc := strings.CutSuffix(s, "Z")
-	whole, fraction, hasFraction := strings.Cut(plain, ".")
-	if hasFraction && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
+// momentType returns the type of a date or a time as conditions read it, and "" for other text.
+func momentType(s string) string {
+	m, ok := parseMoment(s)
+	at := strings.IndexAny(s, " Tt")
+	switch {
+	case !ok:
 		return ""
+	case m.clock:
+		return "time"
+	case at < 0:
+		return "date"
+	case strings.ContainsAny(s[at:], "Zz+-"):
+		return "timestamp UTC"
 	}
-	for _, x := range isoShapes {
-		if !hasShape(whole, x.shape) || hasFraction && x.kind == "date" {
-			continue
-		}
-		switch {
-		case utc && x.kind == "timestamp":
-			return "timestamp UTC"
-		case utc:
-			return ""
-		}
-		return x.kind
-	}
-	return ""
-}
-
-// hasShape reports whether s has the characters of shape, and any digits where it has 0.
-func hasShape(s, shape string) bool {
-	if len(s) != len(shape) {
-		return false
-	}
-	for i := range len(s) {
-		if digit := s[i] >= '0' && s[i] <= '9'; shape[i] == '0' != digit || !digit && s[i] != shape[i] {
-			return false
-		}
-	}
-	return true
+	return "timestamp"
 }
 
 // TypeOfText returns the type that a text looks like. numbers says that numbers and truth values are written as
@@ -172,12 +149,7 @@ func TypeOfText(s string, numbers bool) string {
 			return "bool"
 		}
 	}
-	if len(s) < 40 {
-		if kind := isoType(s); kind != "" {
-			return kind
-		}
-	}
-	return "string"
+	return cmp.Or(momentType(s), "string")
 }
 
 // UniteTypes returns the type of a column that has values of two types: null and a type are the type,

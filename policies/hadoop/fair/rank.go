@@ -53,35 +53,49 @@ type entry[T any] struct {
 // and a move of pointers.
 type ranking[T any] struct{ list []*entry[T] }
 
-// find returns the index of an entry, or the index at which to insert it.
-func (r *ranking[T]) find(s *entry[T]) int {
-	at, _ := slices.BinarySearchFunc(r.list, &s.at, func(x *entry[T], at *standing) int { return compareStanding(&x.at, at) })
-	return at
-}
-
-// fits reports whether the item at index i keeps its position with a new
-// standing.
-func (r *ranking[T]) fits(i int, at *standing) bool {
-	return (i == 0 || compareStanding(&r.list[i-1].at, at) < 0) &&
-		(i+1 == len(r.list) || compareStanding(at, &r.list[i+1].at) < 0)
+// find returns the index of the first item that does not come before a standing: the item that has
+// it, or the place to insert one. It is called four times for each task that starts or ends.
+func (r *ranking[T]) find(at *standing) int {
+	low, high := 0, len(r.list)
+	for low < high {
+		if mid := int(uint(low+high) / 2); compareStanding(&r.list[mid].at, at) < 0 {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
 
 // update gives an item a new standing and moves, inserts or removes it
 // accordingly; in says whether the ranking contains it afterwards.
 func (r *ranking[T]) update(s *entry[T], at standing, in bool) {
-	if s.in && in && s.at == at {
+	switch {
+	case s.in && in && s.at == at:
 		return
-	}
-	if s.in {
-		i := r.find(s)
-		if in && r.fits(i, &at) {
-			s.at = at
-			return
-		}
+	case s.in && in:
+		r.move(s, r.find(&s.at), &at)
+	case s.in:
+		i := r.find(&s.at)
 		r.list = slices.Delete(r.list, i, i+1)
+	case in:
+		r.list = slices.Insert(r.list, r.find(&at), s)
 	}
-	if s.at, s.in = at, in; in {
-		r.list = slices.Insert(r.list, r.find(s), s)
+	s.at, s.in = at, in
+}
+
+// move moves the item at index i to where a new standing belongs. Only the items between the two
+// places move: to delete and insert it would move all that come after either.
+func (r *ranking[T]) move(s *entry[T], i int, at *standing) {
+	switch {
+	case i > 0 && compareStanding(at, &r.list[i-1].at) < 0:
+		to := r.find(at)
+		copy(r.list[to+1:i+1], r.list[to:i])
+		r.list[to] = s
+	case i+1 < len(r.list) && compareStanding(&r.list[i+1].at, at) < 0:
+		to := r.find(at) - 1 // the item itself is before it
+		copy(r.list[i:to], r.list[i+1:to+1])
+		r.list[to] = s
 	}
 }
 

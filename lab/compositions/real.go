@@ -67,8 +67,8 @@ type outcome struct {
 // engineMeasures are the measures of a run on the engine, in the order of outcome.values.
 var engineMeasures = []string{"makespan", "response.mean", "slowdown.p95"}
 
-// values returns the measures of a run: seconds, seconds, and the 95th percentile of the response times over
-// those of the same class alone.
+// values returns the measures of a run: seconds, seconds, and the 95th percentile of the slowdowns: a response time
+// over the response time of a job of that class alone.
 func (o *outcome) values(alone map[string]float64) []float64 {
 	var responses, slowdowns []float64
 	for _, j := range o.Jobs {
@@ -189,7 +189,7 @@ func (e *engine) run(ctx context.Context, b *batch, t harness.Table) error {
 	return nil
 }
 
-// add appends the measures of a run to those of the runs before.
+// add appends the measures of a run to the lists of earlier runs.
 func add(runs [][]float64, values []float64) [][]float64 {
 	if runs == nil {
 		runs = make([][]float64, len(values))

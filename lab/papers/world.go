@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/lab/harness"
 )
 
-// With -world the command measures the numbers of the simulator's world slotwise-cluster, and what they are worth.
+// With -world the command measures the numbers of the simulator's world slotwise-cluster, and the errors of predictions with them.
 //
 // On a cluster an attempt is a process of its own, a warm one after the first. It needs processor time that the
 // profile of its app does not have, because "slotwise profile" measures in one process:
@@ -26,7 +26,7 @@ import (
 //   - overheads.attempt is the same for a task of a program: messages, files, connections, the worker and the master;
 //   - overheads.shuffle is for each MB of map output: it is written, served, fetched and checked.
 //
-// The last two are fitted. Programs that shuffle and write different shares of what they read run on a cluster, each with two
+// The last two are fitted. Programs that shuffle and write different shares of their input run on a cluster, each with two
 // sizes of splits. The processor time of all processes minus the prediction of the profile is
 // attempts·attempt + MB·shuffle, with the least squares of errors relative to the run's processor time.
 //
@@ -48,7 +48,7 @@ var costs = []struct{ app, input string }{
 	{"wordcount", "text-16"}, {"sort", "text-10"}, {"grep", "text-21"}, {"invertedindex", "documents"}, {"histogramratings", "movies"},
 }
 
-// extra is what a run on a cluster needs beyond its profile.
+// extra is the need of a run on a cluster beyond its profile.
 type extra struct {
 	attempts, megabytes float64 // attempts, and MB of map output
 	seconds             float64 // of processor time

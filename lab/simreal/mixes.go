@@ -248,7 +248,7 @@ func calibration() *mix {
 //
 // Let Tₐ be the processor time that app a's tasks count alone and Tₐ' the same beside others, and
 // Oₐ and O what the process uses outside of its tasks, planning excepted. Work outside of tasks is mostly the
-// collection of garbage. It is charged to the apps in proportion to what they cause alone, so the factor is
+// collection of garbage. It is charged to the apps in proportion to their share of it alone, so the factor is
 //
 //	(Tₐ' + O·Oₐ/ΣO) / (Tₐ + Oₐ)
 //

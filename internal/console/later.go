@@ -268,7 +268,7 @@ func (s *Server) simulatePast(q *later) (func(context.Context) error, error) {
 	}, nil
 }
 
-// pastSection lists the measures of each policy beside those of the installed one.
+// pastSection lists the measures of each policy beside the measures of the installed one.
 func pastSection(a *source.PastAnswer) *section {
 	t := &table{ID: "past", Caption: "Policies on the jobs of the past", Columns: []column{{Key: "policy", Name: "Policy"}, {Key: "measure", Name: "Measure"}, {Key: "value", Name: "Value", Number: true},
 		{Key: "ratio", Name: "Against " + cut(a.Installed, 40), Number: true}, {Key: "low", Name: "Low", DataOnly: true}, {Key: "high", Name: "High", DataOnly: true}, {Key: "verdict", Name: "Which says"}}}

@@ -202,6 +202,10 @@ func (b *chrome) forms(v view, dir string, axe bool) {
 			b.open(v.path)
 			b.painted()
 			height := eval[int64](b, "document.documentElement.scrollHeight")
+			// Tables that are too wide for the window can be scrolled, but hide their last columns.
+			if wide := eval[[]string](b, `[...document.querySelectorAll(".scroll")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.getAttribute("aria-label"))`); width == 1280 && len(wide) > 0 {
+				b.t.Errorf("%s: wider than the window: %q", name, wide)
+			}
 			if most := int64(6 * 844); width == 390 && height > most {
 				b.t.Errorf("%s: %d pixels high, and six screens are %d", name, height, most)
 			}

@@ -148,7 +148,10 @@ func (e *engine) run(ctx context.Context, b *batch, t harness.Table) error {
 	}
 	real, virtual := make([][][]float64, len(all)), make([][][]float64, len(all)) // of each policy and measure
 	failed := make([]bool, len(all))
-	err = harness.Rounds(ctx, e.rounds, len(all), func(round, i int) error {
+	err = harness.Rounds(ctx, e.rounds, len(all), func(round, turn int) error {
+		// Each round begins with another policy. Otherwise one of them would always run first, when
+		// the round before it has left other things in the caches than a policy's run does.
+		i := (turn + round) % len(all)
 		if failed[i] {
 			return nil
 		}

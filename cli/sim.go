@@ -60,6 +60,7 @@ type simFlags struct {
 	autoscale         string
 	warmUp            string
 	json, quiet       bool
+	workers           int // runs at the same time; 0 is one for each processor
 }
 
 // newSim returns the command that simulates workloads.
@@ -319,7 +320,7 @@ func (f *simFlags) study(ctx context.Context, show *simProgress, made *report.Re
 		return nil, misuse("--warm-up: %w", err)
 	}
 	s, err := study.New(study.Config{Record: made, WarmUp: warm, Cluster: cluster, ClusterName: f.cluster, Workload: w, Policies: policies, Seed: f.seed, Seeds: f.seeds,
-		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Warn: func(text string) { show.warn(text) }, Progress: show})
+		Model: model, World: f.world, Autoscale: scale, Reference: f.reference, References: f.references, Details: f.out != "", Explain: f.explain, Workers: f.workers, Warn: func(text string) { show.warn(text) }, Progress: show})
 	// study.New does not know flags, so its kinds of errors are translated here.
 	switch {
 	case errors.Is(err, study.ErrCluster):

@@ -68,6 +68,8 @@ func (c consoleSimulator) Past(ctx context.Context, q *source.PastQuestion, repo
 	if q.Budget > consoleBudget {
 		return nil, fmt.Errorf("budget %d: the console searches with up to %d simulations; slotwise whatif --since searches longer, on another machine", q.Budget, consoleBudget)
 	}
+	// On all processors the simulations would delay each heartbeat for minutes.
+	q.Workers = 1
 	out := &source.PastAnswer{}
 	show := newSimProgress(&lineWriter{line: func(line string) {
 		if text, found := strings.CutPrefix(line, "warning: "); found {

@@ -90,7 +90,7 @@ func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, se
 		return nil, nil, err
 	}
 	s := &simFlags{setup: setup, workload: workload.PastFormat + ":" + dir, cluster: filepath.Join(dir, "nodes.json"), world: world.Default,
-		policies: []string{all.installed}, seed: seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], quiet: true}
+		policies: []string{all.installed}, seed: seed, seeds: 1, timeScale: 1, dataScale: 1, reference: references[1], quiet: true, workers: q.Workers}
 	// With a named policy the comparison has two sides; otherwise all that need no further
 	// settings are tried.
 	if q.Policy != "" {
@@ -150,7 +150,7 @@ func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQues
 		return err
 	}
 	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: a.installed, Set: a.set, Registry: s.setup.policies,
-		Seed: s.seed, Ideal: true}
+		Seed: s.seed, Ideal: true, Workers: s.workers}
 	a.Search, err = search.Tune(ctx, p, search.TuneOptions{Objective: o, Parts: search.PartNames, Budget: q.Budget, HeldOut: 1. / 3, Progress: show.note})
 	if errors.Is(err, search.ErrTooShort) {
 		show.warn(fmt.Sprintf("compositions are not searched: %v", err))

@@ -161,7 +161,7 @@ func runAll(ctx context.Context, configs []Config) ([]*Result, []*run, error) {
 		}
 		simulations[i] = runs[i].sim
 	}
-	raw, errs := sim.RunEach(simulations)
+	raw, errs := sim.RunEach(simulations, 0)
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}

@@ -43,7 +43,7 @@ func simulate(ctx context.Context, c *scene, all []candidate) ([]collect.Observe
 		configs[i] = sim.Config{Cluster: c.cluster, Policy: p, Jobs: c.jobs, Seed: c.seed, Model: c.model,
 			Stop: func() error { return context.Cause(ctx) }, Observer: sim.Observers{collectors[i], out[i].Outcomes}}
 	}
-	results, errs := sim.RunEach(configs)
+	results, errs := sim.RunEach(configs, 0)
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -109,6 +109,7 @@ type PastQuestion struct {
 	Nodes    int // more workers; fewer if it is negative
 	Minimise string
 	Budget   int
+	Workers  int // simulations at the same time; 0 is one for each processor
 }
 
 // PastAnswer compares policies on jobs of the past.

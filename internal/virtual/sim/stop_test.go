@@ -28,7 +28,7 @@ func TestStop(t *testing.T) {
 	configs[0].Observer = observe(func(*Event) { events++ })
 	configs[1].Stop = func() error { return nil }
 	configs[2].Jobs[1].Maps[0].Duration = -time.Second
-	results, errs := RunEach(configs)
+	results, errs := RunEach(configs, 0)
 	if errs[0] != stopped || results[0] != nil || asked != 3 || events == 0 || events > 4*stopEvery {
 		t.Errorf("result %v, error %v, asked %d times, %d events", results[0], errs[0], asked, events)
 	}
@@ -42,5 +42,26 @@ func TestStop(t *testing.T) {
 	configs[0].Policy = policy(t, "fifo")
 	if _, err := Run(configs[0]); err != stopped {
 		t.Errorf("stopped before the first event: %v", err)
+	}
+}
+
+// A fault of one run is its error, and the others end. The master simulates for its console.
+func TestFault(t *testing.T) {
+	var configs []Config
+	for i := range 3 {
+		c := Config{Cluster: uniformCluster(2, 2, 1), Policy: policy(t, "fifo"), Jobs: []workload.Job{plain(4, time.Second, 0, 0)}}
+		if i == 1 {
+			c.Observer = observe(func(*Event) { panic("division by zero slots") })
+		}
+		configs = append(configs, c)
+	}
+	for _, workers := range []int{0, 1} {
+		results, errs := RunEach(configs, workers)
+		if errs[1] == nil || results[1] != nil || !strings.Contains(errs[1].Error(), "division by zero slots") || !strings.Contains(errs[1].Error(), "stop_test.go") {
+			t.Errorf("the run with a fault: %v, %v", results[1], errs[1])
+		}
+		if errs[0] != nil || errs[2] != nil || results[0].Succeeded != 1 || results[2].Succeeded != 1 {
+			t.Errorf("the runs beside it: %v, %v", errs[0], errs[2])
+		}
 	}
 }

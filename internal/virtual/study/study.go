@@ -68,6 +68,8 @@ type Config struct {
 	Explain bool
 	// Warn, if set, receives a sentence about each thing that is not as asked.
 	Warn func(text string)
+	// Workers bounds the runs that are made at the same time; 0 is one for each processor.
+	Workers int
 	// Progress, if set, follows the runs.
 	Progress Progress
 	// Record, if set, says which program, command and files make the study. The study adds
@@ -249,7 +251,7 @@ func (s *Study) Run(ctx context.Context) error {
 		forecast.Choosing(&configs[i])
 	}
 	s.phase("simulating", len(all)/len(s.drafts))
-	results, errs := sim.RunEach(configs)
+	results, errs := sim.RunEach(configs, s.cfg.Workers)
 	for i, r := range all {
 		if r.result, r.err = results[i], errs[i]; r.err != nil {
 			continue

@@ -38,7 +38,7 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 		}
 		configs = append(configs, cfg)
 	}
-	results, errs := sim.RunEach(configs)
+	results, errs := sim.RunEach(configs, 0)
 	out := make([]time.Duration, 0, len(run.Jobs))
 	for i, r := range results {
 		if errs[i] != nil {

@@ -40,6 +40,8 @@ type Problem struct {
 	Record *report.Record
 	// Ideal makes slowdowns relative to each job's lower bound instead of to the job alone.
 	Ideal bool
+	// Workers bounds the runs that are made at the same time; 0 is one for each processor.
+	Workers int
 }
 
 // sample is a list of jobs with a seed: a part of a trace, or one draw.
@@ -72,7 +74,7 @@ type trial struct {
 	Candidate
 }
 
-// run makes all trials, on all processors. A run that fails leaves a nil report and an error.
+// run makes all trials. A run that fails leaves a nil report and an error.
 func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, []error, error) {
 	configs := make([]sim.Config, len(trials))
 	collectors := make([]*collect.Collector, len(trials))
@@ -88,7 +90,7 @@ func (p *Problem) run(ctx context.Context, trials []trial) ([]collect.Observed, 
 			Stop: func() error { return context.Cause(ctx) }, Observer: sim.Observers{collectors[i], out[i].Outcomes}}
 		forecast.Choosing(&configs[i])
 	}
-	results, errs := sim.RunEach(configs)
+	results, errs := sim.RunEach(configs, p.Workers)
 	// Before the results: a run that was stopped has an error, too, and it says nothing about the
 	// settings.
 	if err := context.Cause(ctx); err != nil {

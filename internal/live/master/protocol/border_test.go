@@ -157,6 +157,18 @@ func TestLargeOutbox(t *testing.T) {
 	}
 }
 
+// TestDescription has workers get a job's description without a copy, and large ones only when they ask.
+func TestDescription(t *testing.T) {
+	for length, brief := range map[int]bool{100: true, maxDescription: false} {
+		spec := &slotwisev1.JobSpec{User: "u", Splits: []*slotwisev1.Split{{}}, Program: &slotwisev1.Program{Params: map[string]string{"x": strings.Repeat("x", length)}}}
+		j := &jobEntry{spec: spec, maps: 1}
+		d := j.describe()
+		if d.Spec.Program != spec.Program || d.Spec.User != "u" || d.Spec.Splits != nil || len(spec.Splits) != 1 || j.brief != brief || j.describe() != d {
+			t.Errorf("%d bytes: %v, brief: %v", length, d.Spec.User, j.brief)
+		}
+	}
+}
+
 // TestOutputPlace compares spellings of outputs.
 func TestOutputPlace(t *testing.T) {
 	for uri, want := range map[string]string{

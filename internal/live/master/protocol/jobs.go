@@ -40,6 +40,7 @@ type jobEntry struct {
 	authenticated bool
 	counted       bool                             // in Core.room
 	forWorkers    *slotwisev1.JobForWorkerResponse // nil until a worker needs it
+	brief         bool                             // forWorkers has at most maxDescription bytes
 
 	errors    int                   // bytes of attempts' errors and ends of logs in this life
 	alive     int                   // attempts of the job in workers' alive lists
@@ -112,7 +113,7 @@ func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 	}
 	// The worker then need not ask for the description. It asks for a large one, which would
 	// delay the other actions.
-	if d := j.describe(); !s.knows[j.id] && proto.Size(d) <= maxDescription {
+	if d := j.describe(); j.brief && !s.knows[j.id] {
 		s.knows[j.id] = true
 		l.Job = d
 	}
@@ -447,15 +448,12 @@ func (c *Core) jobForWorker(m *JobForWorker) {
 	}
 }
 
-// describe returns what all attempts of the job need. Workers do not change the answer, which all of
-// them share.
+// describe returns what all attempts of the job need. All workers share it, and it shares the parts of the
+// job's specification: a copy would double the memory that Core.room counts.
 func (j *jobEntry) describe() *slotwisev1.JobForWorkerResponse {
 	if j.forWorkers == nil {
-		splits := j.spec.Splits
-		j.spec.Splits = nil // there may be many, and no worker needs all
-		spec := proto.CloneOf(j.spec)
-		j.spec.Splits = splits
-		j.forWorkers = &slotwisev1.JobForWorkerResponse{Spec: spec, Maps: int32(j.maps), Staging: j.token, Secret: j.secret, Owner: ownerOf(j.spec, j.authenticated)}
+		j.forWorkers = &slotwisev1.JobForWorkerResponse{Spec: withoutSplits(j.spec), Maps: int32(j.maps), Staging: j.token, Secret: j.secret, Owner: ownerOf(j.spec, j.authenticated)}
+		j.brief = proto.Size(j.forWorkers) <= maxDescription
 	}
 	return j.forWorkers
 }

@@ -209,13 +209,20 @@ func (c *Core) Settings(name string) *slotwisev1.JobSpec {
 		return nil
 	}
 	maps := max(int32(len(spec.Splits)), spec.Synthetic)
-	out := &slotwisev1.JobSpec{} // a copy of the splits would be large
+	out := withoutSplits(spec)
+	out.Synthetic = maps
+	return out
+}
+
+// withoutSplits returns a specification without its splits, which may be many. It shares all else, of which nothing
+// is changed in place.
+func withoutSplits(spec *slotwisev1.JobSpec) *slotwisev1.JobSpec {
+	out := &slotwisev1.JobSpec{}
 	spec.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f.Name() != "splits" {
 			out.ProtoReflect().Set(f, v)
 		}
 		return true
 	})
-	out.Synthetic = maps
 	return out
 }

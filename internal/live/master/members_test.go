@@ -71,6 +71,47 @@ func refused(t *testing.T, err error, code connect.Code, words string) {
 	}
 }
 
+// loseDirectory has one of four masters lose its directory, and starts it wrongly, before anybody has removed
+// it.
+func loseDirectory(t *testing.T, seats []*seat, x *seat) {
+	t.Helper()
+	x.crash()
+	if err := os.RemoveAll(x.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	x.cfg.Bootstrap, x.cfg.Join = true, false
+	x.begin(t)
+	<-x.m.Done()
+	if err := x.m.Close(); err == nil || !strings.Contains(err.Error(), "knows another directory of this master") {
+		t.Errorf("a master without its directory, started with --bootstrap: %v", err)
+	}
+	x.srv.Close()
+	if err := os.RemoveAll(x.cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	x.cfg.Bootstrap, x.cfg.Join = false, true
+	x.begin(t)
+	refused(t, changeMasters(t, seats, x.cfg.Self, ""), connect.CodeAlreadyExists, "remove "+x.cfg.Self+" first")
+	// The next leader does not count entries of its former directory either.
+	at := leader(t, seats)
+	at.stop()
+	at.begin(t)
+	next := leader(t, seats)
+	eventually(t, func() bool { return len(roles(t, seats)) == 4 })
+	time.Sleep(x.cfg.Election)
+	var terms []uint64
+	held := make(chan int, 1)
+	x.m.postOwn(func() {
+		terms = append(terms, x.m.replica.Term())
+		held <- len(x.m.members)
+	})
+	if n := <-held; n != 0 || x.m.failed != nil || terms[0] > 1 || next == x {
+		t.Errorf("a master without a directory has %d members, is in term %d, %v", n, terms[0], x.m.failed)
+	}
+	_, err := rigOf(t, x).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
+	refused(t, err, connect.CodeUnavailable, "run slotwise masters remove "+x.cfg.Self)
+}
+
 // TestMembers adds a fourth master, whose journal is larger than one message between masters may be.
 // Then a master dies, loses its directory, is removed and added again. Changes that would stop the
 // cluster are refused. The new masters keep the membership over restarts, and the jobs over the death
@@ -116,41 +157,7 @@ func TestMembers(t *testing.T) {
 			y = s
 		}
 	}
-	x.crash()
-	if err := os.RemoveAll(x.cfg.Dir); err != nil {
-		t.Fatal(err)
-	}
-	x.cfg.Bootstrap, x.cfg.Join = true, false
-	x.begin(t)
-	<-x.m.Done()
-	if err := x.m.Close(); err == nil || !strings.Contains(err.Error(), "knows another directory of this master") {
-		t.Errorf("a master without its directory, started with --bootstrap: %v", err)
-	}
-	x.srv.Close()
-	if err := os.RemoveAll(x.cfg.Dir); err != nil {
-		t.Fatal(err)
-	}
-	x.cfg.Bootstrap, x.cfg.Join = false, true
-	x.begin(t)
-	refused(t, changeMasters(t, seats, x.cfg.Self, ""), connect.CodeAlreadyExists, "remove "+x.cfg.Self+" first")
-	// The next leader does not count entries of its former directory either.
-	at := leader(t, seats)
-	at.stop()
-	at.begin(t)
-	next := leader(t, seats)
-	eventually(t, func() bool { return len(roles(t, seats)) == 4 })
-	time.Sleep(x.cfg.Election)
-	var terms []uint64
-	held := make(chan int, 1)
-	x.m.postOwn(func() {
-		terms = append(terms, x.m.replica.Term())
-		held <- len(x.m.members)
-	})
-	if n := <-held; n != 0 || x.m.failed != nil || terms[0] > 1 || next == x {
-		t.Errorf("a master without a directory has %d members, is in term %d, %v", n, terms[0], x.m.failed)
-	}
-	_, err = rigOf(t, x).users.Jobs(t.Context(), &slotwisev1.JobsRequest{})
-	refused(t, err, connect.CodeUnavailable, "run slotwise masters remove "+x.cfg.Self)
+	loseDirectory(t, seats, x)
 	if err := changeMasters(t, seats, "", x.cfg.Self); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +178,7 @@ func TestMembers(t *testing.T) {
 	// Of three, one dies, and the removal of the other follower would leave one of two.
 	x.crash()
 	eventually(t, func() bool { return strings.HasSuffix(roles(t, seats)[x.cfg.Self], "silent") })
-	at = leader(t, seats)
+	at := leader(t, seats)
 	follower := d
 	if at == d {
 		follower = first

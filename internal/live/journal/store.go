@@ -335,11 +335,7 @@ func (s *Store) FirstIndex() (uint64, error) { return s.before.index + 1, nil }
 // entries after it. Otherwise it asks the owner to call MakeSnapshot. A member refuses a snapshot from before
 // it was added, so none is given from before the last change of the members.
 func (s *Store) Snapshot() (raftpb.Snapshot, error) {
-	old := s.snapshot == nil || s.snapshot.Metadata.Index < s.before.index
-	for _, c := range s.changes {
-		old = old || c.Index <= s.state.Commit && c.Index > s.snapshot.Metadata.Index
-	}
-	if old {
+	if s.snapshot == nil || s.snapshot.Metadata.Index < s.before.index || s.conf(s.state.Commit).Equivalent(s.snapshot.Metadata.ConfState) != nil {
 		s.wanted = true
 		return raftpb.Snapshot{}, raft.ErrSnapshotTemporarilyUnavailable
 	}

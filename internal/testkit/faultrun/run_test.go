@@ -82,6 +82,7 @@ var foundSeeds = []struct {
 	{8062166, 0},  // a given-up worker wakes, and the check believed that the master had accepted its late heartbeat
 	{6000126, 3},  // a transfer of the leadership whose message was lost was never tried again
 	{6000335, 3},  // a stopped leader removed, late, what the next one had staged under the same token
+	{20003168, 3}, // a new master was offered a snapshot from before its addition
 	{10016250, 3}, // a worker forgets a term after a minute, and the check did not
 }
 

@@ -114,8 +114,8 @@ func delayedReason(j *job.Job, k job.Kind, now time.Duration) Reason {
 	t := j.FirstDelayedOf(k)
 	wait := max(t.RetryAt()-now, 0)
 	r := Reason{Code: Delayed, Have: j.Delayed(k), Limit: (wait + time.Second - 1).Truncate(time.Second)}
-	for i := t.Attempts() - 1; i >= 0; i-- {
-		if a := t.Attempt(int32(i)); a.Cause() != job.CauseTask {
+	for a := t.Last(); a != nil; a = a.Before() {
+		if a.Cause() != job.CauseTask {
 			text := a.Error()
 			if len(text) > maxError {
 				text = strings.ToValidUTF8(text[:maxError], "") + "…"

@@ -86,8 +86,7 @@ func withRoom(faults []cluster.Fault) []cluster.Fault {
 // against the node. Errors of a disk do not: the worker watches its disk itself. Lost outputs of
 // maps do not either: their attempts had succeeded.
 func failedOwn(task *job.Task, node int32) bool {
-	for i := range task.Attempts() {
-		a := task.Attempt(int32(i))
+	for a := task.Last(); a != nil; a = a.Before() {
 		if a.State() == job.AttemptFailed && a.Node() == node && !a.Excused() && a.Cause() != job.CauseOutput {
 			return true
 		}

@@ -338,8 +338,8 @@ func (t *Tracker) redoTask(f *FactTask) error {
 		p.Attempts[i].Node = n.Index()
 	}
 	t.jobs.RestoreTask(task, p, t.cfg.MaxNodeFailures)
-	for i := range f.Nodes {
-		if a := task.Attempt(int32(i)); a.State() == job.AttemptRunning {
+	for a := range task.Tries() {
+		if a.State() == job.AttemptRunning {
 			t.nodes.Start(t.node(a), a)
 		}
 	}

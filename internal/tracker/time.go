@@ -83,8 +83,8 @@ func keepNodes(j *job.Job, set map[int32]bool) {
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.Total(k) {
 			task := j.Task(k, int32(i))
-			for try := range task.Attempts() {
-				delete(set, task.Attempt(int32(try)).Node())
+			for a := task.Last(); a != nil; a = a.Before() {
+				delete(set, a.Node())
 			}
 		}
 	}

@@ -46,6 +46,9 @@ func (a *Attempt) setTrouble(text, log string) {
 	}
 }
 
+// Before returns the task's attempt of the number before, nil for the first.
+func (a *Attempt) Before() *Attempt { return a.before }
+
 // ID returns the attempt's id.
 func (a *Attempt) ID() AttemptID { return a.id }
 

@@ -97,6 +97,33 @@ func TestIndexAgainstDumb(t *testing.T) {
 	})
 }
 
+// The attempts of a task are found by number, in order, and from the newest back, however many there are.
+func TestTries(t *testing.T) {
+	b := NewBook(&places{}, 0)
+	task := b.Add(Spec{Splits: make([]Split, 1)}, 0).Task(Map, 0)
+	for n := range int32(10) {
+		if task.Attempts() != int(n) || task.Attempt(n) != nil || n == 0 && task.Last() != nil {
+			t.Errorf("%d attempts: %d, %v", n, task.Attempts(), task.Last())
+		}
+		at := int32(0)
+		for a := range task.Tries() {
+			if a.ID().Number != at || task.Attempt(at) != a || (at == 0) != (a.Before() == nil) || at > 0 && a.Before() != task.Attempt(at-1) {
+				t.Errorf("of %d attempts, attempt %d is %v", n, at, a.ID())
+			}
+			at++
+		}
+		if at != n || n > 0 && task.Last() != task.Attempt(n-1) {
+			t.Errorf("%d of %d attempts", at, n)
+		}
+		for a := range task.Tries() {
+			if a.ID().Number == 1 {
+				break // the rest is not visited
+			}
+		}
+		b.Drop(b.Start(task, Launch{}, 0), AttemptKilled, "", 1)
+	}
+}
+
 // Tasks to be tried again come with most failures first, then by index.
 func TestRetriesInOrder(t *testing.T) {
 	b := NewBook(&places{}, 0)

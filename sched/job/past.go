@@ -67,8 +67,7 @@ func (t *Task) Past() Past {
 	s := t.readSetbacks()
 	p := Past{FetchFailures: int(s.fetchFails), PendingSince: t.pendingAt, DoneAt: t.doneAt, LastFailure: s.lastFail,
 		Outages: int(s.outages), OutageSince: s.outageAt, RetryAt: s.retryAt}
-	for try := range t.tries {
-		a := t.Attempt(try)
+	for a := range t.Tries() {
 		p.Attempts = append(p.Attempts, PastAttempt{
 			Launch: Launch{Node: a.node, Slot: a.slot, Width: a.width, Level: a.level, Speculative: a.speculative, Label: a.label},
 			State:  a.state, Granted: a.granted, Seq: a.seq, Started: a.started, Ended: a.ended,

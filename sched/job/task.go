@@ -1,6 +1,9 @@
 package job
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Task is one map or reduce of a job. All methods only read.
 type Task struct {
@@ -122,7 +125,8 @@ func (t *Task) Running() int { return int(t.running) }
 // Attempts counts all attempts so far.
 func (t *Task) Attempts() int { return int(t.tries) }
 
-// Attempt returns the attempt with that number, or nil. It costs a step for each attempt after it.
+// Attempt returns the attempt with that number, or nil. It costs a step for each attempt after it, so
+// Tries and Last visit all attempts faster.
 func (t *Task) Attempt(try int32) *Attempt {
 	if try < 0 || try >= t.tries {
 		return nil
@@ -131,6 +135,29 @@ func (t *Task) Attempt(try int32) *Attempt {
 	for ; a.id.Number > try; a = a.before {
 	}
 	return a
+}
+
+// Last returns the newest attempt, or nil; Attempt.Before leads to the others.
+func (t *Task) Last() *Attempt { return t.last }
+
+// Tries yields all attempts, oldest first.
+func (t *Task) Tries() iter.Seq[*Attempt] {
+	return func(yield func(*Attempt) bool) {
+		var few [4]*Attempt // a list of more is allocated
+		list := few[:]
+		if int(t.tries) > len(few) {
+			list = make([]*Attempt, t.tries)
+		}
+		list = list[:t.tries]
+		for a := t.last; a != nil; a = a.before {
+			list[a.id.Number] = a
+		}
+		for _, a := range list {
+			if !yield(a) {
+				return
+			}
+		}
+	}
 }
 
 // add appends an attempt, and gives it its number.

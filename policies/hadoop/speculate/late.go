@@ -150,8 +150,8 @@ func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 			continue
 		}
 		best := rate(a, now)
-		for i := t.Attempts() - 1; t.Running() > 1 && i >= 0; i-- {
-			if other := t.Attempt(int32(i)); other.State() == job.AttemptRunning {
+		for other := t.Last(); t.Running() > 1 && other != nil; other = other.Before() {
+			if other.State() == job.AttemptRunning {
 				best = math.Max(best, rate(other, now))
 			}
 		}

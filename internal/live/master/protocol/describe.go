@@ -79,8 +79,8 @@ func (d Describer) Tasks(t *job.Job, k job.Kind, from int32) iter.Seq[*slotwisev
 			id := task.ID()
 			id.Job += d.Offset
 			s := &slotwisev1.TaskStatus{Id: id.String(), State: task.State().String(), Hosts: task.Split().Hosts, InputBytes: task.Split().Bytes}
-			for try := range task.Attempts() {
-				s.Attempts = append(s.Attempts, d.attempt(task.Attempt(int32(try))))
+			for a := range task.Tries() {
+				s.Attempts = append(s.Attempts, d.attempt(a))
 			}
 			if !yield(s) {
 				return
@@ -117,8 +117,8 @@ func (d Describer) Executions(t *job.Job, from, tasks int, out []Execution) (lis
 			kind, index = job.Reduce, i-mapTasks
 		}
 		task := t.Task(kind, int32(index))
-		for try := range task.Attempts() {
-			out = append(out, d.Execution(task.Attempt(int32(try))))
+		for a := range task.Tries() {
+			out = append(out, d.Execution(a))
 		}
 	}
 	if end == all {

@@ -63,8 +63,8 @@ func (c *Core) Attempts(id job.ID, now time.Duration) *Attempts {
 	for k := range job.Kind(job.Kinds) {
 		for i := range j.core.Total(k) {
 			task := j.core.Task(k, int32(i))
-			for try := range task.Attempts() {
-				in.rows = append(in.rows, c.rowOf(task.Attempt(int32(try)), now))
+			for a := range task.Tries() {
+				in.rows = append(in.rows, c.rowOf(a, now))
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func CheckAddress(address string) error {
 // now. id is the one of the master that is added. It is called in the loop of the leader.
 func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c raftpb.ConfChange, err error) {
 	for _, o := range m.members {
-		if o.Learner && o.Address != r.Remove {
+		if o.Learner && o.Address != r.Remove && o.Address != r.Add {
 			return c, fault(connect.CodeFailedPrecondition, "master %s has not caught up yet: one master is added at a time (slotwise masters shows how far it is, and slotwise masters remove %s gives it up)", o.Address, o.Address)
 		}
 	}

@@ -34,3 +34,16 @@ func TestHadoopOffsets(t *testing.T) {
 		}
 	}
 }
+
+// TestSequenceMark: a record of a SequenceFile may begin with the bytes that a text file has as its byte order mark.
+func TestSequenceMark(t *testing.T) {
+	h := hadoopBlocks{rules: &hadoop.Rules{KeyValue: '\t'}, task: &engine.Task{}, sequence: true}
+	got := ""
+	err := h.each([]byte("\xef\xbb\xbfk\ta\\tb\n"), func(key, value []byte) error {
+		got += fmt.Sprintf("%q %q", key, value)
+		return nil
+	})
+	if want := fmt.Sprintf("%q %q", "\xef\xbb\xbfk", "a\tb"); err != nil || got != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}

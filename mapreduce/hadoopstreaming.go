@@ -407,7 +407,7 @@ var utf8Mark = []byte("\xef\xbb\xbf")
 
 // clean returns a block in which every line ends with LF.
 func (h *hadoopBlocks) clean(block []byte) []byte {
-	if h.task.BlockOffset == 0 {
+	if h.task.BlockOffset == 0 && !h.sequence { // the first record of a SequenceFile may begin with these bytes
 		block = bytes.TrimPrefix(block, utf8Mark)
 	}
 	if bytes.IndexByte(block, '\r') >= 0 {
@@ -492,13 +492,19 @@ func (m *hadoopCommandMapper) MapBlock(block []byte, out *Emitter) error {
 	switch {
 	case rules.TypedMapIn:
 		return m.mapTyped(block, out)
-	case !rules.WithKey && !rules.KeyOnlyMapIn:
+	// The values of an input without keys are its lines.
+	case !rules.WithKey && !rules.KeyOnlyMapIn && !rules.Keyed(m.sequence):
 		block = m.clean(block)
 		return m.feed(block, out)
 	}
 	err := m.each(block, func(key, value []byte) error {
-		if m.buf = append(m.buf, key...); !rules.KeyOnlyMapIn {
-			m.buf = append(append(m.buf, rules.MapIn...), value...)
+		switch {
+		case rules.KeyOnlyMapIn:
+			m.buf = append(m.buf, key...)
+		case rules.WithKey:
+			m.buf = append(append(append(m.buf, key...), rules.MapIn...), value...)
+		default: // stream.map.input.ignoreKey
+			m.buf = append(m.buf, value...)
 		}
 		m.buf = append(m.buf, '\n')
 		return nil

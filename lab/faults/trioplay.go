@@ -325,7 +325,7 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 			continue
 		}
 		// A full disk does no harm before the first write that fails: the journal's last page has room.
-		if at := h.leader.failed(h.at); !at.IsZero() {
+		if at := h.leader.failed(h.at); h.name == "disk-full" && !at.IsZero() {
 			h.at = at
 		}
 		o.leading = append(o.leading, leads[next].at.Sub(h.at))

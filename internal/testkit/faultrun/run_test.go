@@ -83,6 +83,7 @@ var foundSeeds = []struct {
 	{6000126, 3},  // a transfer of the leadership whose message was lost was never tried again
 	{6000335, 3},  // a stopped leader removed, late, what the next one had staged under the same token
 	{20003168, 3}, // a new master was offered a snapshot from before its addition
+	{40011697, 3}, // a registration ended one attempt before it counted another, which the master had given up
 	{10016250, 3}, // a worker forgets a term after a minute, and the check did not
 }
 

@@ -271,14 +271,16 @@ func (c *Core) register(m *Register) {
 	for _, o := range m.join.Outputs {
 		running[o.Attempt] = true
 	}
-	c.keepAlive(w, running)
 	// An attempt that the tracker has given up can write to the job's output until the worker
-	// confirms the kill, so it counts as alive all the same.
+	// confirms the kill, so it counts as alive all the same. A restored master does not know it
+	// before. It is counted before others are taken off the list, whose last one would have the
+	// job's output committed.
 	for _, id := range m.join.Running {
 		if j := c.jobs[id.Job]; j != nil && j.final == nil {
 			c.attemptStarted(j, id, spec.Name)
 		}
 	}
+	c.keepAlive(w, running)
 	c.step(m.join)
 	// After the step, which has withdrawn the outputs that the worker no longer has. Reduces
 	// fetch the others from the address of the new session.

@@ -246,7 +246,11 @@ func (m *fakeMaster) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReque
 }
 
 func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
-	m.mu.beat = r
+	// One that waits and comes late, after a report, may call an attempt running that has ended since.
+	late := m.mu.beat.GetSession() == r.GetSession() && m.mu.beat.GetSeq() > r.GetSeq()
+	if !late {
+		m.mu.beat = r
+	}
 	if r.GetWaitMs() > 0 {
 		m.mu.held = r
 	}
@@ -255,6 +259,9 @@ func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
 	}
 	m.mu.acked = max(m.mu.acked, r.GetAcked())
 	for _, rep := range r.GetReports() {
+		if late && rep.GetState() == slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING {
+			continue
+		}
 		m.mu.reports[rep.GetAttempt()] = rep
 		if rep.GetState() > slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING {
 			m.mu.ends[rep.GetAttempt()]++

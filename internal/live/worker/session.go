@@ -245,6 +245,12 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 			send(w.holdTime(every))
 			waiting, due = true, false
 		case due && !reporting:
+			// The report has all news so far. Their sign, left in the channel while the report before was under
+			// way, would send one more without any.
+			select {
+			case <-w.wake:
+			default:
+			}
 			send(0)
 			reporting, due = true, false
 		}

@@ -350,9 +350,13 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 		s.state.Term, s.state.Vote = hard.Term, hard.Vote
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: hard.Term, Vote: hard.Vote}}})
 	}
+	// The hard state comes from the same message as the entries. The index that it calls committed
+	// may be that of a change of the members, which must not be forgotten when entries after
+	// it count.
+	commit := max(s.state.Commit, hard.Commit)
 	for _, e := range entries {
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftEntry{RaftEntry: &slotwisev1.RaftEntry{
-			Term: e.Term, Index: e.Index, Type: int32(e.Type), Data: e.Data, Commit: s.state.Commit,
+			Term: e.Term, Index: e.Index, Type: int32(e.Type), Data: e.Data, Commit: commit,
 		}}})
 		s.add(e)
 		if position := positionIn(e); position != nil {

@@ -483,9 +483,19 @@ func (r *Replica) apply(e raftpb.Entry) {
 		return
 	}
 	var c raftpb.ConfChange
-	if c.Unmarshal(e.Data) == nil {
-		r.voters = r.node.ApplyConfChange(c).Voters
-		r.removed = r.storage.Removed(e.Index)
+	if c.Unmarshal(e.Data) != nil {
+		return
+	}
+	r.voters = r.node.ApplyConfChange(c).Voters
+	r.removed = r.storage.Removed(e.Index)
+	// Members learn with a later entry that the change is committed, and while nobody submits jobs
+	// there is none. A new voter that is started again before one comes takes itself for a learner,
+	// which never campaigns. If the leader is lost then, too, nobody leads, because the journals of
+	// the others may be shorter. So an empty entry follows each change, and no other change
+	// begins before a majority has it.
+	if r.soft.RaftState == raft.StateLeader && r.node.Propose(nil) == nil {
+		r.last++
+		r.change = r.last
 	}
 }
 

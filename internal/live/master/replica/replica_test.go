@@ -449,6 +449,27 @@ func (g *group) snapshots() {
 	}
 }
 
+// TestPromotionIsRemembered replaces a member while nobody submits jobs, and stops all. The two that
+// start again, without the leader, must know that the new one votes: together they are a majority.
+func TestPromotionIsRemembered(t *testing.T) {
+	g := newGroup(t)
+	l := g.leader()
+	fresh, other := g.members[l.id%3], g.members[(l.id+1)%3]
+	former := fresh.id
+	fresh.forget()
+	g.replace(former, fresh)
+	g.pass(time.Second)
+	for _, p := range g.members {
+		p.crash()
+	}
+	fresh.start()
+	other.start()
+	g.pass(10 * time.Second)
+	if !fresh.r.Leads() && !other.r.Leads() {
+		t.Errorf("nobody leads; by their journals the voters are %v and %v", fresh.r.voters, other.r.voters)
+	}
+}
+
 // TestRemoved cuts a member off, removes it, and lets it come back. It campaigns, because it does not know,
 // and must not raise the term of the others, also with a vote that ignores the lease.
 func TestRemoved(t *testing.T) {

@@ -174,6 +174,11 @@ func (m *master) absorb(out protocol.Output) {
 			m.batch.replies = append(m.batch.replies, reply)
 		}
 	}
+	for _, o := range out.Instructions {
+		if o, ok := o.(*protocol.CommitOutput); ok {
+			m.checkNoneRuns(o)
+		}
+	}
 	m.batch.orders = append(m.batch.orders, out.Instructions...)
 	m.syncSoon()
 }
@@ -280,18 +285,24 @@ func (m *master) cancellable(id job.ID) *bool {
 	return m.cancels[id]
 }
 
-// commitOrdered checks that no attempt of a job runs any more whose output is about to
-// be published, unless the outcome was decided in an earlier life or by the restore, and at times injects a fault that hits the commit.
-func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
-	if m == r.master && o.Since > m.core.Base() && m.now() < o.Since+grace {
+// checkNoneRuns checks that no attempt of a job runs any more whose output is ordered to be published,
+// unless the outcome was decided in an earlier life or by the restore. It is called before the order
+// leaves: a worker that registers meanwhile may run an attempt that an earlier master gave up and this
+// one has not heard of. Such an attempt has no permission to commit.
+func (m *master) checkNoneRuns(o *protocol.CommitOutput) {
+	if r := m.r; m == r.master && o.Since > m.core.Base() && m.now() < o.Since+grace {
 		for _, w := range r.workers {
 			for _, a := range w.runningInOrder() {
 				if a.id.Job == o.Job && w.heard() && w.grantedBy == r.lives {
-					r.violate("the output of %v is published while %v runs on %s", o.Job, a.id, w.name)
+					r.violate("the output of %v is to be published while %v runs on %s", o.Job, a.id, w.name)
 				}
 			}
 		}
 	}
+}
+
+// commitOrdered at times injects a fault that hits the commit.
+func (r *cluster) commitOrdered(m *master, o *protocol.CommitOutput) {
 	if o.Since < m.core.Base() {
 		r.counts.RepeatedCommits++
 	}

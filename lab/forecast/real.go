@@ -55,7 +55,7 @@ func watch(ctx context.Context, master, name, policy, file string, pending *atom
 			return context.Cause(ctx)
 		}
 	}
-	var details io.Writer = io.Discard
+	details := io.Discard
 	if file != "" {
 		out, err := os.Create(file)
 		if err != nil {

@@ -96,7 +96,8 @@ func (c clientService) Masters(ctx context.Context, _ *slotwisev1.MastersRequest
 			switch {
 			case o.Id == m.replica.ID():
 				s.Role = "leader"
-			case o.Learner:
+			// Until then the group may not survive the loss of another master, so an administrator must not go on.
+			case o.Learner || !m.replica.Settled(o.Id):
 				s.Role = "learner"
 			}
 			if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {

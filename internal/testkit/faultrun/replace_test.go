@@ -77,8 +77,8 @@ func (r *cluster) replaceOn() {
 	i := slices.IndexFunc(list, func(o *slotwisev1.Member) bool { return o.Address == b.address })
 	var change raftpb.ConfChange
 	switch {
-	case i >= 0 && list[i].Id == b.id && !r.leaving && list[i].Learner:
-		return // it catches up
+	case i >= 0 && list[i].Id == b.id && !r.leaving && (list[i].Learner || !at.replica.Settled(b.id)):
+		return // it catches up, or not all that must know yet have heard that it votes
 	case i >= 0 && list[i].Id == b.id && !r.leaving:
 		r.counts.Replacements++
 		r.logf("%s is replaced", b.address)

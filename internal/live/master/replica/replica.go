@@ -74,7 +74,8 @@ type Replica struct {
 	asked       time.Duration // when the transfer was last asked for
 
 	answered map[uint64]time.Duration // when this leader last got a message of a member; only of this term
-	change   uint64                   // index of the last change of the membership that this leader proposed
+	change   uint64                   // index of the last change of the membership that this leader proposed, then of the entry after it
+	changed  uint64                   // the member that the last change was about
 }
 
 // New returns the member whose journal storage holds.
@@ -305,6 +306,10 @@ func (r *Replica) ProposeMember(now time.Duration, c raftpb.ConfChange) (index u
 	return r.last, nil
 }
 
+// Settled reports whether a majority will remember the last change of a member although all stop. It
+// is for leaders.
+func (r *Replica) Settled(id uint64) bool { return id != r.changed || r.change <= r.committed }
+
 // Standing is what a leader knows of a member.
 type Standing struct {
 	ID      uint64
@@ -495,7 +500,7 @@ func (r *Replica) apply(e raftpb.Entry) {
 	// begins before a majority has it.
 	if r.soft.RaftState == raft.StateLeader && r.node.Propose(nil) == nil {
 		r.last++
-		r.change = r.last
+		r.change, r.changed = r.last, c.NodeID
 	}
 }
 

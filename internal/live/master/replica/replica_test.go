@@ -458,7 +458,9 @@ func TestPromotionIsRemembered(t *testing.T) {
 	former := fresh.id
 	fresh.forget()
 	g.replace(former, fresh)
-	g.pass(time.Second)
+	for !g.leader().r.Settled(fresh.id) {
+		g.pass(10 * time.Millisecond)
+	}
 	for _, p := range g.members {
 		p.crash()
 	}

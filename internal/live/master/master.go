@@ -174,6 +174,7 @@ func Open(cfg Config) (*Master, error) {
 		}
 		return nil, errors.Join(err, log.Close())
 	}
+	forms := m.journal.Forms() // before the loop, to which the journal belongs from now on
 	go m.loop()
 	m.background.Go(m.forecastOn)
 	m.background.Go(m.trimHistory)
@@ -187,7 +188,7 @@ func Open(cfg Config) (*Master, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	m.background.Go(m.chooseOn)
-	if m.journal.Forms() {
+	if forms {
 		m.background.Go(m.form)
 	}
 	return m, nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,11 @@ func (s mastersService) Keep(_ context.Context, r *slotwisev1.KeepRequest) (*slo
 func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingRequest, out *connect.ServerStream[slotwisev1.KeepRequest]) error {
 	if err := s.check(r.Group); err != nil {
 		return err
+	}
+	// A new directory on the machine of a member knows nothing of jobs that have ended. A leader that
+	// counted its answer would say that there never was such a job, although another member has it.
+	if !slices.ContainsFunc(*s.m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Id == s.m.id && !o.Learner }) {
+		return fault(connect.CodeUnavailable, "this master does not vote")
 	}
 	// A new master votes when it has the leader's history. Were that incomplete, an entry might be with
 	// no other majority than one with the master that was replaced.

@@ -3,6 +3,7 @@ package faultrun
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
@@ -40,7 +41,10 @@ func (p past) merge(o past) {
 func (b *member) pull(from *member, done func()) {
 	b.r.counts.HistoryPulls++
 	b.carry(from, func() {
-		// As Missing does.
+		// As Missing does, here and below.
+		if !slices.ContainsFunc(from.voters(), func(o *slotwisev1.Member) bool { return o.Id == from.id }) {
+			return
+		}
 		if from.master != nil && from.master.mayAct() && !from.master.pulled {
 			return
 		}

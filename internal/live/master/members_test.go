@@ -262,15 +262,7 @@ func TestRemovedMaster(t *testing.T) {
 // TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.
 func TestTwoNamesOfOneMaster(t *testing.T) {
 	t.Parallel()
-	var listeners []net.Listener
-	var peers []string
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners, peers = append(listeners, l), append(peers, l.Addr().String())
-	}
+	listeners, peers := listenThree(t)
 	var seats []*seat
 	for i := range 2 {
 		s := &seat{cfg: Config{Dir: t.TempDir(), Peers: peers, Self: peers[i], Bootstrap: true, Console: newConsole}}

@@ -30,19 +30,23 @@ func newSeats(t *testing.T, change ...func(*Config)) []*seat {
 	return newSeatsWith(t, secure.Files{}, change...)
 }
 
-// newSeatsWith starts three masters that all have the same certificate.
-func newSeatsWith(t *testing.T, files secure.Files, change ...func(*Config)) []*seat {
+// listenThree listens on three addresses, which are those of three masters.
+func listenThree(t *testing.T) (listeners []net.Listener, peers []string) {
 	t.Helper()
-	var listeners []net.Listener
-	var peers []string
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listeners = append(listeners, l)
-		peers = append(peers, l.Addr().String())
+		listeners, peers = append(listeners, l), append(peers, l.Addr().String())
 	}
+	return listeners, peers
+}
+
+// newSeatsWith starts three masters that all have the same certificate.
+func newSeatsWith(t *testing.T, files secure.Files, change ...func(*Config)) []*seat {
+	t.Helper()
+	listeners, peers := listenThree(t)
 	var seats []*seat
 	for i, l := range listeners {
 		// A machine under load must not elect new leaders all the time.

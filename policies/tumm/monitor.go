@@ -42,12 +42,13 @@ type localTimes struct {
 
 // entry is a job in a phase with copies of the values that its work is computed
 // from. Each heartbeat sums over all entries, so with a thousand jobs in their
-// reduce phase the sum must not visit the jobs themselves.
+// reduce phase the sum must not visit the jobs or the monitor's members.
 type entry struct {
-	job  *job.Job
-	id   job.ID
-	left float64 // n'
-	time float64 // t̄, 0 while no task has finished
+	job   *job.Job
+	id    job.ID
+	left  float64 // n'
+	time  float64 // t̄, 0 while no task of the kind has finished
+	other float64 // t̄ of the job's other kind, 0 while no task of that kind has finished
 }
 
 // monitor is the paper's workload monitor (Algorithm 2). It keeps the mean
@@ -198,10 +199,9 @@ func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
 			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
 			return
 		}
-		m.phase[k] = slices.Insert(m.phase[k], at, entry{job: j, id: j.ID()})
+		m.phase[k] = slices.Insert(m.phase[k], at, entry{})
 	}
-	e := &m.phase[k][at]
-	e.left, e.time = float64(m.left(j, k)), w.all[k].value
+	m.phase[k][at] = m.entryOf(j, k)
 }
 
 // lookAhead finds the first job in order with a map to launch.
@@ -266,34 +266,28 @@ func (m *monitor) left(j *job.Job, k job.Kind) int {
 	return j.Width() * j.Unfinished(k)
 }
 
-// time returns t̄ of a job's tasks in seconds. For a job without a finished
+// entryOf returns the present values of a job.
+func (m *monitor) entryOf(j *job.Job, k job.Kind) entry {
+	w := &m.members[j.Seat()]
+	return entry{job: j, id: j.ID(), left: float64(m.left(j, k)), time: w.all[k].value, other: w.all[k.Other()].value}
+}
+
+// timeOf returns t̄ of a job's tasks in seconds. For a job without a finished
 // task of the kind it uses the first of these that exists (reading 4 in README.md): the latest mean
 // of the kind of any job, the job's own mean of the other kind, the latest mean
 // of the other kind of any job, one second.
-func (m *monitor) time(j *job.Job, k job.Kind) float64 {
-	w := &m.members[j.Seat()]
-	switch {
-	case w.all[k].count > 0:
-		return w.all[k].value
-	case m.last[k] > 0:
-		return m.last[k]
-	case w.all[k.Other()].count > 0:
-		return w.all[k.Other()].value
-	case m.last[k.Other()] > 0:
-		return m.last[k.Other()]
-	}
-	return 1
-}
-
-// timeOf is time for a job in a phase. It rarely needs to visit the job.
 func (m *monitor) timeOf(e *entry, k job.Kind) float64 {
 	switch {
 	case e.time > 0:
 		return e.time
 	case m.last[k] > 0:
 		return m.last[k]
+	case e.other > 0:
+		return e.other
+	case m.last[k.Other()] > 0:
+		return m.last[k.Other()]
 	}
-	return m.time(e.job, k)
+	return 1
 }
 
 // work is Eq. 1 and 2: ω' = Σ t̄·n' over the jobs in a phase, in slot·seconds.
@@ -302,11 +296,7 @@ func (m *monitor) work() (all [job.Kinds]float64) {
 		sum := 0.0
 		for i := range m.phase[k] {
 			e := &m.phase[k][i]
-			t := e.time
-			if t == 0 {
-				t = m.timeOf(e, k)
-			}
-			sum += t * e.left
+			sum += m.timeOf(e, k) * e.left
 		}
 		all[k] = sum
 	}
@@ -325,10 +315,7 @@ func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 		here, sum, on := 0.0, 0.0, local
 		for i := range m.phase[k] {
 			e := &m.phase[k][i]
-			t := e.time
-			if t == 0 {
-				t = m.timeOf(e, k)
-			}
+			t := m.timeOf(e, k)
 			sum += t * e.left
 			// Both lists are sorted by job, so one walk finds the entries of this node.
 			for len(on) > 0 && on[0].job < e.id {

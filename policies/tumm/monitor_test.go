@@ -53,6 +53,12 @@ func (d *desk) run(j *job.Job, k job.Kind, from time.Duration, seconds ...float6
 	}
 }
 
+// time returns the estimate for a task of a job, which need not be in the phase.
+func (d *desk) time(j *job.Job, k job.Kind) float64 {
+	e := d.m.entryOf(j, k)
+	return d.m.timeOf(&e, k)
+}
+
 func (d *desk) work() [job.Kinds]float64 {
 	d.m.lookAhead(&sched.Round{})
 	return d.m.work()
@@ -180,9 +186,10 @@ func TestRemainingUnassigned(t *testing.T) {
 
 // timeOn is the mean of a job on a node: the work there of one task left.
 func (d *desk) timeOn(j *job.Job, k job.Kind, node int32) float64 {
-	w := &d.m.members[j.Seat()]
 	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: d.m.members, local: d.m.local}
-	one.phase[k] = []entry{{job: j, id: j.ID(), left: 1, time: w.all[k].value}}
+	e := d.m.entryOf(j, k)
+	e.left = 1
+	one.phase[k] = []entry{e}
 	own, _ := one.workOn(node)
 	return own[k]
 }
@@ -193,7 +200,7 @@ func TestUnknownMeans(t *testing.T) {
 	a, b := d.add(9, 9), d.add(9, 9)
 	expect := func(j *job.Job, k job.Kind, want float64) {
 		t.Helper()
-		if got := d.m.time(j, k); got != want {
+		if got := d.time(j, k); got != want {
 			t.Errorf("%v %v: %v s, want %v", j.ID(), k, got, want)
 		}
 	}
@@ -212,8 +219,8 @@ func TestUnknownMeans(t *testing.T) {
 		t.Errorf("on a node that ran nothing: %v s, want the cluster's 7", got)
 	}
 	d.end(d.start(b, job.Map, 3, 0), 11*time.Second)
-	if got := d.timeOn(b, job.Map, 3); got != 11 || d.m.time(b, job.Map) != 9 {
-		t.Errorf("on the node: %v s, want 11; in the cluster %v, want 9", got, d.m.time(b, job.Map))
+	if got := d.timeOn(b, job.Map, 3); got != 11 || d.time(b, job.Map) != 9 {
+		t.Errorf("on the node: %v s, want 11; in the cluster %v, want 9", got, d.time(b, job.Map))
 	}
 }
 
@@ -228,7 +235,7 @@ func TestOnlySuccessesCount(t *testing.T) {
 	b := d.start(j, job.Map, 0, 0)
 	d.Drop(b, job.AttemptKilled, "", 100*time.Second)
 	d.m.ended(b)
-	if got := d.m.time(j, job.Map); got != 1 {
+	if got := d.time(j, job.Map); got != 1 {
 		t.Errorf("mean %v s, want 1", got)
 	}
 	d.run(j, job.Map, 0, 0)
@@ -290,11 +297,11 @@ func recount(t *rapid.T, d *desk) {
 	for _, j := range d.List().Live() {
 		late.added(j)
 		if j.Running(job.Map) > 0 || !head && j.Pending(job.Map) > 0 {
-			want[job.Map] += d.m.time(j, job.Map) * float64(d.m.left(j, job.Map))
+			want[job.Map] += d.time(j, job.Map) * float64(d.m.left(j, job.Map))
 		}
 		head = head || j.Pending(job.Map) > 0
 		if j.MapsDone() && j.Unfinished(job.Reduce) > 0 {
-			want[job.Reduce] += d.m.time(j, job.Reduce) * float64(d.m.left(j, job.Reduce))
+			want[job.Reduce] += d.time(j, job.Reduce) * float64(d.m.left(j, job.Reduce))
 		}
 	}
 	late.last = d.m.last

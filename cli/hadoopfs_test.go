@@ -701,8 +701,8 @@ func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls 
 		lines = append(lines, strings.Join(args, "\t"))
 	}
 	var stderr strings.Builder
-	cmd := exec.CommandContext(t.Context(), "java", "-Xmx256m", "-cp", c.ConfDir+":"+c.JarsDir+"/*", source)
-	cmd.Args = append(cmd.Args, args...)
+	words := append(append(c.JVM(), source), args...)
+	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(strings.Join(lines, "\n")+"\n"), &stderr
 	out, err := cmd.Output()
 	if err != nil {

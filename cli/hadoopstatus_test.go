@@ -56,7 +56,7 @@ func TestHadoopStatus(t *testing.T) {
 		{"-du", base},
 	} {
 		ours := run(append([]string{"slotwise", "hadoop", "fs"}, args...)...)
-		theirs := run(append([]string{"java", "-Xmx256m", "-cp", c.ConfDir + ":" + c.JarsDir + "/*", "org.apache.hadoop.fs.FsShell"}, args...)...)
+		theirs := run(append(append(c.JVM(), "org.apache.hadoop.fs.FsShell"), args...)...)
 		if ours != theirs {
 			t.Errorf("%v:\n%s\nof Hadoop:\n%s", args, ours, theirs)
 		}

@@ -1,6 +1,7 @@
 package serverstest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -97,6 +98,78 @@ func hadoopJars() (string, error) {
 		}
 		return format(dir)
 	})
+}
+
+const archiveFile = "classes.jsa"
+
+// classArchive returns the path of an archive of the classes that HDFS's daemons and its shell
+// load from the jars of the cache directory. A JVM that maps the archive neither parses nor verifies
+// these classes, which is half of the processor time of a start.
+func classArchive(cache string) (string, error) {
+	src, err := SourceDir("internal", "testkit", "serverstest", "hadoop")
+	if err != nil {
+		return "", err
+	}
+	home, err := javaHome()
+	if err != nil {
+		return "", err
+	}
+	// A JVM uses no archive of another version, and none whose jars are at another path: so it
+	// is not made with the jars, which move when they are complete.
+	files := []string{filepath.Join(src, "pom.xml"), filepath.Join(home, "release")}
+	dir, err := Cached("classes", files, func(dir string) error { return archiveClasses(cache, dir) })
+	return filepath.Join(dir, archiveFile), err
+}
+
+// archiveClasses starts an HDFS, notes which classes its daemons and its shell load, and
+// archives these below dir.
+func archiveClasses(cache, dir string) error {
+	work := filepath.Join(dir, "hdfs")
+	s := &hdfsServer{host: loopback, dir: work, cache: cache}
+	defer s.stop()
+	if err := s.start(context.Background(), 1); err != nil {
+		return err
+	}
+	jars := filepath.Join(cache, jarsDir)
+	shell := append(jvm(jars, s.ConfDir, loadedClasses(s.ConfDir)), "org.apache.hadoop.fs.FsShell", "-ls", s.URI("/"))
+	if err := run(work, shell[0], shell[1:]...); err != nil {
+		return err
+	}
+	for _, p := range append(s.data, s.name) {
+		// A JVM that is killed may leave half a line in its list.
+		if err := p.signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		<-p.done
+	}
+	lists, err := filepath.Glob(filepath.Join(work, "*", classList))
+	if err != nil {
+		return err
+	}
+	var classes []byte
+	for _, l := range lists {
+		b, err := os.ReadFile(l)
+		if err != nil {
+			return err
+		}
+		classes = append(classes, b...)
+	}
+	list := filepath.Join(work, classList)
+	if err := os.WriteFile(list, classes, 0o644); err != nil {
+		return err
+	}
+	return errors.Join(
+		run(work, "java", "-Xshare:dump", "-XX:SharedClassListFile="+list,
+			"-XX:SharedArchiveFile="+filepath.Join(dir, archiveFile), "-cp", jars+"/*"),
+		os.RemoveAll(work),
+	)
+}
+
+const classList = "classes.lst"
+
+// loadedClasses is the option with which a JVM lists the classes that it loads.
+func loadedClasses(dir string) string {
+	return "-XX:DumpLoadedClassList=" + filepath.Join(dir, classList)
 }
 
 // yarnJars returns the directory with YARN's jars.

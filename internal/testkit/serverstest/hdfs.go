@@ -118,9 +118,14 @@ func startHDFS(ctx context.Context, dir, host string, dataNodes int, settings ma
 	if err != nil {
 		return nil, err
 	}
+	archive, err := classArchive(cache)
+	if err != nil {
+		return nil, err
+	}
 	// Another process may take a port between its choice and its use.
 	for try := range 3 {
 		s := &hdfsServer{host: host, dir: filepath.Join(dir, strconv.Itoa(try)), cache: cache, settings: settings}
+		s.Archive = archive
 		if err = s.start(ctx, dataNodes); err == nil {
 			return s, nil
 		}
@@ -291,20 +296,41 @@ func writeConf(path string, conf map[string]string) error {
 
 // java starts a daemon whose configuration is in dir.
 func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, error) {
-	return startJava(filepath.Join(s.cache, jarsDir), dir, name, nil, class, args...)
+	classes := mapped(s.Archive)
+	if s.Archive == "" {
+		classes = loadedClasses(dir)
+	}
+	return startJava(filepath.Join(s.cache, jarsDir), dir, name, classes, nil, class, args...)
+}
+
+// JVM returns the words of a command line before a class of Hadoop's clients and its arguments.
+func (c *Cluster) JVM() []string { return jvm(c.JarsDir, c.ConfDir, mapped(c.Archive)) }
+
+// mapped is the option with which a JVM maps an archive of classes.
+func mapped(archive string) string {
+	if archive == "" {
+		return "-Xshare:auto" // the JVM's own archive only: an older program keeps the shared HDFS
+	}
+	return "-XX:SharedArchiveFile=" + archive
+}
+
+// jvm returns the words of a command line before the class, whose classes are in the directory jars
+// and whose configuration is in dir. classes is an option of the archive of classes.
+func jvm(jars, dir, classes string) []string {
+	// The archive serves class paths that begin as its own does, so dir comes last.
+	return []string{"java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", classes, "-cp", jars + "/*:" + dir}
 }
 
 // startJava starts a daemon of Hadoop, whose configuration is in dir and whose classes are
-// in the directory jars. The daemon also gets the variables of env.
-func startJava(jars, dir, name string, env []string, class string, args ...string) (*process, error) {
-	argv := []string{
-		"java", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir=" + dir, "-Dhadoop.log.dir=" + dir, "-Dyarn.log.dir=" + dir,
-	}
+// in the directory jars, with an option of the archive of classes. The daemon also gets the
+// variables of env.
+func startJava(jars, dir, name, classes string, env []string, class string, args ...string) (*process, error) {
+	argv := append(jvm(jars, dir, classes),
+		"-Djava.net.preferIPv4Stack=true", "-Dhadoop.home.dir="+dir, "-Dhadoop.log.dir="+dir, "-Dyarn.log.dir="+dir)
 	for _, p := range []string{"lang", "util", "net", "io", "nio"} {
 		argv = append(argv, "--add-opens=java.base/java."+p+"=ALL-UNNAMED")
 	}
-	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", dir+":"+jars+"/*", class)
+	argv = append(argv, "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", class)
 	return startProcess(dir, name, append([]string{"HADOOP_USER_NAME=" + superUser}, env...), append(argv, args...)...)
 }
 

@@ -30,6 +30,7 @@ type Cluster struct {
 	HTTP    string   // URL of the NameNode's HTTP server
 	ConfDir string   // for HADOOP_CONF_DIR
 	JarsDir string   // Hadoop's classes
+	Archive string   // some of them for the JVM to map; empty while it is being made
 	Hosts   []string // the DataNodes, by their names in block locations
 }
 
@@ -116,7 +117,11 @@ func (e *missingError) Error() string { return e.what }
 func Prepare(kind string) error {
 	switch kind {
 	case "hdfs":
-		_, err := hadoopJars()
+		cache, err := hadoopJars()
+		if err != nil {
+			return err
+		}
+		_, err = classArchive(cache)
 		return err
 	case "yarn":
 		_, err := yarnJars()

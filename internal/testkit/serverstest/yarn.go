@@ -115,7 +115,7 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 	if err := y.configure(dir, site(nil)); err != nil {
 		return err
 	}
-	if y.resource, err = startJava(jars, dir, "resourcemanager", nil, "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"); err != nil {
+	if y.resource, err = startJava(jars, dir, "resourcemanager", "-Xshare:auto", nil, "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"); err != nil {
 		return err
 	}
 	for i := range nodeManagers {
@@ -134,7 +134,7 @@ func (y *YARN) start(ctx context.Context, jars string, nodeManagers int, setting
 			return err
 		}
 		env := []string{"JAVA_HOME=" + home, "HADOOP_CONF_DIR=" + dir}
-		p, err := startJava(jars, dir, "nodemanager", env, "org.apache.hadoop.yarn.server.nodemanager.NodeManager")
+		p, err := startJava(jars, dir, "nodemanager", "-Xshare:auto", env, "org.apache.hadoop.yarn.server.nodemanager.NodeManager")
 		if err != nil {
 			return err
 		}

@@ -443,7 +443,7 @@ func TestOwnProgram(t *testing.T) {
 }
 
 // TestDamagedOutput flips a bit in the output of a finished map and deletes
-// that of another one. The reduce reports both, the maps run again, and the
+// the output of another one. The reduce reports both, the maps run again, and the
 // result is right.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()

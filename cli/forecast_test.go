@@ -33,7 +33,7 @@ func TestForecastCells(t *testing.T) {
 	}
 }
 
-// TestPrintWhy: what holds now is told from what held before.
+// TestPrintWhy: why marks the present reason of a wait, and lists earlier reasons below it.
 func TestPrintWhy(t *testing.T) {
 	var b strings.Builder
 	printWhy(&b, []*slotwisev1.Explanation{

@@ -152,8 +152,8 @@ func runForeignFor(t *testing.T, limit time.Duration, args []string) string {
 	return stdout.String() + stderr.String()
 }
 
-// acts says what in a text would act on a terminal, or returns "". The lines of a log are the
-// job's own.
+// acts names a control character of a text that would act on a terminal, or returns "". A log may
+// contain the characters that its job wrote.
 func acts(text string, log bool) string {
 	if !utf8.ValidString(text) {
 		return "bytes that are not UTF-8"

@@ -24,8 +24,8 @@ import (
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
-// runFS runs one command of hadoop fs in this process and returns its status and what it has
-// printed.
+// runFS runs one command of hadoop fs in this process and returns its status and its
+// output.
 func runFS(t *testing.T, stdin string, args ...string) (status int, out string) {
 	t.Helper()
 	var text bytes.Buffer
@@ -652,7 +652,7 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 		{"-df"}, {"-df", "-h"}, {"-df", "/q", server.URI("/q/names")}, {"-df", "/q/none"},
 		{"-appendToFile", pieces[0], "/q/deep"}, {"-appendToFile", "-", pieces[0], "/q/deep/ours"},
 	}
-	// What is used and free, and with it the width of the columns, changes while the test runs.
+	// The used and the free space, and so the width of the columns, change while the test runs.
 	changing := regexp.MustCompile(`(hdfs://\S+ +\S+(?: [KMGTP])?) +(\S+(?: [KMGTP])?) +\S+(?: [KMGTP])?( +\S+%)`)
 	sums := map[string]bool{}
 	for i, result := range realFsShell(t, server, source, calls, "out") {

@@ -248,7 +248,7 @@ func (c *fsCall) size(n int64) string {
 	if !c.has("-h") {
 		return strconv.FormatInt(n, 10)
 	}
-	if n < 0 { // what is left of a quota that is exceeded
+	if n < 0 { // the rest of a quota that is exceeded
 		return "-" + c.size(-n)
 	}
 	// As in Hadoop, whole multiples of a unit have no decimals: 20 M, but 20.5 M.

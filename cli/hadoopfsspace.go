@@ -136,8 +136,8 @@ func (c *fsCall) checksum() error {
 	return nil
 }
 
-// blockSizeOf returns the size of a file's blocks, in bytes. Without an HDFS it is Hadoop's default: for the
-// directory behind hdfs:/// that of HDFS, else that of local files and of S3.
+// blockSizeOf returns the size of a file's blocks, in bytes. Without an HDFS it is Hadoop's default: HDFS's
+// for the directory behind hdfs:///, else the one for local files and S3.
 func blockSizeOf(e entry) int64 {
 	switch {
 	case e.Status != nil:
@@ -214,7 +214,7 @@ func (c *fsCall) appendAll(typed string, r io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(w, r)
-	// Close completes what was written before an error, too.
+	// After an error Close completes the bytes that were written before it.
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}

@@ -76,7 +76,7 @@ func TestEveryRequestHasAFlag(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	feature.DeclareRequest(jobFlagSet{flags}, &r)
 	flags.VisitAll(func(f *pflag.Flag) {
-		for _, text := range []string{"5", "0.5", "high", "2GiB", "5m"} { // one of them suits each flag
+		for _, text := range []string{"5", "0.5", "high", "2GiB", "5m"} { // each flag accepts at least one
 			if f.Value.Set(text) == nil {
 				return
 			}

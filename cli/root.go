@@ -275,8 +275,8 @@ func features() []mapreduce.Feature {
 	return []mapreduce.Feature{hdfs.Storage(), s3.Storage(), compression.Codecs(), formats.Readers(), nodeload.Meter(), remote.Client()}
 }
 
-// storages returns the registry of the features' storages, for what a command does with files
-// beside its jobs. The jobs use the same drivers, so both share connections. The first call
+// storages returns the registry of the features' storages, for a command's own access to files,
+// beside that by its jobs. The jobs use the same drivers, so both share connections. The first call
 // enables the features' codecs and formats.
 var storages = sync.OnceValue(func() *storage.Schemes {
 	set, err := feature.Combine(features())

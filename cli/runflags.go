@@ -117,7 +117,7 @@ func groupJobFlags(c *cobra.Command, common []string) {
 	groupFlags(c, common, slices.DeleteFunc(groups, func(g group) bool { return len(g.flags) == 0 })...)
 }
 
-// jobFlagSet is a set of flags for those that programs of mapreduce.Main have, too.
+// jobFlagSet is a set of flags to which feature adds the flags that programs of mapreduce.Main have, too.
 type jobFlagSet struct{ *pflag.FlagSet }
 
 // Value implements feature.FlagSet.

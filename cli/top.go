@@ -252,7 +252,7 @@ const (
 	restClear = "\x1b[J"
 )
 
-// picture is what a watching command draws.
+// picture is one screen of a watching command.
 type picture interface{ print(w io.Writer) error }
 
 // errSeen ends watch without an error: its picture is the last one.

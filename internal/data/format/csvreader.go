@@ -120,7 +120,7 @@ func (c *csvReader) decideEnds() {
 	}
 }
 
-// endsWithin decides from the first bytes of the file, at most so many. An LF outside quotes
+// endsWithin decides from the first limit bytes of the file. An LF outside quotes
 // decides for LF, unless its record is empty: files of old Macs may begin with an empty line of
 // another program.
 func (c *csvReader) endsWithin(limit int) csvEnds {

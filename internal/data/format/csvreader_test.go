@@ -158,7 +158,7 @@ func TestCSVFields(t *testing.T) {
 }
 
 // TestCSVBounds: a quote that is never closed ends at a bound, and errors of the source are
-// returned as they are.
+// returned without a prefix.
 func TestCSVBounds(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader("a\n\"b"), &repeated{"some text\n", maxRecord + 3<<20})
 	if got, err := csvTable(endless); len(got) != 1 || err == nil || err.Error() != "record on line 2: a record is longer than 64 MiB; is a quote missing?" {

@@ -49,7 +49,7 @@ type Source struct {
 	Partitions []Partition
 	// CountGroups, if not nil, is called if there are conditions, with the numbers of groups of records,
 	// such as row groups, that belong to the source and are read, and that the conditions exclude by
-	// what the file says of them.
+	// the file's statistics of the groups.
 	CountGroups func(read, excluded int)
 	// Pauses allows Open's reader to return no bytes and no error after many records that do not meet the
 	// conditions. The caller can then report that it is alive, and stop.

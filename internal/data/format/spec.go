@@ -13,7 +13,7 @@ type Spec struct {
 	JSON bool
 	// Raw writes fields without escapes, as hadoop fs -text does.
 	Raw bool
-	// Stream is what Hadoop's streaming gives to a mapper for the keys and values of a SequenceFile, here
+	// Stream is the form in which Hadoop's streaming passes keys and values of a SequenceFile to a mapper, here
 	// with the escapes of a line: StreamTyped, StreamBytes, StreamString, or "" for other fields.
 	Stream string
 	// NoHeader says that the first line of a CSV file is a record. Columns then have the
@@ -287,7 +287,7 @@ func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
 	return sel, nil
 }
 
-// chosenColumn is a wanted column and its position among those of a file and its path.
+// chosenColumn is a wanted column and its position among the columns of a file and its path.
 type chosenColumn struct {
 	name string
 	at   int
@@ -336,7 +336,7 @@ func (s *Spec) find(names []string, column string) (int, error) {
 
 // align returns the position of each column of the layout among the names of another file's
 // columns. A column that only one of the files has is an error: its fields would be taken for
-// those of another column. With lenient the position of a missing column is missingColumn.
+// the fields of another column. With lenient the position of a missing column is missingColumn.
 func (l *Layout) align(names []string, lenient bool) ([]int, error) {
 	at := make([]int, len(l.Columns))
 	if slices.Equal(l.Columns, names) {

@@ -15,7 +15,7 @@ import (
 type trackerWorld struct {
 	swarms   []swarm
 	trackers []tracker
-	noise    stream // of one scrape: what timed out, what was seen twice
+	noise    stream // of one scrape: its time-outs and its repeated peers
 	outages  stream // of one tracker and day
 }
 

@@ -77,7 +77,7 @@ func (r *Reader) Offset() int64 {
 }
 
 // Groups returns the number of groups of records, such as row groups of Parquet, that were read so far
-// or are being read, and of those that the conditions on columns excluded.
+// or are being read, and the number of groups that the conditions on columns excluded.
 func (r *Reader) Groups() (read, excluded int64) { return r.groupsRead, r.groupsExcluded }
 
 // partitionsOf returns the columns in the path of a file.

@@ -21,7 +21,7 @@ type FileSchema struct {
 	Format string `json:"format"` // as --format takes it; text has no columns
 	Codec  string `json:"codec,omitempty"`
 	// Guessed says that jobs read the file as text unless --format names Format, and Sampled that types
-	// are those of the first records.
+	// come from the first records only.
 	Guessed bool                `json:"guessed,omitempty"`
 	Sampled bool                `json:"sampled,omitempty"`
 	Columns []format.ColumnType `json:"columns"`

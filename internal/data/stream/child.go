@@ -145,8 +145,8 @@ func start(cfg *Config, run func(*exec.Cmd) error) (*exec.Cmd, error) {
 		if run(cmd) == nil {
 			return cmd, nil
 		}
-		// A shell knows what to do with a script without an interpreter, and what to say of other
-		// files.
+		// A shell runs a script that names no interpreter, and reports why it cannot run another
+		// file.
 	}
 	cmd := exec.Command("/bin/sh", "-c", cfg.Command)
 	if len(cfg.Args) > 0 {

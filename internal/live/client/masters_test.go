@@ -30,7 +30,7 @@ func follower(t *testing.T, leader string) error {
 }
 
 // TestElection calls a dead leader and a follower that becomes the leader after longer than the
-// patience with a master that is away: the call waits for it, and says so.
+// patience with a master that is away: the call waits for the new leader, and reports the wait.
 func TestElection(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()

@@ -17,10 +17,10 @@ import (
 // Store keeps the log of one member of a raft group in a journal. It implements
 // raft.Storage. Like Log it belongs to one goroutine.
 //
-// The journal is a list of records, and a raft entry is one of them, which carries the
-// master's records. An entry replaces all entries with the same or a higher index: a
+// The journal is a list of records. A raft entry is one record, which contains records of
+// the master. An entry replaces all entries with the same or a higher index: a
 // conflicting tail is never removed from the disk, only overruled, so that the journal stays
-// append-only. The records that are not in entries stand for all entries up to base.index.
+// append-only. The records outside entries have the effect of all entries up to base.index.
 //
 // A committed entry stays in memory only for followers that lag behind by less than
 // tailBytes. Followers that lag further get a snapshot.
@@ -67,7 +67,7 @@ const (
 const Single = 1
 
 // OpenStore opens the journal in dir. A new journal begins with fresh. Its index is 1 if its members
-// are known, and stands for them. A master that must receive the members lacks this entry, so that its
+// are known, as if an entry had added them. A master that must receive the members lacks this entry, so that its
 // index is 0, and the leader begins with a snapshot.
 func OpenStore(dir string, opt Options, fresh *slotwisev1.RaftBase) (*Store, error) {
 	log, err := Open(dir, opt)
@@ -110,20 +110,20 @@ func (s *Store) begin(base *slotwisev1.RaftBase) error {
 	return s.log.Sync()
 }
 
-// Form writes the first members of the group into a journal that began without them. They are the same
-// in the journals of all of them.
+// Form writes the first members of the group into a journal that began without them. All members
+// write the same list.
 func (s *Store) Form(first []*slotwisev1.Member) error {
 	return s.begin(&slotwisev1.RaftBase{Index: 1, Term: 1, Group: s.base.Group, Self: s.base.Self, Members: first, First: first})
 }
 
-// Forms reports whether the journal waits for Form. A snapshot does instead of it.
+// Forms reports whether the journal waits for Form. A snapshot ends the wait, too.
 func (s *Store) Forms() bool { return s.base.Forms }
 
 // Self returns the id of the member whose journal this is, 0 if an earlier version has begun it.
 func (s *Store) Self() uint64 { return s.base.Self }
 
 // First returns the members that have formed the group, nil while they are not known. An earlier version
-// has not written them: then it returns those of the last snapshot.
+// has not written them: then First returns the members of the last snapshot.
 func (s *Store) First() []*slotwisev1.Member {
 	if len(s.base.First) == 0 {
 		return s.base.Members
@@ -152,7 +152,7 @@ func (s *Store) Removed(index uint64) []uint64 {
 	return list[max(0, len(list)-mostRemoved):]
 }
 
-// baseAt returns the begin of a journal whose records stand for all entries up to one.
+// baseAt returns the begin of a journal whose records have the effect of all entries up to e.
 func (s *Store) baseAt(e entryID) *slotwisev1.RaftBase {
 	return &slotwisev1.RaftBase{Index: e.index, Term: e.term, Group: s.base.Group, Members: s.Members(e.index), First: s.base.First, Removed: s.Removed(e.index)}
 }
@@ -224,7 +224,7 @@ func (s *Store) Commit(index uint64) {
 	}
 }
 
-// trim removes committed entries from the memory. A single master needs none of them.
+// trim removes committed entries from the memory. A single master needs no committed entry.
 func (s *Store) trim() {
 	keep := tailBytes
 	if len(s.Members(s.state.Commit)) == 1 {
@@ -350,9 +350,9 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 		s.state.Term, s.state.Vote = hard.Term, hard.Vote
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: hard.Term, Vote: hard.Vote}}})
 	}
-	// The hard state comes from the same message as the entries. The index that it calls committed
-	// may be that of a change of the members, which must not be forgotten when entries after
-	// it count.
+	// The hard state comes from the same message as the entries. The entry that it calls committed
+	// may be a change of the members, which must not be forgotten when later entries
+	// count.
 	commit := max(s.state.Commit, hard.Commit)
 	for _, e := range entries {
 		s.append(&slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftEntry{RaftEntry: &slotwisev1.RaftEntry{

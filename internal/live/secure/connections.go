@@ -43,7 +43,7 @@ type connection struct {
 	gone bool          // it is not counted any more
 }
 
-// newConnections returns a listener that shares so many connections.
+// newConnections returns a listener that divides total connections among its clients.
 func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connections {
 	c := &connections{TCPListener: l, log: log}
 	c.mu.pool, c.mu.idle = share.NewPool(total), map[string]*list.List{}

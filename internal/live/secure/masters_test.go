@@ -247,13 +247,13 @@ func TestSilentMaster(t *testing.T) {
 }
 
 // TestBusyMaster calls a master whose answer takes longer than a silent one is given, and that
-// answers other requests meanwhile: the call waits for it, and reads a body that comes later.
+// answers other requests meanwhile: the call waits for the answer, and reads a body that comes later.
 func TestBusyMaster(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			time.Sleep(secure.SilentAfter + 200*time.Millisecond)
-			w.WriteHeader(http.StatusServiceUnavailable) // also that of an overloaded master is no refusal of a follower
+			w.WriteHeader(http.StatusServiceUnavailable) // an overloaded master answers so, too: it is no refusal of a follower
 			_, _ = io.WriteString(w, "done")
 			return
 		}

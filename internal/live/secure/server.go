@@ -30,7 +30,7 @@ func Listen(addr string, config *tls.Config, g *Guard) (net.Listener, error) {
 	return ListenMost(addr, config, g, mostConnections())
 }
 
-// ListenMost is Listen with so many connections that the addresses share.
+// ListenMost is Listen with at most most connections, which the clients' addresses share.
 func ListenMost(addr string, config *tls.Config, g *Guard, most int64) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {

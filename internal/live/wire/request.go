@@ -8,7 +8,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// EncodeRequest sets the fields of m that say what the job asks of the scheduler.
+// EncodeRequest sets the fields of m that r, the job's request to the scheduler, has.
 func EncodeRequest(m *slotwisev1.JobSpec, r *job.Request) {
 	m.User, m.Pool, m.Priority = r.User, r.Pool, r.Priority.String()
 	m.SlowStart = nil

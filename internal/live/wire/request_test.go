@@ -11,7 +11,7 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// Every field of a request, and its zero value, arrives as it was sent.
+// Every field of a request, and its zero value, arrives unchanged.
 func TestRequest(t *testing.T) {
 	full := job.Request{
 		User: "ann", Pool: "p", Priority: job.High, Deadline: time.Hour, SlowStart: 0.5, MaxAttempts: 7, TaskTimeout: time.Minute, NoSpeculation: true,

@@ -43,7 +43,7 @@ type process struct {
 	// turn is the attempt's use of the child; nil until child is set.
 	turn *turn
 	// stacks passes the answers of the child to a question about its stacks. A question drops an
-	// earlier answer for which nobody waits any more.
+	// earlier answer whose caller has given up.
 	stacks chan string
 	// readsFrom is the job in which the attempt has a reader; nil if it has none.
 	readsFrom *jobState

@@ -59,7 +59,7 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 	}
 }
 
-// knowLocked notes the master's description of a job. Two attempts of the job may have asked for it at
+// knowLocked notes the master's description of a job. Two attempts of the job may have requested it at
 // once. The first answer stays, because the other attempt holds a pointer to it already.
 func (w *Worker) knowLocked(id job.ID, info *slotwisev1.JobForWorkerResponse) {
 	if w.mu.jobs[id] == nil {

@@ -347,7 +347,7 @@ func (w *Worker) serveChild(ctx context.Context, p *process, t *turn, m *slotwis
 	case *slotwisev1.FromAttempt_Stack:
 		select {
 		case p.stacks <- what.Stack:
-		default: // nobody has taken the last answer, and a program may send any number
+		default: // the last answer is still in the channel, and a program may send any number
 		}
 	case *slotwisev1.FromAttempt_FetchFailure:
 		f := what.FetchFailure

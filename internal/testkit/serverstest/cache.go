@@ -103,7 +103,7 @@ func hadoopJars() (string, error) {
 const archiveFile = "classes.jsa"
 
 // classArchive returns the path of an archive of the classes that HDFS's daemons and its shell
-// load from the jars of the cache directory. A JVM that maps the archive neither parses nor verifies
+// load from the jars of the cache directory. A JVM that maps the archive skips the parsing and the verification of
 // these classes, which is half of the processor time of a start.
 func classArchive(cache string) (string, error) {
 	src, err := SourceDir("internal", "testkit", "serverstest", "hadoop")

@@ -304,7 +304,9 @@ func (s *hdfsServer) java(dir, name, class string, args ...string) (*process, er
 }
 
 // JVM returns the words of a command line before a class of Hadoop's clients and its arguments.
-func (c *Cluster) JVM() []string { return jvm(c.JarsDir, c.ConfDir, mapped(c.Archive)) }
+func (c *Cluster) JVM() []string {
+	return append(jvm(c.JarsDir, c.ConfDir, mapped(c.Archive)), "-Xmx256m") // the last size counts
+}
 
 // mapped is the option with which a JVM maps an archive of classes.
 func mapped(archive string) string {

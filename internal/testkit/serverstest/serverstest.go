@@ -30,7 +30,7 @@ type Cluster struct {
 	HTTP    string   // URL of the NameNode's HTTP server
 	ConfDir string   // for HADOOP_CONF_DIR
 	JarsDir string   // Hadoop's classes
-	Archive string   // some of them for the JVM to map; empty while it is being made
+	Archive string   // file with some of these classes for the JVM to map; empty while the file is made
 	Hosts   []string // the DataNodes, by their names in block locations
 }
 

@@ -30,7 +30,7 @@ func mapFile(t *testing.T, key parquet.Node, keys ...parquet.Value) []byte {
 	return b.Bytes()
 }
 
-// TestMapKeys: the name of a key is what JSON has for it as a value, without quotes. Two equal
+// TestMapKeys: a key's name is the key as a JSON value, without quotes. Two equal
 // keys are an error and never one entry.
 func TestMapKeys(t *testing.T) {
 	text := func(s string) parquet.Value { return parquet.ByteArrayValue([]byte(s)) }

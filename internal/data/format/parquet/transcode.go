@@ -26,8 +26,8 @@ var supported = []types.CompressionCodec{types.Uncompressed, types.Snappy, types
 // the indexes of the leaves that the library would read wrongly:
 //
 //   - Version 0.32.0 drops an LZ4_RAW page that it had to decompress into a larger buffer,
-//     which it does with every page that is compressed to more than a third. What it then
-//     takes for the page are zeros, or the bytes of another page.
+//     which is every page that is compressed to more than a third. The reader then gets
+//     zeros, or the bytes of another page.
 //   - It reads all chunks of a column by the codec of the first one. Files that were joined
 //     from others may have several.
 //   - It repeats the byte of a run of booleans in the encoding RLE, where it should repeat

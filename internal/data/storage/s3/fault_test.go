@@ -388,7 +388,7 @@ func TestExplainUnknown(t *testing.T) {
 	for i, x := range []struct {
 		host   string
 		result error
-		want   string // in the error; "" means that the error is returned as it is
+		want   string // in the error; "" means that the error is returned unchanged
 	}{
 		{"s3.example", gone, "correct AWS_ENDPOINT_URL_S3=https://s3.example"},
 		{"bucket.s3.example", gone, "correct AWS_ENDPOINT_URL_S3=https://s3.example"},

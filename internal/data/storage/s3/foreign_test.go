@@ -85,8 +85,8 @@ func TestForgedRecords(t *testing.T) {
 	}
 }
 
-// TestForgedKey is what a hostile user did: two records whose Key is another user's object,
-// one of which cannot be completed, so that the commit is undone and removes what it has
+// TestForgedKey forges two records whose Key is another user's object. One record cannot be
+// completed, so the commit is undone and removes the objects that it has
 // made. The keys in a record are not read.
 func TestForgedKey(t *testing.T) {
 	m, theirs := bystander(t)

@@ -24,7 +24,7 @@ type object struct {
 // objects are the requests on whole objects of one bucket that stagings make.
 // Tests replace them by a bucket in memory. A missing object is fs.ErrNotExist.
 type objects interface {
-	// Get returns the content of an object of at most so many bytes. It fails with
+	// Get returns the content of an object of at most most bytes. It fails with
 	// errTooLarge for a larger one.
 	Get(ctx context.Context, key string, most int64) (content []byte, err error)
 	// Put writes a small object in one step. If it fails, the server may have written

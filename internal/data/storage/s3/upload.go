@@ -163,8 +163,8 @@ func (u *upload) once(ctx context.Context, request func(minio.PutObjectOptions) 
 	}
 }
 
-// errHalfMade reports that the server takes an object for present when it checks a condition,
-// and for absent when it is asked.
+// errHalfMade reports that the server takes an object for present when it checks a condition of
+// a write, and for absent in a HEAD or GET.
 var errHalfMade = errors.New("the server says that the object exists already, and does not have it; was it killed while it made the object? Repeat the command so that it replaces the object (-put -f)")
 
 // notImplemented reports whether the server says that it does not have what a request asks for.

@@ -161,10 +161,7 @@ func BySuffix(suffix string) *Format {
 	return nil
 }
 
-// NewReader returns the lines of records as one stream. Closing it closes records.
-func NewReader(records Records) io.ReadCloser { return &reader{records: records} }
-
-// reader implements io.ReadCloser.
+// reader returns the lines of records as one stream. Closing it closes records.
 type reader struct {
 	records Records
 	buf     []byte // lines; reused

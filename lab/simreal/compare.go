@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -50,6 +49,8 @@ type jobTimes struct {
 	submitted       time.Duration // since the start of the round
 	accepted        time.Duration // when the tracker got the job, which had been planned
 	real, simulated time.Duration // from the submission to the end
+	// given is the simulated response time if the processor times of the job's tasks are those of the real round.
+	given time.Duration
 	// The phases divide each of the two response times.
 	realPhases, simulatedPhases phases
 }
@@ -66,10 +67,21 @@ func (r *mixReport) over(i int, of func(*jobTimes) float64) float64 {
 // errors returns the jobs' relative errors; positive is too long. Each is the error of the median simulated
 // time against the median real one, because a single real round says as much about the machine as
 // about the engine.
-func (r *mixReport) errors() (list []float64) {
+func (r *mixReport) errors() []float64 {
+	return r.errorsOf(func(j *jobTimes) float64 { return j.simulated.Seconds() })
+}
+
+// errorsGiven returns the jobs' relative errors if the real processor times are given. What is left of an error comes from
+// decisions and from the sharing of processors.
+func (r *mixReport) errorsGiven() []float64 {
+	return r.errorsOf(func(j *jobTimes) float64 { return j.given.Seconds() })
+}
+
+// errorsOf returns for each job how far the median of a number over the rounds is from the median real time.
+func (r *mixReport) errorsOf(number func(*jobTimes) float64) (list []float64) {
 	for i := range r.jobs {
 		real := r.over(i, func(j *jobTimes) float64 { return j.real.Seconds() })
-		list = append(list, r.over(i, func(j *jobTimes) float64 { return j.simulated.Seconds() })/real-1)
+		list = append(list, r.over(i, number)/real-1)
 	}
 	return list
 }
@@ -130,22 +142,20 @@ func (x *round) ordered() (same, all int) {
 // changes within minutes makes profiles of an hour ago useless.
 type ground struct {
 	profiles   []workload.Profile
-	contention []float64     // of each program; see settings.contention
-	reference  time.Duration // see reference
+	contention []float64       // of each program; see settings.contention
+	references []time.Duration // before each profile and after the last one
 }
 
 // measure measures the ground of a round.
 func (s *settings) measure(ctx context.Context) (*ground, error) {
-	g := &ground{}
-	before := reference()
+	g := &ground{references: []time.Duration{reference()}}
 	for i := range programs {
 		p, err := s.profile(ctx, &programs[i])
 		if err != nil {
 			return nil, fmt.Errorf("profile of %s: %w", programs[i].name, err)
 		}
-		g.profiles = append(g.profiles, p)
+		g.profiles, g.references = append(g.profiles, p), append(g.references, reference())
 	}
-	g.reference = (before + reference()) / 2
 	var err error
 	if g.contention, err = s.measureContention(ctx, g.profiles); err != nil {
 		return nil, fmt.Errorf("contention: %w", err)
@@ -153,15 +163,38 @@ func (s *settings) measure(ctx context.Context) (*ground, error) {
 	return g, nil
 }
 
-// reference returns the processor time of a fixed piece of work, the median of five.
-// Profiles and mixes are measured at different moments; the ratio of their reference times
-// says how much the machine's speed has changed, and the simulated nodes get that speed.
+// reference returns the processor time of a fixed piece of work, the median of three.
+// Profiles and mixes are measured at different moments, between which the machine's speed may change; see speedSince.
 func reference() time.Duration {
 	var list []time.Duration
-	for range 5 {
+	for range 3 {
 		list = append(list, referenceOnce())
 	}
 	return harness.Median(list)
+}
+
+// speedSince returns the speed of the machine relative to that while the profiles were measured, by the reference
+// times before and after a mix. On a busy machine reference times of neighboring seconds differ by a tenth, and a
+// single one would put its chance into all simulated times of the mix. So the speed is 1 unless the difference of the means
+// exceeds twice its standard error, by the deviation of the times beside the profiles.
+func (g *ground) speedSince(mix ...time.Duration) float64 {
+	var beside, now []float64
+	for _, d := range g.references {
+		beside = append(beside, d.Seconds())
+	}
+	for _, d := range mix {
+		now = append(now, d.Seconds())
+	}
+	was, is := harness.Mean(beside), harness.Mean(now)
+	var squares float64
+	for _, v := range beside {
+		squares += (v - was) * (v - was)
+	}
+	deviation := math.Sqrt(squares / float64(max(1, len(beside)-1)))
+	if math.Abs(is-was) <= 2*deviation*math.Sqrt(1/float64(len(beside))+1/float64(len(now))) {
+		return 1
+	}
+	return was / is
 }
 
 // referenceOnce sorts and hashes a million numbers.
@@ -226,8 +259,13 @@ func (s *settings) compareRounds(ctx context.Context, list []*mix) ([]*mixReport
 func (s *settings) quietest(ctx context.Context, r *mixReport, g *ground) (best round, err error) {
 	best.share = -1
 	for try := 0; try < s.tries && best.share < s.quiet; try++ {
-		s.speed = g.reference.Seconds() / reference().Seconds()
-		x, err := s.round(ctx, r)
+		before := reference()
+		parts, err := s.round(ctx, r)
+		if err != nil {
+			return best, err
+		}
+		s.speed = g.speedSince(before, reference())
+		x, err := s.predict(r, parts)
 		if err != nil {
 			return x, err
 		}
@@ -241,22 +279,72 @@ func (s *settings) quietest(ctx context.Context, r *mixReport, g *ground) (best 
 	return best, nil
 }
 
-// round runs and simulates a mix once: all jobs together or, for a mix of jobs
-// that run alone, one job after the other.
-func (s *settings) round(ctx context.Context, r *mixReport) (x round, err error) {
+// round runs a mix once: all jobs together or, for a mix of jobs that run alone, one job after the other. It returns
+// the runs.
+func (s *settings) round(ctx context.Context, r *mixReport) (parts []round, err error) {
 	if !r.mix.alone {
-		return s.runJobs(ctx, r.mix, r.real, r.jobs)
+		x, err := s.runJobs(ctx, r.mix, r.real, r.jobs)
+		return []round{x}, err
 	}
 	for i := range r.jobs {
-		y, err := s.runJobs(ctx, r.mix, r.real[i:i+1], r.jobs[i:i+1])
+		x, err := s.runJobs(ctx, r.mix, r.real[i:i+1], r.jobs[i:i+1])
 		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, x)
+	}
+	return parts, nil
+}
+
+// predict simulates the runs of a round, by the profiles and with the real processor times, and adds them up.
+func (s *settings) predict(r *mixReport, parts []round) (x round, err error) {
+	for _, y := range parts {
+		jobs := r.jobs[len(x.jobs) : len(x.jobs)+len(y.jobs)]
+		if err := s.simulate(r.mix, given(jobs, &y), &y, 1, outside(&y, jobs)); err != nil {
 			return x, err
 		}
-		x.share += y.share / float64(len(r.jobs))
-		x.span, x.simulated = x.span+y.span, x.simulated+y.simulated
+		for i := range y.jobs {
+			y.jobs[i].given = y.jobs[i].simulated
+		}
+		if err := s.simulate(r.mix, jobs, &y, s.speed, planning(r.mix, jobs)); err != nil {
+			return x, err
+		}
+		x.share += y.share / float64(len(parts))
+		x.cpu, x.span, x.simulated = x.cpu+y.cpu, x.span+y.span, x.simulated+y.simulated
 		x.jobs = append(x.jobs, y.jobs...)
 	}
 	return x, nil
+}
+
+// given returns the jobs with the mean processor times that their tasks took in a real run. The tasks of a job keep their ratios.
+func given(jobs []workload.Job, x *round) []workload.Job {
+	list := slices.Clone(jobs)
+	for i := range list {
+		p := &x.jobs[i].realPhases
+		list[i].Maps, list[i].Reduces = withMean(list[i].Maps, p.mapCPU), withMean(list[i].Reduces, p.reduceCPU)
+	}
+	return list
+}
+
+// withMean returns tasks whose processor times have the given mean in seconds, which is at least a tenth of a
+// millisecond: the engine counts whole milliseconds.
+func withMean(tasks []workload.Task, mean float64) []workload.Task {
+	list := slices.Clone(tasks)
+	factor := max(mean, 1e-4) / meanCPU(tasks)
+	for k := range list {
+		list[k].CPU = time.Duration(factor * float64(list[k].CPU))
+	}
+	return list
+}
+
+// outside returns the part of a run's processor time that no task used.
+func outside(x *round, jobs []workload.Job) float64 {
+	tasks := 0.
+	for i := range x.jobs {
+		p := &x.jobs[i].realPhases
+		tasks += float64(len(jobs[i].Maps))*p.mapCPU + float64(len(jobs[i].Reduces))*p.reduceCPU
+	}
+	return max(0, 1-tasks/x.cpu.Seconds())
 }
 
 // buffers is the memory in bytes that a run needs in addition to its data.
@@ -276,7 +364,7 @@ func footprint(jobs []workload.Job) int {
 	return int(n)
 }
 
-// runJobs runs jobs together in the local shell and simulates the run.
+// runJobs runs jobs together in the local shell.
 func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob, jobs []workload.Job) (x round, err error) {
 	o := mapreduce.MixOptions{Cluster: s.cluster(s.shape)}
 	o.Cluster.Policy, o.Cluster.PolicySet = m.policy, m.set
@@ -309,7 +397,7 @@ func (s *settings) runJobs(ctx context.Context, m *mix, real []mapreduce.MixJob,
 		j.realPhases.reduceCPU = float64(result.Counters["reduce.cpu_ms"]) / 1000 / float64(max(1, result.Reduces))
 		x.span = max(x.span, c.at(result.Ended))
 	}
-	return x, s.simulate(m, jobs, &x)
+	return x, nil
 }
 
 // jobs returns the jobs of a mix twice: for the local shell and for the simulator.
@@ -378,13 +466,12 @@ func (s *settings) virtualJob(ctx context.Context, app *mapreduce.App, given map
 // got the jobs, because planning competes with tasks there, and its delay decides which job is
 // the first. The results go to x. As in the local shell, nodes
 // get work with regular heartbeats every 100 ms under policies that learn from the next one, and
-// measure their load every half second.
-func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
+// measure their load every half second. The nodes have the given speed, and tasks cannot use the share overhead of the cores.
+func (s *settings) simulate(m *mix, jobs []workload.Job, x *round, speed, overhead float64) error {
 	policy, err := policies.Build(m.policy, sched.Options{Set: m.set})
 	if err != nil {
 		return err
 	}
-	planned := planning(m, jobs)
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Submit = x.jobs[i].submitted
@@ -400,10 +487,10 @@ func (s *settings) simulate(m *mix, jobs []workload.Job, x *round) error {
 	out, err := sim.Run(sim.Config{
 		Cluster: workload.Cluster{Racks: 1, Heartbeat: heartbeat, Groups: []workload.NodeGroup{
 			{Name: "worker", Count: s.shape.workers, Cores: runtime.NumCPU(), Memory: s.shape.memory / int64(s.shape.workers), Together: true,
-				Speed: cmp.Or(s.speed, 1), MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
+				Speed: speed, MapSlots: s.shape.maps, ReduceSlots: s.shape.reduces}}},
 		Policy: policy, Jobs: jobs, Details: true,
 		Model: sim.ModelConfig{OutOfBand: true, Replicas: -1, TickEvery: 100 * time.Millisecond, ProgressEvery: 100 * time.Millisecond,
-			CoreOverhead: planned, LoadEvery: 500 * time.Millisecond},
+			CoreOverhead: overhead, LoadEvery: 500 * time.Millisecond},
 		Trace: func(now time.Duration, ev tracker.Event, effects []tracker.Effect) { writeStep(&log, now, ev, effects) },
 	})
 	if err != nil {

@@ -19,7 +19,7 @@
 // does, on inputs that no mix reads. Then it runs each mix in the local shell. It
 // simulates every run on a cluster with the same number of workers on one machine,
 // from the cost profiles and the sizes of the splits. A reference loop beside profiles and mixes
-// measures the speed of the machine, which the simulated nodes get. The median of the simulated times is
+// shows whether the speed of the machine has changed between them; then the simulated nodes get that speed. The median of the simulated times is
 // compared with the median of the real ones. The submission times are all
 // that the simulation takes from the real run.
 //
@@ -30,7 +30,7 @@
 // least that share of the time. After -tries rounds for each one that must count,
 // the rounds with the largest shares are used. Below a share of about one half the
 // clock is not reliable: a report for publication needs a quiet machine, 3 GiB of
-// free memory and five minutes.
+// free memory and five minutes. -mix and -except cut a run into shorter ones.
 package main
 
 import (
@@ -51,7 +51,8 @@ import (
 type settings struct {
 	data     string
 	markdown string
-	only     string
+	only     string // -mix
+	except   string
 	scale    float64
 	rounds   int
 	tries    int     // the most rounds to run for each one that counts
@@ -76,7 +77,8 @@ func main() {
 	flag.IntVar(&s.rounds, "n", 5, "rounds; the median counts")
 	flag.IntVar(&s.tries, "tries", 4, "with -quiet: run at most this many rounds for each one that counts, then use the quietest")
 	flag.Float64Var(&s.quiet, "quiet", 0, "least `share` of the time that the clock must run in a round that counts")
-	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain `this`, or of this policy")
+	flag.StringVar(&s.only, "mix", "", "run only the mixes whose names contain one of `these`, or of these policies, with commas between")
+	flag.StringVar(&s.except, "except", "", "leave out the mixes of `these` policies, with commas between")
 	flag.BoolVar(&s.wide, "wide", false, "make the second part: every policy, and memory limits, on 4 workers of 2+2 slots")
 	flag.BoolVar(&s.asleep, "known", false, "run the part with known durations: sleeping tasks under policies that do not learn")
 	workers := flag.Int("workers", 0, "number of workers, and of nodes of the simulated cluster (default: that of the part)")
@@ -166,8 +168,13 @@ func (s *settings) run(ctx context.Context) error {
 	return r.replacePart(s.markdown)
 }
 
-// chosen reports whether the flag -mix chooses a mix.
-func (s *settings) chosen(m mix) bool { return strings.Contains(m.name, s.only) || m.policy == s.only }
+// chosen reports whether the flags -mix and -except choose a mix.
+func (s *settings) chosen(m mix) bool {
+	if s.except != "" && slices.Contains(strings.Split(s.except, ","), m.policy) {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(s.only, ","), func(of string) bool { return strings.Contains(m.name, of) || m.policy == of })
+}
 
 // report has all measurements.
 type report struct {

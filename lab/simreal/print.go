@@ -43,7 +43,7 @@ clearly apart, %d end in the same order in the simulation (%.1f %%).
 `, len(all), len(r.mixes), 100*within(all), 100*ninth(all), 100*goal, 100*goalNinth, metOrNot(all), 100*harness.Median(spreads), 100*harness.Quantile(spreads, 0.9),
 		pairs, same, 100*float64(same)/float64(max(1, pairs)))
 	fmt.Fprintf(w, `%d workers with %d+%d slots on %d cores; %d rounds, each with profiles and one run of each mix. A
-reference loop before both measures the speed of the machine, which the simulated nodes get.
+reference loop beside both shows whether the speed of the machine has changed; if so, the simulated nodes get it.
 Each number is the median over the rounds. Real times are measured with a clock
 that pauses while other processes use the processors that ours could use. Each mix
 has the share of the time for which the clock ran; on an otherwise idle machine it

@@ -144,7 +144,7 @@ func TestOrder(t *testing.T) {
 	jobs[1].Maps = jobs[0].Maps[:5]
 	for _, policy := range []string{"fifo", "fair"} {
 		x := round{jobs: []jobTimes{{}, {submitted: 200 * time.Millisecond}}}
-		if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: policy}, jobs, &x); err != nil {
+		if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: policy}, jobs, &x, 1, 0); err != nil {
 			t.Fatal(err)
 		}
 		long, short := &x.jobs[0], &x.jobs[1]
@@ -165,7 +165,7 @@ func TestSimulate(t *testing.T) {
 	v := workload.Job{Name: "x", Plan: time.Second, Maps: []workload.Task{p.MapTask(80e6), p.MapTask(20e6)},
 		Reduces: []workload.Task{p.ReduceTask(50e6, 2), p.ReduceTask(50e6, 2)}}
 	x := round{jobs: []jobTimes{{submitted: time.Second}}}
-	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo", alone: true}, []workload.Job{v}, &x); err != nil {
+	if err := (&settings{shape: shape{workers: 2, maps: 1, reduces: 1}}).simulate(&mix{policy: "fifo", alone: true}, []workload.Job{v}, &x, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	const want = 14 * time.Second
@@ -268,5 +268,63 @@ func TestAgreement(t *testing.T) {
 	}
 	if same, all, first := agreement(real, real); same != 4 || all != 4 || first != "" {
 		t.Errorf("itself: %d of %d, %q", same, all, first)
+	}
+}
+
+// TestSpeed checks that a change of the machine's speed counts only beyond the deviation of the reference times.
+func TestSpeed(t *testing.T) {
+	ms := func(list ...int) (out []time.Duration) {
+		for _, v := range list {
+			out = append(out, time.Duration(v)*time.Millisecond)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		beside, mix []time.Duration
+		want        float64
+	}{
+		{ms(100, 100, 100), ms(125, 125), 0.8},
+		{ms(100, 100, 100), ms(50, 50), 2},
+		{ms(90, 100, 110), ms(115, 117), 1}, // 16 % above, with a standard error of 9 %
+		{ms(90, 100, 110), ms(130, 120), 0.8},
+	} {
+		g := ground{references: c.beside}
+		if got := g.speedSince(c.mix...); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v, then %v: %g, want %g", c.beside, c.mix, got, c.want)
+		}
+	}
+}
+
+// TestGiven checks that tasks get the real mean and keep their ratios, and that the rest of the process's time is outside of tasks.
+func TestGiven(t *testing.T) {
+	sec := time.Second
+	jobs := []workload.Job{{Maps: []workload.Task{{CPU: sec}, {CPU: 3 * sec}}, Reduces: []workload.Task{{CPU: sec}}}}
+	x := &round{cpu: 10 * sec, jobs: []jobTimes{{realPhases: phases{mapCPU: 3, reduceCPU: 2}}}}
+	got := given(jobs, x)[0]
+	if got.Maps[0].CPU != 1500*time.Millisecond || got.Maps[1].CPU != 4500*time.Millisecond || got.Reduces[0].CPU != 2*sec || jobs[0].Maps[0].CPU != sec {
+		t.Errorf("maps %v, reduces %v, the argument's %v", got.Maps, got.Reduces, jobs[0].Maps)
+	}
+	if o := outside(x, jobs); math.Abs(o-0.2) > 1e-9 {
+		t.Errorf("outside %g, want 0.2", o)
+	}
+}
+
+// TestChosen checks lists of mixes.
+func TestChosen(t *testing.T) {
+	for _, c := range []struct {
+		only, except string
+		want         int
+	}{
+		{"", "", 18}, {"fifo", "", 2}, {"memory,tumm", "", 4}, {"", "learning-nb,learning-perceptron", 16}, {"memory", "fair", 2},
+	} {
+		s, n := &settings{only: c.only, except: c.except}, 0
+		for _, m := range wideMixes() {
+			if s.chosen(m) {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("-mix %q -except %q: %d mixes, want %d", c.only, c.except, n, c.want)
+		}
 	}
 }

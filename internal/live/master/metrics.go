@@ -23,6 +23,7 @@ type stats struct {
 	syncs     prometheus.Histogram
 	jobsEnded *prometheus.CounterVec
 	deadlines *prometheus.CounterVec
+	lateness  prometheus.Histogram
 	damaged   prometheus.Counter
 }
 
@@ -43,11 +44,15 @@ func newStats(m *Master) *stats {
 		deadlines: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slotwise_master_deadlines_total", Help: "Deadlines of jobs that have succeeded or failed, by whether they were met.",
 		}, []string{"outcome"}),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_deadline_lateness_seconds", Help: "Time by which jobs that have succeeded missed their deadlines; 0 if they met them.",
+			Buckets: []float64{0, 1, 10, 60, 300, 900, 3600, 14400, 86400},
+		}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
 		}),
 	}
-	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.damaged, collector{m},
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.lateness, s.damaged, collector{m},
 		// The memory, CPU time and open files of the master's process.
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
@@ -64,8 +69,11 @@ func (s *stats) ended(j *slotwisev1.JobStatus) {
 		return
 	}
 	outcome := "missed"
-	if j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs <= j.DeadlineMs {
-		outcome = "met"
+	if j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
+		if j.EndedMs <= j.DeadlineMs {
+			outcome = "met"
+		}
+		s.lateness.Observe(float64(max(0, j.EndedMs-j.DeadlineMs)) / 1000)
 	}
 	s.deadlines.WithLabelValues(outcome).Inc()
 }

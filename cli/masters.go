@@ -20,7 +20,8 @@ func newMasters() *cobra.Command {
 		Long: `Lists the masters that replace each other. ROLE is leader, follower, or learner: a new
 master that receives the journal and does not vote yet. INDEX is the last entry of the
 journal that the leader knows the master to have, LAG the number of entries that it
-lacks, TERM the leader's. A silent master has not answered the leader lately.`,
+lacks, TERM the leader's. A silent master has not answered the leader lately. A line
+below the table says why a learner that has the journal does not vote.`,
 		Example: `  slotwise masters
   slotwise masters add d:7077
   slotwise masters remove a:7077`,
@@ -39,6 +40,7 @@ lacks, TERM the leader's. A silent master has not answered the leader lately.`,
 			return err
 		}
 		t := table(u.out())
+		var notes []string
 		fmt.Fprintln(t, "MASTER\tROLE\tTERM\tINDEX\tLAG")
 		for _, m := range resp.Masters {
 			role := m.Role
@@ -46,8 +48,19 @@ lacks, TERM the leader's. A silent master has not answered the leader lately.`,
 				role += ", silent"
 			}
 			terminal.Fprintf(t, "%s\t%s\t%d\t%d\t%d\n", m.Address, role, m.Term, m.Index, m.Lag)
+			if m.Note != "" {
+				notes = append(notes, m.Address+" does not vote yet: "+m.Note)
+			}
 		}
-		return t.Flush()
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		for _, n := range notes {
+			if _, err := terminal.Fprintf(u.out(), "%s\n", n); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	c.AddCommand(newChangeMasters("add", `Adds a master, which first was started with --join. It receives the journal, and votes
 when it has caught up; slotwise masters shows how far it is. One master is added at a

@@ -77,6 +77,8 @@ func (d *daemon) awaitExit(limit time.Duration) error {
 	case <-d.gone:
 	case <-time.After(limit):
 		return fmt.Errorf("%s has not ended within %v", d.name, limit)
+	case <-interrupted:
+		return errInterrupted
 	}
 	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("%s ended: %v", d.name, d.cmd.ProcessState)
@@ -275,11 +277,20 @@ func (d *daemon) awaitLog(text string, times int) error {
 	})
 }
 
-// eventually polls a condition until it is true. It gives up after startLimit.
+// errInterrupted ends waits when the user has interrupted the command.
+var errInterrupted = errors.New("interrupted")
+
+// eventually polls a condition until it is true. It gives up after startLimit, and when the command is
+// interrupted.
 func eventually(what string, holds func() (bool, error)) error {
 	for deadline := time.Now().Add(startLimit); ; time.Sleep(5 * time.Millisecond) {
 		if ok, err := holds(); ok || err != nil {
 			return err
+		}
+		select {
+		case <-interrupted:
+			return errInterrupted
+		default:
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("after %v this is still false: %s", startLimit, what)

@@ -56,6 +56,8 @@ func moveMasterDir(c *cluster, _ fault) (func() error, bool, error) {
 	case <-c.master.gone:
 	case <-time.After(startLimit):
 		return nil, true, fmt.Errorf("the master still runs %v after its directory was moved", startLimit)
+	case <-interrupted:
+		return nil, true, errInterrupted
 	}
 	var err error
 	if code := c.master.cmd.ProcessState.ExitCode(); code != 1 || count(c.master.logFile(), "removed or replaced") == 0 {

@@ -79,8 +79,13 @@ func main() {
 	harness.Main("lab/faults", func(ctx context.Context) error { return command(ctx, s, os.Stdout) })
 }
 
+// interrupted is closed when the user interrupts the command. Waits for processes look at it: most of them
+// may last for startLimit.
+var interrupted = make(chan struct{})
+
 // command makes the runs without and with faults and writes the report.
 func command(ctx context.Context, s *settings, out io.Writer) error {
+	defer context.AfterFunc(ctx, func() { close(interrupted) })()
 	if s.runs < 1 || s.atOnce < 1 || flag.NArg() > 0 || s.trios != 1 && s.trios != 3 {
 		return errors.New("-runs and -at-once must be positive, -masters is 1 or 3, and no arguments are allowed")
 	}

@@ -217,6 +217,22 @@ func (t *trio) attemptStarts() (list []time.Time) {
 	return list
 }
 
+var registered = regexp.MustCompile(`(?m)^time=(\S+) .*msg=registered `)
+
+// registrations returns when workers have registered, in order.
+func (t *trio) registrations() (list []time.Time) {
+	for _, w := range t.workers {
+		b, _ := os.ReadFile(w.logFile())
+		for _, x := range registered.FindAllSubmatch(b, -1) {
+			if at, err := time.Parse(time.RFC3339Nano, string(x[1])); err == nil {
+				list = append(list, at)
+			}
+		}
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	return list
+}
+
 // stop ends all daemons in order. Each must exit with 0.
 func (t *trio) stop() error {
 	var all error

@@ -188,6 +188,8 @@ func fillLeader(t *trio, m *seat, _ uint64) (func() error, error) {
 		case <-m.gone:
 		case <-time.After(startLimit):
 			return fmt.Errorf("%s runs on although its disk is full", m.name)
+		case <-interrupted:
+			return errInterrupted
 		}
 		return errors.Join(os.Remove(name), t.startMaster(m))
 	}, err
@@ -214,6 +216,7 @@ type trioOutcome struct {
 	faults    []string
 	failovers map[string][]time.Duration // by fault: from its begin until a task starts under the next leader
 	leading   []time.Duration            // from the begin of a fault until another master leads
+	back      []time.Duration            // from then until a worker is registered with it
 	jobs      int                        // that users have run to their end
 	ops       int                        // calls whose history was checked
 	unknown   int                        // calls without an answer
@@ -310,6 +313,10 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 	close(enough)
 	time.AfterFunc(s.limit, cancel)
 	callers.Wait()
+	if ctx.Err() != nil { // interrupted: nothing can be checked any more
+		users.Wait()
+		return ctx.Err()
+	}
 	err = errors.Join(wrong, calls.finish(ctx)) // before the other user's job can end: the jobs of the calls may be before it
 	users.Wait()
 	o.jobs = jobs
@@ -318,7 +325,7 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 	var again error
 	o.left, again = t.twice(in)
 	err = errors.Join(err, calls.problem(), again, t.stop(), t.noProcess())
-	starts, leads := t.attemptStarts(), t.leads()
+	starts, leads, back := t.attemptStarts(), t.leads(), t.registrations()
 	for _, h := range hits {
 		next := slices.IndexFunc(leads, func(l lead) bool { return l.at.After(h.at) })
 		if next < 0 {
@@ -329,6 +336,9 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 			h.at = at
 		}
 		o.leading = append(o.leading, leads[next].at.Sub(h.at))
+		if i := slices.IndexFunc(back, leads[next].at.Before); i >= 0 {
+			o.back = append(o.back, back[i].Sub(leads[next].at))
+		}
 		if i := slices.IndexFunc(starts, leads[next].at.Before); i >= 0 {
 			o.failovers[h.name] = append(o.failovers[h.name], starts[i].Sub(h.at))
 		}
@@ -344,7 +354,11 @@ func (t *trio) awaitNext(before lead, since time.Time) error {
 		if list := t.leads(); list[len(list)-1].term > before.term {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-interrupted:
+			return errInterrupted
+		}
 	}
 	return fmt.Errorf("no other master leads after %v", trioLimit)
 }
@@ -428,7 +442,7 @@ func (s *settings) campaign(ctx context.Context, in *input, out io.Writer) error
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, o)
-		fmt.Fprintf(out, "seed %d: %v; another led after %v; next task after %v; %d jobs, %d calls, %d lost; load %s\n", o.seed, o.faults, o.leading, o.failovers, o.jobs, o.ops, o.unknown, harness.Load())
+		fmt.Fprintf(out, "seed %d: %v; another led after %v; a worker was back after %v more; next task after %v; %d jobs, %d calls, %d lost; load %s\n", o.seed, o.faults, o.leading, o.back, o.failovers, o.jobs, o.ops, o.unknown, harness.Load())
 		if o.problem != nil {
 			fmt.Fprintf(out, "FAILED: %v\nagain: go -C lab run ./faults -masters 3 -seed %d -runs 1\n", o.problem, o.seed)
 		}
@@ -441,7 +455,7 @@ func (s *settings) campaign(ctx context.Context, in *input, out io.Writer) error
 
 // writeTrio prints the results of all runs.
 func writeTrio(out io.Writer, all []*trioOutcome) (failed int) {
-	var every, leading []time.Duration
+	var every, leading, back []time.Duration
 	byFault := map[string][]time.Duration{}
 	times := map[string]int{}
 	jobs, ops, unknown, undecided, missing, left := 0, 0, 0, 0, 0, 0
@@ -453,7 +467,7 @@ func writeTrio(out io.Writer, all []*trioOutcome) (failed int) {
 		if o.undecided {
 			undecided++
 		}
-		leading = append(leading, o.leading...)
+		leading, back = append(leading, o.leading...), append(back, o.back...)
 		for _, f := range o.faults {
 			times[f]++
 		}
@@ -477,5 +491,6 @@ func writeTrio(out io.Writer, all []*trioOutcome) (failed int) {
 	}
 	row("all", len(every), every)
 	row("another master leads", len(leading), leading)
+	row("from then until a worker is back", len(back), back)
 	return failed
 }

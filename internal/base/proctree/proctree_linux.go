@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +42,56 @@ func Read() (Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// Trees takes a snapshot of some processes and their descendants. It reads a few files for each of them, where
+// Read reads one for each process of the machine. A process whose sibling ends meanwhile may be missing, so
+// Trees is for measurements that are repeated.
+func Trees(pids []int) (Table, error) {
+	t := Table{}
+	for todo := slices.Clone(pids); len(todo) > 0; todo = todo[1:] {
+		pid := todo[0]
+		if _, known := t[pid]; known {
+			continue
+		}
+		p, ok := Stat(pid)
+		if !ok {
+			continue
+		}
+		t[pid] = p
+		children, err := childrenOf(pid)
+		if err != nil {
+			return Read() // a kernel without CONFIG_PROC_CHILDREN
+		}
+		todo = append(todo, children...)
+	}
+	return t, nil
+}
+
+// childrenOf returns the children of all threads of a process, none if it has ended.
+func childrenOf(pid int) (children []int, err error) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, nil // it has ended
+	}
+	threads, _ := f.Readdirnames(-1)
+	f.Close()
+	for _, thread := range threads {
+		b, err := os.ReadFile(dir + thread + "/children")
+		// Without the file the kernel cannot say it. The thread may also have ended.
+		if errors.Is(err, os.ErrNotExist) {
+			if _, gone := os.Lstat(dir + thread); gone == nil {
+				return nil, err
+			}
+		}
+		for word := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children, nil
 }
 
 // tick is the unit of processor time in /proc: USER_HZ is 100 everywhere.

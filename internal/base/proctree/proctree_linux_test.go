@@ -100,6 +100,15 @@ func TestKillChildren(t *testing.T) {
 	if used, _ := table.Use(cmd.Process.Pid); used <= table[cmd.Process.Pid].Resident {
 		t.Errorf("%d bytes in all, %d of the first", used, table[cmd.Process.Pid].Resident)
 	}
+	few, err := Trees([]int{cmd.Process.Pid, 1 << 30})
+	for pid := range below { // none of them ends by itself, and more may have started meanwhile
+		if few[pid].PID != pid {
+			t.Errorf("descendant %d is missing in %v, %v", pid, few, err)
+		}
+	}
+	if len(few.Below(cmd.Process.Pid)) != len(few)-1 {
+		t.Errorf("not only descendants: %v", few)
+	}
 	in.Write([]byte("\n"))
 	if !lines.Scan() || lines.Text() != "done" {
 		t.Fatalf("got %q", lines.Text())
@@ -201,4 +210,19 @@ func TestCPU(t *testing.T) {
 	if n := CPU(1 << 22); n != 0 { // more than any pid
 		t.Errorf("a process that does not exist has used %v", n)
 	}
+}
+
+// BenchmarkTables compares a snapshot of all processes with one of this process.
+func BenchmarkTables(b *testing.B) {
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			t, _ := Read()
+			b.ReportMetric(float64(len(t)), "processes")
+		}
+	})
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = Trees([]int{os.Getpid()})
+		}
+	})
 }

@@ -13,6 +13,9 @@ func Adopt() error { return errors.ErrUnsupported }
 // Read returns errors.ErrUnsupported.
 func Read() (Table, error) { return nil, errors.ErrUnsupported }
 
+// Trees returns errors.ErrUnsupported.
+func Trees([]int) (Table, error) { return nil, errors.ErrUnsupported }
+
 // CPU returns 0.
 func CPU(int) time.Duration { return 0 }
 

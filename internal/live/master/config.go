@@ -109,6 +109,7 @@ type Config struct {
 
 	journalFS durable.FS           // set by tests
 	clock     func() time.Duration // of the lease; as newClock, unless a test sets it
+	lateLook  time.Duration        // as in removeStaged; a minute, unless a test sets it
 	exchange  int                  // bytes of one message between masters; maxExchange, unless a test sets it
 }
 
@@ -155,6 +156,7 @@ func (cfg *Config) fill() {
 	if cfg.clock == nil {
 		cfg.clock = newClock()
 	}
+	cfg.lateLook = cmp.Or(cfg.lateLook, time.Minute)
 	if cfg.DialPeer == nil {
 		cfg.DialPeer = func(address string) (string, *http.Client, error) {
 			return "http://" + address, secure.Client(nil, ""), nil

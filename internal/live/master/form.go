@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -35,10 +37,10 @@ func (m *Master) quit(err error) {
 func (m *Master) leave() { m.quit(errRemoved(m.cfg.Self)) }
 
 // Identify says who this master is.
-func (s mastersService) Identify(context.Context, *slotwisev1.IdentifyRequest) (*slotwisev1.IdentifyResponse, error) {
-	own := proto.CloneOf(s.m.identity.Load())
+func (s mastersService) Identify(_ context.Context, r *slotwisev1.IdentifyRequest) (*slotwisev1.IdentifyResponse, error) {
+	own := s.m.callers.answer(r.Id, &s.m.identity)
 	p := s.m.pull.Load()
-	own.Ready = p != nil && p.complete()
+	own.Ready, own.Lacks = p != nil && p.complete(), p.lacks()
 	return own, nil
 }
 
@@ -50,7 +52,7 @@ func (m *Master) identify(ctx context.Context, address string) (*slotwisev1.Iden
 	}
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
-	return peer.Identify(ctx, &slotwisev1.IdentifyRequest{})
+	return peer.Identify(ctx, &slotwisev1.IdentifyRequest{Id: m.id})
 }
 
 // candidate returns the id of a master that is to be added, or an error that says what must be done first.
@@ -59,7 +61,7 @@ func (m *Master) candidate(ctx context.Context, address string) (uint64, error) 
 	problem := ""
 	switch {
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
-		problem = "it runs an earlier version: replace its program first"
+		problem = earlierVersion + " first"
 	case err != nil:
 		// The caller tries again for a while: it may just have been started.
 		return 0, fault(connect.CodeUnavailable, "master %s does not answer: start it with --join before it is added: %w", address, err)
@@ -94,17 +96,27 @@ func (m *Master) strange() error {
 const formWarning = 10 * time.Second
 
 // form asks the first masters of a new group for their ids until the group can be formed.
+//
+// Only one list of first members may ever be used: with two lists, two majorities need not have a master in
+// common. So only the master with the least address makes a list, and the others take it from one that has
+// it. That master may lose its directory before the others have its list, and then makes another list with
+// its new directory. A master that has told this new directory that it has no list takes the former one no
+// more: it takes no list in a round in which a directory outside the list has asked it. In a later round
+// the former directory is gone and cannot give its list away.
 func (m *Master) form() {
 	warn := time.Now().Add(formWarning)
+	defer m.callers.stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		m.callers.start()
 		first, missing, err := m.firstMembers()
 		switch {
 		case err != nil:
 			m.postOwn(func() { m.quit(err) })
 			return
 		case first != nil:
-			m.postOwn(func() { m.formed(first) })
-			return
+			if m.begins(first) {
+				return
+			}
 		case time.Now().After(warn):
 			m.log.Warn("the cluster is formed when all its first masters run; this one waits", "for", strings.Join(missing, "; "))
 			warn = time.Now().Add(time.Minute)
@@ -117,11 +129,29 @@ func (m *Master) form() {
 	}
 }
 
-// formed begins the group. It is called in the loop.
-func (m *Master) formed(first []*slotwisev1.Member) {
+// begins has the loop begin the group with a list. It reports false if the list may not be taken now.
+func (m *Master) begins(first []*slotwisev1.Member) bool {
+	done := make(chan bool, 1)
+	m.postOwn(func() { done <- m.formed(first) })
+	select {
+	case begun := <-done:
+		return begun
+	case <-m.ctx.Done():
+		return true
+	}
+}
+
+// formed begins the group, unless a directory outside the list has asked this master. It is called in the
+// loop.
+func (m *Master) formed(first []*slotwisev1.Member) bool {
 	// If the others were faster, a snapshot of the leader may have come first.
 	if m.failed != nil || !m.journal.Forms() {
-		return
+		return true
+	}
+	m.callers.mu.Lock() // nobody is told meanwhile that there is no list
+	defer m.callers.mu.Unlock()
+	if m.callers.strange(first) {
+		return false
 	}
 	err := m.journal.Form(first)
 	if err == nil {
@@ -130,6 +160,48 @@ func (m *Master) formed(first []*slotwisev1.Member) {
 	if err != nil {
 		m.fail(err)
 	}
+	return true
+}
+
+// callers are the directories that have asked a master who it is during one round of form.
+type callers struct {
+	mu     sync.Mutex
+	counts bool // while the master forms a group
+	ids    []uint64
+}
+
+// mostCallers bounds the list. A round with more callers gives no list.
+const mostCallers = 100
+
+// start begins a round.
+func (c *callers) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts, c.ids = true, c.ids[:0]
+}
+
+// stop ends the last round.
+func (c *callers) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts, c.ids = false, nil
+}
+
+// answer notes a caller, and returns the answer to it.
+func (c *callers) answer(id uint64, own *atomic.Pointer[slotwisev1.IdentifyResponse]) *slotwisev1.IdentifyResponse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts && len(c.ids) < mostCallers {
+		c.ids = append(c.ids, id)
+	}
+	return proto.CloneOf(own.Load())
+}
+
+// strange reports whether a directory outside the list has called in this round. mu is held.
+func (c *callers) strange(first []*slotwisev1.Member) bool {
+	return len(c.ids) == mostCallers || slices.ContainsFunc(c.ids, func(id uint64) bool {
+		return !slices.ContainsFunc(first, func(o *slotwisev1.Member) bool { return o.Id == id })
+	})
 }
 
 // firstMembers returns the first members of the group. It returns nil, and what is missing, if they are not
@@ -172,10 +244,13 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 			found = append(found, &slotwisev1.Member{Id: x.resp.Id, Address: x.from})
 		}
 	}
-	slices.SortFunc(found, func(a, b *slotwisev1.Member) int { return cmp.Compare(a.Id, b.Id) })
 	slices.Sort(missing)
 	if err != nil || first != nil || len(missing) > 0 {
 		return first, missing, err
 	}
+	if least, _, _ := strings.Cut(m.group, ","); least != m.cfg.Self {
+		return nil, []string{least + " (which makes the list of the first masters)"}, nil
+	}
+	slices.SortFunc(found, func(a, b *slotwisev1.Member) int { return cmp.Compare(a.Id, b.Id) })
 	return found, nil, nil
 }

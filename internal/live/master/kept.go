@@ -119,7 +119,7 @@ func (s mastersService) Missing(ctx context.Context, r *slotwisev1.MissingReques
 	// A new master votes when it has the leader's history. Were that incomplete, an entry might be with
 	// no other majority than one with the master that was replaced.
 	if s.m.mayLead() && !s.m.pull.Load().complete() {
-		return fault(connect.CodeUnavailable, "this master leads, and has not read the histories of the others yet")
+		return fault(connect.CodeUnavailable, "this master leads, and has not read the histories of the others yet: %s", s.m.pull.Load().lacks())
 	}
 	have := map[string]bool{}
 	for _, name := range r.Have {
@@ -155,11 +155,26 @@ func (s mastersService) check(group string) error {
 // A pull is the search of one master for the entries of the history that it lacks.
 type pull struct {
 	cancel  context.CancelFunc
-	waiting atomic.Int32 // masters whose answer is still needed
+	waiting atomic.Int32           // masters whose answer is still needed
+	problem atomic.Pointer[string] // the last error of a master whose history could not be read; nil without one
 }
 
 // complete reports whether enough masters have answered. It is true without a pull.
 func (p *pull) complete() bool { return p == nil || p.waiting.Load() <= 0 }
+
+// lacks says what keeps a pull from being complete, "" if it is.
+func (p *pull) lacks() string {
+	switch {
+	case p == nil:
+		return "it knows no leader yet"
+	case p.complete():
+		return ""
+	}
+	if problem := p.problem.Load(); problem != nil {
+		return *problem
+	}
+	return "it still reads the history of another master"
+}
 
 // pullHistory stores the entries of other masters that this one lacks. It asks all of them at once,
 // because a frozen one answers late or never, and asks those that failed again until need of them have
@@ -178,6 +193,8 @@ func (m *Master) pullHistory(addresses []string, need int) {
 			o := retry.Options{FirstPause: firstPause, LastPause: longestPull,
 				Patience: retry.While(func(error) bool { return !p.complete() }),
 				Retrying: func(err error) {
+					problem := "the history of master " + a + " cannot be read: " + err.Error()
+					p.problem.Store(&problem)
 					if !failed {
 						failed = true
 						m.log.Info("another master's history cannot be read now: this master tries again", "address", a, "error", err)

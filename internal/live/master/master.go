@@ -94,6 +94,7 @@ type Master struct {
 	removed     atomic.Pointer[[]uint64] // ids of former members
 	identity    atomic.Pointer[slotwisev1.IdentifyResponse]
 	strangers   atomic.Int64                         // when strange has logged last, in Unix seconds
+	callers     callers                              // of Identify
 	roster      atomic.Pointer[[]*slotwisev1.Member] // the members of the group, learners included
 	role        atomic.Pointer[role]
 	lease       atomic.Int64         // as Replica.Lease
@@ -117,6 +118,7 @@ type Master struct {
 	members         []*slotwisev1.Member // of the group, as in roster
 	contacts        map[uint64]string    // addresses of masters that have called and are not in members
 	promoting       bool                 // a learner is being asked
+	behind          unready              // the learner that was asked last
 	record          []byte               // buffer for one record
 	failed          error                // of the journal; nothing leaves the master after it
 	positioned      bool                 // a snapshot was proposed

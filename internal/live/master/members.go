@@ -85,31 +85,45 @@ func (m *Master) member(address string) *slotwisev1.Member {
 // Masters lists the masters.
 func (c clientService) Masters(ctx context.Context, _ *slotwisev1.MastersRequest) (*slotwisev1.MastersResponse, error) {
 	return query(ctx, c.m, func() (*slotwisev1.MastersResponse, error) {
-		m := c.m
-		resp := &slotwisev1.MastersResponse{}
-		if !m.replicated() {
-			return resp, nil
-		}
-		standings := m.replica.Standings()
-		for _, o := range m.members {
-			s := &slotwisev1.MasterStatus{Address: o.Address, Role: "follower", Term: m.replica.Term()}
-			switch {
-			case o.Id == m.replica.ID():
-				s.Role = "leader"
-			// Until then the group may not survive the loss of another master, so an administrator must not go on.
-			case o.Learner || !m.replica.Settled(o.Id):
-				s.Role = "learner"
-			}
-			if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {
-				s.Index, s.Silent = standings[i].Match, standings[i].Silent
-				s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
-			}
-			resp.Masters = append(resp.Masters, s)
-		}
-		slices.SortFunc(resp.Masters, func(a, b *slotwisev1.MasterStatus) int { return cmp.Compare(a.Address, b.Address) })
-		return resp, nil
+		return &slotwisev1.MastersResponse{Masters: c.m.standing()}, nil
 	})
 }
+
+// standing lists the masters of the group by address, none without a group. It is called in the loop of the
+// leader.
+func (m *Master) standing() (list []*slotwisev1.MasterStatus) {
+	if !m.replicated() {
+		return nil
+	}
+	standings := m.replica.Standings()
+	for _, o := range m.members {
+		s := &slotwisev1.MasterStatus{Address: o.Address, Role: followerRole, Term: m.replica.Term()}
+		switch {
+		case o.Id == m.replica.ID():
+			s.Role = leaderRole
+		// Until then the group may not survive the loss of another master, so an administrator must not go on.
+		case o.Learner || !m.replica.Settled(o.Id):
+			s.Role = learnerRole
+			if o.Id == m.behind.id {
+				s.Note = m.behind.note
+			}
+		}
+		if i := slices.IndexFunc(standings, func(x replica.Standing) bool { return x.ID == o.Id }); i >= 0 {
+			s.Index, s.Silent = standings[i].Match, standings[i].Silent
+			s.Lag = m.replica.Last() - min(m.replica.Last(), s.Index)
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *slotwisev1.MasterStatus) int { return cmp.Compare(a.Address, b.Address) })
+	return list
+}
+
+// The roles of masters in MasterStatus.
+const (
+	leaderRole   = "leader"
+	followerRole = "follower"
+	learnerRole  = "learner"
+)
 
 // ChangeMasters adds or removes a master.
 func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMastersRequest) (*slotwisev1.ChangeMastersResponse, error) {
@@ -208,12 +222,16 @@ func (m *Master) promote() {
 	address, lead := m.members[i].Address, m.lead
 	m.background.Go(func() {
 		resp, err := m.identify(lead.ctx, address)
-		ready := err == nil && resp.Id == id && resp.Ready
-		if !ready {
+		note := notReady(id, resp, err)
+		if note != "" {
 			time.Sleep(promotePause)
 		}
 		m.postOwn(func() {
-			if m.promoting = false; !ready || m.lead != lead || m.replica.CaughtUp() != id {
+			if m.promoting = false; m.lead != lead {
+				return
+			}
+			m.noteLearner(id, address, note)
+			if note != "" || m.replica.CaughtUp() != id {
 				return
 			}
 			m.log.Info("a new master has caught up and votes from now on", "address", address, "masters", terminal.Plural(len(m.members), "master"))
@@ -223,5 +241,51 @@ func (m *Master) promote() {
 	})
 }
 
-// promotePause is the pause before a learner is asked again.
-const promotePause = 200 * time.Millisecond
+// Pauses for learners that have the journal and are not ready to vote.
+const (
+	promotePause = 200 * time.Millisecond // before one is asked again
+	learnerAfter = 10 * time.Second       // before the log says what one waits for
+	learnerEvery = time.Minute            // between two such lines
+)
+
+// notReady says why the answer of a learner, which has the journal, does not permit that it votes. It is
+// "" for a learner that may vote.
+func notReady(id uint64, resp *slotwisev1.IdentifyResponse, err error) string {
+	switch {
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		return earlierVersion
+	case err != nil:
+		return "it does not answer: " + err.Error()
+	case resp.Id != id:
+		return "another directory has taken its place: remove this master, and add it again"
+	case !resp.Ready:
+		// An earlier version names no reason.
+		return cmp.Or(resp.Lacks, earlierVersion)
+	}
+	return ""
+}
+
+// earlierVersion is said of a master whose program is older than the leader's.
+const earlierVersion = "it runs an earlier version: replace its program"
+
+// unready is what the leader knows of a learner that has the journal and is not ready to vote.
+type unready struct {
+	id     uint64
+	note   string    // why; "" if it is ready
+	since  time.Time // when it was first not ready
+	logged time.Time // when the log said so last
+}
+
+// noteLearner keeps what a learner waits for, for the list of masters, and logs it if that lasts. It is
+// called in the loop.
+func (m *Master) noteLearner(id uint64, address, note string) {
+	now := time.Now()
+	if m.behind.id != id || note == "" {
+		m.behind = unready{id: id, since: now}
+	}
+	m.behind.note = note
+	if note != "" && now.Sub(m.behind.since) >= learnerAfter && now.Sub(m.behind.logged) >= learnerEvery {
+		m.behind.logged = now
+		m.log.Warn("a new master has the journal and does not vote yet", "address", address, "why", note)
+	}
+}

@@ -117,6 +117,7 @@ var (
 	descPoolWants = describe("pool_tasks_pending", "Pending tasks of a pool.", "pool")
 	descUser      = describe("user_slots_used", "Slots in use by the jobs of a user. Users without unfinished jobs are absent.", "user")
 	descUserWants = describe("user_tasks_pending", "Pending tasks of a user.", "user")
+	descMasters   = describe("masters", "Masters, by role. Those that do not answer the leader are silent instead.", "role")
 	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
 )
 
@@ -125,7 +126,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
 		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
-		descPool, descPoolWants, descUser, descUserWants, descChosen, descChoices,
+		descPool, descPoolWants, descUser, descUserWants, descChosen, descChoices, descMasters,
 	} {
 		out <- d
 	}
@@ -195,7 +196,28 @@ func (m *Master) readings() []reading {
 	for _, state := range cluster.States() {
 		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}
+	list = append(list, m.masterReadings()...)
 	return append(list, sharesOf(jobs.Live())...)
+}
+
+// masterReadings counts the masters by role. A silent one has no other role here. All roles are named, also
+// by a master without peers, which leads.
+func (m *Master) masterReadings() (list []reading) {
+	const silent = "silent"
+	count := map[string]int{}
+	for _, s := range m.standing() {
+		if s.Silent {
+			s.Role = silent
+		}
+		count[s.Role]++
+	}
+	if !m.replicated() {
+		count[leaderRole] = 1
+	}
+	for _, role := range []string{leaderRole, followerRole, learnerRole, silent} {
+		list = append(list, reading{descMasters, prometheus.GaugeValue, float64(count[role]), []string{role}})
+	}
+	return list
 }
 
 // sharesOf sums the slots in use and the pending tasks of live jobs by pool and by user.

@@ -96,8 +96,22 @@ func (m *Master) removeStaged(o *protocol.RemoveStaged) {
 	}
 	m.background.Go(func() {
 		err := w.run(l.ctx)
-		if l.ctx.Err() == nil {
-			m.report(l, &protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
+		if l.ctx.Err() != nil {
+			return
+		}
+		m.report(l, &protocol.StagingRemoved{Request: o.Request, Output: o.URI, Err: err})
+		if !o.Retry {
+			return
+		}
+		// The last request of the former master to the storage may arrive after the removal, and makes the
+		// directory again. No job has its token, so nobody waits for this second removal, and nobody
+		// misses it: a later staging of the same output would remove the directory after SharedTTL.
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(m.cfg.lateLook):
+			if err := w.run(l.ctx); err != nil && l.ctx.Err() == nil {
+				m.log.Warn("what a former master may have staged late was not removed", "output", o.URI, "error", err)
+			}
 		}
 	})
 }

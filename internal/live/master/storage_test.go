@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -115,4 +117,38 @@ func TestOutputTurnedIntoALink(t *testing.T) {
 	if st := r.job(id); st.State != slotwisev1.JobState_JOB_STATE_FAILED {
 		t.Errorf("after a restart: %v", st)
 	}
+}
+
+// TestLateStaging has a former master stage an output after the present one has removed it. The directory is
+// removed again.
+func TestLateStaging(t *testing.T) {
+	r := newRig(t, Config{lateLook: 500 * time.Millisecond})
+	dir := t.TempDir()
+	const token = "0123456789abcdef0123456789abcdef01234567"
+	m := r.m
+	late := func() {
+		if err := stage(t.Context(), m.resolveOutput, "file://"+dir+"/out", token, storage.ReplaceOf(false, false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	staged := func() bool {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list) > 0
+	}
+	late()
+	began := make(chan struct{})
+	m.postOwn(func() {
+		m.removeStaged(&protocol.RemoveStaged{Request: "r", URI: "file://" + dir + "/out", Token: token, Retry: true})
+		close(began)
+	})
+	<-began
+	eventually(t, func() bool { return !staged() })
+	late()
+	if !staged() {
+		t.Fatal("nothing is staged: the test shows nothing")
+	}
+	eventually(t, func() bool { return !staged() })
 }

@@ -38,14 +38,20 @@ func breakHistory(t *testing.T, dir string) (mend func()) {
 // metric returns the value of a metric.
 func (r *rig) metric(name string) string {
 	r.t.Helper()
-	resp, err := r.srv.Client().Get(r.srv.URL + "/metrics")
+	return metricAt(r.t, r.srv.URL, name)
+}
+
+// metricAt returns the value of a metric of the master at a URL, "" if there is none.
+func metricAt(t *testing.T, url, name string) string {
+	t.Helper()
+	resp, err := http.Get(url + "/metrics")
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("metrics: %s, %v", resp.Status, err)
+		t.Fatalf("metrics: %s, %v", resp.Status, err)
 	}
 	for line := range strings.Lines(string(b)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {

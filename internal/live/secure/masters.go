@@ -49,8 +49,12 @@ const (
 	probeAfter = 1500 * time.Millisecond
 	hedgeAfter = 300 * time.Millisecond
 	askAfter   = 200 * time.Millisecond // since the probe
-	askEvery   = 500 * time.Millisecond
-	probeEvery = 5 * time.Second // after an answer to a probe
+	askEvery   = 300 * time.Millisecond
+	// After an answer to a probe, of the only master and of one of several. A worker without tasks has one
+	// request that its master may hold for ten seconds. If that master freezes, another one leads after a
+	// second or two, and gives the worker no task before the worker has noticed.
+	probeEvery = 5 * time.Second
+	hedgeEvery = time.Second
 )
 
 // SilentAfter is the time after which a request to a silent master fails with ErrSilent. It is below
@@ -91,7 +95,8 @@ func ParseMasters(list string) (base string, hosts []string, err error) {
 
 // ToLeader returns a copy of an HTTP client whose requests to the hosts of a list, as ParseMasters
 // returns it, go to the leader. With probes it fails requests to a silent master with ErrSilent;
-// each request that waits costs the master another one in five seconds.
+// each request that waits costs the master another one in five seconds, and one of several masters one in
+// each second.
 func ToLeader(c *http.Client, base string, hosts []string, probes bool) *http.Client {
 	// The transport of a client that another one passes on, as submit does, finds the leader already.
 	if m, ok := c.Transport.(*Masters); ok && slices.Equal(m.hosts, hosts) {
@@ -258,9 +263,9 @@ func (p *parts) Read(b []byte) (int, error) {
 // watch asks a master for any answer again and again until ctx ends. When it gets none, or when another
 // master leads meanwhile, it ends the request with ErrSilent or a movedError.
 func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelCauseFunc) {
-	after := probeAfter
+	after, every := probeAfter, probeEvery
 	if len(m.hosts) > 1 {
-		after = hedgeAfter
+		after, every = hedgeAfter, hedgeEvery
 	}
 	limit := SilentAfter - after
 	timer := time.NewTimer(after)
@@ -275,7 +280,7 @@ func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelC
 			cancel(err)
 			return
 		}
-		timer.Reset(probeEvery)
+		timer.Reset(every)
 	}
 }
 

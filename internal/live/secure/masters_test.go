@@ -270,3 +270,39 @@ func TestBusyMaster(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestFreezesLater calls masters of which the first holds the call, still answers the first probe, and freezes then.
+// The call reaches the next leader soon after its election, and not with the end of the call.
+func TestFreezesLater(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	var isFrozen atomic.Bool
+	var probes atomic.Int32
+	a := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/alive" && !isFrozen.Load() {
+			probes.Add(1)
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-over
+	}))
+	t.Cleanup(a.Close)
+	t.Cleanup(func() { close(over) }) // first: Close waits for the requests
+	b, c := newFakeMaster(t), newFakeMaster(t)
+	host := strings.TrimPrefix(a.URL, "http://")
+	b.leader.Store(host)
+	c.leader.Store(host)
+	time.AfterFunc(600*time.Millisecond, func() {
+		isFrozen.Store(true)
+		c.leads.Store(true)
+		b.leader.Store(c.host)
+	})
+	began := time.Now()
+	if _, err := caller(t, true, host, b.host, c.host).Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 4*time.Second || probes.Load() == 0 {
+		t.Errorf("the next leader was reached after %v and %d probes", took, probes.Load())
+	}
+}

@@ -254,10 +254,21 @@ func (w *Worker) watchProcesses() {
 	if orphans {
 		w.killOrphans()
 	}
-	if len(live)+len(drivers)+len(idle) == 0 {
+	var pids []int
+	for _, p := range live {
+		pids = append(pids, p.child.pid)
+	}
+	for _, p := range drivers {
+		pids = append(pids, p.child.pid)
+	}
+	for _, c := range idle {
+		pids = append(pids, c.pid)
+	}
+	if len(pids) == 0 {
 		return
 	}
-	table, err := proctree.Read()
+	// Not all processes of the machine: with hundreds of them each look would take milliseconds.
+	table, err := proctree.Trees(pids)
 	if err != nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,8 +21,8 @@ import (
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
-	// electPause is lastPause while masters answer that none leads. One is elected within two
-	// seconds, and a refusal costs a master little.
+	// electPause is lastPause while one of several masters may be elected. That takes two seconds at
+	// most, and a refusal costs a master little.
 	electPause = 400 * time.Millisecond
 )
 
@@ -38,16 +39,27 @@ const maxWait = 10 * time.Second
 // single call of package retry spans them.
 func backOff(ctx context.Context, n int) { _ = retry.Pause(ctx, firstPause, lastPause, n+1) }
 
-// backOffAfter is backOff with pauses of at most electPause if err says that no master leads.
-func backOffAfter(ctx context.Context, n int, err error) {
+// backOffAfter is backOff with pauses of at most electPause after an error that a change of the leader may
+// cause.
+func backOffAfter(ctx context.Context, n int, masters string, err error) {
 	last := lastPause
+	if mayElect(masters, err) {
+		last = electPause
+	}
+	_ = retry.Pause(ctx, firstPause, last, n+1)
+}
+
+// mayElect reports whether the masters of a list may elect a leader while err lasts: a master has said that
+// it does not lead, or none of several has answered. A leader that is overloaded answers, and must not be
+// asked more often.
+func mayElect(masters string, err error) bool {
 	var coded *connect.Error
 	if errors.As(err, &coded) && slices.ContainsFunc(coded.Details(), func(d *connect.ErrorDetail) bool {
 		return d.Type() == string((&slotwisev1.NotLeader{}).ProtoReflect().Descriptor().FullName())
 	}) {
-		last = electPause
+		return true
 	}
-	_ = retry.Pause(ctx, firstPause, last, n+1)
+	return err != nil && strings.Contains(masters, ",") && !connect.IsWireError(err)
 }
 
 // A session shorter than shortSession delays the next registration, twice as long
@@ -132,7 +144,7 @@ func (w *Worker) register(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			w.log.Warn("cannot register", "master", w.cfg.Master, "err", err)
 		}
-		backOffAfter(ctx, try, err)
+		backOffAfter(ctx, try, w.cfg.Master, err)
 	}
 }
 
@@ -282,7 +294,7 @@ func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 				if failures++; failures == 1 || failures%30 == 0 {
 					w.log.Warn("heartbeat failed", "err", a.err, "times", failures)
 				}
-				backOffAfter(ctx, failures, a.err)
+				backOffAfter(ctx, failures, w.cfg.Master, a.err)
 				due = true // what the lost heartbeat reported, or its answer ordered, must not wait for the held one
 			case a.resp.GetRegisterAgain():
 				return

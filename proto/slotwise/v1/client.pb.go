@@ -172,6 +172,7 @@ type MasterStatus struct {
 	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`     // of the leader
 	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`   // of the last entry of the journal that the leader knows it to have
 	Lag           uint64                 `protobuf:"varint,6,opt,name=lag,proto3" json:"lag,omitempty"`       // entries that the leader has and this master lacks
+	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`      // of a learner: why it does not vote although it has the journal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +247,13 @@ func (x *MasterStatus) GetLag() uint64 {
 		return x.Lag
 	}
 	return 0
+}
+
+func (x *MasterStatus) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
 }
 
 type ChangeMastersRequest struct {
@@ -3981,14 +3989,15 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x18slotwise/v1/client.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x10\n" +
 	"\x0eMastersRequest\"F\n" +
 	"\x0fMastersResponse\x123\n" +
-	"\amasters\x18\x01 \x03(\v2\x19.slotwise.v1.MasterStatusR\amasters\"\x90\x01\n" +
+	"\amasters\x18\x01 \x03(\v2\x19.slotwise.v1.MasterStatusR\amasters\"\xa4\x01\n" +
 	"\fMasterStatus\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06silent\x18\x03 \x01(\bR\x06silent\x12\x12\n" +
 	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x05 \x01(\x04R\x05index\x12\x10\n" +
-	"\x03lag\x18\x06 \x01(\x04R\x03lag\"@\n" +
+	"\x03lag\x18\x06 \x01(\x04R\x03lag\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\"@\n" +
 	"\x14ChangeMastersRequest\x12\x10\n" +
 	"\x03add\x18\x01 \x01(\tR\x03add\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\tR\x06remove\"\x17\n" +

@@ -26,6 +26,7 @@ const (
 
 type IdentifyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -60,6 +61,13 @@ func (*IdentifyRequest) Descriptor() ([]byte, []int) {
 	return file_slotwise_v1_masters_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *IdentifyRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
 type IdentifyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`     // as in ExchangeRequest
@@ -68,6 +76,7 @@ type IdentifyResponse struct {
 	Joins         bool                   `protobuf:"varint,4,opt,name=joins,proto3" json:"joins,omitempty"`    // the receiver was started with --join and has no journal yet
 	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"` // of the receiver, as it names itself
 	Ready         bool                   `protobuf:"varint,6,opt,name=ready,proto3" json:"ready,omitempty"`    // the receiver has the leader's history
+	Lacks         string                 `protobuf:"bytes,7,opt,name=lacks,proto3" json:"lacks,omitempty"`     // what keeps the receiver from being ready
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,6 +151,13 @@ func (x *IdentifyResponse) GetReady() bool {
 		return x.Ready
 	}
 	return false
+}
+
+func (x *IdentifyResponse) GetLacks() string {
+	if x != nil {
+		return x.Lacks
+	}
+	return ""
 }
 
 type KeepRequest struct {
@@ -567,15 +583,17 @@ var File_slotwise_v1_masters_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_masters_proto_rawDesc = "" +
 	"\n" +
-	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\"\x11\n" +
-	"\x0fIdentifyRequest\"\xa9\x01\n" +
+	"\x19slotwise/v1/masters.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/client.proto\"!\n" +
+	"\x0fIdentifyRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\"\xbf\x01\n" +
 	"\x10IdentifyResponse\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12)\n" +
 	"\x05first\x18\x03 \x03(\v2\x13.slotwise.v1.MemberR\x05first\x12\x14\n" +
 	"\x05joins\x18\x04 \x01(\bR\x05joins\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x14\n" +
-	"\x05ready\x18\x06 \x01(\bR\x05ready\"R\n" +
+	"\x05ready\x18\x06 \x01(\bR\x05ready\x12\x14\n" +
+	"\x05lacks\x18\a \x01(\tR\x05lacks\"R\n" +
 	"\vKeepRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12-\n" +
 	"\x05entry\x18\x02 \x01(\v2\x17.slotwise.v1.HistoryJobR\x05entry\"\x0e\n" +

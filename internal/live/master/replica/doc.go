@@ -24,9 +24,9 @@
 // misses committed entries. So the id of a member is a random number that is made with its directory, and is
 // kept in its journal. All messages carry the ids of both ends.
 //
-//   - The masters of a new cluster (--bootstrap) ask each other for their ids, each until it knows those of all
-//     or one of the others has formed the group. Each writes the same list as its first entry. Before that it
-//     has no voters, and so neither votes nor campaigns.
+//   - The masters of a new cluster (--bootstrap) ask each other for their ids. The one with the least address
+//     writes the list of all as its first entry, and the others take that list from one that has it. Before
+//     that a master has no voters, and so neither votes nor campaigns.
 //   - A master that is added later (--join) has no voters either. masters add asks it for its id, which is
 //     recorded in the journal as that of a learner. It receives the journal, and then votes.
 //   - A master that has lost its directory has another id, whichever flag it is started with. What is sent to

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/colinmarc/hdfs/v2"
@@ -145,6 +149,29 @@ func (s *hdfsStore) read(file string) ([]byte, error) {
 }
 
 func (s *hdfsStore) leftovers() ([]string, error) { return hidden(s) }
+
+// servers returns the NameNode and all ports on which something listens at the addresses of the DataNodes.
+func (s *hdfsStore) servers() ([]string, error) {
+	all := []string{s.server.Cluster.Address}
+	table, err := os.ReadFile("/proc/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		// sl, local address as hexadecimal IP:port in the order of this machine, remote address, state: 0A listens.
+		f := strings.Fields(line)
+		var ip uint32
+		var port int
+		if len(f) < 4 || f[3] != "0A" {
+			continue
+		}
+		if n, _ := fmt.Sscanf(f[1], "%08X:%04X", &ip, &port); n != 2 {
+			continue
+		}
+		host := net.IP(binary.NativeEndian.AppendUint32(nil, ip)).String()
+		if slices.Contains(s.server.Cluster.Hosts, host) {
+			all = append(all, fmt.Sprint(host, ":", port))
+		}
+	}
+	return all, err
+}
 
 func (s *hdfsStore) target() *sync.Mutex { return &s.Mutex }
 

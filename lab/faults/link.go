@@ -28,12 +28,17 @@ func newLink(address string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newLinkOn(l), nil
+}
+
+// newLinkOn returns a link that listens with l and has no target yet.
+func newLinkOn(l net.Listener) *link {
 	k := &link{listener: l}
 	k.mu.open = map[*net.TCPConn]bool{}
 	k.mu.flows = make(chan struct{})
 	close(k.mu.flows)
 	go k.accept()
-	return k, nil
+	return k
 }
 
 // address is the address that the link listens on.

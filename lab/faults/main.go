@@ -29,6 +29,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,14 +38,15 @@ import (
 
 // settings are the flags.
 type settings struct {
-	seed   uint64
-	runs   int
-	atOnce int
-	limit  time.Duration // from the end of the last fault until the jobs must have ended
-	page   string        // file for the page of documentation; "" for none
-	kinds  bool
-	trios  int    // number of masters: 1 or 3
-	before string // program of an earlier version, for upgrades of three masters; "" for none
+	seed    uint64
+	runs    int
+	atOnce  int
+	limit   time.Duration // from the end of the last fault until the jobs must have ended
+	page    string        // file for the page of documentation; "" for none
+	kinds   bool
+	trios   int    // number of masters: 1 or 3
+	storage string // of runs with three masters
+	before  string // program of an earlier version, for upgrades of three masters; "" for none
 
 	dir         string // parent of the runs' directories
 	binary      string // slotwise
@@ -66,6 +68,7 @@ func main() {
 	flag.BoolVar(&s.kinds, "kinds", false, "list the kinds of faults and stop")
 	flag.IntVar(&s.trios, "masters", 1, "number of masters: 1, or 3 with faults of the masters, which needs root and ip(8)")
 	flag.StringVar(&s.before, "before", "", "with -masters 3: path of an earlier slotwise program, with which every third run begins")
+	flag.StringVar(&s.storage, "storage", localStorage, "with -masters 3: the storage of inputs and outputs, local, s3 or hdfs; other runs draw it")
 	flag.Parse()
 	if s.kinds {
 		for _, k := range kinds {
@@ -88,6 +91,9 @@ func command(ctx context.Context, s *settings, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { close(interrupted) })()
 	if s.runs < 1 || s.atOnce < 1 || flag.NArg() > 0 || s.trios != 1 && s.trios != 3 {
 		return errors.New("-runs and -at-once must be positive, -masters is 1 or 3, and no arguments are allowed")
+	}
+	if !slices.Contains([]string{localStorage, s3Storage, hdfsStorage}, s.storage) || s.trios == 1 && s.storage != localStorage {
+		return errors.New("-storage is local, s3 or hdfs, and needs -masters 3")
 	}
 	dir, err := os.MkdirTemp("", "slotwise-faults-")
 	if err != nil {

@@ -43,6 +43,24 @@ func dialIn(namespace string) (dial func(ctx context.Context, network, address s
 	}, func() { close(wanted) }, nil
 }
 
+// listenIn listens in a namespace.
+func listenIn(namespace, address string) (l net.Listener, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		f, openErr := os.Open("/run/netns/" + namespace)
+		if err = openErr; err == nil {
+			err = errors.Join(unix.Setns(int(f.Fd()), unix.CLONE_NEWNET), f.Close())
+		}
+		if err == nil {
+			l, err = net.Listen("tcp4", address)
+		}
+	}()
+	<-done
+	return l, err
+}
+
 // connect4 connects a socket to an address, within half a second.
 func connect4(fd int, address string) (net.Conn, error) {
 	a, err := net.ResolveTCPAddr("tcp4", address)

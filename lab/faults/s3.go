@@ -146,6 +146,10 @@ func (s *s3Store) leftovers() ([]string, error) {
 	return left, errors.Join(err, ignore(walked, fs.ErrNotExist))
 }
 
+func (s *s3Store) servers() ([]string, error) {
+	return []string{strings.TrimPrefix(s.front.URL, "http://")}, nil
+}
+
 func (s *s3Store) target() *sync.Mutex { return &s.Mutex }
 
 func (s *s3Store) close() error {

@@ -32,6 +32,8 @@ type store interface {
 	read(file string) ([]byte, error)
 	// leftovers returns files that a job has left behind outside its output.
 	leftovers() ([]string, error)
+	// servers returns the addresses of the storage's servers, all on loopback; none of local files.
+	servers() ([]string, error)
 	// target is the lock that a fault of the storage holds while it lasts.
 	target() *sync.Mutex
 	close() error
@@ -90,6 +92,8 @@ func (d *directory) read(file string) ([]byte, error) {
 }
 
 func (d *directory) leftovers() ([]string, error) { return hidden(d) }
+
+func (d *directory) servers() ([]string, error) { return nil, nil }
 
 func (d *directory) target() *sync.Mutex { return &d.Mutex }
 

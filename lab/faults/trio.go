@@ -29,6 +29,7 @@ type trio struct {
 	masters []*seat
 	hub     namespace // of the switch
 	old     string    // the earlier program with which the run begins; "" if there is no upgrade
+	links   []*link   // from the namespaces to the storage's servers
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	close2  func()
 }
@@ -79,9 +80,11 @@ func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, n
 	if err := os.MkdirAll(c.temp(), 0o777); err != nil {
 		return t, err
 	}
-	d := &directory{dir: dir, in: in.dir}
-	c.store = d
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "out"), 0o777), ip(nil, "netns add "+string(t.hub)),
+	var err error
+	if c.store, err = s.openStore(ctx, p, dir, in); err != nil {
+		return t, err
+	}
+	if err := errors.Join(ip(nil, "netns add "+string(t.hub)),
 		t.hub.ip("link set lo up", "link add br0 type bridge", fmt.Sprintf("addr add %s/24 dev br0", trioAddress(hubHost)), "link set br0 up")); err != nil {
 		return t, err
 	}
@@ -94,7 +97,9 @@ func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, n
 			return t, err
 		}
 	}
-	var err error
+	if err := t.reachStorage(); err != nil {
+		return t, err
+	}
 	if t.dialer, t.close2, err = dialIn(string(t.hub)); err != nil {
 		return t, err
 	}
@@ -123,7 +128,7 @@ func (s *settings) newTrio(ctx context.Context, p plan, dir string, in *input, n
 func (t *trio) startMaster(m *seat, more ...string) error {
 	m.starts++
 	own := net.JoinHostPort(trioAddress(m.number), trioPort)
-	args := []string{"master", "--dir", m.dir, "--policy", "fair", "--listen", own, "--advertise", own, "--peers", t.list(), "--storage-root", "file://" + t.dir, "--storage-root", "file://" + t.store.uri("in")}
+	args := []string{"master", "--dir", m.dir, "--policy", "fair", "--listen", own, "--advertise", own, "--peers", t.list(), "--storage-root", rootURI(t.store.uri("out")), "--storage-root", rootURI(t.store.uri("in"))}
 	args = append(args, more...)
 	if t.plan.snapshots {
 		args = append(args, "--snapshot-size", "8KiB")
@@ -138,6 +143,32 @@ func (t *trio) startMaster(m *seat, more ...string) error {
 		}
 		return true, conn.Close()
 	})
+}
+
+// reachStorage lets the processes of all namespaces reach the servers of the storage, which listen on this
+// machine's loopback addresses: links listen on the same addresses in each namespace. So a master that is cut off
+// from the others still reaches its storage.
+func (t *trio) reachStorage() error {
+	addresses, err := t.store.servers()
+	if err != nil {
+		return err
+	}
+	all := []namespace{t.hub}
+	for _, m := range t.masters {
+		all = append(all, m.net)
+	}
+	for _, n := range all {
+		for _, a := range addresses {
+			l, err := listenIn(string(n), a)
+			if err != nil {
+				return fmt.Errorf("%s in %s: %w", a, n, err)
+			}
+			k := newLinkOn(l)
+			k.to(a)
+			t.links = append(t.links, k)
+		}
+	}
+	return nil
 }
 
 // httpClient returns a user's client in the switch's namespace.
@@ -296,6 +327,12 @@ func (t *trio) end() error {
 	}
 	if t.close2 != nil {
 		t.close2()
+	}
+	for _, k := range t.links {
+		k.close()
+	}
+	if t.store != nil {
+		all = errors.Join(all, t.store.close())
 	}
 	for _, m := range t.masters {
 		all = errors.Join(all, ip(nil, "netns del "+string(m.net)), ignore(unmountDisk(m.journal()), syscall.EINVAL))

@@ -239,7 +239,7 @@ const (
 func (s *settings) runTrio(ctx context.Context, seed uint64, number int, in *input) *trioOutcome {
 	o := &trioOutcome{seed: seed, failovers: map[string][]time.Duration{}}
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	p := plan{name: fmt.Sprint("trio-", seed), seed: seed, security: certificates, storage: localStorage, snapshots: rnd.IntN(2) == 0}
+	p := plan{name: fmt.Sprint("trio-", seed), seed: seed, security: certificates, storage: s.storage, snapshots: rnd.IntN(2) == 0}
 	dir := filepath.Join(s.dir, p.name)
 	old := ""
 	if s.before != "" && seed%3 == 0 {
@@ -403,7 +403,12 @@ func (t *trio) twice(in *input) (left int, err error) {
 		if strings.HasPrefix(name, ".") {
 			// A leader that is stopped while it stages may do so after the next one has removed what it
 			// had staged. Nobody uses that directory, and it has no files.
-			files, _ := filepath.Glob(filepath.Join(t.dir, "out", name, "*", "*"))
+			var files []string
+			inside, _ := t.store.names("out/" + name)
+			for _, dir := range inside {
+				below, _ := t.store.names("out/" + name + "/" + dir) // an error says that it is a file
+				files = append(files, below...)
+			}
 			if left++; len(files) > 0 {
 				err = errors.Join(err, fmt.Errorf("%s is left behind, with %q", name, files))
 			}
@@ -423,6 +428,15 @@ func (s *settings) prepareTrios(ctx context.Context, dir string) (err error) {
 	if err := harness.Build(ctx, s.binary); err != nil {
 		return err
 	}
+	if s.storage != localStorage {
+		if s.keeper, err = harness.BuildKeeper(ctx, dir); err != nil {
+			return err
+		}
+		if err := harness.PrepareServers(s.keeper, s.storage); err != nil {
+			return err
+		}
+	}
+	s.hdfs = newHDFSPool(s.keeper, dir, s.atOnce)
 	s.credentials, err = makeCredentials(ctx, s.binary, filepath.Join(dir, "certs"), trioHosts()...)
 	return err
 }
@@ -447,10 +461,11 @@ func (s *settings) campaign(ctx context.Context, in *input, out io.Writer) error
 			fmt.Fprintf(out, "FAILED: %v\nagain: go -C lab run ./faults -masters 3 -seed %d -runs 1\n", o.problem, o.seed)
 		}
 	})
+	stopped := s.hdfs.stop()
 	if failed := writeTrio(out, all); failed > 0 {
-		return fmt.Errorf("%d runs failed; see %s", failed, s.dir)
+		return errors.Join(stopped, fmt.Errorf("%d runs failed; see %s", failed, s.dir))
 	}
-	return errors.Join(ctx.Err(), os.RemoveAll(s.dir))
+	return errors.Join(stopped, ctx.Err(), os.RemoveAll(s.dir))
 }
 
 // writeTrio prints the results of all runs.

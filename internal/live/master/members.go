@@ -204,7 +204,11 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 	case o.Id == m.replica.ID():
 		return c, fault(connect.CodeFailedPrecondition, "master %s leads: stop it first, so that another one leads, and remove it then", r.Remove)
 	case !o.Learner:
-		if err := m.replica.MayRemove(o.Id); err != nil {
+		err := m.replica.MayRemove(o.Id)
+		if errors.Is(err, replica.ErrNotHeard) {
+			return c, connect.NewError(connect.CodeUnavailable, err)
+		}
+		if err != nil {
 			return c, fault(connect.CodeFailedPrecondition, "without master %s the cluster would stop: %w", r.Remove, err)
 		}
 	}

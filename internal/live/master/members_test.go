@@ -161,9 +161,10 @@ func TestMembers(t *testing.T) {
 	if err := changeMasters(t, seats, "", x.cfg.Self); err != nil {
 		t.Fatal(err)
 	}
-	if got := roles(t, seats); len(got) != 3 || got[x.cfg.Self] != "" {
-		t.Errorf("after the removal: %v", got)
-	}
+	eventually(t, func() bool { // there is no list while the masters elect a leader
+		got := roles(t, seats)
+		return len(got) == 3 && got[x.cfg.Self] == ""
+	})
 	if err := changeMasters(t, seats, x.cfg.Self, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +219,9 @@ func TestRemovedMaster(t *testing.T) {
 		}
 	}
 	term := first.m.Term()
-	// Until the others have answered the new leader, the removal would leave no majority.
-	eventually(t, func() bool { return changeMasters(t, seats, "", x.cfg.Self) == nil })
+	if err := changeMasters(t, seats, "", x.cfg.Self); err != nil {
+		t.Fatal(err)
+	}
 	<-x.m.Done()
 	if err := x.m.Close(); !errors.Is(err, ErrRemoved) {
 		t.Errorf("a removed master ends with %v", err)
@@ -272,10 +274,14 @@ func TestTwoNamesOfOneMaster(t *testing.T) {
 	}
 	go seats[1].srv.Serve(listeners[2])
 	for _, s := range seats {
-		first, missing, err := s.m.firstMembers()
-		if text := strings.Join(missing, "; "); first != nil || err != nil || !strings.Contains(text, peers[2]+" (its --advertise is "+peers[1]) {
-			t.Errorf("%s finds %v, misses %q, %v", s.cfg.Self, first, text, err)
-		}
+		eventually(t, func() bool { // on a machine under load a master may not answer in time
+			first, missing, err := s.m.firstMembers()
+			text := strings.Join(missing, "; ")
+			if first != nil || err != nil {
+				t.Fatalf("%s finds %v, misses %q, %v", s.cfg.Self, first, text, err)
+			}
+			return strings.Contains(text, peers[2]+" (its --advertise is "+peers[1])
+		})
 	}
 }
 

@@ -73,6 +73,7 @@ type Replica struct {
 	transferred bool          // in this term
 	asked       time.Duration // when the transfer was last asked for
 
+	led      time.Duration            // when this leader was elected
 	answered map[uint64]time.Duration // when this leader last got a message of a member; only of this term
 	change   uint64                   // index of the last change of the membership that this leader proposed, then of the entry after it
 	changed  uint64                   // the member that the last change was about
@@ -331,7 +332,11 @@ func (r *Replica) Standings() (list []Standing) {
 	return list
 }
 
-// MayRemove returns an error if the members that would be left have no majority that answers.
+// ErrNotHeard reports that a new leader cannot know yet which members run.
+var ErrNotHeard = errors.New("this master has just begun to lead, and does not know yet which of the others run: try again")
+
+// MayRemove returns an error if the members that would be left have no majority that answers. It is
+// ErrNotHeard if they may only not have answered yet.
 func (r *Replica) MayRemove(id uint64) error {
 	voters, alive := 0, 0
 	for _, s := range r.Standings() {
@@ -342,10 +347,14 @@ func (r *Replica) MayRemove(id uint64) error {
 			alive++
 		}
 	}
-	if need := voters/2 + 1; alive < need {
+	switch need := voters/2 + 1; {
+	case alive >= need:
+		return nil
+	case r.now <= r.led+r.cfg.Election:
+		return ErrNotHeard
+	default:
 		return fmt.Errorf("of the %d masters that would be left, %d must run, and %d do", voters, need, alive)
 	}
-	return nil
 }
 
 // CaughtUp returns a learner that has nearly all entries, so that it may vote without holding
@@ -453,7 +462,7 @@ func (r *Replica) observe(rd raft.Ready) {
 	}
 	if rd.SoftState != nil {
 		if led := r.soft.RaftState == raft.StateLeader; led != (rd.SoftState.RaftState == raft.StateLeader) {
-			r.caughtUp, r.transferred, r.lease, r.ticked = false, false, 0, r.now
+			r.caughtUp, r.transferred, r.lease, r.ticked, r.led = false, false, 0, r.now, r.now
 			clear(r.probes)
 			clear(r.answered)
 			r.change = r.last // a change of an earlier leader may be on its way

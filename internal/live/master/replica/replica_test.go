@@ -491,3 +491,52 @@ func TestRemoved(t *testing.T) {
 		t.Errorf("removed: %v, term %d after %d, leads: %v", l.r.Removed(away.id), l.r.Term(), term, l.r.Leads())
 	}
 }
+
+// TestMayRemove asks a leader that has heard of nobody yet, of all, and of one of two others, whether a member may go.
+func TestMayRemove(t *testing.T) {
+	g := newGroup(t)
+	g.lost = func(m raftpb.Message) bool {
+		return m.Type == raftpb.MsgAppResp || m.Type == raftpb.MsgHeartbeatResp
+	}
+	var at *peer
+	for range 200 {
+		g.pass(50 * time.Millisecond)
+		if i := slices.IndexFunc(g.members, func(p *peer) bool { return p.r.soft.RaftState == raft.StateLeader }); i >= 0 {
+			at = g.members[i]
+			break
+		}
+	}
+	if at == nil {
+		t.Fatal("nobody is elected")
+	}
+	var others []*peer
+	unsure := 0
+	for _, p := range g.members {
+		if p == at {
+			continue
+		}
+		others = append(others, p)
+		// The answers to the election may show that one of them runs.
+		if err := at.r.MayRemove(p.id); errors.Is(err, ErrNotHeard) {
+			unsure++
+		} else if err != nil {
+			t.Errorf("just elected: %v", err)
+		}
+	}
+	if unsure == 0 {
+		t.Error("the leader has heard of both others without an answer of theirs")
+	}
+	g.lost = nil
+	if at = g.leader(); at.r.MayRemove(others[0].id) != nil && at != others[0] {
+		t.Errorf("with all running: %v", at.r.MayRemove(others[0].id))
+	}
+	others = slices.DeleteFunc(slices.Clone(g.members), func(p *peer) bool { return p == at })
+	others[1].stops = true
+	g.pass(2 * DefaultElection)
+	if err := at.r.MayRemove(others[0].id); err == nil || errors.Is(err, ErrNotHeard) {
+		t.Errorf("one of two would be left, and is dead: %v", err)
+	}
+	if err := at.r.MayRemove(others[1].id); err != nil {
+		t.Errorf("the dead one: %v", err)
+	}
+}

@@ -30,7 +30,7 @@ func (s *Server) job(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	st := j.Status
-	p := &page{Title: st.Id + " " + jobName(st), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}, Lead: jobLead(j, now), Actions: s.jobForms(j)}
+	p := &page{Title: st.Id + " " + cmp.Or(cut(st.Name, mostHeading), "(no name)"), Live: st.EndedMs == 0, Crumbs: []link{{Text: "Jobs", Href: "/ui/jobs"}}, Lead: jobLead(j, now), Actions: s.jobForms(j)}
 	p.add(failure(j))
 	// A chain runs no attempts itself: its steps are jobs with their own pages.
 	if len(j.Steps) > 0 || strings.HasPrefix(st.Id, "chain-") {
@@ -41,6 +41,10 @@ func (s *Server) job(r *http.Request) (*page, error) {
 	p.add(whySection(j), countersSection(st), settings(j.Spec), jobDetails(st, now))
 	return p, nil
 }
+
+// mostHeading is the length from which on a text is cut on the page of its job. Lists cut earlier: their rows stay
+// comparable, and this page has the whole.
+const mostHeading = 160
 
 // add adds the sections that are not nil.
 func (p *page) add(list ...*section) {
@@ -66,7 +70,7 @@ func jobLead(j *source.Job, now time.Time) *section {
 	}
 	return &section{ID: "summary", Lead: jobSentence(j, now), Facts: set(
 		fact{"State", state(st.State)}, fact{"Maps", phaseFact(st.Maps, st.EndedMs > 0)}, fact{"Reduces", phaseFact(st.Reduces, st.EndedMs > 0)}, end,
-		fact{"Deadline", deadlineCell(st, now)}, fact{"User", f.to("user", st.User, st.User)}, fact{"Pool", f.to("pool", st.Pool, poolName(st.Pool))}, fact{"Priority", plain(priorityName(st.Priority))})}
+		fact{"Deadline", deadlineCell(st, now)}, fact{"User", f.whole("user", st.User, st.User)}, fact{"Pool", f.whole("pool", st.Pool, poolName(st.Pool))}, fact{"Priority", plain(priorityName(st.Priority))})}
 }
 
 // deadlineCell is the moment at which a job should have ended, or an empty cell.

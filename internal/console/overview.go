@@ -260,6 +260,13 @@ func (f filterLink) to(parameter, value, text string) cell {
 	return c
 }
 
+// whole is as to, with a text that is cut later.
+func (f filterLink) whole(parameter, value, text string) cell {
+	c := f.to(parameter, value, text)
+	c.Text = cut(text, mostHeading)
+	return c
+}
+
 // phase is the progress of the tasks of a kind.
 func phase(t *slotwisev1.TaskCounts) cell {
 	if t.GetTotal() == 0 {

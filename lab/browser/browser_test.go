@@ -86,10 +86,10 @@ func (b *chrome) complaints() []string {
 	return b.mu.complaints
 }
 
-// do carries out actions, for at most a minute.
+// do carries out actions, for at most three minutes: on a busy machine axe-core takes more than one.
 func (b *chrome) do(what string, actions ...chromedp.Action) {
 	b.t.Helper()
-	ctx, stop := context.WithTimeout(b.ctx, time.Minute)
+	ctx, stop := context.WithTimeout(b.ctx, 3*time.Minute)
 	defer stop()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		b.t.Fatalf("%s: %v; %q", what, err, b.complaints())

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/internal/virtual/sim"
@@ -25,7 +26,7 @@ func lookedAt(jobs int) ([]scene, error) {
 		list = append(list, more...)
 	}
 	for _, p := range []string{"fifo", "fair"} {
-		list = append(list, scene{"noisy mix, seed 1234", p, noisy(jobs, 1234)}, scene{"bursts", p, bursts(jobs, 99)}, scene{"rounds", p, rounds(jobs, 4242)})
+		list = append(list, scene{name: "noisy mix, seed 1234", policy: p, cfg: noisy(jobs, 1234)}, scene{name: "bursts", policy: p, cfg: bursts(jobs, 99)}, scene{name: "rounds", policy: p, cfg: rounds(jobs, 4242)})
 	}
 	return list, nil
 }
@@ -44,8 +45,8 @@ func heldOut(jobs int) ([]scene, error) {
 	}
 	list = append(list, more...)
 	for _, p := range []string{"fifo", "fair"} {
-		list = append(list, scene{"noisy mix, seed 777", p, noisy(jobs, 777)}, scene{"bursts, seed 778", p, bursts(jobs, 778)},
-			scene{"rounds, seed 779", p, rounds(jobs, 779)}, scene{"departments", p, departments(jobs)}, scene{"nights", p, nights(jobs)})
+		list = append(list, scene{name: "noisy mix, seed 777", policy: p, cfg: noisy(jobs, 777)}, scene{name: "bursts, seed 778", policy: p, cfg: bursts(jobs, 778)},
+			scene{name: "rounds, seed 779", policy: p, cfg: rounds(jobs, 779)}, scene{name: "departments", policy: p, cfg: departments(jobs)}, scene{name: "nights", policy: p, cfg: nights(jobs)})
 	}
 	return list, nil
 }
@@ -156,4 +157,26 @@ func spread(next func() float64, n int, mean, by float64) []workload.Task {
 		out[i].Duration = time.Duration(mean * noise * float64(time.Second))
 	}
 	return out
+}
+
+// sleeping is the mix of live on simulated workers.
+func sleeping(jobs, workers int, seed uint64) (scene, error) {
+	every := 60 * time.Second / time.Duration(workers)
+	r := liveRun{every: every, span: time.Duration(jobs) * every, seed: seed}
+	mix, err := workload.ReadMix("mix", strings.NewReader(r.mix()))
+	if err != nil {
+		return scene{}, err
+	}
+	list, err := mix.Jobs(seed)
+	if err != nil {
+		return scene{}, err
+	}
+	for _, j := range list {
+		for i := range j.Reduces {
+			j.Reduces[i].Fetch = -1
+		}
+	}
+	c := workload.Cluster{Heartbeat: "fixed:1s", Groups: []workload.NodeGroup{{Name: "n", Count: workers, Cores: 4, Speed: 1, MapSlots: 2, ReduceSlots: 1}}}
+	return scene{name: fmt.Sprintf("sleeping jobs on %d workers, seed %d", workers, seed), policy: "fair", workAlone: true, often: 3 * time.Second,
+		cfg: sim.Config{Cluster: c, Jobs: list, Seed: seed, Model: sim.ModelConfig{OutOfBand: true}}}, nil
 }

@@ -16,30 +16,38 @@ import (
 	"github.com/slotwise/slotwise/lab/harness"
 )
 
-// The cluster of live.
-const (
-	liveWorkers = 4
-	liveEvery   = 15 * time.Second // mean time between two jobs
-)
+// liveRun describes a cluster on this machine and the jobs that live submits to it.
+type liveRun struct {
+	span    time.Duration // in which jobs are submitted
+	every   time.Duration // mean time between two jobs
+	workers int           // each with two map slots and one reduce slot
+	policy  string
+	seed    uint64
+	program string // the slotwise program to measure; built from this repository if empty
+	answers string // file for each judged answer; none if empty
+}
 
 // live starts a master and workers on this machine, submits jobs of sleeping tasks for a time, and
 // watches what the master predicts about them. Jobs of two kinds are repeated under
 // their names; jobs of a third kind differ each time. Times of tasks vary log-normally.
-func live(ctx context.Context, span time.Duration, policy string, seed uint64, file string, stdout, stderr io.Writer) (err error) {
+func (r *liveRun) live(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "slotwise-forecast-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "slotwise")
-	if err := harness.Build(ctx, binary); err != nil {
-		return err
+	binary := r.program
+	if binary == "" {
+		binary = filepath.Join(dir, "slotwise")
+		if err := harness.Build(ctx, binary); err != nil {
+			return err
+		}
 	}
 	var workers [][]string
-	for range liveWorkers {
+	for range r.workers {
 		workers = append(workers, []string{"--map-slots", "2", "--reduce-slots", "1"})
 	}
-	c, err := harness.StartCluster(ctx, binary, dir, []string{"--policy", policy}, workers)
+	c, err := harness.StartCluster(ctx, binary, dir, []string{"--policy", r.policy}, workers)
 	if err != nil {
 		return err
 	}
@@ -50,13 +58,13 @@ func live(ctx context.Context, span time.Duration, policy string, seed uint64, f
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		watched <- watch(ctx, c.URL, fmt.Sprintf("real cluster of %d workers, seed %d", liveWorkers, seed), policy, file, &pending, stdout)
+		watched <- watch(ctx, c.URL, fmt.Sprintf("real cluster of %d workers, seed %d", r.workers, r.seed), r.policy, r.answers, &pending, stdout)
 	}()
 	mix := filepath.Join(dir, "mix.yaml")
-	if err := os.WriteFile(mix, []byte(liveMix(rand.New(rand.NewPCG(seed, 0)), span)), 0o600); err != nil {
+	if err := os.WriteFile(mix, []byte(r.mix()), 0o600); err != nil {
 		return err
 	}
-	submit := exec.CommandContext(ctx, binary, "submit", "--master", c.URL, "--jobs", mix, "--seed", fmt.Sprint(seed), "--output", filepath.Join(dir, "out"))
+	submit := exec.CommandContext(ctx, binary, "submit", "--master", c.URL, "--jobs", mix, "--seed", fmt.Sprint(r.seed), "--output", filepath.Join(dir, "out"))
 	submit.Stderr = stderr
 	if err := submit.Run(); err != nil {
 		return fmt.Errorf("submit: %w", err)
@@ -65,11 +73,12 @@ func live(ctx context.Context, span time.Duration, policy string, seed uint64, f
 	return <-watched
 }
 
-// liveMix draws a mix of jobs that are submitted during span.
-func liveMix(rng *rand.Rand, span time.Duration) string {
+// mix draws jobs that are submitted during the span.
+func (r *liveRun) mix() string {
+	rng := rand.New(rand.NewPCG(r.seed, 0))
 	var b strings.Builder
 	b.WriteString("jobs:\n")
-	for n, at := 1, 0.0; at < span.Seconds(); n++ {
+	for n, at := 1, 0.0; at < r.span.Seconds(); n++ {
 		kind, maps, mapTime, reduces, reduceTime := "adhoc", 10+rng.IntN(70), 0.5+2.5*rng.Float64(), 1+rng.IntN(4), 2+8*rng.Float64()
 		switch rng.IntN(3) {
 		case 0:
@@ -79,7 +88,7 @@ func liveMix(rng *rand.Rand, span time.Duration) string {
 		}
 		fmt.Fprintf(&b, "  - {name: %s-%d, pool: %s, submit: %.1fs, maps: %d, map-time: {lognormal: {mean: %.2fs, cv2: 0.25}}, reduces: %d, reduce-time: {lognormal: {mean: %.2fs, cv2: 0.1}}}\n",
 			kind, n, kind, at, maps, mapTime, reduces, reduceTime)
-		at += rng.ExpFloat64() * liveEvery.Seconds()
+		at += rng.ExpFloat64() * r.every.Seconds()
 	}
 	return b.String()
 }

@@ -52,9 +52,13 @@ var parts = []float64{0.25, 0.5, 0.75}
 type scene struct {
 	name, policy string
 	cfg          sim.Config
+	// workAlone makes reduces report their progress as attempts of a real cluster do: their own work alone.
+	workAlone bool
+	// often is the time between further forecasts, from whose errors later ones learn; 0 is none.
+	often time.Duration
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("forecast", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	only := flags.String("only", "", "measure only the scenes whose name contains this text")
@@ -63,18 +67,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	given := flags.Bool("given", false, "tell the forecasts the times of each job's tasks, but not which task takes which: what error remains?")
 	held := flags.Bool("held", false, "measure the held-out scenes, which had no part in choosing the model's constants")
 	master := flags.String("master", "", "watch the jobs of this master instead, until none runs")
-	span := flags.Duration("live", 0, "submit a mix of sleeping jobs to a real cluster on this machine for this `time`, and watch it")
-	policy := flags.String("policy", "fair", "of the cluster of -live")
-	seed := flags.Uint64("seed", 1, "of the mix of -live")
-	file := flags.String("answers", "", "`file` that gets every judged answer about jobs of -live and -master, as CSV")
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-policy NAME] [-seed N] | -master ADDRESS] [-answers FILE]"))
+	var onCluster liveRun
+	flags.DurationVar(&onCluster.span, "live", 0, "submit a mix of sleeping jobs to a real cluster on this machine for this `time`, and watch it")
+	flags.IntVar(&onCluster.workers, "workers", 4, "of the cluster of -live")
+	flags.DurationVar(&onCluster.every, "every", 15*time.Second, "mean `time` between two jobs of -live")
+	flags.StringVar(&onCluster.policy, "policy", "fair", "of the cluster of -live")
+	flags.StringVar(&onCluster.program, "program", "", "slotwise `program` of the cluster of -live, instead of one built from this repository")
+	flags.Uint64Var(&onCluster.seed, "seed", 1, "of the mix of -live")
+	flags.StringVar(&onCluster.answers, "answers", "", "`file` that gets every judged answer, as CSV")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 || onCluster.workers < 1 || onCluster.every <= 0 {
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-workers N] [-every TIME] [-policy NAME] [-program FILE] [-seed N] | -master ADDRESS] [-answers FILE]"))
 	}
 	switch {
-	case *span > 0:
-		return live(ctx, *span, *policy, *seed, *file, stdout, stderr)
+	case onCluster.span > 0:
+		return onCluster.live(ctx, stdout, stderr)
 	case *master != "":
-		return watch(ctx, *master, "real cluster", "", *file, new(atomic.Bool), stdout)
+		return watch(ctx, *master, "real cluster", "", onCluster.answers, new(atomic.Bool), stdout)
 	}
 	list, err := heldOut(*jobs)
 	if !*held {
@@ -83,6 +91,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	details, closeDetails, err := answersFile(onCluster.answers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeDetails()) }()
 	table := newTable(stdout)
 	var all tally
 	for _, s := range list {
@@ -90,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			continue
 		}
 		fmt.Fprintln(stderr, s.name, s.policy)
-		t, err := s.measure(ctx, *futures, *given)
+		t, err := s.measure(ctx, *futures, *given, details)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -120,13 +133,20 @@ func scenes(jobs int, traces string) ([]scene, error) {
 		list = append(list, more...)
 	}
 	for _, p := range []string{"fifo", "fair"} {
-		list = append(list, scene{"noisy mix", p, noisy(jobs, 7)})
+		list = append(list, scene{name: "noisy mix", policy: p, cfg: noisy(jobs, 7)})
 	}
 	more, err := lookedAt(jobs)
 	if err != nil {
 		return nil, err
 	}
 	list = append(list, more...)
+	for seed := range uint64(2) {
+		x, err := sleeping(jobs, 12, 101+seed)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
 	more, err = traceScenes(filepath.Join(traces, traceFile), jobs)
 	return append(list, more...), err
 }
@@ -142,7 +162,7 @@ func generated(name string, policies []string, seed uint64, jobs int) (list []sc
 		return nil, err
 	}
 	for _, p := range policies {
-		list = append(list, scene{g.Name, p, sim.Config{Cluster: clusterOf(g.Cluster), Jobs: work[:min(jobs, len(work))], Seed: seed}})
+		list = append(list, scene{name: g.Name, policy: p, cfg: sim.Config{Cluster: clusterOf(g.Cluster), Jobs: work[:min(jobs, len(work))], Seed: seed}})
 	}
 	return list, nil
 }
@@ -213,7 +233,7 @@ func traceScenes(file string, jobs int) ([]scene, error) {
 		DiskBandwidth: 200e6, NICBandwidth: 125e6}}}
 	var list []scene
 	for _, p := range []string{"fifo", "fair"} {
-		list = append(list, scene{"swim trace", p, sim.Config{Cluster: c, Jobs: work[:min(3*jobs, len(work))], Seed: 1}})
+		list = append(list, scene{name: "swim trace", policy: p, cfg: sim.Config{Cluster: c, Jobs: work[:min(3*jobs, len(work))], Seed: 1}})
 	}
 	return list, nil
 }
@@ -232,6 +252,31 @@ type tally struct {
 	unknown   int
 	took      time.Duration
 	forecasts int
+	details   io.Writer // gets each judged answer as CSV; nil is none
+}
+
+const detailHead = "job,name,part,life_s,left_s,answer_s,early_s,late_s,age_s,known,maps,maps_done,reduces,reduces_done,place,basis"
+
+// detail writes an answer in the columns of detailHead.
+func (t *tally) detail(columns ...any) {
+	if t.details == nil {
+		return
+	}
+	const format = "%s,%s,%v,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%t,%d,%d,%d,%d,%d,%q\n"
+	fmt.Fprintf(t.details, format, columns...)
+}
+
+// answersFile creates the file for the judged answers, or returns io.Discard without a name.
+func answersFile(name string) (io.Writer, func() error, error) {
+	if name == "" {
+		return io.Discard, func() error { return nil }, nil
+	}
+	out, err := os.Create(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintln(out, detailHead)
+	return out, out.Close, nil
 }
 
 // marks judge the answers that were given at one part of the jobs' lives.
@@ -305,7 +350,7 @@ func (s *scene) build() (sched.Policy, error) {
 const shortest = 20 * time.Second
 
 // measure runs a scene twice: to learn the truth, then to ask.
-func (s *scene) measure(ctx context.Context, futures int, given bool) (tally, error) {
+func (s *scene) measure(ctx context.Context, futures int, given bool, details io.Writer) (tally, error) {
 	cfg := s.cfg
 	cfg.Details, cfg.Stop = true, ctx.Err
 	p, err := s.build()
@@ -323,7 +368,7 @@ func (s *scene) measure(ctx context.Context, futures int, given bool) (tally, er
 		return tally{}, err
 	}
 	truth := asks.truth
-	var t tally
+	t := tally{details: details}
 	var list []question
 	for i, r := range truth.Jobs {
 		if r.Submitted < 0 || r.Ended-r.Submitted < shortest || r.State != job.Succeeded {
@@ -346,6 +391,7 @@ type asking struct {
 	known   map[job.ID]forecast.Past
 	given   map[job.ID]forecast.Times
 	cal     forecast.Calibration
+	latest  time.Duration // of the further forecasts of scene.often
 }
 
 // mirror returns a tracker that receives the events of a simulation beside the simulated one.
@@ -392,34 +438,61 @@ func (a *asking) ask(ctx context.Context, t *tally, list []question) error {
 	cfg := a.cfg
 	cfg.Policy, cfg.Stop = p, ctx.Err
 	var failed error
-	cfg.Trace = func(now time.Duration, ev tracker.Event, _ []tracker.Effect) {
+	cfg.Trace = func(now time.Duration, ev tracker.Event, want []tracker.Effect) {
 		for failed == nil && len(list) > 0 && list[0].at < now {
 			failed = a.answer(t, &list, mirror)
 		}
-		mirror.Step(now, ev)
+		if a.often > 0 && failed == nil && now >= a.latest+a.often && len(mirror.Jobs().Live()) > 0 {
+			a.latest = now
+			_, failed = a.forecast(t, mirror, now)
+		}
+		// A mirror that decides otherwise has another future, so its forecasts could not be judged.
+		if got := mirror.Step(now, ev); failed == nil && len(got) != len(want) {
+			failed = fmt.Errorf("at %v the mirror answers %v with %v, the simulation with %v", now, ev, got, want)
+		}
 	}
 	_, err = sim.Run(cfg)
 	return errors.Join(err, failed)
 }
 
-// answer forecasts once for all questions of the same second.
-func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) error {
+// asSeen changes the progress of reduces in a state to what a master of the scene sees. The mirror keeps what the
+// simulated nodes report, because the policy may decide by it.
+func (s *scene) asSeen(state *forecast.State) {
+	for i := range state.Running {
+		if a := &state.Running[i]; s.workAlone && a.ID.Kind == job.Reduce {
+			a.Progress = max(0, (a.Progress-1./3)*1.5) // the simulator reports fetching as the first third
+		}
+	}
+}
+
+// forecast returns a forecast of the mirror's state at a time.
+func (a *asking) forecast(t *tally, mirror *tracker.Tracker, at time.Duration) (*forecast.Forecast, error) {
 	copier := forecast.Copier{Known: a.known}
 	for !copier.Copy(mirror, 1<<30) {
 	}
 	began := harness.ProcessorTime()
 	state := copier.State()
-	state.At = max(state.At, (*list)[0].at)
+	state.At = max(state.At, at)
+	a.asSeen(state)
 	f, err := forecast.NewRun(forecast.Config{Policy: a.build, PolicyName: a.policy, Futures: a.futures, Seed: 1,
-		Heartbeat: time.Second, Given: a.given}, state).Forecast()
+		Heartbeat: time.Second, Given: a.given, WorkAlone: a.workAlone}, state).Forecast()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.cal.Observe(state)
 	a.cal.Note(f)
 	a.cal.Apply(f)
 	t.took += harness.ProcessorTime() - began
 	t.forecasts++
+	return f, nil
+}
+
+// answer forecasts once for all questions of the same second.
+func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) error {
+	f, err := a.forecast(t, mirror, (*list)[0].at)
+	if err != nil {
+		return err
+	}
 	until := (*list)[0].at + time.Second
 	for len(*list) > 0 && (*list)[0].at <= until {
 		q := (*list)[0]
@@ -429,7 +502,11 @@ func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) err
 		switch {
 		case got == nil: // its last event has the time of the question
 			continue
-		case !got.Known:
+		}
+		j, since := mirror.Jobs().Get(r.ID), func(d time.Duration) float64 { return (d - q.at).Seconds() }
+		t.detail(r.ID.String(), j.Name(), parts[q.part], (r.Ended - r.Submitted).Seconds(), since(r.Ended), since(got.End), since(got.Early), since(got.Late), 0, got.Known,
+			j.Total(job.Map), j.Done(job.Map), j.Total(job.Reduce), j.Done(job.Reduce), got.Position, got.Basis)
+		if !got.Known {
 			t.unknown++
 			continue
 		}

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -55,21 +53,16 @@ func watch(ctx context.Context, master, name, policy, file string, pending *atom
 			return context.Cause(ctx)
 		}
 	}
-	details := io.Discard
-	if file != "" {
-		out, err := os.Create(file)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, out.Close()) }()
-		details = out
+	details, closeDetails, err := answersFile(file)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(details, "job,name,part,life_s,left_s,answer_s,early_s,late_s,age_s,known,maps,maps_done,reduces,reduces_done,place,basis")
-	var t tally
+	defer func() { err = errors.Join(err, closeDetails()) }()
+	t := tally{details: details}
 	for id, list := range answers {
 		if j := ended[id]; j != nil && j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs-j.SubmittedMs >= shortest.Milliseconds() {
 			t.jobs++
-			t.judge(j, list, details)
+			t.judge(j, list)
 		}
 	}
 	table := newTable(stdout)
@@ -78,7 +71,7 @@ func watch(ctx context.Context, master, name, policy, file string, pending *atom
 }
 
 // judge compares the answers about a job with its end.
-func (t *tally) judge(j *slotwisev1.JobStatus, list []answer, details io.Writer) {
+func (t *tally) judge(j *slotwisev1.JobStatus, list []answer) {
 	for k, part := range parts {
 		at := j.SubmittedMs + int64(part*float64(j.EndedMs-j.SubmittedMs))
 		var a answer
@@ -88,7 +81,7 @@ func (t *tally) judge(j *slotwisev1.JobStatus, list []answer, details io.Writer)
 			}
 		}
 		since := func(ms int64) float64 { return float64(ms-at) / 1e3 }
-		fmt.Fprintf(details, "%s,%s,%v,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%t,%d,%d,%d,%d,%d,%q\n", j.Id, j.Name, part, float64(j.EndedMs-j.SubmittedMs)/1e3, since(j.EndedMs),
+		t.detail(j.Id, j.Name, part, float64(j.EndedMs-j.SubmittedMs)/1e3, since(j.EndedMs),
 			since(a.end), since(a.early), since(a.late), float64(a.age)/1e3, a.known, j.Maps.GetTotal(), a.maps, j.Reduces.GetTotal(), a.reduces, a.waiting, a.basis)
 		if !a.known {
 			t.unknown++

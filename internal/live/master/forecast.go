@@ -161,7 +161,7 @@ func (m *Master) refreshForecast() error {
 
 // forecastConfig returns how to simulate the futures of a state under the master's policy.
 func (m *Master) forecastConfig(b protocol.Basis) forecast.Config {
-	return forecast.Config{PolicyName: b.Policy, Heartbeat: b.Heartbeat, OfferAtOnce: true, Seed: m.cfg.Seed, Stop: m.ctx.Err,
+	return forecast.Config{PolicyName: b.Policy, Heartbeat: b.Heartbeat, OfferAtOnce: true, WorkAlone: true, Seed: m.cfg.Seed, Stop: m.ctx.Err,
 		Policy: func() (sched.Policy, error) { return m.installed(b) }}
 }
 

@@ -109,9 +109,6 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 			resp.Jobs[i].Gain = &slotwisev1.JobGain{MedianMs: g.Median.Milliseconds(), LowMs: g.Low.Milliseconds(), HighMs: g.High.Milliseconds()}
 		}
 	}
-	if r.Nodes > 0 {
-		resp.Assumptions = append(resp.Assumptions, "the new nodes are there at once, and share no processor or disk with the present ones")
-	}
 	m.wouldKeep(ctx, q, cfg, state, changed, then, resp)
 	resp.TookMs = time.Since(began).Milliseconds()
 	return resp, nil

@@ -36,7 +36,7 @@ const (
 )
 
 // newArrivals concludes from the submissions of the past how jobs will be submitted.
-func newArrivals(s *State) arrivals {
+func newArrivals(s *State, o overlap) arrivals {
 	var a arrivals
 	var times []time.Duration
 	var blank tasks
@@ -51,7 +51,8 @@ func newArrivals(s *State) arrivals {
 			if tasks[k] > 0 && len(t.Seconds[k]) == 0 || tasks[k] > mostTemplate {
 				return
 			}
-			x.seconds[k] = slices.Sorted(slices.Values(t.Seconds[k]))
+			x.seconds[k] = t.full(k, o)
+			slices.Sort(x.seconds[k])
 		}
 		x.job = workload.Job{Name: spec.Name, Request: spec.Request, Maps: blank.of(maps), Reduces: blank.of(spec.Reduces)}
 		x.job.TaskTimeout, x.job.Submit = -1, submitted

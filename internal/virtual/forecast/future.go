@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"iter"
 	"time"
 
@@ -69,7 +70,7 @@ func (w *future) config(times sim.Times, further []workload.Job) sim.Config {
 	return sim.Config{
 		Start:  &sim.Start{Tracker: w.t, Jobs: r.ids, Loads: r.loads, Times: times},
 		Policy: w.policy, Jobs: jobs, Details: true, MaxEvents: int64(r.cfg.MaxEvents), Stop: r.cfg.Stop,
-		Model: sim.ModelConfig{Heartbeat: "fixed:" + r.cfg.Heartbeat.String(), StallAfter: idleLeast, ShuffleShare: shuffleShare},
+		Model: sim.ModelConfig{Heartbeat: "fixed:" + r.cfg.Heartbeat.String(), StallAfter: idleLeast, ShuffleShare: cmp.Or(float64(r.model.overlap), -1)},
 	}
 }
 
@@ -133,17 +134,17 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
 		}
 		p, elapsed := told(a.Progress), (a.ProgressAt - a.Started).Seconds()
-		noise := 1 + float64(0.25*(1-p)*u.normal())
 		// By its own progress, which says more the further the attempt is. It cannot take less time
 		// than it has run already.
-		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, noise)))
+		projected := max(float64(age*1.001), float64(elapsed/max(p, 0.01)*max(0.3, 1+float64(speedSpread*(1-p)*u.normal()))))
 		switch {
 		case known:
 			// Only times above its age are left: an attempt that has run for long is one of the
 			// slow ones.
 			full := float64(slower * d.sampleAbove(u.uniform(), age/slower))
 			if p >= 0.05 {
-				full = float64(p*projected) + float64((1-p)*full)
+				part := w.trust(a, p)
+				full = float64(part*projected) + float64((1-part)*full)
 			}
 			return full
 		case p >= 0.05:
@@ -154,17 +155,54 @@ func (w *future) resume(j *LiveJob, a *Attempt, d drawn, known bool, slower floa
 		return 0
 	case j.MapsDoneAt > 0:
 		since := (w.run.state.At - j.MapsDoneAt).Seconds()
-		least := fullReduce(age, since)
+		least := w.run.model.overlap.full(age, since)
 		full := float64(slower * d.sampleAbove(u.uniform(), least/slower))
-		if p := a.Progress; p > shuffleShare+0.1 {
-			idle := (w.run.state.At - a.ProgressAt).Seconds()
-			projected := max(float64(1.001*least), min((age-idle)/p, (since-idle)/(p-shuffleShare)))
-			projected *= max(0.5, 1+float64(0.2*(1-p)*u.normal()))
-			full = max(float64(1.001*least), float64(p*projected)+float64((1-p)*full))
+		if p, projected := projectReduce(a, j, w.run.model.overlap, w.run.cfg.WorkAlone); p >= 0.05 {
+			projected *= max(0.5, 1+float64(speedSpread*(1-p)*u.normal()))
+			part := w.trust(a, p)
+			full = max(float64(1.001*least), float64(part*projected)+float64((1-part)*full))
 		}
 		return full
 	}
 	return float64(slower * d.sample(u.uniform()))
+}
+
+// speedSpread is the assumed standard deviation of the speed that an attempt will have, as a part of the speed that it
+// has had.
+const speedSpread = 0.25
+
+// trust returns the weight, from 0 to 1, of the time that follows from a running attempt's progress p, beside the
+// time that follows from other tasks. The variances of both decide, as for two measurements of one quantity: the more
+// the tasks of the job differ, or the less is known about them, the more the attempt's own progress counts.
+func (w *future) trust(a *Attempt, p float64) float64 {
+	m := w.run.model
+	other := float64(m.within[a.ID.Kind] * m.within[a.ID.Kind])
+	if src := m.jobs[a.ID.Job]; src != nil {
+		other += float64(src[a.ID.Kind].spread * src[a.ID.Kind].spread)
+	}
+	own := float64(speedSpread * (1 - p))
+	// Progress that has not changed for several heartbeats comes in large steps. A command that has read most of
+	// its small input at once, for example, would else count as about to end.
+	idle := (w.run.state.At - a.ProgressAt - 3*w.run.cfg.Heartbeat).Seconds()
+	step := max(0, idle) / max(minTask, (a.ProgressAt-a.Started).Seconds())
+	return other / (other + float64(own*own) + float64(step*step))
+}
+
+// projectReduce returns the part of a reduce's work after its fetches that is done, and the time that the reduce would
+// take in all after the maps at the speed that it has had. Both are 0 if its progress says nothing.
+func projectReduce(a *Attempt, j *LiveJob, o overlap, workAlone bool) (p, full float64) {
+	if p = a.Progress; !workAlone {
+		p = (p - float64(hadoopShare)) / float64(1-hadoopShare)
+	}
+	age, since := (a.ProgressAt - a.Started).Seconds(), (a.ProgressAt - j.MapsDoneAt).Seconds()
+	if p = told(p); p <= 0 || since <= 0 {
+		return 0, 0
+	}
+	if age <= since { // it started after the last map, so it has fetched since then, too
+		return p, max(minTask, age/(float64(o)+float64(float64(1-o)*p)))
+	}
+	left := since * (1 - p) / p
+	return p, max(minTask, o.full(age+left, since+left))
 }
 
 // told returns a map's progress, or 0 if it says nothing: a command may have read all of its small
@@ -267,7 +305,7 @@ func (s *State) done() iter.Seq[tracker.Done] {
 		for i := range s.Jobs {
 			for k := range job.Kind(job.Kinds) {
 				j := &s.Jobs[i]
-				if !yield(tracker.Done{Job: j.ID, Kind: k, At: j.Done[k], Took: seconds(meanOf(j.Times.Seconds[k])), Node: s.Nodes[0].Spec.Name}) {
+				if !yield(tracker.Done{Job: j.ID, Kind: k, At: j.Done[k], Took: seconds(meanOf(j.Times.full(k, hadoopShare))), Node: s.Nodes[0].Spec.Name}) {
 					return
 				}
 			}

@@ -15,9 +15,13 @@ type history struct {
 	donors []donor
 	byName map[string][]int // indices of donors by each of their stems, ascending
 	nodes  nodeFactors
-	shape  [job.Kinds][]float64 // as model.shape
-	within [job.Kinds]float64   // standard deviation of a task's log time in its job
-	rules  [job.Kinds][2]rule   // the best rule for jobs without and with peers of their name
+	// overlap is the fraction of a reduce's time that may overlap with the maps on this cluster.
+	overlap overlap
+	// workAlone is as in Config.
+	workAlone bool
+	shape     [job.Kinds][]float64 // as model.shape
+	within    [job.Kinds]float64   // standard deviation of a task's log time in its job
+	rules     [job.Kinds][2]rule   // the best rule for jobs without and with peers of their name
 }
 
 // donor is a job whose times other jobs may use.
@@ -79,13 +83,14 @@ func newHistory(s *State) *history {
 			add(j.ID, j.Spec.Name, &j.Times, [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])})
 		}
 	}
-	h.nodes = newNodeFactors(h.donors)
+	h.overlap = overlapOf(h.donors)
+	h.nodes = newNodeFactors(h.donors, h.overlap)
 	for i := range h.donors {
 		d := &h.donors[i]
 		for k := range job.Kind(job.Kinds) {
 			// Corrected to an average node, so that a job that ran on slow nodes does not predict
 			// slow tasks everywhere.
-			if d.even[k] = h.nodes.even(d.times, k); len(d.even[k]) > 0 {
+			if d.even[k] = h.even(d.times, k); len(d.even[k]) > 0 {
 				d.log[k] = portable.Log(max(minTask, middle(d.even[k])))
 			}
 		}

@@ -25,12 +25,12 @@ func (f nodeFactors) of(index int32) float64 {
 const nodeDoubt = 6
 
 // newNodeFactors compares the times of each node with the medians of their jobs.
-func newNodeFactors(donors []donor) nodeFactors {
+func newNodeFactors(donors []donor, o overlap) nodeFactors {
 	type sum struct{ log, n float64 }
 	sums := map[int32]sum{}
 	for _, d := range donors[max(0, len(donors)-maxDonors):] {
 		for k := range job.Kind(job.Kinds) {
-			v := d.times.Seconds[k]
+			v := d.times.full(k, o)
 			if len(v) < enoughOwn {
 				continue
 			}
@@ -56,12 +56,13 @@ func newNodeFactors(donors []donor) nodeFactors {
 	return f
 }
 
-// even divides times by the factors of their nodes, and sorts them.
-func (f nodeFactors) even(t *Times, k job.Kind) []float64 {
-	v := slices.Clone(t.Seconds[k])
+// even returns a job's times of a kind, those of reduces as after all maps, divided by the factors of their
+// nodes, and sorted.
+func (h *history) even(t *Times, k job.Kind) []float64 {
+	v := t.full(k, h.overlap)
 	for i := range v {
 		if i < len(t.Nodes[k]) {
-			v[i] /= f.of(t.Nodes[k][i])
+			v[i] /= h.nodes.of(t.Nodes[k][i])
 		}
 	}
 	slices.Sort(v)

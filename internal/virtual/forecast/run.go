@@ -28,6 +28,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// OfferAtOnce has the meaning that it has for the tracker.
 	OfferAtOnce bool
+	// WorkAlone means that the progress of a reduce counts its own work after the shuffle alone, as attempts of this
+	// system report it. Otherwise fetching is its first third, as Hadoop and the simulator have it.
+	WorkAlone bool
 	// MaxEvents bounds the events of one future; 0 is DefaultMaxEvents. Jobs that have not
 	// ended by then are unknown.
 	MaxEvents int
@@ -72,8 +75,9 @@ func NewRun(cfg Config, s *State) *Run {
 	cfg.Futures = cmp.Or(cfg.Futures, DefaultFutures)
 	cfg.MaxEvents = cmp.Or(cfg.MaxEvents, DefaultMaxEvents)
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 3*time.Second)
-	r := &Run{cfg: cfg, state: s, model: newModel(s, cfg.Seed, cfg.Given), come: newArrivals(s), starts: make([][]time.Duration, len(s.Jobs)),
+	r := &Run{cfg: cfg, state: s, model: newModel(s, &cfg), starts: make([][]time.Duration, len(s.Jobs)),
 		ends: make([][]time.Duration, len(s.Jobs)), maps: make([][]time.Duration, len(s.Jobs)), failed: make([]string, len(s.Jobs)), waits: make([]string, len(s.Jobs))}
+	r.come = newArrivals(s, r.model.overlap)
 	var blank tasks
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
@@ -374,6 +378,9 @@ func (r *Run) assumptions() []string {
 		r.come.words(), "no further node joins or leaves, and no attempt fails",
 		"a task far from its input takes as long as one near it",
 	}
+	if r.state.Added > 0 {
+		list = append(list, "the new nodes are there at once, and share no processor or disk with the present ones"+r.state.crowded())
+	}
 	closed := 0
 	for i := range r.state.Nodes {
 		if r.state.Nodes[i].Closed {
@@ -384,4 +391,24 @@ func (r *Run) assumptions() []string {
 		list = append(list, terminal.Plural(closed, "node")+" without new work will still get none")
 	}
 	return list
+}
+
+// crowdedCPU is the use of a machine's processors from which on a further worker there takes them from the others.
+const crowdedCPU = 0.8
+
+// crowded says that workers share a busy machine, or returns "". Tasks would then take longer if the new nodes ran
+// there, too, so their gain is overstated.
+func (s *State) crowded() string {
+	hosts := map[string]int{}
+	for i := range s.Nodes {
+		if h := s.Nodes[i].Spec.Host; h != "" {
+			hosts[h]++
+		}
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; hosts[n.Spec.Host] > 1 && n.Load.CPU >= crowdedCPU {
+			return fmt.Sprintf("; on %s, which %d workers share and whose processors are %.0f %% busy, they would gain less", n.Spec.Host, hosts[n.Spec.Host], 100*n.Load.CPU)
+		}
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
+	"github.com/slotwise/slotwise/sched/portable"
 )
 
 // State is the start of a forecast. It shares nothing with the tracker that changes,
@@ -28,6 +29,8 @@ type State struct {
 	Past []Past
 	// Last is the highest id of a job.
 	Last job.ID
+	// Added is the number of nodes that a Variant has added.
+	Added int
 }
 
 // Node is a live node.
@@ -85,9 +88,12 @@ type Past struct {
 
 // Times holds the times of a job's finished attempts in seconds, for at most maxSamples
 // tasks of a kind. A map's time is divided by the relative size of its split. A reduce's
-// time is corrected to the case that all maps had ended before its start.
+// time includes the time in which it waited for maps.
 type Times struct {
 	Seconds [job.Kinds][]float64
+	// AfterMaps holds, for each time of a reduce, the seconds from the end of the last map to the end of the reduce.
+	// It is empty for a job without maps.
+	AfterMaps []float64
 	// Nodes holds the index of the node of each time, as cluster.Node.Index.
 	Nodes [job.Kinds][]int32
 	// SplitBytes is the mean size of the job's splits; 0 if unknown.
@@ -278,7 +284,7 @@ func (r *reading) addTime(j *job.Job, task *job.Task) {
 	if k == job.Map {
 		took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
 	} else if j.MapsDone() {
-		took = fullReduce(took, (a.Ended() - j.MapsDoneAt()).Seconds())
+		t.AfterMaps = append(t.AfterMaps, (a.Ended() - j.MapsDoneAt()).Seconds())
 	}
 	t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
 	t.Nodes[k] = append(t.Nodes[k], a.Node())
@@ -328,17 +334,66 @@ func sizeFactor(bytes, mean float64) float64 {
 	return 0.1 + float64(0.9*min(20, bytes/mean))
 }
 
-// shuffleShare is the fraction of a reduce's time in which it fetches map outputs, as in
-// Hadoop's progress of reduces. That part may overlap with the maps.
-const shuffleShare = 1. / 3
+// overlap is the fraction of a reduce's time that may overlap with the maps, in which it fetches map outputs.
+type overlap float64
 
-// fullReduce returns the time that a reduce would have taken after all maps, from the time
+// hadoopShare is the overlap that is assumed until the cluster's own reduces show another one. It is also the part
+// of a reduce's progress that counts fetching in Hadoop.
+const hadoopShare overlap = 1. / 3
+
+// full returns the time that a reduce would have taken after all maps, from the time
 // since its start and the time since the last map's end. It is the inverse of
 //
-//	end = max(start + share·full, last map) + (1 − share)·full
-func fullReduce(sinceStart, sinceMaps float64) float64 {
+//	end = max(start + overlap·full, last map) + (1 − overlap)·full
+func (o overlap) full(sinceStart, sinceMaps float64) float64 {
 	if sinceMaps <= 0 {
 		return sinceStart
 	}
-	return min(sinceStart, sinceMaps/(1-shuffleShare))
+	return min(sinceStart, sinceMaps/(1-float64(o)))
 }
+
+// full returns the times of a kind, those of reduces as they would have been after all maps.
+func (t *Times) full(k job.Kind, o overlap) []float64 {
+	v := slices.Clone(t.Seconds[k])
+	if k == job.Reduce {
+		for i := range min(len(v), len(t.AfterMaps)) {
+			v[i] = max(minTask, o.full(v[i], t.AfterMaps[i]))
+		}
+	}
+	return v
+}
+
+// overlapWeight is the number of pairs of reduces as which hadoopShare counts in overlapOf.
+const overlapWeight = 2
+
+// overlapOf measures the overlap on jobs of which some reduces waited for the last map and others started after it.
+// The first take (1 − overlap) of the others' time from that map on. Sleeping reduces fetch nothing, for
+// example, so with an assumed third each reduce of a second wave would be expected too late by half of its time.
+func overlapOf(donors []donor) overlap {
+	sum, weight := float64(overlapWeight*portable.Log(float64(1-hadoopShare))), float64(overlapWeight)
+	for i := max(0, len(donors)-maxDonors); i < len(donors); i++ {
+		t := donors[i].times
+		var waited, after []float64
+		for n := range min(len(t.AfterMaps), len(t.Seconds[job.Reduce])) {
+			switch start, maps := t.Seconds[job.Reduce][n], t.AfterMaps[n]; {
+			case maps >= start:
+				after = append(after, start)
+			case start >= 2*maps: // it waited for at least as long as it then took, so it had fetched all other outputs
+				waited = append(waited, max(minTask, maps))
+			}
+		}
+		if len(waited) == 0 || len(after) == 0 {
+			continue
+		}
+		slices.Sort(waited)
+		slices.Sort(after)
+		// The variance of the difference of two medians is in proportion to 1/n + 1/m.
+		n := 1 / (1/float64(len(waited)) + 1/float64(len(after)))
+		sum += float64(n * portable.Log(middle(waited)/max(minTask, middle(after))))
+		weight += n
+	}
+	return overlap(min(mostOverlap, max(0, 1-portable.Exp(sum/weight))))
+}
+
+// mostOverlap keeps full from dividing by next to nothing.
+const mostOverlap = 0.8

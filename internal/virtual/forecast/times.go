@@ -15,7 +15,10 @@ type model struct {
 	// shape holds, sorted, the times of tasks of all jobs divided by the median of their job.
 	shape [job.Kinds][]float64
 	nodes nodeFactors
-	jobs  map[job.ID]*[job.Kinds]source
+	// overlap is as in history.
+	overlap overlap
+	within  [job.Kinds]float64 // as in history
+	jobs    map[job.ID]*[job.Kinds]source
 }
 
 // source is a set of runs, one of which a future draws, all scaled to the same median.
@@ -53,18 +56,19 @@ const (
 )
 
 // newModel finds the source of each job of a state.
-func newModel(s *State, seed uint64, given map[job.ID]Times) *model {
+func newModel(s *State, cfg *Config) *model {
 	h := newHistory(s)
-	m := &model{seed: seed, shape: h.shape, nodes: h.nodes, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
+	h.workAlone = cfg.WorkAlone
+	m := &model{seed: cfg.Seed, shape: h.shape, nodes: h.nodes, overlap: h.overlap, within: h.within, jobs: make(map[job.ID]*[job.Kinds]source, len(s.Jobs))}
 	running := h.running(s)
 	for i := range s.Jobs {
 		m.jobs[s.Jobs[i].ID] = h.sources(&s.Jobs[i], running[s.Jobs[i].ID])
 	}
 	//house:sorted each entry sets the sources of its own job
-	for id, times := range given {
+	for id, times := range cfg.Given {
 		if src := m.jobs[id]; src != nil {
 			for k := range job.Kind(job.Kinds) {
-				if v := h.nodes.even(&times, k); len(v) > 0 {
+				if v := h.even(&times, k); len(v) > 0 {
 					src[k] = source{runs: []run{{v, 1}}, basis: fromOwn, count: len(v)}
 				}
 			}
@@ -81,10 +85,10 @@ func (h *history) sources(j *LiveJob, r *unfinished) *[job.Kinds]source {
 	d := donor{id: j.ID, stems: stems(j.Spec.Name), times: &j.Times, tasks: [job.Kinds]int{len(j.Done[job.Map]), len(j.Done[job.Reduce])}}
 	src := &[job.Kinds]source{}
 	for k := range job.Kind(job.Kinds) {
-		mine := h.nodes.even(&j.Times, k)
+		mine := h.even(&j.Times, k)
 		count := len(mine)
-		if k == job.Map && count+len(r.projected) >= enoughOwn && len(r.projected) > 0 {
-			mine = append(mine, r.projected...)
+		if len(r.projected[k]) > 0 && count+len(r.projected[k]) >= enoughOwn {
+			mine = append(mine, r.projected[k]...)
 			slices.Sort(mine)
 		}
 		if d.tasks[k] > 0 {
@@ -143,9 +147,9 @@ func (h *history) run(times []float64, center float64) run {
 // unfinished holds times that follow from a job's running attempts, in seconds on an
 // average node and for a split of the mean size.
 type unfinished struct {
-	// projected holds the times that running maps will take at the speed that they have had.
-	// Without them only the shortest maps of a young job would count.
-	projected []float64
+	// projected holds the times that running attempts will take at the speed that they have had.
+	// Without them only the shortest tasks of a young job would count.
+	projected [job.Kinds][]float64
 	// ages holds how long the other attempts have run. They will take longer than that.
 	ages [job.Kinds][]float64
 }
@@ -171,13 +175,15 @@ func (h *history) running(s *State) map[job.ID]*unfinished {
 			// It waits for maps, so its age says nothing about its own time.
 			continue
 		case a.ID.Kind == job.Reduce && len(j.Spec.Splits) > 0:
-			age = fullReduce(age, (s.At - j.MapsDoneAt).Seconds())
+			if p, full := projectReduce(a, j, h.overlap, h.workAlone); p >= leastTold {
+				r.project(job.Reduce, full/slower)
+				continue
+			}
+			age = h.overlap.full(age, (s.At - j.MapsDoneAt).Seconds())
 		case a.ID.Kind == job.Map:
 			slower *= sizeFactor(j.splitBytes(a.ID.Index), j.Times.SplitBytes)
-			if told(a.Progress) >= 0.2 {
-				if len(r.projected) < maxSamples {
-					r.projected = append(r.projected, max(minTask, (a.ProgressAt-a.Started).Seconds()/a.Progress/slower))
-				}
+			if told(a.Progress) >= leastTold {
+				r.project(job.Map, (a.ProgressAt-a.Started).Seconds()/a.Progress/slower)
 				continue
 			}
 		}
@@ -186,6 +192,16 @@ func (h *history) running(s *State) map[job.ID]*unfinished {
 		}
 	}
 	return list
+}
+
+// leastTold is the progress from which on an attempt's speed says how long it will take.
+const leastTold = 0.2
+
+// project notes the whole time of a running attempt.
+func (u *unfinished) project(k job.Kind, seconds float64) {
+	if len(u.projected[k]) < maxSamples {
+		u.projected[k] = append(u.projected[k], max(minTask, seconds))
+	}
 }
 
 // splitBytes returns the size of a map's split, 0 if it is unknown.

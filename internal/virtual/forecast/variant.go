@@ -95,6 +95,7 @@ func (s *State) changeNodes(n int) error {
 	if n > 0 && len(s.Nodes) == 0 {
 		return fmt.Errorf("%d more nodes: the cluster has no live node that they could equal", n)
 	}
+	s.Added += n
 	for range n {
 		like := s.Nodes[max(0, slices.IndexFunc(s.Nodes, func(n Node) bool { return !n.Closed }))]
 		// A state to which nodes were added before has some of these names.

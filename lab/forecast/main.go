@@ -504,7 +504,7 @@ func (a *asking) answer(t *tally, list *[]question, mirror *tracker.Tracker) err
 			continue
 		}
 		j, since := mirror.Jobs().Get(r.ID), func(d time.Duration) float64 { return (d - q.at).Seconds() }
-		t.detail(r.ID.String(), j.Name(), parts[q.part], (r.Ended - r.Submitted).Seconds(), since(r.Ended), since(got.End), since(got.Early), since(got.Late), 0, got.Known,
+		t.detail(r.ID.String(), j.Name(), parts[q.part], (r.Ended - r.Submitted).Seconds(), since(r.Ended), since(got.End), since(got.Early), since(got.Late), 0., got.Known,
 			j.Total(job.Map), j.Done(job.Map), j.Total(job.Reduce), j.Done(job.Reduce), got.Position, got.Basis)
 		if !got.Known {
 			t.unknown++

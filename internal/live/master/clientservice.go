@@ -103,7 +103,7 @@ func (c clientService) Jobs(ctx context.Context, r *slotwisev1.JobsRequest) (*sl
 	if err == nil && r.Ended {
 		live = c.m.withPast(ctx, r, after, live)
 	}
-	c.m.addForecasts(ctx, live.GetJobs())
+	c.m.addForecasts(ctx, live.GetJobs(), true)
 	c.m.shownJobs(identity(ctx), live.GetJobs())
 	return live, err
 }
@@ -124,8 +124,10 @@ func (c clientService) Job(ctx context.Context, r *slotwisev1.JobRequest) (*slot
 	if err != nil {
 		return nil, err
 	}
+	// A caller that follows the job gets the next forecast with the next change. If it waited for one here, it
+	// would see the end of a short job late.
 	shown := []*slotwisev1.JobStatus{resp.Job}
-	c.m.addForecasts(ctx, shown)
+	c.m.addForecasts(ctx, shown, r.WaitMs <= 0)
 	return &slotwisev1.JobResponse{Job: shown[0]}, nil
 }
 

@@ -54,7 +54,7 @@ func (s consoleSource) Jobs(ctx context.Context, q source.Query) (source.Jobs, e
 // addForecasts adds the forecasts that are known. A page does not wait for the first one.
 func (s consoleSource) addForecasts(ctx context.Context, list []*slotwisev1.JobStatus) {
 	if f, _ := s.m.Forecast(); f != nil {
-		s.m.addForecasts(ctx, list)
+		s.m.addForecasts(ctx, list, true)
 	}
 }
 

@@ -287,8 +287,9 @@ func (m *Master) awaitForecast(ctx context.Context) (*forecast.Forecast, time.Du
 // rest after a forecast that took so long is over, so the newer one can begin at once.
 func staleAfter(took time.Duration) time.Duration { return 3*time.Second + 2*restAfter(took) }
 
-// addForecasts replaces each job that has not ended by a copy with the forecast of its end.
-func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus) {
+// addForecasts replaces each job that has not ended by a copy with the forecast of its end. With fresh it may wait
+// for a forecast, as awaitForecast does; else it takes the latest one.
+func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus, fresh bool) {
 	var f *forecast.Forecast
 	var age time.Duration
 	var epoch time.Time
@@ -305,7 +306,10 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus)
 			continue
 		}
 		if f == nil {
-			if f, age = m.awaitForecast(ctx); f == nil {
+			if f, age = m.Forecast(); fresh {
+				f, age = m.awaitForecast(ctx)
+			}
+			if f == nil {
 				return
 			}
 			epoch = m.WallTime(0)

@@ -142,3 +142,33 @@ func TestStaleForecast(t *testing.T) {
 		return f != old && age < time.Hour
 	})
 }
+
+// TestFollowerWaitsForNoForecast checks that a status for a caller that follows the job comes at once with an old
+// forecast, and that one for another caller waits for a new one.
+func TestFollowerWaitsForNoForecast(t *testing.T) {
+	r := newRig(t, Config{})
+	id := r.submit(r.spec(6, 0, ""))
+	clustertest.Eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })
+	fc := r.m.forecasts
+	// As long as the test holds the turn of copies no forecast is made.
+	if err := fc.copies.Take(t.Context(), "test", 1); err != nil {
+		t.Fatal(err)
+	}
+	defer fc.copies.Give("test", 1)
+	fc.mu.Lock()
+	fc.made = fc.made.Add(-time.Hour)
+	fc.mu.Unlock()
+	took := func(wait int64) time.Duration {
+		t.Helper()
+		began := time.Now()
+		resp, err := r.users.Job(t.Context(), &slotwisev1.JobRequest{Job: id, After: -1, WaitMs: wait})
+		if err != nil || resp.Job.Forecast == nil || resp.Job.Forecast.AgeMs < time.Hour.Milliseconds() {
+			t.Fatal(resp, err)
+		}
+		return time.Since(began)
+	}
+	clustertest.Eventually(t, "a status without a wait", func() bool { return took(1000) < firstWait })
+	if d := took(0); d < firstWait {
+		t.Errorf("a caller that does not follow waited for %v for a forecast, want %v", d, firstWait)
+	}
+}

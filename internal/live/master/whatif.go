@@ -333,7 +333,7 @@ func (m *Master) explainForecast(ctx context.Context, id job.ID, resp *slotwisev
 	status := []*slotwisev1.JobStatus{{Id: resp.Job}}
 	for began := time.Now(); ctx.Err() == nil; time.Sleep(explainWait / 20) {
 		// A job that is younger than the latest forecast has to wait for the next one.
-		if m.addForecasts(ctx, status); status[0].Forecast != nil || !m.undecided(ctx, id) || time.Since(began) > explainWait {
+		if m.addForecasts(ctx, status, true); status[0].Forecast != nil || !m.undecided(ctx, id) || time.Since(began) > explainWait {
 			break
 		}
 	}

@@ -140,8 +140,8 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 
 // start starts the command by run, without a shell if that makes no difference.
 func start(cfg *Config, run func(*exec.Cmd) error) (*exec.Cmd, error) {
-	if args, ok := plain(cfg.Command, cfg.Env); ok && len(cfg.Args) == 0 {
-		cmd := plainCommand(args, cfg.Dir, cfg.Env)
+	if path, args, ok := plain(cfg.Command, cfg.Env); ok && len(cfg.Args) == 0 {
+		cmd := plainCommand(path, args, cfg.Dir, cfg.Env)
 		if run(cmd) == nil {
 			return cmd, nil
 		}

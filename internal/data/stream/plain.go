@@ -22,40 +22,41 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// plain returns the program and the arguments of a command that a shell would only split at its
-// spaces and start. ok is false for every other command, and if env changes where a shell
+// plain returns the program's path and the arguments, the program's name first, of a command that a shell would
+// only split at its spaces and start. ok is false for every other command, and if env changes where a shell
 // searches for programs. To start a shell costs as much as to start cat, for each task.
-func plain(command string, env []string) (args []string, ok bool) {
+func plain(command string, env []string) (path string, args []string, ok bool) {
 	for i := range len(command) {
 		switch c := command[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(" _./-+,:@%=", c) >= 0:
 		default:
-			return nil, false // it may mean something to a shell
+			return "", nil, false // it may mean something to a shell
 		}
 	}
 	args = strings.Fields(command)
 	if len(args) == 0 || shellWords[args[0]] || strings.Contains(args[0], "=") {
-		return nil, false
+		return "", nil, false
 	}
 	for _, v := range env {
 		if strings.HasPrefix(v, "PATH=") {
-			return nil, false
+			return "", nil, false
 		}
 	}
-	if !strings.Contains(args[0], "/") {
-		if path, err := exec.LookPath(args[0]); err != nil || !filepath.IsAbs(path) {
-			return nil, false
+	if path = args[0]; !strings.Contains(path, "/") {
+		var err error
+		if path, err = exec.LookPath(path); err != nil || !filepath.IsAbs(path) {
+			return "", nil, false
 		}
 	}
-	return args, true
+	return path, args, true
 }
 
 // plainCommand returns the command of plain's result, which runs in dir, or in this process's
 // directory if dir is empty. A shell exports PWD also if this process has none or another one, and so
 // does plainCommand.
-func plainCommand(args []string, dir string, env []string) *exec.Cmd {
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), env...)
+func plainCommand(path string, args []string, dir string, env []string) *exec.Cmd {
+	// Not exec.Command, which would search the directories of PATH again.
+	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), env...)}
 	if dir == "" {
 		dir, _ = os.Getwd() // after an error PWD is empty: this process's directory is gone
 	}

@@ -16,12 +16,12 @@ func TestPlain(t *testing.T) {
 		"": "", "  ": "", "cat|cat": "", "cat $X": "", "cat 'a'": "", "cat *": "", "cat ~": "", "cat >x": "", "cat\ncat": "", "cat #x": "",
 		"a=b cat": "", "echo x": "", "exit 3": "", "true": "", "exec cat": "", ": cat": "", "no-such-command-at-all": "", "cat \xff": "", "cat\tx": "", "! cat": "", "{ cat": "",
 	} {
-		args, ok := plain(command, []string{"X=1"})
-		if got := strings.Join(args, "|"); ok != (want != "") || ok && got != want {
-			t.Errorf("%q: %q, %v", command, got, ok)
+		path, args, ok := plain(command, []string{"X=1"})
+		if got := strings.Join(args, "|"); ok != (want != "") || ok && (got != want || filepath.Base(path) != filepath.Base(args[0])) {
+			t.Errorf("%q: %q, path %q, %v", command, got, path, ok)
 		}
 	}
-	if _, ok := plain("cat", []string{"PATH=/x"}); ok {
+	if _, _, ok := plain("cat", []string{"PATH=/x"}); ok {
 		t.Error("a command with a PATH of its own runs without a shell")
 	}
 }

@@ -110,31 +110,67 @@ func CPU(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Stat returns one process, and false if it does not exist.
+// statSize is enough for the fields of /proc/PID/stat that parseStat needs: a name of 64 bytes and 23 numbers.
+const statSize = 1 << 10
+
+// Stat returns one process, and false if it does not exist. It makes the system calls itself: package os would make
+// twice as many for each of the machine's processes.
 func Stat(pid int) (Process, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fd, err := again(func() (int, error) {
+		return unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return Process{}, false
 	}
+	defer unix.Close(fd)
+	var text [statSize]byte
+	n, err := again(func() (int, error) { return unix.Read(fd, text[:]) })
+	if err != nil {
+		return Process{}, false
+	}
+	return parseStat(pid, text[:n])
+}
+
+// again repeats a system call that a signal has interrupted.
+func again(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// parseStat parses the content of /proc/PID/stat.
+func parseStat(pid int, text []byte) (Process, bool) {
 	// The name in parentheses may contain any byte, so the last ')' ends it.
-	i := bytes.LastIndexByte(b, ')')
+	i := bytes.LastIndexByte(text, ')')
 	if i < 0 {
 		return Process{}, false
 	}
-	f := strings.Fields(string(b[i+1:]))
 	const state, ppid, utime, stime, start, rss = 0, 1, 11, 12, 19, 21
-	if len(f) <= rss {
-		return Process{}, false
+	p := Process{PID: pid}
+	n := 0
+	for field := range bytes.FieldsSeq(text[i+1:]) {
+		value := int64(0) // of a field that is not negative, as all of these are
+		for _, digit := range field {
+			value = 10*value + int64(digit-'0')
+		}
+		switch n {
+		case state:
+			p.Ended = string(field) == "Z" || string(field) == "X"
+		case ppid:
+			p.Parent = int(value)
+		case utime, stime:
+			p.CPU += time.Duration(value) * tick
+		case start:
+			p.Started = uint64(value)
+		case rss:
+			p.Resident = value * pageSize
+			return p, true
+		}
+		n++
 	}
-	parent, _ := strconv.Atoi(f[ppid])
-	pages, _ := strconv.ParseInt(f[rss], 10, 64)
-	started, _ := strconv.ParseUint(f[start], 10, 64)
-	user, _ := strconv.ParseInt(f[utime], 10, 64)
-	system, _ := strconv.ParseInt(f[stime], 10, 64)
-	return Process{
-		PID: pid, Parent: parent, Resident: pages * pageSize, Started: started,
-		CPU: time.Duration(user+system) * tick, Ended: f[state] == "Z" || f[state] == "X",
-	}, true
+	return Process{}, false
 }
 
 // Doing returns what the kernel says that a process does: its state, such as "S (sleeping)", and the function of

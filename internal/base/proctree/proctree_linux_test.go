@@ -226,3 +226,21 @@ func BenchmarkTables(b *testing.B) {
 		}
 	})
 }
+
+// TestParseStat parses the line of a process whose name looks like fields, and lines that end too early.
+func TestParseStat(t *testing.T) {
+	line := "77 (a) Z 1 ) R 12 77 77 0 -1 4194304 95 0 0 0 250 50 9 9 20 0 3 0 18446744073 1000 25 18446744073709551615 1 1"
+	want := Process{PID: 77, Parent: 12, Resident: 25 * pageSize, Started: 18446744073, CPU: 3 * time.Second}
+	if p, ok := parseStat(77, []byte(line)); !ok || p != want {
+		t.Errorf("got %+v, %v, want %+v", p, ok, want)
+	}
+	ended := strings.Replace(line, ") R", ") Z", 1)
+	if p, ok := parseStat(77, []byte(ended)); !ok || !p.Ended {
+		t.Errorf("a zombie: %+v, %v", p, ok)
+	}
+	for _, bad := range []string{"", "77 a R 12", line[:strings.Index(line, " 25 ")]} {
+		if p, ok := parseStat(77, []byte(bad)); ok {
+			t.Errorf("%q is parsed as %+v", bad, p)
+		}
+	}
+}

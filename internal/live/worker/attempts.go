@@ -261,16 +261,19 @@ func (w *Worker) watchProcesses() {
 	for _, p := range drivers {
 		pids = append(pids, p.child.pid)
 	}
-	for _, c := range idle {
-		pids = append(pids, c.pid)
-	}
-	if len(pids) == 0 {
+	if len(pids)+len(idle) == 0 {
 		return
 	}
 	// Not all processes of the machine: with hundreds of them each look would take milliseconds.
 	table, err := proctree.Trees(pids)
 	if err != nil {
 		return
+	}
+	// Idle processes have no descendants. On a kernel that does not list children, Trees would read all processes for them.
+	for _, c := range idle {
+		if p, ok := proctree.Stat(c.pid); ok {
+			table[c.pid] = p
+		}
 	}
 	for _, p := range live {
 		memory, cpu := table.Use(p.child.pid)

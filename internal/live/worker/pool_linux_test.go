@@ -254,6 +254,27 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
+// TestLargeIdleProcessEnds runs an attempt that is over before its memory is measured. Its process, which is idle then
+// and takes more than the limit, ends long before idle processes do.
+func TestLargeIdleProcessEnds(t *testing.T) {
+	m := newFakeMaster(t)
+	m.worker("", func(c *worker.Config) { c.TaskMemory = 12 << 20 })
+	run, pid := m.pidJob("j1", "true")
+	for i := range 100 {
+		attempt := fmt.Sprint("j1_m_0_", i)
+		if run(attempt); m.ends(attempt).GetState() != succeeded {
+			continue // it was measured: the machine is slow
+		}
+		began := time.Now()
+		clustertest.Eventually(t, "a large idle process ends", func() bool { return ended(pid(attempt)) })
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("the process has ended after %v, as one of its size that is idle for a minute", took)
+		}
+		return
+	}
+	t.Error("no attempt was over before its memory was measured")
+}
+
 // TestOtherMasterTakesIDs replaces the master while a process is idle and does not end at
 // once. The new master uses the id of the process's attempt again, and the end of the process
 // leaves the new attempt's directory alone.

@@ -11,6 +11,8 @@ import (
 // passFlags open a directory to go through it. These systems need the right to read it.
 const passFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
+func openPath(string) (int, error) { return -1, errors.ErrUnsupported }
+
 func renameNoReplaceAt(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }
 
 func exchangeAt(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }

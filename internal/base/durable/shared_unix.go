@@ -71,8 +71,16 @@ func inParent(op, path string, do func(dir int, name string) error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// openDirs opens a directory and returns its descriptor.
+// openDirs opens a directory and returns its descriptor. It follows no link.
 func openDirs(path string) (int, error) {
+	if dir, err := openPath(filepath.Clean(path)); err == nil {
+		return dir, nil
+	}
+	return walkDirs(path) // which also finds the name that is at fault
+}
+
+// walkDirs is openDirs with two system calls for each name, which every system has.
+func walkDirs(path string) (int, error) {
 	start := "."
 	if filepath.IsAbs(path) {
 		start = "/"

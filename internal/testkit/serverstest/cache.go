@@ -117,7 +117,14 @@ func classArchive(cache string) (string, error) {
 	// A JVM uses no archive of another version, and none whose jars are at another path: so it
 	// is not made with the jars, which move when they are complete.
 	files := []string{filepath.Join(src, "pom.xml"), filepath.Join(home, "release")}
-	dir, err := Cached("classes", files, func(dir string) error { return archiveClasses(cache, dir) })
+	dir, err := Cached("classes", files, func(dir string) (err error) {
+		for range 3 { // another process may take a port between its choice and its use
+			if err = archiveClasses(cache, dir); err == nil {
+				break
+			}
+		}
+		return err
+	})
 	return filepath.Join(dir, archiveFile), err
 }
 
@@ -125,6 +132,9 @@ func classArchive(cache string) (string, error) {
 // archives these below dir.
 func archiveClasses(cache, dir string) error {
 	work := filepath.Join(dir, "hdfs")
+	if err := os.RemoveAll(work); err != nil { // of an earlier try
+		return err
+	}
 	s := &hdfsServer{host: loopback, dir: work, cache: cache}
 	defer s.stop()
 	if err := s.start(context.Background(), 1); err != nil {

@@ -16,6 +16,7 @@ import (
 const writeRows = `
 import duckdb, json
 db = duckdb.connect()
+db.execute("set enable_progress_bar=false") # it is printed to standard output when a query takes two seconds
 db.execute(r"""create table t as select i as id, case when i % 5 = 0 then null else
     'a "b", ' || i || case when i % 3 = 0 then chr(10) else '' end || chr(9) || '\N' || chr(233) end as name,
     i / 4 as part from range(1, 301) r(i)""")
@@ -32,6 +33,7 @@ print(json.dumps(db.execute("select id, name, part from t order by id").fetchall
 const readRows = `
 import duckdb, json
 db = duckdb.connect()
+db.execute("set enable_progress_bar=false") # it is printed to standard output when a query takes two seconds
 out = {}
 for name, call in {
     "csv": "read_csv('csv/part-*', header=true, columns={'id': 'bigint', 'name': 'varchar', 'part': 'double'})",

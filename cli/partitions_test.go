@@ -17,6 +17,7 @@ import duckdb, json, random
 random.seed(SEED)
 db = duckdb.connect()
 db.execute("set threads=1")
+db.execute("set enable_progress_bar=false") # it is printed to standard output when a query takes two seconds
 kinds = ["a b", "x/y", "50%", "ä=ö", "", None, "Z"]
 rows = []
 for i in range(800):

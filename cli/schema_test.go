@@ -16,6 +16,7 @@ import duckdb, fastavro, json, os, random
 random.seed(SEED)
 db = duckdb.connect()
 db.execute("set threads=1")
+db.execute("set enable_progress_bar=false") # it is printed to standard output when a query takes two seconds
 columns = {"id": "bigint", "name": "varchar", "share": "double", "day": "date", "ok": "boolean", "cost": "decimal(9,2)"}
 avro = {"bigint": "long", "varchar": "string", "double": "double", "boolean": "boolean", "date": {"type": "int", "logicalType": "date"},
     "decimal(9,2)": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}}

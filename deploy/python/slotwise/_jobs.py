@@ -60,6 +60,11 @@ class Result:
             made.update({f"{kind}.{name}": n for name, n in values.items() if n})
         return made
 
+    def __repr__(self) -> str:
+        counters = self.counters
+        n = counters.get("reduce.output_records", counters.get("map.output_records", 0))
+        return f"<slotwise.Result: {n} {'rows' if self.table else 'pairs'} in {self.output}>"
+
     def __iter__(self) -> Iterator[Pair]:
         if self.table:
             raise Error(f"an output of the format {self.table} has columns and no pairs: use frame(), or read the files of {self.output}")

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import sys
+from types import TracebackType
 from typing import Any, BinaryIO, Callable, Iterable, Iterator, NoReturn, Optional
 
 in_task = False  # set by main
@@ -116,19 +117,44 @@ def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool
     # What the functions print must not be taken for pairs. It goes to the log of the attempt.
     sys.stdout = sys.stderr
     lines = _lines(sys.stdin.buffer)
-    if role == "mapper":
-        decoded = DECODERS[decoder]
-        for line in lines:
-            for key, value in _pairs_of(function, role, decoded(line)):
-                out.write(write(key, value))
-    else:
-        for raw, group in itertools.groupby(lines, key=lambda line: line.partition(b"\t")[0]):
-            values = (json.loads(line.partition(b"\t")[2]) for line in group)
-            for key, value in _pairs_of(function, role, tuples(json.loads(raw)), values):
-                out.write(write(key, value))
+    given: Any = None  # the argument of the call that fails
+    try:
+        if role == "mapper":
+            decoded = DECODERS[decoder]
+            for line in lines:
+                given = line
+                for key, value in _pairs_of(function, role, given := decoded(line)):
+                    out.write(write(key, value))
+        else:
+            for raw, group in itertools.groupby(lines, key=lambda line: line.partition(b"\t")[0]):
+                given = tuples(json.loads(raw))
+                values = (json.loads(line.partition(b"\t")[2]) for line in group)
+                for key, value in _pairs_of(function, role, given, values):
+                    out.write(write(key, value))
+    except Exception as e:
+        _fail(role, e, given)
     out.flush()
     for (group_name, name), n in _counts.items():
         sys.stderr.write(f"reporter:counter:{group_name},{name},{n}\n")
+
+
+def _fail(role: str, e: Exception, given: Any) -> NoReturn:
+    """Ends the task with the traceback of the user's functions, without the frames of this module around them.
+
+    The last lines of standard error become the job's error message, so what the function was given stands before.
+    """
+    import traceback  # here, because a task that succeeds does not need it
+
+    frames: Optional[TracebackType] = e.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    what = "record" if role == "mapper" else "key"
+    sys.stderr.write(f"the {role} failed at the {what} {repr(given)[:300]}\n" + "".join(traceback.format_exception(type(e), e, frames)))
+    raise _Reported
+
+
+class _Reported(Exception):
+    """The error of a function, after _fail has printed it."""
 
 
 def main(role: str) -> None:
@@ -152,6 +178,8 @@ def main(role: str) -> None:
     try:
         # A module that the functions are in may exit when it is imported.
         run_task(role, *importlib.import_module("_slotwise_job")._slotwise_roles[role])
+    except _Reported:
+        sys.exit(1)
     except SystemExit as e:
         if os.getpid() != task:
             raise

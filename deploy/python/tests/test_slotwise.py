@@ -48,6 +48,14 @@ def fails(line):
     raise ValueError("the record " + line + " is bad")
 
 
+def tupled(line):
+    return [(("to", 1), 0)]
+
+
+def divides(key, values):
+    yield key, 1 / sum(values)
+
+
 def script(text, *args, cwd, env=None):
     """Runs a script and returns its output."""
     path = pathlib.Path(cwd, "script.py")
@@ -155,8 +163,18 @@ class Jobs(Case):
     def test_failure_shows_the_traceback(self):
         with self.assertRaises(slotwise.Failed) as caught:
             slotwise.run(fails, input=self.input, max_attempts=1)
-        self.assertIn("ValueError: the record to be or is bad", str(caught.exception))
+        text = str(caught.exception)
+        self.assertIn("ValueError: the record to be or is bad", text)
+        self.assertIn("the mapper failed at the record 'to be or", text)
+        self.assertIn("in fails\n", text)
+        self.assertNotIn("_worker.py", text)
+        self.assertNotIn("runpy", text)
         self.assertEqual(caught.exception.report["state"], "failed")
+        with self.assertRaisesRegex(slotwise.Failed, r"the reducer failed at the key \('to', 1\)(.|\n)*ZeroDivisionError"):
+            slotwise.run(tupled, divides, input=self.input, max_attempts=1)
+
+    def test_result_in_a_notebook(self):
+        self.assertRegex(repr(slotwise.run(helpers.words, helpers.total, input=self.input)), r"^<slotwise\.Result: [1-9]\d* pairs in /.*>$")
 
     def test_exit_fails_the_task(self):
         def exits(line):

@@ -133,11 +133,12 @@ const OtherUser = bounds.OtherCounters
 // and left out lines that match, as GNU grep does. The job's results are then incomplete.
 const BinaryMatches = "commands that left out lines of binary data"
 
-// User counters of jobs whose input has groups of records or partitions.
+// User counters of jobs whose input has groups of records, partitions or bad records.
 const (
 	RowGroups        = "row groups read"
 	RowGroupsSkipped = "row groups skipped by conditions"
 	FilesSkipped     = "files skipped by conditions"
+	BadSkipped       = "bad records skipped"
 )
 
 // Set holds the numbers of all counters. The zero value has counted nothing.

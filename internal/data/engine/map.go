@@ -172,6 +172,9 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 		count.AddUser(counters.RowGroups, read)
 		count.AddUser(counters.RowGroupsSkipped, excluded)
 	}
+	if bad := r.Bad(); bad > 0 {
+		count.AddUser(counters.BadSkipped, bad)
+	}
 	return err
 }
 

@@ -14,11 +14,20 @@ import (
 // utf8Mark is the byte order mark that some programs write first.
 var utf8Mark = []byte("\xef\xbb\xbf")
 
+// errUTF16 refuses text whose bytes would become records with a zero between all characters.
+var errUTF16 = errors.New("it is text in UTF-16, by its first two bytes: make a copy with iconv -f UTF-16 -t UTF-8")
+
+// isUTF16 reports whether a file of text begins with the byte order mark of UTF-16.
+func isUTF16(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
+}
+
 // csvRecords reads the records of a CSV file, as RFC 4180 describes them.
 type csvRecords struct {
 	src   *Source
 	csv   *csvReader
 	part  bool     // the source begins within the file
+	skip  bool     // records that have not the form of CSV are left out
 	names []string // of the fields
 	all   []string // names, and the columns of the path
 	line  *Line
@@ -37,7 +46,12 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	if src.FirstLine == nil && bytes.Equal(head, utf8Mark) {
 		b.Discard(len(utf8Mark))
 	}
-	r := &csvRecords{src: src, csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil}
+	if src.FirstLine == nil && isUTF16(head) {
+		return nil, errUTF16
+	}
+	r := &csvRecords{src: src, csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil, skip: s.SkipBad}
+	// The promise that no field has an LF bounds what a quote that is never closed takes with it.
+	r.csv.single = s.SkipBad && s.SingleLines
 	var first []csvField
 	if r.part {
 		first, r.csv.ends, err = firstRecord(src, s)
@@ -160,19 +174,31 @@ func (r *csvRecords) append(buf []byte, fields []csvField) []byte {
 }
 
 // read returns the fields of the next record. It returns nil for an empty line in a file of several
-// columns: no record of such a file is an empty line, and other readers skip it, too.
+// columns: no record of such a file is an empty line, and other readers skip it, too. It also returns nil
+// for a record that is left out.
 func (r *csvRecords) read() ([]csvField, error) {
 	fields, err := r.csv.read()
 	switch {
 	case err != nil:
-		return nil, r.explain(err)
+		return nil, r.leaveOut(err)
 	case len(fields) == len(r.names):
 		return fields, nil
 	case len(fields) > 1 || !fields[0].isNull():
-		return nil, r.explain(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
+		return nil, r.leaveOut(&csvError{r.csv.line, fmt.Errorf("it has %s, and the first record of the file has %d",
 			count(len(fields), "field"), len(r.names))})
 	}
 	return nil, nil
+}
+
+// leaveOut counts a record that has not the form of CSV and returns nil if such records are left out, and otherwise
+// explains the error. A record that is too long was not read to its end, so the reader cannot go on behind it.
+func (r *csvRecords) leaveOut(err error) error {
+	var form *csvError
+	if r.skip && errors.As(err, &form) && !errors.Is(err, errLongRecord) {
+		r.src.bad()
+		return nil
+	}
+	return r.explain(err)
 }
 
 // explain says that line numbers count from the start of the part, where that is not the

@@ -47,6 +47,7 @@ type csvReader struct {
 	eof       bool
 	failed    error // of the source, which the next fill returns
 	ends      csvEnds
+	single    bool       // each line is a record, also with an open quote
 	line      int64      // number of the first line of the last record, from 1
 	lines     int64      // lines that read has consumed
 	fields    []csvField // of the last record; slices of buf and of unescaped
@@ -104,7 +105,7 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		}
 		quotes += bytes.Count(c.buf[c.at+size:c.at+end], []byte{'"'})
 		// At the end of the file an open quote ends the record, too: parse finds the error.
-		if quotes%2 == 0 || end == size {
+		if quotes%2 == 0 || end == size || c.single {
 			record = c.buf[c.at : c.at+end]
 			c.at += end
 			return record, quotes, nil

@@ -51,11 +51,20 @@ type Source struct {
 	// such as row groups, that belong to the source and are read, and that the conditions exclude by
 	// the file's statistics of the groups.
 	CountGroups func(read, excluded int)
+	// CountBad, if not nil, is called for each record that Spec.SkipBad leaves out.
+	CountBad func()
 	// Pauses allows Open's reader to return no bytes and no error after many records that do not meet the
 	// conditions. The caller can then report that it is alive, and stop.
 	Pauses bool
 	// Decompress returns the decompressed content of a stream. codec is a name such as gzip.
 	Decompress func(codec string, r io.Reader) (io.ReadCloser, error)
+}
+
+// bad counts a record that is left out.
+func (s *Source) bad() {
+	if s.CountBad != nil {
+		s.CountBad()
+	}
 }
 
 // Records reads the records of a source. One goroutine uses it.

@@ -17,6 +17,7 @@ import (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "auto": "", "text": "text", "csv": "csv", "csv,header=no,separator=;,lines=single": "csv,header=no,lines=single,separator=;",
+		"json,bad=skip": "json,bad=skip", "csv,bad=skip,lines=single": "csv,lines=single,bad=skip",
 		"csv,separator=tab": "csv,separator=tab", "parquet,as=json,columns=a,b c": "parquet,as=json,columns=a,b c",
 		",columns=a": "auto,columns=a", "auto,as=json": "auto,as=json", "sequence,as=raw": "sequence,as=raw", "sequence,as=bytes": "sequence,as=bytes",
 	} {
@@ -30,7 +31,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"xml": "want auto", "parquet,header=no": "an option of csv", "csv,separator=ab": "unknown option", "csv,columns=": "empty name",
+		"xml": "want auto", "parquet,header=no": "an option of csv", "auto,bad=skip": "an option of csv and json", "csv,bad=null": "unknown option", "csv,separator=ab": "unknown option", "csv,columns=": "empty name",
 		"csv,columns=a,a": "named twice", "text,columns=a": "format text has no columns", "csv,separator=\"": "unknown option", "json,x": "unknown option", "csv,as=typed": "unknown option",
 	} {
 		if s, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -17,6 +17,7 @@ import (
 // jsonRecords reads lines with a JSON object each.
 type jsonRecords struct {
 	r    *bufio.Reader
+	src  *Source
 	part bool // the source begins within the file
 	spec *Spec
 	// line takes the fields of names. Without the option columns these are the columns of conditions, and
@@ -29,7 +30,16 @@ type jsonRecords struct {
 
 // openJSON implements Format.Open.
 func openJSON(src *Source, s *Spec) (Records, error) {
-	r := &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), part: src.FirstLine != nil, spec: s}
+	r := &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), src: src, part: src.FirstLine != nil, spec: s}
+	if !r.part {
+		head, err := r.r.Peek(2)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if isUTF16(head) {
+			return nil, errUTF16
+		}
+	}
 	all := slices.Clone(s.Columns)
 	for _, c := range s.Where {
 		if !slices.Contains(all, c.Column) {
@@ -61,8 +71,13 @@ func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return buf, nil
 	}
+	whole := len(buf)
 	if buf, err = r.convert(buf, line); err == nil {
 		return buf, nil
+	}
+	if r.spec.SkipBad && !errors.Is(err, errLacks) {
+		r.src.bad()
+		return buf[:whole], nil // without the fields before the bad one
 	}
 	err = fmt.Errorf("line %d: %w", r.n, err)
 	if r.part {
@@ -91,6 +106,9 @@ func (r *jsonRecords) read() ([]byte, error) {
 
 var errNoObject = errors.New("it is no JSON object; format json wants one object on each line (jq -c makes such files)")
 
+// errLacks begins the error for a missing column. It is no fault of the record's form, so bad=skip keeps it.
+var errLacks = errors.New("the object has no")
+
 // convert appends the line of a record.
 func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	if line[0] != '{' {
@@ -109,7 +127,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 	r.line.Begin(buf)
 	for _, c := range r.names {
 		if object[c] == nil && r.spec.Missing == MissingError {
-			return buf, fmt.Errorf("the object has no column %s, and --missing error refuses that", c)
+			return buf, fmt.Errorf("%w column %s, and --missing error refuses that", errLacks, c)
 		}
 		if err := r.field(object[c]); err != nil {
 			return buf, fmt.Errorf("column %s: %w", c, err)

@@ -441,7 +441,7 @@ func (w *Writer) set(v *Value, c *Column, text []byte) (err error) {
 			err = fmt.Errorf("%.100q is no number", text)
 		}
 	default:
-		if v.Bool = string(text) == "true"; !v.Bool && string(text) != "false" {
+		if v.Bool = truth[string(text)] > 0; truth[string(text)] == 0 {
 			err = fmt.Errorf("%.100q is neither true nor false", text)
 		}
 	}

@@ -263,6 +263,7 @@ func TestOutputFields(t *testing.T) {
 		{format: "json,escapes=no,columns=word,w2", key: "\\N\ta\\nb", onlyKey: true, want: `{"word":"\\N","w2":"a\\nb"}`},
 		{format: "json,columns=k,a,b", key: `\N`, value: "1\\t2\t\\N", want: `{"k":"\\N","a":"1\t2","b":null}`},
 		{format: "json," + typed, key: "x\ty\t9223372036854775807\t1e3\ttrue", onlyKey: true, want: `{"s":"x","b":"eQ==","i":9223372036854775807,"f":1000,"t":true}`},
+		{format: "json,columns=p:bool,e:bool", key: "True\tFALSE", onlyKey: true, want: `{"p":true,"e":false}`},
 		{format: "json," + typed, key: "\t\t\t\t", onlyKey: true, want: `{"s":"","b":"","i":null,"f":null,"t":null}`},
 	} {
 		value := []byte(c.value)

@@ -24,6 +24,9 @@ type Spec struct {
 	// SingleLines promises that no field of a CSV file contains an LF, so that the file can
 	// be divided.
 	SingleLines bool
+	// SkipBad leaves out records of CSV files and JSON lines that do not have the form of their format, instead of
+	// failing the job. Source.CountBad counts them.
+	SkipBad bool
 	// NoPartitions says that directories such as part=0 in the paths of files are no columns.
 	NoPartitions bool
 	// Missing is the rule for a column that a file or a JSON object lacks: null, error, or "" for null
@@ -54,7 +57,7 @@ type Layout struct {
 }
 
 // usage explains the grammar in error messages.
-const usage = "want auto, text, csv, json, parquet, avro or sequence, then options such as as=json or missing=null; csv has header=no, separator=C and lines=single"
+const usage = "want auto, text, csv, json, parquet, avro or sequence, then options such as as=json or missing=null; csv has header=no, separator=C and lines=single, csv and json have bad=skip"
 
 // Parse parses a format: its name, and options after commas. The option columns=A,B is the
 // last one. "" is auto.
@@ -96,6 +99,11 @@ func (s *Spec) option(w string) error {
 		s.NoHeader = true
 	case w == "lines=single":
 		s.SingleLines = true
+	case w == "bad=skip":
+		if s.Name != CSV && s.Name != JSON {
+			return fmt.Errorf("%q is an option of csv and json, not of %s", w, s.Name)
+		}
+		s.SkipBad = true
 	case w == "partitions=no":
 		s.NoPartitions = true
 	case name == "missing":
@@ -198,7 +206,7 @@ func (s *Spec) String() string {
 	for _, o := range []struct {
 		word string
 		on   bool
-	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"as=" + s.Stream, s.Stream != ""}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}, {"partitions=no", s.NoPartitions}} {
+	}{{"as=json", s.JSON}, {"as=raw", s.Raw}, {"as=" + s.Stream, s.Stream != ""}, {"header=no", s.NoHeader}, {"lines=single", s.SingleLines}, {"bad=skip", s.SkipBad}, {"partitions=no", s.NoPartitions}} {
 		if o.on {
 			words = append(words, o.word)
 		}

@@ -34,7 +34,7 @@ const SampleRecords = 1000
 // Types returns the columns of a file and their types: as the file states them, or as the first
 // SampleRecords records show them, if sampled. Columns of the path are left out.
 func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error) {
-	plain := &Spec{Name: s.Name, JSON: true, NoHeader: s.NoHeader, Separator: s.Separator, SingleLines: s.SingleLines}
+	plain := &Spec{Name: s.Name, JSON: true, NoHeader: s.NoHeader, Separator: s.Separator, SingleLines: s.SingleLines, SkipBad: s.SkipBad}
 	without := *src
 	without.Partitions = nil
 	r, err := Open(&without, plain)
@@ -134,6 +134,9 @@ func momentType(s string) string {
 	return "timestamp"
 }
 
+// truth has the words for true, 1, and false, -1: of JSON and SQL, of Python, and of Excel.
+var truth = map[string]int{"true": 1, "True": 1, "TRUE": 1, "false": -1, "False": -1, "FALSE": -1}
+
 // TypeOfText returns the type that a text looks like. numbers says that numbers and truth values are written as
 // text, as in CSV and in paths. A number with leading zeros is a string, such as a post code.
 func TypeOfText(s string, numbers bool) string {
@@ -145,7 +148,7 @@ func TypeOfText(s string, numbers bool) string {
 			return "int"
 		case n != nil:
 			return "float"
-		case s == "true" || s == "false":
+		case truth[s] != 0:
 			return "bool"
 		}
 	}

@@ -153,7 +153,8 @@ func TestParseStreaming(t *testing.T) {
 		{"", "No Arguments Given!"},
 		{"-input a", "Required argument: -output "},
 		{"-output b", "Required argument: -input <name>"},
-		{"-input a -output b -D x=y", "Unrecognized option: -D"},
+		{"-input a -output b -D x=y", "Unrecognized option: -D (a generic option: it stands before all options of streaming, as in Hadoop)"},
+		{"-input a -output b -files x", "Unrecognized option: -files (a generic option: it stands before all options of streaming, as in Hadoop)"},
 		{"-input a -output b extra -mapper", "Missing argument for option: mapper"},
 		{"-input a b -output c d", "Found 1 unexpected arguments on the command line [d]"},
 		{"-input a -output b -inputs x", "Unrecognized option: -inputs"},
@@ -199,6 +200,18 @@ func TestConf(t *testing.T) {
 	c.Set("mapreduce.map.failures.maxpercent", "5")
 	if r := c.Check([]string{"mapreduce.map.failures.maxpercent"}); len(r.Errors) != 1 {
 		t.Errorf("%+v", r)
+	}
+	c.Set("mapred.reduce.tasks", "three")
+	if r := c.Check([]string{"mapred.reduce.tasks"}); len(r.Errors) != 1 || r.Errors[0] != "mapred.reduce.tasks=three: want a whole number" {
+		t.Errorf("%+v", r)
+	}
+	for option, s := range map[string]*Streaming{
+		"SequenceFileInputFormat with -io typedbytes":  {InputFormat: "org.apache.hadoop.mapred.SequenceFileAsBinaryInputFormat", Reduces: -1},
+		"SequenceFileOutputFormat with -io typedbytes": {OutputFormat: "SequenceFileAsBinaryOutputFormat", Reduces: -1},
+	} {
+		if err := (Conf{}).ApplyOptions(s); err == nil || !strings.Contains(err.Error(), option) {
+			t.Errorf("%v, want %s", err, option)
+		}
 	}
 }
 

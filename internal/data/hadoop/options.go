@@ -3,6 +3,7 @@ package hadoop
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,6 +179,9 @@ func ParseStreaming(args []string) (*Streaming, error) {
 				return nil, err
 			}
 		default:
+			if generic, _, err := ParseGeneric([]string{word, "a=b"}); err == nil && !reflect.DeepEqual(generic, Generic{}) {
+				return nil, usage("Unrecognized option: %s (a generic option: it stands before all options of streaming, as in Hadoop)", word)
+			}
 			return nil, usage("Unrecognized option: %s", word)
 		}
 	}
@@ -332,6 +336,10 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 			continue
 		}
 		name, err := class(x.option, value, x.known)
+		if strings.HasPrefix(SimpleName(value), "SequenceFileAsBinary") {
+			return fmt.Errorf("%w (its bytes are Java's serialization; SequenceFile%sFormat with -io typedbytes passes keys and values of each type)",
+				err, map[bool]string{true: "Input", false: "Output"}[x.private == PropInput])
+		}
 		if err != nil {
 			return fmt.Errorf("%w (%s that are built in: %s)", err, x.what, strings.Join(slices.Sorted(maps.Keys(x.known)), ", "))
 		}

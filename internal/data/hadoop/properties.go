@@ -1,8 +1,10 @@
 package hadoop
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -238,6 +240,20 @@ var hadoopPrefixes = []string{"mapreduce.", "mapred.", "stream.", "io.", "dfs.",
 // otherNames are the properties of Hadoop that have another prefix and are not in properties.
 var otherNames = []string{"map.sort.class", "map.output.key.value.fields.spec", "reduce.output.key.value.fields.spec"}
 
+// numbers are the properties that the product reads as whole numbers. Another value would silently become the default.
+var numbers = []string{
+	"mapreduce.job.maps", "mapreduce.job.reduces", "mapreduce.map.maxattempts", "mapreduce.reduce.maxattempts", "mapreduce.task.timeout",
+	"mapreduce.map.memory.mb", "mapreduce.reduce.memory.mb", "mapreduce.map.cpu.vcores", "mapreduce.reduce.cpu.vcores",
+	"mapreduce.input.fileinputformat.split.minsize", "mapreduce.input.lineinputformat.linespermap",
+	"stream.num.map.output.key.fields", "stream.num.reduce.output.key.fields", "stream.jobconf.truncate.limit",
+}
+
+// isNumber reports whether a property is a whole number.
+func (c Conf) isNumber(name string) bool {
+	_, err := strconv.Atoi(strings.TrimSpace(c.Get(name, "")))
+	return err == nil
+}
+
 // Remarks are sentences about properties that do not act as in Hadoop. given are the
 // names that the user has set.
 type Remarks struct {
@@ -257,6 +273,8 @@ func (c Conf) Check(given []string) (r Remarks) {
 			// A property of the user's own, for the environment of tasks.
 		case p.use == shown:
 			r.Warnings = append(r.Warnings, "the property "+name+" has no effect here, except in the environment of tasks")
+		case slices.Contains(numbers, p.name) && !c.isNumber(name):
+			r.Errors = append(r.Errors, fmt.Sprintf("%s=%s: want a whole number", name, c.Get(name, "")))
 		case p.use == refused && !isDefault(c.Get(name, "")):
 			r.Errors = append(r.Errors, "the property "+name+" is not supported: "+p.why)
 		}

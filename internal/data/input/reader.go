@@ -32,6 +32,7 @@ type Reader struct {
 	mapped   mapped
 
 	groupsRead, groupsExcluded int64
+	badRecords                 int64 // left out because they have not the form of their format
 
 	piece   *Piece        // the current piece; nil before the first
 	file    storage.File  // of the current piece; nil between pieces
@@ -79,6 +80,9 @@ func (r *Reader) Offset() int64 {
 // Groups returns the number of groups of records, such as row groups of Parquet, that were read so far
 // or are being read, and the number of groups that the conditions on columns excluded.
 func (r *Reader) Groups() (read, excluded int64) { return r.groupsRead, r.groupsExcluded }
+
+// Bad returns the number of records that were left out so far because they have not the form of their format.
+func (r *Reader) Bad() int64 { return r.badRecords }
 
 // partitionsOf returns the columns in the path of a file.
 func partitionsOf(uri string, rows *format.Spec) []format.Partition {
@@ -277,6 +281,7 @@ func (r *Reader) beginRows(c *content) error {
 			r.groupsRead += int64(read)
 			r.groupsExcluded += int64(excluded)
 		},
+		CountBad: func() { r.badRecords++ },
 	}
 	if !c.rows.Binary() {
 		if err := r.openText(c, src); err != nil {

@@ -88,7 +88,9 @@ type Chain struct {
 	Params Params
 	Inputs []string // the user's inputs
 
-	files *Files
+	files  *Files
+	made   map[string]int // outputs that Then has made, by step
+	failed error          // of the first step of Then that failed
 	// run runs the job of a step.
 	run  func(ctx context.Context, step string, p Params, in []string, out string) error
 	temp string
@@ -99,10 +101,34 @@ type Chain struct {
 // a path from [Chain.Temp] or [Chain.Output]. If p is nil the step gets the
 // chain's parameters. Several goroutines may run steps at a time.
 func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string, output string) error {
+	if c.failed != nil {
+		return c.failed
+	}
 	if p == nil {
 		p = c.Params
 	}
 	return c.run(ctx, step, p, inputs, output)
+}
+
+// Then runs the job of a step into an intermediate output of its own, and returns the path of the output, which is
+// an input of later steps:
+//
+//	last := c.Then(ctx, "load", nil, c.Inputs...)
+//	for range rounds {
+//		last = c.Then(ctx, "round", nil, last)
+//	}
+//	return c.Step(ctx, "rank", nil, []string{last}, c.Output())
+//
+// If the step fails, Then returns "", later calls of Then and Step run nothing, and the chain fails with the
+// error of that step, whatever its function returns. The outputs are numbered in the order of the calls, so one goroutine
+// makes them; steps that run at a time use [Chain.Step].
+func (c *Chain) Then(ctx context.Context, step string, p Params, inputs ...string) string {
+	c.made[step]++
+	output := c.Temp(fmt.Sprintf("then-%s-%d", step, c.made[step]))
+	if c.failed = c.Step(ctx, step, p, inputs, output); c.failed != nil {
+		return ""
+	}
+	return output
 }
 
 // Files returns access to the outputs of steps and to all other files that the

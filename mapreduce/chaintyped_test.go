@@ -32,8 +32,7 @@ type (
 func TestTypedChain(t *testing.T) {
 	type state struct{ Sums []int }
 	fares, totals := mapreduce.TableOf[fare](), mapreduce.TableOf[total]()
-	amounts := mapreduce.Codes[string, int64]{Key: mapreduce.StringCode, Value: mapreduce.Int64Code}
-	states := mapreduce.Codes[string, state]{Key: mapreduce.StringCode, Value: mapreduce.JSONCode[state]()}
+	amounts, states := mapreduce.CodesOf[string, int64](), mapreduce.CodesOf[string, state]()
 	app := &mapreduce.App{
 		Name: "totals",
 		Steps: map[string]func(mapreduce.Params) (*mapreduce.Job, error){
@@ -69,10 +68,7 @@ func TestTypedChain(t *testing.T) {
 			},
 		},
 		Chain: func(ctx context.Context, c *mapreduce.Chain) error {
-			if err := c.Step(ctx, "collect", nil, c.Inputs, c.Temp("states")); err != nil {
-				return err
-			}
-			return c.Step(ctx, "sum", nil, []string{c.Temp("states")}, c.Output())
+			return c.Step(ctx, "sum", nil, []string{c.Then(ctx, "collect", nil, c.Inputs...)}, c.Output())
 		},
 	}
 	dir := t.TempDir()
@@ -163,3 +159,55 @@ type never struct{ mapreduce.Codec[point] }
 
 // Limits implements mapreduce.Limited.
 func (never) Limits() (mapreduce.KeyUse, error) { return mapreduce.KeyNever, nil }
+
+// Outputs of Then have names of their own, in loops, too, and a failed step ends the chain with its error: no later
+// step runs, and the error of a function that reads the output which is not there does not replace it.
+func TestThen(t *testing.T) {
+	in := filepath.Join(t.TempDir(), "in.txt")
+	if err := os.WriteFile(in, []byte("a\t1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var ran []string
+	step := func(name string, err error) func(mapreduce.Params) (*mapreduce.Job, error) {
+		return func(mapreduce.Params) (*mapreduce.Job, error) {
+			ran = append(ran, name)
+			return &mapreduce.Job{Name: name, Input: mapreduce.KeyValue, Mapper: func() mapreduce.Mapper {
+				return mapreduce.MapperFunc(func(key, value []byte, out *mapreduce.Emitter) error {
+					out.Emit(append(key[:len(key):len(key)], 'x'), value)
+					return err
+				})
+			}}, nil
+		}
+	}
+	for _, fails := range []bool{false, true} {
+		var chain string
+		ran = nil
+		app := &mapreduce.App{
+			Name:  "then",
+			Steps: map[string]func(mapreduce.Params) (*mapreduce.Job, error){"good": step("good", nil), "bad": step("bad", mapreduce.Permanent(errors.New("too bad")))},
+			Chain: func(ctx context.Context, c *mapreduce.Chain) error {
+				last := c.Then(ctx, "good", nil, c.Inputs...)
+				for range 2 {
+					last = c.Then(ctx, "good", nil, last)
+				}
+				if fails {
+					last = c.Then(ctx, "good", nil, c.Then(ctx, "bad", nil, last))
+					chain = last
+					if err := c.Step(ctx, "good", nil, []string{last}, c.Output()); err == nil {
+						t.Error("a step runs after a failed one")
+					}
+					return errors.New("a consequence")
+				}
+				return c.Step(ctx, "good", nil, []string{last}, c.Output())
+			},
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		_, err := mapreduce.RunApp(t.Context(), app, nil, mapreduce.Options{Inputs: []string{in}, Output: out})
+		switch text, _ := os.ReadFile(filepath.Join(out, "part-m-00000")); {
+		case fails && (err == nil || !strings.Contains(err.Error(), "too bad") || strings.Contains(err.Error(), "consequence") || chain != "" || strings.Join(ran, " ") != "good good good bad"):
+			t.Errorf("%v, %q, %v", err, chain, ran)
+		case !fails && (err != nil || string(text) != "axxxx\t1\n"):
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+}

@@ -99,7 +99,11 @@ func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (r
 	}
 	steps := &steps{planner: pl, app: a, options: o}
 	outcomes, err := pl.target.RunChain(ctx, c, func(ctx context.Context, dir string) error {
-		return a.Chain(ctx, steps.chain(p, dir))
+		chain := steps.chain(p, dir)
+		if err := a.Chain(ctx, chain); chain.failed == nil {
+			return err
+		}
+		return chain.failed // an error of the function may be a consequence, as that of reading an output that Then has not made
 	})
 	results = steps.ended()
 	for _, out := range outcomes {
@@ -180,7 +184,7 @@ type steps struct {
 // intermediate outputs.
 func (s *steps) chain(p Params, dir string) *Chain {
 	s.options.chainDir = dir
-	return &Chain{files: &Files{s.planner.schemes, s.options.outages()}, Params: p, Inputs: s.options.Inputs, temp: dir, out: s.options.Output, run: s.run}
+	return &Chain{made: map[string]int{}, files: &Files{s.planner.schemes, s.options.outages()}, Params: p, Inputs: s.options.Inputs, temp: dir, out: s.options.Output, run: s.run}
 }
 
 // run runs the job of a step.

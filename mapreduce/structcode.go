@@ -33,8 +33,38 @@ func StructCode[T any]() Codec[T] {
 	return structCodec[T]{code, err}
 }
 
+// CodeOf returns the usual codec of a type, for keys and for values. Strings, byte slices, numbers and truth values
+// and structs of these are sorted as keys, as by [StructCode]. Any other type has its [JSONCode], which groups equal
+// keys and has no order.
+func CodeOf[T any]() Codec[T] {
+	for _, c := range []any{StringCode, Int64Code, Float64Code, NoneCode} {
+		if c, ok := c.(Codec[T]); ok {
+			return c
+		}
+	}
+	t := reflect.TypeFor[T]()
+	code, err := codeOf(t)
+	switch {
+	case err == nil:
+		return structCodec[T]{code, nil}
+	case hasOrder(t):
+		return StructCode[T]() // with its error: without it an order that the author has demanded would be lost
+	}
+	return JSONCode[T]()
+}
+
+// hasOrder reports whether a field of a struct, or of a struct in it, has the tag order.
+func hasOrder(t reflect.Type) bool {
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		if f := t.Field(i); f.Tag.Get("order") != "" || hasOrder(f.Type) {
+			return true
+		}
+	}
+	return false
+}
+
 type structCodec[T any] struct {
-	fields structCode
+	fields fieldCode
 	err    error
 }
 

@@ -1,11 +1,13 @@
 package mapreduce
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -97,4 +99,48 @@ func TestStructCodeLimits(t *testing.T) {
 	if use, err := limits(Descending(PairCode(StringCode, StructCode[visit]()))); use != KeySorted || err != nil {
 		t.Errorf("a descending pair: %v, %v", use, err)
 	}
+}
+
+// The usual codec of a type keeps the order where there is one, and refuses a wrong order instead of dropping it.
+func TestCodeOf(t *testing.T) {
+	type wrong struct {
+		N int `order:"down"`
+	}
+	type inner struct{ Wrong wrong }
+	for name, c := range map[string]struct {
+		use KeyUse
+		err error
+	}{
+		"string": limitsOf(CodeOf[string]()), "int64": limitsOf(CodeOf[int64]()), "float64": limitsOf(CodeOf[float64]()), "none": limitsOf(CodeOf[None]()),
+		"int": limitsOf(CodeOf[int]()), "bool": limitsOf(CodeOf[bool]()), "bytes": limitsOf(CodeOf[[]byte]()), "visit": limitsOf(CodeOf[visit]()),
+		"grouped list": limitsOf(CodeOf[[]string]()), "grouped map": limitsOf(CodeOf[map[string]int]()), "grouped time": limitsOf(CodeOf[time.Time]()), "grouped any": limitsOf(CodeOf[any]()),
+		"bad tag": limitsOf(CodeOf[wrong]()), "bad inner tag": limitsOf(CodeOf[inner]()),
+	} {
+		want := KeySorted
+		if strings.HasPrefix(name, "grouped") {
+			want = KeyGrouped
+		}
+		if bad := strings.HasPrefix(name, "bad"); c.use != want || (c.err != nil) != bad {
+			t.Errorf("%s: %v, %v", name, c.use, c.err)
+		}
+	}
+	for _, n := range []int{-300, -1, 0, 7} {
+		b := CodeOf[int]().Append(nil, n)
+		if got, err := CodeOf[int]().Decode(b); err != nil || got != n || bytes.Compare(b, CodeOf[int]().Append(nil, n+1)) >= 0 {
+			t.Errorf("%d becomes %d, %v", n, got, err)
+		}
+	}
+	b := CodeOf[[]string]().Append(nil, []string{"a"})
+	if got, err := CodeOf[[]string]().Decode(b); err != nil || !reflect.DeepEqual(got, []string{"a"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func limitsOf[T any](c Codec[T]) (out struct {
+	use KeyUse
+	err error
+},
+) {
+	out.use, out.err = limits(c)
+	return out
 }

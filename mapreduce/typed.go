@@ -24,6 +24,11 @@ type Codes[K, V any] struct {
 	Value Codec[V]
 }
 
+// CodesOf returns Codes with the usual codecs of the two types, see [CodeOf]:
+//
+//	counts := mapreduce.CodesOf[string, int64]()
+func CodesOf[K, V any]() Codes[K, V] { return Codes[K, V]{CodeOf[K](), CodeOf[V]()} }
+
 // TypedMapper is a map function that emits keys of type K and values of type V.
 type TypedMapper[K, V any] func(key, value []byte, out *TypedEmitter[K, V]) error
 

@@ -11,13 +11,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strconv"
 
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/formats"
-	"github.com/slotwise/slotwise/mapreduce/gobs"
 )
 
 // damping is the probability of following a link instead of jumping to any page.
@@ -35,9 +33,9 @@ type row struct {
 }
 
 var (
-	pages = mapreduce.Codes[string, page]{Key: mapreduce.StringCode, Value: gobs.Code[page]()}
-	links = mapreduce.Codes[string, string]{Key: mapreduce.StringCode, Value: mapreduce.StringCode}
-	sums  = mapreduce.Codes[mapreduce.None, float64]{Key: mapreduce.NoneCode, Value: mapreduce.Float64Code}
+	pages = mapreduce.CodesOf[string, page]()
+	links = mapreduce.CodesOf[string, string]()
+	sums  = mapreduce.CodesOf[mapreduce.None, float64]()
 	ranks = mapreduce.TableOf[row]()
 )
 
@@ -117,22 +115,12 @@ func chain(ctx context.Context, c *mapreduce.Chain) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Step(ctx, "load", nil, c.Inputs, c.Temp("round0")); err != nil {
-		return err
-	}
-	last := c.Temp("round0")
-	for i := range rounds {
-		next := c.Temp(fmt.Sprint("round", i+1))
-		if err := c.Step(ctx, "round", nil, []string{last}, next); err != nil {
-			return err
-		}
-		last = next
-	}
-	if err := c.Step(ctx, "total", nil, []string{last}, c.Temp("total")); err != nil {
-		return err
+	last := c.Then(ctx, "load", nil, c.Inputs...)
+	for range rounds {
+		last = c.Then(ctx, "round", nil, last)
 	}
 	p := mapreduce.Params{}
-	err = mapreduce.ReadTyped(ctx, c.Files(), c.Temp("total"), mapreduce.Runs, sums, func(_ mapreduce.None, sum float64) error {
+	err = mapreduce.ReadTyped(ctx, c.Files(), c.Then(ctx, "total", nil, last), mapreduce.Runs, sums, func(_ mapreduce.None, sum float64) error {
 		p["sum"] = strconv.FormatFloat(sum, 'g', -1, 64)
 		return nil
 	})

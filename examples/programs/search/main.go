@@ -43,9 +43,9 @@ type answer struct {
 
 var (
 	answers  = mapreduce.TableOf[answer]()
-	postings = mapreduce.Codes[string, posting]{Key: mapreduce.StringCode, Value: mapreduce.JSONCode[posting]()}
-	index    = mapreduce.Codes[string, []posting]{Key: mapreduce.StringCode, Value: mapreduce.JSONCode[[]posting]()}
-	scores   = mapreduce.Codes[string, float64]{Key: mapreduce.StringCode, Value: mapreduce.Float64Code}
+	postings = mapreduce.CodesOf[string, posting]()
+	index    = mapreduce.CodesOf[string, []posting]()
+	scores   = mapreduce.CodesOf[string, float64]()
 )
 
 func count(mapreduce.Params) (*mapreduce.Job, error) {
@@ -130,11 +130,8 @@ func best(p mapreduce.Params) (*mapreduce.Job, error) {
 }
 
 func chain(ctx context.Context, c *mapreduce.Chain) error {
-	if err := c.Step(ctx, "count", nil, c.Inputs, c.Temp("counts")); err != nil {
-		return err
-	}
 	p := mapreduce.Params{}
-	err := c.Files().ReadRecords(ctx, c.Temp("counts"), mapreduce.KeyValue, func(name, n []byte) error {
+	err := c.Files().ReadRecords(ctx, c.Then(ctx, "count", nil, c.Inputs...), mapreduce.KeyValue, func(name, n []byte) error {
 		_, err := strconv.ParseInt(string(n), 10, 64)
 		p[string(name)] = string(n)
 		return err
@@ -142,13 +139,8 @@ func chain(ctx context.Context, c *mapreduce.Chain) error {
 	if err != nil {
 		return fmt.Errorf("counts: %w", err)
 	}
-	if err := c.Step(ctx, "invert", p, c.Inputs, c.Temp("index")); err != nil {
-		return err
-	}
-	if err := c.Step(ctx, "add", nil, []string{c.Temp("index")}, c.Temp("scores")); err != nil {
-		return err
-	}
-	return c.Step(ctx, "best", nil, []string{c.Temp("scores")}, c.Output())
+	scores := c.Then(ctx, "add", nil, c.Then(ctx, "invert", p, c.Inputs...))
+	return c.Step(ctx, "best", nil, []string{scores}, c.Output())
 }
 
 func main() {

@@ -41,7 +41,7 @@ type visit struct {
 
 var (
 	visits = mapreduce.TableOf[visit]()
-	codes  = mapreduce.Codes[moment, request]{Key: mapreduce.StructCode[moment](), Value: mapreduce.JSONCode[request]()}
+	codes  = mapreduce.CodesOf[moment, request]()
 	format = regexp.MustCompile(`^(\S+) \S+ \S+ \[([^]]+)\] "\S+ (\S+) [^"]*" \d+ (\d+)$`)
 )
 

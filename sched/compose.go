@@ -30,6 +30,9 @@ type Composition struct {
 	quiet    []Quiet
 	// mayBeQuiet says that quiet has all parts.
 	mayBeQuiet bool
+	// quietBegins are the methods QuietBegin, or else Quiet, of the quiet parts that have a Begin.
+	quietBegins []func() bool
+	ownSlots    bool // the slots part is OwnSlots
 
 	// The offer that serve is looking a task for. visit is the method value of
 	// consider, made once because making it allocates.
@@ -43,6 +46,7 @@ var (
 	_ Policy = (*Composition)(nil)
 	_ Parted = (*Composition)(nil)
 	_ Quiet  = (*Composition)(nil)
+	_ Vain   = (*Composition)(nil)
 )
 
 // Compose returns the composition of four parts. If a part has a method Begin(*Round),
@@ -53,12 +57,14 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c.sparse, _ = sp.(Sparse)
 	c.chooser, _ = sp.(Selective)
 	_, c.always = o.(AlwaysWalked)
+	_, c.ownSlots = s.(OwnSlots)
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}
 	c.mayBeQuiet = true
 	for _, part := range flatten(c.Parts()) {
-		if q, ok := part.(Quiet); ok {
+		q, quiet := part.(Quiet)
+		if quiet {
 			c.quiet = append(c.quiet, q)
 		} else {
 			c.mayBeQuiet = false
@@ -69,6 +75,11 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 		if b, ok := part.(interface{ Begin(r *Round) }); ok && !seen[part] {
 			seen[part] = true
 			c.beginner = append(c.beginner, b)
+			if x, ok := part.(QuietBegin); ok {
+				c.quietBegins = append(c.quietBegins, x.QuietBegin)
+			} else if quiet {
+				c.quietBegins = append(c.quietBegins, q.Quiet)
+			}
 		}
 	}
 	c.visit = c.consider

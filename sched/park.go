@@ -4,23 +4,28 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
-// On a large cluster nearly all heartbeats of a simulation come from nodes that run nothing
-// while nothing waits for a slot. A simulation parks such nodes: it computes when their
-// heartbeats would have come and does not carry them out. The run must be the same, byte for
-// byte, as if it had. The contract of the interfaces below:
+// Most heartbeats of a simulation launch nothing. On a large cluster they come from nodes that
+// run nothing while nothing waits for a slot, on a crowded one from nodes whose slots are all in
+// use. A simulation parks such nodes: it computes when their heartbeats would have come, and
+// carries out only what these heartbeats change. The run must be the same, byte for byte, as with
+// whole heartbeats. The contract of the interfaces below:
 //
-//	the tracker parks a node   after a regular heartbeat in which the node was open and ran
-//	                           nothing, and every Parker agreed
-//	heartbeats are left out    while no job is Launchable, no reduce waits for a slot of its
-//	                           own maps, no node is silent, and the policy is Quiet
-//	Beats, Unparked            report the heartbeats left out, before the next event
+//	idle node   parked after a regular heartbeat in which the node was open and ran nothing, and
+//	            every Parker agreed. Its heartbeats are left out while no job is Launchable, no
+//	            reduce waits for a slot of its own maps, no node is silent, and the policy is Quiet
+//	busy node   its heartbeats report progress and call Observer.Heartbeat, but open no round,
+//	            while VainRound is true and the policy has no Limiter
+//	both        Beats reports the heartbeats before the next event, and Unparked when the node
+//	            is no longer parked
 //
-// Every change of jobs, tasks and nodes reaches the policy as an event, after which Quiet is
-// called again, and a heartbeat at which a Periodic is due is carried out. So a part has to
-// consider only what an idle node's heartbeat itself would change: Begin, Next, Each and
-// Observer.Heartbeat, with no task that could be launched.
+// Every change of jobs, tasks and nodes reaches the policy as an event, after which Quiet and
+// VainRound are called again, and a heartbeat at which a Periodic is due is carried out. So a part
+// has to consider only what an idle node's heartbeat itself would change: Begin, Next, Each and
+// Observer.Heartbeat, with no task that could be launched. For a busy node it is Begin alone, unless
+// some of the node's slots are free.
 
 // Quiet is a Policy, or a part of a composition, under which idle nodes may be parked. A
 // composition is Quiet if all its parts are. A policy without it has no parked nodes, which is
@@ -29,9 +34,30 @@ type Quiet interface {
 	// Quiet reports whether the heartbeats of nodes that run nothing change no later decision
 	// until the next event or Update, while no job is Launchable. It returns false as long as
 	// work is postponed to the next round, such as a list to be sorted again, or if a round
-	// could launch a copy. It costs O(1) and changes nothing.
+	// could launch a copy. A Selective need not consider copies, because the composition asks
+	// MayCopyKind. It costs O(1) and changes nothing.
 	Quiet() bool
 }
+
+// Vain is a Policy under which nodes that run tasks may be parked, too. A composition of Quiet
+// parts is one.
+type Vain interface {
+	// VainRound reports whether a round on a node launches nothing and changes no later decision.
+	// The node has free slots of the kinds "free" only, no slot of it is reserved, and tasks of
+	// the kinds "launchable" could start somewhere. It costs O(1) and changes nothing.
+	VainRound(free, launchable [job.Kinds]bool) bool
+}
+
+// QuietBegin is a Quiet part with a Begin that changes less than its walks do. A round on a node
+// without free slots calls Begin and walks no order.
+type QuietBegin interface {
+	// QuietBegin reports whether Begin changes no later decision until the next event or Update.
+	QuietBegin() bool
+}
+
+// OwnSlots is a Slots part that offers each slot to tasks of the slot's kind alone. So while only
+// maps could start, a round on a node that has free reduce slots and no free map slot is vain.
+type OwnSlots interface{ OffersOwnSlots() }
 
 // Parker is a part that keeps state for each node which the node's next heartbeats change.
 type Parker interface {
@@ -50,12 +76,46 @@ type BeatCounter interface {
 	Unparked(n *cluster.Node, last, every time.Duration)
 }
 
-// Quiet implements the interface of that name: all parts are quiet.
+// Quiet implements the interface of that name: all parts are quiet, and no task may get a copy.
 func (c *Composition) Quiet() bool {
+	return c.partsQuiet() && !c.mayCopy(job.Map) && !c.mayCopy(job.Reduce)
+}
+
+// partsQuiet reports whether all parts are quiet.
+func (c *Composition) partsQuiet() bool {
 	for _, q := range c.quiet {
 		if !q.Quiet() {
 			return false
 		}
 	}
 	return c.mayBeQuiet
+}
+
+// mayCopy reports whether a running task of the kind may get a copy, as far as a Selective says so.
+func (c *Composition) mayCopy(k job.Kind) bool { return c.chooser != nil && c.chooser.MayCopyKind(k) }
+
+// VainRound implements Vain.
+func (c *Composition) VainRound(free, launchable [job.Kinds]bool) bool {
+	if !c.mayBeQuiet {
+		return false
+	}
+	if !free[job.Map] && !free[job.Reduce] {
+		// Next returns before it asks a part, so only Begin counts.
+		for _, quiet := range c.quietBegins {
+			if !quiet() {
+				return false
+			}
+		}
+		return true
+	}
+	// A part that is asked for an offer, or an order that is walked, may change also if nothing comes of it.
+	if c.always || c.copies && c.chooser == nil || !c.partsQuiet() {
+		return false
+	}
+	for k := range job.Kind(job.Kinds) {
+		if (free[k] || !c.ownSlots) && (launchable[k] || c.mayCopy(k)) {
+			return false
+		}
+	}
+	return true
 }

@@ -276,10 +276,10 @@ func (t *Tracker) setLaunchable(s *jobState, k job.Kind, now bool) {
 	}
 	s.launchable[k] = now
 	if now {
-		t.launchable++
+		t.launchable[k]++
 		t.opened++
 	} else {
-		t.launchable--
+		t.launchable[k]--
 	}
 }
 

@@ -49,7 +49,7 @@ func (t *Tracker) OfferDue() (time.Duration, bool) {
 func (t *Tracker) Opened() int64 { return t.opened }
 
 // Launchable reports whether some task may start, as far as its job is concerned.
-func (t *Tracker) Launchable() bool { return t.launchable > 0 }
+func (t *Tracker) Launchable() bool { return t.launchable[job.Map]+t.launchable[job.Reduce] > 0 }
 
 // offer holds a round for each of the nodes that can take work.
 func (t *Tracker) offer(ev *Offer) {

@@ -4,32 +4,70 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
-// A simulation may leave out the heartbeats of nodes that run nothing while nothing waits for
-// a slot; see sched.Quiet. It asks Quiet before it leaves out a heartbeat, and MayPark once
-// for each node. Nothing that a heartbeat would have changed is missing afterwards:
+// A simulation parks nodes whose heartbeats launch nothing; see sched.Quiet and sched.Vain. It leaves
+// out the heartbeats of idle nodes, and passes on those of busy nodes without a step. It asks Quiet
+// before it leaves out a heartbeat, MayPark once for each idle node, and MayPass before each
+// heartbeat of a busy one. Nothing that a whole heartbeat would have changed is missing afterwards:
 //
 //	LastSeen          of a parked node is read from the shell's clock, exact at any time
 //	Stats             Beats adds the heartbeats before the next Step, because the preemption
 //	                  of reduces counts them
-//	time alone        Quiet ends when a Periodic is due, and while a task is delayed, whose time
-//	                  passes unnoticed without a Step. A blocked job has maps to launch.
+//	time alone        StepDue is the time at which a Step does something by itself. Quiet is false
+//	                  while a task is delayed
+//	progress          Pass takes in the reports of a busy node and calls the observers
+//	time-outs         MayPass is false when one of the node's attempts may time out
+//	reservations      MayPass is false while the node has one, because a round may end it
+//
+// A blocked job has maps to launch, so idle nodes then send whole heartbeats.
 
-// Quiet returns whether heartbeats of idle nodes may be left out now, and until when. The
-// first heartbeat at or after that time must be carried out.
-func (t *Tracker) Quiet() (until time.Duration, quiet bool) {
-	if t.launchable > 0 || len(t.delayed) > 0 || t.cfg.WaitEvery > 0 || t.quiet == nil || !t.quiet.Quiet() {
-		return 0, false
-	}
-	until = never
-	for _, due := range t.next {
-		until = min(until, due)
-	}
-	return until, true
+// Quiet returns whether heartbeats of idle nodes may be left out now, before StepDue.
+func (t *Tracker) Quiet() bool {
+	return !t.Launchable() && len(t.delayed) == 0 && t.cfg.WaitEvery == 0 && t.quiet != nil && t.quiet.Quiet()
 }
 
-// MayPark reports whether the heartbeats of a node may be left out, as far as the node is
+// StepDue returns a time before which a Step does nothing but what its event asks for. The first
+// heartbeat at or after that time must be carried out.
+func (t *Tracker) StepDue() time.Duration {
+	due := min(t.blockedDue, t.delayedDue)
+	for _, next := range t.next {
+		due = min(due, next)
+	}
+	return due
+}
+
+// MayPass reports whether a heartbeat of a node at a time before StepDue may be given to Pass, if
+// it reports running attempts alone.
+func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
+	if t.vain == nil || t.hooks.Limiter != nil || t.cfg.WaitEvery > 0 || !n.Alive() || n.Closed() || at >= t.due[n.Index()] {
+		return false
+	}
+	var free, launchable [job.Kinds]bool
+	for k := range job.Kind(job.Kinds) {
+		if n.Reserved(k).Job != nil {
+			return false
+		}
+		free[k], launchable[k] = n.Free(k) > 0, t.launchable[k] > 0
+	}
+	return t.vain.VainRound(free, launchable)
+}
+
+// Pass carries out a regular heartbeat for which MayPass is true, without its round. The node is
+// parked, and Beats counts the heartbeat.
+func (t *Tracker) Pass(n *cluster.Node, now time.Duration, reports []Report) {
+	t.now = now
+	for i, at := 0, 0; i < len(reports); i++ {
+		at = t.report(n, &reports[i], at)
+	}
+	t.nodes.Report(n)
+	for _, h := range t.hooks.Observers {
+		h.Heartbeat(n, now)
+	}
+}
+
+// MayPark reports whether the heartbeats of an idle node may be left out, as far as the node is
 // concerned. A node that is closed holds no rounds, and policies count rounds. A round on a node
 // that runs nothing leaves no slots reserved, because all its slots are free.
 func (t *Tracker) MayPark(n *cluster.Node) bool {
@@ -44,12 +82,12 @@ func (t *Tracker) MayPark(n *cluster.Node) bool {
 	return true
 }
 
-// Park begins to leave out heartbeats of a node, for which MayPark must be true. The shell
-// keeps the time of the last one in *lastSeen until Unpark.
+// Park begins to leave out or to pass on heartbeats of a node. The shell keeps the time of the last
+// one in *lastSeen until Unpark.
 func (t *Tracker) Park(n *cluster.Node, lastSeen *time.Duration) { t.nodes.Park(n, lastSeen) }
 
 // Unpark ends Park. every is the time between two of the node's heartbeats, and beats the
-// number that was left out.
+// number of heartbeats since Park.
 func (t *Tracker) Unpark(n *cluster.Node, beats int64, every time.Duration) {
 	t.nodes.Unpark(n)
 	if beats == 0 {
@@ -60,7 +98,7 @@ func (t *Tracker) Unpark(n *cluster.Node, beats int64, every time.Duration) {
 	}
 }
 
-// Beats counts heartbeats that were left out, each of which came every after the one of its
+// Beats counts heartbeats of parked nodes, each of which came every after the one of its
 // node before. The shell calls it before the next Step.
 func (t *Tracker) Beats(times int, every time.Duration) {
 	t.stats.Steps += int64(times)

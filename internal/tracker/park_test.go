@@ -65,7 +65,7 @@ func TestParkingGuards(t *testing.T) {
 		for _, ev := range c.events {
 			tr.Step(2*time.Second, ev)
 		}
-		until, quiet := tr.Quiet()
+		until, quiet := tr.StepDue(), tr.Quiet()
 		if park := tr.MayPark(tr.Nodes().Get("n1")); quiet != c.quiet || park != c.park {
 			t.Errorf("%s: quiet %v and park %v, want %v and %v", c.name, quiet, park, c.quiet, c.park)
 		}
@@ -74,6 +74,58 @@ func TestParkingGuards(t *testing.T) {
 		}
 	}
 }
+
+// Each guard of MayPass alone makes a heartbeat of a busy node a whole one.
+func TestPassingGuards(t *testing.T) {
+	submit := func(maps, reduces int) tracker.Event {
+		return &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, maps), Reduces: reduces, Request: job.Request{TaskTimeout: time.Minute}}}
+	}
+	beat := &tracker.Heartbeat{Node: "n1"}
+	for _, c := range []struct {
+		name   string
+		cfg    tracker.Config
+		keeper keeper
+		hidden bool
+		order  sched.Order
+		reduce int // the node's reduce slots
+		events []tracker.Event
+		at     time.Duration
+		pass   bool
+	}{
+		{name: "full", events: []tracker.Event{submit(3, 0), beat}, pass: true},
+		{name: "a map waits for the free slot", events: []tracker.Event{submit(3, 0)}},
+		{name: "nothing can use the free slot", events: []tracker.Event{submit(1, 0), beat}, pass: true},
+		{name: "only maps wait, and a reduce slot is free", reduce: 1, events: []tracker.Event{submit(3, 1), beat}, pass: true},
+		{name: "an order that must be walked", order: walked{order.NewFIFO()}, events: []tracker.Event{submit(1, 0), beat}},
+		{name: "an order that must be walked, full", order: walked{order.NewFIFO()}, events: []tracker.Event{submit(3, 0), beat}, pass: true},
+		{name: "an attempt times out", events: []tracker.Event{submit(3, 0), beat}, at: 2 * time.Minute},
+		{name: "waits are collected", cfg: tracker.Config{WaitEvery: time.Second}, events: []tracker.Event{submit(3, 0), beat}},
+		{name: "the policy has work for a free slot", keeper: keeper{loud: true}, events: []tracker.Event{submit(1, 0), beat}},
+		{name: "the policy does not say", hidden: true, events: []tracker.Event{submit(3, 0), beat}},
+		{name: "drained", events: []tracker.Event{submit(3, 0), beat, &tracker.Drain{Node: "n1"}}},
+	} {
+		if c.order == nil {
+			c.order = order.NewFIFO()
+		}
+		var p sched.Policy = sched.Compose(&slots.Static{}, c.order, &place.Greedy{}, &c.keeper)
+		if c.hidden {
+			p = open{p}
+		}
+		tr := tracker.New(c.cfg, p)
+		tr.Step(time.Second, joinEvent("n1", 2, c.reduce))
+		for _, ev := range c.events {
+			tr.Step(2*time.Second, ev)
+		}
+		if pass := tr.MayPass(tr.Nodes().Get("n1"), max(c.at, 3*time.Second)); pass != c.pass {
+			t.Errorf("%s: may pass is %v, want %v", c.name, pass, c.pass)
+		}
+	}
+}
+
+// walked is an order that must be walked even if it has no job to visit.
+type walked struct{ *sched.SortedOrder }
+
+func (walked) WalksAlways() {}
 
 // Heartbeats that were left out count as heartbeats.
 func TestBeatsCount(t *testing.T) {

@@ -80,11 +80,12 @@ type Tracker struct {
 	// live jobs of the first job to look at then.
 	waitsDue  time.Duration
 	waitsNext int
-	// launchable counts the true values of jobState.launchable.
-	launchable int
+	// launchable counts the true values of jobState.launchable, by kind of task.
+	launchable [job.Kinds]int
 	// opened counts the false values of jobState.launchable that became true.
 	opened int64
 	quiet  sched.Quiet // the policy, if it is one
+	vain   sched.Vain  // the policy, if it is one
 	stats  Stats
 }
 
@@ -153,6 +154,7 @@ func blank(cfg Config) *Tracker {
 func (t *Tracker) SetPolicy(p sched.Policy) {
 	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
 	t.quiet, _ = p.(sched.Quiet)
+	t.vain, _ = p.(sched.Vain)
 	for _, h := range t.hooks.Starters {
 		h.Start(t.view, t.now)
 	}

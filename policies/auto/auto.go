@@ -37,6 +37,7 @@ var (
 	_ sched.Chooser     = (*Policy)(nil)
 	_ sched.Parted      = (*Policy)(nil)
 	_ sched.Quiet       = (*Policy)(nil)
+	_ sched.Vain        = (*Policy)(nil)
 	_ sched.Inspectable = (*Policy)(nil)
 	_ sched.Explainer   = (*Policy)(nil)
 	_ sched.Logger      = (*Policy)(nil)
@@ -156,6 +157,12 @@ func (p *Policy) Parts() []any { return []any{p.chosen} }
 func (p *Policy) Quiet() bool {
 	q, ok := p.chosen.(sched.Quiet)
 	return ok && q.Quiet()
+}
+
+// VainRound implements sched.Vain.
+func (p *Policy) VainRound(free, launchable [job.Kinds]bool) bool {
+	v, ok := p.chosen.(sched.Vain)
+	return ok && v.VainRound(free, launchable)
 }
 
 // Chosen implements sched.Chooser.

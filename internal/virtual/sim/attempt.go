@@ -375,6 +375,7 @@ func (s *sim) finishWork(at int32, outcome job.AttemptState) {
 	a.over, a.outcome, a.finished = true, outcome, s.now
 	s.stopLoad(a)
 	s.vacate(a)
+	s.disturb(a.node) // only a step takes in the outcome
 	s.beatNow(a.node)
 }
 

@@ -6,22 +6,24 @@ import (
 	"github.com/slotwise/slotwise/sched/cluster"
 )
 
-// On a large cluster nearly all events would be heartbeats of nodes that run nothing while
-// nothing waits for a slot. Such nodes are parked: their heartbeats are not in the queue but
-// in a list, and while the tracker is quiet, the list is moved on without an event for each.
+// Nearly all events would be heartbeats that launch nothing: of nodes that run nothing while
+// nothing waits for a slot, and of nodes whose slots are in use. Such nodes are parked: their
+// heartbeats are not in the queue but in a list, which moves on without an event for each.
 //
-//	heartbeat of an idle node ──► parked ──► the heartbeats before the next event are computed
-//	                                │
-//	the tracker is not quiet, and the node's turn comes ──► an event as any other
+//	heartbeat that launched nothing ──► parked ──► before the next event, for each heartbeat in turn
+//	    idle node, the tracker is quiet ──► left out: its time is computed
+//	    busy node, its round is vain    ──► passed: it measures and reports, without event and round
+//	    else                            ──► an event as any other
 //
-// The run is the same, byte for byte, as without. For that
+// The run is the same, byte for byte, as with whole heartbeats. For that
 //
 //   - heartbeats in the list have the times and sequence numbers that the queue would have
 //     given them, so events of the same time keep their order;
 //   - counts of heartbeats are brought up to date before the tracker's next step;
-//   - a node's load average is computed heartbeat by heartbeat when the node leaves the list,
-//     because the sum of rounded steps differs from one long step;
-//   - no node is parked while a node is silent, because the others' heartbeats discover that.
+//   - the load average of an idle node is computed heartbeat by heartbeat when the node leaves the
+//     list, because the sum of rounded steps differs from one long step;
+//   - a node leaves the list when one of its attempts has ended, whose report needs a step;
+//   - no heartbeat is left out or passed while a node is silent, because it discovers that.
 //
 // The list is in the order of the next heartbeats: each node joins it right after a heartbeat,
 // and all have the same interval. When the interval changes, all nodes leave it.
@@ -32,20 +34,23 @@ type parked struct {
 	head  int32        // the node whose heartbeat is next; noNode if none is parked
 	tail  int32
 	count int
-	// beats counts the heartbeats that were left out and not reported to the tracker yet.
-	beats int
-	total int64 // heartbeats left out since the start
+	busy  int // parked nodes that ran attempts when they were parked
+	// beats counts the heartbeats of parked nodes that the tracker has not counted yet.
+	beats  int
+	total  int64 // heartbeats of parked nodes since the start
+	passed int64 // of these, the ones of busy nodes
 	// from is the time from which on nodes may be parked.
 	from time.Duration
 }
 
 // parkedNode is an entry of the list.
 type parkedNode struct {
-	last       time.Duration // the last heartbeat, also if it was left out; the tracker reads it
+	last       time.Duration // the last heartbeat, also if it was no event; the tracker reads it
 	began      time.Duration // the heartbeat after which the node was parked
 	seq        uint64        // sequence number of the next heartbeat
 	next, prev int32
 	in         bool
+	busy       bool          // the node ran attempts when it was parked
 	core       *cluster.Node // the tracker's node; nil before it was first parked
 }
 
@@ -57,26 +62,22 @@ const settleBeats = 3
 
 // mayPark reports whether a node that has just sent a heartbeat may be parked.
 func (s *sim) mayPark(nd *node) bool {
-	if len(nd.attempts) > 0 || s.beat.Early || s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 {
-		return false
-	}
-	if _, quiet := s.quiet(); !quiet {
+	if s.beat.Early || s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 || s.disturbed() {
 		return false
 	}
 	p := &s.parked.nodes[nd.index]
 	if p.core == nil {
 		p.core = s.tr.Nodes().Get(nd.name)
 	}
-	return s.tr.MayPark(p.core)
+	if len(nd.attempts) > 0 {
+		return s.tr.MayPass(p.core, s.now)
+	}
+	return s.tr.Quiet() && s.tr.MayPark(p.core)
 }
 
-// quiet returns whether heartbeats of idle nodes may be left out now, and until when.
-func (s *sim) quiet() (until time.Duration, quiet bool) {
-	if len(s.setups)+len(s.silent) > 0 {
-		return 0, false
-	}
-	return s.tr.Quiet()
-}
+// disturbed reports whether each heartbeat matters now: a job's set-up waits for one, or the
+// others' heartbeats discover that a node is silent.
+func (s *sim) disturbed() bool { return len(s.setups)+len(s.silent) > 0 }
 
 // park puts a node that has just sent a heartbeat at the end of the list.
 func (s *sim) park(n int32) {
@@ -84,6 +85,9 @@ func (s *sim) park(n int32) {
 	p := &l.nodes[n]
 	s.queue.seq++
 	p.last, p.began, p.seq, p.in = s.now, s.now, s.queue.seq, true
+	if p.busy = len(s.nodes[n].attempts) > 0; p.busy {
+		l.busy++
+	}
 	p.prev, p.next = l.tail, noNode
 	if l.tail == noNode {
 		l.head = n
@@ -112,9 +116,14 @@ func (s *sim) unpark(n int32) event {
 	}
 	l.count--
 	p.in = false
+	if p.busy {
+		l.busy--
+	}
 	if p.last > p.began {
 		nd.regularAt = p.last + s.interval*9/10
-		s.measureLate(nd, p.began, p.last)
+		if !p.busy {
+			s.measureLate(nd, p.began, p.last)
+		}
 	}
 	s.tr.Unpark(p.core, int64((p.last-p.began)/s.interval), s.interval)
 	return event{p.last + s.interval, p.seq, nd.beatGen, n, evBeat}
@@ -155,8 +164,8 @@ func (s *sim) measureLate(nd *node, began, last time.Duration) {
 	s.now = now
 }
 
-// next returns the next event. Heartbeats of parked nodes that may be left out are counted on
-// the way.
+// next returns the next event. Heartbeats of parked nodes that need no event are left out or passed
+// on the way.
 func (s *sim) next() (event, bool) {
 	l := &s.parked
 	if l.head == noNode {
@@ -166,7 +175,8 @@ func (s *sim) next() (event, bool) {
 	if e := s.queue.peek(); e != nil {
 		before, ok = *e, true
 	}
-	if until, quiet := s.quiet(); quiet {
+	if !s.disturbed() {
+		until := s.tr.StepDue()
 		if s.cfg.Until > 0 {
 			until = min(until, s.cfg.Until+1)
 		}
@@ -182,25 +192,68 @@ func (s *sim) next() (event, bool) {
 	return s.queue.pop()
 }
 
-// skip leaves out the heartbeats of parked nodes that are before an event and before until.
+// skip leaves out or passes the heartbeats of parked nodes that are before an event and before
+// until, up to the first one that must be an event.
 func (s *sim) skip(e *event, until time.Duration) {
 	l := &s.parked
-	s.skipRounds(min(until, e.at))
+	quiet, asked := false, false // asked is unset when quiet may have changed
+	if l.busy == 0 {
+		if quiet, asked = s.tr.Quiet(), true; quiet {
+			s.skipRounds(min(until, e.at))
+		}
+	}
 	n := l.head
-	for {
+	// After many passes a heartbeat becomes an event, so that the loop of events calls Config.Stop.
+	for passes := 0; passes < stopEvery; {
 		p := &l.nodes[n]
 		at := p.last + s.interval
 		if at >= until || at > e.at || at == e.at && p.seq > e.seq {
 			break
 		}
+		if p.busy {
+			if !s.pass(n, at) {
+				break
+			}
+			passes++
+			asked = false
+		} else {
+			if !asked {
+				quiet, asked = s.tr.Quiet(), true
+			}
+			if !quiet {
+				break
+			}
+			p.last = at
+		}
 		s.queue.seq++
-		p.last, p.seq = at, s.queue.seq
+		p.seq = s.queue.seq
 		l.beats++
 		if n = p.next; n == noNode {
 			n = l.head
 		}
 	}
 	s.rotate(n)
+}
+
+// pass carries out a heartbeat of a busy node without an event: the node measures its load and
+// reports its attempts, and the tracker opens no round. pass returns false, and has done nothing, if
+// the heartbeat must be an event.
+func (s *sim) pass(n int32, at time.Duration) bool {
+	nd, p := &s.nodes[n], &s.parked.nodes[n]
+	if len(nd.attempts) == 0 || !s.tr.MayPass(p.core, at) {
+		return false
+	}
+	now := s.now
+	s.now, p.last = at, at
+	s.measure(nd, &s.beat.Load)
+	s.beat.Reports = s.noReports()
+	for _, a := range nd.attempts {
+		s.report(nd, a)
+	}
+	s.tr.Pass(p.core, at, s.beat.Reports)
+	s.parked.passed++
+	s.now = now
+	return true
 }
 
 // skipRounds leaves out whole rounds of heartbeats of all parked nodes, as many as end before
@@ -232,7 +285,7 @@ func (s *sim) rotate(n int32) {
 	l.nodes[l.head].prev, l.nodes[l.tail].next = noNode, noNode
 }
 
-// countBeats reports the heartbeats that were left out to the tracker and to the result.
+// countBeats adds the heartbeats of parked nodes to the counts of the tracker and of the result.
 func (s *sim) countBeats() {
 	l := &s.parked
 	if l.beats == 0 {

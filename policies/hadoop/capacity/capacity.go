@@ -185,6 +185,9 @@ func slotsOf(nodes *cluster.List, p slotSet) int {
 // last walk, as in Hadoop, where every heartbeat with a free slot sorts them.
 func (c *Order) WalksAlways() {}
 
+// QuietBegin implements sched.QuietBegin: what Begin records serves its own round only.
+func (c *Order) QuietBegin() bool { return true }
+
 // Quiet implements sched.Quiet: the queues are in the order in which the next walk would leave
 // them.
 func (c *Order) Quiet() bool {

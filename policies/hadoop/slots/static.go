@@ -78,6 +78,9 @@ func free(r *sched.Round) (sched.Offer, bool) {
 	return sched.Offer{}, false
 }
 
+// OffersOwnSlots implements sched.OwnSlots.
+func (s *Static) OffersOwnSlots() {}
+
 // Quiet implements sched.Quiet: each round computes its offers anew.
 func (s *Static) Quiet() bool { return true }
 

@@ -204,9 +204,9 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 // Heartbeat implements sched.Observer.
 func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heartbeat(n, now) }
 
-// Quiet implements sched.Quiet: no running task deserves a copy. Only a heartbeat of the
-// task's node can change that.
-func (l *Late) Quiet() bool { return !l.watch.any() }
+// Quiet implements sched.Quiet: rounds change nothing. MayCopyKind says whether one may launch a copy,
+// and only a heartbeat of a slow task's node can change that.
+func (l *Late) Quiet() bool { return true }
 
 // Beats implements sched.BeatCounter.
 func (l *Late) Beats(int, time.Duration) {}

@@ -158,9 +158,10 @@ func parkings() map[string]func() Config {
 	}
 }
 
-// specs are all policies, and settings of their parts that count heartbeats.
+// specs are all policies, settings of their parts that count heartbeats, and one that preempts.
 func specs() []string {
-	return append(policies.Names(), "fair,preemption=true,preemption-interval=3s", "fifo,speculate=late", "fifo,speculate=none", "fair,place=delay-dynamic", "fifo,place=missed",
+	return append(policies.Names(), "fair & preemption=true & preemption-interval=2s & "+
+		"pools=pool p1 minMaps=6 minSharePreemptionTimeout=2; pool p2 weight=5; fairSharePreemptionTimeout=3", "fifo,speculate=late", "fifo,speculate=none", "fair,place=delay-dynamic", "fifo,place=missed",
 		"slots=unified,order=fifo,place=delay,speculate=late", "slots=overload,order=utility,place=delay,speculate=late")
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +14,15 @@ import (
 // fataler is a test, also one of package rapid.
 type fataler interface{ Fatal(args ...any) }
 
-// policy builds a policy by name.
+// policy builds a policy by name. Values of parameters follow the name after " & ".
 func policy(t fataler, spec string) sched.Policy {
-	p, err := policies.Build(spec, sched.Options{Seed: 1})
+	words := strings.Split(spec, " & ")
+	set := map[string]string{}
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		set[name] = value
+	}
+	p, err := policies.Build(words[0], sched.Options{Seed: 1, Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -354,6 +354,10 @@ func (c Conf) ApplyOptions(s *Streaming) error {
 	if len(s.CmdEnv) > 0 {
 		c.Set("stream.addenvironment", strings.Join(s.CmdEnv, " "))
 	}
+	// Here, because the next lines replace the value that Check would refuse.
+	if n := c.Get("mapreduce.job.reduces", ""); n != "" && !c.isNumber("mapreduce.job.reduces") {
+		return usage("mapreduce.job.reduces=%s: want a whole number", n)
+	}
 	reduces := c.Int("mapreduce.job.reduces", 1)
 	if s.Reduces >= 0 {
 		reduces = s.Reduces

@@ -142,7 +142,8 @@ func (b *chrome) signIn(user, token, path string) {
 type view struct{ name, path string }
 
 // TestPictures writes pictures of all pages of an empty and of a busy cluster in two themes and two widths
-// into the directory SLOTWISE_PICTURES. With SLOTWISE_REWRITE=1 it writes those of docs/console.md.
+// into the directory SLOTWISE_PICTURES; SLOTWISE_VIEWS is a regular expression for the names of the pages, if not all
+// are wanted. With SLOTWISE_REWRITE=1 it writes those of docs/console.md.
 // No page has barriers in any form, and on a phone none is higher than six screens.
 func TestPictures(t *testing.T) {
 	dir, docs := os.Getenv("SLOTWISE_PICTURES"), os.Getenv("SLOTWISE_REWRITE") == "1"
@@ -152,9 +153,12 @@ func TestPictures(t *testing.T) {
 	c := newBusy(t)
 	b := newChrome(t, c.URL)
 	axe := os.Getenv("SLOTWISE_AXE") != "0" // it takes most of the time
+	wanted := regexp.MustCompile(os.Getenv("SLOTWISE_VIEWS"))
 	forms := func(views ...view) {
 		for _, v := range views {
-			b.forms(v, dir, axe)
+			if wanted.MatchString(v.name) {
+				b.forms(v, dir, axe)
+			}
 		}
 	}
 	if dir != "" {

@@ -138,7 +138,8 @@ func TestRepetition(t *testing.T) {
 	}
 	w.awaitLaunch("j1_m_2_0")
 
-	// A held heartbeat is answered without actions when the next one arrives.
+	// A held heartbeat is answered without actions when another one that waits arrives. One that does not
+	// wait would leave it held for the minute that it asks for.
 	held := make(chan *slotwisev1.HeartbeatResponse, 1)
 	w.seq++
 	go func(seq int64) {
@@ -152,7 +153,7 @@ func TestRepetition(t *testing.T) {
 		n, err := query(t.Context(), r.m, func() (int, error) { _, n := r.m.core.Held(); return n, nil })
 		return err == nil && n == 1
 	})
-	w.heartbeat(0)
+	w.heartbeat(time.Millisecond)
 	if resp := <-held; resp.RegisterAgain || len(resp.Actions) > 0 {
 		t.Errorf("the held one got %v", resp)
 	}

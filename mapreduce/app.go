@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 )
 
 // App is a named program with parameters. It consists of one job or of a chain of
@@ -88,9 +89,10 @@ type Chain struct {
 	Params Params
 	Inputs []string // the user's inputs
 
-	files  *Files
-	made   map[string]int // outputs that Then has made, by step
-	failed error          // of the first step of Then that failed
+	files *Files
+	made  map[string]int // outputs that Then has made, by step
+	// failed is the error of the first step of Then that failed; nil if none has. Steps on other goroutines read it.
+	failed atomic.Pointer[error]
 	// run runs the job of a step.
 	run  func(ctx context.Context, step string, p Params, in []string, out string) error
 	temp string
@@ -101,8 +103,8 @@ type Chain struct {
 // a path from [Chain.Temp] or [Chain.Output]. If p is nil the step gets the
 // chain's parameters. Several goroutines may run steps at a time.
 func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string, output string) error {
-	if c.failed != nil {
-		return c.failed
+	if err := c.failed.Load(); err != nil {
+		return *err
 	}
 	if p == nil {
 		p = c.Params
@@ -125,7 +127,8 @@ func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string
 func (c *Chain) Then(ctx context.Context, step string, p Params, inputs ...string) string {
 	c.made[step]++
 	output := c.Temp(fmt.Sprintf("then-%s-%d", step, c.made[step]))
-	if c.failed = c.Step(ctx, step, p, inputs, output); c.failed != nil {
+	if err := c.Step(ctx, step, p, inputs, output); err != nil {
+		c.failed.Store(&err)
 		return ""
 	}
 	return output

@@ -100,10 +100,11 @@ func (pl *planner) runChain(ctx context.Context, a *App, p Params, o Options) (r
 	steps := &steps{planner: pl, app: a, options: o}
 	outcomes, err := pl.target.RunChain(ctx, c, func(ctx context.Context, dir string) error {
 		chain := steps.chain(p, dir)
-		if err := a.Chain(ctx, chain); chain.failed == nil {
-			return err
+		err := a.Chain(ctx, chain)
+		if failed := chain.failed.Load(); failed != nil {
+			return *failed // err may be a consequence, as that of reading an output that Then has not made
 		}
-		return chain.failed // an error of the function may be a consequence, as that of reading an output that Then has not made
+		return err
 	})
 	results = steps.ended()
 	for _, out := range outcomes {

@@ -2,7 +2,9 @@ package mapreduce
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -35,7 +37,8 @@ func StructCode[T any]() Codec[T] {
 
 // CodeOf returns the usual codec of a type, for keys and for values. Strings, byte slices, numbers and truth values
 // and structs of these are sorted as keys, as by [StructCode]. Any other type has its [JSONCode], which groups equal
-// keys and has no order.
+// keys and has no order. A type with a field that is not exported is refused when the job starts, unless it encodes
+// itself: encoding/json would leave the field out without an error.
 func CodeOf[T any]() Codec[T] {
 	for _, c := range []any{StringCode, Int64Code, Float64Code, NoneCode} {
 		if c, ok := c.(Codec[T]); ok {
@@ -50,7 +53,42 @@ func CodeOf[T any]() Codec[T] {
 	case hasOrder(t):
 		return StructCode[T]() // with its error: without it an order that the author has demanded would be lost
 	}
+	if lost := hiddenField(t, map[reflect.Type]bool{}); lost != "" {
+		return structCodec[T]{err: fmt.Errorf("type %v: the field %s is not exported, so encoding/json would lose it; export it, or name a codec instead of CodeOf", t, lost)}
+	}
 	return JSONCode[T]()
+}
+
+// hiddenField returns the name of a field in t, or in the types that it consists of, that encoding/json leaves out
+// because it is not exported, or "". seen holds the types that were visited: types may contain themselves.
+func hiddenField(t reflect.Type, seen map[reflect.Type]bool) string {
+	if seen[t] || encodesItself(t) || encodesItself(reflect.PointerTo(t)) {
+		return ""
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return hiddenField(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			switch embedded := f.Anonymous && f.Type.Kind() == reflect.Struct; {
+			case f.Tag.Get("json") == "-": // the author leaves it out
+			case !f.IsExported() && !embedded: // of an embedded struct the exported fields are encoded
+				return f.Name
+			default:
+				if name := hiddenField(f.Type, seen); name != "" {
+					return f.Name + "." + name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// encodesItself reports whether encoding/json calls a method of the type.
+func encodesItself(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // hasOrder reports whether a field of a struct, or of a struct in it, has the tag order.

@@ -101,6 +101,32 @@ func TestStructCodeLimits(t *testing.T) {
 	}
 }
 
+// CodeOf refuses types of which JSON would lose fields without an error.
+func TestCodeOfHiddenFields(t *testing.T) {
+	type inner struct{ a int }
+	type base struct{ N []int }
+	type outer struct{ Inner *inner }
+	type list struct {
+		Next *list
+		base
+		Skipped func()   `json:"-"`
+		own     chan int `json:"-"`
+	}
+	for want, c := range map[string]struct {
+		use KeyUse
+		err error
+	}{
+		"the field a is": limitsOf(CodeOf[inner]()), "the field Inner.a is": limitsOf(CodeOf[map[string][]outer]()),
+		"": limitsOf(CodeOf[list]()), "\x00": limitsOf(CodeOf[[]time.Time]()),
+	} {
+		if (c.err == nil) != (strings.Trim(want, "\x00") == "") || c.err != nil && !strings.Contains(c.err.Error(), want) {
+			t.Errorf("%q: %v", want, c.err)
+		}
+	}
+	_ = list{own: nil}
+	_ = inner{a: 1}
+}
+
 // The usual codec of a type keeps the order where there is one, and refuses a wrong order instead of dropping it.
 func TestCodeOf(t *testing.T) {
 	type wrong struct {

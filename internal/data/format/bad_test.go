@@ -15,7 +15,9 @@ func TestBadRecords(t *testing.T) {
 		err              string // without bad=skip
 	}{
 		{"csv,columns=b", "a,b\n1,2\n3\n4,5,6\n\n7,8\n", "2\n8\n", 2, "record on line 3: it has 1 field"},
-		{"csv,columns=b", "a,b\n1,x\"y\n3,4\"z\n5,6\n", "6\n", 1, "has a quote and does not begin with one"},
+		{"csv,columns=b", "a,b\n1,x\"y\n3,4\"z\n5,6\n", "6\n", 2, "has a quote and does not begin with one"},
+		// Quotes that open nothing take no other line with them.
+		{"csv,columns=b", "a,b\n1,x\"y\n3,4\n\"5\",\"6\n7\"\n\"8\"9,\"\n10,11\n12,\"13\n", "4\n6\\n7\n11\n", 3, "has a quote and does not begin with one"},
 		{"csv,columns=b", "a,b\n1,\"x\n3,4\n5,6\n", "", 1, "no closing quote"},                    // it takes the rest of the file with it
 		{"csv,lines=single,columns=b", "a,b\n1,\"x\n3,4\n5,6\n", "4\n6\n", 1, "no closing quote"}, // only its line
 		{"csv,lines=single,columns=b", "a,b\n1,\"x,\"\"y\"\n3\n", "x,\"y\n", 1, "it has 1 field"},

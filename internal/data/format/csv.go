@@ -51,7 +51,7 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	}
 	r := &csvRecords{src: src, csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil, skip: s.SkipBad}
 	// The promise that no field has an LF bounds what a quote that is never closed takes with it.
-	r.csv.single = s.SkipBad && s.SingleLines
+	r.csv.single, r.csv.cut = s.SkipBad && s.SingleLines, s.SkipBad
 	var first []csvField
 	if r.part {
 		first, r.csv.ends, err = firstRecord(src, s)

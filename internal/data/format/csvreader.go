@@ -48,6 +48,7 @@ type csvReader struct {
 	failed    error // of the source, which the next fill returns
 	ends      csvEnds
 	single    bool       // each line is a record, also with an open quote
+	cut       bool       // a record ends with its first line if that line has another fault than an open quote
 	line      int64      // number of the first line of the last record, from 1
 	lines     int64      // lines that read has consumed
 	fields    []csvField // of the last record; slices of buf and of unescaped
@@ -110,8 +111,21 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 			c.at += end
 			return record, quotes, nil
 		}
+		// A quote in a field without quotes opens nothing. Were it counted, the record would take with it all
+		// lines up to the next quote, which may be far.
+		if record = c.buf[c.at : c.at+end]; c.cut && size == 0 && c.isBad(record) {
+			c.at += end
+			return record, quotes, nil
+		}
 		size = end
 	}
+}
+
+// isBad reports whether no further line can make a record of a line.
+func (c *csvReader) isBad(line []byte) bool {
+	c.fields = c.fields[:0]
+	err := c.parse(trimLineEnd(line))
+	return err != nil && err != errOpenQuote
 }
 
 // decideEnds reads the beginning of the file and decides which bytes end its records.

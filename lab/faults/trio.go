@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -280,6 +281,63 @@ func (t *trio) stop() error {
 		all = errors.Join(all, m.awaitExit(startLimit))
 	}
 	return all
+}
+
+var leftMetric = regexp.MustCompile(`(?m)^slotwise_master_(?:jobs\{.*\}|history_unsaved) (\d+)$`)
+
+// awaitHistories waits until the leader's journal has no job any more that the histories of a majority may lack.
+// Masters that end before that lose nothing, because their journals keep such a job, but histories cannot see it.
+func (t *trio) awaitHistories(ctx context.Context) error {
+	h, err := t.httpClient()
+	if err != nil {
+		return err
+	}
+	return eventually("a majority has stored the history of all jobs", func() (bool, error) {
+		for _, m := range t.masters {
+			limited, cancel := context.WithTimeout(ctx, callLimit)
+			left, leads := m.unstored(limited, h)
+			cancel()
+			if leads {
+				return left == 0, nil
+			}
+		}
+		return false, ctx.Err()
+	})
+}
+
+// unstored returns the number of jobs that a master's journal keeps. leads is false unless the master leads.
+func (m *seat) unstored(ctx context.Context, h *http.Client) (left int, leads bool) {
+	at := "https://" + net.JoinHostPort(trioAddress(m.number), trioPort)
+	var text [2][]byte
+	for i, path := range []string{"/leader", "/metrics"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+path, nil)
+		if err != nil {
+			return 0, false
+		}
+		resp, err := h.Do(req)
+		if err != nil {
+			return 0, false
+		}
+		text[i], err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return 0, false
+		}
+	}
+	found := leftMetric.FindAllSubmatch(text[1], -1)
+	for _, x := range found {
+		n, _ := strconv.Atoi(string(x[1]))
+		left += n
+	}
+	return left, len(found) > 0 // a master whose loop did not answer names none
+}
+
+// keepJournals copies the masters' journals beside them, for a run that has failed: they are on disks in memory.
+func (t *trio) keepJournals() (err error) {
+	for _, m := range t.masters {
+		err = errors.Join(err, os.CopyFS(m.journal()+"-kept", os.DirFS(m.journal())))
+	}
+	return err
 }
 
 // histories compares the masters' histories after they have ended: an ended job is in those of a

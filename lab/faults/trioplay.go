@@ -249,6 +249,9 @@ func (s *settings) runTrio(ctx context.Context, seed uint64, number int, in *inp
 	if err == nil {
 		err = s.playTrio(ctx, t, o, rnd, in)
 	}
+	if err != nil {
+		err = errors.Join(err, t.keepJournals())
+	}
 	err = errors.Join(err, t.end())
 	if o.problem = err; err == nil {
 		o.problem = os.RemoveAll(dir)
@@ -324,7 +327,7 @@ func (s *settings) playTrio(ctx context.Context, t *trio, o *trioOutcome, rnd *r
 	o.ops, o.unknown, o.undecided = calls.count()
 	var again error
 	o.left, again = t.twice(in)
-	err = errors.Join(err, calls.problem(), again, t.stop(), t.noProcess())
+	err = errors.Join(err, calls.problem(), again, t.awaitHistories(ctx), t.stop(), t.noProcess())
 	starts, leads, back := t.attemptStarts(), t.leads(), t.registrations()
 	for _, h := range hits {
 		next := slices.IndexFunc(leads, func(l lead) bool { return l.at.After(h.at) })

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/retry"
+	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -176,6 +177,11 @@ func (m *Master) historyDamaged(aside string, damage error) {
 	note += " (" + m.start.Format(time.RFC3339) + " or later)"
 	m.historyNote.Store(&note)
 	m.stats.damaged.Inc()
+}
+
+// historyLost reports that a history which was new at the start lacks n jobs that have ended by the journal.
+func (m *Master) historyLost(n int) {
+	m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
 }
 
 // trimEvery is the time between two removals of entries that have become too old. New

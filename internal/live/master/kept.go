@@ -178,8 +178,10 @@ func (p *pull) lacks() string {
 
 // pullHistory stores the entries of other masters that this one lacks. It asks all of them at once,
 // because a frozen one answers late or never, and asks those that failed again until need of them have
-// answered. An earlier pull ends: its leader may be gone for good. It is called in the loop.
-func (m *Master) pullHistory(addresses []string, need int) {
+// answered. An earlier pull ends: its leader may be gone for good. past is the number of ended jobs that a
+// history which was new at the start should have, else 0: if the others have none, they are lost. It is called
+// in the loop.
+func (m *Master) pullHistory(addresses []string, need, past int) {
 	p := &pull{}
 	p.waiting.Store(int32(need))
 	var ctx context.Context
@@ -211,7 +213,12 @@ func (m *Master) pullHistory(addresses []string, need int) {
 			}
 			switch {
 			case err == nil:
-				p.waiting.Add(-1)
+				if p.waiting.Add(-1) != 0 || past == 0 {
+					return
+				}
+				if last, err := m.history.Last(ctx); err == nil && last == 0 {
+					m.historyLost(past)
+				}
 			case ctx.Err() == nil:
 				m.log.Info("another master's history was not read", "address", a, "error", err)
 			}

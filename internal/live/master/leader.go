@@ -11,7 +11,6 @@ import (
 	"connectrpc.com/connect"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/journal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/live/master/replica"
@@ -205,7 +204,7 @@ func (m *Master) noteRole() {
 		m.role.Store(&now)
 		if !now.leads && now.leader != "" && was.leader != now.leader {
 			m.log.Info("another master leads", "leader", now.leader, "term", now.term)
-			m.pullHistory([]string{now.leader}, 1)
+			m.pullHistory([]string{now.leader}, 1, 0)
 		}
 	}
 }
@@ -226,15 +225,22 @@ func (m *Master) takeOver() error {
 	if err != nil {
 		return err
 	}
-	if n := core.PastJobs(); n > 0 && m.history.Fresh() {
-		m.historyDamaged("", errors.New("there was no database at the start, and by the journal it has "+terminal.Plural(n, "job")))
+	// A new master's database begins empty, and the other masters have what it lacks. Only if they
+	// have nothing either, the history is lost.
+	others, need := m.majority()
+	lost := 0
+	if m.history.Fresh() {
+		lost = core.PastJobs()
+	}
+	if need == 0 && lost > 0 {
+		m.historyLost(lost)
 	}
 	m.core = core
 	m.lead = &leadership{term: m.replica.Term(), since: began, lease: &m.lease, clock: m.cfg.clock}
 	m.lead.ctx, m.lead.cancel = context.WithCancel(m.ctx)
 	if m.cfg.Self != "" {
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
-		m.pullHistory(m.majority())
+		m.pullHistory(others, need, lost)
 	}
 	m.noteRole()
 	// The restored core may have completed a step that the journal cut off. Its facts are

@@ -128,7 +128,7 @@ const (
 // ChangeMasters adds or removes a master.
 func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMastersRequest) (*slotwisev1.ChangeMastersResponse, error) {
 	who := identity(ctx)
-	if err := c.m.may(who, secure.Nodes, secure.Subject{}); err != nil {
+	if err := c.m.may(who, secure.Members, secure.Subject{}); err != nil {
 		return nil, err
 	}
 	address := cmp.Or(r.Add, r.Remove)

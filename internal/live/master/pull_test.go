@@ -60,7 +60,7 @@ func TestPullHistory(t *testing.T) {
 	if _, err := r.m.pullFrom(t.Context(), never, 50*time.Millisecond); !errors.Is(err, errSilent) {
 		t.Errorf("the silent peer: %v", err)
 	}
-	r.m.postOwn(func() { r.m.pullHistory([]string{never, flaky}, 1) })
+	r.m.postOwn(func() { r.m.pullHistory([]string{never, flaky}, 1, 1) })
 	eventually(t, func() bool { return tries.Load() == 2 })
 	if _, err := r.m.past("j1"); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("before an answer: %v", err)
@@ -72,5 +72,22 @@ func TestPullHistory(t *testing.T) {
 	}
 	if _, err := r.m.past("j2"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("a job that does not exist: %v", err)
+	}
+	if note := r.m.historyNote.Load(); note != nil {
+		t.Errorf("another master had the entries, and users read %q", *note)
+	}
+}
+
+// TestLostHistories has a new history, and another master whose history is empty, too: jobs that have ended by
+// the journal are lost then, and only then.
+func TestLostHistories(t *testing.T) {
+	t.Parallel()
+	empty := historyPeer{missing: func(context.Context, func(*slotwisev1.KeepRequest) error) error { return nil }}.serve(t)
+	r := newRig(t, Config{DialPeer: func(address string) (string, *http.Client, error) { return address, http.DefaultClient, nil }})
+	for past, want := range []string{"0", "1"} {
+		r.m.postOwn(func() { r.m.pullHistory([]string{empty}, 1, past) })
+		eventually(t, func() bool {
+			return r.m.pull.Load() != nil && r.m.pull.Load().complete() && r.metric("slotwise_master_history_damaged_total") == want
+		})
 	}
 }

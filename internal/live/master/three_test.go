@@ -188,6 +188,10 @@ func TestThreeMasters(t *testing.T) {
 	if _, err := x.users.History(t.Context(), &slotwisev1.HistoryRequest{Job: ended}); err != nil {
 		t.Errorf("the history of the job that ended before: %v", err)
 	}
+	// Its history was new at its start, and has the job all the same.
+	if list, err := x.users.History(t.Context(), &slotwisev1.HistoryRequest{}); err != nil || list.Note != "" {
+		t.Errorf("the list of ended jobs says %q, error %v", list.GetNote(), err)
+	}
 	resp, err := http.Get("http://" + second.cfg.Self + "/files/" + sha)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("the program: %v, error %v", resp, err)

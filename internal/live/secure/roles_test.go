@@ -150,7 +150,7 @@ func TestServerRoles(t *testing.T) {
 // TestClientRoles makes a request with every certificate to a master and a worker. Each has
 // the rights of its role and no others.
 func TestClientRoles(t *testing.T) {
-	all := []Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, FetchFile, ReadLogs, Drive, Scrape}
+	all := []Action{View, Submit, Change, Move, Policy, Nodes, Members, Serve, ShareFile, FetchFile, ReadLogs, Drive, Scrape}
 	others := slices.DeleteFunc(slices.Clone(all), func(a Action) bool { return a == Serve })
 	allowed := map[string][]Action{
 		"master": {ReadLogs}, "named master": {ReadLogs}, "worker": {Serve, FetchFile},

@@ -23,6 +23,7 @@ const (
 	Move      Action = "move jobs to" // Subject.Pool, of Subject.Job
 	Policy    Action = "change the policy"
 	Nodes     Action = "drain nodes"
+	Members   Action = "change the masters"
 	Serve     Action = "act as a worker"
 	Replicate Action = "act as another master"
 	ShareFile Action = "store files"

@@ -70,6 +70,7 @@ func TestMay(t *testing.T) {
 
 		{ana, Policy, Subject{}, "only an admin may change the policy"},
 		{ana, Nodes, Subject{}, "only an admin may drain nodes"},
+		{ana, Members, Subject{}, "only an admin may change the masters"},
 		{root, Policy, Subject{}, ""},
 		{w1, Nodes, Subject{}, "may not"},
 
@@ -123,7 +124,7 @@ func TestMayProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.SampledFrom([]string{"ana", "@data", "*"}), 0, 2)
 		r := Rules{Pools: map[string]Pool{"p": {Submit: list.Draw(t, "submit"), Manage: list.Draw(t, "manage")}}}
-		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Serve, ShareFile, FetchFile, Scrape, ReadLogs, Drive, "something new"}).Draw(t, "action")
+		a := rapid.SampledFrom([]Action{View, Submit, Change, Move, Policy, Nodes, Members, Serve, ShareFile, FetchFile, Scrape, ReadLogs, Drive, "something new"}).Draw(t, "action")
 		s := Subject{Job: "j1", Owner: names.Draw(t, "owner"), Pool: "p", From: "q"}
 		id := Identity{User: names.Draw(t, "user"), Role: rapid.SampledFrom([]Role{"", User, Worker, Admin}).Draw(t, "role")}
 		err := r.May(id, a, s)
@@ -133,7 +134,7 @@ func TestMayProperty(t *testing.T) {
 			t.Fatal("nobody may", a)
 		case id.Role == Worker && a != Serve && a != FetchFile:
 			t.Fatal("a worker may", a)
-		case id.Role == User && (a == Policy || a == Nodes || a == Serve || a == ReadLogs || a == Drive || a == "something new"):
+		case id.Role == User && (a == Policy || a == Nodes || a == Members || a == Serve || a == ReadLogs || a == Drive || a == "something new"):
 			t.Fatal("a user may", a)
 		case id.Role == User && a == Move && id.User != s.Owner:
 			t.Fatalf("%v may move %+v", id, s)

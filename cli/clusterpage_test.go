@@ -18,30 +18,81 @@ import (
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
-// TestOperatePage follows docs/operate.md, with three loopback addresses for
+// TestOperatePage follows docs/operate.md up to three masters, with three loopback addresses for
 // the three machines and a directory for each home.
 func TestOperatePage(t *testing.T) {
-	text := readFile(t, "../docs/operate.md")
-	_, text, _ = strings.Cut(text, "\n## Start a cluster\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	blocks := regexp.MustCompile("(?s)((?:[^\n]+\n)+)\n```sh\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	if len(blocks) != 5 {
-		t.Fatalf("%d blocks of commands", len(blocks))
-	}
+	one, _, _ := strings.Cut(operatePage(t), "\n### ")
 	p := newPage(t)
+	p.follow(one, 5, nil)
+	for _, output := range []string{"counts", "streamed"} {
+		if parts, _ := filepath.Glob(filepath.Join(p.root, "shared", output, "part-*")); len(parts) == 0 {
+			t.Errorf("%s is empty", output)
+		}
+	}
+}
+
+// TestOperatePageThreeMasters follows the section of docs/operate.md on three masters. The third machine dies
+// before its master is replaced.
+func TestOperatePageThreeMasters(t *testing.T) {
+	_, three, _ := strings.Cut(operatePage(t), "\n### Three masters\n")
+	p := newPage(t)
+	p.follow(three, 6, func(block string) {
+		if strings.Contains(block, "masters remove") {
+			p.daemons["10.0.0.3"]()
+			p.await(`slotwise masters | grep leader`, block)
+		}
+	})
+	if parts, _ := filepath.Glob(filepath.Join(p.root, "shared", "found", "part-*")); len(parts) == 0 {
+		t.Error("the job has no output")
+	}
+	p.await(`slotwise masters | grep '10.0.0.4:7077 *follower'`, `export SLOTWISE_MASTER=10.0.0.1:7077,10.0.0.2:7077,10.0.0.4:7077 SLOTWISE_TLS_CA=ha/ca.pem`)
+}
+
+// operatePage returns the section of docs/operate.md with commands that tests run.
+func operatePage(t *testing.T) string {
+	_, text, _ := strings.Cut(readFile(t, "../docs/operate.md"), "\n## Start a cluster\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// follow runs the blocks of commands in a text, each on the machine that the line before it names. One that begins
+// with HOST is for the first three machines. before is called before each block; nil does nothing.
+func (p *page) follow(text string, want int, before func(block string)) {
+	p.t.Helper()
+	blocks := regexp.MustCompile("(?s)((?:[^\n]+\n)+)\n```sh\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	if len(blocks) != want {
+		p.t.Fatalf("%d blocks of commands, want %d", len(blocks), want)
+	}
 	machine := regexp.MustCompile(`\b10\.0\.0\.\d\b`)
 	home := "10.0.0.1"
 	for _, b := range blocks {
 		if on := machine.FindString(b[1]); on != "" {
 			home = on
 		}
+		if before != nil {
+			before(b[2])
+		}
+		if _, rest, each := strings.Cut(b[2], "HOST=10.0.0.1\n"); each {
+			for i := range 3 {
+				on := fmt.Sprint("10.0.0.", i+1)
+				p.daemons[on] = p.run(on, strings.ReplaceAll(rest, "$HOST", on))
+			}
+			continue
+		}
 		p.run(home, b[2])
 	}
-	for _, output := range []string{"counts", "streamed"} {
-		if parts, _ := filepath.Glob(filepath.Join(p.root, "shared", output, "part-*")); len(parts) == 0 {
-			t.Errorf("%s is empty", output)
-		}
-	}
+}
+
+// await waits until a command succeeds on the first machine, with the variables that a block of the page exports.
+func (p *page) await(command, block string) {
+	p.t.Helper()
+	exports := strings.Join(regexp.MustCompile(`(?m)^export .*$`).FindAllString(block, -1), "\n")
+	exports += "\nexport SLOTWISE_TLS_CERT=ha/admin.pem SLOTWISE_TLS_KEY=ha/admin-key.pem\n"
+	clustertest.Eventually(p.t, command, func() bool {
+		cmd := exec.Command("sh", "-c", p.here(exports+command))
+		cmd.Dir = filepath.Join(p.root, p.here("10.0.0.1"))
+		return cmd.Run() == nil
+	})
 }
 
 // TestReadmeCluster follows the README's section on clusters, except for the
@@ -70,10 +121,12 @@ type page struct {
 	t    *testing.T
 	root string
 	net  string // the first three numbers of the machines' addresses
+
+	daemons map[string]func() // ends the processes of a block that is for several machines, by machine
 }
 
 func newPage(t *testing.T) *page {
-	p := &page{t: t, root: t.TempDir()}
+	p := &page{t: t, root: t.TempDir(), daemons: map[string]func(){}}
 	// No other process uses this loopback network, so its ports are free.
 	p.net = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), 1+rand.IntN(254))
 	bin := filepath.Join(p.root, "bin")
@@ -92,7 +145,7 @@ func newPage(t *testing.T) *page {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	for i := range 3 {
+	for i := range 4 {
 		if err := os.Mkdir(filepath.Join(p.root, fmt.Sprint(p.net, i+1)), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -109,8 +162,8 @@ func (p *page) here(text string) string {
 var listens = regexp.MustCompile(`--listen (\S+)`)
 
 // run runs a block of commands in a machine's home. Each must succeed. It waits
-// until the daemons among them listen; they end with the test.
-func (p *page) run(machine, block string) {
+// until the daemons among them listen; they end with the test, or when end is called.
+func (p *page) run(machine, block string) (end func()) {
 	p.t.Helper()
 	block = p.here(block)
 	r, w, err := os.Pipe()
@@ -132,7 +185,7 @@ func (p *page) run(machine, block string) {
 		io.Copy(said, r)
 		close(gone)
 	}()
-	end := sync.OnceFunc(func() {
+	end = sync.OnceFunc(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-gone
 		r.Close()
@@ -152,4 +205,5 @@ func (p *page) run(machine, block string) {
 			return err == nil
 		})
 	}
+	return end
 }

@@ -51,6 +51,8 @@ var snippets = []snippet{
 	{"h/hidden.go", "// Package h has a method of a hidden type.\npackage h\n\ntype t int\n\nfunc (t) Method() {}\n\n// V uses it.\nvar V = t.Method\n", nil},
 	{"i/bug.go", "// Package i compares with NaN.\npackage i\n\nimport \"math\"\n\n// Bad is always false.\nfunc Bad(x float64) bool { return x == math.NaN() }\n", []string{"staticcheck"}},
 	{"j/unused.go", "// Package j has a function that nobody calls.\npackage j\n\nfunc unused() {}\n", []string{"unused"}},
+	{"k/format.go", "// Package k formats a number as a text.\npackage k\n\nimport \"fmt\"\n\n// S is wrong.\nvar S = fmt.Sprintf(\"%s\", 1)\n", []string{"govet"}},
+	{"l/copy_test.go", "// Package l copies a lock.\npackage l\n\nimport \"sync\"\n\nvar a sync.Mutex\n\nvar B = a\n", []string{"govet"}},
 }
 
 // TestSnippets runs golangci-lint with the project's configuration over a module of

@@ -92,7 +92,7 @@ type Past struct {
 type Times struct {
 	Seconds [job.Kinds][]float64
 	// AfterMaps holds, for each time of a reduce, the seconds from the end of the last map to the end of the reduce.
-	// It is empty for a job without maps.
+	// It is 0 or less if a map has run again since then. It is empty for a job without maps.
 	AfterMaps []float64
 	// Nodes holds the index of the node of each time, as cluster.Node.Index.
 	Nodes [job.Kinds][]int32
@@ -283,8 +283,14 @@ func (r *reading) addTime(j *job.Job, task *job.Task) {
 	took := (a.Ended() - a.Started()).Seconds()
 	if k == job.Map {
 		took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
-	} else if j.MapsDone() {
-		t.AfterMaps = append(t.AfterMaps, (a.Ended() - j.MapsDoneAt()).Seconds())
+	} else if j.Total(job.Map) > 0 {
+		// While a lost map runs again there is no last map. The entry stays, because other reduces of the job may be
+		// read in a later portion, when that map is done.
+		after := 0.
+		if j.MapsDone() {
+			after = (a.Ended() - j.MapsDoneAt()).Seconds()
+		}
+		t.AfterMaps = append(t.AfterMaps, after)
 	}
 	t.Seconds[k] = append(t.Seconds[k], max(took, minTask))
 	t.Nodes[k] = append(t.Nodes[k], a.Node())

@@ -126,3 +126,25 @@ func TestMoreWorkersElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesWhileAMapRunsAgain reads the reduces of a job in two portions. During the first one a lost map runs again.
+// Each time keeps its own place among the times after the maps.
+func TestTimesWhileAMapRunsAgain(t *testing.T) {
+	b := job.NewBook(cluster.NewBook(), 0)
+	j := b.Add(job.Spec{Splits: make([]job.Split, 1), Reduces: 2}, 0)
+	run := func(k job.Kind, index int32, from, to time.Duration) *job.Task {
+		task := j.Task(k, index)
+		b.Succeed(b.Start(task, job.Launch{Slot: k}, from), 0, to)
+		return task
+	}
+	lost := run(job.Map, 0, 0, 10*time.Second)
+	first := run(job.Reduce, 0, 10*time.Second, 12*time.Second)
+	b.LoseOutput(lost, false, "", 4, 13*time.Second)
+	r := &reading{kind: job.Reduce, every: [job.Kinds]int{1, 1}}
+	r.addTime(j, first)
+	run(job.Map, 0, 13*time.Second, 20*time.Second)
+	r.addTime(j, run(job.Reduce, 1, 10*time.Second, 26*time.Second))
+	if got := r.times.full(job.Reduce, 0); !slices.Equal(got, []float64{2, 6}) {
+		t.Errorf("times %v after the maps %v, want 2 and 6 s", got, r.times.AfterMaps)
+	}
+}

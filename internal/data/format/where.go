@@ -16,6 +16,7 @@ import (
 // A value that is a number is compared with numbers: a field that is no number differs from it and is
 // neither less nor greater. Infinity is a number for columns of floating-point numbers only. In the same way
 // a value that is a date or a time is compared with dates and times if the field's file declares no types.
+// true and false equal what other programs write for them, such as True, in such files.
 // Any other value, and one in single quotes, is compared with the text of the field, byte by byte. A field
 // that its file declares as a date or a time is compared as a point in time, with quotes or without. \N is
 // null, with = and != only. For all other values a null field meets no condition.
@@ -154,6 +155,9 @@ func (c *Condition) compare(text []byte, is class) (order int, comparable bool) 
 			return 0, false
 		}
 		return m.compare(c.moment), true
+	}
+	if is == classUntyped && !c.quoted && truth[c.value] != 0 && truth[string(text)] != 0 {
+		return cmp.Compare(truth[string(text)], truth[c.value]), true
 	}
 	want := c.numberFor(is)
 	if want == nil {

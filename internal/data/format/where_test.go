@@ -32,6 +32,13 @@ func TestCondition(t *testing.T) {
 		{"a='it''s'", "it's", classText, true},
 		{"a=''", "", classText, true},
 		{"a=true", "true", classText, true},
+		{"a=true", "True", classUntyped, true}, // schema calls such a column bool
+		{"a!=true", "TRUE", classUntyped, false},
+		{"a=FALSE", "false", classUntyped, true},
+		{"a<true", "False", classUntyped, true},
+		{"a=true", "yes", classUntyped, false},
+		{"a='true'", "True", classUntyped, false},
+		{"a=true", "True", classText, false}, // declared as text
 		{"a=Infinity", "+Inf", classNumber, true},
 		{"a>=-inf", "-Inf", classNumber, true},
 		{"a>1e300", "+Inf", classNumber, true},

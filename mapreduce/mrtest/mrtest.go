@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,8 +31,9 @@ import (
 type Record struct{ Key, Value []byte }
 
 // Run runs the job over files, a map from names to contents, and returns its output in the order
-// of a single reduce. Each of the job's Sources reads the files whose names are in its Inputs. The
-// contents are lines as mappers get them: the formats of [mapreduce.Rows] are not applied.
+// of a single reduce. Each of the job's Sources reads the files whose names are in its Inputs, and
+// the file with its own Name. The contents are lines as mappers get them: the formats of
+// [mapreduce.Rows] are not applied, so a row's fields stand in their order between TABs.
 //
 // The output is that of one reduce, which sorts all records and uses no Combiner, no Aggregate
 // and no Partitioner. Then Run makes runs as a cluster does: the input is cut at random between
@@ -111,14 +113,22 @@ func inputs(j *mapreduce.Job, p *engine.Program, files map[string][]byte) ([]par
 	for i := range j.Synthetic {
 		out = append(out, part{content: strconv.AppendInt(nil, int64(i), 10)})
 	}
+	read := map[string]bool{}
 	for i := range p.Sources {
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if j.Synthetic == 0 && wanted(j, i, name) {
 				out = append(out, part{i, name, files[name]})
+				read[name] = true
 			}
 		}
 		if p.Sources[i].Format.Kind == input.Runs {
 			return nil, errors.New("mrtest: the job reads Runs, which another job writes: give the test's job another Input")
+		}
+	}
+	// Without the error a misspelt name would be an empty input, and a test of the output would mislead.
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if j.Synthetic == 0 && !read[name] {
+			return nil, fmt.Errorf("mrtest: no source of the job reads the file %q: call it as a source's Name, or as one of its Inputs", name)
 		}
 	}
 	return out, nil
@@ -131,11 +141,16 @@ func wanted(j *mapreduce.Job, i int, name string) bool {
 	}
 	if j.Mapper != nil {
 		if i == 0 {
-			return !slices.ContainsFunc(j.Sources, func(s mapreduce.Source) bool { return slices.Contains(s.Inputs, name) })
+			return !slices.ContainsFunc(j.Sources, func(s mapreduce.Source) bool { return reads(s, name) })
 		}
 		i--
 	}
-	return slices.Contains(j.Sources[i].Inputs, name)
+	return reads(j.Sources[i], name)
+}
+
+// reads reports whether a source reads the file: a source without a name has no file called "".
+func reads(s mapreduce.Source, name string) bool {
+	return slices.Contains(s.Inputs, name) || s.Name != "" && s.Name == name
 }
 
 // reduceAll reduces the records of one reduce.

@@ -239,3 +239,26 @@ func TestRightJobs(t *testing.T) {
 		t.Errorf("sums: %v, %v", err, got)
 	}
 }
+
+// A source with a name reads the file of that name. A file that no source reads is an error.
+func TestNamedSources(t *testing.T) {
+	tag := func(side string) func() mapreduce.Mapper {
+		return func() mapreduce.Mapper {
+			return mapreduce.MapperFunc(func(_, line []byte, out *mapreduce.Emitter) error {
+				out.Emit(line, []byte(side))
+				return nil
+			})
+		}
+	}
+	job := &mapreduce.Job{
+		Name: "sides", Reducer: mapreduce.IdentityReducer,
+		Sources: []mapreduce.Source{{Name: "left", Mapper: tag("l")}, {Name: "right", Inputs: []string{"more"}, Mapper: tag("r")}},
+	}
+	out, err := mrtest.Run(job, map[string][]byte{"left": []byte("a\n"), "right": []byte("b\n"), "more": []byte("c\n")})
+	if want := "a\tl\nb\tr\nc\tr\n"; err != nil || mrtest.Text(out) != want {
+		t.Errorf("%v, %s", err, mrtest.Text(out))
+	}
+	if _, err := mrtest.Run(job, map[string][]byte{"left.txt": []byte("a\n")}); err == nil || !strings.Contains(err.Error(), `no source of the job reads the file "left.txt"`) {
+		t.Errorf("a file without a source: %v", err)
+	}
+}

@@ -28,6 +28,9 @@ class Simulation:
         self.runs = [_flatten(run) for run in report["runs"]]
         self.jobs = jobs
 
+    def __repr__(self) -> str:
+        return f"<slotwise.Simulation: {len(self.runs)} runs, {len(self.jobs)} rows of jobs; frame() and frame('runs') have them>"
+
     def frame(self, rows: str = "jobs") -> Any:
         """Returns the rows of jobs, or of runs, as a pandas.DataFrame."""
         return import_pandas().DataFrame({"jobs": self.jobs, "runs": self.runs}[rows])
@@ -38,6 +41,9 @@ class Study:
 
     def __init__(self, report: Mapping[str, Any], runs: list[Row], comparisons: list[Row]) -> None:
         self.report, self.runs, self.comparisons = report, runs, comparisons
+
+    def __repr__(self) -> str:
+        return f"<slotwise.Study: {len(self.runs)} runs, {len(self.comparisons)} comparisons; frame() and frame('comparisons') have them>"
 
     def frame(self, rows: str = "runs") -> Any:
         """Returns the rows of runs, or of comparisons, as a pandas.DataFrame."""

@@ -118,6 +118,7 @@ def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool
     sys.stdout = sys.stderr
     lines = _lines(sys.stdin.buffer)
     given: Any = None  # the argument of the call that fails
+    task = os.getpid()
     try:
         if role == "mapper":
             decoded = DECODERS[decoder]
@@ -133,15 +134,20 @@ def run_task(role: str, function: Callable[..., Any], decoder: str, fields: bool
                     out.write(write(key, value))
     except Exception as e:
         _fail(role, e, given)
+    except SystemExit as e:
+        if os.getpid() != task:  # a process that the function has forked
+            raise
+        _fail(role, e, given, _early(role, "exit or sys.exit"))
     out.flush()
     for (group_name, name), n in _counts.items():
         sys.stderr.write(f"reporter:counter:{group_name},{name},{n}\n")
 
 
-def _fail(role: str, e: Exception, given: Any) -> NoReturn:
+def _fail(role: str, e: BaseException, given: Any, remedy: str = "") -> NoReturn:
     """Ends the task with the traceback of the user's functions, without the frames of this module around them.
 
-    The last lines of standard error become the job's error message, so what the function was given stands before.
+    The last lines of standard error become the job's error message, so what the function was given stands before,
+    and a remedy behind.
     """
     import traceback  # here, because a task that succeeds does not need it
 
@@ -149,7 +155,7 @@ def _fail(role: str, e: Exception, given: Any) -> NoReturn:
     while frames and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     what = "record" if role == "mapper" else "key"
-    sys.stderr.write(f"the {role} failed at the {what} {repr(given)[:300]}\n" + "".join(traceback.format_exception(type(e), e, frames)))
+    sys.stderr.write(f"the {role} failed at the {what} {repr(given)[:300]}\n" + "".join(traceback.format_exception(type(e), e, frames)) + (remedy and remedy + "\n"))
     raise _Reported
 
 

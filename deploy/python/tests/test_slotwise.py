@@ -196,8 +196,9 @@ class Jobs(Case):
 
         for functions, text in (((exits,), "the mapper.* called exit or sys.exit"), ((helpers.words, ends), "the reducer.* called exit or sys.exit"),
                                 ((leaves,), "the mapper.* called os._exit")):
-            with self.subTest(text), self.assertRaisesRegex(slotwise.Failed, text):
+            with self.subTest(text), self.assertRaisesRegex(slotwise.Failed, text) as failed:
                 slotwise.run(*functions, input=self.input, max_attempts=1)
+            self.assertNotIn("_worker.py", str(failed.exception))
         self.assertEqual({n for _, n in slotwise.run(forks, input=self.input)}, {0})
 
     def test_module_that_exits_fails_the_task(self):
@@ -534,6 +535,7 @@ MIX = {"classes": [{"name": "small", "count": 6, "maps": 4, "map-time": {"unifor
 class Simulations(Case):
     def test_sim(self):
         done = slotwise.sim(MIX, "nodes=2,maps=2,reduces=1", ["fifo", "fair"], seeds=2)
+        self.assertRegex(repr(done), r"^<slotwise\.Simulation: 4 runs, [1-9]\d* rows of jobs; ")
         self.assertEqual([(run["policy"], run["seed"]) for run in done.runs], [("fifo", 1), ("fifo", 2), ("fair", 1), ("fair", 2)])
         self.assertEqual(len(done.jobs), 24)
         first = [job for job in done.jobs if job["policy"] == "fifo" and job["seed"] == 1]

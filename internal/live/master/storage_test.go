@@ -122,7 +122,10 @@ func TestOutputTurnedIntoALink(t *testing.T) {
 // TestLateStaging has a former master stage an output after the present one has removed it. The directory is
 // removed again.
 func TestLateStaging(t *testing.T) {
-	r := newRig(t, Config{lateLook: 500 * time.Millisecond})
+	t.Parallel()
+	// On a busy machine this test may pause between the first removal and its own staging. The second
+	// removal must come after that.
+	r := newRig(t, Config{lateLook: 4 * time.Second})
 	dir := t.TempDir()
 	const token = "0123456789abcdef0123456789abcdef01234567"
 	m := r.m

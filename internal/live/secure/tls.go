@@ -125,8 +125,10 @@ func ServerTLS(f Files, role Role) (*tls.Config, error) {
 		}
 		// Users whose system trusts the authority accept a master's certificate without a
 		// role (masterOnly). Clients of workers accept none.
+		// The message names the variable, because a user may have exported it for commands in the
+		// same shell and has given no flag.
 		if err := checkRole(cert.Leaf, role, role == Master); err != nil {
-			return nil, fmt.Errorf("--tls-cert %s: %w", f.Cert, err)
+			return nil, fmt.Errorf("--tls-cert or SLOTWISE_TLS_CERT, %s: %w", f.Cert, err)
 		}
 		c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
 		// Given, but not required: users may authenticate by tokens instead, and health checks

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -352,6 +353,8 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 			return err
 		}
 		reads, synthetic = j.Synthetic == 0 && j.Mapper != nil, j.Synthetic > 0
+	} else if nameChainInputs(a, params, o); len(o.NamedInputs) > 0 {
+		reads = false // or a step will miss the input
 	}
 	choice := o.choice()
 	switch {
@@ -368,12 +371,7 @@ func checkMain(a *App, given Params, o *Options, args []string) error {
 // nameInputs finds the sources that inputs of the form NAME=PATH belong to, if the job has
 // sources with names.
 func nameInputs(j *Job, o *Options) error {
-	var names []string
-	for _, s := range j.Sources {
-		if s.Name != "" {
-			names = append(names, s.Name)
-		}
-	}
+	names := sourceNames(j)
 	if len(names) == 0 {
 		return nil
 	}
@@ -392,6 +390,42 @@ func nameInputs(j *Job, o *Options) error {
 	}
 	o.Inputs = plain
 	return checkNames(j.Sources, o.NamedInputs)
+}
+
+// nameChainInputs moves the inputs NAME=PATH of a chain from o.Inputs to o.NamedInputs if a step has a
+// source of that name. It builds the steps with the chain's parameters. A step that needs others
+// fails here, which is no error of the user: its names then stay unknown.
+func nameChainInputs(a *App, params Params, o *Options) {
+	var names []string
+	for _, build := range a.Steps {
+		if j, err := build(maps.Clone(params)); err == nil && j != nil {
+			names = append(names, sourceNames(j)...)
+		}
+	}
+	var plain []string
+	for _, in := range o.Inputs {
+		name, path, named := strings.Cut(in, "=")
+		if !named || !slices.Contains(names, name) {
+			plain = append(plain, in)
+			continue
+		}
+		if o.NamedInputs == nil {
+			o.NamedInputs = map[string][]string{}
+		}
+		o.NamedInputs[name] = append(o.NamedInputs[name], path)
+	}
+	o.Inputs = plain
+}
+
+// sourceNames returns the names of a job's sources.
+func sourceNames(j *Job) []string {
+	var names []string
+	for _, s := range j.Sources {
+		if s.Name != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // progressLines returns a progress function that prints a line from time to

@@ -1,6 +1,7 @@
 package mapreduce
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -98,6 +99,46 @@ func TestMainApp(t *testing.T) {
 	said.Reset()
 	if code := runMain(t.Context(), taken, nil, nil, io.Discard, &said); code != ExitMisuse || !strings.Contains(said.String(), "parameter input has the name of a flag") {
 		t.Errorf("exit code %d: %s", code, &said)
+	}
+}
+
+// The named inputs of a chain go to the step that has sources of these names, and to no other.
+func TestMainChainNamedInputs(t *testing.T) {
+	dir := t.TempDir()
+	out, in := filepath.Join(dir, "out"), filepath.Join(dir, "a=b.txt")
+	if err := os.WriteFile(in, []byte("x\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	app := &App{
+		Name: "both",
+		Steps: map[string]func(Params) (*Job, error){
+			"read": func(Params) (*Job, error) {
+				return &Job{Name: "read", Sources: []Source{{Name: "left", Mapper: IdentityMapper}, {Name: "right", Mapper: IdentityMapper}}, Reducer: IdentityReducer}, nil
+			},
+			"copy": func(Params) (*Job, error) { return &Job{Name: "copy", Mapper: IdentityMapper}, nil },
+			"more": func(p Params) (*Job, error) { _, err := p.Int("rounds", 1); return nil, err },
+		},
+		Chain: func(ctx context.Context, c *Chain) error {
+			return c.Step(ctx, "copy", nil, []string{c.Then(ctx, "read", nil, c.Inputs...)}, c.Output())
+		},
+	}
+	base := []string{"--output", out, "--reduces", "1", "--workers", "1", "--quiet"}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--input", "left=" + in}, ExitMisuse, "the input right is missing: --input right=PATH"},
+		{[]string{"--input", "left=" + in, "--input", "right=" + in}, ExitOK, ""},
+		{[]string{}, ExitMisuse, "--input is missing"},
+	} {
+		var said strings.Builder
+		if code := runMain(t.Context(), app, nil, append(slices.Clone(base), c.args...), io.Discard, &said); code != c.code || !strings.Contains(said.String(), c.want) {
+			t.Errorf("%q: exit code %d, want %d with %q:\n%s", c.args, code, c.code, c.want, &said)
+		}
+	}
+	if part, err := os.ReadFile(filepath.Join(out, "part-m-00000")); err != nil || string(part) != "\tx\n\tx\n" {
+		t.Errorf("%v\n%q", err, part)
 	}
 }
 

@@ -121,7 +121,7 @@ func chainOf(a *App, p Params, o Options) (*feature.Chain, error) {
 		return nil, errors.New("no output directory is given")
 	}
 	c := &feature.Chain{
-		Name: cmp.Or(o.Name, a.Name), App: a.Name, Params: p, Inputs: o.Inputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
+		Name: cmp.Or(o.Name, a.Name), App: a.Name, Params: p, Inputs: o.Inputs, NamedInputs: o.NamedInputs, Include: o.Include, Exclude: o.Exclude, Output: o.Output,
 		Replace: storage.ReplaceOf(o.Overwrite, o.Force),
 		Reduces: o.Reduces, SplitSize: o.SplitSize, Compress: o.Compress, OutputCompress: o.OutputCompress,
 		Request: o.Request, Progress: o.progress(),
@@ -154,7 +154,7 @@ func drive(ctx context.Context, c *feature.Chain, t feature.Target, schemes *sto
 		return fmt.Errorf("app %s is no chain of jobs", c.App)
 	}
 	o := Options{
-		Inputs: c.Inputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output,
+		Inputs: c.Inputs, NamedInputs: c.NamedInputs, Include: c.Include, Exclude: c.Exclude, Output: c.Output,
 		Overwrite: c.Replace != storage.ReplaceNothing, Force: c.Replace == storage.ReplaceAll, Reduces: c.Reduces,
 		SplitSize: c.SplitSize, Compress: c.Compress, OutputCompress: c.OutputCompress, Request: c.Request,
 		Notify: feature.NotifyLog, Format: c.Rows, OutputFormat: c.OutputRows,
@@ -203,6 +203,11 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 	}
 	o := s.options
 	o.Inputs, o.Output = in, out
+	// The chain's named inputs are for the steps that have sources of these names. Another step would
+	// refuse them as unknown.
+	names := sourceNames(j)
+	o.NamedInputs = maps.Clone(o.NamedInputs)
+	maps.DeleteFunc(o.NamedInputs, func(name string, _ []string) bool { return !slices.Contains(names, name) })
 	if o.Name != "" {
 		o.Name += "/" + j.Name
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,5 +60,16 @@ func TestRecipe(t *testing.T) {
 func TestAttemptVariable(t *testing.T) {
 	if attempt.Env != feature.AttemptVariable {
 		t.Errorf("workers set %s, programs look for %s", attempt.Env, feature.AttemptVariable)
+	}
+}
+
+// Named inputs survive the message of a chain, and paths with equals signs stay paths.
+func TestSplitNamed(t *testing.T) {
+	plain, named := splitNamed([]string{"file:///d/part=0", "/d/x=1", "left=file:///d/y=2", "left=hdfs://h/z"})
+	if want := []string{"file:///d/part=0", "/d/x=1"}; !slices.Equal(plain, want) {
+		t.Errorf("plain %q, want %q", plain, want)
+	}
+	if want := []string{"file:///d/y=2", "hdfs://h/z"}; len(named) != 1 || !slices.Equal(named["left"], want) {
+		t.Errorf("named %q, want %q for left", named, want)
 	}
 }

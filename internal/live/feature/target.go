@@ -127,6 +127,7 @@ type Chain struct {
 	App                      string
 	Params                   map[string]string
 	Inputs, Include, Exclude []string
+	NamedInputs              map[string][]string
 	Output                   string
 	Replace                  storage.Replace // what the output may replace
 	Reduces                  int

@@ -336,7 +336,7 @@ func (c *Child) wait() error {
 			return nil
 		}
 	}
-	return &ExitError{Code: code, text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err), tail: c.stderr.tail()}
+	return &ExitError{Code: code, text: fmt.Sprintf("%s command %q: %v", c.cfg.Role, c.cfg.Command, err) + remedies[code], tail: c.stderr.tail()}
 }
 
 // ExitError is the error of a command that ended without success.
@@ -370,6 +370,11 @@ const (
 	statusNotExecutable = 126
 	statusNotFound      = 127
 )
+
+// remedies has what users can do about these statuses.
+var remedies = map[int]string{
+	statusNotExecutable: " (not executable: chmod +x the file, or name its interpreter, as python3 FILE)",
+}
 
 // ProgramFailed reports whether the shell could not start the command, which another
 // attempt does not change.

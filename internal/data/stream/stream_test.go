@@ -65,7 +65,12 @@ func TestFilter(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain.py")
+	if err := os.WriteFile(plain, []byte("print(1)\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ name, command, want, log string }{
+		{"no program", plain, "exit status 126 (not executable: chmod +x the file, or name its interpreter", "ermission denied"},
 		{"status", "cat >/dev/null; exit 3", "exit status 3", ""},
 		{"status at once", "exit 3", "exit status 3", ""},
 		{"does not exist", "no-such-command-at-all", "exit status 127", "not found"},
@@ -85,7 +90,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("the log tail is %q, want %q", exit.LogTail(), c.log)
 			case c.log != "" && strings.Contains(err.Error(), c.log):
 				t.Errorf("the error quotes the log: %v", err)
-			case exit.ProgramFailed() != strings.Contains(c.want, "127"):
+			case exit.ProgramFailed() != (strings.Contains(c.want, "127") || strings.Contains(c.want, "126")):
 				t.Errorf("ProgramFailed is %v after %v", exit.ProgramFailed(), err)
 			}
 		})

@@ -87,7 +87,9 @@ func (p Params) Float(name string) (float64, error) {
 // again there, up to four times, because it may be the storage's.
 type Chain struct {
 	Params Params
-	Inputs []string // the user's inputs
+	// Inputs are the user's inputs, without those of named sources: these go to each step with a
+	// [Source] of that Name.
+	Inputs []string
 
 	files *Files
 	made  map[string]int // outputs that Then has made, by step

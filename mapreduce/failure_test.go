@@ -269,6 +269,21 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// An interrupt of the user stands once in the error of the job that it kills.
+func TestInterruptOnce(t *testing.T) {
+	f := newFixture(t, strings.Repeat(numbers, 100_000))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("interrupted")
+	defer cancel(nil)
+	_, err := mapreduce.Run(ctx, lines(func(_, _ []byte, _ *mapreduce.Emitter) error {
+		cancel(why)
+		return nil
+	}), f.options())
+	if !errors.Is(err, why) || !strings.HasSuffix(err.Error(), "killed: interrupted") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestStreamingFailures(t *testing.T) {
 	for _, c := range []struct {
 		name, mapper, reducer string

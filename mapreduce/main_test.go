@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/live/feature"
@@ -109,11 +110,13 @@ func TestMainChainNamedInputs(t *testing.T) {
 	if err := os.WriteFile(in, []byte("x\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	var read atomic.Bool
+	note := func() Mapper { read.Store(true); return IdentityMapper() }
 	app := &App{
 		Name: "both",
 		Steps: map[string]func(Params) (*Job, error){
 			"read": func(Params) (*Job, error) {
-				return &Job{Name: "read", Sources: []Source{{Name: "left", Mapper: IdentityMapper}, {Name: "right", Mapper: IdentityMapper}}, Reducer: IdentityReducer}, nil
+				return &Job{Name: "read", Sources: []Source{{Name: "left", Mapper: note}, {Name: "right", Mapper: IdentityMapper}}, Reducer: IdentityReducer}, nil
 			},
 			"copy": func(Params) (*Job, error) { return &Job{Name: "copy", Mapper: IdentityMapper}, nil },
 			"more": func(p Params) (*Job, error) { _, err := p.Int("rounds", 1); return nil, err },
@@ -130,11 +133,17 @@ func TestMainChainNamedInputs(t *testing.T) {
 	}{
 		{[]string{"--input", "left=" + in}, ExitMisuse, "the input right is missing: --input right=PATH"},
 		{[]string{"--input", "left=" + in, "--input", "right=" + in}, ExitOK, ""},
+		{[]string{"--input", "left=" + in, "--input", "right=" + in}, ExitMisuse, "both: output directory " + out + " exists"},
 		{[]string{}, ExitMisuse, "--input is missing"},
 	} {
+		read.Store(false)
 		var said strings.Builder
 		if code := runMain(t.Context(), app, nil, append(slices.Clone(base), c.args...), io.Discard, &said); code != c.code || !strings.Contains(said.String(), c.want) {
 			t.Errorf("%q: exit code %d, want %d with %q:\n%s", c.args, code, c.code, c.want, &said)
+		}
+		// An output that is taken is an error before the first step.
+		if read.Load() && c.code != ExitOK {
+			t.Errorf("%q: a step has run", c.args)
 		}
 	}
 	if part, err := os.ReadFile(filepath.Join(out, "part-m-00000")); err != nil || string(part) != "\tx\n\tx\n" {

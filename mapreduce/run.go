@@ -161,7 +161,15 @@ func (t localTarget) URI(path string) (string, error) { return path, nil }
 
 // RunChain runs the function here, with intermediate outputs in the cluster's scratch
 // space.
-func (t localTarget) RunChain(ctx context.Context, _ *feature.Chain, drive func(context.Context, string) error) (_ []*feature.Outcome, err error) {
+func (t localTarget) RunChain(ctx context.Context, c *feature.Chain, drive func(context.Context, string) error) (_ []*feature.Outcome, err error) {
+	files, path, err := t.schemes.Resolve(c.Output)
+	if err != nil {
+		return nil, err
+	}
+	// The last step would refuse the output after the work of all others. It reports other errors.
+	if err := storage.CheckOutput(ctx, files, path, c.Replace); errors.Is(err, os.ErrExist) && c.Replace == storage.ReplaceNothing {
+		return nil, taken(c.Output)
+	}
 	dir, err := os.MkdirTemp(t.TempDir(), "chain-")
 	if err != nil {
 		return nil, err
@@ -209,9 +217,14 @@ func (t localTarget) stage(ctx context.Context, j *feature.PlannedJob) (storage.
 		return files.Stage(ctx, path, j.Replace)
 	})
 	if errors.Is(err, os.ErrExist) && j.Replace == storage.ReplaceNothing {
-		err = fmt.Errorf("output directory %s exists and is not empty: name another, or set Options.Overwrite (--overwrite) to replace it", j.Output)
+		err = taken(j.Output)
 	}
 	return staging, err
+}
+
+// taken returns the error for an output directory that has files.
+func taken(output string) error {
+	return fmt.Errorf("output directory %s exists and is not empty: name another, or set Options.Overwrite (--overwrite) to replace it", output)
 }
 
 // localOutcome translates the in-process cluster's report.

@@ -124,10 +124,15 @@ func (h *Handle) Wait(ctx context.Context, c *Cluster) error {
 		}
 	})
 	<-h.done
-	if h.err != nil && h.killed {
-		return fmt.Errorf("%w: %w", h.err, context.Cause(ctx))
+	if h.err == nil || !h.killed {
+		return h.err
 	}
-	return h.err
+	cause := context.Cause(ctx)
+	// The user's interrupt and the reason of the kill have one text, which must not stand twice.
+	if e, ok := errors.AsType[*JobError](h.err); ok && e.Reason == cause.Error() {
+		return &JobError{Job: e.Job, State: e.State, Reason: e.Reason, Err: errors.Join(e.Err, cause)}
+	}
+	return fmt.Errorf("%w: %w", h.err, cause)
 }
 
 // finishOutput commits or aborts the job's output, as the tracker has ordered, once

@@ -102,7 +102,7 @@ func outputFree(ctx context.Context, resolve resolver, uri string, replace stora
 	case errors.As(err, new(*storage.NotOutputError)):
 		return fault(connect.CodeAlreadyExists, "output %s: %v", uri, err)
 	case errors.Is(err, fs.ErrExist):
-		return fault(connect.CodeAlreadyExists, "output %s exists and is not empty", uri)
+		return fault(connect.CodeAlreadyExists, "output %s exists and is not empty: name another, or replace an earlier one by --overwrite", uri)
 	case err != nil:
 		return fmt.Errorf("output %s: %w", uri, err)
 	}

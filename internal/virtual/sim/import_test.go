@@ -68,7 +68,7 @@ func TestImportedReduces(t *testing.T) {
 // A reduce that waits for maps does not load its machine. It does while its timer runs,
 // and no longer once it has ended.
 func TestWaitingReducesAreNoLoad(t *testing.T) {
-	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 1, 2),
+	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 1, 2), Trace: eachBeat,
 		Jobs: []workload.Job{{Maps: tasks(1, workload.Task{Duration: 30 * time.Second}),
 			Reduces: tasks(2, workload.Task{Duration: 20 * time.Second, Fetch: -1}), Request: job.Request{SlowStart: -1}}}})
 	if err != nil {

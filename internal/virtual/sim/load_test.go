@@ -38,9 +38,13 @@ func TestLoadAverage(t *testing.T) {
 	}
 }
 
+// eachBeat is a trace for tests that look at a node at each heartbeat. In a traced run every heartbeat
+// is an event; in others those of parked nodes are none.
+func eachBeat(time.Duration, tracker.Event, []tracker.Effect) {}
+
 // Noise changes single loads and not their mean.
 func TestLoadNoise(t *testing.T) {
-	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0), Seed: 5,
+	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0), Seed: 5, Trace: eachBeat,
 		Model: ModelConfig{LoadTick: 5 * time.Second, Heartbeat: "fixed:3s", StallAfter: 9 * time.Hour},
 		Jobs:  []workload.Job{{Maps: tasks(3, workload.Task{Duration: 9 * time.Hour, CPU: 9 * time.Hour})}}})
 	if err != nil {
@@ -66,7 +70,7 @@ func TestLoadNoise(t *testing.T) {
 // The load at a time does not depend on how often it was read before.
 func TestLoadBetweenHeartbeats(t *testing.T) {
 	at := func(heartbeat string) float64 {
-		s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0),
+		s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: uniformCluster(1, 4, 0), Trace: eachBeat,
 			Model: ModelConfig{LoadTick: 5 * time.Second, Heartbeat: heartbeat},
 			Jobs:  []workload.Job{{Maps: tasks(3, workload.Task{Duration: time.Hour})}}})
 		if err != nil {
@@ -88,7 +92,7 @@ func TestLoadEvery(t *testing.T) {
 	cl := uniformCluster(1, 4, 0)
 	cl.Groups[0].Cores = 4
 	s, err := prepare(Config{Policy: policy(t, "fifo"), Cluster: cl,
-		Trace: func(time.Duration, tracker.Event, []tracker.Effect) {}, // a traced run carries out all heartbeats
+		Trace: eachBeat,
 		Model: ModelConfig{LoadEvery: 4 * time.Second, Heartbeat: "fixed:1s"},
 		Jobs:  []workload.Job{{Maps: tasks(1, workload.Task{CPU: 2 * time.Second})}, {Submit: time.Minute, Maps: tasks(1, workload.Task{CPU: time.Second})}}})
 	if err != nil {

@@ -299,14 +299,17 @@ func (s *sim) nextArrival() {
 	}
 }
 
-// stopEvery is the number of events between two calls of Config.Stop. They take a few
+// stopEvery is the number of events and passed heartbeats between two calls of Config.Stop. They take a few
 // milliseconds.
 const stopEvery = 1 << 12
 
 // loop processes events until all jobs have ended.
 func (s *sim) loop() error {
-	for turn := 0; s.open > 0 && s.err == nil; turn++ {
-		if turn%stopEvery == 0 && s.cfg.Stop != nil {
+	next := int64(0) // the count of events at which Stop is called
+	for turn := int64(0); s.open > 0 && s.err == nil; turn++ {
+		// Passed heartbeats count, too: a run that has many between two events would not stop for seconds.
+		if done := turn + s.parked.passed; done >= next && s.cfg.Stop != nil {
+			next = done + stopEvery
 			if err := s.cfg.Stop(); err != nil {
 				return err
 			}

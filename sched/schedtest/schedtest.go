@@ -2,8 +2,10 @@
 // built-in policies pass; run it on a policy of your own:
 //
 //	func TestConformance(t *testing.T) {
-//		schedtest.Conformance(t, schedtest.Config{Policy: "sjf", Tables: []sched.Table{policies}, Clock: time.Now})
+//		schedtest.Conformance(t, schedtest.Config{Policy: "sjf", Tables: []sched.Table{policies}, Clock: clock})
 //	}
+//
+// where clock is the function Now of package time.
 //
 // The suite runs the real job tracker. Its subtests are
 //
@@ -45,7 +47,7 @@ type Config struct {
 	Tables []sched.Table
 	// Set holds values of its parameters. Those without one have their defaults.
 	Set map[string]string
-	// Clock is time.Now, by which Cost measures heartbeats. The suite belongs to the
+	// Clock returns the present time, by which Cost measures heartbeats. The suite belongs to the
 	// scheduling code, which reads no clock by itself. Conformance fails if Clock is nil.
 	Clock func() time.Time
 	// WorkConserving says that the policy never leaves a slot free while a task
@@ -68,7 +70,7 @@ const seed = 7
 // go test -run.
 func Conformance(t *testing.T, c Config) {
 	if c.Clock == nil {
-		t.Fatal("Config.Clock is nil: set it to time.Now")
+		t.Fatal("Config.Clock is nil: set it to the function Now of package time")
 	}
 	registry, err := policies.Builtin().With(c.Tables...)
 	if err != nil {

@@ -306,8 +306,10 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus,
 			continue
 		}
 		if f == nil {
-			if f, age = m.Forecast(); fresh {
+			if fresh {
 				f, age = m.awaitForecast(ctx)
+			} else {
+				f, age = m.Forecast()
 			}
 			if f == nil {
 				return

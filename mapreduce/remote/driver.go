@@ -70,11 +70,16 @@ func (t *driverTarget) chain() *feature.Chain {
 	s := t.order.GetSpec()
 	j := s.GetJob()
 	c := &feature.Chain{
-		Name: j.GetName(), App: j.GetProgram().GetApp(), Params: j.GetProgram().GetParams(), Include: s.GetInclude(), Exclude: s.GetExclude(),
+		Name: j.GetName(), App: j.GetProgram().GetApp(), Params: j.GetProgram().GetParams(), Inputs: s.GetInputs(), Include: s.GetInclude(), Exclude: s.GetExclude(),
 		Output: j.GetOutput(), Replace: storage.ReplaceOf(j.GetOverwrite(), j.GetForce()), Reduces: int(j.GetReduces()), SplitSize: s.GetSplitSize(),
 		Compress: j.GetShuffleCodec(), OutputCompress: j.GetOutputCodec(), Rows: s.GetRows(), OutputRows: j.GetOutputRows(),
 	}
-	c.Inputs, c.NamedInputs = splitNamed(s.GetInputs())
+	for _, in := range s.GetNamedInputs() {
+		if c.NamedInputs == nil {
+			c.NamedInputs = map[string][]string{}
+		}
+		c.NamedInputs[in.GetName()] = append(c.NamedInputs[in.GetName()], in.GetUri())
+	}
 	c.Request, _ = wire.DecodeRequest(j) // the master has checked it
 	return c
 }
@@ -271,25 +276,8 @@ func (t *target) chainSpec(ctx context.Context, c *feature.Chain) (*slotwisev1.C
 			if err != nil {
 				return nil, err
 			}
-			spec.Inputs = append(spec.Inputs, name+"="+uri)
+			spec.NamedInputs = append(spec.NamedInputs, &slotwisev1.NamedInput{Name: name, Uri: uri})
 		}
 	}
 	return spec, nil
-}
-
-// splitNamed divides the inputs of a chain's message into plain and named ones. Plain ones are absolute
-// paths or URIs, so an equals sign before the first slash and the first colon ends a name.
-func splitNamed(inputs []string) (plain []string, named map[string][]string) {
-	for _, in := range inputs {
-		name, uri, found := strings.Cut(in, "=")
-		if !found || strings.ContainsAny(name, "/:") {
-			plain = append(plain, in)
-			continue
-		}
-		if named == nil {
-			named = map[string][]string{}
-		}
-		named[name] = append(named[name], uri)
-	}
-	return plain, named
 }

@@ -63,13 +63,15 @@ func TestAttemptVariable(t *testing.T) {
 	}
 }
 
-// Named inputs survive the message of a chain, and paths with equals signs stay paths.
-func TestSplitNamed(t *testing.T) {
-	plain, named := splitNamed([]string{"file:///d/part=0", "/d/x=1", "left=file:///d/y=2", "left=hdfs://h/z"})
-	if want := []string{"file:///d/part=0", "/d/x=1"}; !slices.Equal(plain, want) {
-		t.Errorf("plain %q, want %q", plain, want)
-	}
-	if want := []string{"file:///d/y=2", "hdfs://h/z"}; len(named) != 1 || !slices.Equal(named["left"], want) {
-		t.Errorf("named %q, want %q for left", named, want)
+// Named inputs survive the message of a chain, in their order, and paths with equals signs stay paths.
+func TestNamedInputs(t *testing.T) {
+	plain := []string{"file:///d/part=0", "/d/x=1"}
+	spec := &slotwisev1.ChainSpec{Job: &slotwisev1.JobSpec{}, Inputs: plain, NamedInputs: []*slotwisev1.NamedInput{
+		{Name: "left", Uri: "file:///d/y=2"}, {Name: "right", Uri: "/r"}, {Name: "left", Uri: "hdfs://h/z"},
+	}}
+	c := (&driverTarget{order: &slotwisev1.Drive{Spec: spec}}).chain()
+	want := map[string][]string{"left": {"file:///d/y=2", "hdfs://h/z"}, "right": {"/r"}}
+	if !slices.Equal(c.Inputs, plain) || !reflect.DeepEqual(c.NamedInputs, want) {
+		t.Errorf("plain %q, named %q", c.Inputs, c.NamedInputs)
 	}
 }

@@ -277,12 +277,7 @@ func End(p Process) bool {
 // reap waits for a child if it has ended.
 func reap(pid int) {
 	var status syscall.WaitStatus
-	for {
-		_, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			return
-		}
-	}
+	_, _ = again(func() (int, error) { return syscall.Wait4(pid, &status, syscall.WNOHANG, nil) })
 }
 
 // Marked returns the processes that were started with an environment variable, given as

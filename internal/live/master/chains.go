@@ -64,7 +64,7 @@ func (m *Master) admitChain(ctx context.Context, who secure.Identity, spec *slot
 	if n := proto.Size(spec); n > protocol.MaxChainSpec {
 		return fault(connect.CodeInvalidArgument, "the chain's description has %d bytes; the most are %d: name directories or globs instead of files", n, protocol.MaxChainSpec)
 	}
-	if max(len(spec.Inputs), len(spec.Include), len(spec.Exclude)) > maxChainInputs {
+	if max(len(spec.Inputs)+len(spec.NamedInputs), len(spec.Include), len(spec.Exclude)) > maxChainInputs {
 		return fault(connect.CodeInvalidArgument, "the chain has more than %d inputs: name directories or globs instead of files", maxChainInputs)
 	}
 	if _, name := storage.SplitURI(strings.TrimRight(j.Output, "/")); strings.LastIndexByte(name, '/') < 0 || path.Base(name) == "/" {

@@ -861,12 +861,13 @@ type ChainSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What all steps have in common. The program names the app and its parameters, reduces
 	// is the user's choice or 0, and output is the output of the chain. There are no splits.
-	Job           *JobSpec `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Inputs        []string `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`                         // URIs of files, directories and globs
-	Include       []string `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"`                       // globs of file names to read
-	Exclude       []string `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`                       // globs of file names to skip
-	SplitSize     int64    `protobuf:"varint,5,opt,name=split_size,json=splitSize,proto3" json:"split_size,omitempty"` // bytes; 0 to choose
-	Rows          string   `protobuf:"bytes,6,opt,name=rows,proto3" json:"rows,omitempty"`                             // format of the input files whose records become lines; see input.Split
+	Job           *JobSpec      `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Inputs        []string      `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`                              // URIs of files, directories and globs
+	Include       []string      `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"`                            // globs of file names to read
+	Exclude       []string      `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`                            // globs of file names to skip
+	SplitSize     int64         `protobuf:"varint,5,opt,name=split_size,json=splitSize,proto3" json:"split_size,omitempty"`      // bytes; 0 to choose
+	Rows          string        `protobuf:"bytes,6,opt,name=rows,proto3" json:"rows,omitempty"`                                  // format of the input files whose records become lines; see input.Split
+	NamedInputs   []*NamedInput `protobuf:"bytes,7,rep,name=named_inputs,json=namedInputs,proto3" json:"named_inputs,omitempty"` // for the steps that have a source of the name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -943,6 +944,66 @@ func (x *ChainSpec) GetRows() string {
 	return ""
 }
 
+func (x *ChainSpec) GetNamedInputs() []*NamedInput {
+	if x != nil {
+		return x.NamedInputs
+	}
+	return nil
+}
+
+// NamedInput is an input for a source of its name.
+type NamedInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Uri           string                 `protobuf:"bytes,2,opt,name=uri,proto3" json:"uri,omitempty"` // as in ChainSpec.inputs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedInput) Reset() {
+	*x = NamedInput{}
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedInput) ProtoMessage() {}
+
+func (x *NamedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedInput.ProtoReflect.Descriptor instead.
+func (*NamedInput) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NamedInput) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedInput) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
 // Profile rates the use of resources by tasks of a kind, from 1 to 10; 0 is unknown.
 type Profile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -956,7 +1017,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	mi := &file_slotwise_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1029,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[8]
+	mi := &file_slotwise_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1042,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Profile) GetCpu() int32 {
@@ -1033,7 +1094,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_slotwise_v1_common_proto_msgTypes[9]
+	mi := &file_slotwise_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1106,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_slotwise_v1_common_proto_msgTypes[9]
+	mi := &file_slotwise_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1119,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_slotwise_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Counters) GetInputRecords() int64 {
@@ -1230,7 +1291,7 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"outputRows\x12-\n" +
 	"\alayouts\x18? \x03(\v2\x13.slotwise.v1.LayoutR\alayouts\x12\x1b\n" +
 	"\ttask_cpus\x18= \x01(\x05R\btaskCpusB\r\n" +
-	"\v_slow_start\"\xb2\x01\n" +
+	"\v_slow_start\"\xee\x01\n" +
 	"\tChainSpec\x12&\n" +
 	"\x03job\x18\x01 \x01(\v2\x14.slotwise.v1.JobSpecR\x03job\x12\x16\n" +
 	"\x06inputs\x18\x02 \x03(\tR\x06inputs\x12\x18\n" +
@@ -1238,7 +1299,12 @@ const file_slotwise_v1_common_proto_rawDesc = "" +
 	"\aexclude\x18\x04 \x03(\tR\aexclude\x12\x1d\n" +
 	"\n" +
 	"split_size\x18\x05 \x01(\x03R\tsplitSize\x12\x12\n" +
-	"\x04rows\x18\x06 \x01(\tR\x04rows\"a\n" +
+	"\x04rows\x18\x06 \x01(\tR\x04rows\x12:\n" +
+	"\fnamed_inputs\x18\a \x03(\v2\x17.slotwise.v1.NamedInputR\vnamedInputs\"2\n" +
+	"\n" +
+	"NamedInput\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uri\x18\x02 \x01(\tR\x03uri\"a\n" +
 	"\aProfile\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x05R\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\x05R\x06memory\x12\x12\n" +
@@ -1290,7 +1356,7 @@ func file_slotwise_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_slotwise_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_slotwise_v1_common_proto_goTypes = []any{
 	(Kind)(0),           // 0: slotwise.v1.Kind
 	(FailureCause)(0),   // 1: slotwise.v1.FailureCause
@@ -1302,30 +1368,32 @@ var file_slotwise_v1_common_proto_goTypes = []any{
 	(*ShippedFile)(nil), // 7: slotwise.v1.ShippedFile
 	(*JobSpec)(nil),     // 8: slotwise.v1.JobSpec
 	(*ChainSpec)(nil),   // 9: slotwise.v1.ChainSpec
-	(*Profile)(nil),     // 10: slotwise.v1.Profile
-	(*Counters)(nil),    // 11: slotwise.v1.Counters
-	nil,                 // 12: slotwise.v1.Program.ParamsEntry
-	nil,                 // 13: slotwise.v1.Streaming.PropertiesEntry
-	nil,                 // 14: slotwise.v1.Counters.UserEntry
+	(*NamedInput)(nil),  // 10: slotwise.v1.NamedInput
+	(*Profile)(nil),     // 11: slotwise.v1.Profile
+	(*Counters)(nil),    // 12: slotwise.v1.Counters
+	nil,                 // 13: slotwise.v1.Program.ParamsEntry
+	nil,                 // 14: slotwise.v1.Streaming.PropertiesEntry
+	nil,                 // 15: slotwise.v1.Counters.UserEntry
 }
 var file_slotwise_v1_common_proto_depIdxs = []int32{
 	2,  // 0: slotwise.v1.Split.pieces:type_name -> slotwise.v1.Piece
-	12, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
+	13, // 1: slotwise.v1.Program.params:type_name -> slotwise.v1.Program.ParamsEntry
 	6,  // 2: slotwise.v1.Program.streaming:type_name -> slotwise.v1.Streaming
 	7,  // 3: slotwise.v1.Program.files:type_name -> slotwise.v1.ShippedFile
-	13, // 4: slotwise.v1.Streaming.properties:type_name -> slotwise.v1.Streaming.PropertiesEntry
+	14, // 4: slotwise.v1.Streaming.properties:type_name -> slotwise.v1.Streaming.PropertiesEntry
 	5,  // 5: slotwise.v1.JobSpec.program:type_name -> slotwise.v1.Program
 	3,  // 6: slotwise.v1.JobSpec.splits:type_name -> slotwise.v1.Split
-	10, // 7: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
-	10, // 8: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
+	11, // 7: slotwise.v1.JobSpec.map_profile:type_name -> slotwise.v1.Profile
+	11, // 8: slotwise.v1.JobSpec.reduce_profile:type_name -> slotwise.v1.Profile
 	4,  // 9: slotwise.v1.JobSpec.layouts:type_name -> slotwise.v1.Layout
 	8,  // 10: slotwise.v1.ChainSpec.job:type_name -> slotwise.v1.JobSpec
-	14, // 11: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 11: slotwise.v1.ChainSpec.named_inputs:type_name -> slotwise.v1.NamedInput
+	15, // 12: slotwise.v1.Counters.user:type_name -> slotwise.v1.Counters.UserEntry
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_common_proto_init() }
@@ -1340,7 +1408,7 @@ func file_slotwise_v1_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_common_proto_rawDesc), len(file_slotwise_v1_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

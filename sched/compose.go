@@ -72,6 +72,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 		if x, ok := part.(Consulter); ok {
 			x.Consult(c.Parts())
 		}
+		// One value may have several roles, and its Begin must be called once a round.
 		if b, ok := part.(interface{ Begin(r *Round) }); ok && !seen[part] {
 			seen[part] = true
 			c.beginner = append(c.beginner, b)

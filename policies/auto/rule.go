@@ -177,6 +177,8 @@ func (p *Policy) Decide(e *Estimate) (*Policy, error) {
 		d.Why = "no candidate can end the present jobs: " + e.Out[installed]
 	case best < 0:
 		d.Why = fmt.Sprintf("no other candidate saves more than %s of the jobs' time beyond doubt", percent(p.cfg.Margin))
+	// Without the least time, gains that come from the jobs of the moment would switch back and forth. An
+	// installed candidate that cannot go on must not wait.
 	case early && e.Out[installed] == "":
 		d.Why = fmt.Sprintf("%s would save %s, but the last switch is less than %v ago", won.Policy, won.words(), p.cfg.Least)
 	default:
@@ -194,6 +196,7 @@ func (p *Policy) Decide(e *Estimate) (*Policy, error) {
 	}
 	p.record.Decided++
 	p.record.Decisions = append(p.record.Decisions, d)
+	// At twice the number, so that the list is not copied at each decision. Without the copy the array would grow for ever.
 	if len(p.record.Decisions) >= 2*keptDecisions {
 		p.record.Decisions = append([]Decision(nil), p.record.Decisions[keptDecisions:]...)
 	}

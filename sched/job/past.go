@@ -163,6 +163,7 @@ func (b *Book) RestoreDone(j *Job, k Kind, at []time.Duration, how Launch, took 
 		t.success, t.state, t.doneAt = a, TaskSucceeded, done
 		j.account.launched(a)
 		j.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)
+		// The tasks are in the order of their indexes and not of their times.
 		if j.state == Pending || started < j.started {
 			j.state, j.started = Running, started
 		}

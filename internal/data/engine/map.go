@@ -150,6 +150,7 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 	t.reader = r
 	if _, ok := mapper.(BlockMapper); ok {
 		r.MapFiles()
+		// A file that is cut off while it is mapped must fail this attempt and not end the process.
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	}
 	step := func() error {

@@ -390,6 +390,7 @@ func (p *planner) unite(files []found) error {
 		})
 	}
 	wait.Wait()
+	// In the order of the files: columns and errors are then the same in each run, whichever file was read first.
 	var union []string
 	known := map[string]bool{}
 	file, text := "", ""

@@ -100,6 +100,8 @@ func (g *grams) choose(frequency *[256]float64) (count int, share float64) {
 				least, n, at = sum, size, i
 			}
 		}
+		// Each window of this word stands for too many grams. Without one of its windows the word would be
+		// missed, so the answer is that there are too many in all.
 		if n == 0 {
 			return maxGrams + 1, 1
 		}

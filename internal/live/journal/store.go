@@ -417,6 +417,8 @@ func (s *Store) Records(index uint64) iter.Seq2[[]byte, error] {
 func (s *Store) flatten(files iter.Seq2[[]byte, error], index uint64) iter.Seq2[[]byte, error] {
 	overruled := s.overruled
 	return func(yield func([]byte, error) bool) {
+		// An entry is overruled by a later record, so all records must be read once before the first is passed on.
+		// Most journals have none, and are read once only.
 		dead := map[int]bool{}
 		if overruled {
 			var err error

@@ -213,6 +213,8 @@ func (m *Master) pullHistory(addresses []string, need, past int) {
 			}
 			switch {
 			case err == nil:
+				// Only one answer completes the pull, so a loss is reported once. Before it the entries
+				// could still come from another master.
 				if p.waiting.Add(-1) != 0 || past == 0 {
 					return
 				}

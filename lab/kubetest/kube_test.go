@@ -74,7 +74,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("kill a worker", func(t *testing.T) {
 		id := count("killed")
 		half(id)
-		c.kill(c.pods()[0])
+		c.killAWorker()
 		c.awaitEnd(id)
 		check(t, "killed")
 	})

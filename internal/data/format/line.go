@@ -303,6 +303,12 @@ func (l *Line) Any(v any) error {
 		l.Bytes(v)
 	case json.Number:
 		l.Number(string(v))
+	case beyondJSON:
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return err
+		}
+		l.Float(f, 64) // NaN and the infinities have the same text in all sizes
 	default:
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)

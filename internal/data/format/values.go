@@ -14,12 +14,16 @@ const (
 	TimeOfDay = "15:04:05.999999999"
 )
 
-// JSONFloat returns a number for encoding/json. Numbers that JSON lacks, such as NaN,
-// become strings.
+// JSONFloat returns a number for encoding/json and Line.Any. Numbers that JSON lacks, NaN and the
+// infinities, become strings in JSON.
 func JSONFloat(f float64, bits int) any {
 	s := strconv.FormatFloat(f, 'g', -1, bits)
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return s
+		return beyondJSON(s)
 	}
 	return json.Number(s)
 }
+
+// beyondJSON is the text of a floating-point number that JSON lacks. encoding/json writes it as a string. The type
+// tells Line.Any that conditions compare it as a number: a plain string would be compared byte by byte.
+type beyondJSON string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math"
 	"math/big"
 	"strconv"
@@ -107,5 +108,43 @@ func TestBlockCodecBound(t *testing.T) {
 	}
 	if b, err := optional[0].DecompressBounded(zeros, 1<<20); err != nil || len(b) != 1<<20 {
 		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// TestInfiniteConditions: conditions compare the infinities of a column of numbers as numbers, in unions, too.
+func TestInfiniteConditions(t *testing.T) {
+	format.Enable(Format())
+	s, err := avro.Parse(`{"type": "record", "name": "r", "fields": [
+		{"name": "id", "type": "int"}, {"name": "x", "type": ["null", "double"]}, {"name": "f", "type": "float"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, err := ocf.NewWriter(&b, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []float64{1, math.Inf(1), math.Inf(-1), math.NaN(), -2} {
+		if err := w.Encode(map[string]any{"id": int32(i), "x": x, "f": float32(x)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for where, want := range map[string]string{"<1": "24", ">=1": "01", "=inf": "1", "!=Infinity": "0234", "<=-inf": "2", "<Infinity": "024", "!=1": "1234"} {
+		for _, column := range []string{"x", "f"} {
+			spec, err := format.Parse("avro,where=" + column + where + ",columns=id")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := format.Open(&format.Source{File: bytes.NewReader(b.Bytes()), Size: int64(b.Len()), To: int64(b.Len())}, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(r); err != nil || strings.ReplaceAll(string(got), "\n", "") != want {
+				t.Errorf("%s%s: records %q, want %s (%v)", column, where, got, want, err)
+			}
+		}
 	}
 }

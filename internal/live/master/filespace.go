@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -74,6 +75,9 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add := func(sha string) {
+		if sha == "" { // a built-in program has no executable
+			return
+		}
 		if s.mu.users[sha] += by; s.mu.users[sha] <= 0 {
 			delete(s.mu.users, sha)
 		}
@@ -82,6 +86,13 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 	for _, f := range p.GetFiles() {
 		add(f.Sha256)
 	}
+}
+
+// needed returns the names of the files that jobs need, sorted.
+func (s *fileStore) needed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.mu.users))
 }
 
 // releaseAll undoes all holds.

@@ -24,7 +24,8 @@ import (
 // Uploaded files and the history are not in the journal. They reach a majority of the masters
 // before a job refers to them: a file before its upload is answered, an ended job before the
 // journal forgets it. Two majorities share a master, so each leader finds missing files by asking
-// the others: a file when it is needed, the history whenever a leader is elected.
+// the others: a file when it is needed, the history whenever a leader is elected. A new master gets
+// both before it votes, because majorities with it might share no other master with the earlier ones.
 
 // copyTimeout limits the time in which another master must store an entry of the history, or a
 // file of a few MiB.
@@ -407,6 +408,39 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 		m.kept.add(sha)
 	}
 	return nil
+}
+
+// keepNeeded sends the files that jobs need to a learner that lacks them. A file that no master has
+// is left out: its job fails for want of it, and the learner must not wait for it.
+func (m *Master) keepNeeded(ctx context.Context, address string) error {
+	for _, sha := range m.files.needed() {
+		has, err := m.hasFile(ctx, address, sha)
+		if err != nil {
+			return err
+		}
+		if has {
+			continue
+		}
+		if m.fetchFile(ctx, sha); !m.files.touch(sha) {
+			continue
+		}
+		if err := m.sendFile(ctx, address, sha); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasFile reports whether another master has a file.
+func (m *Master) hasFile(ctx context.Context, address, sha string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	resp, err := m.fileRequest(ctx, http.MethodHead, address, sha, nil, 0)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK, nil
 }
 
 func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {

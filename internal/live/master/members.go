@@ -215,7 +215,7 @@ func (m *Master) memberChange(r *slotwisev1.ChangeMastersRequest, id uint64) (c 
 	return raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode, NodeID: o.Id}, nil
 }
 
-// promote makes a learner that has caught up, and has the leader's history, a voter.
+// promote makes a learner that has caught up, and has the leader's history and the files of its jobs, a voter.
 func (m *Master) promote() {
 	id := m.replica.CaughtUp()
 	i := slices.IndexFunc(m.members, func(o *slotwisev1.Member) bool { return o.Id == id })
@@ -227,6 +227,11 @@ func (m *Master) promote() {
 	m.background.Go(func() {
 		resp, err := m.identify(lead.ctx, address)
 		note := notReady(id, resp, err)
+		if note == "" {
+			if err := m.keepNeeded(lead.ctx, address); err != nil {
+				note = "it cannot store a file that a job needs: " + err.Error()
+			}
+		}
 		if note != "" {
 			time.Sleep(promotePause)
 		}

@@ -261,6 +261,47 @@ func TestRemovedMaster(t *testing.T) {
 	}
 }
 
+// TestNewMasterHasFiles replaces the only other master that has the program of a waiting job. The new one
+// has it before it votes: else the death of the leader would leave the job without its program.
+func TestNewMasterHasFiles(t *testing.T) {
+	t.Parallel()
+	seats := newSeats(t)
+	first := leader(t, seats)
+	var away, gone *seat
+	for _, s := range seats {
+		switch {
+		case s == first:
+		case away == nil:
+			away = s
+		default:
+			gone = s
+		}
+	}
+	away.crash()
+	sha := putCopy(t, first, "program")
+	rigOf(t, first).submit(&slotwisev1.JobSpec{Name: "waits", User: "ann", Program: &slotwisev1.Program{Executable: sha, App: "x"}, Synthetic: 1})
+	away.begin(t)
+	eventually(t, func() bool { return roles(t, seats)[away.cfg.Self] == "follower" })
+	gone.crash()
+	if err := changeMasters(t, seats, "", gone.cfg.Self); err != nil {
+		t.Fatal(err)
+	}
+	d := &seat{cfg: first.cfg}
+	d.cfg.Dir, d.cfg.Self, d.cfg.Bootstrap, d.cfg.Join = t.TempDir(), freeAddress(t), false, true
+	d.begin(t)
+	t.Cleanup(d.stop)
+	if err := changeMasters(t, seats, d.cfg.Self, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return roles(t, seats)[d.cfg.Self] == "follower" })
+	if away.m.files.touch(sha) {
+		t.Error("the master that was away has the program: the test shows nothing")
+	}
+	if !d.m.files.touch(sha) {
+		t.Error("the new master votes without the program of a job that waits")
+	}
+}
+
 // TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.
 func TestTwoNamesOfOneMaster(t *testing.T) {
 	t.Parallel()

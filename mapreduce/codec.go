@@ -98,6 +98,15 @@ func (bytesCodec) Append(b, v []byte) []byte { return append(b, v...) }
 
 func (bytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
 
+// shares implements the interface of sharesMemory.
+func (bytesCodec) shares() bool { return true }
+
+// sharesMemory reports whether values that a codec of this package decodes share the memory of their encodings.
+func sharesMemory[T any](c Codec[T]) bool {
+	s, ok := c.(interface{ shares() bool })
+	return ok && s.shares()
+}
+
 // Pair is a key or value that has two parts.
 type Pair[A, B any] struct {
 	First  A
@@ -121,6 +130,9 @@ func (c pairCodec[A, B]) Limits() (KeyUse, error) {
 	second, err2 := limits(c.second)
 	return max(first, second), cmp.Or(err, err2)
 }
+
+// shares implements the interface of sharesMemory.
+func (c pairCodec[A, B]) shares() bool { return sharesMemory(c.first) || sharesMemory(c.second) }
 
 func (c pairCodec[A, B]) Append(b []byte, v Pair[A, B]) []byte {
 	var room [64]byte

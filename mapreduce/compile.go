@@ -226,9 +226,17 @@ func finish(x any, out *Emitter) error {
 }
 
 // userError marks an error of the job's code, so that the error of [Run] can contain it.
-func userError(err error) error {
+func userError(err error) (own error) {
 	if err == nil {
 		return nil
 	}
+	// The methods of an error that holds a nil pointer panic. They are called here first, because the loop that reports
+	// the attempt's end calls them, too, and a panic there would end the process.
+	defer func() {
+		if p := recover(); p != nil {
+			own = Permanent(fmt.Errorf("the job's code returned an error of type %T, and its methods panic: %v; a nil pointer in an error is not nil", err, p))
+		}
+	}()
+	_, _ = err.Error(), errors.Is(err, context.Canceled)
 	return &engine.UserError{Err: err}
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,40 @@ func TestPanics(t *testing.T) {
 	if r.Failures != 4 {
 		t.Errorf("%d failures, want 4", r.Failures)
 	}
+}
+
+// TestGoexit: a job whose code ends the attempt's goroutine, as t.FailNow does, fails and does not hang.
+func TestGoexit(t *testing.T) {
+	for _, kind := range []string{"map", "reduce"} {
+		t.Run(kind, func(t *testing.T) {
+			f := newFixture(t, numbers)
+			job := lines(func(_, line []byte, out *mapreduce.Emitter) error {
+				if kind == "map" {
+					runtime.Goexit()
+				}
+				out.Add(line, 1)
+				return nil
+			})
+			if kind == "reduce" {
+				job.Reducer = func() mapreduce.Reducer {
+					return mapreduce.ReducerFunc(func([]byte, iter.Seq[[]byte], *mapreduce.Emitter) error { runtime.Goexit(); return nil })
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			f.fails(ctx, job, f.options(), "not tried again: the job's code called runtime.Goexit")
+		})
+	}
+}
+
+// TestNilPointerError: an error that is not nil but holds a nil pointer, whose methods panic, fails the job and not the
+// process.
+func TestNilPointerError(t *testing.T) {
+	f := newFixture(t, numbers)
+	f.fails(t.Context(), lines(func(_, _ []byte, _ *mapreduce.Emitter) error {
+		var none *os.PathError
+		return none
+	}), f.options(), "not tried again: the job's code returned an error of type *fs.PathError, and its methods panic")
 }
 
 func TestRetrySucceeds(t *testing.T) {

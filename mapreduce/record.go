@@ -105,7 +105,8 @@ func (r *Record) Float(i int) float64 {
 
 // AppendField appends a field to a line of fields, which [Record] parses and the output
 // formats of [Rows] divide: a TAB, unless line is empty, and the field with escapes. A nil
-// field is null.
+// field is null. A line that so far has one field, the empty text, is empty, too, and the next field
+// would take its place: where that may happen, use a [Table].
 func AppendField(line, field []byte) []byte {
 	if len(line) > 0 {
 		line = append(line, '\t')

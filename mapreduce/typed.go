@@ -113,11 +113,12 @@ func (c Codes[K, V]) Combiner(r TypedCombiner[K, V]) func() Reducer { return Red
 // Fold returns a value for [Job.Combiner], and for [Job.Reducer] of a step with Output: Runs: the values of
 // a key become one, by add(add(first, second), third) and so on. add may change and return its first argument.
 // Combiners make the grouping and the order of the values arbitrary, so add must be associative and commutative. Values
-// are kept, so those of [BytesCode], which are valid until the next one only, are refused.
+// are kept, so those of [BytesCode] and of pairs with it, which are valid until the next one only, are refused. A codec
+// of one's own must copy what it decodes.
 //
 //	Combiner: codes.Fold(func(a, b float64) float64 { return a + b }),
 func (c Codes[K, V]) Fold(add func(a, b V) V) func() Reducer {
-	if any(c.Value) == any(BytesCode) {
+	if sharesMemory(c.Value) {
 		return failingReducer(Permanent(errors.New("Codes.Fold keeps values, and those of BytesCode are valid until the next one only: use StringCode")))
 	}
 	return c.Combiner(func(key K, values iter.Seq[V], out *TypedEmitter[K, V]) error {

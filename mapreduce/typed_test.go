@@ -64,6 +64,13 @@ func TestFold(t *testing.T) {
 	if _, err := mrtest.Run(job, map[string][]byte{"f": []byte("a\tb\n")}); err == nil || !strings.Contains(err.Error(), "use StringCode") {
 		t.Errorf("values that do not stay: %v", err)
 	}
+	type part = mapreduce.Pair[string, mapreduce.Pair[[]byte, int64]]
+	pairs := mapreduce.Codes[string, part]{Key: mapreduce.StringCode,
+		Value: mapreduce.PairCode(mapreduce.StringCode, mapreduce.PairCode(mapreduce.BytesCode, mapreduce.Int64Code))}
+	job.Reducer = pairs.Fold(func(a, _ part) part { return a })
+	if _, err := mrtest.Run(job, map[string][]byte{"f": []byte("a\tb\n")}); err == nil || !strings.Contains(err.Error(), "use StringCode") {
+		t.Errorf("pairs with a part that does not stay: %v", err)
+	}
 }
 
 // TestTypedErrors mixes records that are no codes with good ones.

@@ -4,7 +4,7 @@ import "time"
 
 // Attempt is one execution of a task on one node. All methods only read.
 type Attempt struct {
-	// The fields up to width are read for each report of a running attempt. They
+	// The fields up to seat are read for each report of a running attempt. They
 	// come first so that they share one cache line.
 	id          AttemptID
 	progress    float64
@@ -20,6 +20,7 @@ type Attempt struct {
 	reported    bool
 	cause       Cause
 	excused     bool
+	seat        int32 // of the job
 	width       int32
 	label       int32
 	ticks       uint64 // last reported; any change is a sign of life
@@ -57,6 +58,9 @@ func (a *Attempt) Task() *Task { return a.task }
 
 // Job returns the job that the task belongs to.
 func (a *Attempt) Job() *Job { return a.task.job }
+
+// Seat returns Job.Seat of the job that the task belongs to, without a look at either.
+func (a *Attempt) Seat() int { return int(a.seat) }
 
 // Kind returns the kind of the task. It differs from Slot when the slot is lent.
 func (a *Attempt) Kind() Kind { return a.id.Kind }

@@ -162,7 +162,7 @@ func (t *Task) Tries() iter.Seq[*Attempt] {
 
 // add appends an attempt, and gives it its number.
 func (t *Task) add(a *Attempt) {
-	a.id, a.task, a.before = AttemptID{t.id, t.tries}, t, t.last
+	a.id, a.task, a.seat, a.before = AttemptID{t.id, t.tries}, t, int32(t.job.seat), t.last
 	t.last = a
 	t.tries++
 }

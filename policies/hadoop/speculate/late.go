@@ -121,7 +121,7 @@ func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 	if a.Started() < row.at {
 		others.change(-1, own)
 	}
-	others.merge(l.watch.done[a.Job().Seat()][a.Kind()].rates)
+	others.merge(l.watch.siblings[a.Seat()][a.Kind()].rates)
 	// Without siblings no rate is low.
 	if others.n < 1 {
 		return 0, false

@@ -59,11 +59,13 @@ func (t *Timing) bind() sched.Bindings {
 	}
 }
 
-// siblings holds the run times of a job's finished tasks of one kind. A task that ran
-// twice, because its output was lost, counts twice.
+// siblings describes a job's tasks of one kind: above all the run times of the finished ones. A task
+// that ran twice, because its output was lost, counts twice.
 type siblings struct {
-	times spread // seconds
-	rates spread // 1/seconds
+	never  bool   // the job forbids copies
+	copies int    // running copies
+	times  spread // seconds
+	rates  spread // 1/seconds
 	// wait is the patience. Each heartbeat reads it for each running attempt, and only the end of
 	// a sibling changes it.
 	wait time.Duration

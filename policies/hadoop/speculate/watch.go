@@ -68,7 +68,7 @@ type watch struct {
 	slow     [][job.Kinds][]*job.Attempt // by job seat
 	jobs     [job.Kinds][]*job.Job       // with attempts in slow
 	count    [job.Kinds]int              // attempts in slow
-	done     [][job.Kinds]siblings       // by job seat
+	siblings [][job.Kinds]siblings       // by job seat
 	alive    cached[time.Duration]       // as lastSign computes it
 	nodes    []nodeWatch                 // by node index
 }
@@ -78,10 +78,11 @@ func newWatch(d detector, t Timing) watch {
 	return watch{detector: d, timing: t, youngest: t.youngest()}
 }
 
-// nodeWatch holds the heartbeats of one node.
+// nodeWatch holds the heartbeats of one node, and which of its attempts are in watch.slow.
 type nodeWatch struct {
 	last, previous time.Duration // times of its latest two heartbeats
 	silent         bool          // as its successor found out; false after a heartbeat
+	slow           []*job.Attempt
 }
 
 // added makes room for a job. The job may have run under another policy.
@@ -89,19 +90,17 @@ func (w *watch) added(j *job.Job) {
 	w.alive.reset(j)
 	for j.Seat() >= len(w.slow) {
 		w.slow = append(w.slow, [job.Kinds][]*job.Attempt{})
-		w.done = append(w.done, [job.Kinds]siblings{})
+		w.siblings = append(w.siblings, [job.Kinds]siblings{})
 	}
-	done := &w.done[j.Seat()]
-	*done = [job.Kinds]siblings{}
-	for k := range done {
+	for k := range w.siblings[j.Seat()] {
 		// After a change of policy: the finished tasks say how long the others should take.
-		if kind := job.Kind(k); j.Done(kind) > 0 {
-			for i := range j.Total(kind) {
-				if a := j.Task(kind, int32(i)).Success(); a != nil {
-					done[k].add(a)
-				}
+		kind, s := job.Kind(k), siblings{never: j.NoSpeculation(), copies: j.Tally().Copies[k]}
+		for i := 0; j.Done(kind) > 0 && i < j.Total(kind); i++ {
+			if a := j.Task(kind, int32(i)).Success(); a != nil {
+				s.add(a)
 			}
 		}
+		w.siblings[j.Seat()][k] = s
 	}
 }
 
@@ -109,10 +108,8 @@ func (w *watch) added(j *job.Job) {
 // nodes before it in the list that are silent.
 func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
 	all := w.view.Nodes().All()
-	for len(w.nodes) < len(all) {
-		w.nodes = append(w.nodes, nodeWatch{})
-	}
-	own := &w.nodes[n.Index()]
+	w.node(int32(len(all)) - 1) // makes room for all nodes, so that own stays valid
+	own := w.node(n.Index())
 	w.examine(n, false, now)
 	if w.timing.Stall > 0 {
 		for i := n.Index(); ; {
@@ -140,10 +137,10 @@ func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
 
 // examine examines the attempts on a node.
 func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
-	w.nodes[n.Index()].silent = silent
+	own := w.node(n.Index())
+	own.silent = silent
 	for _, a := range n.Attempts() {
-		_, yes := w.deserves(a, n, now)
-		if yes || w.count[a.Kind()] > 0 {
+		if _, yes := w.deserves(a, n, now); yes != slices.Contains(own.slow, a) {
 			w.set(a, yes)
 		}
 	}
@@ -151,32 +148,28 @@ func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 
 // deserves reports whether an attempt on a node deserves a copy: it is slow or stalled, it is its
 // task's only attempt, and it is not about to commit. Stalled attempts are the most
-// urgent. The times come first, because most attempts fail that test and it needs no
-// access to the task.
+// urgent. Each heartbeat calls it for each running attempt. It reads the attempt and the
+// watch's own tables, because the tasks and jobs of a large cluster are in no cache.
 func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (urgency float64, yes bool) {
 	age := now - a.Started()
 	if age < w.youngest || a.State() != job.AttemptRunning {
 		return 0, false
 	}
-	j := a.Job()
-	done, known, silent := &w.done[j.Seat()][a.Kind()], n.LastSeen(), w.nodes[n.Index()].silent
+	s, known, silent := &w.siblings[a.Seat()][a.Kind()], n.LastSeen(), w.nodes[n.Index()].silent
 	if silent {
 		known = now
 	}
-	quiet := w.timing.Stall > 0 && silentFor(a, known) >= max(w.timing.Stall, done.patience())
+	quiet := w.timing.Stall > 0 && silentFor(a, known) >= max(w.timing.Stall, s.patience())
 	if w.timing.LagSinceJob {
-		age = now - j.Submitted()
+		age = now - a.Job().Submitted()
 	}
-	late := age >= w.timing.lag(done)
-	if !quiet && !late {
-		return 0, false
-	}
-	t := a.Task()
-	if t.Running() != 1 || t.Granted() != nil || j.NoSpeculation() {
+	late := age >= w.timing.lag(s)
+	// Of a task's two attempts one is a copy, so without copies the attempt is alone.
+	if !quiet && !late || s.never || a.Granted() || s.copies > 0 && a.Task().Running() != 1 {
 		return 0, false
 	}
 	// Before the lag: a stuck attempt is found although no sibling has finished.
-	if quiet && (silent || w.unusual(a, done, now)) {
+	if quiet && (silent || w.unusual(a, s, now)) {
 		return math.Inf(1), true
 	}
 	if !late {
@@ -188,10 +181,12 @@ func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (ur
 // unusual reports whether an attempt whose node last reported no sign of life of it for long enough is
 // an exception among its siblings, or has none. Otherwise an attempt that has never shown a sign of
 // life may take long for its first record, as its siblings do.
-func (w *watch) unusual(a *job.Attempt, done *siblings, now time.Duration) bool {
+func (w *watch) unusual(a *job.Attempt, s *siblings, now time.Duration) bool {
+	if s.times.n > 0 || a.ProgressAt() > a.Started() {
+		return true
+	}
 	j, k := a.Job(), a.Kind()
-	return done.times.n > 0 || j.Active(k) == 1 || a.ProgressAt() > a.Started() ||
-		w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
+	return j.Active(k) == 1 || w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
 }
 
 // lastSign returns the time of the last sign of life of a job's running attempts of a
@@ -216,16 +211,18 @@ func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]
 
 // set adds an attempt to the slow ones or removes it.
 func (w *watch) set(a *job.Attempt, in bool) {
-	list, jobs := &w.slow[a.Job().Seat()][a.Kind()], &w.jobs[a.Kind()]
-	at := slices.Index(*list, a)
+	list, jobs, own := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()], w.node(a.Node())
+	at := slices.Index(own.slow, a)
 	switch {
 	case in && at < 0:
 		if len(*list) == 0 {
 			*jobs = append(*jobs, a.Job())
 		}
-		*list = append(*list, a)
+		own.slow, *list = append(own.slow, a), append(*list, a)
 		w.count[a.Kind()]++
 	case !in && at >= 0:
+		own.slow = slices.Delete(own.slow, at, at+1)
+		at = slices.Index(*list, a)
 		*list = slices.Delete(*list, at, at+1)
 		w.count[a.Kind()]--
 		if len(*list) == 0 {
@@ -235,9 +232,18 @@ func (w *watch) set(a *job.Attempt, in bool) {
 	}
 }
 
+// node returns the record of a node. It is valid until a node with a greater index is recorded.
+func (w *watch) node(index int32) *nodeWatch {
+	for int(index) >= len(w.nodes) {
+		w.nodes = append(w.nodes, nodeWatch{})
+	}
+	return &w.nodes[index]
+}
+
 // started removes a task that now has a copy.
 func (w *watch) started(a *job.Attempt) {
 	if a.Speculative() {
+		w.siblings[a.Seat()][a.Kind()].copies++
 		if o := a.Task().Oldest(); o != nil {
 			w.set(o, false)
 		}
@@ -247,8 +253,12 @@ func (w *watch) started(a *job.Attempt) {
 // ended removes an attempt, and learns from it how long the job's tasks take.
 func (w *watch) ended(a *job.Attempt) {
 	w.set(a, false)
+	s := &w.siblings[a.Seat()][a.Kind()]
+	if a.Speculative() {
+		s.copies--
+	}
 	if a.State() == job.AttemptSucceeded {
-		w.done[a.Job().Seat()][a.Kind()].add(a)
+		s.add(a)
 	}
 }
 

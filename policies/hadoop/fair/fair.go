@@ -82,7 +82,7 @@ type member struct {
 	held     sched.Reason // why the job is not runnable
 	side     [job.Kinds]struct {
 		claim
-		ready, busy entry[*member]
+		ready, busy entry
 	}
 }
 
@@ -93,10 +93,10 @@ type pool struct {
 	side   [job.Kinds]struct {
 		claim
 		running     int
-		ready, busy entry[*pool]
-		jobs        ranking[*member] // runnable jobs that can launch a task
-		active      ranking[*member] // those, and runnable jobs with running tasks
-		list        []*member        // all jobs, in the order of the last sort with stale demand
+		ready, busy entry
+		jobs        ranking[*job.Job] // runnable jobs that can launch a task
+		active      ranking[*job.Job] // those, and runnable jobs with running tasks
+		list        []*member         // all jobs, in the order of the last sort with stale demand
 		// The last time at which the pool had its minimum share, and half its
 		// fair share. Preemption counts its timeouts from them.
 		atMin, atHalf time.Duration
@@ -141,8 +141,8 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 	if copies {
 		pools = f.busy[k].list
 	}
-	for _, s := range pools {
-		p := s.item
+	for i := range pools {
+		p := pools[i].item
 		if !p.takes(o, k) {
 			continue
 		}
@@ -150,8 +150,8 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 		if copies {
 			jobs = p.side[k].active.list
 		}
-		for _, s := range jobs {
-			if !visit(sched.Candidate{Job: s.item.job, Kind: k}) {
+		for i := range jobs {
+			if !visit(sched.Candidate{Job: jobs[i].item, Kind: k}) {
 				return false
 			}
 			if o.HeadOnly {
@@ -195,8 +195,8 @@ func (f *Order) rank(j *member, k job.Kind) {
 		at.ratio = -float64(j.job.Priority())
 	}
 	launchable := j.runnable && j.job.Launchable(k)
-	ps.jobs.update(&s.ready, at, launchable)
-	ps.active.update(&s.busy, at, launchable || j.runnable && j.job.Running(k) > 0)
+	ps.jobs.update(&s.ready, j.job, at, launchable)
+	ps.active.update(&s.busy, j.job, at, launchable || j.runnable && j.job.Running(k) > 0)
 	f.rankPool(p, k)
 }
 
@@ -209,8 +209,8 @@ func (f *Order) rankPool(p *pool, k job.Kind) {
 	if least := p.least(k); s.running < least && len(s.jobs.list) > 0 {
 		at.aboveMin, at.ratio = false, float64(s.running)/float64(least)
 	}
-	f.ready[k].update(&s.ready, at, len(s.jobs.list) > 0)
-	f.busy[k].update(&s.busy, at, len(s.active.list) > 0)
+	f.ready[k].update(&s.ready, p, at, len(s.jobs.list) > 0)
+	f.busy[k].update(&s.busy, p, at, len(s.active.list) > 0)
 }
 
 // least returns the minimum share, which the maximum limits.
@@ -245,7 +245,6 @@ func (f *Order) JobAdded(j *job.Job) {
 	f.all.Add(j)
 	for k := range job.Kind(job.Kinds) {
 		x.side[k].weight = 1
-		x.side[k].ready.item, x.side[k].busy.item = x, x
 	}
 	x.enterPool(p)
 	if f.cfg.StaleDemand {
@@ -369,7 +368,6 @@ func (f *Order) pool(name string) *pool {
 	p := &pool{name: name, limits: f.cfg.Pools.Pool(name)}
 	for k := range p.side {
 		s := &p.side[k]
-		s.ready.item, s.busy.item = p, p
 		s.weight, s.min = p.limits.Weight, p.least(job.Kind(k))
 	}
 	p.resetClocks(f.now)

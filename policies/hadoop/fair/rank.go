@@ -41,17 +41,20 @@ func compareStanding(a, b *standing) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// entry is an item's position in a ranking. The item contains it, so that
-// moving it allocates nothing.
-type entry[T any] struct {
+// entry is an item's position in a ranking. The item contains it.
+type entry struct {
+	at standing
+	in bool
+}
+
+// ranked is an item with a copy of its standing, so that a search reads memory in one place.
+type ranked[T any] struct {
 	at   standing
-	in   bool
 	item T
 }
 
-// ranking keeps items sorted by their standing. A change costs a binary search
-// and a move of pointers.
-type ranking[T any] struct{ list []*entry[T] }
+// ranking keeps items sorted by their standing.
+type ranking[T any] struct{ list []ranked[T] }
 
 // find returns the index of the first item that does not come before a standing: the item that has
 // it, or the place to insert one. It is called four times for each task that starts or ends.
@@ -69,34 +72,34 @@ func (r *ranking[T]) find(at *standing) int {
 
 // update gives an item a new standing and moves, inserts or removes it
 // accordingly; in says whether the ranking contains it afterwards.
-func (r *ranking[T]) update(s *entry[T], at standing, in bool) {
+func (r *ranking[T]) update(s *entry, item T, at standing, in bool) {
 	switch {
 	case s.in && in && s.at == at:
 		return
 	case s.in && in:
-		r.move(s, r.find(&s.at), &at)
+		r.move(r.find(&s.at), ranked[T]{at, item})
 	case s.in:
 		i := r.find(&s.at)
 		r.list = slices.Delete(r.list, i, i+1)
 	case in:
-		r.list = slices.Insert(r.list, r.find(&at), s)
+		r.list = slices.Insert(r.list, r.find(&at), ranked[T]{at, item})
 	}
 	s.at, s.in = at, in
 }
 
-// move moves the item at index i to where a new standing belongs. Only the items between the two
+// move moves the item at index i to where its new standing belongs. Only the items between the two
 // places move: to delete and insert it would move all that come after either.
-func (r *ranking[T]) move(s *entry[T], i int, at *standing) {
+func (r *ranking[T]) move(i int, x ranked[T]) {
+	to := i
 	switch {
-	case i > 0 && compareStanding(at, &r.list[i-1].at) < 0:
-		to := r.find(at)
+	case i > 0 && compareStanding(&x.at, &r.list[i-1].at) < 0:
+		to = r.find(&x.at)
 		copy(r.list[to+1:i+1], r.list[to:i])
-		r.list[to] = s
-	case i+1 < len(r.list) && compareStanding(&r.list[i+1].at, at) < 0:
-		to := r.find(at) - 1 // the item itself is before it
+	case i+1 < len(r.list) && compareStanding(&r.list[i+1].at, &x.at) < 0:
+		to = r.find(&x.at) - 1 // the item itself is before it
 		copy(r.list[i:to], r.list[i+1:to+1])
-		r.list[to] = s
 	}
+	r.list[to] = x
 }
 
 // eachStale is each with the demands of the last update, as in Hadoop 1.2.1:

@@ -62,9 +62,8 @@ func (b *base) show(i *sched.Insight, split [job.Kinds]int) {
 		{Name: "job"}, {Name: "phase"}, {Name: "left", Unit: "tasks", Help: "Remaining tasks (n')."},
 		{Name: "time", Unit: "s", Help: "Mean time of the job's finished tasks, or a guess before the first one has finished (t̄)."}, {Name: "finished", Unit: "tasks", Help: "Finished tasks that the mean time is from; 0 for a guess."}}}
 	for k := range job.Kind(job.Kinds) {
-		for e := range b.mon.phase[k] {
-			x := &b.mon.phase[k][e]
-			t.Add(sched.Text(x.id.String()), sched.Text(k.String()), sched.Number(x.left), sched.Number(b.mon.timeOf(x, k)), sched.Number(b.mon.members[x.job.Seat()].all[k].count))
+		for _, x := range b.mon.phase[k] {
+			t.Add(sched.Text(x.id.String()), sched.Text(k.String()), sched.Number(b.mon.left(x.job, k)), sched.Number(b.mon.timeOf(x.job, k)), sched.Number(b.mon.members[x.job.Seat()].all[k].count))
 		}
 	}
 	i.Tables = append(i.Tables, t)

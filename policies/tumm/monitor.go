@@ -1,6 +1,7 @@
 package tumm
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -26,8 +27,9 @@ const shortest = 1e-6
 
 // member is the monitor's record of a live job.
 type member struct {
-	in  [job.Kinds]bool // whether the job is in a phase
-	all [job.Kinds]mean
+	in   [job.Kinds]bool      // whether the job is in a phase
+	part [job.Kinds]remaining // of the phase's work; zero unless the job is in it
+	all  [job.Kinds]mean
 	// known says that all holds times that are known in advance, which no finished task changes.
 	known bool
 	// nodes lists the nodes whose monitor.local has an entry of the job.
@@ -37,18 +39,54 @@ type member struct {
 // localTimes holds the times of a job's tasks on one node.
 type localTimes struct {
 	job  job.ID
+	seat int
 	mean [job.Kinds]mean
 }
 
-// entry is a job in a phase with copies of the values that its work is computed
-// from. Each heartbeat sums over all entries, so with a thousand jobs in their
-// reduce phase the sum must not visit the jobs or the monitor's members.
+// entry is a job in a phase.
 type entry struct {
-	job   *job.Job
-	id    job.ID
-	left  float64 // n'
-	time  float64 // t̄, 0 while no task of the kind has finished
-	other float64 // t̄ of the job's other kind, 0 while no task of that kind has finished
+	job *job.Job
+	id  job.ID
+}
+
+// amount is a number of tasks with their work in slot·seconds, as whole seconds and parts of a
+// second. Integers have the same sum in any order, so a job's amount can be replaced without adding
+// up all others.
+type amount struct{ tasks, seconds, parts int64 }
+
+// partsOf is the number of parts of a second. The shortest task has a million parts.
+const partsOf = 1 << 40
+
+// amountOf is t̄·n'. The limit keeps the sum of a thousand jobs within an int64.
+func amountOf(time float64, tasks int64) amount {
+	x := min(float64(time*float64(tasks)), 1<<53)
+	whole := math.Floor(x)
+	return amount{tasks, int64(whole), int64((x - whole) * partsOf)}
+}
+
+// add adds n times another amount.
+func (a *amount) add(b amount, n int64) {
+	a.tasks += n * b.tasks
+	a.seconds += n * b.seconds
+	a.parts += n * b.parts
+}
+
+// work returns the sum of t̄·n' in slot·seconds.
+func (a amount) work() float64 { return float64(a.seconds) + float64(a.parts)/partsOf }
+
+// remaining is the remaining work of jobs in a phase, as far as it does not depend on the times of
+// other jobs. A job counts in one of the fields.
+type remaining struct {
+	known   amount // with the mean of the job's tasks of the kind
+	other   amount // with the mean of the job's tasks of the other kind, if no task of the kind has finished
+	guessed int64  // tasks of jobs without either mean
+}
+
+// add adds n times the work of other jobs.
+func (w *remaining) add(o *remaining, n int64) {
+	w.known.add(o.known, n)
+	w.other.add(o.other, n)
+	w.guessed += n * o.guessed
 }
 
 // monitor is the paper's workload monitor (Algorithm 2). It keeps the mean
@@ -63,15 +101,16 @@ type monitor struct {
 	cfg           *Config
 	perNode       bool
 	order         sched.Order
-	members       []member            // by job seat
-	local         [][]localTimes      // by node, then by job id; only if perNode
-	phase         [job.Kinds][]entry  // by job id
-	head          *job.Job            // first in order with a map to launch
-	last          [job.Kinds]float64  // the mean of any job that changed last; 0 if none
-	phasesBefore  [job.Kinds][]job.ID // the phases at the last call of changed
-	stale         bool                // the targets must be computed again
-	phasesChanged bool                // a phase may have changed since the last call of changed
-	found         *job.Job            // result of visitFirst
+	members       []member             // by job seat
+	local         [][]localTimes       // by node, then by job id; only if perNode
+	phase         [job.Kinds][]entry   // by job id
+	sum           [job.Kinds]remaining // of the jobs in phase
+	head          *job.Job             // first in order with a map to launch
+	last          [job.Kinds]float64   // the mean of any job that changed last; 0 if none
+	phasesBefore  [job.Kinds][]job.ID  // the phases at the last call of changed
+	stale         bool                 // the targets must be computed again
+	phasesChanged bool                 // a phase may have changed since the last call of changed
+	found         *job.Job             // result of visitFirst
 	visit         func(sched.Candidate) bool
 }
 
@@ -142,7 +181,7 @@ func (m *monitor) learn(a *job.Attempt) {
 	w.all[k].add(seconds)
 	m.last[k] = w.all[k].value
 	if m.perNode {
-		m.learnOn(a.Node(), w, j.ID(), k, seconds)
+		m.learnOn(a.Node(), w, j, k, seconds)
 	}
 }
 
@@ -162,13 +201,13 @@ func (m *monitor) know(j *job.Job, work [job.Kinds]time.Duration) {
 // learnOn adds the time of a task to the job's times on a node. Only jobs that have
 // finished a task on the node have an entry there: a table with all jobs and nodes would
 // be mostly empty.
-func (m *monitor) learnOn(node int32, w *member, id job.ID, k job.Kind, seconds float64) {
+func (m *monitor) learnOn(node int32, w *member, j *job.Job, k job.Kind, seconds float64) {
 	for int(node) >= len(m.local) {
 		m.local = append(m.local, nil)
 	}
-	at, found := findLocal(m.local[node], id)
+	at, found := findLocal(m.local[node], j.ID())
 	if !found {
-		m.local[node] = slices.Insert(m.local[node], at, localTimes{job: id})
+		m.local[node] = slices.Insert(m.local[node], at, localTimes{job: j.ID(), seat: j.Seat()})
 		w.nodes = append(w.nodes, node)
 	}
 	m.local[node][at].mean[k].add(seconds)
@@ -186,22 +225,24 @@ func (m *monitor) sync(j *job.Job) {
 	m.setPhase(j, job.Reduce, j.MapsDone() && j.Unfinished(job.Reduce) > 0)
 }
 
-// setPhase adds a job to a phase, updates its entry, or removes it.
+// setPhase adds a job to a phase, replaces its part of the work, or removes it.
 func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
 	w := &m.members[j.Seat()]
-	if !in && !w.in[k] {
-		return
-	}
-	at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.id - id) })
 	if in != w.in[k] {
+		at, _ := slices.BinarySearchFunc(m.phase[k], j.ID(), func(e entry, id job.ID) int { return int(e.id - id) })
 		w.in[k], m.phasesChanged = in, true
-		if !in {
+		if in {
+			m.phase[k] = slices.Insert(m.phase[k], at, entry{j, j.ID()})
+		} else {
 			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
-			return
 		}
-		m.phase[k] = slices.Insert(m.phase[k], at, entry{})
 	}
-	m.phase[k][at] = m.entryOf(j, k)
+	m.sum[k].add(&w.part[k], -1)
+	w.part[k] = remaining{}
+	if in {
+		w.part[k] = m.remainingOf(j, k, m.left(j, k))
+	}
+	m.sum[k].add(&w.part[k], 1)
 }
 
 // lookAhead finds the first job in order with a map to launch.
@@ -266,75 +307,62 @@ func (m *monitor) left(j *job.Job, k job.Kind) int {
 	return j.Width() * j.Unfinished(k)
 }
 
-// entryOf returns the present values of a job.
-func (m *monitor) entryOf(j *job.Job, k job.Kind) entry {
-	w := &m.members[j.Seat()]
-	return entry{job: j, id: j.ID(), left: float64(m.left(j, k)), time: w.all[k].value, other: w.all[k.Other()].value}
+// remainingOf returns the work of tasks of a job.
+func (m *monitor) remainingOf(j *job.Job, k job.Kind, tasks int) remaining {
+	left, all := int64(tasks), &m.members[j.Seat()].all
+	switch {
+	case all[k].value > 0:
+		return remaining{known: amountOf(all[k].value, left)}
+	case all[k.Other()].value > 0:
+		return remaining{other: amountOf(all[k.Other()].value, left)}
+	}
+	return remaining{guessed: left}
 }
 
-// timeOf returns t̄ of a job's tasks in seconds. For a job without a finished
-// task of the kind it uses the first of these that exists (reading 4 in README.md): the latest mean
+// timeOf returns t̄ of a job's tasks in seconds.
+func (m *monitor) timeOf(j *job.Job, k job.Kind) float64 {
+	one := m.remainingOf(j, k, 1)
+	return m.total(&one, k)
+}
+
+// total is Eq. 1 and 2: ω' = Σ t̄·n' over jobs, in slot·seconds. For a job without
+// a finished task of the kind t̄ is the first of these that exists (reading 4 in README.md): the latest mean
 // of the kind of any job, the job's own mean of the other kind, the latest mean
 // of the other kind of any job, one second.
-func (m *monitor) timeOf(e *entry, k job.Kind) float64 {
-	switch {
-	case e.time > 0:
-		return e.time
-	case m.last[k] > 0:
-		return m.last[k]
-	case e.other > 0:
-		return e.other
-	case m.last[k.Other()] > 0:
-		return m.last[k.Other()]
+func (m *monitor) total(w *remaining, k job.Kind) float64 {
+	switch last, other := m.last[k], m.last[k.Other()]; {
+	case last > 0:
+		return w.known.work() + float64(last*float64(w.other.tasks+w.guessed))
+	case other > 0:
+		return w.known.work() + w.other.work() + float64(other*float64(w.guessed))
 	}
-	return 1
+	return w.known.work() + w.other.work() + float64(w.guessed)
 }
 
-// work is Eq. 1 and 2: ω' = Σ t̄·n' over the jobs in a phase, in slot·seconds.
+// work returns ω' of both phases.
 func (m *monitor) work() (all [job.Kinds]float64) {
-	for k := range job.Kind(job.Kinds) {
-		// Four sums, because an addition waits for the one before it, which takes longer than reading
-		// the entry. The order of additions follows the jobs' ids, so it is the same in every run.
-		var sums [4]float64
-		list := m.phase[k]
-		for ; len(list) >= len(sums); list = list[len(sums):] {
-			sums[0] += m.timeOf(&list[0], k) * list[0].left
-			sums[1] += m.timeOf(&list[1], k) * list[1].left
-			sums[2] += m.timeOf(&list[2], k) * list[2].left
-			sums[3] += m.timeOf(&list[3], k) * list[3].left
-		}
-		for i := range list {
-			sums[0] += m.timeOf(&list[i], k) * list[i].left
-		}
-		all[k] = (sums[0] + sums[1]) + (sums[2] + sums[3])
+	for k := range m.sum {
+		all[k] = m.total(&m.sum[k], job.Kind(k))
 	}
 	return all
 }
 
 // workOn returns the work at the speed of a node's tasks (reading 11 in README.md), and the same at
 // the speed of the cluster's tasks. A job without finished tasks on the node
-// counts there as in the cluster.
+// counts there as in the cluster. It costs the number of the other jobs.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
-	var local []localTimes
-	if int(node) < len(m.local) {
-		local = m.local[node]
-	}
-	for k := range job.Kind(job.Kinds) {
-		here, sum, on := 0.0, 0.0, local
-		for i := range m.phase[k] {
-			e := &m.phase[k][i]
-			t := m.timeOf(e, k)
-			sum += t * e.left
-			// Both lists are sorted by job, so one walk finds the entries of this node.
-			for len(on) > 0 && on[0].job < e.id {
-				on = on[1:]
+	here := m.sum
+	for i := 0; int(node) < len(m.local) && i < len(m.local[node]); i++ {
+		l := &m.local[node][i]
+		for k := range l.mean {
+			if w := &m.members[l.seat]; w.in[k] && l.mean[k].count > 0 {
+				here[k].known.add(w.part[k].known, -1)
+				here[k].known.add(amountOf(l.mean[k].value, w.part[k].known.tasks), 1)
 			}
-			if len(on) > 0 && on[0].job == e.id && on[0].mean[k].count > 0 {
-				t = on[0].mean[k].value
-			}
-			here += t * e.left
 		}
-		own[k], all[k] = here, sum
 	}
-	return own, all
+	for k := range here {
+		own[k] = m.total(&here[k], job.Kind(k))
+	}
+	return own, m.work()
 }

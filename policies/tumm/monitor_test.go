@@ -2,6 +2,7 @@ package tumm
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,8 +56,7 @@ func (d *desk) run(j *job.Job, k job.Kind, from time.Duration, seconds ...float6
 
 // time returns the estimate for a task of a job, which need not be in the phase.
 func (d *desk) time(j *job.Job, k job.Kind) float64 {
-	e := d.m.entryOf(j, k)
-	return d.m.timeOf(&e, k)
+	return d.m.timeOf(j, k)
 }
 
 func (d *desk) work() [job.Kinds]float64 {
@@ -184,12 +184,18 @@ func TestRemainingUnassigned(t *testing.T) {
 	}
 }
 
+// nodes is the number of nodes in TestMonitorAgainstRecount.
+const nodes = 3
+
 // timeOn is the mean of a job on a node: the work there of one task left.
 func (d *desk) timeOn(j *job.Job, k job.Kind, node int32) float64 {
-	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: d.m.members, local: d.m.local}
-	e := d.m.entryOf(j, k)
-	e.left = 1
-	one.phase[k] = []entry{e}
+	one := &monitor{cfg: d.m.cfg, last: d.m.last, members: slices.Clone(d.m.members), local: d.m.local}
+	for i := range one.members {
+		one.members[i].in, one.members[i].part = [job.Kinds]bool{}, [job.Kinds]remaining{}
+	}
+	w := &one.members[j.Seat()]
+	w.in[k], w.part[k] = true, d.m.remainingOf(j, k, 1)
+	one.sum[k] = w.part[k]
 	own, _ := one.workOn(node)
 	return own[k]
 }
@@ -277,7 +283,7 @@ func TestMonitorAgainstRecount(t *testing.T) {
 			case what <= 2:
 				j, k := rapid.SampledFrom(live).Draw(t, "job"), rapid.SampledFrom([]job.Kind{job.Map, job.Reduce}).Draw(t, "kind")
 				if j.Open(k) && j.Fresh(k) != nil {
-					running = append(running, d.start(j, k, int32(rapid.IntRange(0, 2).Draw(t, "node")), now))
+					running = append(running, d.start(j, k, int32(rapid.IntRange(0, nodes-1).Draw(t, "node")), now))
 				}
 			case what <= 4 && len(running) > 0:
 				at := rapid.IntRange(0, len(running)-1).Draw(t, "which")
@@ -294,18 +300,32 @@ func recount(t *rapid.T, d *desk) {
 	late, head := newMonitor(d.m.cfg, true), false
 	late.order, late.last = d.fifo, d.m.last
 	var want [job.Kinds]float64
+	var wantOn [nodes][job.Kinds]float64
+	count := func(j *job.Job, k job.Kind) {
+		want[k] += d.time(j, k) * float64(d.m.left(j, k))
+		for n := range wantOn {
+			wantOn[n][k] += d.timeOn(j, k, int32(n)) * float64(d.m.left(j, k))
+		}
+	}
 	for _, j := range d.List().Live() {
 		late.added(j)
 		if j.Running(job.Map) > 0 || !head && j.Pending(job.Map) > 0 {
-			want[job.Map] += d.time(j, job.Map) * float64(d.m.left(j, job.Map))
+			count(j, job.Map)
 		}
 		head = head || j.Pending(job.Map) > 0
 		if j.MapsDone() && j.Unfinished(job.Reduce) > 0 {
-			want[job.Reduce] += d.time(j, job.Reduce) * float64(d.m.left(j, job.Reduce))
+			count(j, job.Reduce)
 		}
 	}
 	late.last = d.m.last
 	late.lookAhead(&sched.Round{})
+	for n := range wantOn {
+		for k, x := range wantOn[n] {
+			if own, _ := d.m.workOn(int32(n)); math.Abs(own[k]-x) > 1e-6 {
+				t.Fatalf("work on node %d %v, recounted %v", n, own, wantOn[n])
+			}
+		}
+	}
 	for k, from := range late.work() {
 		if math.Abs(got[k]-want[k]) > 1e-6 || math.Abs(from-got[k]) > 1e-6 {
 			t.Fatalf("work %v, recounted %v, read late %v", got, want, late.work())

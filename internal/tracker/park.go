@@ -17,7 +17,7 @@ import (
 //	                  of reduces counts them
 //	time alone        StepDue is the time at which a Step does something by itself. Quiet is false
 //	                  while a task is delayed
-//	progress          Pass takes in the reports of a busy node and calls the observers
+//	progress          PassReport takes in each report of a busy node, and Pass calls the observers
 //	time-outs         MayPass is false when one of the node's attempts may time out
 //	reservations      MayPass is false while the node has one, because a round may end it
 //
@@ -54,13 +54,16 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 	return t.vain.VainRound(free, launchable)
 }
 
-// Pass carries out a regular heartbeat for which MayPass is true, without its round. The node is
-// parked, and Beats counts the heartbeat.
-func (t *Tracker) Pass(n *cluster.Node, now time.Duration, reports []Report) {
+// PassReport takes in the progress of a running attempt from a heartbeat that Pass completes. The
+// shell knows the attempt, so the node's list is not searched for it.
+func (t *Tracker) PassReport(a *job.Attempt, progress float64, now time.Duration) {
+	t.jobs.Report(a, progress, 0, now)
+}
+
+// Pass carries out the rest of a regular heartbeat for which MayPass is true, without its round. The
+// node is parked, and Beats counts the heartbeat.
+func (t *Tracker) Pass(n *cluster.Node, now time.Duration) {
 	t.now = now
-	for i, at := 0, 0; i < len(reports); i++ {
-		at = t.report(n, &reports[i], at)
-	}
 	t.nodes.Report(n)
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, now)

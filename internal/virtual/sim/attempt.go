@@ -38,15 +38,16 @@ type attempt struct {
 	count   uint8    // number of stages
 	station int8     // the station that it uses now; -1 is none
 	outcome job.AttemptState
-	gen     uint32        // generation of its timer; see event
-	self    int32         // its index in sim.attempts
 	from    time.Duration // when the current stage began
 	seconds float64       // span
+	core    *job.Attempt  // the tracker's
 	*work
 }
 
 // work holds the fields of an attempt that heartbeats do not read.
 type work struct {
+	gen         uint32 // generation of its timer; see event
+	self        int32  // its index in sim.attempts
 	node        int32
 	slot        job.Kind
 	level       cluster.Level
@@ -89,14 +90,11 @@ func (a *attempt) task() *workload.Task {
 
 // begin starts the attempt that a Launch orders.
 func (s *sim) begin(e *tracker.Effect, n int32) {
-	a := s.enrol(e.Attempt, n, s.jobs[e.Job])
-	a.slot, a.level, a.speculative = e.Slot, e.Level, e.Speculative
-	if s.cfg.Observer != nil {
-		a.label = s.tr.Jobs().Attempt(e.Attempt).Label()
-	}
+	a := s.enrol(s.tr.Jobs().Attempt(e.Attempt), n, s.jobs[e.Job])
+	a.slot, a.level, a.speculative, a.label = e.Slot, e.Level, e.Speculative, a.core.Label()
 	nd := &s.nodes[n]
 	if s.cfg.Start != nil {
-		s.layOutDrawn(a, s.tr.Jobs().Attempt(e.Attempt))
+		s.layOutDrawn(a)
 	} else {
 		s.layOut(a)
 	}
@@ -116,14 +114,14 @@ func (s *sim) begin(e *tracker.Effect, n int32) {
 }
 
 // enrol adds an attempt that begins now to its node.
-func (s *sim) enrol(id job.AttemptID, n int32, j *running) *attempt {
+func (s *sim) enrol(core *job.Attempt, n int32, j *running) *attempt {
 	nd := &s.nodes[n]
 	at := s.allot(nd)
 	a := &s.attempts[at]
-	*a.work = work{node: n, began: s.now}
 	// The generation continues from the entry's last use, so a timer of the former attempt is
 	// stale.
-	*a = attempt{id: id, self: at, job: j, gen: a.gen + 1, station: -1, from: s.now, work: a.work}
+	*a.work = work{gen: a.gen + 1, self: at, node: n, began: s.now}
+	*a = attempt{id: core.ID(), job: j, station: -1, from: s.now, core: core, work: a.work}
 	nd.attempts = append(nd.attempts, at)
 	return a
 }
@@ -415,7 +413,7 @@ func (s *sim) drop(at int32, outcome job.AttemptState, text string) {
 			break
 		}
 	}
-	a.job, a.gen = nil, a.gen+1
+	a.job, a.core, a.gen = nil, nil, a.gen+1
 	nd.free = append(nd.free, at)
 }
 

@@ -134,7 +134,7 @@ func (s *sim) report(nd *node, at int32) {
 		}
 		s.beat.Reports = append(s.beat.Reports, r)
 		s.ending, s.ended = append(s.ending, at), true
-	case s.model.ProgressEvery != 0 && !s.reportsNow(a):
+	case !s.reportsNow(a):
 	default:
 		n := len(s.beat.Reports)
 		if n == cap(s.beat.Reports) {
@@ -146,8 +146,11 @@ func (s *sim) report(nd *node, at int32) {
 	}
 }
 
-// reportsNow reports whether it is time to report an attempt's progress again.
+// reportsNow reports whether it is time to report a running attempt's progress again.
 func (s *sim) reportsNow(a *attempt) bool {
+	if s.model.ProgressEvery == 0 {
+		return true
+	}
 	if s.model.ProgressEvery < 0 || a.reported && s.now-a.reportedAt < s.model.ProgressEvery {
 		return false
 	}

@@ -38,6 +38,20 @@ func (l *load) advance(now time.Duration, n, cores float64, memory *decay) {
 	l.at = now
 }
 
+// advanceEach is advance to first and each time that is a multiple of every later, up to last.
+func (l *load) advanceEach(first, last, every time.Duration, n, cores float64, memory *decay) {
+	if last < first {
+		return
+	}
+	l.advance(first, n, cores, memory)
+	factor, use := memory.over(every), float64(min(cores, max(0, n-l.onDisk))*every.Seconds())
+	for ; l.at < last && l.mean != n; l.at += every {
+		l.mean = n + float64((l.mean-n)*factor)
+		l.used += use
+	}
+	l.advance(last, n, cores, memory)
+}
+
 // decay remembers e^(−Δ/60) for a few spans Δ, because most heartbeats of a node are one
 // interval after another event of the node.
 type decay [1 << decayBits]struct {
@@ -90,6 +104,9 @@ func (s *sim) burst(nd *node, tick time.Duration) float64 {
 
 // addLoad changes the number of runnable processes on a node.
 func (s *sim) addLoad(nd *node, n float64) {
+	if p := &s.parked.nodes[nd.index]; p.in && p.measured < p.last {
+		s.measureLate(nd)
+	}
 	s.advanceLoad(nd)
 	if nd.load.runnable += n; nd.load.runnable < 1e-9 {
 		nd.load.runnable = 0

@@ -12,7 +12,7 @@ import (
 //
 //	heartbeat that launched nothing ──► parked ──► before the next event, for each heartbeat in turn
 //	    idle node, the tracker is quiet ──► left out: its time is computed
-//	    busy node, its round is vain    ──► passed: it measures and reports, without event and round
+//	    busy node, its round is vain    ──► passed: it reports, without event and round
 //	    else                            ──► an event as any other
 //
 // The run is the same, byte for byte, as with whole heartbeats. For that
@@ -20,8 +20,8 @@ import (
 //   - heartbeats in the list have the times and sequence numbers that the queue would have
 //     given them, so events of the same time keep their order;
 //   - counts of heartbeats are brought up to date before the tracker's next step;
-//   - the load average of an idle node is computed heartbeat by heartbeat when the node leaves the
-//     list, because the sum of rounded steps differs from one long step;
+//   - the load average is computed heartbeat by heartbeat before the node's processes change and when
+//     the node leaves the list, because the sum of rounded steps differs from one long step;
 //   - a node leaves the list when one of its attempts has ended, whose report needs a step;
 //   - no heartbeat is left out or passed while a node is silent, because it discovers that.
 //
@@ -47,6 +47,7 @@ type parked struct {
 type parkedNode struct {
 	last       time.Duration // the last heartbeat, also if it was no event; the tracker reads it
 	began      time.Duration // the heartbeat after which the node was parked
+	measured   time.Duration // the last heartbeat that has measured the node's load
 	seq        uint64        // sequence number of the next heartbeat
 	next, prev int32
 	in         bool
@@ -62,7 +63,7 @@ const settleBeats = 3
 
 // mayPark reports whether a node that has just sent a heartbeat may be parked.
 func (s *sim) mayPark(nd *node) bool {
-	if s.beat.Early || s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 || s.disturbed() {
+	if s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 || s.disturbed() {
 		return false
 	}
 	p := &s.parked.nodes[nd.index]
@@ -72,7 +73,8 @@ func (s *sim) mayPark(nd *node) bool {
 	if len(nd.attempts) > 0 {
 		return s.tr.MayPass(p.core, s.now)
 	}
-	return s.tr.Quiet() && s.tr.MayPark(p.core)
+	// Not after an early heartbeat: a part that compares two heartbeats of a node has not seen it.
+	return !s.beat.Early && s.tr.Quiet() && s.tr.MayPark(p.core)
 }
 
 // disturbed reports whether each heartbeat matters now: a job's set-up waits for one, or the
@@ -84,7 +86,7 @@ func (s *sim) park(n int32) {
 	l := &s.parked
 	p := &l.nodes[n]
 	s.queue.seq++
-	p.last, p.began, p.seq, p.in = s.now, s.now, s.queue.seq, true
+	p.last, p.began, p.measured, p.seq, p.in = s.now, s.now, s.now, s.queue.seq, true
 	if p.busy = len(s.nodes[n].attempts) > 0; p.busy {
 		l.busy++
 	}
@@ -121,9 +123,7 @@ func (s *sim) unpark(n int32) event {
 	}
 	if p.last > p.began {
 		nd.regularAt = p.last + s.interval*9/10
-		if !p.busy {
-			s.measureLate(nd, p.began, p.last)
-		}
+		s.measureLate(nd)
 	}
 	s.tr.Unpark(p.core, int64((p.last-p.began)/s.interval), s.interval)
 	return event{p.last + s.interval, p.seq, nd.beatGen, n, evBeat}
@@ -143,26 +143,26 @@ func (s *sim) disturbAll() {
 	}
 }
 
-// measureLate measures the load of a node at the heartbeats after began, up to last. The node
-// ran nothing meanwhile.
-func (s *sim) measureLate(nd *node, began, last time.Duration) {
-	if s.model.LoadEvery == 0 && s.model.LoadTick == 0 {
+// measureLate measures the load of a parked node at its heartbeats since the last measurement. The
+// node's processes were the same meanwhile.
+func (s *sim) measureLate(nd *node) {
+	p := &s.parked.nodes[nd.index]
+	if !s.measuresAtBeats() {
 		// Only the mean depends on the times of earlier measurements.
-		n := nd.wanted(nd.load.runnable)
-		for at := began + s.interval; at <= last; at += s.interval {
-			if nd.load.mean == n {
-				at = last
-			}
-			nd.load.advance(at, n, nd.cores, &s.decay)
-		}
+		nd.load.advanceEach(p.measured+s.interval, p.last, s.interval, nd.wanted(nd.load.runnable), nd.cores, &s.decay)
+		p.measured = p.last
 		return
 	}
 	now := s.now
-	for s.now = began + s.interval; s.now <= last; s.now += s.interval {
+	for s.now = p.measured + s.interval; s.now <= p.last; s.now += s.interval {
 		s.measure(nd, &s.beat.Load)
 	}
-	s.now = now
+	s.now, p.measured = now, p.last
 }
+
+// measuresAtBeats reports whether a measurement depends on more than the number of processes, so that
+// passed heartbeats measure at once.
+func (s *sim) measuresAtBeats() bool { return s.model.LoadEvery != 0 || s.model.LoadTick != 0 }
 
 // next returns the next event. Heartbeats of parked nodes that need no event are left out or passed
 // on the way.
@@ -245,12 +245,15 @@ func (s *sim) pass(n int32, at time.Duration) bool {
 	}
 	now := s.now
 	s.now, p.last = at, at
-	s.measure(nd, &s.beat.Load)
-	s.beat.Reports = s.noReports()
-	for _, a := range nd.attempts {
-		s.report(nd, a)
+	if s.measuresAtBeats() {
+		s.measureLate(nd)
 	}
-	s.tr.Pass(p.core, at, s.beat.Reports)
+	for _, x := range nd.attempts {
+		if a := &s.attempts[x]; s.reportsNow(a) {
+			s.tr.PassReport(a.core, s.progress(nd, a), at)
+		}
+	}
+	s.tr.Pass(p.core, at)
 	s.parked.passed++
 	s.now = now
 	return true

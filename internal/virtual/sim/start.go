@@ -143,10 +143,10 @@ func (s *sim) continueJob(i int32, id job.ID) error {
 
 // continueAttempt takes over an attempt that runs, with the time since its launch.
 func (s *sim) continueAttempt(n int32, core *job.Attempt) {
-	a := s.enrol(core.ID(), n, s.jobs[core.ID().Job])
+	a := s.enrol(core, n, s.jobs[core.ID().Job])
 	a.slot, a.level, a.speculative, a.label = core.Slot(), core.Level(), core.Speculative(), core.Label()
 	a.began, a.from = core.Started(), core.Started()
-	s.layOutDrawn(a, core)
+	s.layOutDrawn(a)
 	switch {
 	case a.hangs:
 	case !a.gate:
@@ -164,8 +164,8 @@ func (s *sim) continueAttempt(n int32, core *job.Attempt) {
 }
 
 // layOutDrawn gives an attempt the one stage that Start.Times draws.
-func (s *sim) layOutDrawn(a *attempt, core *job.Attempt) {
-	a.span = s.cfg.Start.Times.Span(int(a.job.index), core)
+func (s *sim) layOutDrawn(a *attempt) {
+	a.span = s.cfg.Start.Times.Span(int(a.job.index), a.core)
 	if a.span <= 0 {
 		a.hangs = true // it has no stage, so it never ends
 		return

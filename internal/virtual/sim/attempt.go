@@ -24,9 +24,8 @@ const maxStages = 6
 //
 //	begin ─► stage ─► … ─► stage ─► commit? ─► over ─► reported, or killed
 type attempt struct {
-	// Heartbeats read the fields before work, which fill one cache line. Keep the other
+	// Heartbeats read the fields before work, which fill one cache line with it. Keep the other
 	// fields in work.
-	id      job.AttemptID
 	job     *running // nil while the entry is unused
 	over    bool     // the work has ended; the next heartbeat reports it
 	plain   bool     // the workload gives the duration: there is one stage, of that span
@@ -39,13 +38,18 @@ type attempt struct {
 	station int8     // the station that it uses now; -1 is none
 	outcome job.AttemptState
 	from    time.Duration // when the current stage began
-	seconds float64       // span
-	core    *job.Attempt  // the tracker's
+	// zero and seconds are the line of an attempt of given duration, on which its progress lies while
+	// nothing slows it down: of a map's work, less what it has done in its transfer, or of what
+	// follows the fetches of a reduce at an open gate. zero is when that begins.
+	zero    time.Duration
+	seconds float64
+	core    *job.Attempt // the tracker's
 	*work
 }
 
 // work holds the fields of an attempt that heartbeats do not read.
 type work struct {
+	id          job.AttemptID
 	gen         uint32 // generation of its timer; see event
 	self        int32  // its index in sim.attempts
 	node        int32
@@ -65,8 +69,6 @@ type work struct {
 	read time.Duration
 	// shuffle is the part of the span of a reduce in which it fetches; see shuffleSpan.
 	shuffle time.Duration
-	// fetchedAt is the time at which a reduce at an open gate has fetched everything.
-	fetchedAt time.Duration
 	// runnable is the number of runnable processes of a task of given duration. They add
 	// to the load of its machine while loads is true: not while a reduce waits for maps.
 	runnable float64
@@ -120,8 +122,8 @@ func (s *sim) enrol(core *job.Attempt, n int32, j *running) *attempt {
 	a := &s.attempts[at]
 	// The generation continues from the entry's last use, so a timer of the former attempt is
 	// stale.
-	*a.work = work{gen: a.gen + 1, self: at, node: n, began: s.now}
-	*a = attempt{id: core.ID(), job: j, station: -1, from: s.now, core: core, work: a.work}
+	*a.work = work{id: core.ID(), gen: a.gen + 1, self: at, node: n, began: s.now}
+	*a = attempt{job: j, station: -1, from: s.now, core: core, work: a.work}
 	nd.attempts = append(nd.attempts, at)
 	return a
 }
@@ -222,6 +224,9 @@ func (s *sim) layOut(a *attempt) {
 	if luck.fails {
 		a.cut(luck.point)
 		a.gate = false
+	}
+	if a.gate {
+		a.seconds = a.afterGate().Seconds()
 	}
 }
 
@@ -333,6 +338,7 @@ func (s *sim) startStage(at int32) {
 	st := &a.stages[a.current]
 	switch st.use {
 	case useTime:
+		a.zero = a.from - a.read
 		s.endAfter(a, st.span)
 	case useGate:
 		s.arriveAtGate(at)

@@ -82,7 +82,7 @@ func (s *sim) timeLeft(a *attempt) time.Duration {
 		left := s.machine(a).plant.station[useClock].left(a.self, s.now)
 		return time.Duration(left * float64(time.Second))
 	case st.use == useGate:
-		return a.fetchedAt + a.afterGate() - s.now
+		return a.zero + a.afterGate() - s.now
 	}
 	return a.from + st.span - s.now
 }

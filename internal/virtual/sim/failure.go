@@ -85,7 +85,7 @@ func (s *sim) complain(id job.ID) {
 // waiting reports whether an attempt still runs and lacks map outputs.
 func (s *sim) waiting(at int32, id job.AttemptID) bool {
 	a := &s.attempts[at]
-	return a.job != nil && a.id == id && !a.over && !(a.open && s.now >= a.fetchedAt)
+	return a.job != nil && a.id == id && !a.over && !(a.open && s.now >= a.zero)
 }
 
 // tick lets the tracker give up nodes that have been silent for too long.

@@ -178,10 +178,10 @@ func (s *sim) tryGate(at int32) {
 	case done && !a.open:
 		a.open = true
 		s.startLoad(a)
-		a.fetchedAt = s.fetchEnd(a, a.from+a.shuffle)
+		a.zero = s.fetchEnd(a, a.from+a.shuffle)
 		a.gen++
-		s.endAfter(a, a.fetchedAt+a.afterGate()-s.now)
-	case !done && a.open && s.now < a.fetchedAt:
+		s.endAfter(a, a.zero+a.afterGate()-s.now)
+	case !done && a.open && s.now < a.zero:
 		a.open = false
 		s.leave(at)
 		s.stopLoad(a)

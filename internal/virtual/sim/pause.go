@@ -123,7 +123,7 @@ func (s *sim) freeze(at int32) frozen {
 			f.timer, f.span = true, s.timeLeft(a)
 		case useGate:
 			// Before that, the reduce waits for maps: it has no timer whose rest could be kept.
-			if f.timer = a.open && s.now >= a.fetchedAt; f.timer {
+			if f.timer = a.open && s.now >= a.zero; f.timer {
 				f.span = s.timeLeft(a)
 			}
 		default:
@@ -160,7 +160,7 @@ func (s *sim) resume(n int32) {
 func (s *sim) thaw(a *attempt, f *frozen, paused time.Duration) {
 	// The time of the pause is no work: progress and ends shift by it.
 	a.from += paused
-	a.fetchedAt += paused
+	a.zero += paused
 	if a.current >= a.count {
 		return // it waits for the permission to commit, or hangs
 	}

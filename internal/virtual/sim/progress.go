@@ -24,7 +24,7 @@ func (s *sim) progress(nd *node, a *attempt) float64 {
 	case a.gate:
 		return s.gateProgress(a)
 	case a.plain && a.station < 0:
-		return part(a.read+s.now-a.from, a.seconds)
+		return part(s.now-a.zero, a.seconds)
 	case a.plain:
 		return fraction(a.read+a.stages[a.current].span-s.timeLeft(a), a.span)
 	}
@@ -86,18 +86,17 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 // gateProgress returns the progress of a reduce of given duration. The shuffle is a third
 // and follows the maps; the rest is in proportion to time.
 func (s *sim) gateProgress(a *attempt) float64 {
-	share, rest := a.shuffle, a.afterGate()
-	if !a.open {
+	done, fetched := s.now-a.zero, s.now-a.from // done is what follows the fetches, and negative before
+	switch {
+	case !a.open:
 		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))
-		return min(maps, fraction(s.now-a.from, share)) / 3
+		return min(maps, fraction(fetched, a.shuffle)) / 3
+	case a.station >= 0: // what the clock still owes beyond the rest belongs to the fetches
+		done = a.afterGate() - s.timeLeft(a)
+		fetched = a.shuffle + done
 	}
-	fetched, left := s.now-a.from, a.fetchedAt+rest-s.now
-	if a.station >= 0 { // what the clock still owes beyond the rest belongs to the fetches
-		left = s.timeLeft(a)
-		fetched = share + rest - left
+	if done < 0 {
+		return fraction(fetched, a.shuffle) / 3
 	}
-	if left > rest {
-		return fraction(fetched, share) / 3
-	}
-	return 1./3 + 2./3*fraction(rest-left, rest)
+	return 1./3 + 2./3*part(done, a.seconds)
 }

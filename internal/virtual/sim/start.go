@@ -145,7 +145,7 @@ func (s *sim) continueJob(i int32, id job.ID) error {
 func (s *sim) continueAttempt(n int32, core *job.Attempt) {
 	a := s.enrol(core, n, s.jobs[core.ID().Job])
 	a.slot, a.level, a.speculative, a.label = core.Slot(), core.Level(), core.Speculative(), core.Label()
-	a.began, a.from = core.Started(), core.Started()
+	a.began, a.from, a.zero = core.Started(), core.Started(), core.Started()
 	s.layOutDrawn(a)
 	switch {
 	case a.hangs:
@@ -155,9 +155,9 @@ func (s *sim) continueAttempt(n int32, core *job.Attempt) {
 	case a.job.mapsDone():
 		// tryGate would take the present for the end of the last map.
 		a.job.waiters = append(a.job.waiters, a.self)
-		a.open, a.fetchedAt = true, max(a.from+a.shuffle, core.Job().MapsDoneAt())
+		a.open, a.zero = true, max(a.from+a.shuffle, core.Job().MapsDoneAt())
 		s.startLoad(a)
-		s.endAfter(a, max(0, a.fetchedAt+a.afterGate()-s.now))
+		s.endAfter(a, max(0, a.zero+a.afterGate()-s.now))
 	default:
 		s.arriveAtGate(a.self)
 	}
@@ -177,6 +177,9 @@ func (s *sim) layOutDrawn(a *attempt) {
 	a.plain, a.gate, a.runnable, a.seconds = true, u == useGate, 1, a.span.Seconds()
 	if a.id.Kind == job.Reduce {
 		a.shuffle = s.shuffleSpan(a)
+	}
+	if a.gate {
+		a.seconds = a.afterGate().Seconds()
 	}
 	a.add(stage{use: u, span: a.span})
 }

@@ -44,7 +44,8 @@ type Quiet interface {
 type Vain interface {
 	// VainRound reports whether a round on a node launches nothing and changes no later decision.
 	// The node has free slots of the kinds "free" only, no slot of it is reserved, and tasks of
-	// the kinds "launchable" could start somewhere. It costs O(1) and changes nothing.
+	// the kinds "launchable" could start somewhere. Without free slots the answer holds until the next
+	// event or Update. It costs O(1) and changes nothing.
 	VainRound(free, launchable [job.Kinds]bool) bool
 }
 

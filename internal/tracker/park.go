@@ -38,10 +38,23 @@ func (t *Tracker) StepDue() time.Duration {
 	return due
 }
 
+// full is what the policy says of rounds on nodes without free slots: nearly all heartbeats on a crowded
+// cluster ask for it.
+type full uint8
+
+const (
+	fullUnknown full = iota
+	fullVain
+	fullMatters
+)
+
+// Passes reports whether MayPass can be true under the policy.
+func (t *Tracker) Passes() bool { return t.vain != nil }
+
 // MayPass reports whether a heartbeat of a node at a time before StepDue may be given to Pass, if
 // it reports running attempts alone.
 func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
-	if t.vain == nil || t.hooks.Limiter != nil || t.cfg.WaitEvery > 0 || !n.Alive() || n.Closed() || at >= t.due[n.Index()] {
+	if t.vain == nil || !n.Alive() || n.Closed() || at >= t.due[n.Index()] {
 		return false
 	}
 	var free, launchable [job.Kinds]bool
@@ -51,7 +64,16 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 		}
 		free[k], launchable[k] = n.Free(k) > 0, t.launchable[k] > 0
 	}
-	return t.vain.VainRound(free, launchable)
+	if free[job.Map] || free[job.Reduce] {
+		return t.vain.VainRound(free, launchable)
+	}
+	if t.full == fullUnknown {
+		t.full = fullMatters
+		if t.vain.VainRound(free, launchable) {
+			t.full = fullVain
+		}
+	}
+	return t.full == fullVain
 }
 
 // PassReport takes in the progress of a running attempt from a heartbeat that Pass completes. The

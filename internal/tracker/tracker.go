@@ -85,8 +85,10 @@ type Tracker struct {
 	// opened counts the false values of jobState.launchable that became true.
 	opened int64
 	quiet  sched.Quiet // the policy, if it is one
-	vain   sched.Vain  // the policy, if it is one
-	stats  Stats
+	vain   sched.Vain  // the policy, if heartbeats may be passed under it
+	// full is the answer of vain for nodes without free slots, since the last step that asked.
+	full  full
+	stats Stats
 }
 
 // jobState is the tracker's own state of a live job, beside the job's tasks.
@@ -154,7 +156,11 @@ func blank(cfg Config) *Tracker {
 func (t *Tracker) SetPolicy(p sched.Policy) {
 	t.policy, t.hooks, t.rounds = p, sched.HooksOf(p), sched.NewRoundWriter(t.view)
 	t.quiet, _ = p.(sched.Quiet)
-	t.vain, _ = p.(sched.Vain)
+	t.vain, t.full = nil, fullUnknown
+	// A part that limits the tasks of a node weighs each heartbeat, and so does a collection of wait reasons.
+	if t.hooks.Limiter == nil && t.cfg.WaitEvery == 0 {
+		t.vain, _ = p.(sched.Vain)
+	}
 	for _, h := range t.hooks.Starters {
 		h.Start(t.view, t.now)
 	}
@@ -232,6 +238,7 @@ func (t *Tracker) CheckQueue(name string) error {
 // old configuration.
 func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 	t.wantOffer()
+	t.full = fullUnknown
 	for _, h := range t.hooks.Configs {
 		ok, err := h.Reconfigure(conf)
 		known = known || ok
@@ -255,6 +262,7 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	t.collectWaits(now)
 	t.now = now
 	t.stats.Steps++
+	t.full = fullUnknown
 	t.effects, t.ends, t.facts = t.effects[:0], t.ends[:0], t.facts[:0]
 	if t.runPeriodic() {
 		t.preempt()

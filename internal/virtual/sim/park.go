@@ -63,14 +63,15 @@ const settleBeats = 3
 
 // mayPark reports whether a node that has just sent a heartbeat may be parked.
 func (s *sim) mayPark(nd *node) bool {
-	if s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 || s.disturbed() {
+	busy := len(nd.attempts) > 0
+	if busy && !s.tr.Passes() || s.now < s.parked.from || nd.mates > 1 || s.cfg.Trace != nil || s.cfg.MaxEvents > 0 || s.disturbed() {
 		return false
 	}
 	p := &s.parked.nodes[nd.index]
 	if p.core == nil {
 		p.core = s.tr.Nodes().Get(nd.name)
 	}
-	if len(nd.attempts) > 0 {
+	if busy {
 		return s.tr.MayPass(p.core, s.now)
 	}
 	// Not after an early heartbeat: a part that compares two heartbeats of a node has not seen it.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/slotwise/slotwise/apps"
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/policies"
 )
 
@@ -99,9 +98,9 @@ func TestShared(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| what | all users | one user alone | beyond it |\n|---|---:|---:|---|\n")
 	for _, r := range bounds.Shared {
-		total, alone := fmt.Sprint(r.Value), fmt.Sprint(share.Share(r.Value, 0))
+		total, alone := fmt.Sprint(r.Value), fmt.Sprint(bounds.Share(r.Value, 0))
 		if r.Bytes {
-			total, alone = size(r.Value), size(share.Share(r.Value, 0))
+			total, alone = size(r.Value), size(bounds.Share(r.Value, 0))
 		}
 		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", r.What, total, alone, r.Then)
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/localpath"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/console/source"
 )
@@ -79,7 +78,7 @@ type Server struct {
 	insights insights
 	loads    nodeLoads
 	cache    attemptCache
-	streams  *share.Gate // of events
+	streams  *bounds.Gate // of events
 	mux      *http.ServeMux
 	check    *http.CrossOriginProtection
 	ctx      context.Context
@@ -89,7 +88,7 @@ type Server struct {
 // nil. who identifies the sender of a request. Until Follow runs, the console has no course of
 // the slots in use and reports no change.
 func New(ctx context.Context, from source.Source, actor source.Actor, who func(*http.Request) source.Visitor, version string) *Server {
-	s := &Server{source: from, actor: actor, who: who, version: version, mux: http.NewServeMux(), streams: share.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
+	s := &Server{source: from, actor: actor, who: who, version: version, mux: http.NewServeMux(), streams: bounds.NewGate(bounds.Viewers), check: http.NewCrossOriginProtection(), ctx: ctx}
 	start := s.overview
 	// A history and results have no present, so they begin with a list and lack the pages of a
 	// cluster.

@@ -1,6 +1,7 @@
 // Package compression is the table of the codecs whose libraries are large, such as zstd
 // and xz. A program enables them when it wants them, through the feature of
-// package mapreduce/compression; gzip, bzip2 and lz4 are always there.
+// package mapreduce/compression; gzip, bzip2 and lz4 are always there. Bzip2Reader decompresses
+// parts of a bzip2 file.
 //
 // There is one table per process, because a codec has no state and the numbers
 // and suffixes by which files name it are fixed. Enabling a codec only ever adds

@@ -6,14 +6,14 @@ import (
 
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
 	"github.com/slotwise/slotwise/internal/data/engine/runfile"
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
 // MaxMapBuffer is the greatest buffer in bytes of a map. The sort's entries have no bits for
 // positions beyond it.
-const MaxMapBuffer = 1<<radix.PositionBits - 1
+const MaxMapBuffer = 1<<sortbuf.PositionBits - 1
 
 // Env is shared by the attempts of one process. Its limits are fixed shares of one
 // memory setting, so attempts never wait for each other's memory:

@@ -17,7 +17,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/compression"
-	bzip2blocks "github.com/slotwise/slotwise/internal/data/compression/bzip2"
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
 )
@@ -63,7 +62,7 @@ var codecs = []*codec{
 		},
 		open: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil },
 		blocks: func(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) io.Reader {
-			return bzip2blocks.NewReader(f, size, from, to, rangeEnd)
+			return compression.NewBzip2Reader(f, size, from, to, rangeEnd)
 		},
 	},
 	{name: "zstd", suffixes: []string{".zst"}, magic: startsWith("\x28\xb5\x2f\xfd"), open: enabled(compression.Zstd)},

@@ -19,7 +19,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/durable"
-	"github.com/slotwise/slotwise/internal/base/share"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -33,11 +32,11 @@ type fileStore struct {
 	disk   durable.FS
 	dir    string
 	limits Limits
-	places *share.Gate // of uploads under way
+	places *bounds.Gate // of uploads under way
 
 	mu struct {
 		sync.Mutex
-		room  *share.Pool           // bytes, by uploader
+		room  *bounds.Pool          // bytes, by uploader
 		files map[string]storedFile // by SHA-256
 		users map[string]int        // number of jobs that need a file, by SHA-256
 	}
@@ -46,8 +45,8 @@ type fileStore struct {
 // openFiles opens the store in a master's directory and removes temporary files of
 // uploads that a crash has interrupted.
 func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
-	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits, places: share.NewGate(bounds.Uploads)}
-	s.mu.room, s.mu.files, s.mu.users = share.NewPool(limits.Files), map[string]storedFile{}, map[string]int{}
+	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits, places: bounds.NewGate(bounds.Uploads)}
+	s.mu.room, s.mu.files, s.mu.users = bounds.NewPool(limits.Files), map[string]storedFile{}, map[string]int{}
 	if err := durable.MkdirAll(disk, s.dir, 0o700); err != nil {
 		return nil, err
 	}

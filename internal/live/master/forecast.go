@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/internal/virtual/forecast"
@@ -47,7 +46,7 @@ type forecaster struct {
 	// questions are the what-if questions and explanations that are being answered, and turns
 	// has one turn, for the one that is being simulated. copies has one, for a copy of the
 	// state that is being made.
-	questions, turns, copies *share.Gate
+	questions, turns, copies *bounds.Gate
 
 	pastUse sync.Mutex
 	past    forecast.Calibration // corrects answers by the errors of earlier ones
@@ -62,7 +61,7 @@ type forecaster struct {
 }
 
 func newForecaster() *forecaster {
-	return &forecaster{kick: make(chan struct{}, 1), questions: share.NewGate(bounds.Questions), turns: share.NewGate(1), copies: share.NewGate(1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
+	return &forecaster{kick: make(chan struct{}, 1), questions: bounds.NewGate(bounds.Questions), turns: bounds.NewGate(1), copies: bounds.NewGate(1), ready: make(chan struct{}), confs: map[string]any{}, known: map[job.ID]forecast.Past{}}
 }
 
 // Forecast returns the latest forecast and its age, and asks for a newer one. It never

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
@@ -330,7 +329,7 @@ var contests = map[string]contest{
 		ask: func(k *market) error { return k.modest.submit(1) },
 	},
 	"bytes of messages above 32 KiB that are being received": {
-		size: func(m *Master) { m.messages[0].arriving = share.NewGate(4 << 20) },
+		size: func(m *Master) { m.messages[0].arriving = bounds.NewGate(4 << 20) },
 		hold: func(t *testing.T, k *market) string {
 			for range 40 {
 				k.greedy.stall("POST", slotwisev1connect.ClientServiceSubmitProcedure, 1<<20, 40<<10)
@@ -341,7 +340,7 @@ var contests = map[string]contest{
 		ask: func(k *market) error { return k.modest.ask(600 << 10) },
 	},
 	"memory of decoded messages that are being handled": {
-		size: func(m *Master) { m.messages[0].memory = share.NewGate(24 << 20) },
+		size: func(m *Master) { m.messages[0].memory = bounds.NewGate(24 << 20) },
 		hold: func(t *testing.T, k *market) string {
 			if err := k.greedy.submit(1); err != nil {
 				t.Fatal(err)
@@ -376,7 +375,7 @@ var contests = map[string]contest{
 		ask: func(k *market) error { return k.modest.upload(900 << 10) },
 	},
 	"logs that are being sent, most of them to followers": {
-		size: func(m *Master) { m.followers = share.NewGate(20) },
+		size: func(m *Master) { m.followers = bounds.NewGate(20) },
 		hold: func(t *testing.T, k *market) string {
 			k.runAttempts(k.greedy, k.modest)
 			for range 20 {
@@ -438,7 +437,7 @@ var contests = map[string]contest{
 		},
 	},
 	"requests of users under way": {
-		size: func(m *Master) { m.requests.underWay = share.NewGate(40) },
+		size: func(m *Master) { m.requests.underWay = bounds.NewGate(40) },
 		hold: func(t *testing.T, k *market) string {
 			if err := k.greedy.submit(1); err != nil {
 				t.Fatal(err)

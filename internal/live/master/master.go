@@ -35,7 +35,6 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/base/durable"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
@@ -54,12 +53,12 @@ type Master struct {
 	// historyNote says that the history has lost jobs in this life; nil if it has not.
 	historyNote atomic.Pointer[string]
 	files       *fileStore
-	kept        keptFiles           // of files
-	inbox       *share.Line[func()] // requests; their senders take turns
-	own         *share.Line[func()] // the master's own work, which has every second turn
-	room        *share.Gate         // of requests that wait in the inbox
-	stop        chan struct{}       // closed to end the loop
-	stopped     chan struct{}       // closed when the loop has ended
+	kept        keptFiles            // of files
+	inbox       *bounds.Line[func()] // requests; their senders take turns
+	own         *bounds.Line[func()] // the master's own work, which has every second turn
+	room        *bounds.Gate         // of requests that wait in the inbox
+	stop        chan struct{}        // closed to end the loop
+	stopped     chan struct{}        // closed when the loop has ended
 	ctx         context.Context
 	cancel      context.CancelFunc // ends the goroutines of background
 	// background are the goroutines that carry out instructions and follow files.
@@ -79,8 +78,8 @@ type Master struct {
 	hadoop      *policyfiles.Files
 	roots       *roots.Rules // which files jobs may name
 	coreConfig  protocol.Config
-	workerKey   []byte      // derives the keys of sessions; nil without authentication
-	followers   *share.Gate // of logs that are being sent
+	workerKey   []byte       // derives the keys of sessions; nil without authentication
+	followers   *bounds.Gate // of logs that are being sent
 	rates       submitRates
 	messages    [2]*messages   // of users, and of workers
 	requests    *requestLimits // of users
@@ -143,10 +142,10 @@ func Open(cfg Config) (*Master, error) {
 	}
 	m := &Master{
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
-		inbox: share.NewLine[func()](), own: share.NewLine[func()](), room: share.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
+		inbox: bounds.NewLine[func()](), own: bounds.NewLine[func()](), room: bounds.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
 		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{}, contacts: map[uint64]string{},
 		historyTurn: make(chan struct{}, 1),
-		followers:   share.NewGate(bounds.Followers),
+		followers:   bounds.NewGate(bounds.Followers),
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
 		requests:    newRequestLimits(),
 	}

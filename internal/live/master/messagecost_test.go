@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -39,7 +38,7 @@ func TestCostOfLargestJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if need := memory + 3*size; need > share.Share(bounds.Memory, 0) {
+	if need := memory + 3*size; need > bounds.Share(bounds.Memory, 0) {
 		t.Errorf("the message needs %d bytes, more than one user may hold", need)
 	}
 }

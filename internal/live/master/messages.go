@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -43,18 +42,18 @@ const roomPatience = 10 * time.Second
 // messages are the rooms of messages of one kind of senders.
 type messages struct {
 	most             int64 // bytes of one message, decompressed
-	arriving, memory *share.Gate
+	arriving, memory *bounds.Gate
 }
 
 func newMessages(most int) *messages {
-	return &messages{int64(most), share.NewGate(bounds.Arriving), share.NewGate(bounds.Memory)}
+	return &messages{int64(most), bounds.NewGate(bounds.Arriving), bounds.NewGate(bounds.Memory)}
 }
 
 // errNoRoom answers requests that have waited too long for room that others hold.
 var errNoRoom = fault(connect.CodeUnavailable, "the master handles as many large requests as it may at once, or as you may: try again later")
 
 // take takes room of a gate for roomPatience.
-func take(ctx context.Context, g *share.Gate, user string, n int64) error {
+func take(ctx context.Context, g *bounds.Gate, user string, n int64) error {
 	if g.Try(user, n) {
 		return nil
 	}
@@ -148,7 +147,7 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if !compressed {
 		need = memory + 2*size
 	}
-	need = min(need, share.Share(bounds.Memory, 0))
+	need = min(need, bounds.Share(bounds.Memory, 0))
 	// Otherwise requests that hold room might wait for a place, and requests with a place for
 	// room.
 	place.leave()

@@ -8,7 +8,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
@@ -23,19 +22,19 @@ import (
 
 // requestLimits are the bounds on users' requests.
 type requestLimits struct {
-	underWay, worked *share.Gate
-	reads            *share.Gate // of the history
-	scrapes          *share.Gate // of metrics
+	underWay, worked *bounds.Gate
+	reads            *bounds.Gate // of the history
+	scrapes          *bounds.Gate // of metrics
 }
 
 func newRequestLimits() *requestLimits {
-	return &requestLimits{share.NewGate(bounds.Requests), share.NewGate(bounds.Worked), share.NewGate(bounds.Reads), share.NewGate(bounds.Scrapes)}
+	return &requestLimits{bounds.NewGate(bounds.Requests), bounds.NewGate(bounds.Worked), bounds.NewGate(bounds.Reads), bounds.NewGate(bounds.Scrapes)}
 }
 
 // place is the place of one request that is worked on. Only the request's goroutine uses it.
 // The methods of nil do nothing.
 type place struct {
-	worked *share.Gate
+	worked *bounds.Gate
 	user   string
 	held   bool
 }

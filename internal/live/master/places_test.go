@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -19,7 +19,7 @@ import (
 // gets no more of the processor by more requests. While it arrives the request has none.
 func TestPlaceOfMessage(t *testing.T) {
 	k := openMarket(t, Config{Limits: Limits{Message: 1 << 20}})
-	worked := share.NewGate(2)
+	worked := bounds.NewGate(2)
 	k.m.requests.worked = worked
 	for range 3 {
 		k.greedy.stall("POST", slotwisev1connect.ClientServiceSubmitProcedure, 1000, 1)
@@ -65,11 +65,11 @@ func TestWorkersOfOpenMaster(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, g := range []*share.Gate{m.requests.underWay, m.requests.worked, m.room} {
+	for _, g := range []*bounds.Gate{m.requests.underWay, m.requests.worked, m.room} {
 		for g.Try("", 1) {
 		}
 	}
-	for _, g := range []*share.Gate{m.messages[0].arriving, m.messages[0].memory} {
+	for _, g := range []*bounds.Gate{m.messages[0].arriving, m.messages[0].memory} {
 		for n := int64(1 << 30); n > 0; n /= 2 {
 			g.Try("", n)
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 )
 
 // connections is a TCP listener that shares its connections among the addresses of clients, by
@@ -28,7 +27,7 @@ type connections struct {
 	limit bounds.LogLimit
 	mu    struct {
 		sync.Mutex
-		pool *share.Pool
+		pool *bounds.Pool
 		idle map[string]*list.List // of *connection, by address; the longest idle one first
 	}
 }
@@ -46,7 +45,7 @@ type connection struct {
 // newConnections returns a listener that divides total connections among its clients.
 func newConnections(l *net.TCPListener, total int64, log *slog.Logger) *connections {
 	c := &connections{TCPListener: l, log: log}
-	c.mu.pool, c.mu.idle = share.NewPool(total), map[string]*list.List{}
+	c.mu.pool, c.mu.idle = bounds.NewPool(total), map[string]*list.List{}
 	return c
 }
 

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
@@ -32,12 +32,12 @@ func (t *Table) Sort(partition func(key []byte) int, parts int) {
 		if !e.inline() {
 			prefix = binary.BigEndian.Uint64(key)
 		}
-		index[i] = radix.Entry{Prefix: prefix, Ref: radix.MakeRef(p, int64(i), len(key))}
+		index[i] = sortbuf.Entry{Prefix: prefix, Ref: sortbuf.MakeRef(p, int64(i), len(key))}
 	}
 	for p := range parts {
 		t.starts[p+1] += t.starts[p]
 	}
-	radix.SortPartitions(index, scratch, t.starts, t)
+	sortbuf.SortPartitions(index, scratch, t.starts, t)
 }
 
 // compact moves the entries to the front, so that Trim can return the rest. Until
@@ -53,11 +53,11 @@ func (t *Table) compact() {
 }
 
 // index returns the first n entries of the sort's index.
-func (t *Table) index(n int) []radix.Entry {
+func (t *Table) index(n int) []sortbuf.Entry {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*radix.Entry)(unsafe.Pointer(unsafe.SliceData(t.indexMem.Bytes()))), n)
+	return unsafe.Slice((*sortbuf.Entry)(unsafe.Pointer(unsafe.SliceData(t.indexMem.Bytes()))), n)
 }
 
 // key returns e's key, in buf if it lies in the entry.
@@ -70,8 +70,8 @@ func (t *Table) key(e *entry, buf *[inlineMax]byte) []byte {
 	return buf[:e.keyLen()]
 }
 
-// Load implements radix.Loader.
-func (t *Table) Load(entries []radix.Entry, depth int) {
+// Load implements sortbuf.Loader.
+func (t *Table) Load(entries []sortbuf.Entry, depth int) {
 	for i := range entries {
 		e := &t.slots[entries[i].Position()]
 		left := e.keyLen() - depth
@@ -87,10 +87,10 @@ func (t *Table) Load(entries []radix.Entry, depth int) {
 	}
 }
 
-// Prefetch implements radix.Loader.
-func (t *Table) Prefetch(entries []radix.Entry, _ int) {
+// Prefetch implements sortbuf.Loader.
+func (t *Table) Prefetch(entries []sortbuf.Entry, _ int) {
 	if len(entries) > 0 {
-		radix.Prefetch(entries, t.slotsMem.Bytes(), entryShift, int(entrySize))
+		sortbuf.Prefetch(entries, t.slotsMem.Bytes(), entryShift, int(entrySize))
 	}
 }
 
@@ -106,7 +106,7 @@ func (t *Table) Partition(p int) (kv.Stream, error) { return t.Cursor(p), nil }
 // must have been sorted.
 func (t *Table) Cursor(p int) *Cursor {
 	c := &Cursor{table: t, entries: t.index(t.n)[t.starts[p]:t.starts[p+1]]}
-	t.Prefetch(radix.Ahead(c.entries, true), 0)
+	t.Prefetch(sortbuf.Ahead(c.entries, true), 0)
 	return c
 }
 
@@ -114,7 +114,7 @@ func (t *Table) Cursor(p int) *Cursor {
 // encoding of Add: integers by kv.PutInt64.
 type Cursor struct {
 	table   *Table
-	entries []radix.Entry // not returned yet
+	entries []sortbuf.Entry // not returned yet
 	prefix  uint64
 	key     []byte
 	value   []byte
@@ -129,7 +129,7 @@ func (c *Cursor) Next() bool {
 	if len(c.entries) == 0 {
 		return false
 	}
-	if ahead := radix.Ahead(c.entries, false); ahead != nil {
+	if ahead := sortbuf.Ahead(c.entries, false); ahead != nil {
 		c.table.Prefetch(ahead, 0)
 	}
 	ref := c.entries[0]

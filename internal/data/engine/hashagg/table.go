@@ -22,7 +22,7 @@ import (
 	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
@@ -89,7 +89,7 @@ const (
 
 	// sortCost is the memory in bytes for sorting one key: an entry in the index
 	// and one in the scratch space.
-	sortCost = 2 * int64(unsafe.Sizeof(radix.Entry{}))
+	sortCost = 2 * int64(unsafe.Sizeof(sortbuf.Entry{}))
 
 	// sortChunk is for how many keys, at most, sorting is provided for at
 	// a time.
@@ -135,7 +135,7 @@ func New(cfg Config) (*Table, error) {
 	switch {
 	case cfg.Op < Sum || cfg.Op > Fold:
 		return nil, fmt.Errorf("hashagg: unknown operation %d", cfg.Op)
-	case cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits:
+	case cfg.Limit < 0 || cfg.Limit >= 1<<sortbuf.PositionBits:
 		return nil, fmt.Errorf("hashagg: limit of %d bytes is out of range", cfg.Limit)
 	case cfg.Op != Fold:
 		cfg.Width = kv.Int64Len
@@ -212,7 +212,7 @@ func (t *Table) Ahead(key []byte, n int64) (a Ahead, ok bool) {
 	}
 	lo, hi := load(key)
 	i := hash(lo, hi) >> (t.shift & 63) & uint64(len(t.slots)-1)
-	radix.PrefetchLine(unsafe.Pointer(&t.slots[i]))
+	sortbuf.PrefetchLine(unsafe.Pointer(&t.slots[i]))
 	return Ahead{entry{lo, hi, uint64(len(key) + 1), uint64(n)}}, true
 }
 

@@ -18,7 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
@@ -103,7 +103,7 @@ func chunkSize(limit int64, partitions int) int64 {
 
 // New returns an empty Buffer, which takes no memory yet.
 func New(cfg Config) (*Buffer, error) {
-	if cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits || cfg.Partitions < 1 || !Fits(cfg.Limit, cfg.Partitions) {
+	if cfg.Limit < 0 || cfg.Limit >= 1<<sortbuf.PositionBits || cfg.Partitions < 1 || !Fits(cfg.Limit, cfg.Partitions) {
 		return nil, fmt.Errorf("rangebuf: %d bytes for %d partitions are out of range", cfg.Limit, cfg.Partitions)
 	}
 	b := &Buffer{cfg: cfg, limit: cfg.Limit, ranges: cfg.Cuts.ranges(), chunk: chunkSize(cfg.Limit, cfg.Partitions)}
@@ -220,7 +220,7 @@ func (b *Buffer) SortMemory() int64 {
 }
 
 // sortCost is the memory for sorting a record: its entry and as much scratch space.
-const sortCost = 2 * int64(unsafe.Sizeof(radix.Entry{}))
+const sortCost = 2 * int64(unsafe.Sizeof(sortbuf.Entry{}))
 
 // Trim returns the unused memory of a Buffer that stays in memory to the Pool.
 func (b *Buffer) Trim() { b.region.Trim(b.used) }

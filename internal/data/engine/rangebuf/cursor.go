@@ -3,17 +3,17 @@ package rangebuf
 import (
 	"encoding/binary"
 
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
 // Cursor iterates over one partition of a Buffer. It sorts a range when it reaches it.
 type Cursor struct {
 	b         *Buffer
-	next, end int           // indexes of the ranges that have not been sorted yet
-	entries   []radix.Entry // of the current range, not returned yet
-	room      []radix.Entry // for the largest range: its entries and as much scratch space
-	largest   int           // number of records in the largest range
+	next, end int             // indexes of the ranges that have not been sorted yet
+	entries   []sortbuf.Entry // of the current range, not returned yet
+	room      []sortbuf.Entry // for the largest range: its entries and as much scratch space
+	largest   int             // number of records in the largest range
 	key       []byte
 	prefix    uint64
 	value     [kv.Int64Len]byte
@@ -45,7 +45,7 @@ func (c *Cursor) Next() bool {
 	}
 	// Sorted records lie all over the arena. Without the prefetch each one costs a miss of the
 	// cache.
-	if ahead := radix.Ahead(c.entries, false); ahead != nil {
+	if ahead := sortbuf.Ahead(c.entries, false); ahead != nil {
 		c.b.Prefetch(ahead, 0)
 	}
 	e := c.entries[0]
@@ -80,15 +80,15 @@ func (c *Cursor) sort(i int) {
 		return
 	}
 	if c.room == nil {
-		c.room = make([]radix.Entry, 2*c.largest)
+		c.room = make([]sortbuf.Entry, 2*c.largest)
 	}
 	c.entries = c.b.index(i, c.room[:0:n])
-	radix.Sort(c.entries, c.room[n:2*n], false, c.b)
-	c.b.Prefetch(radix.Ahead(c.entries, true), 0)
+	sortbuf.Sort(c.entries, c.room[n:2*n], false, c.b)
+	c.b.Prefetch(sortbuf.Ahead(c.entries, true), 0)
 }
 
 // index appends an entry for each record of range i to entries.
-func (b *Buffer) index(i int, entries []radix.Entry) []radix.Entry {
+func (b *Buffer) index(i int, entries []sortbuf.Entry) []sortbuf.Entry {
 	for chunk := b.chunks[i].first; ; {
 		at, end := chunk+chunkHeader, b.tails[i].at
 		if chunk != b.chunks[i].last {
@@ -97,7 +97,7 @@ func (b *Buffer) index(i int, entries []radix.Entry) []radix.Entry {
 		for at < end {
 			record := b.arena[at:]
 			n, body := keyLen(record)
-			entries = append(entries, radix.Entry{Prefix: window(record[body:], n), Ref: radix.MakeRef(0, at, n)})
+			entries = append(entries, sortbuf.Entry{Prefix: window(record[body:], n), Ref: sortbuf.MakeRef(0, at, n)})
 			at += int64(body + n)
 			for b.arena[at] >= 0x80 {
 				at++
@@ -111,8 +111,8 @@ func (b *Buffer) index(i int, entries []radix.Entry) []radix.Entry {
 	}
 }
 
-// Load implements radix.Loader.
-func (b *Buffer) Load(entries []radix.Entry, depth int) {
+// Load implements sortbuf.Loader.
+func (b *Buffer) Load(entries []sortbuf.Entry, depth int) {
 	for i := range entries {
 		e := &entries[i]
 		record := b.arena[e.Position():]
@@ -124,9 +124,9 @@ func (b *Buffer) Load(entries []radix.Entry, depth int) {
 // prefetched is the number of bytes of a record that are worth prefetching.
 const prefetched = 32
 
-// Prefetch implements radix.Loader.
-func (b *Buffer) Prefetch(entries []radix.Entry, depth int) {
-	radix.Prefetch(entries, b.arena, 0, min(depth+prefetched, 128))
+// Prefetch implements sortbuf.Loader.
+func (b *Buffer) Prefetch(entries []sortbuf.Entry, depth int) {
+	sortbuf.Prefetch(entries, b.arena, 0, min(depth+prefetched, 128))
 }
 
 // window returns the first eight bytes of a key of left bytes at the start of b, most

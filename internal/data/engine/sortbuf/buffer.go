@@ -16,7 +16,6 @@ import (
 	"unsafe"
 
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
@@ -31,7 +30,7 @@ type Config struct {
 	Limit int64
 
 	// Partitions is the number of partitions, at least 1 and at most
-	// radix.MaxPartitions.
+	// MaxPartitions.
 	Partitions int
 }
 
@@ -39,7 +38,7 @@ type Config struct {
 // entry and as much scratch space for the sort.
 const entryCost = 2 * entrySize
 
-const entrySize = int64(unsafe.Sizeof(radix.Entry{}))
+const entrySize = int64(unsafe.Sizeof(Entry{}))
 
 // Buffer collects records and sorts them. The calls are Add any number of times,
 // Sort, and Partition any number of times. Then Reset starts the cycle again or
@@ -56,7 +55,7 @@ type Buffer struct {
 	used  int64
 
 	entries share
-	index   []radix.Entry // the granted part without the scratch space
+	index   []Entry // the granted part without the scratch space
 	n       int
 
 	parts  []size
@@ -76,10 +75,10 @@ var _ kv.Partitioned = (*Buffer)(nil)
 
 // New returns an empty Buffer, which takes no memory yet.
 func New(cfg Config) (*Buffer, error) {
-	if cfg.Partitions < 1 || cfg.Partitions > radix.MaxPartitions {
-		return nil, fmt.Errorf("sortbuf: %d partitions, want 1 to %d", cfg.Partitions, radix.MaxPartitions)
+	if cfg.Partitions < 1 || cfg.Partitions > MaxPartitions {
+		return nil, fmt.Errorf("sortbuf: %d partitions, want 1 to %d", cfg.Partitions, MaxPartitions)
 	}
-	if cfg.Limit < 0 || cfg.Limit >= 1<<radix.PositionBits {
+	if cfg.Limit < 0 || cfg.Limit >= 1<<PositionBits {
 		return nil, fmt.Errorf("sortbuf: limit of %d bytes is out of range", cfg.Limit)
 	}
 	b := &Buffer{
@@ -136,9 +135,9 @@ func (b *Buffer) Add(part int, key, value []byte) bool {
 	if len(value) > 0 {
 		copy(b.arena[body+len(key):], value)
 	}
-	b.index[b.n] = radix.Entry{
+	b.index[b.n] = Entry{
 		Prefix: window(b.arena[body:], len(key)),
-		Ref:    radix.MakeRef(part, at, len(key)),
+		Ref:    MakeRef(part, at, len(key)),
 	}
 	p := &b.parts[part]
 	p.records++
@@ -213,11 +212,11 @@ func (b *Buffer) grantIndex(bytes int64) {
 }
 
 // entries returns the start of a region as n entries.
-func entries(r *mem.Region, n int) []radix.Entry {
+func entries(r *mem.Region, n int) []Entry {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*radix.Entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
+	return unsafe.Slice((*Entry)(unsafe.Pointer(unsafe.SliceData(r.Bytes()))), n)
 }
 
 // Len returns the number of records.
@@ -240,11 +239,11 @@ func (b *Buffer) Sort() {
 	}
 	b.starts[len(b.parts)] = start
 	both := entries(b.entries.region, 2*b.n)
-	radix.SortPartitions(both[:b.n], both[b.n:], b.starts, b)
+	SortPartitions(both[:b.n], both[b.n:], b.starts, b)
 }
 
-// Load implements radix.Loader.
-func (b *Buffer) Load(entries []radix.Entry, depth int) {
+// Load implements Loader.
+func (b *Buffer) Load(entries []Entry, depth int) {
 	for i := range entries {
 		if i%loadBatch == 0 && len(entries)-i > loadBatch {
 			b.Prefetch(entries[i+loadBatch:min(len(entries), i+2*loadBatch)], depth)
@@ -263,8 +262,8 @@ const loadBatch = 16
 // Prefetch announces a Load. The length and the bytes at depth may lie in two
 // cache lines; of long keys only the first is needed early, since the second
 // does not depend on it.
-func (b *Buffer) Prefetch(entries []radix.Entry, depth int) {
-	radix.Prefetch(entries, b.arena, 0, min(depth+longHeaderLen, 128))
+func (b *Buffer) Prefetch(entries []Entry, depth int) {
+	Prefetch(entries, b.arena, 0, min(depth+longHeaderLen, 128))
 }
 
 // Trim returns the unused memory of a sorted Buffer that stays in memory to the

@@ -1,7 +1,6 @@
 package sortbuf
 
 import (
-	"github.com/slotwise/slotwise/internal/data/engine/sortbuf/radix"
 	"github.com/slotwise/slotwise/internal/data/kv"
 )
 
@@ -10,8 +9,8 @@ import (
 // Release.
 type Cursor struct {
 	arena   []byte
-	entries []radix.Entry // not returned yet
-	span    int           // number of bytes of a record that are worth prefetching
+	entries []Entry // not returned yet
+	span    int     // number of bytes of a record that are worth prefetching
 	prefix  uint64
 	key     []byte
 	value   []byte
@@ -26,7 +25,7 @@ func (b *Buffer) Cursor(p int) *Cursor {
 	if records, bytes := b.Size(p); records > 0 {
 		c.span = min(int(bytes/records), 256)
 	}
-	radix.Prefetch(radix.Ahead(c.entries, true), c.arena, 0, c.span)
+	Prefetch(Ahead(c.entries, true), c.arena, 0, c.span)
 	return c
 }
 
@@ -38,8 +37,8 @@ func (c *Cursor) Next() bool {
 	if len(c.entries) == 0 {
 		return false
 	}
-	if ahead := radix.Ahead(c.entries, false); ahead != nil {
-		radix.Prefetch(ahead, c.arena, 0, c.span)
+	if ahead := Ahead(c.entries, false); ahead != nil {
+		Prefetch(ahead, c.arena, 0, c.span)
 	}
 	e := c.entries[0]
 	c.entries = c.entries[1:]

@@ -20,7 +20,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -42,7 +41,7 @@ type Accounts struct {
 	// verifying has room for the tokens that are verified at once, and reviewing for the reviews
 	// that run at once. Addresses share verifying. The accounts that signed tokens name share
 	// reviewing. If the keys are unknown, anyone may name any account, and addresses share it.
-	verifying, reviewing *share.Gate
+	verifying, reviewing *bounds.Gate
 	failed               bounds.LogLimit
 
 	mu struct {
@@ -104,7 +103,7 @@ func newAccounts(a *api, allowed []Account, log *slog.Logger) *Accounts {
 	a.remedies = map[int]string{http.StatusForbidden: rights, http.StatusUnauthorized: rights}
 	v := &Accounts{api: a, allowed: allowed, log: log, now: time.Now}
 	v.keys = newKeys(a, log, func() time.Time { return v.now() })
-	v.verifying, v.reviewing = share.NewGate(int64(2*runtime.GOMAXPROCS(0))), share.NewGate(mostReviews)
+	v.verifying, v.reviewing = bounds.NewGate(int64(2*runtime.GOMAXPROCS(0))), bounds.NewGate(mostReviews)
 	v.mu.known = map[[sha256.Size]byte]verified{}
 	return v
 }

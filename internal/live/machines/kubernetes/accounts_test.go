@@ -30,7 +30,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/slotwise/slotwise/internal/base/share"
+	"github.com/slotwise/slotwise/internal/base/bounds"
 	"github.com/slotwise/slotwise/internal/live/secure"
 )
 
@@ -374,7 +374,7 @@ func TestReviewIsShared(t *testing.T) {
 // Kubernetes has not signed get their answer at once.
 func TestGarbageTakesNoPlace(t *testing.T) {
 	v := accounts(t, &reviewer{})
-	v.reviewing = share.NewGate(0)
+	v.reviewing = bounds.NewGate(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for i := range 100 {

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/share"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -18,13 +17,13 @@ import (
 // too, so that a job whose output is staged is never refused for want of room. Jobs and
 // chains of a journal count even if they exceed a limit that has been lowered.
 type room struct {
-	jobs, tasks, chains *share.Pool // that have not ended, by their owner
-	specs               *share.Pool // bytes of the descriptions of these jobs and chains
-	watches             *share.Pool // held WatchJob and WatchChain calls, by their sender
+	jobs, tasks, chains *bounds.Pool // that have not ended, by their owner
+	specs               *bounds.Pool // bytes of the descriptions of these jobs and chains
+	watches             *bounds.Pool // held WatchJob and WatchChain calls, by their sender
 }
 
 func newRoom(l Limits) room {
-	pool := func(n int) *share.Pool { return share.NewPool(int64(n)) }
+	pool := func(n int) *bounds.Pool { return bounds.NewPool(int64(n)) }
 	return room{pool(l.Jobs), pool(l.Tasks), pool(l.Jobs), pool(cmp.Or(l.Specs, bounds.Specs)), pool(l.Waiting)}
 }
 
@@ -51,7 +50,7 @@ func (c *Core) hasRoomForChain(spec *slotwisev1.ChainSpec) error {
 }
 
 // refusedBy returns an error if n more do not fit.
-func refusedBy(p *share.Pool, what, user string, n int64) error {
+func refusedBy(p *bounds.Pool, what, user string, n int64) error {
 	switch {
 	case p.Full(n):
 		return errorf(ResourceExhausted, "all users' %s that have not ended would be more than %d, which is the limit: wait until a job ends", what, p.Total())
@@ -104,7 +103,7 @@ func (r *room) check(c *Core) error {
 	}
 	for _, p := range []struct {
 		what      string
-		got, want *share.Pool
+		got, want *bounds.Pool
 	}{{"jobs", r.jobs, want.jobs}, {"tasks", r.tasks, want.tasks}, {"chains", r.chains, want.chains}, {"descriptions", r.specs, want.specs}, {"watchers", r.watches, want.watches}} {
 		if !p.got.Equal(p.want) {
 			return fmt.Errorf("%s of users: %v are counted as %v", p.what, p.want, p.got)

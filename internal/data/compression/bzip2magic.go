@@ -1,4 +1,4 @@
-package bzip2
+package compression
 
 import (
 	"encoding/binary"
@@ -23,7 +23,7 @@ var second = func() (t [256]uint8) {
 // find returns the position in bits of the first magic number that begins in [from, limit),
 // or errNoMagic. ends says that the end of a stream counts, too. Without it, find drops the
 // bytes that it has searched.
-func (r *Reader) find(from, limit int64, ends bool) (int64, error) {
+func (r *Bzip2Reader) find(from, limit int64, ends bool) (int64, error) {
 	limit = min(limit, 8*r.size-magicBits+1)
 	for pos := from / 8; 8*pos < limit; pos += chunk {
 		if !ends {

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package radix
+package sortbuf
 
 import "unsafe"
 

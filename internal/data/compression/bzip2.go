@@ -1,21 +1,4 @@
-// Package bzip2 decompresses a part of a bzip2 file, so that several maps share a file.
-//
-// A bzip2 file is one stream or several. A stream is
-//
-//	"BZh" and a digit, 4 bytes
-//	blocks: a magic number of 48 bits, a checksum of 32 bits, and at most 900 kB of content
-//	another magic number, a checksum of the whole stream, zero bits up to a whole byte
-//
-// Blocks are compressed independently of each other, but they begin at any bit and do not
-// state their length. A Reader therefore searches for the next magic number and treats the
-// bits before it as one block. For the decoder it makes a stream of one block: header, block,
-// end, and the block's checksum as the checksum of the stream.
-//
-// The bits of a magic number can occur by chance within a block, once in 2^48 positions. A
-// block that ends there cannot be decoded; the Reader then tries the following magic
-// number. If the first block of a part cannot be decoded at all, its magic number may be
-// false. The Reader then decodes the file from its start, to find out where blocks begin.
-package bzip2
+package compression
 
 import (
 	"compress/bzip2"
@@ -57,9 +40,25 @@ var errNoMagic = errors.New("nothing marks its end")
 // chunk is the number of bytes that are read at once.
 const chunk = 128 << 10
 
-// Reader decompresses the blocks that begin in a range of a file, and then the blocks after
+// Bzip2Reader decompresses the blocks that begin in a range of a file, and then the blocks after
 // them. One goroutine uses it.
-type Reader struct {
+//
+// A bzip2 file is one stream or several. A stream is
+//
+//	"BZh" and a digit, 4 bytes
+//	blocks: a magic number of 48 bits, a checksum of 32 bits, and at most 900 kB of content
+//	another magic number, a checksum of the whole stream, zero bits up to a whole byte
+//
+// Blocks are compressed independently of each other, but they begin at any bit and do not
+// state their length. A Reader therefore searches for the next magic number and treats the
+// bits before it as one block. For the decoder it makes a stream of one block: header, block,
+// end, and the block's checksum as the checksum of the stream.
+//
+// The bits of a magic number can occur by chance within a block, once in 2^48 positions. A
+// block that ends there cannot be decoded; the Reader then tries the following magic
+// number. If the first block of a part cannot be decoded at all, its magic number may be
+// false. The Reader then decodes the file from its start, to find out where blocks begin.
+type Bzip2Reader struct {
 	f        io.ReaderAt
 	size     int64 // of the file in bytes
 	from, to int64 // the range in bytes
@@ -89,18 +88,18 @@ type Reader struct {
 	err      error
 }
 
-// NewReader returns a reader of a file of size bytes. Its content begins with the first
+// NewBzip2Reader returns a reader of a file of size bytes. Its content begins with the first
 // block whose magic number begins at one of the bytes [from, to). The content of a range
 // that begins at 0 begins with the file's first block, wherever that is.
 //
 // Before Read returns content of a block beyond the range, or io.EOF, it calls rangeEnd with
 // the length of the content of all blocks that begin in the range.
-func NewReader(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) *Reader {
-	return &Reader{f: f, size: size, from: from, to: to, rangeEnd: rangeEnd, keep: from, base: from, level: '9'}
+func NewBzip2Reader(f io.ReaderAt, size, from, to int64, rangeEnd func(n int64)) *Bzip2Reader {
+	return &Bzip2Reader{f: f, size: size, from: from, to: to, rangeEnd: rangeEnd, keep: from, base: from, level: '9'}
 }
 
 // Read implements io.Reader. Errors state the offset of the damaged block in the file.
-func (r *Reader) Read(p []byte) (int, error) {
+func (r *Bzip2Reader) Read(p []byte) (int, error) {
 	for r.err == nil {
 		if r.dec == nil {
 			if r.err = r.next(); r.err != nil {
@@ -127,13 +126,13 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 // feed gives a Reader's blocks to the decoder, one stream after the other. The decoder is
 // kept between blocks, because each one allocates 3.6 MB.
-type feed Reader
+type feed Bzip2Reader
 
 // ReadByte implements io.ByteReader. When the decoder asks for more than a stream has, it
 // has either returned all of the block's content, or not begun to, because the block ends at
 // a false magic number. No block is empty.
 func (f *feed) ReadByte() (byte, error) {
-	r := (*Reader)(f)
+	r := (*Bzip2Reader)(f)
 	if r.fed == len(r.stream) {
 		if r.produced == 0 {
 			return 0, io.EOF
@@ -160,7 +159,7 @@ func (f *feed) Read(p []byte) (n int, err error) {
 
 // next prepares the decoding of the next block. It returns io.EOF at the end of the file,
 // and for a range without blocks.
-func (r *Reader) next() error {
+func (r *Bzip2Reader) next() error {
 	if r.again {
 		r.again = false
 		return nil
@@ -203,7 +202,7 @@ func (r *Reader) next() error {
 }
 
 // locate finds the first magic number of the range.
-func (r *Reader) locate() error {
+func (r *Bzip2Reader) locate() error {
 	r.located = true
 	if r.from == 0 {
 		return r.header()
@@ -217,7 +216,7 @@ func (r *Reader) locate() error {
 }
 
 // header reads the header of a stream.
-func (r *Reader) header() error {
+func (r *Bzip2Reader) header() error {
 	h, err := r.bits(r.at, 8*headerLen)
 	if err != nil {
 		return err
@@ -232,7 +231,7 @@ func (r *Reader) header() error {
 
 // endStream reads the end of a stream, and the header of the stream that follows. At the
 // end of the file it returns io.EOF.
-func (r *Reader) endStream() error {
+func (r *Bzip2Reader) endStream() error {
 	crc, err := r.bits(r.at+magicBits, crcBits)
 	if err != nil {
 		return err
@@ -250,7 +249,7 @@ func (r *Reader) endStream() error {
 
 // decode makes a stream of the current block. The block's end is the first magic number from
 // a position on. Without such a number the error is errNoMagic.
-func (r *Reader) decode(from int64) error {
+func (r *Bzip2Reader) decode(from int64) error {
 	end, err := r.find(from, r.start+8*maxBlock, true)
 	if err != nil {
 		return err
@@ -271,13 +270,13 @@ func (r *Reader) decode(from int64) error {
 }
 
 // endBlock notes that the current block has been decoded and its checksum is right.
-func (r *Reader) endBlock() {
+func (r *Bzip2Reader) endBlock() {
 	r.crc = bits.RotateLeft32(r.crc, 1) ^ r.blockCRC
 	r.produced, r.searched = 0, false
 }
 
 // leaveRange reports the length of the range's content, once.
-func (r *Reader) leaveRange() {
+func (r *Bzip2Reader) leaveRange() {
 	if !r.left {
 		r.left = true
 		r.rangeEnd(r.total)
@@ -286,7 +285,7 @@ func (r *Reader) leaveRange() {
 
 // retry prepares the current block again, up to the magic number after the one where it
 // seemed to end. If that is impossible, it returns the reason.
-func (r *Reader) retry(cause error) error {
+func (r *Bzip2Reader) retry(cause error) error {
 	if r.produced == 0 && r.retries < maxRetries {
 		r.retries++
 		if err := r.decode(r.at + 1); !errors.Is(err, errNoMagic) {
@@ -303,9 +302,9 @@ func (r *Reader) retry(cause error) error {
 // walk decodes the file from its start up to the range, to find the first block that begins
 // in the range. The block that a search has found could not be decoded, for the given
 // reason.
-func (r *Reader) walk(cause error) error {
+func (r *Bzip2Reader) walk(cause error) error {
 	found := false
-	w := NewReader(r.f, r.size, 0, r.from, func(int64) { found = true })
+	w := NewBzip2Reader(r.f, r.size, 0, r.from, func(int64) { found = true })
 	buf := make([]byte, chunk)
 	for !found {
 		if _, err := w.Read(buf); err != nil && err != io.EOF {
@@ -328,7 +327,7 @@ func (r *Reader) walk(cause error) error {
 const errRandomised = bzip2.StructuralError("deprecated randomized files")
 
 // damaged returns the error for the current block.
-func (r *Reader) damaged(cause error) error {
+func (r *Bzip2Reader) damaged(cause error) error {
 	if cause == errRandomised {
 		return retry.Permanent(fmt.Errorf("the block at byte %d is randomised, as Hadoop's codec in Java writes repetitive data, "+
 			"and such blocks are not read: write the file again, with bzcat FILE | bzip2", r.start/8))
@@ -337,7 +336,7 @@ func (r *Reader) damaged(cause error) error {
 }
 
 // bits returns n bits, at most 48, from a position on.
-func (r *Reader) bits(at int64, n uint) (uint64, error) {
+func (r *Bzip2Reader) bits(at int64, n uint) (uint64, error) {
 	end := (at + int64(n) + 7) / 8
 	if end > r.size {
 		return 0, fmt.Errorf("the file ends within a stream: %w", io.ErrUnexpectedEOF)
@@ -353,7 +352,7 @@ func (r *Reader) bits(at int64, n uint) (uint64, error) {
 
 // load returns the bytes [from, to) of the file, as far as it has them. They are valid
 // until the next call.
-func (r *Reader) load(from, to int64) ([]byte, error) {
+func (r *Bzip2Reader) load(from, to int64) ([]byte, error) {
 	to = min(to, r.size)
 	if have := r.base + int64(len(r.buf)); to > have {
 		if drop := min(r.keep, have) - r.base; drop > 0 {

@@ -14,7 +14,7 @@
 // is the number of key bytes from the window's start, at most 9. Within one window
 // the order (Prefix, Ref) is therefore exactly the order (key bytes, key length,
 // emission order) for every key that ends there.
-package radix
+package sortbuf
 
 import "math/bits"
 

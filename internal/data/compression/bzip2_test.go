@@ -1,4 +1,4 @@
-package bzip2
+package compression
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func words(n int) []byte {
 // read returns the content of the blocks that begin in a range.
 func read(stored []byte, from, to int64) ([]byte, error) {
 	end := int64(-1)
-	r := NewReader(bytes.NewReader(stored), int64(len(stored)), from, to, func(n int64) { end = n })
+	r := NewBzip2Reader(bytes.NewReader(stored), int64(len(stored)), from, to, func(n int64) { end = n })
 	var all []byte
 	buf := make([]byte, 10_000)
 	for end < 0 {
@@ -123,7 +123,7 @@ func TestRanges(t *testing.T) {
 func TestEmptyStreams(t *testing.T) {
 	block := compressed(t, 1, []byte("a line\n"))
 	stored := slices.Concat(block, bytes.Repeat(compressed(t, 1, nil), 100_000), block)
-	r := NewReader(bytes.NewReader(stored), int64(len(stored)), 0, int64(len(stored)), func(int64) {})
+	r := NewBzip2Reader(bytes.NewReader(stored), int64(len(stored)), 0, int64(len(stored)), func(int64) {})
 	got, err := io.ReadAll(r)
 	if err != nil || string(got) != "a line\na line\n" || cap(r.buf) > 4*chunk {
 		t.Errorf("%q, error %v, a buffer of %d bytes for a file of %d", got, err, cap(r.buf), len(stored))
@@ -276,9 +276,9 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// FuzzReader reads changed files in one range and in several, and compares them with the
+// FuzzBzip2 reads changed files in one range and in several, and compares them with the
 // standard library.
-func FuzzReader(f *testing.F) {
+func FuzzBzip2(f *testing.F) {
 	f.Add(stream(plainBlock([]byte{40, 41, 77}), plainBlock([]byte{9, 9})), uint16(200))
 	f.Add(compressed(f, 9, []byte("one\ntwo\nthree")), uint16(20))
 	f.Add([]byte("BZh9\x17\x72\x45\x38\x50\x90\x00\x00\x00\x00"), uint16(3))
@@ -305,7 +305,7 @@ func TestRandomised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.ReadAll(NewReader(bytes.NewReader(file), int64(len(file)), 0, int64(len(file)), func(int64) {}))
+	_, err = io.ReadAll(NewBzip2Reader(bytes.NewReader(file), int64(len(file)), 0, int64(len(file)), func(int64) {}))
 	if !errors.Is(err, retry.ErrPermanent) || !strings.Contains(err.Error(), "the block at byte 4 is randomised") || !strings.Contains(err.Error(), "bzcat FILE | bzip2") {
 		t.Error(err)
 	}

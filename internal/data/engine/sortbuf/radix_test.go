@@ -1,4 +1,4 @@
-package radix
+package sortbuf
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func compare(k keyList) func(x, y Entry) int {
 	}
 }
 
-func TestSortProperty(t *testing.T) {
+func TestRadixSort(t *testing.T) {
 	letters := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), 0, 12)
 	rapid.Check(t, func(t *rapid.T) {
 		pool := rapid.SliceOfN(letters, 1, 40).Draw(t, "pool")

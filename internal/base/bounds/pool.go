@@ -26,7 +26,7 @@
 //
 // A user is a name that the server has authenticated. If clients may claim any name, the
 // rule protects users from each other's accidents only.
-package share
+package bounds
 
 import "maps"
 

@@ -9,14 +9,10 @@ import (
 	"github.com/slotwise/slotwise/policies/auto"
 	"github.com/slotwise/slotwise/policies/deadline"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/policies/hadoop/capacity"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/policies/learning"
-	"github.com/slotwise/slotwise/policies/learning/utility"
 	"github.com/slotwise/slotwise/policies/modfair"
 	"github.com/slotwise/slotwise/policies/reference"
 	"github.com/slotwise/slotwise/policies/tumm"
@@ -100,7 +96,7 @@ var rows = []sched.Row{
 
 var slotParts = []sched.Part[sched.Slots]{
 	{Name: "static", Summary: "fixed numbers of map and reduce slots per node",
-		Params: slots.StaticParams, New: slots.ReadStatic},
+		Params: hadoop.StaticParams, New: hadoop.ReadStatic},
 	{Name: "tumm", Summary: "slots re-typed in proportion to the work left", Paper: tummPaper,
 		Params: tumm.Params(), New: tumm.New},
 	{Name: "htumm", Summary: "slots of unequal nodes re-typed by each node's own task times", Paper: tummPaper,
@@ -110,7 +106,7 @@ var slotParts = []sched.Part[sched.Slots]{
 	{Name: "overload-perceptron", Summary: "no slots: what a perceptron expects not to overload the node", Paper: learningPaper,
 		Params: learning.PerceptronParams(), New: learning.ReadPerceptronSlots},
 	{Name: "unified", Summary: "slots without kinds, as under YARN",
-		Params: slots.UnifiedParams, New: slots.ReadUnified},
+		Params: hadoop.UnifiedParams, New: hadoop.ReadUnified},
 	{Name: "dhsa-pi", Summary: "slots that their own kind of task leaves idle are lent to the other kind", Paper: dynamicmr.Paper,
 		Params: dynamicmr.DHSAParams(dynamicmr.PI), New: dynamicmr.ReadDHSA(dynamicmr.PI)},
 	{Name: "dhsa-pd", Summary: "slots of either kind for the pool that is furthest below its share", Paper: dynamicmr.Paper,
@@ -119,13 +115,13 @@ var slotParts = []sched.Part[sched.Slots]{
 
 var orderParts = []sched.Part[sched.Order]{
 	{Name: "fifo", Summary: "by priority, then time of submission",
-		New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }},
+		New: func(*sched.Kit) (sched.Order, error) { return hadoop.NewFIFO(), nil }},
 	{Name: "modfair", Summary: "pools by need and a shared pool for the smallest jobs", Paper: modfairPaper,
 		Params: modfair.Params(), New: modfair.Read},
 	{Name: "fair", Summary: "pools and jobs by minimum share and weight, with preemption",
 		Params: fair.Params, New: fair.Read},
 	{Name: "utility", Summary: "by what a task is worth, times the chance that the node bears it", Paper: learningPaper,
-		Params: utility.Params, New: utility.Read},
+		Params: learning.OrderParams, New: learning.ReadOrder},
 	{Name: "capacity", Summary: "queues by use of their promised share, users within limits",
 		Params: capacity.Params, New: capacity.Read},
 	{Name: "deadline", Summary: "by deadline, of the jobs that can meet theirs; the others in the slots that are left", Paper: ariaPaper,
@@ -150,26 +146,26 @@ var orderParts = []sched.Part[sched.Order]{
 
 var placeParts = []sched.Part[sched.Place]{
 	{Name: "greedy", Summary: "the closest data at hand: node, rack, anywhere; never waits",
-		Params: place.GreedyParams, New: place.ReadGreedy},
+		Params: hadoop.GreedyParams, New: hadoop.ReadGreedy},
 	{Name: "delay-dynamic", Summary: "waits for a close node as long as maps have waited on average", Paper: modfairPaper,
 		Params: modfair.DynamicParams, New: modfair.ReadDynamic},
 	{Name: "delay", Summary: "waits a fixed time for a slot near the data",
-		Params: place.DelayParams, New: place.ReadDelay},
+		Params: hadoop.DelayParams, New: hadoop.ReadDelay},
 	{Name: "missed", Summary: "lets free slots pass while the data is elsewhere, by count",
-		Params: place.MissedParams, New: place.ReadMissed},
+		Params: hadoop.MissedParams, New: hadoop.ReadMissed},
 	{Name: "preschedule", Summary: "delay, and local maps also where a node runs its part of the load", Paper: dynamicmr.Paper,
-		Params: slices.Concat(dynamicmr.PrescheduleParams, place.DelayParams), New: dynamicmr.ReadPreschedule(place.ReadDelay)},
+		Params: slices.Concat(dynamicmr.PrescheduleParams, hadoop.DelayParams), New: dynamicmr.ReadPreschedule(hadoop.ReadDelay)},
 }
 
 var speculateParts = []sched.Part[sched.Speculate]{
 	{Name: "none", Summary: "no copies of running tasks",
-		New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }},
+		New: func(*sched.Kit) (sched.Speculate, error) { return &hadoop.None{}, nil }},
 	{Name: "gap", Summary: "copies tasks whose progress is far behind the mean",
-		Params: speculate.GapParams, New: speculate.ReadGap},
+		Params: hadoop.GapParams, New: hadoop.ReadGap},
 	{Name: "late", Summary: "copies the slow task that would end last, on nodes that are not slow",
-		Params: speculate.LateParams, New: speculate.ReadLate},
+		Params: hadoop.LateParams, New: hadoop.ReadLate},
 	{Name: "sepb", Summary: "late, where nothing that waits could use the slot", Paper: dynamicmr.Paper,
-		Params: slices.Concat(dynamicmr.SEPBParams, speculate.LateParams), New: dynamicmr.ReadSEPB(speculate.ReadLate)},
+		Params: slices.Concat(dynamicmr.SEPBParams, hadoop.LateParams), New: dynamicmr.ReadSEPB(hadoop.ReadLate)},
 }
 
 // builtin makes the registry once. An error is a mistake in the tables above, such

@@ -6,10 +6,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/policies"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -51,10 +48,10 @@ func registry(t *testing.T, got *int) *sched.Registry {
 	limit := sched.Bindings{sched.Bind(got, sched.Int(0, 9), sched.Param{Name: "cap", Default: "3", Help: "slots"})}
 	g, err := sched.NewRegistry(sched.Table{
 		Slots: []sched.Part[sched.Slots]{{Name: "static", Params: limit.Params(),
-			New: func(k *sched.Kit) (sched.Slots, error) { return &slots.Static{}, k.Read(limit) }}},
-		Order:     []sched.Part[sched.Order]{{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return order.NewFIFO(), nil }}},
-		Place:     []sched.Part[sched.Place]{{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &place.Greedy{}, nil }}},
-		Speculate: []sched.Part[sched.Speculate]{{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &speculate.None{}, nil }}},
+			New: func(k *sched.Kit) (sched.Slots, error) { return &hadoop.Static{}, k.Read(limit) }}},
+		Order:     []sched.Part[sched.Order]{{Name: "fifo", New: func(*sched.Kit) (sched.Order, error) { return hadoop.NewFIFO(), nil }}},
+		Place:     []sched.Part[sched.Place]{{Name: "greedy", New: func(*sched.Kit) (sched.Place, error) { return &hadoop.Greedy{}, nil }}},
+		Speculate: []sched.Part[sched.Speculate]{{Name: "none", New: func(*sched.Kit) (sched.Speculate, error) { return &hadoop.None{}, nil }}},
 		Policies: []sched.Row{
 			{Name: "a", Slots: "static", Order: "fifo", Place: "greedy", Speculate: "none"},
 			{Name: "whole", New: func(*sched.Kit) (sched.Policy, error) { return nil, nil }},

@@ -7,10 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -18,7 +15,7 @@ import (
 
 // recorder is a part with every hook. It records each call.
 type recorder struct {
-	speculate.None
+	hadoop.None
 	log   []string
 	limit [job.Kinds]int
 }
@@ -51,7 +48,7 @@ func (r *recorder) Load([]byte) error     { return nil }
 
 func TestHooksAreTold(t *testing.T) {
 	r := &recorder{limit: [job.Kinds]int{1, 5}}
-	tr := tracker.New(tracker.Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r))
+	tr := tracker.New(tracker.Config{}, sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, r))
 	expect := func(what string, want ...string) {
 		t.Helper()
 		if !slices.Equal(r.log, want) {
@@ -105,7 +102,7 @@ func TestHooksAfterRestart(t *testing.T) {
 	step(&tracker.Heartbeat{Node: "n1"})
 	step(&tracker.Heartbeat{Node: "n2"})
 	r := &recorder{}
-	tr, err := tracker.Restore(cfg, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r), 0, slices.Values(facts))
+	tr, err := tracker.Restore(cfg, sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, r), 0, slices.Values(facts))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +137,7 @@ func TestSetPolicy(t *testing.T) {
 	tr.Step(0, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
 	tr.Step(0, &tracker.Heartbeat{Node: "n1"})
 	r := &recorder{limit: [job.Kinds]int{2, 0}}
-	p := sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, r)
+	p := sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, r)
 	tr.Step(17*time.Second, &tracker.Tick{})
 	tr.SetPolicy(p)
 	if want := []string{"start 17s 1 jobs", "joined n1", "add j1"}; !slices.Equal(r.log, want) || tr.Policy() != p {

@@ -5,10 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -16,7 +13,7 @@ import (
 
 // keeper is a part that decides by itself whether nodes may be parked. It is due every 10 s.
 type keeper struct {
-	speculate.None
+	hadoop.None
 	loud, keeps bool
 }
 
@@ -56,7 +53,7 @@ func TestParkingGuards(t *testing.T) {
 		{name: "drained", events: []tracker.Event{&tracker.Drain{Node: "n1"}}, quiet: true},
 		{name: "lost", events: []tracker.Event{&tracker.Lose{Node: "n1"}}, quiet: true},
 	} {
-		var p sched.Policy = sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &c.keeper)
+		var p sched.Policy = sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, &c.keeper)
 		if c.hidden {
 			p = open{p}
 		}
@@ -96,8 +93,8 @@ func TestPassingGuards(t *testing.T) {
 		{name: "a map waits for the free slot", events: []tracker.Event{submit(3, 0)}},
 		{name: "nothing can use the free slot", events: []tracker.Event{submit(1, 0), beat}, pass: true},
 		{name: "only maps wait, and a reduce slot is free", reduce: 1, events: []tracker.Event{submit(3, 1), beat}, pass: true},
-		{name: "an order that must be walked", order: walked{order.NewFIFO()}, events: []tracker.Event{submit(1, 0), beat}},
-		{name: "an order that must be walked, full", order: walked{order.NewFIFO()}, events: []tracker.Event{submit(3, 0), beat}, pass: true},
+		{name: "an order that must be walked", order: walked{hadoop.NewFIFO()}, events: []tracker.Event{submit(1, 0), beat}},
+		{name: "an order that must be walked, full", order: walked{hadoop.NewFIFO()}, events: []tracker.Event{submit(3, 0), beat}, pass: true},
 		{name: "an attempt times out", events: []tracker.Event{submit(3, 0), beat}, at: 2 * time.Minute},
 		{name: "waits are collected", cfg: tracker.Config{WaitEvery: time.Second}, events: []tracker.Event{submit(3, 0), beat}},
 		{name: "the policy has work for a free slot", keeper: keeper{loud: true}, events: []tracker.Event{submit(1, 0), beat}},
@@ -105,9 +102,9 @@ func TestPassingGuards(t *testing.T) {
 		{name: "drained", events: []tracker.Event{submit(3, 0), beat, &tracker.Drain{Node: "n1"}}},
 	} {
 		if c.order == nil {
-			c.order = order.NewFIFO()
+			c.order = hadoop.NewFIFO()
 		}
-		var p sched.Policy = sched.Compose(&slots.Static{}, c.order, &place.Greedy{}, &c.keeper)
+		var p sched.Policy = sched.Compose(&hadoop.Static{}, c.order, &hadoop.Greedy{}, &c.keeper)
 		if c.hidden {
 			p = open{p}
 		}

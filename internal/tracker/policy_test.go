@@ -7,10 +7,7 @@ import (
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/policies"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -60,7 +57,7 @@ func (lender) Next(r *sched.Round) (sched.Offer, bool) {
 
 // wisher preempts the attempts that a script names, every 10 seconds.
 type wisher struct {
-	speculate.None
+	hadoop.None
 	want []*job.Attempt
 }
 
@@ -84,13 +81,13 @@ func (b *breaker) JobRemoved(*job.Job)                        {}
 func testPolicy(t testing.TB, name string) sched.Policy {
 	switch name {
 	case "copies":
-		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, copier{})
+		return sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, copier{})
 	case "slow copies":
-		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, slowCopier{})
+		return sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, slowCopier{})
 	case "lending":
-		return sched.Compose(lender{}, order.NewFIFO(), &place.Greedy{}, &speculate.None{})
+		return sched.Compose(lender{}, hadoop.NewFIFO(), &hadoop.Greedy{}, &hadoop.None{})
 	case "preempting":
-		return sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &wisher{})
+		return sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, &wisher{})
 	}
 	p, err := policies.Parse(name)
 	if err != nil {

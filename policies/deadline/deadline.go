@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -24,7 +24,7 @@ type Order struct {
 	*sched.SortedOrder
 	cfg   Config
 	view  *sched.View
-	times order.Times
+	times hadoop.Times
 	keys  []key // by job seat
 	plan  plan
 }

@@ -8,10 +8,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -29,7 +27,7 @@ var presched = dynamicmr.PrescheduleConfig{Enabled: true, Max: 100000}
 
 // strict is delay scheduling that never gives in: only local maps, unless the
 // offer says otherwise.
-type strict struct{ place.Greedy }
+type strict struct{ hadoop.Greedy }
 
 func (s *strict) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
 	if !o.NoWait {
@@ -46,7 +44,7 @@ func newBed(t testing.TB, n, maps, reduces int, cfg dynamicmr.DHSAConfig, pre dy
 		t.Fatal(err)
 	}
 	return bedOf(t, n, maps, reduces, sched.Compose(dynamicmr.NewDHSA(cfg), fair.New(fair.Config{Pools: a, UpdateInterval: time.Second}),
-		dynamicmr.NewPreschedule(&strict{}, pre), &speculate.None{}))
+		dynamicmr.NewPreschedule(&strict{}, pre), &hadoop.None{}))
 }
 
 func bedOf(t testing.TB, n, maps, reduces int, c *sched.Composition) *bed {
@@ -140,6 +138,6 @@ func fraction(t interface{ Fatal(...any) }, s string) dynamicmr.Fraction {
 
 // defaults returns the defaults of a mode, which permit all slots to be lent.
 func defaults(m dynamicmr.Mode) dynamicmr.DHSAConfig {
-	return dynamicmr.DHSAConfig{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: slots.EarlyOwn,
+	return dynamicmr.DHSAConfig{Mode: m, LendMaps: dynamicmr.One, LendReduces: dynamicmr.One, FarAtOnce: true, Early: hadoop.EarlyOwn,
 		KeepMapSlots: 1}
 }

@@ -3,7 +3,7 @@ package dynamicmr
 import (
 	"math"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -25,7 +25,7 @@ type DHSAConfig struct {
 	// reduces whose maps are all done. With EarlyOn reduces wait in lent map slots
 	// too, as in the paper's Case 4, which does not mention slow start; with many
 	// jobs such reduces fill the cluster.
-	Early slots.Early
+	Early hadoop.Early
 	// KeepMapSlots is the number of the cluster's map slots that are never lent
 	// to reduces whose maps are not all done. It matters only with
 	// EarlyOn and EarlyGate. With 0, one reduce must be killed for each map whose
@@ -49,7 +49,7 @@ func (c *DHSAConfig) bind(m Mode) sched.Bindings {
 		sched.Bind(&c.FarAtOnce, sched.Bool(), sched.Param{Name: "far-at-once", Default: "true", Tune: []string{"false", "true"},
 			Help: "With PoolDependent: whether a map whose data is far away starts when nothing else fits (Case 5). With false the slot " +
 				"stays idle while the job waits for a node near its data."}),
-		slots.BindEarly(&c.Early, "own"),
+		hadoop.BindEarly(&c.Early, "own"),
 		sched.Bind(&c.KeepMapSlots, sched.Int(0, math.MaxInt), sched.Param{Name: "keep-map-slots", Default: "1",
 			Aliases: []string{"dhsa.min.map.capable.slots"},
 			Help: "How many map slots of the cluster are never lent to reduces whose maps are not all done. With 0 such reduces can fill " +

@@ -3,7 +3,7 @@ package dynamicmr
 import (
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -56,7 +56,7 @@ type DHSA struct {
 	pre     Prescheduler // nil without prescheduling
 	demand  demand
 	lentTo  lentSlots
-	stock   *slots.Static // Hadoop's fair scheduler, used if nothing is ever lent
+	stock   *hadoop.Static // Hadoop's fair scheduler, used if nothing is ever lent
 	pi      independent
 	pd      dependent
 	rescue  rescue
@@ -78,7 +78,7 @@ var (
 
 // NewDHSA returns a slots part without jobs.
 func NewDHSA(cfg DHSAConfig) *DHSA {
-	d := &DHSA{cfg: cfg, stock: slots.NewStatic(slots.StaticConfig{Fill: slots.FillBalance, MaxMaps: -1, MaxReduces: -1, Early: cfg.Early})}
+	d := &DHSA{cfg: cfg, stock: hadoop.NewStatic(hadoop.StaticConfig{Fill: hadoop.FillBalance, MaxMaps: -1, MaxReduces: -1, Early: cfg.Early})}
 	d.demand.init()
 	d.demand.early = cfg.Early
 	return d
@@ -244,9 +244,9 @@ func (d *DHSA) toReduce(slot job.Kind, label Label) sched.Offer {
 // mayWait reports whether a reduce may wait for maps in a slot of a kind.
 func (d *DHSA) mayWait(slot job.Kind) bool {
 	switch d.cfg.Early {
-	case slots.EarlyOff:
+	case hadoop.EarlyOff:
 		return false
-	case slots.EarlyOwn:
+	case hadoop.EarlyOwn:
 		return slot == job.Reduce
 	}
 	return slot == job.Reduce || d.lentTo.open(d.view, d.cfg.KeepMapSlots)

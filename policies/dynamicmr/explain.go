@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -18,7 +18,7 @@ func (d *DHSA) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	total, used := d.view.Nodes().Slots(k), d.used(k)
 	idle := d.view.Nodes().Slots(other) - d.used(other)
 	switch {
-	case k == job.Reduce && d.cfg.Early == slots.EarlyOff && !j.MapsDone():
+	case k == job.Reduce && d.cfg.Early == hadoop.EarlyOff && !j.MapsDone():
 		return fmt.Sprintf("reduces start when all maps of the job are done, and %d are not", j.Unfinished(job.Map))
 	case used < total && d.allBusy(k):
 		return fmt.Sprintf("%s free, but on machines that already run their share of the load", slotsAre(total-used, k))

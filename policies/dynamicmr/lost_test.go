@@ -10,10 +10,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -30,7 +27,7 @@ type shop struct {
 }
 
 func newShop(cfg dynamicmr.DHSAConfig, specs ...cluster.Spec) *shop {
-	return shopOf(sched.Compose(dynamicmr.NewDHSA(cfg), order.NewFIFO(), place.NewGreedy(false), &speculate.None{}), specs...)
+	return shopOf(sched.Compose(dynamicmr.NewDHSA(cfg), hadoop.NewFIFO(), hadoop.NewGreedy(false), &hadoop.None{}), specs...)
 }
 
 func shopOf(p sched.Policy, specs ...cluster.Spec) *shop {
@@ -173,8 +170,8 @@ func TestYoungestReduceGivesWay(t *testing.T) {
 // Without early reduces maps borrow the reduce slot that a reduce would wait in.
 func TestLateReduces(t *testing.T) {
 	for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
-		for _, where := range []slots.Early{slots.EarlyOwn, slots.EarlyOn, slots.EarlyOff} {
-			early := where != slots.EarlyOff
+		for _, where := range []hadoop.Early{hadoop.EarlyOwn, hadoop.EarlyOn, hadoop.EarlyOff} {
+			early := where != hadoop.EarlyOff
 			cfg := defaults(mode)
 			cfg.Early = where
 			s := newShop(cfg, node("a", 1, 1))

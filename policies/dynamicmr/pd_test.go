@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -153,7 +153,7 @@ func TestDynamicMR_B11(t *testing.T) {
 	b := pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")
 	b.want("M@M:5 M@M:5")
-	c.Early = slots.EarlyOn
+	c.Early = hadoop.EarlyOn
 	b = pdBed(t, c, off, "", 2, 2, 54, 10)
 	b.add("x", 5, 5, "t5")
 	b.want("R@M:4 R@M:4")

@@ -5,9 +5,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -174,8 +172,8 @@ func TestDynamicMR_E(t *testing.T) {
 	}{{"0", "0", 9, 12, 1}, {"0.25", "0", 9, 8, 1.127}, {"0.5", "0", 9, 6, 1.203}, {"0.75", "0", 9, 5, 1.245}, {"1", "0", 9, 4, 1.29},
 		{"0", "1", 6, 12, 1.284}, {"1", "1", 6, 4, 1.804}} {
 		for _, mode := range []dynamicmr.Mode{dynamicmr.PI, dynamicmr.PD} {
-			b := bedOf(t, 9, 4, 2, sched.Compose(dynamicmr.NewDHSA(cfgOf(t, mode, c.lendMaps, c.lendReduces)), order.NewFIFO(),
-				place.NewGreedy(false), &speculate.None{}))
+			b := bedOf(t, 9, 4, 2, sched.Compose(dynamicmr.NewDHSA(cfgOf(t, mode, c.lendMaps, c.lendReduces)), hadoop.NewFIFO(),
+				hadoop.NewGreedy(false), &hadoop.None{}))
 			b.add("x", 320, 0)
 			maps := b.waves()
 			b.add("x", 0, 200)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -77,10 +77,10 @@ type part struct {
 type demand struct {
 	shares  Sharer
 	holder  sched.LimitExplainer
-	held    int         // pending maps of jobs that the order holds back
-	early   slots.Early // reduces that may not start yet are not pending
-	dirty   bool        // the set of jobs held back may have changed
-	parts   []part      // by job seat
+	held    int          // pending maps of jobs that the order holds back
+	early   hadoop.Early // reduces that may not start yet are not pending
+	dirty   bool         // the set of jobs held back may have changed
+	parts   []part       // by job seat
 	pools   map[string]*pool
 	reduces int     // launchable reduces
 	ready   int     // of these, reduces of jobs whose maps are all done

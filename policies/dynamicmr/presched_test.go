@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/policies/dynamicmr"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -115,7 +115,7 @@ func TestPrescheduleCounts(t *testing.T) {
 	if p.MayReturn() != true {
 		t.Error("a reduce slot taken by P2 is not counted")
 	}
-	later := dynamicmr.NewPreschedule(&place.Greedy{}, dynamicmr.PrescheduleConfig{Enabled: true, Max: 1})
+	later := dynamicmr.NewPreschedule(&hadoop.Greedy{}, dynamicmr.PrescheduleConfig{Enabled: true, Max: 1})
 	later.JobAdded(m)
 	if later.MayTake() || !later.MayReturn() {
 		t.Error("an attempt that ran already is not counted")

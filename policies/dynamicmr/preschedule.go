@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -119,7 +119,7 @@ func (p *Preschedule) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*j
 	}
 	// The base place must not see this offer: it is an extra chance, which the
 	// job may decline without waiting any longer.
-	if t, level := place.Retry(r, o, c); t != nil {
+	if t, level := hadoop.Retry(r, o, c); t != nil {
 		return t, level, sched.Reason{}
 	}
 	if t := c.Job.FreshOn(r.Node().Host()); t != nil {

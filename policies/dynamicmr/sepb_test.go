@@ -6,10 +6,8 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
 	"github.com/slotwise/slotwise/policies/dynamicmr"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/policies/hadoop/fair"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -44,7 +42,7 @@ func newScene(t *testing.T, o sched.Order, s sched.Slots, cfg dynamicmr.SEPBConf
 	}
 	x := &scene{t: t, base: &stragglers{map[*job.Task]bool{}}}
 	x.sepb = dynamicmr.NewSEPB(x.base, cfg)
-	x.Manual = trackertest.NewManual(s, o, place.NewGreedy(false), x.sepb)
+	x.Manual = trackertest.NewManual(s, o, hadoop.NewGreedy(false), x.sepb)
 	x.Now = time.Second
 	x.idle = x.Join(cluster.Spec{Name: "idle", MapSlots: 1})
 	x.busy = x.Join(cluster.Spec{Name: "busy", MapSlots: 35})
@@ -90,7 +88,7 @@ func (x *scene) want(j *job.Job, copied bool) {
 // ten is ten jobs in order with the pending maps given, the stragglers in the
 // first.
 func ten(t *testing.T, share string, pending map[int]int, straggler bool, copies int) (*scene, []*job.Job) {
-	x := newScene(t, order.NewFIFO(), &slots.Static{}, dynamicmr.SEPBConfig{Fraction: fraction(t, share)})
+	x := newScene(t, hadoop.NewFIFO(), &hadoop.Static{}, dynamicmr.SEPBConfig{Fraction: fraction(t, share)})
 	var jobs []*job.Job
 	for i := range 10 {
 		jobs = append(jobs, x.add("x", pending[i+1], straggler && i == 0))
@@ -133,7 +131,7 @@ func TestDynamicMR_S5(t *testing.T) {
 func TestDynamicMR_S6(t *testing.T) {
 	for _, pool := range []bool{true, false} {
 		cfg := dynamicmr.SEPBConfig{PoolLevel: pool, Fraction: dynamicmr.One, PoolFraction: dynamicmr.One}
-		x := newScene(t, fair.New(fair.Config{Pools: fair.NewAllocations(), UpdateInterval: time.Second}), &slots.Static{}, cfg)
+		x := newScene(t, fair.New(fair.Config{Pools: fair.NewAllocations(), UpdateInterval: time.Second}), &hadoop.Static{}, cfg)
 		a, b := x.add("a", 0, true), x.add("b", 20, false)
 		if pool {
 			x.want(a, true)
@@ -155,7 +153,7 @@ func TestDynamicMR_S7(t *testing.T) {
 func TestSEPBFractionOfAPool(t *testing.T) {
 	for share, copied := range map[string]bool{"1": false, "0.5": true, "0": true} {
 		cfg := dynamicmr.SEPBConfig{PoolLevel: true, PoolFraction: fraction(t, share)}
-		x := newScene(t, order.NewFIFO(), &slots.Static{}, cfg)
+		x := newScene(t, hadoop.NewFIFO(), &hadoop.Static{}, cfg)
 		first := x.add("a", 0, true)
 		second := x.add("a", 5, false)
 		if copied {
@@ -167,13 +165,13 @@ func TestSEPBFractionOfAPool(t *testing.T) {
 }
 
 // A slot that may be lent is kept from copies by waiting tasks of either kind.
-type lending struct{ slots.Static }
+type lending struct{ hadoop.Static }
 
 func (*lending) Lends(slot job.Kind) bool { return slot == job.Map }
 
 func TestSEPBCountsWhatTheSlotMayServe(t *testing.T) {
-	for _, s := range []sched.Slots{&slots.Static{}, &lending{}} {
-		x := newScene(t, order.NewFIFO(), s, dynamicmr.SEPBConfig{Fraction: dynamicmr.One})
+	for _, s := range []sched.Slots{&hadoop.Static{}, &lending{}} {
+		x := newScene(t, hadoop.NewFIFO(), s, dynamicmr.SEPBConfig{Fraction: dynamicmr.One})
 		a := x.add("x", 0, true)
 		x.Submit(job.Spec{Reduces: 5, Request: job.Request{SlowStart: -1}})
 		if _, lends := s.(*lending); lends {
@@ -190,7 +188,7 @@ func TestSEPBPassesOverHeldJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newScene(t, fair.New(fair.Config{Pools: pools, UpdateInterval: time.Second}), &slots.Static{},
+	x := newScene(t, fair.New(fair.Config{Pools: pools, UpdateInterval: time.Second}), &hadoop.Static{},
 		dynamicmr.SEPBConfig{Fraction: dynamicmr.One})
 	a := x.add("a", 0, true)
 	x.Submit(job.Spec{Request: job.Request{Pool: "a"}, Splits: make([]job.Split, 3)})

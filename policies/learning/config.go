@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -91,7 +91,7 @@ type Config struct {
 	Waiting int
 	// Early says when reduces may start; EarlyOwn counts the node's reduce slots. Not in
 	// the paper.
-	Early slots.Early
+	Early hadoop.Early
 	// LogSize is the number of labelled decisions to keep. When the rule
 	// changes, the classifier is trained again from them; older ones are lost.
 	// 0 keeps none.
@@ -182,7 +182,7 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.MaxTasks, sched.Or("auto", AutoTasks, sched.Int(1, math.MaxInt)), sched.Param{Name: "max-tasks", Default: "auto",
 			Help: "The most maps, and the most reduces, that a node runs at once, for safety. auto is four times the node's slots of the " +
 				"kind: its memory is divided by them."}),
-		slots.BindEarly(&c.Early, "on"),
+		hadoop.BindEarly(&c.Early, "on"),
 		sched.Bind(&c.Waiting, sched.Or("any", AnyTasks, sched.Or("auto", AutoTasks, sched.Int(0, math.MaxInt))), sched.Param{
 			Name: "waiting-reduces", Default: "auto",
 			Help: "The most reduces of a node that wait for maps of their jobs: auto (its reduce slots), a number, or any. Waiting reduces " +

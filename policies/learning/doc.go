@@ -20,7 +20,9 @@
 //	config.go                  parameters
 //	learner.go log.go          decisions, their labels, and the log
 //	state.go                   saving and loading
+//	overload.go                the slots part
+//	order.go orderconfig.go    the order by expected utility; groups.go, jobs.go and worth.go keep its candidates
 //
 // The package is pure. It allocates nothing in steady state except for new nodes
-// and the log. Packages overload (slots) and utility (order) build a policy on it.
+// and the log.
 package learning

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -32,7 +31,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		name := fmt.Sprintf("%djobs-%dpools", size[0], size[1])
 		b.Run("idle/"+name, func(b *testing.B) {
 			w := crowd(b, size[0], size[1], 10)
-			c := sched.Compose(oneMap{}, w.o, &place.Greedy{}, &speculate.None{})
+			c := sched.Compose(oneMap{}, w.o, &hadoop.Greedy{}, &hadoop.None{})
 			n := w.Nodes.List().Node(0)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -43,7 +42,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 		})
 		b.Run("busy/"+name, func(b *testing.B) {
 			w := crowd(b, size[0], size[1], b.N/size[0]+20)
-			c := sched.Compose(oneMap{}, w.o, &place.Greedy{}, &speculate.None{})
+			c := sched.Compose(oneMap{}, w.o, &hadoop.Greedy{}, &hadoop.None{})
 			n := w.Nodes.List().Node(0)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -71,7 +70,7 @@ func BenchmarkWaiting(b *testing.B) {
 	for i := range 1000 {
 		p.JobAdded(w.Submit(job.Spec{Request: job.Request{Pool: fmt.Sprint("p", i%10)}, Splits: []job.Split{{Hosts: []string{"n1"}}, {Hosts: []string{"n2"}}}}))
 	}
-	c := sched.Compose(oneMap{}, w.o, p, &speculate.None{})
+	c := sched.Compose(oneMap{}, w.o, p, &hadoop.None{})
 	n := w.Nodes.List().Node(0)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -51,8 +51,8 @@ func (c *DynamicConfig) bind() sched.Bindings {
 			Help: "What counts as the wait of a map: declined (the time in which its job declined slots since its previous map) or " +
 				"queued (the time since its job was submitted, another reading of the paper; on a full cluster jobs then decline " +
 				"slots for as long as they queue)."}),
-		place.BindWaitUntil(&c.AnyHeartbeat),
-		place.BindOffRack(&c.ByRack),
+		hadoop.BindWaitUntil(&c.AnyHeartbeat),
+		hadoop.BindOffRack(&c.ByRack),
 	}
 }
 
@@ -73,7 +73,7 @@ func ReadDynamic(k *sched.Kit) (sched.Place, error) {
 // on average. Short waits make the next ones shorter still, down to none, which
 // is the source of its gain.
 type Dynamic struct {
-	place.Delay
+	hadoop.Delay
 	first      time.Duration // wait until the first measurement
 	memory     bool
 	queued     bool
@@ -92,7 +92,7 @@ var (
 // NewDynamic returns a place without measurements.
 func NewDynamic(c DynamicConfig) *Dynamic {
 	d := &Dynamic{first: c.Delay, memory: c.Memory, queued: c.Queued, node: mean{window: c.Window}, rack: mean{window: c.Window}}
-	d.Delay = *place.NewDelay(place.DelayConfig{AnyHeartbeat: c.AnyHeartbeat, ByRack: c.ByRack})
+	d.Delay = *hadoop.NewDelay(hadoop.DelayConfig{AnyHeartbeat: c.AnyHeartbeat, ByRack: c.ByRack})
 	d.measure()
 	return d
 }

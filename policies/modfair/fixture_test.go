@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -32,7 +32,7 @@ func paper() Config {
 
 func newWorld(t testing.TB, cfg Config) *fixture {
 	w := &fixture{t: t, o: New(cfg)}
-	w.Manual = trackertest.NewManual(oneMap{}, w.o, &place.Greedy{})
+	w.Manual = trackertest.NewManual(oneMap{}, w.o, &hadoop.Greedy{})
 	return w
 }
 

@@ -7,7 +7,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/policies/reference/optimum"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
@@ -28,7 +28,7 @@ type Johnson struct {
 	*sched.SortedOrder
 	reverse bool
 	ranks   []rank // by job seat
-	times   order.Times
+	times   hadoop.Times
 }
 
 // rank is the key of Johnson's rule: a job's work by kind, in slot·seconds.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -52,7 +52,7 @@ type Config struct {
 	Fallback string
 	// Early says when reduces may start. Early ones fetch map output sooner but
 	// occupy slots that maps could use, which matters most on nodes of two slots.
-	Early slots.Early
+	Early hadoop.Early
 	// MaxPerHeartbeat is the most tasks that a heartbeat launches. 0 means no
 	// limit. The paper launches 1 (reading 8).
 	MaxPerHeartbeat int
@@ -103,7 +103,7 @@ func (c *Config) bind(remaining string) sched.Bindings {
 		sched.Bind(&c.Fallback, sched.Word(WithinTarget, NoFallback, AnyKind), sched.Param{Name: "fallback", Default: WithinTarget,
 			Help: "What a free slot runs if the kind of task chosen for it has nothing to launch: within_target (the other kind, up to " +
 				"its target), none (nothing, as in the paper; jobs can stall) or any (the other kind, always)."}),
-		slots.BindEarly(&c.Early, "on"),
+		hadoop.BindEarly(&c.Early, "on"),
 		sched.Bind(&c.MaxPerHeartbeat, sched.Int(0, math.MaxInt), sched.Param{Name: "max-per-heartbeat", Default: "0",
 			Aliases: []string{"max_per_heartbeat"},
 			Help:    "The most tasks that a heartbeat launches; 0 means no limit, and 1 is what the paper describes."}),

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -22,7 +22,7 @@ type desk struct {
 }
 
 func newDesk(cfg Config, perNode bool) *desk {
-	d := &desk{job.NewBook(cluster.NewBook(), 0), newMonitor(&cfg, perNode), order.NewFIFO()}
+	d := &desk{job.NewBook(cluster.NewBook(), 0), newMonitor(&cfg, perNode), hadoop.NewFIFO()}
 	d.m.order = d.fifo
 	return d
 }

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -19,7 +16,7 @@ import (
 
 // compose puts a slots part into a policy, first come, first served.
 func compose(s sched.Slots) sched.Policy {
-	return sched.Compose(s, order.NewFIFO(), &place.Greedy{}, &speculate.None{})
+	return sched.Compose(s, hadoop.NewFIFO(), &hadoop.Greedy{}, &hadoop.None{})
 }
 
 // lab is a tracker with nodes n0, n1, … and events in short.
@@ -99,7 +96,7 @@ func TestTuMM_E5_1_And_E5_2(t *testing.T) {
 		{"E5.2 node by node", [2]int{2, 2}, [2]int{10, 6}, 0, []int{3, 3, 2, 2}, []int{1, 1, 2, 2}},
 		{"E5.2 in turn", [2]int{2, 2}, [2]int{10, 6}, 1, []int{2, 3, 2, 3}, []int{2, 1, 2, 1}},
 	} {
-		l := newLab(t, fixed(Config{Early: slots.EarlyOn, Fallback: WithinTarget, MaxPerHeartbeat: c.per}, c.want),
+		l := newLab(t, fixed(Config{Early: hadoop.EarlyOn, Fallback: WithinTarget, MaxPerHeartbeat: c.per}, c.want),
 			slices.Repeat([][job.Kinds]int{c.slots}, len(c.maps))...)
 		l.submit(100, 0)
 		l.submit(0, 100)
@@ -126,7 +123,7 @@ func TestTuMM_E5_3_And_E5_4(t *testing.T) {
 		{"E5.3", NoFallback, [2]int{12, 4}, 2}, {"E5.3", WithinTarget, [2]int{12, 4}, 3}, {"E5.3", AnyKind, [2]int{12, 4}, 4},
 		{"E5.4", NoFallback, [2]int{8, 8}, 0}, {"E5.4", WithinTarget, [2]int{8, 8}, 2},
 	} {
-		l := newLab(t, fixed(Config{Early: slots.EarlyOn, Fallback: c.fallback}, c.want), slices.Repeat([][job.Kinds]int{{2, 2}}, 4)...)
+		l := newLab(t, fixed(Config{Early: hadoop.EarlyOn, Fallback: c.fallback}, c.want), slices.Repeat([][job.Kinds]int{{2, 2}}, 4)...)
 		l.submit(100, 0)
 		for range 2 {
 			for i := range 4 {
@@ -164,7 +161,7 @@ func TestTuMM_E6_6(t *testing.T) {
 // The number of reduces that one heartbeat launches can be bounded; maps still
 // fill the node.
 func TestMaxReducesPerHeartbeat(t *testing.T) {
-	l := newLab(t, fixed(Config{Early: slots.EarlyOn, Fallback: WithinTarget, MaxReducesPerHeartbeat: 1}, [2]int{2, 4}), [2]int{3, 3})
+	l := newLab(t, fixed(Config{Early: hadoop.EarlyOn, Fallback: WithinTarget, MaxReducesPerHeartbeat: 1}, [2]int{2, 4}), [2]int{3, 3})
 	l.submit(100, 0)
 	l.submit(0, 100)
 	for i, want := range []int{3, 1, 1, 1, 0} {
@@ -177,7 +174,7 @@ func TestMaxReducesPerHeartbeat(t *testing.T) {
 // On a node of two slots the bounds leave maps one. Without limits on the
 // fallback they get both, unless a reduce that only waits holds the other.
 func TestEarlyReduces(t *testing.T) {
-	for early, want := range map[slots.Early]int{slots.EarlyOn: 1, slots.EarlyGate: 2, slots.EarlyOff: 2} {
+	for early, want := range map[hadoop.Early]int{hadoop.EarlyOn: 1, hadoop.EarlyGate: 2, hadoop.EarlyOff: 2} {
 		s := NewTuMM(Options{Config: Config{Fallback: AnyKind, Early: early}, Feedback: Telescoped, Alpha: 1.2})
 		l := newLab(t, s, [2]int{1, 1})
 		j := l.submit(9, 2)
@@ -189,14 +186,14 @@ func TestEarlyReduces(t *testing.T) {
 		if got := j.Running(job.Map); got != want {
 			t.Errorf("early %v: %d maps run, want %d", early, got, want)
 		}
-		if why, _ := l.Explain(j, job.Reduce); early != slots.EarlyOn && why.Code != sched.MapsFirst {
+		if why, _ := l.Explain(j, job.Reduce); early != hadoop.EarlyOn && why.Code != sched.MapsFirst {
 			t.Errorf("reduces wait for %+v", why)
 		}
 	}
 }
 
 func newHeter(n int) *HTuMM {
-	return NewHTuMM(HeterOptions{Config: Config{Early: slots.EarlyOn, Remaining: Unassigned, Fallback: WithinTarget}, MinPerType: n})
+	return NewHTuMM(HeterOptions{Config: Config{Early: hadoop.EarlyOn, Remaining: Unassigned, Fallback: WithinTarget}, MinPerType: n})
 }
 
 // A node keeps its split when no work remains, and starts with an even one.
@@ -237,7 +234,7 @@ func TestMinPerType(t *testing.T) {
 }
 
 func newPlain() *TuMM {
-	return NewTuMM(Options{Config: Config{Early: slots.EarlyOn, Remaining: Unfinished, Fallback: WithinTarget}, Feedback: Telescoped, Alpha: 1.2})
+	return NewTuMM(Options{Config: Config{Early: hadoop.EarlyOn, Remaining: Unfinished, Fallback: WithinTarget}, Feedback: Telescoped, Alpha: 1.2})
 }
 
 // Reading 9 in README.md: unequal nodes get their shares of the targets. Without reduces that is
@@ -312,7 +309,7 @@ func TestSwapKeepsTotals(t *testing.T) {
 	l.beat(0)
 	l.submit(0, 9)
 	l.finish(j, job.Map)
-	l.SetPolicy(compose(&slots.Static{}))
+	l.SetPolicy(compose(&hadoop.Static{}))
 	n := l.Nodes().Node(0)
 	if got := l.beat(0); got != 1 || n.Used(job.Map) != 2 || n.Used(job.Reduce) != 2 {
 		t.Errorf("%d launched; used %d and %d of 2 and 2", got, n.Used(job.Map), n.Used(job.Reduce))

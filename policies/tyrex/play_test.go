@@ -6,10 +6,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/tracker"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -53,8 +50,8 @@ func newPlay(t *testing.T, o sched.Order, mapSlots, reduceSlots int) *play {
 	case *Learner:
 		p.tags = o.Tags
 	}
-	p.tr = tracker.New(tracker.Config{NodeTimeout: -1}, sched.Compose(slots.NewStatic(slots.StaticConfig{}), o,
-		place.NewGreedy(false), &speculate.None{}))
+	p.tr = tracker.New(tracker.Config{NodeTimeout: -1}, sched.Compose(hadoop.NewStatic(hadoop.StaticConfig{}), o,
+		hadoop.NewGreedy(false), &hadoop.None{}))
 	p.step(&tracker.Join{Node: node(mapSlots, reduceSlots)})
 	return p
 }
@@ -216,6 +213,6 @@ func dynamicTags(t testing.TB, c Config, sample string) *Learner {
 	return o
 }
 
-func fifo(testing.TB) sched.Order { return order.NewFIFO() }
+func fifo(testing.TB) sched.Order { return hadoop.NewFIFO() }
 
 func times(n, each int) []int { return slices.Repeat([]int{each}, n) }

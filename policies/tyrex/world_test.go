@@ -8,16 +8,14 @@ import (
 
 	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
-	"github.com/slotwise/slotwise/policies/hadoop/place"
-	"github.com/slotwise/slotwise/policies/hadoop/slots"
-	"github.com/slotwise/slotwise/policies/hadoop/speculate"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
 func compose(o sched.Order) sched.Policy {
-	return sched.Compose(slots.NewStatic(slots.StaticConfig{}), o, place.NewGreedy(false), &speculate.None{})
+	return sched.Compose(hadoop.NewStatic(hadoop.StaticConfig{}), o, hadoop.NewGreedy(false), &hadoop.None{})
 }
 
 // With one partition and no reduce gate, each policy decides as FIFO does, under

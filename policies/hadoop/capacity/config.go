@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slotwise/slotwise/policies/hadoop/place"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -238,7 +238,7 @@ func (c *Config) bind() sched.Bindings {
 		sched.Bind(&c.MaxReduces, sched.Int(0, math.MaxInt), sched.Param{Name: "reduces-per-heartbeat", Default: "0", Tune: []string{"0", "1", "2"},
 			Help: "The most reduces that a node gets at one heartbeat; 0 means no limit, and 1 spreads them over the nodes as Hadoop " +
 				"1.2.1 does."}),
-		place.BindUnlocated(&c.UnlocatedFar),
+		hadoop.BindUnlocated(&c.UnlocatedFar),
 		sched.Bind(&c.TinyZero, sched.Switch("one", "hadoop"), sched.Param{Name: "tiny-limits", Default: "one",
 			Help: "The meaning of a limit of less than one slot: one (it counts as one slot) or hadoop (as in Hadoop 1.2.1: a maximum " +
 				"capacity counts as no limit, and a user's limit starves the user)."}),

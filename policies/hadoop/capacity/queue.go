@@ -3,7 +3,7 @@ package capacity
 import (
 	"cmp"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -76,7 +76,7 @@ func (s *seat) busyFor(p slotSet) bool {
 func newQueue(conf QueueConfig) *queue {
 	compare := byArrival
 	if conf.Priorities {
-		compare = order.Urgency
+		compare = hadoop.Urgency
 	}
 	q := &queue{conf: conf, jobs: sched.NewSortedJobs(compare), users: make(map[string]*user)}
 	for p := range q.ready {

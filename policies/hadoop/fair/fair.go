@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -64,7 +64,7 @@ var (
 
 // New returns an order without jobs.
 func New(cfg Config) *Order {
-	f := &Order{cfg: cfg, all: sched.NewSortedJobs(order.Urgency), jobsLimited: cfg.Pools.limitsJobs()}
+	f := &Order{cfg: cfg, all: sched.NewSortedJobs(hadoop.Urgency), jobsLimited: cfg.Pools.limitsJobs()}
 	f.pool(DefaultPool)
 	f.addPools()
 	return f

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slotwise/slotwise/internal/tracker/trackertest"
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
@@ -57,7 +57,7 @@ func (w *fixture) naive(k job.Kind) (ids []job.ID) {
 	running, ready := map[string]int{}, map[string]bool{}
 	users, pools, list := map[string]int{}, map[string]int{}, []entry(nil)
 	jobs := slices.Clone(w.Jobs.List().Live())
-	slices.SortFunc(jobs, order.Urgency)
+	slices.SortFunc(jobs, hadoop.Urgency)
 	for _, j := range jobs {
 		running[j.Pool()] += j.Running(k)
 		if users[j.User()] >= a.userJobs(j.User()) || pools[j.Pool()] >= a.Pool(j.Pool()).MaxJobs {

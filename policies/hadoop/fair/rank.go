@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slotwise/slotwise/policies/hadoop/order"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -150,7 +150,7 @@ func comparePools(a, b *pool, k job.Kind) int {
 // FifoComparator.
 func compareJobs(a, b *member, k job.Kind) int {
 	if a.pool.limits.FIFO {
-		return order.Urgency(a.job, b.job)
+		return hadoop.Urgency(a.job, b.job)
 	}
 	ratio := func(x *member) float64 { return float64(x.job.Occupied(k)) / x.side[k].weight }
 	return cmp.Or(sign(ratio(a)-ratio(b)), cmp.Compare(a.job.Submitted(), b.job.Submitted()),

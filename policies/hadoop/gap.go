@@ -1,0 +1,123 @@
+package hadoop
+
+import (
+	"time"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// Gap copies tasks that lag behind, after Hadoop 1.2.1. An attempt that is older than the
+// lag gets a copy if its progress is behind the mean progress of the job's tasks of its
+// kind by at least Behind. The mean includes finished and pending tasks. Stalled attempts
+// get a copy as well. The package comment explains lag and stalled. The number of copies
+// is not limited, and slow nodes are not recognised.
+type Gap struct {
+	cfg   GapConfig
+	watch watch
+	mean  cached[float64]
+}
+
+// GapConfig holds the parameters of Gap.
+type GapConfig struct {
+	Timing
+	// Behind is the least difference to the mean progress for a copy, 0 to 1,
+	// and 0.2 in Hadoop.
+	Behind float64
+}
+
+func (c *GapConfig) bind() sched.Bindings {
+	return append(c.Timing.bind(),
+		sched.Bind(&c.Behind, sched.Float(0, 1), sched.Param{Name: "speculative-gap", Default: "0.2", Tune: []string{"0.1", "0.2", "0.3", "0.5"},
+			Help: "How far a task's progress must be behind the mean progress of the job's tasks of its kind for the task to be copied, " +
+				"from 0 to 1. Small gaps copy healthy tasks."}),
+		sched.Bind(&c.LagSinceJob, sched.Switch("attempt", "job"), sched.Param{Name: "speculative-lag-from", Default: "attempt",
+			Help: "What the lag counts from: the attempt's start, or the job's submission as in Hadoop 1.2.1, which then copies " +
+				"healthy tasks that merely began later than others."}))
+}
+
+// GapParams documents the parameters of Gap.
+var GapParams = new(GapConfig).bind().Params()
+
+var (
+	_ sched.Speculate   = (*Gap)(nil)
+	_ sched.Starter     = (*Gap)(nil)
+	_ sched.CopyLister  = (*Gap)(nil)
+	_ sched.JobWatcher  = (*Gap)(nil)
+	_ sched.TaskWatcher = (*Gap)(nil)
+	_ sched.Observer    = (*Gap)(nil)
+	_ sched.BeatCounter = (*Gap)(nil)
+)
+
+// NewGap returns a part without jobs.
+func NewGap(cfg GapConfig) *Gap {
+	g := &Gap{cfg: cfg}
+	g.watch = newWatch(g, cfg.Timing)
+	return g
+}
+
+// ReadGap returns Gap with the parameters that the user has set.
+func ReadGap(k *sched.Kit) (sched.Speculate, error) {
+	var c GapConfig
+	if err := k.Read(c.bind()); err != nil {
+		return nil, err
+	}
+	return NewGap(c), nil
+}
+
+// slow implements detector. The urgency is the gap.
+func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {
+	behind := g.mean.get(a.Job(), a.Kind(), now, meanProgress).value - a.Progress()
+	return behind, behind >= g.cfg.Behind
+}
+
+func meanProgress(j *job.Job, k job.Kind, _ time.Duration) float64 { return j.Progress(k) }
+
+// Start implements sched.Starter.
+func (g *Gap) Start(v *sched.View, _ time.Duration) { g.watch.view = v }
+
+// MayCopy implements sched.Sparse.
+func (g *Gap) MayCopy(*sched.Round) bool { return g.watch.any() }
+
+// MayCopyKind implements sched.Selective.
+func (g *Gap) MayCopyKind(k job.Kind) bool { return g.watch.count[k] > 0 }
+
+// MayCopyJob implements sched.Selective.
+func (g *Gap) MayCopyJob(j *job.Job, k job.Kind) bool { return g.watch.of(j, k) }
+
+// CopyJobs implements sched.CopyLister.
+func (g *Gap) CopyJobs(k job.Kind) ([]*job.Job, bool) { return g.watch.jobs[k], true }
+
+// Copy implements sched.Speculate.
+func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
+	return g.watch.pick(r, o, c)
+}
+
+// Heartbeat implements sched.Observer.
+func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heartbeat(n, now) }
+
+// Quiet implements sched.Quiet: rounds change nothing. MayCopyKind says whether one may launch a copy,
+// and only a heartbeat of a slow task's node can change that.
+func (g *Gap) Quiet() bool { return true }
+
+// Beats implements sched.BeatCounter.
+func (g *Gap) Beats(int, time.Duration) {}
+
+// Unparked implements sched.BeatCounter.
+func (g *Gap) Unparked(n *cluster.Node, last, every time.Duration) { g.watch.unparked(n, last, every) }
+
+// JobAdded implements sched.JobWatcher.
+func (g *Gap) JobAdded(j *job.Job) {
+	g.watch.added(j)
+	g.mean.reset(j)
+}
+
+// JobRemoved implements sched.JobWatcher.
+func (g *Gap) JobRemoved(*job.Job) {}
+
+// TaskStarted implements sched.TaskWatcher. A task with a copy gets no other.
+func (g *Gap) TaskStarted(a *job.Attempt, _ time.Duration) { g.watch.started(a) }
+
+// TaskEnded implements sched.TaskWatcher.
+func (g *Gap) TaskEnded(a *job.Attempt, _ time.Duration) { g.watch.ended(a) }

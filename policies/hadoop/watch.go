@@ -1,0 +1,301 @@
+package hadoop
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/cluster"
+	"github.com/slotwise/slotwise/sched/job"
+)
+
+// None never copies a task.
+type None struct{}
+
+var (
+	_ sched.Speculate = (*None)(nil)
+	_ sched.NoCopies  = (*None)(nil)
+)
+
+// Copy implements sched.Speculate.
+func (*None) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
+
+// NeverCopies implements sched.NoCopies.
+func (*None) NeverCopies() {}
+
+// Quiet implements sched.Quiet: there is nothing to copy.
+func (*None) Quiet() bool { return true }
+
+// detector decides whether an attempt that is older than the lag is slow in comparison
+// with its siblings. Attempts of higher urgency are copied first.
+type detector interface {
+	slow(a *job.Attempt, now time.Duration) (urgency float64, yes bool)
+}
+
+// watch keeps the slow and stalled attempts, so that a heartbeat costs nothing while there
+// are none. Each attempt is examined when its node sends a heartbeat.
+type watch struct {
+	detector detector
+	timing   Timing
+	youngest time.Duration // Timing.youngest
+	view     *sched.View
+	slow     [][job.Kinds][]*job.Attempt // by job seat
+	jobs     [job.Kinds][]*job.Job       // with attempts in slow
+	count    [job.Kinds]int              // attempts in slow
+	siblings [][job.Kinds]siblings       // by job seat
+	alive    cached[time.Duration]       // as lastSign computes it
+	nodes    []nodeWatch                 // by node index
+}
+
+// newWatch returns a watch without attempts.
+func newWatch(d detector, t Timing) watch {
+	return watch{detector: d, timing: t, youngest: t.youngest()}
+}
+
+// nodeWatch holds the heartbeats of one node, and which of its attempts are in watch.slow.
+type nodeWatch struct {
+	last, previous time.Duration // times of its latest two heartbeats
+	silent         bool          // as its successor found out; false after a heartbeat
+	slow           []*job.Attempt
+}
+
+// added makes room for a job. The job may have run under another policy.
+func (w *watch) added(j *job.Job) {
+	w.alive.reset(j)
+	for j.Seat() >= len(w.slow) {
+		w.slow = append(w.slow, [job.Kinds][]*job.Attempt{})
+		w.siblings = append(w.siblings, [job.Kinds]siblings{})
+	}
+	for k := range w.siblings[j.Seat()] {
+		// After a change of policy: the finished tasks say how long the others should take.
+		kind, s := job.Kind(k), siblings{never: j.NoSpeculation(), copies: j.Tally().Copies[k]}
+		for i := 0; j.Done(kind) > 0 && i < j.Total(kind); i++ {
+			if a := j.Task(kind, int32(i)).Success(); a != nil {
+				s.add(a)
+			}
+		}
+		w.siblings[j.Seat()][k] = s
+	}
+}
+
+// heartbeat examines the attempts on a node that has just reported, and those on the
+// nodes before it in the list that are silent.
+func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
+	all := w.view.Nodes().All()
+	w.node(int32(len(all)) - 1) // makes room for all nodes, so that own stays valid
+	own := w.node(n.Index())
+	w.examine(n, false, now)
+	if w.timing.Stall > 0 {
+		for i := n.Index(); ; {
+			if i--; i < 0 {
+				i = int32(len(all)) - 1
+			}
+			p := all[i]
+			// Back to the first node that has reported since. Thus each silent node is found by the
+			// next one that is not.
+			if i == n.Index() || now-p.LastSeen() < w.timing.Stall || p.LastSeen() >= own.previous {
+				break
+			}
+			w.examine(p, true, now)
+		}
+	}
+	own.previous, own.last = own.last, now
+}
+
+// unparked records the heartbeats of a node without attempts that were left out. They would
+// have found no silent node.
+func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
+	own := &w.nodes[n.Index()]
+	own.previous, own.last = last-every, last
+}
+
+// examine examines the attempts on a node.
+func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
+	own := w.node(n.Index())
+	own.silent = silent
+	for _, a := range n.Attempts() {
+		if _, yes := w.deserves(a, n, now); yes != slices.Contains(own.slow, a) {
+			w.set(a, yes)
+		}
+	}
+}
+
+// deserves reports whether an attempt on a node deserves a copy: it is slow or stalled, it is its
+// task's only attempt, and it is not about to commit. Stalled attempts are the most
+// urgent. Each heartbeat calls it for each running attempt. It reads the attempt and the
+// watch's own tables, because the tasks and jobs of a large cluster are in no cache.
+func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (urgency float64, yes bool) {
+	age := now - a.Started()
+	if age < w.youngest || a.State() != job.AttemptRunning {
+		return 0, false
+	}
+	s, known, silent := &w.siblings[a.Seat()][a.Kind()], n.LastSeen(), w.nodes[n.Index()].silent
+	if silent {
+		known = now
+	}
+	quiet := w.timing.Stall > 0 && silentFor(a, known) >= max(w.timing.Stall, s.patience())
+	if w.timing.LagSinceJob {
+		age = now - a.Job().Submitted()
+	}
+	late := age >= w.timing.lag(s)
+	// Of a task's two attempts one is a copy, so without copies the attempt is alone.
+	if !quiet && !late || s.never || a.Granted() || s.copies > 0 && a.Task().Running() != 1 {
+		return 0, false
+	}
+	// Before the lag: a stuck attempt is found although no sibling has finished.
+	if quiet && (silent || w.unusual(a, s, now)) {
+		return math.Inf(1), true
+	}
+	if !late {
+		return 0, false
+	}
+	return w.detector.slow(a, now)
+}
+
+// unusual reports whether an attempt whose node last reported no sign of life of it for long enough is
+// an exception among its siblings, or has none. Otherwise an attempt that has never shown a sign of
+// life may take long for its first record, as its siblings do.
+func (w *watch) unusual(a *job.Attempt, s *siblings, now time.Duration) bool {
+	if s.times.n > 0 || a.ProgressAt() > a.Started() {
+		return true
+	}
+	j, k := a.Job(), a.Kind()
+	return j.Active(k) == 1 || w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
+}
+
+// lastSign returns the time of the last sign of life of a job's running attempts of a
+// kind; 0 if none has shown one.
+func lastSign(j *job.Job, k job.Kind, _ time.Duration) (at time.Duration) {
+	if !j.Progressed(k) {
+		return 0
+	}
+	for a := j.Oldest(k); a != nil; a = a.Next() {
+		if a.ProgressAt() > a.Started() {
+			at = max(at, a.ProgressAt())
+		}
+	}
+	return at
+}
+
+// any reports whether an attempt of any job is slow or stalled.
+func (w *watch) any() bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
+
+// of reports whether an attempt of the job and kind is slow or stalled.
+func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]) > 0 }
+
+// set adds an attempt to the slow ones or removes it.
+func (w *watch) set(a *job.Attempt, in bool) {
+	list, jobs, own := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()], w.node(a.Node())
+	at := slices.Index(own.slow, a)
+	switch {
+	case in && at < 0:
+		if len(*list) == 0 {
+			*jobs = append(*jobs, a.Job())
+		}
+		own.slow, *list = append(own.slow, a), append(*list, a)
+		w.count[a.Kind()]++
+	case !in && at >= 0:
+		own.slow = slices.Delete(own.slow, at, at+1)
+		at = slices.Index(*list, a)
+		*list = slices.Delete(*list, at, at+1)
+		w.count[a.Kind()]--
+		if len(*list) == 0 {
+			i := slices.Index(*jobs, a.Job())
+			*jobs = slices.Delete(*jobs, i, i+1)
+		}
+	}
+}
+
+// node returns the record of a node. It is valid until a node with a greater index is recorded.
+func (w *watch) node(index int32) *nodeWatch {
+	for int(index) >= len(w.nodes) {
+		w.nodes = append(w.nodes, nodeWatch{})
+	}
+	return &w.nodes[index]
+}
+
+// started removes a task that now has a copy.
+func (w *watch) started(a *job.Attempt) {
+	if a.Speculative() {
+		w.siblings[a.Seat()][a.Kind()].copies++
+		if o := a.Task().Oldest(); o != nil {
+			w.set(o, false)
+		}
+	}
+}
+
+// ended removes an attempt, and learns from it how long the job's tasks take.
+func (w *watch) ended(a *job.Attempt) {
+	w.set(a, false)
+	s := &w.siblings[a.Seat()][a.Kind()]
+	if a.Speculative() {
+		s.copies--
+	}
+	if a.State() == job.AttemptSucceeded {
+		s.add(a)
+	}
+}
+
+// pick returns the task of the job to copy on the round's node, or nil: the
+// closest to its data, then the most urgent, then the oldest.
+func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
+	var best *job.Attempt
+	var bestLevel cluster.Level
+	most := 0.0
+	for _, a := range w.slow[c.Job.Seat()][c.Kind] {
+		t := a.Task()
+		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
+			continue
+		}
+		urgency, yes := w.deserves(a, r.Nodes().Node(a.Node()), r.Now())
+		if !yes {
+			continue
+		}
+		level := r.Nodes().LevelOf(t, r.Node()) // three look-ups, so it comes last
+		if o.Within != 0 && c.Kind == job.Map && level > o.Within {
+			continue
+		}
+		if best == nil || level < bestLevel || level == bestLevel && (urgency > most || urgency == most && a.Seq() < best.Seq()) {
+			best, bestLevel, most = a, level, urgency
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return best.Task()
+}
+
+// refreshEvery is the greatest age of statistics over all tasks of a job. They
+// change slowly and cost a visit to each running task.
+const refreshEvery = time.Second
+
+// cached holds statistics of jobs that are computed at most once per
+// refreshEvery.
+type cached[T any] struct{ seats [][job.Kinds]statistic[T] }
+
+// statistic is a value, and when it was computed.
+type statistic[T any] struct {
+	at    time.Duration
+	valid bool
+	value T
+}
+
+// reset clears the seat of a new job.
+func (c *cached[T]) reset(j *job.Job) {
+	for j.Seat() >= len(c.seats) {
+		c.seats = append(c.seats, [job.Kinds]statistic[T]{})
+	}
+	for k := range c.seats[j.Seat()] {
+		c.seats[j.Seat()][k].valid = false
+	}
+}
+
+// get returns the statistic and computes it again if it is too old.
+func (c *cached[T]) get(j *job.Job, k job.Kind, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *statistic[T] {
+	row := &c.seats[j.Seat()][k]
+	if !row.valid || now-row.at >= refreshEvery {
+		row.at, row.valid, row.value = now, true, compute(j, k, now)
+	}
+	return row
+}

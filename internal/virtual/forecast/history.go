@@ -22,6 +22,23 @@ type history struct {
 	shape     [job.Kinds][]float64 // as model.shape
 	within    [job.Kinds]float64   // standard deviation of a task's log time in its job
 	rules     [job.Kinds][2]rule   // the best rule for jobs without and with peers of their name
+	// byStem holds, by the stem that jobs have in common with their peers, how such jobs differ.
+	byStem [job.Kinds]map[string]*squares
+}
+
+// squares holds, by measure, the sum of the squared errors of predictions as the variance of one peer around a job,
+// and their number.
+type squares struct {
+	sum   [measures]float64
+	count [measures]int
+}
+
+// variance returns the variance of a measure, in which a prior counts as priorWeight predictions.
+func (q *squares) variance(by measure, prior float64) float64 {
+	if q == nil {
+		return prior
+	}
+	return (max(0, q.sum[by]) + float64(priorWeight*prior)) / float64(q.count[by]+priorWeight)
 }
 
 // donor is a job whose times other jobs may use.
@@ -133,9 +150,12 @@ func (h *history) shapeOf(k job.Kind) (all []float64, spread float64) {
 	for i := max(0, len(h.donors)-maxDonors); i < len(h.donors); i++ {
 		if v := h.donors[i].even[k]; len(v) >= enoughOwn {
 			center := max(minTask, middle(v))
+			// Values are closer to their own center than to the job's true one, which counts where a job has four
+			// reduces (Bessel's correction).
+			wider := math.Sqrt(float64(len(v)) / float64(len(v)-1))
 			for _, x := range v {
-				all = append(all, x/center)
-				l := portable.Log(max(minTask, x/center))
+				l := float64(wider * portable.Log(max(minTask, x/center)))
+				all = append(all, portable.Exp(l))
 				square += float64(l * l)
 			}
 		}
@@ -148,8 +168,8 @@ func (h *history) shapeOf(k job.Kind) (all []float64, spread float64) {
 // judge chooses the rules of a kind. It predicts each donor's median time from the donors
 // before it by each measure, and takes the measure with the smallest mean square error.
 func (h *history) judge(k job.Kind) {
-	var square [2][measures]float64
-	var count [2][measures]int
+	var all [2]squares
+	h.byStem[k] = map[string]*squares{}
 	// Only earlier donors predict: in use, later runs are not known either.
 	for i := max(1, len(h.donors)-mostJudged); i < len(h.donors); i++ {
 		d := &h.donors[i]
@@ -157,15 +177,26 @@ func (h *history) judge(k job.Kind) {
 			continue
 		}
 		for named := range 2 {
-			peers := h.peers(d.stems, d.id, i, k, named == 1)
+			peers, stem := h.peers(d.stems, d.id, i, k, named == 1)
+			list := []*squares{&all[named]}
+			if stem != "" {
+				if h.byStem[k][stem] == nil {
+					h.byStem[k][stem] = &squares{}
+				}
+				list = append(list, h.byStem[k][stem])
+			}
 			for by := range measures {
-				if center, n := h.mean(peers, k, by); n > 0 {
+				if center, n, luck := h.mean(peers, k, by); n > 0 {
 					if x, ok := d.measure(by, k); ok {
 						off := d.log[k] - center - x
-						// The mean of n peers has itself a variance of one n-th. The factor n/(n+1)
-						// leaves the variance of a single peer.
-						square[named][by] += float64(off*off) * float64(n) / float64(n+1)
-						count[named][by]++
+						// What the medians of few tasks differ by luck is no difference of the jobs: futures draw
+						// each task's luck, and would else count it twice. The mean of n peers has itself a
+						// variance of one n-th. The factor n/(n+1) leaves the variance of a single peer.
+						square := (float64(off*off) - luck - h.luck(d, k)) * float64(n) / float64(n+1)
+						for _, q := range list {
+							q.sum[by] += square
+							q.count[by]++
+						}
 					}
 				}
 			}
@@ -175,12 +206,11 @@ func (h *history) judge(k job.Kind) {
 		best := rule{variance: math.Inf(1)}
 		for by := range measures {
 			// A measure that was known for few jobs may win by chance.
-			if by != byNothing && (count[named][by] < leastRule || 2*count[named][by] < count[named][byNothing]) {
+			count := &all[named].count
+			if by != byNothing && (count[by] < leastRule || 2*count[by] < count[byNothing]) {
 				continue
 			}
-			prior := float64(priorSpread[named] * priorSpread[named])
-			v := (square[named][by] + priorWeight*prior) / float64(count[named][by]+priorWeight)
-			if v < best.variance {
+			if v := all[named].variance(by, float64(priorSpread[named]*priorSpread[named])); v < best.variance {
 				best = rule{by, v}
 			}
 		}
@@ -189,17 +219,17 @@ func (h *history) judge(k job.Kind) {
 }
 
 // peers returns the donors before one index, except one job, that a job resembles most: those
-// with its longest stem that others have, or all. The latest come first.
-func (h *history) peers(stems []string, self job.ID, before int, k job.Kind, named bool) (list []int) {
+// with its longest stem that others have, or all. The latest come first. It also returns that stem, if any.
+func (h *history) peers(stems []string, self job.ID, before int, k job.Kind, named bool) (list []int, stem string) {
 	if !named {
 		for i := before - 1; i >= 0 && len(list) < maxDonors; i-- {
 			if len(h.donors[i].even[k]) > 0 && h.donors[i].id != self {
 				list = append(list, i)
 			}
 		}
-		return list
+		return list, ""
 	}
-	for _, stem := range stems {
+	for _, stem = range stems {
 		same := h.byName[stem]
 		for i := len(same) - 1; i >= 0 && len(list) < maxRuns; i-- {
 			if d := &h.donors[same[i]]; same[i] < before && len(d.even[k]) > 0 && d.id != self {
@@ -207,23 +237,29 @@ func (h *history) peers(stems []string, self job.ID, before int, k job.Kind, nam
 			}
 		}
 		if len(list) > 0 {
-			break
+			return list, stem
 		}
 	}
-	return list
+	return nil, ""
 }
 
-// mean returns the logarithm of a rule's factor, and the number of peers whose measure is
-// known and on which the factor therefore rests.
-func (h *history) mean(peers []int, k job.Kind, by measure) (float64, int) {
-	sum, n := 0., 0
+// mean returns the logarithm of a rule's factor, the number of peers whose measure is known and on which the factor
+// therefore rests, and the variance of the factor that comes from the luck of the peers' tasks.
+func (h *history) mean(peers []int, k job.Kind, by measure) (center float64, n int, luck float64) {
 	for _, i := range peers {
 		if x, ok := h.donors[i].measure(by, k); ok {
-			sum += h.donors[i].log[k] - x
+			center += h.donors[i].log[k] - x
+			luck += h.luck(&h.donors[i], k)
 			n++
 		}
 	}
-	return sum / float64(max(1, n)), n
+	of := float64(max(1, n))
+	return center / of, n, luck / (of * of)
+}
+
+// luck returns the variance of a job's log median that comes from the times of its finished tasks.
+func (h *history) luck(d *donor, k job.Kind) float64 {
+	return float64(h.within[k]*h.within[k]) / float64(max(1, len(d.even[k])))
 }
 
 // measure returns the logarithm of a measure of a job for the times of a kind.
@@ -255,15 +291,17 @@ type prediction struct {
 func (h *history) predict(d *donor, k job.Kind) (best prediction) {
 	best.variance = math.Inf(1)
 	for _, named := range []bool{true, false} {
-		p := prediction{peers: h.peers(d.stems, d.id, len(h.donors), k, named), named: named}
+		peers, stem := h.peers(d.stems, d.id, len(h.donors), k, named)
+		p := prediction{peers: peers, named: named}
 		r := h.rules[k][0]
 		if named {
 			r = h.rules[k][1]
 		}
 		for _, by := range []measure{r.by, byNothing} {
 			x, known := d.measure(by, k)
-			if center, n := h.mean(p.peers, k, by); known && n > 0 {
-				p.center, p.variance = center+x, r.variance*(1+1/float64(n))
+			if center, n, luck := h.mean(p.peers, k, by); known && n > 0 {
+				// Some names come again with the same times, and others are names of many sorts of jobs.
+				p.center, p.variance = center+x, float64(h.byStem[k][stem].variance(by, r.variance)*(1+1/float64(n)))+luck
 				if by == byMaps || by == byWork {
 					p.variance += d.mapsDoubt
 				}

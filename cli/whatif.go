@@ -32,6 +32,7 @@ type whatIfFlags struct {
 	nodes      string
 	priorities []string
 	kill       []string
+	machine    string
 	submit     string
 	since      time.Duration
 	seed       uint64
@@ -74,6 +75,7 @@ part in the search. It recommends what is better beyond doubt; --apply installs 
 	fl.StringVar(&f.policy, "policy", "", "another scheduling `policy` (slotwise policies lists them)")
 	fl.StringArrayVar(&f.set, "policy-set", nil, "one parameter of that policy, `name=value` (repeatable)")
 	fl.StringVar(&f.nodes, "nodes", "", "`number` of workers to add, as in +10, each like the first; -10 removes the ten that joined last")
+	fl.StringVar(&f.machine, "machine", "", "`machine` of the workers to add: present, that of the first, whose processors they share, or new, one for each (default present if all workers share one)")
 	fl.StringArrayVar(&f.priorities, "priority", nil, "another priority of a job, `job=level` (repeatable)")
 	fl.StringArrayVar(&f.kill, "kill", nil, "`job` that is killed (repeatable)")
 	fl.StringVar(&f.submit, "submit", "", "`file` with a job mix that is submitted (slotwise formats jobmix)")
@@ -83,6 +85,7 @@ part in the search. It recommends what is better beyond doubt; --apply installs 
 	fl.BoolVar(&f.apply, "apply", false, "with --since: install the policy that is recommended")
 	fl.Uint64Var(&f.seed, "seed", 1, "`seed` of what the mix draws at random")
 	completeWith(c, "policy", s.completePolicies)
+	completeWords(c, "machine", newWorkersOn)
 	return c
 }
 
@@ -130,6 +133,14 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 		}
 		r.Nodes = int32(n)
 	}
+	if r.Machine = f.machine; r.Machine != "" {
+		if r.Nodes <= 0 || f.since != 0 {
+			return nil, misuse("--machine needs --nodes +N without --since: it says where these workers run")
+		}
+		if err := oneOf("machine", r.Machine, newWorkersOn); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range f.priorities {
 		id, level, found := strings.Cut(p, "=")
 		if !found {
@@ -149,6 +160,9 @@ func (f *whatIfFlags) request() (*slotwisev1.WhatIfRequest, error) {
 	}
 	return r, nil
 }
+
+// newWorkersOn are the values of --machine.
+var newWorkersOn = []string{"present", "new"}
 
 // addMix adds the jobs of --submit to a request. Their tasks are planned for the slots of
 // the cluster.
@@ -212,11 +226,8 @@ func printWhatIf(w io.Writer, resp *slotwisev1.WhatIfResponse) error {
 	fmt.Fprintln(t)
 	for _, row := range resp.Jobs {
 		difference := ""
-		if row.Now.GetKnown() && row.Then.GetKnown() {
-			difference = terminal.Later(left(row.Then, row.Then.EndMs) - left(row.Now, row.Now.EndMs))
-			if g := row.Gain; g != nil && difference != terminal.Later(0) {
-				difference += " (" + terminal.LaterBetween(time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond) + ")"
-			}
+		if median, low, high, known := source.Difference(row); known {
+			difference = terminal.LaterWithin(median, low, high)
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s", cmp.Or(row.Job, "(new)"), row.Name, cell(row.Now, "-"), cell(row.Then, "killed"), difference)
 		if due {

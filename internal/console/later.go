@@ -326,7 +326,7 @@ func (s *Server) laterPage(r *http.Request) (*page, error) {
 	}
 	// The answer comes first: the forms were filled in to get it.
 	p.add(answer)
-	p.add(s.whatIfForms(pol, q.query, q.past)...)
+	p.add(s.whatIfForms(r.Context(), pol, q.query, q.past)...)
 	return p, nil
 }
 

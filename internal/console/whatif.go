@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -68,16 +69,13 @@ func installForm(name, given string, set map[string]string) form {
 
 // preview lists the forecasts of a what-if answer, the largest differences first.
 func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
-	difference := func(w *slotwisev1.WhatIfRow) (ms int64, known bool) {
-		return w.Then.GetEndMs() - w.Now.GetEndMs(), w.Now.GetKnown() && w.Then.GetKnown()
-	}
-	size := func(w *slotwisev1.WhatIfRow) int64 {
-		ms, known := difference(w)
+	size := func(w *slotwisev1.WhatIfRow) time.Duration {
+		median, _, _, known := source.Difference(w)
 		// Unknown differences come last: the operator must see the largest known ones.
 		if !known {
 			return -1
 		}
-		return max(ms, -ms)
+		return median.Abs()
 	}
 	rows := slices.Clone(resp.Jobs)
 	slices.SortStableFunc(rows, func(a, b *slotwisev1.WhatIfRow) int { return cmp.Compare(size(b), size(a)) })
@@ -86,17 +84,14 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	t.Columns[7].DataOnly = !slices.ContainsFunc(rows, func(w *slotwisev1.WhatIfRow) bool { return w.DeadlineMs > 0 })
 	earlier, later := 0, 0
 	for _, w := range rows {
-		ms, known := difference(w)
+		median, low, high, known := source.Difference(w)
 		words := cell{Text: "unknown", Value: int64(0)}
 		if known {
-			words = cell{Text: terminal.Later(time.Duration(ms) * time.Millisecond), Value: ms}
-			if ms <= -1000 {
+			words = cell{Text: terminal.LaterWithin(median, low, high), Value: median.Milliseconds()}
+			if median <= -time.Second {
 				earlier++
-			} else if ms >= 1000 {
+			} else if median >= time.Second {
 				later++
-			}
-			if g := w.Gain; g != nil && words.Text != terminal.Later(0) {
-				words.Text += " (" + terminal.LaterBetween(time.Duration(g.LowMs)*time.Millisecond, time.Duration(g.HighMs)*time.Millisecond) + ")"
 			}
 		}
 		if w.Then == nil {
@@ -148,7 +143,7 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 	}
 	v := r.URL.Query()
 	p := &page{Title: "What if"}
-	forms := s.whatIfForms(pol, v, false)
+	forms := s.whatIfForms(r.Context(), pol, v, false)
 	changes, err := parseChanges(v)
 	if err != nil {
 		forms[0].Alerts = []string{errorText(err)}
@@ -172,7 +167,7 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 
 // whatIfForms are the forms of the page, about the future and about the past. v has the fields of the
 // one that was sent.
-func (s *Server) whatIfForms(pol *source.Policy, v url.Values, past bool) []*section {
+func (s *Server) whatIfForms(ctx context.Context, pol *source.Policy, v url.Values, past bool) []*section {
 	policies := append([]string{""}, pol.Known...)
 	old := v
 	if past {
@@ -184,6 +179,7 @@ func (s *Server) whatIfForms(pol *source.Policy, v url.Values, past bool) []*sec
 		Note: "The master simulates the future of the cluster as it is, and with the changes. Fields that are left empty change nothing. The answer takes a few seconds, and nothing is changed.",
 		Fields: []field{
 			{Name: "nodes", Label: "Nodes more, or fewer as in -2", Value: v.Get("nodes"), Group: "Cluster"},
+			{Name: "machine", Label: "Machine of added nodes", Value: v.Get("machine"), Options: []string{"", "present", "new"}, All: s.machinesNow(ctx)},
 			{Name: "policy", Label: "Policy", Value: v.Get("policy"), Options: policies, All: "the installed one"},
 			{Name: "set", Label: "Its parameters, as name=value", Value: v.Get("set")},
 			{Name: "priority", Label: "Another priority", Value: v.Get("priority"), Options: append([]string{""}, priorities...), All: "as it is", Group: "Jobs that are there"},
@@ -210,6 +206,18 @@ func (s *Server) whatIfForms(pol *source.Policy, v url.Values, past bool) []*sec
 			{Name: "minimise", Label: "Minimise, as in makespan+2*response.mean", Value: cmp.Or(old.Get("minimise"), "response.mean")},
 			{Name: "budget", Label: "Simulations of the search; 0 searches nothing", Value: cmp.Or(old.Get("budget"), "40")},
 		}}}})
+}
+
+// machinesNow says which machines a question assumes for added nodes unless it names them, as the master does.
+func (s *Server) machinesNow(ctx context.Context) string {
+	nodes, _, err := s.source.Nodes(ctx, "")
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *slotwisev1.NodeStatus) bool {
+		return n.State == "left" || n.State == "lost" || n.State == "absent"
+	})
+	if err != nil || len(nodes) < 2 || slices.ContainsFunc(nodes, func(n *slotwisev1.NodeStatus) bool { return n.Host != nodes[0].Host }) {
+		return "as now: new ones"
+	}
+	return "as now: " + cut(nodes[0].Host, 40) + ", which all share"
 }
 
 // parsePast returns the question that the fields of the second form ask.
@@ -261,7 +269,9 @@ func parseChanges(v url.Values) (*slotwisev1.WhatIfRequest, error) {
 		}
 		return x
 	}
-	c.Nodes = whole("nodes", -1<<31)
+	if c.Nodes = whole("nodes", -1<<31); c.Nodes > 0 {
+		c.Machine = v.Get("machine")
+	}
 	job := &slotwisev1.WhatIfJob{Maps: whole("maps", 0), Reduces: whole("reduces", 0), MapSeconds: number("map_seconds"), ReduceSeconds: number("reduce_seconds"),
 		Job: &slotwisev1.JobSpec{Name: v.Get("name"), Pool: v.Get("pool")}}
 	if len(wrong) > 0 {

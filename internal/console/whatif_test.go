@@ -24,6 +24,9 @@ func TestWhatIf(t *testing.T) {
 		"":                        "The master simulates the future",
 		"?nodes=&policy=&maps=":   "The master simulates the future",
 		"?nodes=%2B2":             "nodes:2",
+		"?nodes=2&machine=new":    "nodes:2 on:new",
+		"?nodes=-2&machine=new":   "nodes:-2",
+		"?machine=present":        "The master simulates the future",
 		"?nodes=-1&kill=j1+j2":    "nodes:-1 kill:j1,j2",
 		"?policy=fair&set=a%3D1":  "policy:fair a=1",
 		"?priority=HIGH&of=j2+j1": "priorities:j2=HIGH,j1=HIGH",
@@ -52,6 +55,7 @@ func TestWhatIf(t *testing.T) {
 			add(c.Policy != "", "policy:%s", c.Policy)
 			add(len(c.Set) > 0, "a=%s", c.Set["a"])
 			add(c.Nodes != 0, "nodes:%d", c.Nodes)
+			add(c.Machine != "", "on:%s", c.Machine)
 			add(len(c.Kill) > 0, "kill:%s", strings.Join(c.Kill, ","))
 			var levels []string
 			for _, p := range c.Priorities {

@@ -220,6 +220,11 @@ func (j *Job) FailedAttempts() int { return j.account.Failed[Map] + j.account.Fa
 // counters, it may be large; displays call it, policies should not.
 func (j *Job) Account() Account { return j.account.clone() }
 
+// ProcessorTime returns the processor time that attempts of a kind which succeeded have reported.
+func (j *Job) ProcessorTime(k Kind) time.Duration {
+	return time.Duration(j.account.Counters[k].Get(counters.CPU))
+}
+
 // BytesRead returns the number of input bytes that the job's maps have read: maps that
 // succeeded, and running maps up to their last report. It costs the number
 // of running maps.

@@ -62,13 +62,16 @@ func Later(d time.Duration) string {
 	return About(d) + " later"
 }
 
-// LaterBetween formats an interval of differences of times.
-func LaterBetween(low, high time.Duration) string {
+// LaterWithin formats a difference of times with its interval, unless the interval says the same.
+func LaterWithin(d, low, high time.Duration) string {
+	text := Later(d)
 	switch {
+	case low == high || max(low.Abs(), high.Abs()) < time.Second:
+		return text
 	case high < 0:
-		return About(-high) + " to " + About(-low)
+		return text + " (" + About(-high) + " to " + About(-low) + ")"
 	case low > 0:
-		return About(low) + " to " + About(high)
+		return text + " (" + About(low) + " to " + About(high) + ")"
 	}
-	return Later(low) + " to " + Later(high)
+	return text + " (" + Later(low) + " to " + Later(high) + ")"
 }

@@ -231,6 +231,18 @@ func (a *Attempt) Took(now int64) int64 {
 	return max(0, now-a.Started)
 }
 
+// Difference returns by how much later a job ends with the changes, and the interval of 8 of 10 futures. known is
+// false unless both ends are known. The median of the futures' differences is not the difference of the medians, and
+// only the first lies in its interval.
+func Difference(row *slotwisev1.WhatIfRow) (median, low, high time.Duration, known bool) {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	if g := row.Gain; g != nil {
+		return ms(g.MedianMs), ms(g.LowMs), ms(g.HighMs), true
+	}
+	median = ms(row.Then.GetEndMs() - row.Now.GetEndMs())
+	return median, median, median, row.Now.GetKnown() && row.Then.GetKnown()
+}
+
 // KeepsDeadline says whether a job keeps its deadline, now and with the changes, for the console and
 // the command line; "" for a job without a deadline.
 func KeepsDeadline(row *slotwisev1.WhatIfRow) string {

@@ -97,7 +97,12 @@ func (r *rig) testWhatIf(second string) {
 	if w := late.Jobs[2].WouldKeep; len(w) != 1 || !strings.HasSuffix(w[0], " more workers") {
 		r.t.Errorf("with one worker more: %v", w)
 	}
-	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
+	for machine, want := range map[string]string{"new": "each on a machine of its own", "present": "on host-w1"} {
+		if got := ask(&slotwisev1.WhatIfRequest{Nodes: 1, Machine: machine}).Assumptions; !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, want) }) {
+			r.t.Errorf("machine %q: assumed %q", machine, got)
+		}
+	}
+	for _, bad := range []*slotwisev1.WhatIfRequest{{Policy: "none"}, {Nodes: 1, Machine: "x"}, {Kill: []string{"j99"}}, {Nodes: -1}, {Nodes: 1 << 30},
 		{Submit: []*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "empty"}}}}, {Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{Priority: "x"}}}},
 		{Submit: []*slotwisev1.WhatIfJob{{Maps: 1, Job: &slotwisev1.JobSpec{TaskMemory: 5}}}},
 		{Submit: slices.Repeat([]*slotwisev1.WhatIfJob{{Job: &slotwisev1.JobSpec{Name: "many"}, Maps: 20_000}}, 11)}, {Priorities: []*slotwisev1.SetPriorityRequest{{Job: "j1", Priority: "x"}}}} {

@@ -234,9 +234,16 @@ func (m *Master) compare(state, changed *forecast.State, now, then *forecast.For
 	return resp
 }
 
+// machinesOf are the words of requests for the machines of added workers.
+var machinesOf = map[string]forecast.Machine{"": forecast.LikeOthers, "new": forecast.NewMachine, "present": forecast.PresentMachine}
+
 // variant translates the changes of a request. user owns the jobs that name no user.
 func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.Variant, err error) {
 	v.Nodes = int(r.Nodes)
+	var ok bool
+	if v.On, ok = machinesOf[r.Machine]; !ok {
+		return v, fault(connect.CodeInvalidArgument, "machine %q is unknown: use present or new", r.Machine)
+	}
 	for _, p := range r.Priorities {
 		id, err := job.ParseID(p.Job)
 		if err != nil {

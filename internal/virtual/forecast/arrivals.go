@@ -23,6 +23,8 @@ type arrivals struct {
 type template struct {
 	job     workload.Job
 	seconds [job.Kinds][]float64 // sorted
+	// processors is as in Times.
+	processors [job.Kinds]float64
 }
 
 const (
@@ -54,6 +56,7 @@ func newArrivals(s *State, o overlap) arrivals {
 			x.seconds[k] = t.full(k, o)
 			slices.Sort(x.seconds[k])
 		}
+		x.processors = t.Processors
 		x.job = workload.Job{Name: spec.Name, Request: spec.Request, Maps: blank.of(maps), Reduces: blank.of(spec.Reduces)}
 		x.job.TaskTimeout, x.job.Submit = -1, submitted
 		a.like = append(a.like, x)

@@ -25,6 +25,8 @@ type future struct {
 	// resumed holds the attempts of the state by their names in the fork, which counts the
 	// attempts of each task from 0.
 	resumed map[job.AttemptID]*Attempt
+	// indices holds the indices of jobs in the simulation. It is kept only where nodes share a machine with added ones.
+	indices map[job.ID]int
 }
 
 // newFuture forks the tracker for the future of a number.
@@ -108,14 +110,19 @@ func (w *future) Span(index int, a *job.Attempt) time.Duration {
 	id := a.ID()
 	slower := w.run.slower[a.Node()]
 	d, known := w.of(index, id.Job, id.Kind)
+	longer := w.crowding(index, a)
 	if live := w.resumed[id]; live != nil {
-		return seconds(w.resume(&w.run.state.Jobs[index], live, d, known, slower))
+		full, age := w.resume(&w.run.state.Jobs[index], live, d, known, slower), (w.run.state.At - live.Started).Seconds()
+		if longer > 1 && full > age { // the nodes that take its processors join now
+			full = age + float64((full-age)*longer)
+		}
+		return seconds(full)
 	}
 	if !known {
 		return 0
 	}
 	u := w.run.model.attemptDraw(w.number, id)
-	x := float64(d.sample(u.uniform()) * slower)
+	x := float64(d.sample(u.uniform()) * slower * longer)
 	if id.Kind == job.Map && index < len(w.run.state.Jobs) {
 		j := &w.run.state.Jobs[index]
 		x *= sizeFactor(j.splitBytes(id.Index), j.Times.SplitBytes)

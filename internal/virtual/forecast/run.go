@@ -68,6 +68,7 @@ type Run struct {
 	ids    []job.ID
 	loads  []cluster.Load
 	slower []float64
+	crowds []*crowd // by node; nil where no added node shares the machine
 }
 
 // NewRun prepares a run.
@@ -88,6 +89,7 @@ func NewRun(cfg Config, s *State) *Run {
 		r.loads = append(r.loads, s.Nodes[i].Load)
 		r.slower = append(r.slower, r.model.nodes.of(s.Nodes[i].Index))
 	}
+	r.crowds = r.newCrowds()
 	return r
 }
 
@@ -379,7 +381,7 @@ func (r *Run) assumptions() []string {
 		"a task far from its input takes as long as one near it",
 	}
 	if r.state.Added > 0 {
-		list = append(list, "the new nodes are there at once, and share no processor or disk with the present ones"+r.state.crowded())
+		list = append(list, "the new nodes are there at once, "+r.machines())
 	}
 	closed := 0
 	for i := range r.state.Nodes {
@@ -391,24 +393,4 @@ func (r *Run) assumptions() []string {
 		list = append(list, terminal.Plural(closed, "node")+" without new work will still get none")
 	}
 	return list
-}
-
-// crowdedCPU is the use of a machine's processors from which on a further worker there takes them from the others.
-const crowdedCPU = 0.8
-
-// crowded says that workers share a busy machine, or returns "". Tasks would then take longer if the new nodes ran
-// there, too, so their gain is overstated.
-func (s *State) crowded() string {
-	hosts := map[string]int{}
-	for i := range s.Nodes {
-		if h := s.Nodes[i].Spec.Host; h != "" {
-			hosts[h]++
-		}
-	}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; hosts[n.Spec.Host] > 1 && n.Load.CPU >= crowdedCPU {
-			return fmt.Sprintf("; on %s, which %d workers share and whose processors are %.0f %% busy, they would gain less", n.Spec.Host, hosts[n.Spec.Host], 100*n.Load.CPU)
-		}
-	}
-	return ""
 }

@@ -98,6 +98,9 @@ type Times struct {
 	Nodes [job.Kinds][]int32
 	// SplitBytes is the mean size of the job's splits; 0 if unknown.
 	SplitBytes float64
+	// Processors is the mean number of processors that an attempt of a kind uses: processor time by the time that it
+	// runs, of a reduce after the last map. 0 is unknown.
+	Processors [job.Kinds]float64
 }
 
 const (
@@ -237,6 +240,7 @@ type reading struct {
 	seen  int                        // tasks of the kind that are done
 	every [job.Kinds]int             // of that many done tasks the time of one is kept
 	done  [job.Kinds][]time.Duration // as Job.Done; only of a live job
+	work  [job.Kinds]float64         // seconds for which the done tasks have run, of reduces after the last map
 	times Times
 }
 
@@ -268,6 +272,9 @@ func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
 				r.addTime(j, task)
 			}
 		}
+		if r.work[r.kind] > 0 {
+			r.times.Processors[r.kind] = j.ProcessorTime(r.kind).Seconds() / r.work[r.kind]
+		}
 	}
 	return true
 }
@@ -276,20 +283,20 @@ func (c *Copier) read(j *job.Job, budget *int, live bool) bool {
 // tasks are kept.
 func (r *reading) addTime(j *job.Job, task *job.Task) {
 	k, t := r.kind, &r.times
+	a := task.Success()
+	took, after := (a.Ended() - a.Started()).Seconds(), 0.
+	if k == job.Reduce && j.Total(job.Map) > 0 && j.MapsDone() {
+		after = (a.Ended() - j.MapsDoneAt()).Seconds()
+	}
+	r.work[k] += overlap(0).full(took, after)
 	if r.seen++; r.seen%r.every[k] != 0 || len(t.Seconds[k]) >= maxSamples {
 		return
 	}
-	a := task.Success()
-	took := (a.Ended() - a.Started()).Seconds()
 	if k == job.Map {
 		took /= sizeFactor(float64(task.Split().Bytes), t.SplitBytes)
 	} else if j.Total(job.Map) > 0 {
 		// While a lost map runs again there is no last map. The entry stays, because other reduces of the job may be
 		// read in a later portion, when that map is done.
-		after := 0.
-		if j.MapsDone() {
-			after = (a.Ended() - j.MapsDoneAt()).Seconds()
-		}
 		t.AfterMaps = append(t.AfterMaps, after)
 	}
 	t.Seconds[k] = append(t.Seconds[k], max(took, minTask))

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -31,6 +32,8 @@ type source struct {
 	offsets []float64
 	basis   basis
 	count   int // finished tasks or runs, for people
+	// processors is the number of processors that an attempt uses, 0 if it is unknown.
+	processors float64
 }
 
 // run holds the sorted times of one run's tasks, and a factor to apply to them.
@@ -113,7 +116,7 @@ func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages [
 		return source{}
 	}
 	b := belief{center: p.center, variance: p.variance}
-	s := source{basis: fromCluster, count: len(p.peers)}
+	s := source{basis: fromCluster, count: len(p.peers), processors: cmp.Or(d.times.Processors[k], h.processorsOf(p.peers, k))}
 	if p.named {
 		s.basis = fromName
 	}
@@ -137,6 +140,17 @@ func (h *history) source(d *donor, k job.Kind, mine []float64, count int, ages [
 		s.runs = append(s.runs, h.run(h.donors[i].even[k], b.center))
 	}
 	return s
+}
+
+// processorsOf returns the mean number of processors that attempts of some donors use, 0 if none is known.
+func (h *history) processorsOf(donors []int, k job.Kind) float64 {
+	var list []float64
+	for _, i := range donors {
+		if x := h.donors[i].times.Processors[k]; x > 0 {
+			list = append(list, x)
+		}
+	}
+	return meanOf(list)
 }
 
 // run scales times to a median.

@@ -1,10 +1,8 @@
 package forecast
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,41 +87,6 @@ func TestTrust(t *testing.T) {
 	}
 	if steps := weight(0.1, time.Minute, 0.5); steps > 0.05 {
 		t.Errorf("weight %.2f of progress that has stood still for six times its age", steps)
-	}
-}
-
-// TestMoreWorkersElsewhere checks that an answer about more workers says where they are supposed to run, and warns if
-// the present ones share a busy machine.
-func TestMoreWorkersElsewhere(t *testing.T) {
-	for _, c := range []struct {
-		hosts []string
-		cpu   float64
-		more  int
-		want  string
-	}{
-		{[]string{"a", "a"}, 0.9, 2, "the new nodes are there at once, and share no processor or disk with the present ones; on a, which 2 workers share and whose processors are 90 % busy, they would gain less"},
-		{[]string{"a", "b"}, 0.9, 2, "the new nodes are there at once, and share no processor or disk with the present ones"},
-		{[]string{"a", "a"}, 0.3, 2, "the new nodes are there at once, and share no processor or disk with the present ones"},
-		{[]string{"", ""}, 0.9, 2, "the new nodes are there at once, and share no processor or disk with the present ones"},
-		{[]string{"a", "a"}, 0.9, 0, ""},
-	} {
-		s := &State{}
-		for i, host := range c.hosts {
-			s.Nodes = append(s.Nodes, Node{Spec: cluster.Spec{Name: fmt.Sprint("n", i), Host: host}, Load: cluster.Load{CPU: c.cpu}})
-		}
-		s, err := s.With(Variant{Nodes: c.more})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, text := range (&Run{state: s}).assumptions() {
-			if strings.HasPrefix(text, "the new nodes") {
-				got = text
-			}
-		}
-		if got != c.want {
-			t.Errorf("%v, %v, %d more: %q, want %q", c.hosts, c.cpu, c.more, got, c.want)
-		}
 	}
 }
 

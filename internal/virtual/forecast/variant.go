@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ type Variant struct {
 	// If it is negative, the nodes that joined last are removed, and their attempts run again
 	// elsewhere.
 	Nodes int
+	// On is where added nodes run.
+	On Machine
 	// Slots adds one node with these slots.
 	Slots [job.Kinds]int
 	// Priorities are new priorities of jobs.
@@ -25,6 +28,20 @@ type Variant struct {
 	// Submit adds jobs, which are all submitted at once.
 	Submit []NewJob
 }
+
+// Machine is where the nodes run that a Variant adds.
+type Machine uint8
+
+// The machines of added nodes.
+const (
+	// LikeOthers is the machine of the present nodes if several share one and no other exists, and else a new one
+	// for each.
+	LikeOthers Machine = iota
+	// NewMachine is a machine for each node, on which nothing else runs.
+	NewMachine
+	// PresentMachine is that of the node that is copied.
+	PresentMachine
+)
 
 // NewPriority is a job's new priority.
 type NewPriority struct {
@@ -61,7 +78,7 @@ func (s *State) With(v Variant) (*State, error) {
 		c.Jobs = slices.DeleteFunc(c.Jobs, func(j LiveJob) bool { return j.ID == id })
 		c.Running = slices.DeleteFunc(c.Running, func(a Attempt) bool { return a.ID.Job == id })
 	}
-	if err := c.changeNodes(v.Nodes); err != nil {
+	if err := c.changeNodes(v.Nodes, v.On); err != nil {
 		return nil, err
 	}
 	if v.Slots != [job.Kinds]int{} {
@@ -76,7 +93,7 @@ func (s *State) With(v Variant) (*State, error) {
 }
 
 // changeNodes adds n nodes like one that takes work, or removes the last -n with their attempts.
-func (s *State) changeNodes(n int) error {
+func (s *State) changeNodes(n int, on Machine) error {
 	if n > MaxNewNodes {
 		return fmt.Errorf("%d more nodes: at most %d", n, MaxNewNodes)
 	}
@@ -96,13 +113,26 @@ func (s *State) changeNodes(n int) error {
 		return fmt.Errorf("%d more nodes: the cluster has no live node that they could equal", n)
 	}
 	s.Added += n
+	shares := on == PresentMachine || on == LikeOthers && s.oneMachine()
 	for range n {
 		like := s.Nodes[max(0, slices.IndexFunc(s.Nodes, func(n Node) bool { return !n.Closed }))]
+		host := ""
+		if shares {
+			host = like.host()
+		}
 		// A state to which nodes were added before has some of these names.
-		like.Spec.Name, like.Spec.Host, like.Index, like.Closed, like.Load = fmt.Sprintf("what-if-%d", len(s.Nodes)), "", -1, false, cluster.Load{}
+		like.Spec.Name, like.Spec.Host, like.Index, like.Closed, like.Load = fmt.Sprintf("what-if-%d", len(s.Nodes)), host, -1, false, cluster.Load{}
 		s.Nodes = append(s.Nodes, like)
 	}
 	return nil
+}
+
+// host returns the name of the node's machine.
+func (n *Node) host() string { return cmp.Or(n.Spec.Host, n.Spec.Name) }
+
+// oneMachine reports whether there are several nodes and all run on the same machine.
+func (s *State) oneMachine() bool {
+	return len(s.Nodes) > 1 && !slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.host() != s.Nodes[0].host() })
 }
 
 // submit adds a job as if it had just arrived. Its stated times count as measured ones.

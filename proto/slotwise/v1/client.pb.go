@@ -3581,13 +3581,16 @@ func (x *HistoryJob) GetRequest() *JobSpec {
 }
 
 type WhatIfRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Policy        string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // "" is the installed one
-	Set           map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // its parameters
-	Nodes         int32                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                                                                      // workers to add, each like the first; the latest are removed if it is negative
-	Priorities    []*SetPriorityRequest  `protobuf:"bytes,4,rep,name=priorities,proto3" json:"priorities,omitempty"`
-	Kill          []string               `protobuf:"bytes,5,rep,name=kill,proto3" json:"kill,omitempty"` // jobs
-	Submit        []*WhatIfJob           `protobuf:"bytes,6,rep,name=submit,proto3" json:"submit,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Policy     string                 `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`                                                                     // "" is the installed one
+	Set        map[string]string      `protobuf:"bytes,2,rep,name=set,proto3" json:"set,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // its parameters
+	Nodes      int32                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                                                                      // workers to add, each like the first; the latest are removed if it is negative
+	Priorities []*SetPriorityRequest  `protobuf:"bytes,4,rep,name=priorities,proto3" json:"priorities,omitempty"`
+	Kill       []string               `protobuf:"bytes,5,rep,name=kill,proto3" json:"kill,omitempty"` // jobs
+	Submit     []*WhatIfJob           `protobuf:"bytes,6,rep,name=submit,proto3" json:"submit,omitempty"`
+	// The machine of added workers: "present", that of the first worker, whose processors they share; "new", one for
+	// each; or "", the present one if several workers share one and there is no other, and else new ones.
+	Machine       string `protobuf:"bytes,7,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3662,6 +3665,13 @@ func (x *WhatIfRequest) GetSubmit() []*WhatIfJob {
 		return x.Submit
 	}
 	return nil
+}
+
+func (x *WhatIfRequest) GetMachine() string {
+	if x != nil {
+		return x.Machine
+	}
+	return ""
 }
 
 // WhatIfJob describes a job that is not submitted.
@@ -4273,7 +4283,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.slotwise.v1.TaskStatusR\x05tasks\x12,\n" +
 	"\x04held\x18\x03 \x03(\v2\x18.slotwise.v1.ExplanationR\x04held\x12,\n" +
 	"\x05steps\x18\x1e \x03(\v2\x16.slotwise.v1.JobStatusR\x05steps\x12.\n" +
-	"\arequest\x18\x1f \x01(\v2\x14.slotwise.v1.JobSpecR\arequest\"\xb1\x02\n" +
+	"\arequest\x18\x1f \x01(\v2\x14.slotwise.v1.JobSpecR\arequest\"\xcb\x02\n" +
 	"\rWhatIfRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x125\n" +
 	"\x03set\x18\x02 \x03(\v2#.slotwise.v1.WhatIfRequest.SetEntryR\x03set\x12\x14\n" +
@@ -4282,7 +4292,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"priorities\x18\x04 \x03(\v2\x1f.slotwise.v1.SetPriorityRequestR\n" +
 	"priorities\x12\x12\n" +
 	"\x04kill\x18\x05 \x03(\tR\x04kill\x12.\n" +
-	"\x06submit\x18\x06 \x03(\v2\x16.slotwise.v1.WhatIfJobR\x06submit\x1a6\n" +
+	"\x06submit\x18\x06 \x03(\v2\x16.slotwise.v1.WhatIfJobR\x06submit\x12\x18\n" +
+	"\amachine\x18\a \x01(\tR\amachine\x1a6\n" +
 	"\bSetEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x01\n" +

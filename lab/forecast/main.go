@@ -6,6 +6,7 @@
 //	go -C lab run ./forecast -only tyrex -jobs 40
 //	go -C lab run ./forecast -live 6m -policy fair    of a real cluster of four workers on this machine
 //	go -C lab run ./forecast -master localhost:7077   of another real cluster, while its jobs run
+//	go -C lab run ./forecast -more 2 -workers 2       what two more workers on this machine bring, against what is predicted
 //	SLOTWISE_TRACES=DIR go -C lab run ./forecast   with a public trace, if DIR has it
 //
 // The error is the difference between the predicted and the true end, as a share of the
@@ -75,10 +76,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.StringVar(&onCluster.program, "program", "", "slotwise `program` of the cluster of -live, instead of one built from this repository")
 	flags.Uint64Var(&onCluster.seed, "seed", 1, "of the mix of -live")
 	flags.StringVar(&onCluster.answers, "answers", "", "`file` that gets every judged answer, as CSV")
+	var gains gainRun
+	flags.IntVar(&gains.more, "more", 0, "measure what this `number` of further workers on this machine brings to sleeping, computing and mixed tasks")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *jobs < 1 || *futures < 1 || onCluster.workers < 1 || onCluster.every <= 0 {
-		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-workers N] [-every TIME] [-policy NAME] [-program FILE] [-seed N] | -master ADDRESS] [-answers FILE]"))
+		return errors.Join(err, errors.New("usage: forecast [-only TEXT] [-jobs N] [-futures N] [-held] [-given] [-live TIME [-workers N] [-every TIME] [-policy NAME] [-program FILE] [-seed N] | -master ADDRESS | -more N [-workers N] [-only KIND]] [-answers FILE]"))
 	}
 	switch {
+	case gains.more > 0:
+		gains.workers, gains.program = onCluster.workers, onCluster.program
+		for _, kind := range []string{"sleeping", "computing", "mixed"} {
+			if strings.Contains(kind, *only) {
+				gains.kinds = append(gains.kinds, kind)
+			}
+		}
+		return gains.run(ctx, stdout)
 	case onCluster.span > 0:
 		return onCluster.live(ctx, stdout, stderr)
 	case *master != "":

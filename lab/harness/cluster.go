@@ -151,13 +151,10 @@ func StartCluster(ctx context.Context, binary, dir string, master []string, work
 		return c, err
 	}
 	c.Members, c.URL = append(c.Members, p), url
-	for i, flags := range workers {
-		name := fmt.Sprint("w", i)
-		p, err := Start(binary, append([]string{"worker", "--master", url, "--dir", filepath.Join(dir, name), "--name", name, "--host", "localhost"}, flags...)...)
-		if err != nil {
+	for _, flags := range workers {
+		if err := c.StartWorker(binary, dir, flags...); err != nil {
 			return c, err
 		}
-		c.Members = append(c.Members, p)
 	}
 	cl, err := client.New(url, client.Options{})
 	if err != nil {
@@ -172,6 +169,16 @@ func StartCluster(ctx context.Context, binary, dir string, master []string, work
 			return c, context.Cause(ctx)
 		}
 	}
+}
+
+// StartWorker starts one more worker with flags, and with its files in dir. It does not wait for its registration.
+func (c *Cluster) StartWorker(binary, dir string, flags ...string) error {
+	name := fmt.Sprint("w", len(c.Members)-1)
+	p, err := Start(binary, append([]string{"worker", "--master", c.URL, "--dir", filepath.Join(dir, name), "--name", name, "--host", "localhost"}, flags...)...)
+	if err == nil {
+		c.Members = append(c.Members, p)
+	}
+	return err
 }
 
 // Stop stops the workers, then the master.

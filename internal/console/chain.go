@@ -50,9 +50,11 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 			}
 		}
 		left, right := x.At(float64(st.SubmittedMs)), x.At(float64(end(st)))
+		free := left // up to where nothing is drawn in this lane
 		if before >= 0 {
+			free = x.At(float64(steps[before].EndedMs))
 			flow := &svg.Path{}
-			flow.Move(x.At(float64(steps[before].EndedMs)), middle(before))
+			flow.Move(free, middle(before))
 			flow.Up(middle(i))
 			flow.Across(left)
 			c.Paths = append(c.Paths, path{"limit", flow})
@@ -74,7 +76,7 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 		// The text of a late step stands before its bar, where there is room.
 		l := label{X: max(left+4, right) + 6, Y: middle(i) + svg.Baseline, Text: cut(name, 40) + ", " + took}
 		if l.X > plotBreadth/2 {
-			l.X, l.End = left-20, true
+			l.X, l.End = free-6, true
 		}
 		c.Labels = append(c.Labels, l)
 	}

@@ -77,7 +77,11 @@ func (c *busy) submit(user, output string, args ...string) string {
 func (c *busy) fill() map[string]string {
 	c.T.Helper()
 	worker := func(name string) *clustertest.Worker {
-		return c.StartWorker(name, "--map-slots", "2", "--memory", "32MiB", "--token-file", filepath.Join(c.Dir, "worker"))
+		memory := "32MiB"
+		if name == "w5" {
+			memory = "96MiB"
+		}
+		return c.StartWorker(name, "--map-slots", "2", "--memory", memory, "--token-file", filepath.Join(c.Dir, "worker"))
 	}
 	for i := range 5 {
 		worker(fmt.Sprint("w", i+1))
@@ -119,8 +123,8 @@ func (c *busy) fill() map[string]string {
 		ids[fmt.Sprint("running", i)] = c.submit(x[0], fmt.Sprint("sleep", i), "sleep", "--name", []string{"nightly-report", "load test", "the-sales-of-all-regions-by-month-and-by-customer-joined-with-returns-2026-11-24", "small"}[i],
 			"--param", fmt.Sprintf("maps=%dx%dms,6s", 300+200*i, 1500+500*i), "--param", "reduces=2x9s", "--pool", x[1])
 	}
-	// Its tasks need more slots than a node has free at once, so it waits for long.
-	ids["waiting"] = c.submit("bob", "wide", "sleep", "--name", "wide", "--param", "maps=4x5s", "--pool", "tests", "--task-memory", "20MiB")
+	// Only w5 has the memory for one of its tasks, and w5 is drained.
+	ids["waiting"] = c.submit("bob", "wide", "sleep", "--name", "wide", "--param", "maps=4x5s", "--pool", "tests", "--task-memory", "64MiB")
 	for _, args := range [][]string{{"nodes", "drain", "w5"}} {
 		if status, out := c.Run(append(args, "--master", c.URL, "--token-file", "root")...); status != 0 {
 			c.T.Fatalf("%v: %s", args, out)
@@ -170,6 +174,12 @@ func TestPictures(t *testing.T) {
 	}
 	ids := c.fill()
 	job := func(name string) string { return "/ui/jobs/" + ids[name] }
+	if dir != "" {
+		b.open(job("waiting"))
+		if state := eval[string](b, `document.querySelector("#summary .state").textContent`); state != "waiting" {
+			t.Errorf("the job of the picture of a waiting job is %s", state)
+		}
+	}
 	b.open(job("running0"))
 	b.until("some attempts", `document.querySelectorAll("#timeline rect[class*=map]").length > 20`)
 	if docs {
@@ -194,6 +204,30 @@ func TestPictures(t *testing.T) {
 		view{"attempts", job("running0") + "/attempts"}, view{"log", "/ui/attempts/" + ids["failed"] + "_m_0_0"}, view{"nodes", "/ui/nodes"}, view{"node-graylisted", "/ui/nodes/w6"}, view{"node", "/ui/nodes/w1"},
 		view{"policy", "/ui/policy"}, view{"policy-preview", "/ui/policy?name=fifo"}, view{"whatif", "/ui/whatif"}, view{"whatif-nodes", "/ui/whatif?nodes=2"}, view{"whatif-past", past},
 		view{"history", "/ui/history"}, view{"compare", "/ui/compare?a=" + ids["before"] + "&b=" + ids["ended"]}, view{"nothing", "/ui/nosuch"})
+	if wanted.MatchString("policy-auto") {
+		b.at(newAuto(t).URL)
+		b.open("/ui/policy")
+		b.until("a switch", `(document.querySelector("#t-choices")?.textContent ?? "").includes("fair")`)
+		forms(view{"policy-auto", "/ui/policy"})
+	}
+}
+
+// newAuto starts a cluster under policy auto, on which small jobs wait behind a large one until the policy switches.
+func newAuto(t *testing.T) *clustertest.Cluster {
+	c := newTestCluster(t, "--policy", "auto", "--policy-set", "candidates=fifo,fair,yarn", "--policy-set", "choose-every=3s", "--policy-set", "least-time=1m")
+	for i := range 3 {
+		c.StartWorker(fmt.Sprint("w", i+1), "--map-slots", "2")
+	}
+	submit := func(name, tasks string) {
+		if status, out := c.Run("submit", "--master", c.URL, "sleep", "--name", name, "--param", tasks, "--output", filepath.Join(c.Dir, name)); status != 0 {
+			t.Fatalf("%s: status %d: %s", name, status, out)
+		}
+	}
+	submit("batch", "maps=400x2s")
+	for i := range 8 {
+		submit(fmt.Sprint("question-", i+1), "maps=3x2s")
+	}
+	return c
 }
 
 // forms writes the four pictures of a page, whole pages, into a directory, and looks for barriers.

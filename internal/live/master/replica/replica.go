@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// The default times. A dead leader is replaced after Election to 1.5 Election, and a round of
-// messages.
+// The default times. A dead leader is replaced after Election to 1.5 Election and a round of
+// messages. If two members campaign at the same moment, it takes up to half an Election more.
 const (
 	DefaultElection  = time.Second
 	DefaultHeartbeat = 100 * time.Millisecond
@@ -116,9 +116,16 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 func (cfg *Config) ticks() int { return max(4, int(cfg.Election/cfg.Heartbeat)) }
 
 // wait draws the time at which the member campaigns unless it hears from a leader. The times of
-// two members rarely are so close that both campaign.
+// two members are rarely so close that both campaign.
 func (r *Replica) wait() {
 	r.deadline = r.now + r.cfg.Election + time.Duration(r.rng.Int64N(int64(r.cfg.Election/2)))
+}
+
+// waitAfterSplit draws the time of the next campaign of a member that just lost a vote to another candidate:
+// nobody leads, so it waits for less than the silence of a leader would take. It breaks no promise, because
+// each member refuses its vote on its own until Election has passed since it heard of a leader.
+func (r *Replica) waitAfterSplit() {
+	r.deadline = min(r.deadline, r.now+time.Duration(r.rng.Int64N(int64(r.cfg.Election/2))))
 }
 
 // Alone reports whether the member is the only one of its group.
@@ -263,6 +270,10 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	case (m.Type == raftpb.MsgApp || m.Type == raftpb.MsgHeartbeat || m.Type == raftpb.MsgSnap) && after.Lead == m.From && after.Term == m.Term:
 		r.heard = r.now
 		r.wait()
+	// The other one had won its preliminary vote, too, and voted for itself. A member whose journal is
+	// too short does not get here: it loses its preliminary vote.
+	case m.Type == raftpb.MsgVoteResp && m.Reject && m.Term == after.Term && after.RaftState != raft.StateLeader:
+		r.waitAfterSplit()
 	case m.Type == raftpb.MsgVote && after.Vote == m.From && (before.Vote != after.Vote || before.Term != after.Term):
 		r.wait()
 	}

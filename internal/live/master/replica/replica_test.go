@@ -276,6 +276,34 @@ func TestVotesWait(t *testing.T) {
 	}
 }
 
+// TestSplitVote has both followers of a dead leader campaign at the same moment. Each votes for itself. They
+// try again sooner than after a leader's silence.
+func TestSplitVote(t *testing.T) {
+	for seed := range uint64(20) {
+		g := newGroup(t)
+		leader := g.leader()
+		leader.crash()
+		g.now += 2 * DefaultElection
+		var rest []*peer
+		for _, p := range g.members {
+			if p != leader {
+				p.r.rng = rand.New(rand.NewPCG(seed, p.id))
+				p.r.deadline = g.now
+				rest = append(rest, p)
+			}
+		}
+		g.pass(50 * time.Millisecond)
+		if rest[0].r.Term() != rest[1].r.Term() || rest[0].r.Leader() != 0 || rest[1].r.Leader() != 0 {
+			t.Fatalf("no split: terms %d and %d", rest[0].r.Term(), rest[1].r.Term())
+		}
+		split := g.now
+		g.leader()
+		if took := g.now - split; took > DefaultElection {
+			t.Errorf("seed %d: a member leads %v after the split", seed, took)
+		}
+	}
+}
+
 // TestTransfer hands the leadership over. From then on the leader uses no lease, because the vote that
 // it asks for ignores it. A transfer whose message is lost goes to a member that answers.
 func TestTransfer(t *testing.T) {

@@ -176,8 +176,8 @@ func (f *simFlags) check() error {
 		return misuse("--workload is missing: a job mix (YAML), or a trace such as swim:FILE or hadoop:DIR; slotwise sim --help lists all")
 	case f.cluster == "":
 		return misuse("--cluster is missing: a YAML file, or nodes=20,maps=4,reduces=2,racks=2")
-	case f.seeds < 1:
-		return misuse("--seeds %d: must be at least 1", f.seeds)
+	case f.seeds < 1 || f.seeds > study.MaxSeeds:
+		return misuse("--seeds %d: must be from 1 to %d", f.seeds, study.MaxSeeds)
 	case f.limit < 0:
 		return misuse("--limit %d: must be positive", f.limit)
 	case !(f.timeScale > 0 && f.timeScale < workload.MaxScale):

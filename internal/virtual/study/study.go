@@ -38,6 +38,10 @@ const (
 	Ideal = "ideal"
 )
 
+// MaxSeeds bounds the seeds of a study. Each run takes memory before the first one starts, so a typing error would
+// use up the machine's.
+const MaxSeeds = 10_000
+
 // Config describes a study. Every policy runs with every seed.
 type Config struct {
 	Cluster workload.Cluster

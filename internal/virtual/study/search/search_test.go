@@ -223,7 +223,7 @@ func TestParseGoal(t *testing.T) {
 	if g, err := ParseGoal("maps.local>0.9"); err != nil || g.met(0.9) || !g.met(0.95) || g.met(0.5) {
 		t.Errorf("%+v, %v", g, err)
 	}
-	for text, want := range map[string]string{"slowdown.p95": "such as slowdown.p95<3", "slow<3": "unknown measure", "makespan<x": "not a number",
+	for text, want := range map[string]string{"slowdown.p95": "such as slowdown.p95<3", "slow<3": "unknown measure", "makespan<x": "not a number", "makespan<NaN": "not a number", "maps.local>-Inf": "not a number",
 		"slowdown.p95>3": "the goal must be slowdown.p95<3", "maps.local<1": "the goal must be maps.local>1", "slots.use<1": "is no goal"} {
 		if _, err := ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

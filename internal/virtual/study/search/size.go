@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ func ParseGoal(text string) (Goal, error) {
 		return Goal{}, err
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(text[i+1:]), 64)
-	if err != nil {
+	// Every value would meet a goal of NaN or miss it, and the search would simulate the largest cluster.
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		return Goal{}, fmt.Errorf("%q: %q is not a number", text, text[i+1:])
 	}
 	below := text[i] == '<'

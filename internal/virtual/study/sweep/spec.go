@@ -170,8 +170,8 @@ func (s *Seeds) UnmarshalYAML(n *yaml.Node) error {
 	} else if err := strict(n, (*plain)(s)); err != nil {
 		return err
 	}
-	if s.Count < 1 || s.Count > maxSeeds {
-		return fmt.Errorf("line %d: seeds: %d must be from 1 to %d", n.Line, s.Count, maxSeeds)
+	if s.Count < 1 || s.Count > study.MaxSeeds {
+		return fmt.Errorf("line %d: seeds: %d must be from 1 to %d", n.Line, s.Count, study.MaxSeeds)
 	}
 	return nil
 }
@@ -253,7 +253,6 @@ const fixedSize = "none"
 // Bounds of a study. They keep a typing error from planning runs without end.
 const (
 	maxFile  = 1 << 20
-	maxSeeds = 10_000
 	maxCells = 1_000_000
 )
 

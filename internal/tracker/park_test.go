@@ -119,6 +119,40 @@ func TestPassingGuards(t *testing.T) {
 	}
 }
 
+// begun is a keeper whose Begin counts on nodes without free slots.
+type begun struct{ keeper }
+
+func (*begun) Begin(*sched.Round) {}
+
+// What the policy says of a full node holds until the next step, the next policy and the next configuration.
+func TestFullNodesAskAgain(t *testing.T) {
+	for name, next := range map[string]func(tr *tracker.Tracker){
+		"a step": func(tr *tracker.Tracker) { tr.Step(4*time.Second, &tracker.Tick{}) },
+		"a configuration": func(tr *tracker.Tracker) {
+			if _, err := tr.Reconfigure(0); err != nil {
+				t.Error(err)
+			}
+		},
+		"a policy": func(tr *tracker.Tracker) { tr.SetPolicy(tr.Policy()) },
+	} {
+		var k begun
+		tr := tracker.New(tracker.Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &k))
+		tr.Step(time.Second, joinEvent("n1", 2, 0))
+		tr.Step(2*time.Second, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
+		tr.Step(2*time.Second, &tracker.Heartbeat{Node: "n1"})
+		pass := func() bool { return tr.MayPass(tr.Nodes().Get("n1"), 3*time.Second) }
+		if !pass() {
+			t.Fatal("a heartbeat of a full node is not passed")
+		}
+		if k.loud = true; !pass() {
+			t.Error("the policy is asked twice")
+		}
+		if next(tr); pass() {
+			t.Errorf("the policy is not asked again after %s", name)
+		}
+	}
+}
+
 // walked is an order that must be walked even if it has no job to visit.
 type walked struct{ *sched.SortedOrder }
 

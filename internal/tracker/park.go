@@ -38,8 +38,8 @@ func (t *Tracker) StepDue() time.Duration {
 	return due
 }
 
-// full is what the policy says of rounds on nodes without free slots: nearly all heartbeats on a crowded
-// cluster ask for it.
+// full is the policy's answer for rounds on nodes without free slots. Most heartbeats of a crowded
+// cluster need it.
 type full uint8
 
 const (

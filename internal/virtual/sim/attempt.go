@@ -38,9 +38,9 @@ type attempt struct {
 	station int8     // the station that it uses now; -1 is none
 	outcome job.AttemptState
 	from    time.Duration // when the current stage began
-	// zero and seconds are the line of an attempt of given duration, on which its progress lies while
-	// nothing slows it down: of a map's work, less what it has done in its transfer, or of what
-	// follows the fetches of a reduce at an open gate. zero is when that begins.
+	// zero and seconds are the line on which the progress of an attempt of given duration lies while
+	// nothing slows it down. A map's line is 0 at the start of its work, less the time of its transfer.
+	// A reduce's line begins when it has fetched everything, and is valid while its gate is open.
 	zero    time.Duration
 	seconds float64
 	core    *job.Attempt // the tracker's

@@ -86,7 +86,7 @@ func (s *sim) staged(nd *node, a *attempt, from uint8) float64 {
 // gateProgress returns the progress of a reduce of given duration. The shuffle is a third
 // and follows the maps; the rest is in proportion to time.
 func (s *sim) gateProgress(a *attempt) float64 {
-	done, fetched := s.now-a.zero, s.now-a.from // done is what follows the fetches, and negative before
+	done, fetched := s.now-a.zero, s.now-a.from // done is the time since the end of the fetches, negative before it
 	switch {
 	case !a.open:
 		maps := float64(a.job.done) / float64(len(a.job.spec.Maps))

@@ -48,8 +48,14 @@ type metric struct {
 }
 
 // outcome has the times of one job in seconds. Alone is its response time in the simulated
-// cluster without other jobs.
-type outcome struct{ Submitted, Ended, Alone float64 }
+// cluster without other jobs. Started is the launch of its first task.
+type outcome struct {
+	Submitted, Started, Ended, Alone float64
+	maps, reduces                    slots
+}
+
+// slots has the tasks of a kind, and the seconds for which they occupied slots.
+type slots struct{ tasks, seconds float64 }
 
 var (
 	makespan = metric{"makespan, s", func(jobs []outcome) (last float64) {

@@ -184,7 +184,12 @@ func realOutcomes(jobs []submitted) (list []outcome) {
 		for _, r := range j.Results { // a job of a chain is submitted when the one before has ended
 			ended += r.Ended
 		}
-		list = append(list, outcome{Submitted: j.Submitted.Seconds(), Ended: ended.Seconds()})
+		o := outcome{Submitted: j.Submitted.Seconds(), Started: (j.Submitted + j.Results[0].Started).Seconds(), Ended: ended.Seconds()}
+		for _, r := range j.Results {
+			o.maps.tasks, o.maps.seconds = o.maps.tasks+float64(r.Maps), o.maps.seconds+r.SlotTime.Map.Seconds()
+			o.reduces.tasks, o.reduces.seconds = o.reduces.tasks+float64(r.Reduces), o.reduces.seconds+r.SlotTime.Reduce.Seconds()
+		}
+		list = append(list, o)
 	}
 	return list
 }
@@ -235,8 +240,8 @@ func (s *settings) simulateIn(ctx context.Context, b *batch, c *contestant, file
 // outcomes reads the rows of jobs.csv, which the simulator writes in the order of the jobs.
 func outcomes(rows [][]string) (list []outcome, err error) {
 	column := func(name string) int { return slices.Index(rows[0], name) }
-	submitted, ended, alone, state := column("submitted_s"), column("ended_s"), column("alone_s"), column("state")
-	if min(submitted, ended, alone, state) < 0 {
+	state := column("state")
+	if state < 0 {
 		return nil, fmt.Errorf("jobs.csv has the columns %v", rows[0])
 	}
 	for _, row := range rows[1:] {
@@ -244,12 +249,14 @@ func outcomes(rows [][]string) (list []outcome, err error) {
 			return nil, fmt.Errorf("a simulated job has the state %s", row[state])
 		}
 		var o outcome
-		for _, f := range []struct {
-			to   *float64
-			text string
-		}{{&o.Submitted, row[submitted]}, {&o.Ended, row[ended]}, {&o.Alone, row[alone]}} {
-			v, e := strconv.ParseFloat(f.text, 64)
-			*f.to, err = v, errors.Join(err, e)
+		for name, to := range map[string]*float64{"submitted_s": &o.Submitted, "started_s": &o.Started, "ended_s": &o.Ended, "alone_s": &o.Alone,
+			"maps": &o.maps.tasks, "map_slot_s": &o.maps.seconds, "reduces": &o.reduces.tasks, "reduce_slot_s": &o.reduces.seconds} {
+			i := column(name)
+			if i < 0 {
+				return nil, fmt.Errorf("jobs.csv has the columns %v, without %s", rows[0], name)
+			}
+			v, e := strconv.ParseFloat(row[i], 64)
+			*to, err = v, errors.Join(err, e)
 		}
 		list = append(list, o)
 	}

@@ -133,9 +133,10 @@ func TestWorldPage(t *testing.T) {
 }
 
 func TestOutcomes(t *testing.T) {
-	rows := [][]string{{"job", "state", "submitted_s", "ended_s", "alone_s"}, {"0", "succeeded", "1", "3.5", "2"}}
+	rows := [][]string{{"job", "state", "submitted_s", "started_s", "ended_s", "alone_s", "maps", "map_slot_s", "reduces", "reduce_slot_s"},
+		{"0", "succeeded", "1", "1.5", "3.5", "2", "4", "6", "1", "2.5"}}
 	list, err := outcomes(rows)
-	if err != nil || len(list) != 1 || list[0] != (outcome{1, 3.5, 2}) {
+	if err != nil || len(list) != 1 || list[0] != (outcome{1, 1.5, 3.5, 2, slots{4, 6}, slots{1, 2.5}}) {
 		t.Errorf("%v, %v", list, err)
 	}
 	if got := slowdown95.of(list); got != 1.25 {

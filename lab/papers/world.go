@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -221,42 +222,86 @@ func (s *settings) compareWorlds(ctx context.Context, out io.Writer) (err error)
 		return err
 	}
 	fmt.Fprintf(out, "Together, each half a second after the one before; the load average was %s:\n\n", harness.Load())
-	t := harness.NewTable(out, "policy", "world", "error of a job: median", "nine of ten", "mean, with sign", "real rounds apart: median", "real mean response, s", "simulated")
+	t := harness.NewTable(out, "policy", "processes", "world", "error of a job: median", "nine of ten", "mean, with sign", "real rounds apart: median", "real mean response, s", "simulated")
+	var parts bytes.Buffer
+	p := harness.NewTable(&parts, "policy", "run", "response, s", "until the first launch", "until the end", "a map in its slot", "a reduce in its slot")
 	for i := range worldBatch.contestants {
 		c := &worldBatch.contestants[i]
-		rounds := make([][]float64, s.rounds) // response times by job
-		for k := range rounds {
+		real := map[string][][]outcome{} // by the state of the processes, then the round
+		for k := range s.rounds {
+			// The jobs twice on one cluster: the second time most attempts find a process that has run one.
 			cluster, err := s.start(ctx, worldBatch, c, filepath.Join(dir, fmt.Sprint(c.name, k)))
 			if err != nil {
 				return err
 			}
-			jobs, err := s.submit(ctx, cluster, file, filepath.Join(dir, "out"), k+1)
-			if err := errors.Join(err, cluster.Stop(), os.RemoveAll(filepath.Join(dir, "out"))); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+			for _, state := range processes {
+				jobs, err := s.submit(ctx, cluster, file, filepath.Join(dir, "out"), k+1)
+				if err := errors.Join(err, os.RemoveAll(filepath.Join(dir, "out"))); err != nil {
+					return errors.Join(fmt.Errorf("%s: %w", c.name, err), cluster.Stop())
+				}
+				real[state] = append(real[state], realOutcomes(jobs))
 			}
-			for _, o := range realOutcomes(jobs) {
-				rounds[k] = append(rounds[k], o.Ended-o.Submitted)
-			}
-			fmt.Fprintf(os.Stderr, "%s, round %d: responses %.2f s\n", c.name, k+1, rounds[k])
-		}
-		real, apart := medians(rounds)
-		for _, w := range worlds {
-			virtual, err := s.simulateIn(ctx, worldBatch, c, file, dir, 1, "--world", w)
-			if err != nil {
+			if err := cluster.Stop(); err != nil {
 				return err
 			}
-			var errs, sizes, responses []float64
-			for k, o := range virtual {
-				took := o.Ended - o.Submitted
-				responses = append(responses, took)
-				errs = append(errs, took/real[k]-1)
-				sizes = append(sizes, max(took/real[k]-1, 1-took/real[k]))
+		}
+		virtual := map[string][]outcome{} // by world
+		for _, w := range worlds {
+			if virtual[w], err = s.simulateIn(ctx, worldBatch, c, file, dir, 1, "--world", w); err != nil {
+				return err
 			}
-			t.Rowf("%s | %s | %.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.2f | %.2f", c.name, w, 100*harness.Median(sizes), 100*harness.Quantile(sizes, 0.9), 100*harness.Mean(errs),
-				100*harness.Median(apart), harness.Mean(real), harness.Mean(responses))
+		}
+		for _, state := range processes {
+			middle, apart := medians(responses(real[state]))
+			for _, w := range worlds {
+				var errs, sizes []float64
+				simulated := responses([][]outcome{virtual[w]})[0]
+				for k, took := range simulated {
+					errs = append(errs, took/middle[k]-1)
+					sizes = append(sizes, max(took/middle[k]-1, 1-took/middle[k]))
+				}
+				t.Rowf("%s | %s | %s | %.1f %% | %.1f %% | %+.1f %% | %.1f %% | %.2f | %.2f", c.name, state, w, 100*harness.Median(sizes), 100*harness.Quantile(sizes, 0.9), 100*harness.Mean(errs),
+					100*harness.Median(apart), harness.Mean(middle), harness.Mean(simulated))
+			}
+			p.Row(append([]string{c.name, state}, partsOf(slices.Concat(real[state]...))...)...)
+		}
+		for _, w := range worlds {
+			p.Row(append([]string{c.name, w}, partsOf(virtual[w])...)...)
 		}
 	}
+	fmt.Fprintf(out, "\nWhere the time goes, means over jobs and tasks in seconds:\n\n%s", parts.String())
 	return nil
+}
+
+// processes are the states of the processes in the two turns of a real round.
+var processes = []string{"cold", "warm"}
+
+// responses returns the response times of jobs in each round.
+func responses(rounds [][]outcome) (list [][]float64) {
+	for _, r := range rounds {
+		var one []float64
+		for _, o := range r {
+			one = append(one, o.Ended-o.Submitted)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// partsOf returns the cells of a run in the table of parts: where the jobs' time goes.
+func partsOf(jobs []outcome) (cells []string) {
+	var wait, work float64
+	var maps, reduces slots
+	for _, o := range jobs {
+		wait, work = wait+o.Started-o.Submitted, work+o.Ended-o.Started
+		maps = slots{maps.tasks + o.maps.tasks, maps.seconds + o.maps.seconds}
+		reduces = slots{reduces.tasks + o.reduces.tasks, reduces.seconds + o.reduces.seconds}
+	}
+	n := float64(len(jobs))
+	for _, v := range []float64{(wait + work) / n, wait / n, work / n, maps.seconds / maps.tasks, reduces.seconds / reduces.tasks} {
+		cells = append(cells, fmt.Sprintf("%.3f", v))
+	}
+	return cells
 }
 
 // medians returns for each job the median over the rounds, and how far its rounds are apart: greatest minus

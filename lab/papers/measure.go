@@ -184,12 +184,7 @@ func realOutcomes(jobs []submitted) (list []outcome) {
 		for _, r := range j.Results { // a job of a chain is submitted when the one before has ended
 			ended += r.Ended
 		}
-		o := outcome{Submitted: j.Submitted.Seconds(), Started: (j.Submitted + j.Results[0].Started).Seconds(), Ended: ended.Seconds()}
-		for _, r := range j.Results {
-			o.maps.tasks, o.maps.seconds = o.maps.tasks+float64(r.Maps), o.maps.seconds+r.SlotTime.Map.Seconds()
-			o.reduces.tasks, o.reduces.seconds = o.reduces.tasks+float64(r.Reduces), o.reduces.seconds+r.SlotTime.Reduce.Seconds()
-		}
-		list = append(list, o)
+		list = append(list, outcome{Submitted: j.Submitted.Seconds(), Started: (j.Submitted + j.Results[0].Started).Seconds(), Ended: ended.Seconds()})
 	}
 	return list
 }

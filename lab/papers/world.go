@@ -13,9 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/virtual/workload"
 	"github.com/slotwise/slotwise/internal/virtual/world"
 	"github.com/slotwise/slotwise/lab/harness"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
 // With -world the command measures the numbers of the simulator's world slotwise-cluster, and the errors of predictions with them.
@@ -236,10 +238,14 @@ func (s *settings) compareWorlds(ctx context.Context, out io.Writer) (err error)
 			}
 			for _, state := range processes {
 				jobs, err := s.submit(ctx, cluster, file, filepath.Join(dir, "out"), k+1)
+				list := realOutcomes(jobs)
+				for k := range jobs {
+					err = errors.Join(err, addSlots(ctx, cluster, jobs[k].Results[0].ID, &list[k]))
+				}
 				if err := errors.Join(err, os.RemoveAll(filepath.Join(dir, "out"))); err != nil {
 					return errors.Join(fmt.Errorf("%s: %w", c.name, err), cluster.Stop())
 				}
-				real[state] = append(real[state], realOutcomes(jobs))
+				real[state] = append(real[state], list)
 			}
 			if err := cluster.Stop(); err != nil {
 				return err
@@ -275,6 +281,31 @@ func (s *settings) compareWorlds(ctx context.Context, out io.Writer) (err error)
 
 // processes are the states of the processes in the two turns of a real round.
 var processes = []string{"cold", "warm"}
+
+// addSlots adds the tasks of a job that has ended, and the times of their attempts, to its outcome.
+func addSlots(ctx context.Context, c *harness.Cluster, id string, o *outcome) error {
+	master, err := client.New(c.URL, client.Options{})
+	if err != nil {
+		return err
+	}
+	r, err := client.Call(ctx, master, master.RPC().History, &slotwisev1.HistoryRequest{Job: id})
+	if err != nil {
+		return err
+	}
+	for _, j := range r.GetJobs() {
+		for _, t := range j.GetTasks() {
+			s := &o.maps
+			if strings.Contains(t.GetId(), "_r_") {
+				s = &o.reduces
+			}
+			s.tasks++
+			for _, a := range t.GetAttempts() {
+				s.seconds += float64(a.GetEndedMs()-a.GetStartedMs()) / 1000
+			}
+		}
+	}
+	return nil
+}
 
 // responses returns the response times of jobs in each round.
 func responses(rounds [][]outcome) (list [][]float64) {

@@ -136,7 +136,7 @@ func TestFullNodesAskAgain(t *testing.T) {
 		"a policy": func(tr *tracker.Tracker) { tr.SetPolicy(tr.Policy()) },
 	} {
 		var k begun
-		tr := tracker.New(tracker.Config{}, sched.Compose(&slots.Static{}, order.NewFIFO(), &place.Greedy{}, &k))
+		tr := tracker.New(tracker.Config{}, sched.Compose(&hadoop.Static{}, hadoop.NewFIFO(), &hadoop.Greedy{}, &k))
 		tr.Step(time.Second, joinEvent("n1", 2, 0))
 		tr.Step(2*time.Second, &tracker.Submit{Spec: job.Spec{Splits: make([]job.Split, 2)}})
 		tr.Step(2*time.Second, &tracker.Heartbeat{Node: "n1"})

@@ -38,16 +38,16 @@ var Certain = Prediction{Good: true, LogOdds: math.Inf(1)}
 // P returns the probability of being good, given the features.
 func (v Prediction) P() float64 { return 1 / (1 + portable.Exp(-v.LogOdds)) }
 
-// MostP returns an upper bound of P, which is faster to compute. For log odds z ≥ 0 it is the
-// tangent ½ + z/4 at 0, since P is concave there, and at most 1. For z < 0 it is
-// 1/(2 − z + z²/2), from the first terms of the series of exp(−z), which are all positive.
-func (v Prediction) MostP() float64 {
-	const rounding = 1 + 1e-9
-	if z := v.LogOdds; z >= 0 {
-		return min(1, 0.5+z/4) * rounding
-	} else {
-		return rounding / (2 - z + float64(z*z)/2)
+// MostP returns an upper bound of P, which is faster to compute. It takes a prediction with log odds
+// z + d, d ≥ 0, and its P, of which q = (1−P)/P = exp(−z−d). Then P of v is 1/(1 + q·exp(d)), and
+// exp(d) is at least 1 + d + d²/2. The bound is close to P where d is small.
+func (v Prediction) MostP(top Prediction, p float64) float64 {
+	const rounding, least = 1 + 1e-9, 1e-300
+	if p < least {
+		return rounding * least // q may be infinite
 	}
+	d := top.LogOdds - v.LogOdds
+	return rounding / (1 + float64((1-p)/p*(1+d+float64(d*d)/2)))
 }
 
 // Joint returns the joint probability of being good and of the features, and P for a perceptron.
@@ -92,7 +92,7 @@ type Bayes struct {
 	histogram bool
 	n         [classes]uint64
 	count     [classes][]uint64
-	ln        [classes][]float64 // logarithms of the numerators, see lnCount
+	ln        [][classes]float64 // logarithms of the numerators, see lnCount
 	base      [classes]float64   // logarithm of prior over denominators
 	lnTotal   [classes][]float64 // logarithm of the denominator of each feature; unused by the histogram
 	// lnOf holds the logarithms of small whole numbers by number; 0 is
@@ -126,8 +126,9 @@ func NewBayes(sizes []int, smoothing string) *Bayes {
 		b.start = append(b.start, total)
 		total += s
 	}
+	b.ln = make([][classes]float64, total)
 	for c := range classes {
-		b.count[c], b.ln[c], b.lnTotal[c] = make([]uint64, total), make([]float64, total), make([]float64, len(sizes))
+		b.count[c], b.lnTotal[c] = make([]uint64, total), make([]float64, len(sizes))
 		b.retotal(c)
 	}
 	b.rebase()
@@ -139,9 +140,9 @@ func (b *Bayes) Reset() {
 	b.n = [classes]uint64{}
 	for c := range classes {
 		clear(b.count[c])
-		clear(b.ln[c]) // ln(0+1) and ln(max(0,1)) are both 0
 		b.retotal(c)
 	}
+	clear(b.ln) // ln(0+1) and ln(max(0,1)) are both 0
 	b.rebase()
 }
 
@@ -155,7 +156,7 @@ func (b *Bayes) Train(v *Vector, isGood bool) {
 	for i, at := range b.start {
 		cell := at + int(v.Bins[i])
 		b.count[c][cell]++
-		b.ln[c][cell] = b.lnCount(b.count[c][cell])
+		b.ln[cell][c] = b.lnCount(b.count[c][cell])
 	}
 	b.retotal(c)
 	b.rebase()
@@ -214,9 +215,9 @@ func (b *Bayes) Predict(v *Vector) Prediction {
 	}
 	j := b.base
 	for i, at := range b.start {
-		cell := at + int(v.Bins[i])
-		j[bad] += b.ln[bad][cell]
-		j[good] += b.ln[good][cell]
+		ln := &b.ln[at+int(v.Bins[i])]
+		j[bad] += ln[bad]
+		j[good] += ln[good]
 	}
 	return Prediction{Good: j[good] >= j[bad]-tie, LogOdds: j[good] - j[bad], LogJoint: j[good]}
 }

@@ -128,17 +128,22 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// MostP is at least P, for all log odds.
+// MostP is at least P, for all log odds, and close to it near those of the other prediction.
 func TestMostP(t *testing.T) {
+	check := func(top, z float64) {
+		t.Helper()
+		v, best := Prediction{LogOdds: z}, Prediction{LogOdds: top}
+		p, most := v.P(), v.MostP(best, best.P())
+		if most < p || top-z < 1e-3 && p > 1e-300 && most > p*(1+1e-6) {
+			t.Errorf("%v below %v: P %v, at most %v", z, top, p, most)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		v := Prediction{LogOdds: rapid.OneOf(rapid.Float64Range(-40, 40), rapid.Float64()).Draw(t, "log odds")}
-		if p, most := v.P(), v.MostP(); !(most >= p) || most > 1.00001 {
-			t.Errorf("%v: P %v, at most %v", v.LogOdds, p, most)
-		}
+		top := rapid.OneOf(rapid.Float64Range(-40, 40), rapid.Float64Range(-1000, 1000), rapid.Float64()).Draw(t, "log odds")
+		check(top, top-rapid.OneOf(rapid.Float64Range(0, 1e-3), rapid.Float64Range(0, 100), rapid.Float64Min(0)).Draw(t, "difference"))
 	})
-	for _, v := range []Prediction{Certain, {LogOdds: math.Inf(-1)}, {}} {
-		if p, most := v.P(), v.MostP(); !(most >= p) {
-			t.Errorf("%v: P %v, at most %v", v.LogOdds, p, most)
-		}
+	for _, top := range []float64{math.Inf(1), math.Inf(-1), 0} {
+		check(top, top)
+		check(top, math.Inf(-1))
 	}
 }

@@ -183,14 +183,18 @@ func (s Space) Sizes() []int {
 // count as 0.
 func (s Space) Encode(v *Values, out *Vector) {
 	for i, f := range s {
-		x := v[f]
-		if !(x >= 0) {
-			x = 0
-		}
-		t := &table[f]
-		out.Bins[i] = uint16(min(float64(t.bins-1), max(0, math.Floor(t.bin(x)))))
-		out.X[i] = t.scale(x)
+		out.set(i, f, v[f])
 	}
+}
+
+// set replaces the feature at an index.
+func (out *Vector) set(i int, f Feature, x float64) {
+	if !(x >= 0) {
+		x = 0
+	}
+	t := &table[f]
+	out.Bins[i] = uint16(min(float64(t.bins-1), max(0, math.Floor(t.bin(x)))))
+	out.X[i] = t.scale(x)
 }
 
 // setTask sets the features of a job's tasks of a kind.

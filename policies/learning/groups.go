@@ -14,6 +14,10 @@ import (
 type group struct {
 	groupKey
 	count [2]int // candidates, by candidates.which
+	// oldest is the least age of the ready candidates, and seat that candidate's. oldest is 0 if they
+	// must be searched.
+	oldest int64
+	seat   int32
 	// nextNote is a time before which no ready candidate's wait reason is due, except of the
 	// jobs in Order.fresh.
 	nextNote time.Duration
@@ -130,14 +134,24 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 // good, or bad. It sets eu of these groups, to NaN where an upper bound shows that eu is less by
 // more than even.
 func (u *Order) greatest(good bool) float64 {
-	top := 0.
+	top, first := 0., (*hintSet)(nil)
+	for i := range u.groups {
+		g := &u.groups[i]
+		if p := &u.hintSets[g.hintSet]; g.good == good && g.count[u.ready.which] > 0 && (first == nil || p.prediction.LogOdds > first.prediction.LogOdds) {
+			first = p
+		}
+	}
+	if first == nil {
+		return 0
+	}
+	u.weightOf(first)
 	for i := range u.groups {
 		g := &u.groups[i]
 		if g.good != good || g.count[u.ready.which] == 0 {
 			continue
 		}
 		p := &u.hintSets[g.hintSet]
-		if float64(g.fixed*u.mostWeight(p)) < top-float64(top*even) {
+		if float64(g.fixed*u.mostWeight(p, first)) < top-float64(top*even) {
 			g.eu = math.NaN()
 			continue
 		}
@@ -153,12 +167,65 @@ func (u *Order) findBest(eu float64) {
 	if u.best.age > 0 && u.best.eu > eu {
 		return
 	}
-	for i := range u.ready.list {
-		c := &u.ready.list[i]
-		if u.groups[c.group].eu == eu && (u.best.age == 0 || eu > u.best.eu || c.age < u.best.age) {
-			u.best = pick{eu, c.age, int32(i)}
+	at := u.oldest(func(g *group) bool { return g.eu == eu })
+	if at < 0 {
+		return
+	}
+	if c := &u.ready.list[at]; u.best.age == 0 || eu > u.best.eu || c.age < u.best.age {
+		u.best = pick{eu, c.age, int32(at)}
+	}
+}
+
+// oldest returns the index in ready of the oldest candidate of some groups, or -1.
+func (u *Order) oldest(in func(*group) bool) int {
+	var first *group
+	for i := range u.groups {
+		g := &u.groups[i]
+		if g.count[u.ready.which] == 0 || !in(g) {
+			continue
+		}
+		if g.oldest == 0 {
+			u.findOldest()
+		}
+		if first == nil || g.oldest < first.oldest {
+			first = g
 		}
 	}
+	if first == nil {
+		return -1
+	}
+	return int(u.ready.at[first.seat][first.oldest%job.Kinds]) - 1
+}
+
+// findOldest sets group.oldest of all groups.
+func (u *Order) findOldest() {
+	for i := range u.groups {
+		u.groups[i].oldest = 0
+	}
+	for i := range u.ready.list {
+		c := &u.ready.list[i]
+		if g := &u.groups[c.group]; g.oldest == 0 || c.age < g.oldest {
+			g.oldest, g.seat = c.age, c.seat
+		}
+	}
+}
+
+// enter counts a candidate of a set in its group.
+func (u *Order) enter(set *candidates, c *candidate) {
+	g := &u.groups[c.group]
+	if set == &u.ready && (g.count[set.which] == 0 || c.age < g.oldest) {
+		g.oldest, g.seat = c.age, c.seat
+	}
+	g.count[set.which]++
+}
+
+// leave removes a candidate of a set from its group.
+func (u *Order) leave(set *candidates, c *candidate) {
+	g := &u.groups[c.group]
+	if set == &u.ready && c.age == g.oldest {
+		g.oldest = 0
+	}
+	g.count[set.which]--
 }
 
 // fillBad fills bad with all ready candidates after a verdict of allBad.
@@ -217,13 +284,7 @@ func (u *Order) firstOfGroups(random bool) int {
 			}
 		}
 	}
-	best := -1
-	for i := range u.ready.list {
-		if c := &u.ready.list[i]; u.groups[c.group].chosen && (best < 0 || c.age < u.ready.list[best].age) {
-			best = i
-		}
-	}
-	return best
+	return u.oldest(func(g *group) bool { return g.chosen })
 }
 
 // mostFresh bounds Order.fresh.

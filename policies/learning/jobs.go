@@ -30,6 +30,7 @@ func (c *candidate) kind() job.Kind { return job.Kind(c.age % job.Kinds) }
 type candidates struct {
 	list  []candidate
 	at    [][job.Kinds]int32 // by seat: index in list plus 1; 0 if absent
+	of    [job.Kinds]int     // number by kind
 	which int                // index in group.count
 }
 
@@ -40,14 +41,16 @@ func (u *Order) set(c *candidates, j *job.Job, k job.Kind, in bool) {
 	case in == (*at > 0):
 	case in:
 		e := &u.entries[j.Seat()]
-		g := u.groupOf(u.worth.fixed(e), e.hintSet[k])
-		c.list = append(c.list, candidate{age: int64(j.ID())*job.Kinds + int64(k), seat: int32(j.Seat()), group: g})
-		u.groups[g].count[c.which]++
+		x := candidate{age: int64(j.ID())*job.Kinds + int64(k), seat: int32(j.Seat()), group: u.groupOf(u.worth.fixed(e), e.hintSet[k])}
+		c.list = append(c.list, x)
+		c.of[k]++
+		u.enter(c, &x)
 		u.remember(e)
 		*at = int32(len(c.list))
 	default:
 		last := len(c.list) - 1
-		u.groups[c.list[*at-1].group].count[c.which]--
+		c.of[k]--
+		u.leave(c, &c.list[*at-1])
 		moved := c.list[last]
 		c.list[*at-1] = moved
 		c.at[moved.seat][moved.kind()] = *at
@@ -140,10 +143,10 @@ func (u *Order) reprice(e *entry) {
 	for k := range job.Kind(job.Kinds) {
 		for _, set := range [...]*candidates{&u.ready, &u.all} {
 			if c := set.get(e.job.Seat(), k); c != nil {
-				u.groups[c.group].count[set.which]--
+				u.leave(set, c)
 				c.group = u.groupOf(fixed, e.hintSet[k])
+				u.enter(set, c)
 				g := &u.groups[c.group]
-				g.count[set.which]++
 				g.nextNote = min(g.nextNote, c.due)
 			}
 		}

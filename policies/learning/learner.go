@@ -29,7 +29,10 @@ type Learner struct {
 	accuracy Accuracy
 	seq      int64 // number of labelled decisions
 	nodes    []node
-	vector   Vector // scratch space
+	values   Values // of the last prediction
+	vector   Vector // the same, encoded
+	encoded  encoded
+	ofJob    []int // indexes in cfg.Space of the features that a candidate's job decides
 }
 
 // node is the learner's record of a node.
@@ -41,6 +44,12 @@ type node struct {
 	waiting  []decision // oldest first
 	refusals int        // successive withheld decisions that no overload followed
 	idle     int        // successive withheld decisions while it was idle; see Idle
+}
+
+// encoded says which node and how many tasks there the features of Learner.vector describe.
+type encoded struct {
+	node  int32 // -1 for none
+	tasks int
 }
 
 // decision is a decision that waits for its label.
@@ -62,7 +71,13 @@ type Decision struct {
 
 // New returns an untrained learner.
 func New(cfg Config) *Learner {
-	return &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize)}
+	l := &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize), encoded: encoded{node: -1}}
+	for i, f := range cfg.Space {
+		if f <= JobNetwork || f == TaskKind {
+			l.ofJob = append(l.ofJob, i)
+		}
+	}
+	return l
 }
 
 // Config returns the present configuration.
@@ -91,6 +106,7 @@ func (l *Learner) node(index int32) *node {
 func (l *Learner) Forget(index int32) {
 	n := l.node(index)
 	*n = node{waiting: n.waiting[:0]}
+	l.encoded.node = -1
 }
 
 // Known reports whether the node has reported a load since it joined.
@@ -109,6 +125,7 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	}
 	x := l.node(n.Index())
 	x.values.setNode(n.Spec(), load)
+	l.encoded.node = -1
 	x.state, x.known = StateOf(n.Spec().Cores, load), true
 	x.over = l.cfg.overloaded(x.state)
 	kept := x.waiting[:0]
@@ -148,19 +165,29 @@ func (l *Learner) learn(r *Record) {
 		return
 	}
 	l.cfg.Space.Encode(&r.Values, &l.vector)
+	l.encoded.node = -1
 	l.model.Train(&l.vector, r.Good)
 }
 
 // Predict returns the prediction for one more task of a kind with the given
 // resource hints on a node that runs tasks tasks.
 func (l *Learner) Predict(index int32, k job.Kind, p job.Ratings, tasks int) Prediction {
-	v := l.values(index, k, p, tasks)
-	l.cfg.Space.Encode(&v, &l.vector)
+	// The candidates of an offer differ in their jobs' features alone.
+	if now := (encoded{index, tasks}); l.encoded != now {
+		l.encoded, l.values = now, l.valuesOf(index, k, p, tasks)
+		l.cfg.Space.Encode(&l.values, &l.vector)
+		return l.model.Predict(&l.vector)
+	}
+	l.values.setTask(k, p)
+	for _, i := range l.ofJob {
+		f := l.cfg.Space[i]
+		l.vector.set(i, f, l.values[f])
+	}
 	return l.model.Predict(&l.vector)
 }
 
-// values returns the features of one more task on a node.
-func (l *Learner) values(index int32, k job.Kind, p job.Ratings, tasks int) Values {
+// valuesOf returns the features of one more task on a node.
+func (l *Learner) valuesOf(index int32, k job.Kind, p job.Ratings, tasks int) Values {
 	v := l.node(index).values
 	v.setTask(k, p)
 	v[Tasks] = float64(tasks)
@@ -178,12 +205,13 @@ func (l *Learner) Weight(v Prediction) float64 {
 	return v.P()
 }
 
-// MostWeight returns an upper bound of Weight, which is faster to compute.
-func (l *Learner) MostWeight(v Prediction) float64 {
+// MostWeight returns an upper bound of Weight, which is faster to compute. It takes a prediction whose
+// log odds are not lower, and its weight.
+func (l *Learner) MostWeight(v, top Prediction, weight float64) float64 {
 	if l.cfg.Rank == RankJoint {
 		return math.Inf(1)
 	}
-	return v.MostP()
+	return v.MostP(top, weight)
 }
 
 // Assigned records the decision to launch a task.
@@ -207,7 +235,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 	}
 	x.waiting = append(x.waiting, decision{left: l.cfg.Window, rec: Record{
 		Node: index, Job: d.Job, Kind: d.Kind, Assigned: assigned, P: d.P, Utility: d.Utility,
-		Values: l.values(index, d.Kind, d.Profile, d.Tasks)}})
+		Values: l.valuesOf(index, d.Kind, d.Profile, d.Tasks)}})
 }
 
 // limit returns the most decisions of a node that may wait.

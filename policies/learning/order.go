@@ -342,9 +342,12 @@ func (u *Order) gather(r *sched.Round, o sched.Offer) {
 			continue
 		}
 		jobs, listed := r.CopyJobs(k)
-		if !listed {
+		switch {
+		case !listed:
 			u.from, u.extra = &u.all, u.extra[:0]
 			return
+		case u.all.of[k] == u.ready.of[k]:
+			continue // each job with tasks of the kind has one to launch
 		}
 		for _, j := range jobs {
 			if at := u.all.at[j.Seat()][k]; at > 0 && u.ready.at[j.Seat()][k] == 0 {
@@ -410,12 +413,13 @@ func (u *Order) risk(p *hintSet) float64 {
 	return p.risk
 }
 
-// mostWeight returns an upper bound of weightOf, which is faster to compute.
-func (u *Order) mostWeight(p *hintSet) float64 {
+// mostWeight returns an upper bound of weightOf, which is faster to compute. The log odds of top are
+// not lower, and the call has computed its weight.
+func (u *Order) mostWeight(p, top *hintSet) float64 {
 	if u.learner == nil {
 		return 1
 	}
-	return u.learner.MostWeight(p.prediction)
+	return u.learner.MostWeight(p.prediction, top.prediction, top.weight)
 }
 
 // noteEvery is the time between two notes of a candidate's wait reason. It

@@ -75,7 +75,7 @@ func (s *Overload) Start(v *sched.View, _ time.Duration) { s.view = v }
 // Begin starts a round.
 func (s *Overload) Begin(r *sched.Round) {
 	s.room = 0
-	if n := s.count(r.Node().Index()); s.learner.Config().Refill {
+	if n := s.count(r.Node().Index()); s.learner.cfg.Refill {
 		s.room, *n = *n, 0
 	}
 }
@@ -99,7 +99,7 @@ func (s *Overload) TaskEnded(a *job.Attempt, _ time.Duration) { *s.count(a.Node(
 // lent.
 func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	maps, reduces := r.Free(job.Map) > 0, r.Free(job.Reduce) > 0
-	early := s.learner.Config().Early
+	early := s.learner.cfg.Early
 	// A node has more slots for its reduces than its specification says. Beyond that number none
 	// is a reduce's own.
 	slot := job.Reduce
@@ -110,7 +110,7 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 	switch {
 	// A refusal ends the round: the order has compared all candidates and recorded its decision.
 	// Another offer would be a second decision about the same state.
-	case len(r.Launched()) >= s.learner.Config().PerHeartbeat+s.room, len(r.Refused()) > 0:
+	case len(r.Launched()) >= s.learner.cfg.PerHeartbeat+s.room, len(r.Refused()) > 0:
 		return sched.Offer{}, false
 	case maps && reduces:
 		return early.Restrict(sched.Offer{Kind: job.Map, Slot: job.Map, Either: true, MapsDone: mapsDone}, slot), true
@@ -125,7 +125,7 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 // enoughWaiting reports whether the node has as many waiting reduces as it may have.
 // Further reduces start there only if the maps of their job are done.
 func (s *Overload) enoughWaiting(n *cluster.Node) bool {
-	c := s.learner.Config()
+	c := &s.learner.cfg
 	most := c.WaitingOn(n.Slots(job.Reduce))
 	return n.Running(job.Reduce) >= most && WaitingReduces(n) >= most
 }
@@ -138,7 +138,7 @@ func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 		return [job.Kinds]int{n.Slots(job.Map), n.Slots(job.Reduce)}
 	}
 	var limits [job.Kinds]int
-	c := s.learner.Config()
+	c := &s.learner.cfg
 	for k := range limits {
 		limits[k] = c.TasksOn(n.Slots(job.Kind(k)))
 	}

@@ -73,7 +73,7 @@ func (b *Bayes) load(m model) error {
 	for c, counts := range m.Counts {
 		copy(b.count[c], counts)
 		for i, x := range counts {
-			b.ln[c][i] = b.lnCount(x)
+			b.ln[i][c] = b.lnCount(x)
 		}
 	}
 	b.rebase()

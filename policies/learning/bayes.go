@@ -42,9 +42,11 @@ func (v Prediction) P() float64 { return 1 / (1 + portable.Exp(-v.LogOdds)) }
 // z + d, d ≥ 0, and its P, of which q = (1−P)/P = exp(−z−d). Then P of v is 1/(1 + q·exp(d)), and
 // exp(d) is at least 1 + d + d²/2. The bound is close to P where d is small.
 func (v Prediction) MostP(top Prediction, p float64) float64 {
-	const rounding, least = 1 + 1e-9, 1e-300
+	// The error of 1−P counts most where P is close to 1. Times exp(d) it is below 4e-12 for every
+	// v whose P is within 1e-12 of p.
+	const rounding, least = 1 + 1e-11, 1e-300
 	if p < least {
-		return rounding * least // q may be infinite
+		return least // q may be infinite
 	}
 	d := top.LogOdds - v.LogOdds
 	return rounding / (1 + float64((1-p)/p*(1+d+float64(d*d)/2)))

@@ -50,10 +50,9 @@ func (u *Order) groupOf(fixed float64, hintSet int32) int32 {
 type verdict uint8
 
 const (
-	unknown    verdict = iota // weigh must look at each candidate
-	someGood                  // visitGroups visits the good candidates
-	goodCopies                // picks has the good candidates, some of which may only get a copy
-	allBad                    // best is set, and fillBad fills bad
+	unknown  verdict = iota // weigh must look at each candidate
+	someGood                // visitGroups visits the good candidates; picks has those that may only get a copy
+	allBad                  // best is set, and fillBad fills bad
 )
 
 // weighGroups finds the greatest expected utility of the groups of ready candidates. It leaves
@@ -113,14 +112,8 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 	case live && anyBad:
 		u.noteFresh(r)
 	}
-	switch {
-	// Copies and tasks compete, so all good candidates must be in one list.
-	case len(u.picks) > 0:
+	if anyGood || len(u.picks) > 0 {
 		u.top = max(u.top, u.greatest(true))
-		u.picks = u.picksOf(true, u.picks)
-		return goodCopies
-	case anyGood:
-		u.top = u.greatest(true)
 		return someGood
 	}
 	// Most nodes that refuse everything grant no exception, so the list of bad candidates is filled
@@ -134,17 +127,19 @@ func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) ver
 // good, or bad. It sets eu of these groups, to NaN where an upper bound shows that eu is less by
 // more than even.
 func (u *Order) greatest(good bool) float64 {
-	top, first := 0., (*hintSet)(nil)
+	// The bounds are close to the highest log odds, so most other sets need no exponential.
+	var first *hintSet
+	top := 0.
 	for i := range u.groups {
 		g := &u.groups[i]
 		if p := &u.hintSets[g.hintSet]; g.good == good && g.count[u.ready.which] > 0 && (first == nil || p.prediction.LogOdds > first.prediction.LogOdds) {
-			first = p
+			first, top = p, g.fixed
 		}
 	}
 	if first == nil {
 		return 0
 	}
-	u.weightOf(first)
+	top *= u.weightOf(first)
 	for i := range u.groups {
 		g := &u.groups[i]
 		if g.good != good || g.count[u.ready.which] == 0 {
@@ -252,18 +247,18 @@ func (u *Order) picksOf(good bool, to []pick) []pick {
 // visitGroups visits the good candidates as visit does, after a verdict of someGood.
 func (u *Order) visitGroups(r *sched.Round, live, random bool, visit func(sched.Candidate) bool) {
 	first := u.firstOfGroups(random)
-	c := &u.ready.list[first]
-	if !u.yield(r, live, pick{u.groups[c.group].eu, c.age, int32(first)}, visit) {
+	if !u.yield(r, live, first, visit) {
 		return
 	}
 	u.picks = u.picksOf(true, u.picks)
-	at := slices.IndexFunc(u.picks, func(x pick) bool { return x.at == int32(first) })
+	at := slices.IndexFunc(u.picks, func(x pick) bool { return x.at == first.at })
 	u.picks[0], u.picks[at] = u.picks[at], u.picks[0]
 	u.visitRest(r, live, random, visit)
 }
 
-// firstOfGroups returns the index of the best good candidate in ready, as first does.
-func (u *Order) firstOfGroups(random bool) int {
+// firstOfGroups returns the best of picks and of the good candidates in ready, as first does when
+// picks has them all.
+func (u *Order) firstOfGroups(random bool) pick {
 	least, ties := u.top-float64(u.top*even), 0
 	for i := range u.groups {
 		if g := &u.groups[i]; g.good && g.eu >= least {
@@ -271,20 +266,56 @@ func (u *Order) firstOfGroups(random bool) int {
 			ties += g.count[u.ready.which]
 		}
 	}
+	for i := range u.picks {
+		if u.picks[i].eu >= least {
+			ties++
+		}
+	}
 	// One draw for all ties, like in first: both ways must take the same numbers from the
 	// generator, or the results would depend on which one served an offer.
 	if ties > 1 && random && u.cfg.Tie == TieRandom {
-		nth := u.rnd.IntN(ties)
-		for i := range u.ready.list {
-			if u.groups[u.ready.list[i].group].chosen {
-				if nth == 0 {
-					return i
-				}
-				nth--
-			}
+		return u.nthOfGroups(u.rnd.IntN(ties), least)
+	}
+	best := pick{age: math.MaxInt64}
+	if at := u.oldest(func(g *group) bool { return g.chosen }); at >= 0 {
+		best = u.pickOf(at)
+	}
+	for _, x := range u.picks {
+		if x.eu >= least && x.age < best.age {
+			best = x
 		}
 	}
-	return u.oldest(func(g *group) bool { return g.chosen })
+	return best
+}
+
+// nthOfGroups returns the pick at index nth among the picks of at least a utility and the
+// candidates of chosen groups, in the order in which first finds them.
+func (u *Order) nthOfGroups(nth int, least float64) pick {
+	for _, x := range u.picks {
+		if x.eu < least {
+			continue
+		}
+		if nth == 0 {
+			return x
+		}
+		nth--
+	}
+	for i := range u.ready.list {
+		if !u.groups[u.ready.list[i].group].chosen {
+			continue
+		}
+		if nth == 0 {
+			return u.pickOf(i)
+		}
+		nth--
+	}
+	return pick{} // nth is less than the number of ties
+}
+
+// pickOf returns the pick of a ready candidate.
+func (u *Order) pickOf(at int) pick {
+	c := &u.ready.list[at]
+	return pick{u.groups[c.group].eu, c.age, int32(at)}
 }
 
 // mostFresh bounds Order.fresh.

@@ -141,9 +141,6 @@ func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 	case someGood:
 		u.visitGroups(r, live, random, visit)
 		return
-	case goodCopies:
-		u.visit(r, o, live, random, visit)
-		return
 	case unknown:
 		u.weigh(r, o, live, gated)
 	}

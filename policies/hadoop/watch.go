@@ -53,11 +53,10 @@ func newWatch(d detector, t Timing) watch {
 	return watch{detector: d, timing: t, youngest: t.youngest()}
 }
 
-// nodeWatch holds the heartbeats of one node, and which of its attempts are in watch.slow.
+// nodeWatch holds the heartbeats of one node.
 type nodeWatch struct {
 	last, previous time.Duration // times of its latest two heartbeats
 	silent         bool          // as its successor found out; false after a heartbeat
-	slow           []*job.Attempt
 }
 
 // added makes room for a job. The job may have run under another policy.
@@ -69,7 +68,8 @@ func (w *watch) added(j *job.Job) {
 	}
 	for k := range w.siblings[j.Seat()] {
 		// After a change of policy: the finished tasks say how long the others should take.
-		kind, s := job.Kind(k), siblings{never: j.NoSpeculation(), copies: j.Tally().Copies[k]}
+		kind := job.Kind(k)
+		s := siblings{never: j.NoSpeculation(), copies: j.Tally().Copies[k], slow: make([]uint64, (j.Total(kind)+63)/64)}
 		for i := 0; j.Done(kind) > 0 && i < j.Total(kind); i++ {
 			if a := j.Task(kind, int32(i)).Success(); a != nil {
 				s.add(a)
@@ -112,12 +112,10 @@ func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
 
 // examine examines the attempts on a node.
 func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
-	own := w.node(n.Index())
-	own.silent = silent
+	w.node(n.Index()).silent = silent
 	for _, a := range n.Attempts() {
-		if _, yes := w.deserves(a, n, now); yes != slices.Contains(own.slow, a) {
-			w.set(a, yes)
-		}
+		_, yes := w.deserves(a, n, now)
+		w.set(a, yes)
 	}
 }
 
@@ -184,26 +182,29 @@ func (w *watch) any() bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
 // of reports whether an attempt of the job and kind is slow or stalled.
 func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]) > 0 }
 
-// set adds an attempt to the slow ones or removes it.
+// set adds an attempt to the slow ones or removes it. A task has one slow attempt at most,
+// because an attempt is slow only while it is alone.
 func (w *watch) set(a *job.Attempt, in bool) {
-	list, jobs, own := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()], w.node(a.Node())
-	at := slices.Index(own.slow, a)
-	switch {
-	case in && at < 0:
+	i, slow := a.ID().Index, w.siblings[a.Seat()][a.Kind()].slow
+	if in == (slow[i>>6]>>(i&63)&1 != 0) {
+		return
+	}
+	slow[i>>6] ^= 1 << (i & 63)
+	list, jobs := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()]
+	if in {
 		if len(*list) == 0 {
 			*jobs = append(*jobs, a.Job())
 		}
-		own.slow, *list = append(own.slow, a), append(*list, a)
+		*list = append(*list, a)
 		w.count[a.Kind()]++
-	case !in && at >= 0:
-		own.slow = slices.Delete(own.slow, at, at+1)
-		at = slices.Index(*list, a)
-		*list = slices.Delete(*list, at, at+1)
-		w.count[a.Kind()]--
-		if len(*list) == 0 {
-			i := slices.Index(*jobs, a.Job())
-			*jobs = slices.Delete(*jobs, i, i+1)
-		}
+		return
+	}
+	at := slices.Index(*list, a)
+	*list = slices.Delete(*list, at, at+1)
+	w.count[a.Kind()]--
+	if len(*list) == 0 {
+		at = slices.Index(*jobs, a.Job())
+		*jobs = slices.Delete(*jobs, at, at+1)
 	}
 }
 

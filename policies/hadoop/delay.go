@@ -135,7 +135,8 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 	}
 	switch {
 	// The remaining maps have failed on this node, so the job waits for another one, not for its data.
-	case c.Job.Fresh(job.Map) == nil:
+	// A pending map is either fresh or among the retries. The search for a fresh one would cost more.
+	case c.Job.Pending(job.Map) == len(c.Job.Retries(job.Map)):
 		return nil, 0, sched.Reason{Code: sched.FailedHere}
 	case allowed < within:
 		return nil, 0, sched.Reason{Code: sched.WaitLocality, Level: allowed, Waited: d.waits[c.Job.Seat()].Waited, Limit: limit}

@@ -241,24 +241,22 @@ func (l *Late) TaskEnded(a *job.Attempt, _ time.Duration) {
 // nodeTimes holds the task times of a job on each node, and the distribution of
 // the nodes' means.
 type nodeTimes struct {
-	byNode map[int32]*spread
+	byNode map[int32]spread
 	means  spread
 }
 
 // add adds the time of a task to its node's mean, and updates the spread of the nodes' means.
 func (t *nodeTimes) add(node int32, seconds float64) {
 	if t.byNode == nil {
-		t.byNode = make(map[int32]*spread)
+		t.byNode = make(map[int32]spread)
 	}
 	s := t.byNode[node]
-	if s == nil {
-		s = &spread{}
-		t.byNode[node] = s
-	} else {
+	if s.n > 0 {
 		t.means.change(-1, s.mean())
 	}
 	s.add(seconds)
 	t.means.add(s.mean())
+	t.byNode[node] = s
 }
 
 // rounding is a tolerance, because with two nodes the slower one is exactly one deviation
@@ -269,8 +267,8 @@ const rounding = 1e-9
 // than the given number of deviations, which have a floor unless exact is set. A node
 // without finished tasks is not slow.
 func (t *nodeTimes) slow(node int32, deviations float64, exact bool) bool {
-	s := t.byNode[node]
-	if s == nil {
+	s, known := t.byNode[node]
+	if !known {
 		return false
 	}
 	margin := t.means.margin(deviations) * (1 + rounding)

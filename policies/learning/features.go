@@ -183,19 +183,27 @@ func (s Space) Sizes() []int {
 // count as 0.
 func (s Space) Encode(v *Values, out *Vector) {
 	for i, f := range s {
-		out.set(i, f, v[f])
+		out.set(i, f.encode(v[f]))
 	}
 }
 
-// set replaces the feature at an index.
-func (out *Vector) set(i int, f Feature, x float64) {
-	if !(x >= 0) {
-		x = 0
+// code is the value of a feature in the form that classifiers use.
+type code struct {
+	bin uint16
+	x   float64
+}
+
+// encode returns the code of a value.
+func (f Feature) encode(v float64) code {
+	if !(v >= 0) {
+		v = 0
 	}
 	t := &table[f]
-	out.Bins[i] = uint16(min(float64(t.bins-1), max(0, math.Floor(t.bin(x)))))
-	out.X[i] = t.scale(x)
+	return code{uint16(min(float64(t.bins-1), max(0, math.Floor(t.bin(v))))), t.scale(v)}
 }
+
+// set replaces the feature at an index.
+func (out *Vector) set(i int, c code) { out.Bins[i], out.X[i] = c.bin, c.x }
 
 // setTask sets the features of a job's tasks of a kind.
 func (v *Values) setTask(k job.Kind, p job.Ratings) {

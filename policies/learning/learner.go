@@ -32,7 +32,7 @@ type Learner struct {
 	values   Values // of the last prediction
 	vector   Vector // the same, encoded
 	encoded  encoded
-	ofJob    []int // indexes in cfg.Space of the features that a candidate's job decides
+	ofJob    []jobFeature
 }
 
 // node is the learner's record of a node.
@@ -44,6 +44,14 @@ type node struct {
 	waiting  []decision // oldest first
 	refusals int        // successive withheld decisions that no overload followed
 	idle     int        // successive withheld decisions while it was idle; see Idle
+}
+
+// jobFeature is a feature in use that a candidate's job decides, with the codes of its values, which
+// are whole numbers.
+type jobFeature struct {
+	at    int // index in Config.Space
+	of    Feature
+	codes [1 << 8]code
 }
 
 // encoded says which node and how many tasks there the features of Learner.vector describe.
@@ -73,9 +81,14 @@ type Decision struct {
 func New(cfg Config) *Learner {
 	l := &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize), encoded: encoded{node: -1}}
 	for i, f := range cfg.Space {
-		if f <= JobNetwork || f == TaskKind {
-			l.ofJob = append(l.ofJob, i)
+		if f > JobNetwork && f != TaskKind {
+			continue
 		}
+		j := jobFeature{at: i, of: f}
+		for v := range j.codes {
+			j.codes[v] = f.encode(float64(v))
+		}
+		l.ofJob = append(l.ofJob, j)
 	}
 	return l
 }
@@ -179,9 +192,9 @@ func (l *Learner) Predict(index int32, k job.Kind, p job.Ratings, tasks int) Pre
 		return l.model.Predict(&l.vector)
 	}
 	l.values.setTask(k, p)
-	for _, i := range l.ofJob {
-		f := l.cfg.Space[i]
-		l.vector.set(i, f, l.values[f])
+	for i := range l.ofJob {
+		j := &l.ofJob[i]
+		l.vector.set(j.at, j.codes[uint8(l.values[j.of])])
 	}
 	return l.model.Predict(&l.vector)
 }

@@ -347,7 +347,10 @@ func (u *Order) gather(r *sched.Round, o sched.Offer) {
 			continue // each job with tasks of the kind has one to launch
 		}
 		for _, j := range jobs {
-			if at := u.all.at[j.Seat()][k]; at > 0 && u.ready.at[j.Seat()][k] == 0 {
+			if j.Launchable(k) {
+				continue
+			}
+			if at := u.all.at[j.Seat()][k]; at > 0 {
 				u.extra = append(u.extra, at-1)
 			}
 		}

@@ -68,7 +68,7 @@ func ReadGap(k *sched.Kit) (sched.Speculate, error) {
 
 // slow implements detector. The urgency is the gap.
 func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {
-	behind := g.mean.get(a.Job(), a.Kind(), now, meanProgress).value - a.Progress()
+	behind := g.mean.get(a, now, meanProgress).value - a.Progress()
 	return behind, behind >= g.cfg.Behind
 }
 

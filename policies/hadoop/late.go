@@ -112,10 +112,10 @@ func ReadLate(k *sched.Kit) (sched.Speculate, error) {
 func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 	own := rate(a, now)
 	if l.cfg.AmongRunning {
-		all := l.rates.get(a.Job(), a.Kind(), now, rates).value
+		all := l.rates.get(a, now, rates).value
 		return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
 	}
-	row := l.rates.get(a.Job(), a.Kind(), now, rates)
+	row := l.rates.get(a, now, rates)
 	others := row.value
 	// The sum was made when this attempt ran. It must not be compared with itself.
 	if a.Started() < row.at {

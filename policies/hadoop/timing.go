@@ -62,14 +62,15 @@ func (t *Timing) bind() sched.Bindings {
 // siblings describes a job's tasks of one kind: above all the run times of the finished ones. A task
 // that ran twice, because its output was lost, counts twice.
 type siblings struct {
-	never  bool     // the job forbids copies
-	copies int      // running copies
-	slow   []uint64 // a bit for each task that has an attempt in watch.slow
-	times  spread   // seconds
-	rates  spread   // 1/seconds
+	never   bool     // the job forbids copies
+	running int32    // attempts
+	copies  int32    // of these, copies
+	slow    []uint64 // a bit for each task that has an attempt in watch.slow
 	// wait is the patience. Each heartbeat reads it for each running attempt, and only the end of
 	// a sibling changes it.
-	wait time.Duration
+	wait  time.Duration
+	times spread // seconds
+	rates spread // 1/seconds
 }
 
 // add adds a successful attempt.

@@ -69,7 +69,8 @@ func (w *watch) added(j *job.Job) {
 	for k := range w.siblings[j.Seat()] {
 		// After a change of policy: the finished tasks say how long the others should take.
 		kind := job.Kind(k)
-		s := siblings{never: j.NoSpeculation(), copies: j.Tally().Copies[k], slow: make([]uint64, (j.Total(kind)+63)/64)}
+		s := siblings{never: j.NoSpeculation(), running: int32(j.Running(kind)), copies: int32(j.Tally().Copies[k]),
+			slow: make([]uint64, (j.Total(kind)+63)/64)}
 		for i := 0; j.Done(kind) > 0 && i < j.Total(kind); i++ {
 			if a := j.Task(kind, int32(i)).Success(); a != nil {
 				s.add(a)
@@ -114,8 +115,9 @@ func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
 func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 	w.node(n.Index()).silent = silent
 	for _, a := range n.Attempts() {
-		_, yes := w.deserves(a, n, now)
-		w.set(a, yes)
+		if _, yes := w.deserves(a, n, now); yes || w.count[a.Kind()] > 0 {
+			w.set(a, yes)
+		}
 	}
 }
 
@@ -158,8 +160,11 @@ func (w *watch) unusual(a *job.Attempt, s *siblings, now time.Duration) bool {
 	if s.times.n > 0 || a.ProgressAt() > a.Started() {
 		return true
 	}
-	j, k := a.Job(), a.Kind()
-	return j.Active(k) == 1 || w.alive.get(j, k, now, lastSign).value > a.ProgressAt()
+	active := int(s.running)
+	if s.copies > 0 { // some tasks have two of the running attempts
+		active = a.Job().Active(a.Kind())
+	}
+	return active == 1 || w.alive.get(a, now, lastSign).value > a.ProgressAt()
 }
 
 // lastSign returns the time of the last sign of life of a job's running attempts of a
@@ -218,8 +223,10 @@ func (w *watch) node(index int32) *nodeWatch {
 
 // started removes a task that now has a copy.
 func (w *watch) started(a *job.Attempt) {
+	s := &w.siblings[a.Seat()][a.Kind()]
+	s.running++
 	if a.Speculative() {
-		w.siblings[a.Seat()][a.Kind()].copies++
+		s.copies++
 		if o := a.Task().Oldest(); o != nil {
 			w.set(o, false)
 		}
@@ -230,6 +237,7 @@ func (w *watch) started(a *job.Attempt) {
 func (w *watch) ended(a *job.Attempt) {
 	w.set(a, false)
 	s := &w.siblings[a.Seat()][a.Kind()]
+	s.running--
 	if a.Speculative() {
 		s.copies--
 	}
@@ -292,11 +300,12 @@ func (c *cached[T]) reset(j *job.Job) {
 	}
 }
 
-// get returns the statistic and computes it again if it is too old.
-func (c *cached[T]) get(j *job.Job, k job.Kind, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *statistic[T] {
-	row := &c.seats[j.Seat()][k]
+// get returns the statistic over the tasks of an attempt's job and kind, and computes it again if
+// it is too old.
+func (c *cached[T]) get(a *job.Attempt, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *statistic[T] {
+	row := &c.seats[a.Seat()][a.Kind()]
 	if !row.valid || now-row.at >= refreshEvery {
-		row.at, row.valid, row.value = now, true, compute(j, k, now)
+		row.at, row.valid, row.value = now, true, compute(a.Job(), a.Kind(), now)
 	}
 	return row
 }

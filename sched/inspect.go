@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"strconv"
@@ -19,6 +20,8 @@ type Inspectable interface {
 
 // Insight is the inner state of a policy or part.
 type Insight struct {
+	// Summary says in one sentence by what the policy decides now. It is empty if the figures are enough.
+	Summary string
 	Figures []Figure
 	Tables  []InsightTable
 }
@@ -104,6 +107,7 @@ func Text(s string) Datum { return Datum{Text: s} }
 func Inspect(p Policy, now time.Duration) (all Insight) {
 	for _, x := range HooksOf(p).Inspectables {
 		i := x.Inspect(now)
+		all.Summary = cmp.Or(all.Summary, i.Summary)
 		all.Figures = append(all.Figures, i.Figures...)
 		for _, t := range i.Tables {
 			if len(t.Rows) > 0 {

@@ -171,6 +171,9 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.Summary != "" {
+		installed.Notes = notes(capitalized(in.Summary) + ".")
+	}
 	p.Sections = append(p.Sections, s.insightSections(r, in, now)...)
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
 		kind := useChart(list, byPool(list), "Slots in use by pool", true, now, ranges[0].span)

@@ -26,6 +26,7 @@ type fake struct {
 	copies   int                       // calls of Attempts
 	acted    []string                  // the actions that were carried out
 	asked    *slotwisev1.WhatIfRequest // of the latest WhatIf
+	summary  string                    // of Inspect
 }
 
 var (
@@ -92,7 +93,7 @@ func (f *fake) Policy(ctx context.Context) (*source.Policy, error) {
 func (f *fake) Inspect(context.Context) (string, sched.Insight, error) {
 	t := sched.InsightTable{Name: "pools", Help: "by pool", Columns: []sched.Measure{{Name: "pool"}, {Name: "deficit", Unit: "slots", Help: "missing", Chart: "deficits"}}}
 	t.Add(sched.Text(f.nodes[0].Name), sched.Number(-2))
-	return "fifo", sched.Insight{Figures: []sched.Figure{{Measure: sched.Measure{Name: "map slots", Unit: "slots", Help: "s_m", Chart: "slots by kind"}, Datum: sched.Number(3)}}, Tables: []sched.InsightTable{t}}, nil
+	return "fifo", sched.Insight{Summary: f.summary, Figures: []sched.Figure{{Measure: sched.Measure{Name: "map slots", Unit: "slots", Help: "s_m", Chart: "slots by kind"}, Datum: sched.Number(3)}}, Tables: []sched.InsightTable{t}}, nil
 }
 
 func (f *fake) History(ctx context.Context, q source.Query) (source.Jobs, error) {

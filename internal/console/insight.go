@@ -232,7 +232,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 		return nil
 	}
 	c := &chart{H: chartHeight, Desc: "The page has the present values as text."}
-	low, high := 0.0, 0.0
+	low, high, whole, drawn := 0.0, 0.0, true, false
 	value := func(s insightSample, i int) (float64, bool) {
 		if i >= len(s.values) || math.IsNaN(s.values[i]) || math.IsInf(s.values[i], 0) {
 			return 0, false
@@ -244,11 +244,17 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 			continue
 		}
 		c.Title = withUnit(name, l.unit)
+		known := 0
 		for _, p := range points {
 			if v, ok := value(p, i); ok {
-				low, high = min(low, v), max(high, v)
+				low, high, whole = min(low, v), max(high, v), whole && v == math.Trunc(v)
+				known++
 			}
 		}
+		drawn = drawn || known > 1
+	}
+	if !drawn { // no line has two points, as of a candidate that policy auto has just chosen
+		return nil
 	}
 	// A scale needs a span. A constant value is drawn at the bottom.
 	if high == low {
@@ -272,6 +278,9 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 	}
 	c.XTicks = timeTicks(from, to, now.Location())
 	for _, v := range svg.Steps(y.Low, y.High, 4) {
+		if whole && v != math.Trunc(v) { // there is no half decision
+			continue
+		}
 		c.YTicks = append(c.YTicks, svg.Tick{At: y.At(v), Label: sched.Datum{Number: math.Round(v*1e6) / 1e6}.String()})
 	}
 	return c

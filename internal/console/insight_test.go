@@ -2,7 +2,9 @@ package console
 
 import (
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +110,38 @@ func TestNodeLoads(t *testing.T) {
 	s.loads.add(now, many)
 	if s.loads.mu.nodes["w1"] != nil || len(s.loads.mu.nodes) != mostLoads {
 		t.Errorf("%d nodes", len(s.loads.mu.nodes))
+	}
+}
+
+// TestLineChart: counts have whole numbers at their axis, and lines of which fewer than two points are known are no
+// chart.
+func TestLineChart(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	draw := func(values ...float64) *chart {
+		var list []insightSample
+		for i, v := range values {
+			list = append(list, insightSample{now.Add(time.Duration(i-len(values)) * time.Second), []float64{v}})
+		}
+		return lineChart("choices", []line{{chart: "choices", name: "switches"}}, list, now, time.Minute)
+	}
+	for _, x := range draw(0, 0, 1).YTicks {
+		if strings.Contains(x.Label, ".") {
+			t.Errorf("a tick at %s switches", x.Label)
+		}
+	}
+	if !slices.ContainsFunc(draw(0, 0.2, 0.7).YTicks, func(x svg.Tick) bool { return strings.Contains(x.Label, ".") }) {
+		t.Error("fractions have no ticks")
+	}
+	if draw(math.NaN(), math.NaN(), 1) != nil {
+		t.Error("a single value is a chart")
+	}
+}
+
+// TestSummary shows by what a policy decides above its figures.
+func TestSummary(t *testing.T) {
+	f := newFake(1, "x")
+	f.summary = "policy auto has fair decide"
+	if body := ask(newConsole(t, f), http.MethodGet, "/ui/policy", "ann").Body.String(); !strings.Contains(body, "Policy auto has fair decide.") {
+		t.Errorf("no summary in %.3000s", body)
 	}
 }

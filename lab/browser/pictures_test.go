@@ -204,12 +204,18 @@ func TestPictures(t *testing.T) {
 		view{"attempts", job("running0") + "/attempts"}, view{"log", "/ui/attempts/" + ids["failed"] + "_m_0_0"}, view{"nodes", "/ui/nodes"}, view{"node-graylisted", "/ui/nodes/w6"}, view{"node", "/ui/nodes/w1"},
 		view{"policy", "/ui/policy"}, view{"policy-preview", "/ui/policy?name=fifo"}, view{"whatif", "/ui/whatif"}, view{"whatif-nodes", "/ui/whatif?nodes=2"}, view{"whatif-past", past},
 		view{"history", "/ui/history"}, view{"compare", "/ui/compare?a=" + ids["before"] + "&b=" + ids["ended"]}, view{"nothing", "/ui/nosuch"})
-	if wanted.MatchString("policy-auto") {
-		b.at(newAuto(t).URL)
-		b.open("/ui/policy")
-		b.until("a switch", `(document.querySelector("#t-choices")?.textContent ?? "").includes("fair")`)
-		forms(view{"policy-auto", "/ui/policy"})
+}
+
+// TestPicturesAuto writes the pictures of the page of policy auto after it has switched, as TestPictures does.
+func TestPicturesAuto(t *testing.T) {
+	dir := os.Getenv("SLOTWISE_PICTURES")
+	if dir == "" {
+		t.Skip("takes a minute: set SLOTWISE_PICTURES to a directory")
 	}
+	b := newChrome(t, newAuto(t).URL)
+	b.open("/ui/policy")
+	b.until("a switch", `[...document.querySelectorAll("#t-state0 td[data-name=Chosen]")].some((e) => e.textContent === "fair")`)
+	b.forms(view{"policy-auto", "/ui/policy"}, dir, os.Getenv("SLOTWISE_AXE") != "0")
 }
 
 // newAuto starts a cluster under policy auto, on which small jobs wait behind a large one until the policy switches.

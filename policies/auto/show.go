@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // columns are the values that tables show of a decision.
@@ -50,6 +51,7 @@ const shownDecisions = 20
 // Inspect implements sched.Inspectable.
 func (p *Policy) Inspect(now time.Duration) (in sched.Insight) {
 	r := p.record
+	in.Summary = p.Explain(nil, job.Map, now) // the same for all jobs
 	in.Say(sched.Measure{Name: "chosen", Help: "candidate that decides"}, p.spec)
 	in.Show(sched.Measure{Name: "switches", Help: "switches to another candidate", Chart: "choices"}, float64(r.Switches))
 	in.Show(sched.Measure{Name: "decisions", Help: "decisions, with those to stay", Chart: "choices"}, float64(r.Decided))

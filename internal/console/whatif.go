@@ -215,9 +215,9 @@ func (s *Server) machinesNow(ctx context.Context) string {
 		return n.State == "left" || n.State == "lost" || n.State == "absent"
 	})
 	if err != nil || len(nodes) < 2 || slices.ContainsFunc(nodes, func(n *slotwisev1.NodeStatus) bool { return n.Host != nodes[0].Host }) {
-		return "as now: new ones"
+		return "as now (new)"
 	}
-	return "as now: " + cut(nodes[0].Host, 40) + ", which all share"
+	return "as now (" + cut(nodes[0].Host, 20) + ")"
 }
 
 // parsePast returns the question that the fields of the second form ask.

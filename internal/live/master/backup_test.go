@@ -14,6 +14,7 @@ import (
 // on the restored directory lists the first one and continues the second one with the
 // worker that runs its attempts.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		w := r.worker("w1", 1, 0)

@@ -21,6 +21,7 @@ import (
 // TestCancelledPolls cancels thousands of long polls of all kinds. The master must forget
 // them all, so that later polls wait again.
 func TestCancelledPolls(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(1, 1, ""))
 	w := r.worker("w1", 1, 1)
@@ -56,6 +57,7 @@ func TestCancelledPolls(t *testing.T) {
 
 // TestPages reads lists that are larger than a page.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	spec := r.spec(0, 0, "")
 	spec.Synthetic = 0
@@ -104,6 +106,7 @@ func TestPages(t *testing.T) {
 
 // TestLongRequests sends names of a megabyte. The answers are short.
 func TestLongRequests(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	long := strings.Repeat("x", 1<<20)
 	_, noJob := r.users.Job(t.Context(), &slotwisev1.JobRequest{Job: long})

@@ -50,6 +50,7 @@ func TestCapacity(t *testing.T) {
 // TestPlaces shows the pods of workers on their pages: nothing without a provider of machines,
 // and "unknown" for a worker that the provider does not list.
 func TestPlaces(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	r.worker("w1", 1, 1)
 	r.worker("w2", 1, 1)

@@ -38,6 +38,7 @@ func (r *rig) driverOf(output string) (chain, token string) {
 // A flood of invented tokens of drivers is refused while the loop does nothing at all, and
 // leaves nothing in its inbox. The right token reaches the loop.
 func TestFloodOfDriverTokens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	_, token := r.driverOf("file://" + t.TempDir() + "/out")
 	busy, resume := make(chan struct{}), make(chan struct{})
@@ -77,6 +78,7 @@ func TestFloodOfDriverTokens(t *testing.T) {
 
 // A driver's token stays valid over a restart of the master, and ends with its chain.
 func TestDriverTokenLife(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Dir: t.TempDir()})
 	chain, token := r.driverOf("file://" + t.TempDir() + "/out")
 	r.stop()
@@ -97,6 +99,7 @@ func TestDriverTokenLife(t *testing.T) {
 
 // The waits of an ended chain are the sum of the waits of its steps.
 func TestExplainEndedChain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	maps, reduces := slotwisev1.Kind_KIND_MAP, slotwisev1.Kind_KIND_REDUCE
 	held := func(kind slotwisev1.Kind, ms int64) *slotwisev1.Explanation {

@@ -230,6 +230,7 @@ func (c *chaos) injectOne() {
 // succeeds; its output is complete, and each part is by an attempt that got permission
 // to commit.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	seeds := 4
 	if n, err := strconv.Atoi(os.Getenv("SLOTWISE_SEEDS")); err == nil {
 		seeds = n

@@ -35,6 +35,7 @@ func (r *rig) chosen() string {
 // by itself, says so, and continues with fair after a restart. Each start from its journal finds
 // the same choice.
 func TestAutoChooses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Policy: "auto", PolicySet: map[string]string{"candidates": "fifo,fair", "choose-every": "1s", "least-time": "1h"}})
 	w := r.worker("w1", 2, 1)
 	large := r.submit(r.spec(60, 0, ""))
@@ -145,6 +146,7 @@ func (r *rig) get(path string) string {
 // TestChoicesRest checks that choices use at most 4 % of a core, however long one takes and however
 // often the policy wants them. The garbage collector adds up to a quarter of that.
 func TestChoicesRest(t *testing.T) {
+	t.Parallel()
 	for _, every := range []time.Duration{0, time.Second, time.Hour} {
 		for _, took := range []time.Duration{time.Microsecond, 300 * time.Millisecond, mostForecast, 3 * mostForecast} {
 			if share := took.Seconds() / (took + restAfterChoice(took, every)).Seconds(); share > 0.0401 {

@@ -28,6 +28,7 @@ func (r *rig) page(path string) (string, time.Duration) {
 // TestConsoleWithManyJobs shows pages of 1,000 jobs with 100,000 tasks. Their times are
 // logged; their sizes are bounded.
 func TestConsoleWithManyJobs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Policy: "fair"})
 	program := r.spec(100, 0, "")
 	for i := range 1000 {

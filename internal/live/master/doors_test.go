@@ -173,6 +173,7 @@ func (d *doorCase) status(t *testing.T, x door, user string) int {
 
 // TestDoors makes each request as each user. It fails if a path or a call has no row.
 func TestDoors(t *testing.T) {
+	t.Parallel()
 	m, d := openDoors(t)
 	var names []string
 	for _, r := range m.routes() {
@@ -221,6 +222,7 @@ func TestDoors(t *testing.T) {
 
 // TestUnknownPaths requests paths that do not exist, which reveal nothing to strangers.
 func TestUnknownPaths(t *testing.T) {
+	t.Parallel()
 	_, d := openDoors(t)
 	for _, path := range []string{"/debug/pprof/", "/files/", "/files/../metrics", "//metrics", "/metrics/", "/slotwise.v1.Other/Call", "/healthz/x"} {
 		for user, want := range map[string]int{"nobody": 401, "bob": 404, "w1": 404} {
@@ -238,6 +240,7 @@ func TestUnknownPaths(t *testing.T) {
 // TestWorkerNeedsUsers registers a worker that runs jobs as their users. A master without
 // authentication refuses it, a master with tokens accepts it.
 func TestWorkerNeedsUsers(t *testing.T) {
+	t.Parallel()
 	open := newRig(t, Config{})
 	register := &slotwisev1.RegisterRequest{Worker: "w7", Address: "w7:1", Incarnation: "1", NeedsUsers: true}
 	_, err := open.workers.Register(t.Context(), register)

@@ -153,6 +153,7 @@ func TestTermLostInBatch(t *testing.T) {
 
 // What an earlier leadership has collected does not leave under the next one.
 func TestTakeOverDrops(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	sha := shaOf("dead")
 	held := make(chan int, 1)
@@ -175,6 +176,7 @@ func TestTakeOverDrops(t *testing.T) {
 
 // The lease ends by its clock, which also counts the time for which nothing ran.
 func TestLeaseEnds(t *testing.T) {
+	t.Parallel()
 	var lease atomic.Int64
 	var now time.Duration
 	l := &leadership{ctx: t.Context(), lease: &lease, clock: func() time.Duration { return now }}

@@ -47,6 +47,7 @@ func filesOn(t *testing.T, disk *faultfs.Disk) *fileStore {
 // first. A file that was acknowledged, or that an accepted job needs, is there whole. No
 // other file has its name, and no temporary file stays.
 func TestUploadCrashes(t *testing.T) {
+	t.Parallel()
 	const content = "a program that is longer than one page of the disk"
 	program := &slotwisev1.Program{Executable: shaOf(content)}
 	for _, accept := range []bool{false, true} {
@@ -87,6 +88,7 @@ func TestUploadCrashes(t *testing.T) {
 // TestUploadFails makes each operation of an upload fail. The upload returns the error
 // and leaves no file.
 func TestUploadFails(t *testing.T) {
+	t.Parallel()
 	for _, op := range []faultfs.Op{faultfs.Create, faultfs.Write, faultfs.Sync, faultfs.Rename} {
 		disk := faultfs.NewDisk()
 		s := filesOn(t, disk)
@@ -116,6 +118,7 @@ func TestUploadFails(t *testing.T) {
 // TestDirectoryReplaced moves the directory of a running master away. The master ends by
 // itself and says why.
 func TestDirectoryReplaced(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "m")
 	m, err := Open(Config{Dir: dir})
 	if err != nil {
@@ -146,6 +149,7 @@ func (r trickle) Read(p []byte) (int, error) {
 
 // An upload that brings a byte now and then ends, and gives its place and its room back.
 func TestUploadSlow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := filesOn(t, faultfs.NewDisk())
 		for _, length := range []int64{-1, 1 << 19} {
@@ -169,6 +173,7 @@ func TestUploadSlow(t *testing.T) {
 // A body that makes the handler panic leaves the place and the room of its upload free: the
 // server recovers, and the user would have lost them until the master restarts.
 func TestUploadPanics(t *testing.T) {
+	t.Parallel()
 	s := filesOn(t, faultfs.NewDisk())
 	r := httptest.NewRequest(http.MethodPut, "/", brokenBody{})
 	r.SetPathValue("sha", shaOf("content"))
@@ -194,6 +199,7 @@ func (brokenBody) Read([]byte) (int, error) { panic("broken") }
 // Empty files count, too: else their number would be bounded by nothing. The store of the
 // next master counts them as this one does, and forgets files that somebody has removed.
 func TestManySmallFiles(t *testing.T) {
+	t.Parallel()
 	disk := faultfs.NewDisk()
 	limits := Limits{File: 1 << 20, Files: 8 * bounds.FileCost}
 	s, err := openFiles(disk, "m", limits)
@@ -234,6 +240,7 @@ func TestManySmallFiles(t *testing.T) {
 // Whatever users upload, how it ends, and in which order: the bytes that count are the
 // bytes on the disk, and no user has more than his share.
 func TestFileRoom(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		disk := faultfs.NewDisk()
 		const unit = bounds.FileCost / 8 // some contents are smaller than what a file counts for

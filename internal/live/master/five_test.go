@@ -13,6 +13,7 @@ import (
 // where in the queue is it, when will it be done, what would change that, and why is it
 // slow.
 func TestFiveQuestions(t *testing.T) {
+	t.Parallel()
 	for _, s := range []struct {
 		name    string
 		prepare func(r *rig) (id string)

@@ -16,6 +16,7 @@ import (
 // TestForecast asks when jobs will end: on a cluster without workers, before any task has
 // finished, and after some have.
 func TestForecast(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(6, 0, ""))
 	await := func(what string, ok func(f *slotwisev1.JobForecast) bool) {
@@ -124,6 +125,7 @@ func (r *rig) testWhatIf(second string) {
 // TestForecastsRest checks that the goroutine of forecasts uses at most 4 % of a core, however
 // long each forecast takes. The garbage collector adds up to a quarter of that.
 func TestForecastsRest(t *testing.T) {
+	t.Parallel()
 	for _, took := range []time.Duration{time.Microsecond, 20 * time.Millisecond, time.Second, mostForecast} {
 		if share := took.Seconds() / (took + restAfter(took)).Seconds(); share > 0.0401 {
 			t.Errorf("forecasts of %v use %.1f %% of a core", took, 100*share)
@@ -134,6 +136,7 @@ func TestForecastsRest(t *testing.T) {
 // TestStaleForecast checks that a request which comes long after the last one gets a forecast
 // of the present state.
 func TestStaleForecast(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(6, 0, ""))
 	clustertest.Eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })
@@ -151,6 +154,7 @@ func TestStaleForecast(t *testing.T) {
 // TestFollowerWaitsForNoForecast checks that a status for a caller that follows the job comes at once with an old
 // forecast, and that one for another caller waits for a new one.
 func TestFollowerWaitsForNoForecast(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(6, 0, ""))
 	clustertest.Eventually(t, "a forecast", func() bool { return r.job(id).Forecast != nil })

@@ -33,6 +33,7 @@ func (r *rig) readLog(who secure.Identity, name string) (text string, err error)
 // log to users who may read it, also after a restart, and keeps no log that the worker has
 // no right to send.
 func TestKeptLogs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Access: secure.Rules{}})
 	// The name makes the worker's address one at which no server listens.
 	w, other := r.worker("127.0.0.1", 1, 0), r.worker("w2", 0, 1)
@@ -91,6 +92,7 @@ func TestKeptLogs(t *testing.T) {
 // TestKeptLogOfOtherUser reads the log of an attempt whose name another user's attempt had
 // on an earlier journal.
 func TestKeptLogOfOtherUser(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	w := r.worker("w1", 1, 0)
 	attempt := r.submit(r.spec(1, 0, "")) + "_m_0_0"
@@ -106,6 +108,7 @@ func TestKeptLogOfOtherUser(t *testing.T) {
 
 // TestKeptLogsTogether lets many requests store logs at the same time.
 func TestKeptLogsTogether(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	w := r.worker("w1", 100, 0)
 	id := r.submit(r.spec(100, 0, ""))

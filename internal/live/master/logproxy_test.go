@@ -29,6 +29,7 @@ func (w *fakeWorker) registerAt(address string) *slotwisev1.RegisterResponse {
 // TestLogProxy lets servers of several kinds answer at a worker's address. The master
 // passes on only the worker's own answers and contacts no other server.
 func TestLogProxy(t *testing.T) {
+	t.Parallel()
 	const text = "printed by the attempt"
 	var reached atomic.Bool
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -92,6 +93,7 @@ func TestLogProxy(t *testing.T) {
 
 // TestNamedWorkers registers workers with credentials that belong to one name.
 func TestNamedWorkers(t *testing.T) {
+	t.Parallel()
 	m, err := Open(Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

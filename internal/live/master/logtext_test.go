@@ -21,6 +21,7 @@ const logSecret = "password=hunter2"
 // the log get the text, wherever an answer carries it: from memory, from the journal
 // after a restart and from the history.
 func TestLogTextIsForReaders(t *testing.T) {
+	t.Parallel()
 	rules := secure.Rules{Pools: map[string]secure.Pool{"shared": {Submit: []string{"*"}, Manage: []string{"mia"}}}}
 	r := newRig(t, Config{Access: rules, Grace: time.Millisecond})
 	w := r.worker("w1", 1, 0)
@@ -111,6 +112,7 @@ func jobAnswers(t *testing.T, ctx context.Context, m *Master, id string) map[str
 // TestLogTextAnswers fails if a response of the client service has a field for log text
 // that TestLogTextIsForReaders does not check.
 func TestLogTextAnswers(t *testing.T) {
+	t.Parallel()
 	checked := []string{"HistoryResponse", "JobResponse", "JobsResponse", "TasksResponse"}
 	var carry []string
 	methods := slotwisev1.File_slotwise_v1_client_proto.Services().ByName("ClientService").Methods()
@@ -128,6 +130,7 @@ func TestLogTextAnswers(t *testing.T) {
 // TestHiddenLogText fills every log_tail that a history entry can hold, also in the steps
 // of a chain, and lets users see the entry.
 func TestHiddenLogText(t *testing.T) {
+	t.Parallel()
 	m := &Master{}
 	for user, sees := range map[string]bool{"ann": true, "bob": false} {
 		j := &slotwisev1.HistoryJob{}

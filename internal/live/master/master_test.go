@@ -29,6 +29,7 @@ import (
 // TestJob runs a job of two maps and a reduce on a fake worker: launches, map outputs,
 // permission to commit, the published output, and the order to remove the job's files.
 func TestJob(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	out := filepath.Join(t.TempDir(), "out")
 	id := r.submit(r.spec(2, 1, out))
@@ -71,6 +72,7 @@ func TestJob(t *testing.T) {
 // TestLateRegister delivers registrations after later ones. They are refused and change
 // nothing.
 func TestLateRegister(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	register := func(incarnation string, number int64) (string, connect.Code) {
 		resp, err := r.workers.Register(t.Context(), &slotwisev1.RegisterRequest{
@@ -107,6 +109,7 @@ func TestLateRegister(t *testing.T) {
 // TestRepetition repeats and reorders messages as a network may: actions that are not
 // acknowledged, reports, heartbeats that were overtaken, and ended sessions.
 func TestRepetition(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(3, 0, ""))
 	w := r.worker("w1", 2, 0)
@@ -180,6 +183,7 @@ func TestRepetition(t *testing.T) {
 // TestPush holds a heartbeat of an idle worker and submits a job, whose launch must be
 // the answer at once.
 func TestPush(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Heartbeat: time.Minute})
 	w := r.worker("w1", 1, 0)
 	got := make(chan *slotwisev1.HeartbeatResponse, 1)
@@ -203,6 +207,7 @@ func TestPush(t *testing.T) {
 
 // TestRequestID submits the same request many times at once, which must make one job.
 func TestRequestID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	out := filepath.Join(t.TempDir(), "out")
 	req := &slotwisev1.SubmitRequest{RequestId: "r1", Spec: r.spec(1, 0, out)}
@@ -230,6 +235,7 @@ func TestRequestID(t *testing.T) {
 // TestFailure fails a task too often: the job fails with the last error, and its
 // staging directory is removed.
 func TestFailure(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	spec := r.spec(1, 0, filepath.Join(dir, "out"))
@@ -251,6 +257,7 @@ func TestFailure(t *testing.T) {
 
 // TestKill kills a job whose attempt ends late: the output is removed only after that.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	dir := t.TempDir()
 	id := r.submit(r.spec(1, 0, filepath.Join(dir, "out")))
@@ -277,6 +284,7 @@ func TestKill(t *testing.T) {
 
 // TestLeaving lets a worker leave in order: its task runs on another worker at once.
 func TestLeaving(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(1, 0, ""))
 	w1 := r.worker("w1", 1, 0)
@@ -293,6 +301,7 @@ func TestLeaving(t *testing.T) {
 
 // TestFiles uploads files under their SHA-256 and under wrong names.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Limits: Limits{File: 100}})
 	sha := r.put("hello")
 	r.put("hello")
@@ -323,6 +332,7 @@ func TestFiles(t *testing.T) {
 
 // TestLimits exceeds each limit. A user who is alone may hold half of what users share.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Limits: Limits{Jobs: 4, JobTasks: 10, Tasks: 24, Nodes: 1, Waiting: 1, SlotsPerNode: 4}})
 	submit := func(maps int) error {
 		_, err := r.users.Submit(t.Context(), &slotwisev1.SubmitRequest{RequestId: newToken(), Spec: r.spec(maps, 0, "")})
@@ -375,6 +385,7 @@ func TestLimits(t *testing.T) {
 // TestHadoopFiles changes a file of pools while the master runs, and changes the policy
 // to one that does not use the file and back.
 func TestHadoopFiles(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "fair.xml")
 	write := func(limit string) {
 		t.Helper()
@@ -482,6 +493,7 @@ func TestBothHadoopFiles(t *testing.T) {
 
 // TestRacks registers a worker that does not name its rack, which the topology knows.
 func TestRacks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Rack: func(host string) string { return "/rack-of-" + host }})
 	r.worker("w1", 1, 0)
 	resp, err := r.users.Nodes(t.Context(), &slotwisev1.NodesRequest{})
@@ -492,6 +504,7 @@ func TestRacks(t *testing.T) {
 
 // TestMetrics reads the metrics and health checks.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Version: "v1"})
 	r.submit(r.spec(3, 0, ""))
 	r.worker("w1", 1, 0).awaitLaunch("j1_m_0_0")
@@ -540,6 +553,7 @@ func TestMetrics(t *testing.T) {
 // TestFilesSwept fills the store: files that no job needs make room, the least recently
 // used first; files that a job needs stay. The one user has half of the room.
 func TestFilesSwept(t *testing.T) {
+	t.Parallel()
 	const unit = bounds.FileCost
 	r := newRig(t, Config{Limits: Limits{Files: 12 * unit}})
 	id := r.submit(r.spec(1, 0, "")) // needs "program", which counts as one unit
@@ -583,6 +597,7 @@ func TestFilesSwept(t *testing.T) {
 
 // TestAccess sends requests of users without the permission.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	m, err := Open(Config{Dir: t.TempDir(), Access: secure.Rules{Pools: map[string]secure.Pool{"prod": {Submit: []string{"ann", "@ops"}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -677,6 +692,7 @@ func accessByRole(t *testing.T, m *Master, as func(string, ...string) context.Co
 // TestLongErrors sends long texts with characters of several bytes. They must not be
 // cut within a character, because the journal and the answers cannot hold half a character.
 func TestLongErrors(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Grace: time.Millisecond})
 	w := r.worker("w1", 4, 0)
 	for i := range 3 {
@@ -697,6 +713,7 @@ func TestLongErrors(t *testing.T) {
 // TestHistoryOfNonsense: an id that is no chain's is refused as such; one of an unknown
 // chain is not found.
 func TestHistoryOfNonsense(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	for id, want := range map[string]connect.Code{"chain-x": connect.CodeInvalidArgument, "chain-0": connect.CodeInvalidArgument, "chain-9": connect.CodeNotFound} {
 		_, err := r.users.History(t.Context(), &slotwisev1.HistoryRequest{Job: id})
@@ -711,6 +728,7 @@ func TestHistoryOfNonsense(t *testing.T) {
 
 // TestAllDrained checks the wait reason of a job while all workers are drained.
 func TestAllDrained(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	r.worker("w1", 1, 0)
 	drain := func(undo bool) {

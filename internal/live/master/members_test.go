@@ -328,6 +328,7 @@ func TestTwoNamesOfOneMaster(t *testing.T) {
 
 // A master without peers has no membership.
 func TestMembersOfOne(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	if resp, err := r.users.Masters(t.Context(), &slotwisev1.MastersRequest{}); err != nil || len(resp.Masters) != 0 {
 		t.Errorf("%v, %v", resp, err)

@@ -15,6 +15,7 @@ import (
 // The largest job that a planner makes is accepted: as many tasks as there may be, three hosts
 // for each, with names as long as the wire's bound on the message allows.
 func TestCostOfLargestJob(t *testing.T) {
+	t.Parallel()
 	spec := &slotwisev1.JobSpec{Name: "n", Output: "hdfs:///o", Program: &slotwisev1.Program{App: "x"}}
 	for i := range bounds.JobTasks {
 		s := &slotwisev1.Split{Bytes: 1 << 27, Pieces: []*slotwisev1.Piece{{

@@ -299,6 +299,7 @@ func TestMessages(t *testing.T) {
 
 // Heartbeats in binary do not pass the RPC system. They have the same answers as the ones that do.
 func TestHeartbeatFormats(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	good, err := proto.Marshal(&slotwisev1.HeartbeatRequest{Session: "none"})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 // A job in time counts with a lateness of 0, a failed one with none, and a killed one gives its deadline up.
 func TestDeadlineMetrics(t *testing.T) {
+	t.Parallel()
 	s := newStats(&Master{})
 	for _, j := range []*slotwisev1.JobStatus{
 		{State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, EndedMs: 5000},

@@ -10,6 +10,7 @@ import (
 // TestFailedOpenClosesFiles opens a master with a policy that cannot be built, which comes out
 // after the stores are open.
 func TestFailedOpenClosesFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	m, err := Open(Config{Dir: dir, Policy: "nonsense"})
 	if err == nil {

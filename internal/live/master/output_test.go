@@ -66,6 +66,7 @@ func (r *rig) awaitStatus(id string, want func(*slotwisev1.JobStatus) bool) {
 // storage is back, also by a restarted master. Until then the job's status says why it
 // has not ended.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]Config{"reopen": {}, "publish": {}, "publish, forgotten by the tracker": {KeepEnded: -1, SnapshotBytes: 1}} {
 		t.Run(name, func(t *testing.T) {
 			what, _, _ := strings.Cut(name, ",")
@@ -96,6 +97,7 @@ func TestOutage(t *testing.T) {
 // TestGiveUpOutput checks that a job ends although its storage never returns: when its
 // owner kills it, and when the master's patience is over.
 func TestGiveUpOutput(t *testing.T) {
+	t.Parallel()
 	for name, patience := range map[string]time.Duration{"killed": 0, "patience": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{PublishPatience: patience}
@@ -127,6 +129,7 @@ func TestGiveUpOutput(t *testing.T) {
 // storage would be over. It tries to publish the output all the same, because no master
 // has tried meanwhile.
 func TestLongAway(t *testing.T) {
+	t.Parallel()
 	var cfg Config
 	files, at := faultyStorage(t, &cfg)
 	r := newRig(t, cfg)
@@ -153,6 +156,7 @@ func TestLongAway(t *testing.T) {
 // TestRemoveAgain checks that the staged output of a killed job is removed when the
 // storage is back.
 func TestRemoveAgain(t *testing.T) {
+	t.Parallel()
 	var cfg Config
 	files, at := faultyStorage(t, &cfg)
 	r := newRig(t, cfg)
@@ -175,6 +179,7 @@ func TestRemoveAgain(t *testing.T) {
 // TestCommitTookEffect kills a job whose commit takes effect although its answer is an
 // error. The output is visible, so the job has succeeded.
 func TestCommitTookEffect(t *testing.T) {
+	t.Parallel()
 	cfg := Config{}
 	files, at := faultyStorage(t, &cfg)
 	r := newRig(t, cfg)
@@ -218,6 +223,7 @@ func TestCommitTookEffect(t *testing.T) {
 // TestStagingOutage submits a job while the storage of its output is away: the client's
 // submission waits for the storage, and a refusal of the storage ends it.
 func TestStagingOutage(t *testing.T) {
+	t.Parallel()
 	var cfg Config
 	files, at := faultyStorage(t, &cfg)
 	r := newRig(t, cfg)

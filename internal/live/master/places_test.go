@@ -18,6 +18,7 @@ import (
 // A message is estimated, decompressed and decoded by a request that has a place, so a user
 // gets no more of the processor by more requests. While it arrives the request has none.
 func TestPlaceOfMessage(t *testing.T) {
+	t.Parallel()
 	k := openMarket(t, Config{Limits: Limits{Message: 1 << 20}})
 	worked := bounds.NewGate(2)
 	k.m.requests.worked = worked
@@ -54,6 +55,7 @@ func TestPlaceOfMessage(t *testing.T) {
 
 // On a master without authentication, too, users' requests keep no worker out.
 func TestWorkersOfOpenMaster(t *testing.T) {
+	t.Parallel()
 	m, err := Open(Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

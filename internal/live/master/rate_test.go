@@ -12,6 +12,7 @@ import (
 
 // TestSubmitRates submits as fast as possible as one user, then after pauses, and as others.
 func TestSubmitRates(t *testing.T) {
+	t.Parallel()
 	var r submitRates
 	now := time.Unix(1000, 0)
 	count := func(user string) (n int) {
@@ -46,6 +47,7 @@ func TestSubmitRates(t *testing.T) {
 // TestSubmitRateByRole uses up a user's rate. Only he is refused, and his client may try
 // again.
 func TestSubmitRateByRole(t *testing.T) {
+	t.Parallel()
 	m := &Master{}
 	ann := secure.Identity{User: "ann", Role: secure.User}
 	m.rates.mu.users = map[string]bucket{"ann": {0, time.Now().Add(time.Hour)}}

@@ -61,6 +61,7 @@ func (r *rig) powerCut(rng *rand.Rand) {
 // TestJournalFails fails a sync of the journal: the master answers no more requests and
 // ends with the error.
 func TestJournalFails(t *testing.T) {
+	t.Parallel()
 	disk := faultfs.NewDisk()
 	r := newRig(t, Config{journalFS: disk})
 	spec := r.spec(1, 0, "")
@@ -85,6 +86,7 @@ func withSnapshots(t *testing.T, test func(t *testing.T, cfg Config)) {
 // TestRestart restarts the master in each phase of a job. The worker keeps its attempts
 // and outputs; no attempt starts twice, and no count is lost or doubled.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		out := filepath.Join(t.TempDir(), "out")
@@ -174,6 +176,7 @@ func (r *rig) checkInHistory(id string) {
 // TestRestartOfWorker restarts master and worker: the worker's attempts and map outputs
 // are lost, and their tasks run again.
 func TestRestartOfWorker(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		id := r.submit(r.spec(2, 1, ""))
@@ -197,6 +200,7 @@ func TestRestartOfWorker(t *testing.T) {
 // TestRestartBeforeCommit stops the master when the job's outcome is durable and its
 // output is not published: the next master publishes it.
 func TestRestartBeforeCommit(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		cfg.Grace = time.Hour
 		r := newRig(t, cfg)
@@ -234,6 +238,7 @@ func TestRestartBeforeCommit(t *testing.T) {
 // TestRestartKeeps checks the other state that must outlast a restart: requests, the
 // policy, drained nodes, priorities and pools, files, the master's id, and time.
 func TestRestartKeeps(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		req := &slotwisev1.SubmitRequest{RequestId: "r1", Spec: r.spec(1, 0, "")}
@@ -291,6 +296,7 @@ func TestRestartKeeps(t *testing.T) {
 // TestAbsentWorker restarts the master, and a worker does not register again: its tasks
 // run on another worker after the time-out.
 func TestAbsentWorker(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{NodeTimeout: 300 * time.Millisecond})
 	id := r.submit(r.spec(1, 0, ""))
 	w := r.worker("w1", 1, 0)
@@ -305,6 +311,7 @@ func TestAbsentWorker(t *testing.T) {
 // TestIdleWorkerReturns restarts the master of a worker without attempts: when it registers again
 // it is not counted as lost, because Prometheus raises an alert for three lost workers.
 func TestIdleWorkerReturns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	r.worker("w1", 1, 0)
 	r.restart()
@@ -321,6 +328,7 @@ func TestIdleWorkerReturns(t *testing.T) {
 
 // TestOneMaster starts a second master on a directory.
 func TestOneMaster(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	if m, err := Open(r.cfg); err == nil {
 		t.Error("a second master has the directory too")
@@ -330,6 +338,7 @@ func TestOneMaster(t *testing.T) {
 
 // TestStoppedMaster sends a request to a closed master.
 func TestStoppedMaster(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	if err := r.m.Close(); err != nil {
 		t.Fatal(err)
@@ -342,6 +351,7 @@ func TestStoppedMaster(t *testing.T) {
 // TestEveryPrefix runs a job, then starts a master on each prefix of the journal. With a
 // new worker the job succeeds, unless the prefix is so short that it was never accepted.
 func TestEveryPrefix(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	id := r.submit(r.spec(2, 1, ""))
 	w := r.worker("w1", 2, 1)

@@ -70,6 +70,7 @@ func (s stubborn) Remove(path string) error {
 // TestSnapshotLeavesFiles verifies that a snapshot counts although the files that it
 // replaces cannot be removed, that the log says so, and that the next master starts.
 func TestSnapshotLeavesFiles(t *testing.T) {
+	t.Parallel()
 	var text strings.Builder
 	var mu sync.Mutex
 	cfg := Config{journalFS: stubborn{durable.OS()}, Log: slog.New(slog.NewTextHandler(locked{&mu, &text}, nil))}

@@ -12,6 +12,7 @@ import (
 // The driver of a chain is code of the chain's owner. It names another user in a step, to
 // reach that user's storage root: the step still belongs to the owner.
 func TestDriverKeepsItsUser(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	m, err := Open(Config{Dir: filepath.Join(dir, "m"), Authenticates: true, StorageRoots: []string{"file://" + dir + "/own/{user}"}})
 	if err != nil {

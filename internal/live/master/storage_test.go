@@ -18,6 +18,7 @@ import (
 // TestStorageRights submits jobs over files of several places as each role, to masters
 // with and without roots.
 func TestStorageRights(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
 	user, admin := secure.Identity{User: "ann", Role: secure.User}, secure.Identity{User: "root", Role: secure.Admin}
@@ -75,6 +76,7 @@ func TestStorageRights(t *testing.T) {
 // TestOutputTurnedIntoALink replaces a directory above a job's output by a link to the
 // master's directory while the job runs. The job must fail, and the journal must stay.
 func TestOutputTurnedIntoALink(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{Grace: time.Millisecond, RemovePatience: time.Millisecond})
 	w := r.worker("w1", 1, 0)
 	shared := filepath.Join(t.TempDir(), "shared")

@@ -141,6 +141,7 @@ func putFile(t *testing.T, s *seat, content string) string {
 // Then the leader dies. The next one runs the accepted job, has the program and the history, and
 // answers a repeated request with the same job. A follower names the leader.
 func TestThreeMasters(t *testing.T) {
+	t.Parallel()
 	seats := newSeats(t)
 	first := leader(t, seats)
 	r := rigOf(t, first)
@@ -204,6 +205,7 @@ func TestThreeMasters(t *testing.T) {
 // A master of a group that has lost its directory does not start: it could elect a leader without
 // the jobs that it acknowledged.
 func TestLostDirectory(t *testing.T) {
+	t.Parallel()
 	cfg := Config{Dir: t.TempDir(), Peers: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, Self: "127.0.0.1:1", Console: newConsole}
 	if m, err := Open(cfg); err == nil || !strings.Contains(err.Error(), "--bootstrap") {
 		t.Errorf("without a journal: %v", err)

@@ -88,6 +88,7 @@ func (r *rig) killedJob() string {
 // TestHistoryFails ends jobs while the history cannot be written. Users see their ends. The
 // history gets them when it works again, in this life of the master or in the next one.
 func TestHistoryFails(t *testing.T) {
+	t.Parallel()
 	withSnapshots(t, func(t *testing.T, cfg Config) {
 		r := newRig(t, cfg)
 		first := r.killedJob()
@@ -123,6 +124,7 @@ func TestHistoryFails(t *testing.T) {
 // TestDamagedHistory starts a master on a damaged history, twice. The master starts an empty
 // one each time, says so, and keeps the damaged ones.
 func TestDamagedHistory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	r.awaitEnd(r.killedJob())
 	path := filepath.Join(r.cfg.Dir, "history", history.FileName)
@@ -149,6 +151,7 @@ func TestDamagedHistory(t *testing.T) {
 // TestOtherHistory starts a master on the history of another version, which it must not
 // touch.
 func TestOtherHistory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	r.stop()
 	db, err := sql.Open("sqlite", filepath.Join(r.cfg.Dir, "history", history.FileName))
@@ -171,6 +174,7 @@ func TestOtherHistory(t *testing.T) {
 // TestLostHistory removes the history of a master that has ended, and of one that runs. The
 // master says so in its metric and in lists, and a new master without jobs does not.
 func TestLostHistory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Config{})
 	says := func(what string, lost bool) {
 		t.Helper()
@@ -214,6 +218,7 @@ func TestLostHistory(t *testing.T) {
 // jobs. It refuses, because it would give the numbers of those jobs again and overwrite them.
 // Once the history has been moved away it begins anew.
 func TestLostJournal(t *testing.T) {
+	t.Parallel()
 	for what, lose := range map[string]func(dir string) error{
 		"gone": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "journal")) },
 		"empty": func(dir string) error {

@@ -10,6 +10,7 @@ import (
 // TestNewcomer answers five questions from the overview of a running cluster, by links alone. Each takes two
 // clicks at most and less than a minute.
 func TestNewcomer(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t, "--heartbeat", "200ms") // fifo: jobs wait for others
 	for _, w := range []string{"w1", "w2"} {
 		c.StartWorker(w, "--map-slots", "2")

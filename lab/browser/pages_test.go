@@ -48,6 +48,7 @@ func largeJob() *slotwisev1.HistoryJob {
 // TestBrowserWithoutMaster opens the pages of a history, of simulations and of a study. The history
 // has a job of 10,000 tasks.
 func TestBrowserWithoutMaster(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, binary)
 	store, err := history.Open(filepath.Join(c.Dir, "m"), history.Limits{}, nil)
 	if err != nil {
@@ -114,6 +115,7 @@ func TestBrowserWithoutMaster(t *testing.T) {
 
 // TestBrowserRun opens the pages of a run in one process while its maps wait.
 func TestBrowserRun(t *testing.T) {
+	t.Parallel()
 	c := clustertest.New(t, binary)
 	c.Words("in/a.txt", 2_000)
 	mapper := "while ! [ -e " + filepath.Join(c.Dir, "go") + " ]; do sleep 0.1; done; cat"
@@ -135,6 +137,7 @@ func TestBrowserRun(t *testing.T) {
 // action, a forged request is refused, and so is one from a page of another site while the
 // owner is signed in.
 func TestBrowserRights(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens")
 	tokens := map[string]string{}
 	for _, user := range []string{"ann", "eve"} {

@@ -190,6 +190,7 @@ func TestNoReuse(t *testing.T) {
 
 // TestIdleProcessFaults kills and stops an idle process. The next attempt must not notice.
 func TestIdleProcessFaults(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	run, pid := m.pidJob("j1", "true")
@@ -279,6 +280,7 @@ func TestLargeIdleProcessEnds(t *testing.T) {
 // once. The new master uses the id of the process's attempt again, and the end of the process
 // leaves the new attempt's directory alone.
 func TestOtherMasterTakesIDs(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("", func(c *worker.Config) { c.KillGrace = time.Second })
 	run, pid := m.pidJob("j1", "true")
@@ -303,6 +305,7 @@ func TestOtherMasterTakesIDs(t *testing.T) {
 // killed. The new master's driver has the same id. It runs in another directory, and the
 // worker reports no end of the old driver.
 func TestOtherMasterTakesDriver(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("", func(c *worker.Config) { c.KillGrace = time.Second })
 	dir := t.TempDir()

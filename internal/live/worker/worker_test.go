@@ -152,6 +152,7 @@ func TestAskCommitFlood(t *testing.T) {
 // TestLostAnswers loses answers to heartbeats. The worker must carry out a repeated
 // action once, and must repeat the report of an end until it is acknowledged.
 func TestLostAnswers(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	marks := t.TempDir()
 	m.do(func() { m.mu.fail = 5 })
@@ -214,6 +215,7 @@ func TestRegisterAgain(t *testing.T) {
 // TestShortSessions verifies that a worker whose sessions end at once registers less
 // and less often. Another worker with the same name causes that.
 func TestShortSessions(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	registered := func() (n int) {

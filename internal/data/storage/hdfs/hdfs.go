@@ -28,7 +28,6 @@ import (
 	"github.com/colinmarc/hdfs/v2"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // FS is one HDFS. Its paths begin with the authority: host:port/dir/file. Several
@@ -161,10 +160,13 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	if err != nil {
 		return nil, f.failed("open", p, err)
 	}
-	file := readahead.New(ctx, func(ctx context.Context, off int64) (io.ReadCloser, error) {
+	return storage.NewStreamedFile(ctx, func(ctx context.Context, off int64) (io.ReadCloser, error) {
 		return f.stream(ctx, p, st, off)
-	}, st.Size(), readahead.Options{Permanent: func(err error) bool { return errors.Is(err, errReplaced) }})
-	return &namedFile{File: file, fs: f, path: p, version: version(st)}, nil
+	}, st.Size(), storage.StreamOptions{
+		Permanent: func(err error) bool { return errors.Is(err, errReplaced) },
+		Failed:    func(err error) error { return f.failed("read", p, err) },
+		Version:   version(st),
+	}), nil
 }
 
 // errReplaced is the error of a read that would continue in another file of the same name.
@@ -179,28 +181,8 @@ func version(st os.FileInfo) storage.Version {
 	return v
 }
 
-// namedFile adds the URI to the errors of reads.
-type namedFile struct {
-	*readahead.File
-	fs      *FS
-	path    string
-	version storage.Version
-}
-
-// Version implements storage.Versioned.
-func (x *namedFile) Version() storage.Version { return x.version }
-
-// ReadAt implements io.ReaderAt.
-func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
-	n, err := x.File.ReadAt(b, off)
-	if err != nil && err != io.EOF {
-		err = x.fs.failed("read", x.path, err)
-	}
-	return n, err
-}
-
 // stream opens a file at an offset. The client tries all replicas of a block. When
-// all have failed, the readahead.File calls stream again, which fetches the
+// all have failed, the storage.StreamedFile calls stream again, which fetches the
 // locations anew.
 // It fails with errReplaced if the path leads to another file than st by then.
 func (f *FS) stream(ctx context.Context, p string, st os.FileInfo, off int64) (io.ReadCloser, error) {

@@ -27,7 +27,6 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
-	"github.com/slotwise/slotwise/internal/data/storage/readahead"
 )
 
 // FS is an S3 server. Its paths are bucket/key. Keys with empty elements or with dots
@@ -200,7 +199,11 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 	}
 	// After a replacement the stream could only continue with other content.
 	permanent := func(err error) bool { return errors.Is(err, errChanged) }
-	return &namedFile{File: readahead.New(ctx, open, st.Size, readahead.Options{Permanent: permanent}), fs: f, path: p, version: version(st)}, nil
+	return storage.NewStreamedFile(ctx, open, st.Size, storage.StreamOptions{
+		Permanent: permanent,
+		Failed:    func(err error) error { return f.failed("read", p, err) },
+		Version:   version(st),
+	}), nil
 }
 
 // version returns the version of an object. Its ETag changes with its content. The time does
@@ -211,26 +214,6 @@ func version(o minio.ObjectInfo) storage.Version {
 		return storage.Version{}
 	}
 	return storage.Version{ID: xxhash.Sum64String(tag)}
-}
-
-// namedFile adds the URI to the errors of reads.
-type namedFile struct {
-	*readahead.File
-	fs      *FS
-	path    string
-	version storage.Version
-}
-
-// Version implements storage.Versioned.
-func (x *namedFile) Version() storage.Version { return x.version }
-
-// ReadAt implements io.ReaderAt.
-func (x *namedFile) ReadAt(b []byte, off int64) (int, error) {
-	n, err := x.File.ReadAt(b, off)
-	if err != nil && err != io.EOF {
-		err = x.fs.failed("read", x.path, err)
-	}
-	return n, err
 }
 
 // window is the number of bytes that one request asks for. If a task stops reading

@@ -1,10 +1,4 @@
-// Package readahead turns a store that offers streams into a file that can be read at
-// any offset. HDFS and S3 use it.
-//
-// Jobs read their splits from start to end in small blocks. So a goroutine reads a
-// stream ahead of the job, and a new stream is opened only if a read jumps to another
-// offset. If a stream breaks, the goroutine opens another one at the same offset.
-package readahead
+package storage
 
 import (
 	"context"
@@ -27,8 +21,8 @@ const longestPause = 5 * time.Second
 // ctx ends, at the latest after a time-out.
 type Stream func(ctx context.Context, off int64) (io.ReadCloser, error)
 
-// Options configure a File. The zero value suits jobs.
-type Options struct {
+// StreamOptions configure a StreamedFile. The zero value suits jobs.
+type StreamOptions struct {
 	// Chunk is the size of a buffer in bytes; 0 means 256 KiB.
 	Chunk int
 	// Ahead is the number of buffers filled before a read needs them; 0 means 3.
@@ -40,12 +34,16 @@ type Options struct {
 	// attempt, up to 5 s; 0 means 100 ms.
 	Backoff time.Duration
 	// Permanent reports errors after which another attempt is useless, besides those
-	// that File names. It may be nil.
+	// that StreamedFile names. It may be nil.
 	Permanent func(error) bool
+	// Failed adds the file's URI to the errors of reads; nil adds nothing.
+	Failed func(error) error
+	// Version is the file's version.
+	Version Version
 }
 
 // withDefaults replaces zero values by the defaults.
-func (o Options) withDefaults() Options {
+func (o StreamOptions) withDefaults() StreamOptions {
 	if o.Chunk == 0 {
 		o.Chunk = 256 << 10
 	}
@@ -61,22 +59,30 @@ func (o Options) withDefaults() Options {
 	if o.Permanent == nil {
 		o.Permanent = func(error) bool { return false }
 	}
+	if o.Failed == nil {
+		o.Failed = func(err error) error { return err }
+	}
 	return o
 }
 
-// maxCursors bounds the offsets at which one File reads ahead at the same time.
+// maxCursors bounds the offsets at which one StreamedFile reads ahead at the same time.
 const maxCursors = 4
 
-// File implements storage.File. A read fails at once if the file is missing or
-// forbidden or the context is cancelled, and after Options.Attempts otherwise.
+// StreamedFile is a file of a store that offers streams, such as HDFS and S3. It can be read at
+// any offset. A read fails at once if the file is missing or
+// forbidden or the context is cancelled, and after StreamOptions.Attempts otherwise.
+//
+// Jobs read their splits from start to end in small blocks. So a goroutine reads a
+// stream ahead of the job, and a new stream is opened only if a read jumps to another
+// offset. If a stream breaks, the goroutine opens another one at the same offset.
 //
 // Each cursor has a goroutine that reads ahead. A cursor belongs to one ReadAt, or
 // waits in idle for the next one. So concurrent readers of different parts each keep
 // a cursor near their offset.
-type File struct {
+type StreamedFile struct {
 	open   Stream
 	size   int64
-	opts   Options
+	opts   StreamOptions
 	ctx    context.Context
 	cancel context.CancelFunc
 	mu     struct {
@@ -85,24 +91,27 @@ type File struct {
 	}
 }
 
-// New returns a file of the given size. Its reads end when ctx does.
-func New(ctx context.Context, open Stream, size int64, opts Options) *File {
-	f := &File{open: open, size: size, opts: opts.withDefaults()}
+// NewStreamedFile returns a file of the given size. Its reads end when ctx does.
+func NewStreamedFile(ctx context.Context, open Stream, size int64, opts StreamOptions) *StreamedFile {
+	f := &StreamedFile{open: open, size: size, opts: opts.withDefaults()}
 	f.ctx, f.cancel = context.WithCancel(ctx)
 	return f
 }
 
 // Size returns the size.
-func (f *File) Size() int64 { return f.size }
+func (f *StreamedFile) Size() int64 { return f.size }
+
+// Version implements Versioned.
+func (f *StreamedFile) Version() Version { return f.opts.Version }
 
 // Close ends all reading ahead.
-func (f *File) Close() error {
+func (f *StreamedFile) Close() error {
 	f.cancel()
 	return nil
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *File) ReadAt(p []byte, off int64) (int, error) {
+func (f *StreamedFile) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fs.ErrInvalid
 	}
@@ -117,7 +126,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.readAt(p, off)
 	if err != nil {
 		c.cancel()
-		return n, err
+		return n, f.opts.Failed(err)
 	}
 	f.give(c)
 	if short {
@@ -127,7 +136,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // take returns an idle cursor that will soon reach off, or a new one.
-func (f *File) take(off int64) *cursor {
+func (f *StreamedFile) take(off int64) *cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := len(f.mu.idle) - 1; i >= 0; i-- {
@@ -141,7 +150,7 @@ func (f *File) take(off int64) *cursor {
 
 // give makes a cursor idle. It ends the one that was used least recently if there are
 // too many.
-func (f *File) give(c *cursor) {
+func (f *StreamedFile) give(c *cursor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.idle = append(f.mu.idle, c)
@@ -153,7 +162,7 @@ func (f *File) give(c *cursor) {
 
 // cursor reads ahead from one offset of a file.
 type cursor struct {
-	f      *File
+	f      *StreamedFile
 	ctx    context.Context // ends the goroutine
 	cancel context.CancelFunc
 	chunks chan chunk  // from fill, in the order of the file
@@ -169,7 +178,7 @@ type chunk struct {
 }
 
 // newCursor returns a cursor at off and starts its goroutine.
-func (f *File) newCursor(off int64) *cursor {
+func (f *StreamedFile) newCursor(off int64) *cursor {
 	c := &cursor{f: f, chunks: make(chan chunk, f.opts.Ahead), free: make(chan []byte, f.opts.Ahead+2)}
 	c.ctx, c.cancel = context.WithCancel(f.ctx)
 	c.cur = chunk{off: off}
@@ -239,7 +248,7 @@ func (c *cursor) buffer(n int64) []byte {
 
 // source reads a file from one offset on, through one stream after the other.
 type source struct {
-	f   *File
+	f   *StreamedFile
 	ctx context.Context
 	off int64
 	r   io.ReadCloser

@@ -1,4 +1,4 @@
-package readahead
+package storage
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func TestReads(t *testing.T) {
 			}
 			return io.NopCloser(r), nil
 		}
-		f := New(context.Background(), open, int64(size), Options{
+		f := NewStreamedFile(context.Background(), open, int64(size), StreamOptions{
 			Chunk: rapid.IntRange(1000, 5000).Draw(t, "chunk"), Ahead: 2, Backoff: 1,
 		})
 		defer f.Close()
@@ -75,10 +75,10 @@ func TestErrors(t *testing.T) {
 		opens int32
 	}{{boom, 3}, {fs.ErrNotExist, 1}, {fs.ErrPermission, 1}} {
 		var opens atomic.Int32
-		f := New(context.Background(), func(context.Context, int64) (io.ReadCloser, error) {
+		f := NewStreamedFile(context.Background(), func(context.Context, int64) (io.ReadCloser, error) {
 			opens.Add(1)
 			return nil, c.err
-		}, 10, Options{Attempts: 3, Backoff: 1})
+		}, 10, StreamOptions{Attempts: 3, Backoff: 1})
 		if n, err := f.ReadAt(make([]byte, 5), 0); n != 0 || !errors.Is(err, c.err) {
 			t.Errorf("%v: read %d, %v", c.err, n, err)
 		}
@@ -91,9 +91,9 @@ func TestErrors(t *testing.T) {
 		}
 		_ = f.Close()
 	}
-	shrunk := New(context.Background(), func(_ context.Context, off int64) (io.ReadCloser, error) {
+	shrunk := NewStreamedFile(context.Background(), func(_ context.Context, off int64) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(make([]byte, 5)[min(off, 5):])), nil
-	}, 10, Options{Attempts: 2, Backoff: 1, Chunk: 4})
+	}, 10, StreamOptions{Attempts: 2, Backoff: 1, Chunk: 4})
 	if _, err := shrunk.ReadAt(make([]byte, 10), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a file that ended early: %v", err)
 	}
@@ -109,11 +109,11 @@ func TestCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		reading := make(chan struct{})
 		var once sync.Once
-		f := New(ctx, func(ctx context.Context, _ int64) (io.ReadCloser, error) {
+		f := NewStreamedFile(ctx, func(ctx context.Context, _ int64) (io.ReadCloser, error) {
 			once.Do(func() { close(reading) })
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, 10, Options{})
+		}, 10, StreamOptions{})
 		go func() {
 			<-reading
 			if byClose {

@@ -161,6 +161,7 @@ func TestInterruptDecidesStatus(t *testing.T) {
 // value, and for an empty argument. No command accepts them. A new flag joins the test by
 // its existence.
 func TestGivenAndEmpty(t *testing.T) {
+	t.Parallel()
 	checked := 0
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -217,6 +217,7 @@ func TestTaskMemory(t *testing.T) {
 // TestJobTaskMemory runs a task that needs more than its job asked for, and submits a job
 // that asks for more than a worker has.
 func TestJobTaskMemory(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.StartWorker("w1")
 	in := c.Write("in.txt", "a\n")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/internal/data/storage"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/detector"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
@@ -425,19 +427,22 @@ func TestHadoopFSTouch(t *testing.T) {
 // TestHadoopFSAtOnce runs commands on one path at the same time, on local files and on a real
 // HDFS: puts, moves, and the removal of a directory in which a file appears.
 func TestHadoopFSAtOnce(t *testing.T) {
+	server := serverstest.HDFS(t)
+	fsDir(t)
+	serverstest.Setenv(t, server.Env())
+	base := server.URI("/at-once-" + storage.NewToken())
+	defer mustFS(t, "-rm", "-r", "-skipTrash", base)
+	atOnce(t, base, 10)
+}
+
+// TestHadoopFSAtOnceLocal is TestHadoopFSAtOnce on local files.
+func TestHadoopFSAtOnceLocal(t *testing.T) {
+	t.Parallel()
 	rounds := 100
 	if detector.On {
 		rounds = 10 // .ci/run makes all rounds without the detector
 	}
-	t.Run("local", func(t *testing.T) { atOnce(t, filepath.Join(fsDir(t), "shared"), rounds) })
-	t.Run("hdfs", func(t *testing.T) {
-		server := serverstest.HDFS(t)
-		fsDir(t)
-		serverstest.Setenv(t, server.Env())
-		base := server.URI("/at-once-" + storage.NewToken())
-		defer mustFS(t, "-rm", "-r", "-skipTrash", base)
-		atOnce(t, base, 10)
-	})
+	atOnce(t, "file://"+filepath.Join(t.TempDir(), "shared"), rounds)
 }
 
 func atOnce(t *testing.T, base string, rounds int) {
@@ -540,7 +545,6 @@ func TestHadoopFSRealClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	realFsShell := func(calls [][]string) []string { return realFsShell(t, server, source, calls) }
 	fsDir(t)
 	serverstest.Setenv(t, server.Env())
 	t.Setenv("HADOOP_USER_NAME", "ann")
@@ -571,12 +575,13 @@ func TestHadoopFSRealClient(t *testing.T) {
 		{"-rm", "-r", "f", ""}, {"-rm", "-f", "-r", "-skipTrash", ""}, {"-test", "f"}, {"-test", "-e", "-d", "f"},
 		{"-rmdir", "d"}, {"-rmdir", "--ignore-fail-on-non-empty", "d"}, {"-rm", "d"}, {"-rmdir", "f"}, {"-touchz", "f"}, {"-put", "f", "f"},
 	}...)
-	theirs := realFsShell(calls)
+	own := realFsShell(t, server, source)
+	theirs := own(calls)
 	for i, args := range calls {
 		status, out := runFS(t, "typed\n", args...)
 		lines := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return strings.Contains(line, "DEPRECATED") })
-		if ours := fmt.Sprintf("%d\t%s", status, lines[0]); ours != theirs[i] {
-			t.Errorf("hadoop fs %q:\n%q, and Hadoop's own:\n%q", args, ours, theirs[i])
+		if fmt.Sprint(status) != theirs[i].status || lines[0] != theirs[i].message {
+			t.Errorf("hadoop fs %q:\n%d %q, and Hadoop's own:\n%q", args, status, lines[0], theirs[i])
 		}
 		if _, after := runFS(t, "", "-ls", "-R", "-C", "/"); after != before {
 			t.Fatalf("hadoop fs %q has changed the files from\n%s\nto\n%s", args, before, after)
@@ -589,11 +594,11 @@ func TestHadoopFSRealClient(t *testing.T) {
 		{"-rm", "-r", "hdfs:///"}, {"-rm", "-r", "/"}, {"-rm", "-r", "/user/.."}, {"-rm", "-r", server.URI("/")}, {"-rmdir", "/"}, {"-mv", "/", "/new"},
 		{"-rm", "-r", "hdfs:///../user"}, {"-rm", "-r", "/../user"}, {"-rm", "-r", "../../../user"}, {"-rm", "-r", server.URI("/../user")}, {"-rm", "-r", "hdfs:"},
 	}
-	theirs = realFsShell(wrong)
+	theirs = own(wrong)
 	for i, args := range wrong {
 		status, out := runFS(t, "", args...)
-		if status == 0 || strings.HasPrefix(theirs[i], "0\t") {
-			t.Errorf("hadoop fs %q: status %d, %s\nand Hadoop's own: %s", args, status, out, theirs[i])
+		if status == 0 || theirs[i].status == "0" {
+			t.Errorf("hadoop fs %q: status %d, %s\nand Hadoop's own: %q", args, status, out, theirs[i])
 		}
 		if _, after := runFS(t, "", "-ls", "-R", "-C", "/"); after != before {
 			t.Fatalf("hadoop fs %q has changed the files from\n%s\nto\n%s", args, before, after)
@@ -607,6 +612,7 @@ func TestHadoopFSRealClient(t *testing.T) {
 func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 	t.Helper()
 	t.Setenv("HADOOP_USER_NAME", "tester") // who may set quotas
+	own := realFsShell(t, server, source)
 	mustFS(t, "-mkdir", "-p", "/q/names", "/q/bytes")
 	mustFS(t, "-touchz", "/q/empty")
 	random := rand.NewChaCha8([32]byte{1})
@@ -635,9 +641,9 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 	}
 	appends = append(appends, []string{"-appendToFile", pieces[2], pieces[0], pieces[3], "/q/deep/log"}, []string{"-appendToFile", "-", "/q/deep/log"}, []string{"-appendToFile", os.DevNull, "/q/deep/log"})
 	theirs := slices.Concat(quotas, appends)
-	for i, result := range realFsShell(t, server, source, theirs) {
-		if !strings.HasPrefix(result, "0\t") {
-			t.Fatalf("Hadoop's own %q: %s", theirs[i], result)
+	for i, result := range own(theirs) {
+		if result.status != "0" {
+			t.Fatalf("Hadoop's own %q: %q", theirs[i], result)
 		}
 	}
 	mustFS(t, "-mv", "/q/deep/log", "/q/deep/theirs")
@@ -654,31 +660,35 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 	}
 	// The used and the free space, and so the width of the columns, change while the test runs.
 	changing := regexp.MustCompile(`(hdfs://\S+ +\S+(?: [KMGTP])?) +(\S+(?: [KMGTP])?) +\S+(?: [KMGTP])?( +\S+%)`)
+	used := func(out string) (bytes float64) {
+		if m := changing.FindStringSubmatch(out); m != nil {
+			bytes, _ = strconv.ParseFloat(m[2], 64)
+		}
+		return bytes
+	}
+	// DataNodes report what they hold every few seconds, so the clients are asked one right after the other.
+	clustertest.Eventually(t, "df shows the used bytes that Hadoop's own client shows", func() bool {
+		theirs := used(own([][]string{{"-df"}})[0].output)
+		_, out := runFS(t, "", "-df")
+		ours := used(out)
+		return ours > 0 && ours >= 0.9*theirs && ours <= 1.1*theirs
+	})
 	sums := map[string]bool{}
-	for i, result := range realFsShell(t, server, source, calls, "out") {
+	for i, want := range own(calls) {
 		args := calls[i]
 		status, out := runFS(t, "typed\n", args...)
-		want := strings.SplitN(result, "\t", 3)
-		wantOut := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(want[2])
+		wantOut := want.output
 		if args[0] == "-df" {
-			used, wantUsed := changing.FindStringSubmatch(out), changing.FindStringSubmatch(wantOut)
-			if len(args) == 1 && used != nil && wantUsed != nil {
-				x, _ := strconv.ParseFloat(used[2], 64)
-				y, _ := strconv.ParseFloat(wantUsed[2], 64)
-				if x < 0.9*y || x > 1.1*y || x == 0 {
-					t.Errorf("hadoop fs -df: %v bytes are used, and for Hadoop's own %v", x, y)
-				}
-			}
 			out, wantOut = changing.ReplaceAllString(out, "$1 USED FREE$3"), changing.ReplaceAllString(wantOut, "$1 USED FREE$3")
 		}
-		if want[0] != "0" { // the message is compared above for wrong usage
-			wantOut += want[1] + "\n"
+		if want.status != "0" { // the message is compared above for wrong usage
+			wantOut += want.message + "\n"
 		}
-		if args[0] == "-appendToFile" && status != 0 && want[0] != "0" {
+		if args[0] == "-appendToFile" && status != 0 && want.status != "0" {
 			continue // Hadoop's message is one of the NameNode
 		}
-		if fmt.Sprint(status) != want[0] || out != wantOut {
-			t.Errorf("hadoop fs %q: status %d\n%sand Hadoop's own: status %s\n%s", args, status, out, want[0], wantOut)
+		if fmt.Sprint(status) != want.status || out != wantOut {
+			t.Errorf("hadoop fs %q: status %d\n%sand Hadoop's own: status %s\n%s", args, status, out, want.status, wantOut)
 		}
 		if strings.HasPrefix(strings.Join(args, " "), "-checksum /q/deep/") {
 			_, sum, _ := strings.Cut(strings.TrimSpace(out), "\t")
@@ -692,27 +702,49 @@ func realSpace(t *testing.T, server *serverstest.PrivateHDFS, source string) {
 	t.Setenv("HADOOP_USER_NAME", "ann")
 }
 
-// realFsShell runs calls by Hadoop's own client and returns the status and the first line of
-// each one's errors.
-func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string, calls [][]string, args ...string) []string {
+// realAnswer is what a call of Hadoop's own client has ended with.
+type realAnswer struct {
+	status, message string // message is the first line of its errors
+	output          string
+}
+
+// realFsShell starts Hadoop's own client as the current user and returns a function that runs calls by it.
+// A client's process runs any number of calls, because its start takes seconds of processor time.
+func realFsShell(t *testing.T, c *serverstest.PrivateHDFS, source string) func(calls [][]string) []realAnswer {
 	t.Helper()
-	var lines []string
-	for _, args := range calls {
-		lines = append(lines, strings.Join(args, "\t"))
-	}
 	var stderr strings.Builder
-	words := append(append(c.JVM(), source), args...)
+	words := append(c.JVM(), source)
 	cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(strings.Join(lines, "\n")+"\n"), &stderr
-	out, err := cmd.Output()
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
+		t.Fatal(err)
 	}
-	results := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(results) != len(calls) {
-		t.Fatalf("%d results for %d calls:\n%s", len(results), len(calls), out)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	return results
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // its context may have ended it
+	})
+	answers := bufio.NewScanner(out)
+	return func(calls [][]string) (all []realAnswer) {
+		t.Helper()
+		for _, args := range calls {
+			if _, err := fmt.Fprintln(in, strings.Join(args, "\t")); err != nil || !answers.Scan() {
+				_ = cmd.Wait() // for the rest of stderr
+				t.Fatalf("hadoop fs %q: %v, %v\n%s", args, err, answers.Err(), &stderr)
+			}
+			status, rest, _ := strings.Cut(answers.Text(), "\t")
+			end := strings.LastIndexByte(rest, '\t')
+			all = append(all, realAnswer{status, rest[:end], strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(rest[end+1:])})
+		}
+		return all
+	}
 }
 
 // TestHadoopFSCopyIntoAlias copies a directory of a real HDFS into itself, with other spellings of

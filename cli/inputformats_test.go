@@ -140,6 +140,7 @@ func partLines(t *testing.T, dir string) (lines []string) {
 // input's first file, which none of them needs to open. A file with another column fails the
 // job at once and is named beside the first file.
 func TestAlignedOnCluster(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.StartWorker("w1")
 	c.StartWorker("w2")

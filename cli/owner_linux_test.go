@@ -85,6 +85,7 @@ func newOwnerCluster(t *testing.T) (c *testCluster, token func(user string) []st
 // master of another user. Their part files belong to the user, and they can read no file
 // of root.
 func TestRunAsOwner(t *testing.T) {
+	t.Parallel()
 	c, token := newOwnerCluster(t)
 	uid, _ := account(t, "nobody")
 	w := c.StartWorker("w1", append([]string{"--run-as", "owner"}, token("w")...)...)

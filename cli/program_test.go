@@ -1,19 +1,22 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/detector"
 )
 
 // programDir is the directory of the program that builtProgram has built.
 var programDir string
 
-// builtProgram builds cmd/slotwise once for all tests that need a file of it rather than this test's
-// own: linking takes seconds of processor time. Without symbols it takes half as long.
+// builtProgram builds cmd/slotwise once for all tests that need one without the race detector:
+// linking takes seconds of processor time. Without symbols it takes half as long.
 var builtProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "slotwise-program-")
 	if err != nil {
@@ -27,14 +30,15 @@ var builtProgram = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// linkProgram makes the program appear as dir/slotwise.
+// linkProgram makes a program without the race detector appear as dir/slotwise: this test's own
+// executable, which is slotwise under that name, unless it has the detector.
 func linkProgram(t *testing.T, dir string) {
 	t.Helper()
-	program, err := builtProgram()
-	if err != nil {
-		t.Fatal(err)
+	program, err := os.Executable()
+	if detector.On {
+		program, err = builtProgram()
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := errors.Join(err, os.MkdirAll(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Link(program, filepath.Join(dir, "slotwise")); err != nil {

@@ -22,9 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	runTestAttempt()
-	// Most tests wait for other processes, so twice as many as usual run at a time.
+	// Most tests wait for other processes, so four times as many as usual run at a time.
 	// The flag -parallel of go test is parsed later and still decides.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	testscript.Main(testsAndProgram{m}, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})

@@ -41,6 +41,7 @@ func filesOf(t *testing.T) map[string][]byte {
 // All that a study writes, tables and pictures too, is the same the second time,
 // on one processor.
 func TestSimFilesAreTheSameAgain(t *testing.T) {
+	t.Parallel()
 	first := filesOf(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	again := filesOf(t)

@@ -70,6 +70,7 @@ func (p pastConsole) Succeeded(_ context.Context, _ time.Time, most int, put fun
 // TestConsolePast simulates a past. Each policy has a row for each measure, and the installed one
 // comes first.
 func TestConsolePast(t *testing.T) {
+	t.Parallel()
 	on := func(jobs, tasks int) consoleSimulator {
 		p := pastConsole{jobs: jobs, tasks: tasks}
 		return consoleSimulator{&setup{policies: policies.Builtin()}, p, p}

@@ -11,9 +11,8 @@ import org.apache.hadoop.util.ToolRunner;
 
 /**
  * Runs commands of Hadoop's hadoop fs in one process, for TestHadoopFSRealClient. Each line of the input is a command,
- * with tabs between its arguments. For each the output has the status, a tab, and the first line that the command has
- * printed on standard error. With an argument it has a tab after that, and standard output with \n for the ends of
- * lines and \t for tabs.
+ * with tabs between its arguments. For each the output has a line at once: the status, a tab, the first line that the
+ * command has printed on standard error, a tab, and standard output with \n for the ends of lines and \t for tabs.
  */
 public class FsShells {
   public static void main(String[] args) throws Exception {
@@ -27,8 +26,9 @@ public class FsShells {
       System.setIn(new ByteArrayInputStream("typed\n".getBytes()));
       Tool tool = line.startsWith("-setSpaceQuota") || line.startsWith("-setQuota") ? new DFSAdmin() : new FsShell();
       int status = ToolRunner.run(new Configuration(), tool, line.split("\t", -1)) & 255;
-      String out = args.length == 0 ? "" : "\t" + output.toString().replace("\n", "\\n").replace("\t", "\\t");
+      String out = "\t" + output.toString().replace("\n", "\\n").replace("\t", "\\t");
       results.println(status + "\t" + errors.toString().lines().filter(l -> !l.contains("DEPRECATED") && !l.contains(" WARN ")).findFirst().orElse("") + out);
+      results.flush();
     }
   }
 }

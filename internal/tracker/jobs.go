@@ -137,6 +137,8 @@ func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 		text = fmt.Sprintf("%v failed twice in the same way and is not tried again: %s", task.ID(), why)
 	case task.Failures() < j.MaxAttempts():
 		return false
+	case task.Failures() == 1:
+		text = fmt.Sprintf("%v failed, and it may be tried once: %s", task.ID(), why)
 	}
 	t.decide(j, job.Failed, task, text)
 	return true

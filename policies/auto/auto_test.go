@@ -170,6 +170,9 @@ func TestSavedChoice(t *testing.T) {
 	if err != nil || !slices.Equal(doc, again) {
 		t.Errorf("saved %s, and after a restart %s, %v", doc, again, err)
 	}
+	if in, words := q.Inspect(2*time.Hour), q.Explain(nil, job.Map, 2*time.Hour); in.Summary != words {
+		t.Errorf("the summary is %q, and the explanation %q", in.Summary, words)
+	}
 	if words := q.Explain(nil, job.Map, 2*time.Hour); words != "policy auto has fair decide, chosen 1h0m0s ago in place of fifo: it saves 40 % (40 % to 40 %) of the jobs' time, by 3 futures" {
 		t.Error(words)
 	}

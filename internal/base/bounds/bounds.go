@@ -6,6 +6,37 @@
 // output of a job's code, the master checks requests. A request beyond a bound is refused
 // with an error that names the bound. Text that a job's code produces is cut instead,
 // with a mark, so that a long error never fails an attempt or a heartbeat.
+//
+// # Shares
+//
+// Bounded resources of a server are divided among its users, so that one
+// user who asks for as much as he can never keeps another one waiting.
+//
+// Every resource has a total, and one rule gives the share of each user:
+//
+//	a user holds at most half of what the other users leave
+//
+// With a total of T, a user who is alone may hold T/2. While he holds that much, the next
+// one may hold T/4, and so on. So a new user finds as much free as the greediest user
+// holds, and no number of users is configured anywhere. A fixed share would either waste
+// most of a server that one person uses, or be so large that two users take everything.
+// Switches share their buffers by the same rule (dynamic thresholds, with factor 1).
+//
+// A user whose use has passed his share, because others came after him, keeps his holdings and
+// gets nothing more until he is below his share.
+//
+// Three types apply the rule:
+//
+//   - Pool counts and answers at once. It is for state that lasts: jobs, files, streams.
+//   - Gate lets requests wait for room, in the order of the users' current use. It is for
+//     work that is over soon: questions, memory of messages.
+//   - Line is a queue whose users take turns. It is for work that one goroutine does.
+//
+// The cost of each operation does not depend on the number of users or requests, but for
+// a heap of the users who wait at a Gate.
+//
+// A user is a name that the server has authenticated. If clients may claim any name, the
+// rule protects users from each other's accidents only.
 package bounds
 
 import (

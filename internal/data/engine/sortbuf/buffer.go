@@ -8,6 +8,9 @@
 //
 //	arena │ hdr key value │ hdr key value │ …          grows upwards
 //	index │ prefix ref │ prefix ref │ … ┆ scratch      scratch: as long again
+//
+// The sort of entries by the windows of their keys (radix.go) also serves the hash table and the
+// range buffer.
 package sortbuf
 
 import (

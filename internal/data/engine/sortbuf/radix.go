@@ -1,8 +1,8 @@
-// Package radix sorts references to variable-length byte keys by a cached
-// eight-byte window of each key.
-//
-// The sort buffer uses it for all records, and the hash table for one record per
-// key.
+package sortbuf
+
+import "math/bits"
+
+// Entry represents one record in a sort.
 //
 // Almost all work is done on the 16-byte entries alone: a stable radix sort on the
 // window, most significant digit first, and an insertion sort for few entries. Only
@@ -14,11 +14,6 @@
 // is the number of key bytes from the window's start, at most 9. Within one window
 // the order (Prefix, Ref) is therefore exactly the order (key bytes, key length,
 // emission order) for every key that ends there.
-package sortbuf
-
-import "math/bits"
-
-// Entry represents one record in a sort.
 type Entry struct {
 	// Prefix is the window: eight bytes of the key, most significant
 	// first, padded with zeros.

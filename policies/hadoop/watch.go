@@ -153,8 +153,8 @@ func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (ur
 	return w.detector.slow(a, now)
 }
 
-// unusual reports whether an attempt whose node last reported no sign of life of it for long enough is
-// an exception among its siblings, or has none. Otherwise an attempt that has never shown a sign of
+// unusual reports whether an attempt without a sign of life for long enough is an exception among
+// its siblings, or has none. Otherwise an attempt that has never shown a sign of
 // life may take long for its first record, as its siblings do.
 func (w *watch) unusual(a *job.Attempt, s *siblings, now time.Duration) bool {
 	if s.times.n > 0 || a.ProgressAt() > a.Started() {

@@ -147,3 +147,20 @@ func TestMostP(t *testing.T) {
 		check(top, math.Inf(-1))
 	}
 }
+
+// A classifier that is loaded predicts as the one that was saved.
+func TestLoadedBayesPredictsTheSame(t *testing.T) {
+	sizes := []int{10, 3}
+	b, again := NewBayes(sizes, Laplace), NewBayes(sizes, Laplace)
+	v := &Vector{}
+	for i := range 30 {
+		v.Bins[0], v.Bins[1] = uint16(i%10), uint16(i%3)
+		b.Train(v, i%5 > 0)
+	}
+	if err := again.load(b.save()); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := b.Predict(v), again.Predict(v); got != want {
+		t.Errorf("predicts %v, before it was saved %v", got, want)
+	}
+}

@@ -75,6 +75,7 @@ func (b *Bayes) load(m model) error {
 		for i, x := range counts {
 			b.ln[i][c] = b.lnCount(x)
 		}
+		b.retotal(c)
 	}
 	b.rebase()
 	return nil

@@ -2,8 +2,11 @@ package storage
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,5 +113,47 @@ func TestConcurrentReplacement(t *testing.T) {
 	got := tree(t, dir)
 	if len(got) != 2 || len(got["out/part"]) != 1 {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// blindOps finds the target empty in its first looks.
+type blindOps struct {
+	localOps
+	target string
+	looks  *int // that are left
+}
+
+// Entries implements StageOps.
+func (o blindOps) Entries(ctx context.Context, dir string, each func(string, fs.FileMode) bool) error {
+	if dir == o.target && *o.looks > 0 {
+		*o.looks--
+		return nil
+	}
+	return o.localOps.Entries(ctx, dir, each)
+}
+
+// TestPublishedSinceTheLook has another job publish between a commit's look at the target and its step. A job
+// that may replace outputs replaces this one, too, and another job fails with the error for an output that exists.
+func TestPublishedSinceTheLook(t *testing.T) {
+	for replace, want := range map[Replace]error{ReplaceAll: nil, ReplaceOutput: nil, ReplaceNothing: fs.ErrExist} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		looks := 3 // when the staging begins, and two in its commit
+		wrap := func(ops RenameOps) RenameOps { return blindOps{ops.(localOps), out, &looks} }
+		s, err := Local{wrapOps: &wrap}.Stage(ctx, out, replace)
+		must(t, err)
+		put(t, s, "part-00000", "new")
+		other := stage(t, out, ReplaceNothing)
+		put(t, other, "part-00000", "other")
+		must(t, other.Commit(ctx))
+		if err := s.Commit(ctx); !errors.Is(err, want) {
+			t.Errorf("%v: the commit returns %v, want %v", replace, err, want)
+		}
+		_ = s.Abort(ctx) // ErrPublished after a commit
+		part := "new"
+		if want != nil {
+			part = "other"
+		}
+		wantTree(t, dir, map[string]string{"out/_SUCCESS": "", "out/part-00000": part})
 	}
 }

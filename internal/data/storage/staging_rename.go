@@ -140,22 +140,22 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 		return err
 	}
 	replaces := !vacant
-	// The steps below change the target. If this process dies between them, recovery
-	// needs the markers and the root's name to finish or undo the change, so both are
-	// flushed first.
-	for _, dir := range []string{a.Root, path.Dir(a.Root)} {
-		if err := p.flushNames(ctx, dir, replaces); err != nil {
+	exchanged, err := p.place(ctx, a, replaces)
+	// Another job has published since the look. Or the look began in a directory that another job swapped
+	// for its own output and emptied meanwhile. Without a second look, one of two jobs that may replace
+	// the output would fail.
+	if vacant && errors.Is(err, fs.ErrExist) {
+		if _, err := CheckTarget(ctx, p.ops, a); err != nil {
 			return err
 		}
-	}
-	if err := Permitted(ctx); err != nil {
-		return err
-	}
-	exchanged := false
-	if replaces {
-		exchanged, err = p.replace(ctx, a)
-	} else {
-		err = p.ops.Rename(ctx, p.data(a), a.Target)
+		replaces = true
+		// Prepare took the target for vacant, too, and need not have made the files durable.
+		if f, ok := p.ops.(Flusher); ok {
+			if err := f.FlushTree(ctx, p.data(a), replaces); err != nil {
+				return err
+			}
+		}
+		exchanged, err = p.place(ctx, a, replaces)
 	}
 	if err != nil {
 		return err
@@ -169,6 +169,26 @@ func (p renamePublisher) Publish(ctx context.Context, a StageArea) error {
 		}
 	}
 	return err
+}
+
+// place puts data/ at the target, which holds files if replaces is set. It reports whether data/ has the old
+// output then. After an error the target is as it was.
+func (p renamePublisher) place(ctx context.Context, a StageArea, replaces bool) (exchanged bool, err error) {
+	// The steps below change the target. If this process dies between them, recovery
+	// needs the markers and the root's name to finish or undo the change, so both are
+	// flushed first.
+	for _, dir := range []string{a.Root, path.Dir(a.Root)} {
+		if err := p.flushNames(ctx, dir, replaces); err != nil {
+			return false, err
+		}
+	}
+	if err := Permitted(ctx); err != nil {
+		return false, err
+	}
+	if replaces {
+		return p.replace(ctx, a)
+	}
+	return false, p.ops.Rename(ctx, p.data(a), a.Target)
 }
 
 // undo takes a change of the target back that Publish has made.

@@ -122,10 +122,12 @@ func (r *Replica) wait() {
 }
 
 // waitAfterSplit draws the time of the next campaign of a member that just lost a vote to another candidate:
-// nobody leads, so it waits for less than the silence of a leader would take. It breaks no promise, because
-// each member refuses its vote on its own until Election has passed since it heard of a leader.
+// nobody leads, so it waits for less than the silence of a leader would take. The refusal may arrive after
+// the first message of a leader that another member's vote has elected. Then the member campaigns no sooner than
+// the leader's lease permits, because a campaign votes for the member itself.
 func (r *Replica) waitAfterSplit() {
-	r.deadline = min(r.deadline, r.now+time.Duration(r.rng.Int64N(int64(r.cfg.Election/2))))
+	next := max(r.heard+r.cfg.Election, r.now+time.Duration(r.rng.Int64N(int64(r.cfg.Election/2))))
+	r.deadline = min(r.deadline, next)
 }
 
 // Alone reports whether the member is the only one of its group.

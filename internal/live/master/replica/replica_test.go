@@ -304,6 +304,40 @@ func TestSplitVote(t *testing.T) {
 	}
 }
 
+// TestLateRefusal delivers the refusal of a lost vote after the new leader's first message, and cuts the
+// leader off. No other member may lead before the leader's lease has ended, although the third one has never
+// heard of the leader and would vote.
+func TestLateRefusal(t *testing.T) {
+	for seed := range uint64(20) {
+		g := newGroup(t)
+		old := g.leader()
+		old.crash()
+		g.now += 2 * DefaultElection
+		var rest []*peer
+		for _, p := range g.members {
+			if p != old {
+				p.r.rng = rand.New(rand.NewPCG(seed, p.id))
+				rest = append(rest, p)
+			}
+		}
+		// lost hears of the leader of the next term, for whom the third member has voted, and then of that vote.
+		lost, third := rest[0], rest[1]
+		term := lost.r.Term() + 1
+		lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgHeartbeat, From: old.id, To: lost.id, Term: term})
+		lost.run()
+		lost.r.Step(g.now, raftpb.Message{Type: raftpb.MsgVoteResp, From: third.id, To: lost.id, Term: term, Reject: true})
+		lost.run()
+		g.queue = nil
+		heard := g.now
+		third.r.deadline = heard + 10*DefaultElection
+		for g.now < heard+DefaultElection-50*time.Millisecond {
+			if g.pass(50 * time.Millisecond); lost.r.Leads() || lost.r.Term() > term {
+				t.Fatalf("seed %d: a member campaigns %v after it has heard of a leader", seed, g.now-heard)
+			}
+		}
+	}
+}
+
 // TestTransfer hands the leadership over. From then on the leader uses no lease, because the vote that
 // it asks for ignores it. A transfer whose message is lost goes to a member that answers.
 func TestTransfer(t *testing.T) {

@@ -297,8 +297,8 @@ func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(stored.status)
 }
 
-// keptFiles remembers which files a majority of the masters has. It begins empty with each start,
-// so a file is sent once more then.
+// keptFiles remembers which files a majority of the masters has. It begins empty with each start and with each
+// change of the members, so a file is sent once more then: earlier copies may be with masters that are gone.
 type keptFiles struct {
 	mu   sync.Mutex
 	list map[string]bool
@@ -317,6 +317,13 @@ func (k *keptFiles) add(sha string) {
 		k.list = map[string]bool{}
 	}
 	k.list[sha] = true
+}
+
+// forget empties the list.
+func (k *keptFiles) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = nil
 }
 
 func (k *keptFiles) has(sha string) bool {

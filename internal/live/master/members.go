@@ -34,6 +34,7 @@ func (m *Master) noteMembers(index uint64) {
 	list, removed := m.journal.Members(index), m.journal.Removed(index)
 	m.members = list
 	m.roster.Store(&list)
+	m.kept.forget()
 	m.removed.Store(&removed)
 	first := m.journal.First()
 	m.identity.Store(&slotwisev1.IdentifyResponse{Group: m.group, Id: m.id, First: first, Joins: len(first) == 0 && !m.journal.Forms(), Address: m.cfg.Self})

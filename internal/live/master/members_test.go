@@ -300,6 +300,9 @@ func TestNewMasterHasFiles(t *testing.T) {
 	if !d.m.files.touch(sha) {
 		t.Error("the new master votes without the program of a job that waits")
 	}
+	if first.m.kept.has(sha) {
+		t.Error("the leader takes copies for enough that were with other masters: a next job's program may be with it alone")
+	}
 }
 
 // TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.

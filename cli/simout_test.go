@@ -39,9 +39,8 @@ func filesOf(t *testing.T) map[string][]byte {
 }
 
 // All that a study writes, tables and pictures too, is the same the second time,
-// on one processor.
+// on one processor. It does not run beside other tests, because GOMAXPROCS holds for all of them.
 func TestSimFilesAreTheSameAgain(t *testing.T) {
-	t.Parallel()
 	first := filesOf(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	again := filesOf(t)

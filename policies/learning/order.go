@@ -2,12 +2,13 @@ package learning
 
 import (
 	"cmp"
-	"github.com/slotwise/slotwise/sched"
-	"github.com/slotwise/slotwise/sched/job"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Order serves the candidate with the greatest expected utility:

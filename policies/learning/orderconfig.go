@@ -3,11 +3,12 @@ package learning
 import (
 	"errors"
 	"fmt"
-	"github.com/slotwise/slotwise/sched"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slotwise/slotwise/sched"
 )
 
 // The values of OrderConfig.Tie: how equal candidates are ordered.

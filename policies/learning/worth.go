@@ -1,10 +1,11 @@
 package learning
 
 import (
-	"github.com/slotwise/slotwise/sched"
-	"github.com/slotwise/slotwise/sched/job"
 	"math"
 	"slices"
+
+	"github.com/slotwise/slotwise/sched"
+	"github.com/slotwise/slotwise/sched/job"
 )
 
 // worth computes utilities. Fixed factors change only with the job and are

@@ -349,7 +349,7 @@ func (m *monitor) work() (all [job.Kinds]float64) {
 
 // workOn returns the work at the speed of a node's tasks (reading 11 in README.md), and the same at
 // the speed of the cluster's tasks. A job without finished tasks on the node
-// counts there as in the cluster. It costs the number of the other jobs.
+// counts there as in the cluster. workOn costs a step for each job with finished tasks on the node.
 func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 	here := m.sum
 	for i := 0; int(node) < len(m.local) && i < len(m.local[node]); i++ {

@@ -13,7 +13,7 @@ import (
 )
 
 // connections is a TCP listener that shares its connections among the addresses of clients, by
-// the rule of package share: a connection is held before there is a user to count it for, and
+// the rule of package bounds: a connection is held before there is a user to count it for, and
 // a client without credentials may open as many as it likes. The process keeps the other half of
 // its descriptors for files.
 //

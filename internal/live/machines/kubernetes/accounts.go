@@ -64,7 +64,7 @@ const (
 	acceptedFor = time.Minute      // how long a token that was revoked is still accepted
 	refusedFor  = 10 * time.Second // how long a refusal is repeated without a review
 	mostKnown   = 10_000           // results that are kept
-	mostReviews = 32               // at the same time; one account or address has half, see package share
+	mostReviews = 32               // at the same time; one account or address has half, see package bounds
 	maxToken    = 16 << 10         // bytes of a token
 	reviewTime  = 10 * time.Second // for one review
 

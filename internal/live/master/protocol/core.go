@@ -42,7 +42,7 @@ type Config struct {
 }
 
 // Limits bound what the core accepts. Requests beyond one are refused with a
-// message that names it. Users share all but Nodes by the rule of package share.
+// message that names it. Users share all but Nodes by the rule of package bounds.
 type Limits struct {
 	Jobs    int // jobs that have not ended
 	Tasks   int // tasks of all jobs that have not ended

@@ -10,7 +10,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// room counts the jobs, tasks, chains, descriptions and held calls of each user. The rule of package share gives
+// room counts the jobs, tasks, chains, descriptions and held calls of each user. The rule of package bounds gives
 // each user his part.
 //
 // A job counts from its Submit until the history has it: while its output is being staged,

@@ -58,6 +58,10 @@ func (e *UserError) Error() string { return e.Err.Error() }
 // Unwrap returns the code's error.
 func (e *UserError) Unwrap() error { return e.Err }
 
+// ErrGoexit is the error of an attempt whose goroutine the job's code has ended. RunMap and RunReduce do not
+// return then, so their callers report it.
+var ErrGoexit = retry.Permanent(errors.New("the job's code called runtime.Goexit, as t.Fatal and t.FailNow of a test do: return an error instead"))
+
 // ErrorText returns the text of an attempt's error, for another process. The code of an
 // error of the job's program, if it has one, follows as (code X).
 func ErrorText(err error) string {

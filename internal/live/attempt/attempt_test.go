@@ -66,7 +66,8 @@ func build(p *slotwisev1.Program) (*engine.Program, error) {
 			m.task.Counters.Add("lines", 1)
 			return errors.Join(os.Setenv("SOILED", "1"), os.Unsetenv("PATH"), os.Chdir(os.TempDir()))
 		},
-		"panic": func(*testMapper, []byte) error { panic("boom \xff") },
+		"panic":  func(*testMapper, []byte) error { panic("boom \xff") },
+		"goexit": func(*testMapper, []byte) error { runtime.Goexit(); return nil },
 		// orphan starts a process that detaches itself, and writes its id.
 		"orphan": func(m *testMapper, line []byte) error {
 			c := exec.Command("sleep", "1000")
@@ -301,6 +302,7 @@ func TestFailures(t *testing.T) {
 		"belongs to source 3, but the job has 1":      func(o *slotwisev1.Order) { o.Split.Source = 3 },
 		"this program has no storage scheme \"hdfs\"": func(o *slotwisev1.Order) { o.Split.Pieces[0].Uri = "hdfs://nn/x" },
 		"panic: boom \uFFFD":                          func(o *slotwisev1.Order) { o.Job.Spec.Program.App = "panic" },
+		"the job's code called runtime.Goexit":        func(o *slotwisev1.Order) { o.Job.Spec.Program.App = "goexit" },
 		"writes records and names no output":          func(o *slotwisev1.Order) { o.Job.Spec.Output = "" },
 	} {
 		o := mapOrder(t, "lines", "x\n")

@@ -124,7 +124,14 @@ func stacks() string {
 func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 	defer r.scratch.Close()
 	stopProgress := r.sendProgress()
-	count, err := r.task(ctx)
+	// In a goroutine of its own: the job's code can end the goroutine by runtime.Goexit, and the process would wait
+	// for ever without a report.
+	count, err, ended := &counters.Set{}, engine.ErrGoexit, make(chan struct{})
+	go func() {
+		defer close(ended)
+		count, err = r.task(ctx)
+	}()
+	<-ended
 	stopProgress()
 	d := &slotwisev1.Done{Counters: wire.EncodeCounters(count)}
 	switch {

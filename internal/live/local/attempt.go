@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/slotwise/slotwise/internal/base/counters"
-	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/engine"
 	"github.com/slotwise/slotwise/internal/data/engine/merge"
 	"github.com/slotwise/slotwise/internal/data/kv"
@@ -57,16 +56,13 @@ func (c *Cluster) launch(e tracker.Effect) {
 	c.launches++
 	h.live++
 	go func() {
-		err := errGoexit
+		err := engine.ErrGoexit
 		// Deferred: the job's code can end this goroutine by runtime.Goexit, and without a report of its end the attempt
 		// would run for ever.
 		defer func() { c.post(func() { c.finished(a, err) }) }()
 		err = c.run(ctx, a)
 	}()
 }
-
-// errGoexit is the error of an attempt whose goroutine the job's code has ended.
-var errGoexit = retry.Permanent(errors.New("the job's code called runtime.Goexit, as t.Fatal and t.FailNow of a test do: return an error instead"))
 
 // run runs the attempt to its end. It is called outside the loop.
 func (c *Cluster) run(ctx context.Context, a *attempt) (err error) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -364,7 +365,8 @@ func (m *Master) sendFile(ctx context.Context, address, sha string) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return fmt.Errorf("file %s: %s", sha, resp.Status)
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // without it the status must do
+		return fmt.Errorf("file %s: %s: %s", sha, resp.Status, strings.TrimSpace(string(why)))
 	}
 	return nil
 }

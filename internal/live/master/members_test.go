@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,33 @@ func TestNewMasterHasFiles(t *testing.T) {
 	if first.m.kept.has(sha) {
 		t.Error("the leader takes copies for enough that were with other masters: a next job's program may be with it alone")
 	}
+}
+
+// TestRefusedFile adds a master whose limit is below the size of a job's program. The list of masters says which
+// flag is in the way, and the master votes when no job needs the program any more.
+func TestRefusedFile(t *testing.T) {
+	t.Parallel()
+	seats := newSeats(t)
+	first := leader(t, seats)
+	sha := putCopy(t, first, "a program")
+	id := rigOf(t, first).submit(&slotwisev1.JobSpec{Name: "waits", User: "ann", Program: &slotwisev1.Program{Executable: sha, App: "x"}, Synthetic: 1})
+	d := &seat{cfg: first.cfg}
+	d.cfg.Dir, d.cfg.Self, d.cfg.Bootstrap, d.cfg.Join, d.cfg.Limits.File = t.TempDir(), freeAddress(t), false, true, 3
+	d.begin(t)
+	t.Cleanup(d.stop)
+	if err := changeMasters(t, seats, d.cfg.Self, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		resp, err := rigOf(t, leader(t, seats)).users.Masters(t.Context(), &slotwisev1.MastersRequest{})
+		return err == nil && slices.ContainsFunc(resp.Masters, func(o *slotwisev1.MasterStatus) bool {
+			return o.Address == d.cfg.Self && o.Role == learnerRole && strings.Contains(o.Note, "the limit is 3 bytes (--max-file)")
+		})
+	})
+	if _, err := rigOf(t, leader(t, seats)).users.Kill(t.Context(), &slotwisev1.KillRequest{Job: id}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return roles(t, seats)[d.cfg.Self] == "follower" })
 }
 
 // TestTwoNamesOfOneMaster has two of three first masters be the same one, as with two names of a machine.

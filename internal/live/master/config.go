@@ -111,6 +111,7 @@ type Config struct {
 	clock     func() time.Duration // of the lease; as newClock, unless a test sets it
 	lateLook  time.Duration        // as in removeStaged; a minute, unless a test sets it
 	exchange  int                  // bytes of one message between masters; maxExchange, unless a test sets it
+	refresh   time.Duration        // as in keepFresh; a third of freshFor, unless a test sets it
 }
 
 // Limits bound memory and connections, so that overload rejects requests instead of
@@ -153,6 +154,7 @@ func (cfg *Config) fill() {
 	}
 	cfg.Election = cmp.Or(cfg.Election, replica.DefaultElection)
 	cfg.exchange = cmp.Or(cfg.exchange, maxExchange)
+	cfg.refresh = cmp.Or(cfg.refresh, freshFor/3)
 	if cfg.clock == nil {
 		cfg.clock = newClock()
 	}

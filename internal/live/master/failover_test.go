@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -53,6 +54,25 @@ func TestHalfUpload(t *testing.T) {
 	}
 	if have < 2 {
 		t.Errorf("%d of the masters have the program of an accepted job", have)
+	}
+}
+
+// A follower that has removed the program of a waiting job gets it again: it does not know which files jobs need.
+func TestFollowersKeepFiles(t *testing.T) {
+	t.Parallel()
+	seats := newSeats(t, func(c *Config) { c.refresh = 20 * time.Millisecond })
+	first := leader(t, seats)
+	sha := putCopy(t, first, "program")
+	rigOf(t, first).submit(&slotwisev1.JobSpec{Name: "waits", User: "ann", Program: &slotwisev1.Program{Executable: sha, App: "x"}, Synthetic: 1})
+	for _, s := range seats {
+		if s != first {
+			if err := s.m.files.disk.Remove(s.m.files.path(sha)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, s := range seats {
+		eventually(t, func() bool { return s.m.files.touch(sha) })
 	}
 }
 

@@ -419,8 +419,26 @@ func (m *Master) keepProgram(ctx context.Context, p *slotwisev1.Program) error {
 	return nil
 }
 
-// keepNeeded sends the files that jobs need to a learner that lacks them. A file that no master has
-// is left out: its job fails for want of it, and the learner must not wait for it.
+// keepFresh shows the other masters from time to time which files jobs need, and sends what they lack, until
+// this one no longer leads. A follower does not know the jobs: when its store is full, it removes the files that
+// were not used for freshFor, and the copies of a waiting job's program could shrink to one.
+func (m *Master) keepFresh(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(m.cfg.refresh):
+		}
+		for _, a := range m.others() {
+			if err := m.keepNeeded(ctx, a); err != nil && ctx.Err() == nil {
+				m.log.Info("a master does not get the files that jobs need: this master tries again later", "address", a, "error", err)
+			}
+		}
+	}
+}
+
+// keepNeeded sends the files that jobs need to another master that lacks them, and marks the others there as
+// used. A file that no master has is left out: its job fails for want of it, and a learner must not wait for it.
 func (m *Master) keepNeeded(ctx context.Context, address string) error {
 	for _, sha := range m.files.needed() {
 		has, err := m.hasFile(ctx, address, sha)

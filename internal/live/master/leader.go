@@ -241,6 +241,8 @@ func (m *Master) takeOver() error {
 	if m.cfg.Self != "" {
 		m.log.Info("this master leads", "term", m.lead.term, "restored_in", time.Since(began))
 		m.pullHistory(others, need, lost)
+		lead := m.lead
+		m.background.Go(func() { m.keepFresh(lead.ctx) })
 	}
 	m.noteRole()
 	// The restored core may have completed a step that the journal cut off. Its facts are

@@ -352,8 +352,15 @@ func (s *endToEndStorage) job(what string, args ...string) {
 	if status != 0 {
 		t.Fatalf("%s: exit status %d\n%s", what, status, out)
 	}
-	var done struct{ Jobs []struct{ ID string } }
-	if err := json.Unmarshal([]byte(out), &done); err != nil || len(done.Jobs) != 1 {
+	var done struct {
+		Jobs []struct {
+			ID       string
+			SlotTime struct {
+				Map time.Duration `json:"map_ns"`
+			} `json:"slot_time"`
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &done); err != nil || len(done.Jobs) != 1 || done.Jobs[0].SlotTime.Map <= 0 {
 		t.Fatalf("%s: %v\n%s", what, err, out)
 	}
 	var tasks []task

@@ -375,7 +375,8 @@ func outcome(s *slotwisev1.JobStatus) *feature.Outcome {
 		Name: s.GetName(), ID: s.GetId(), State: stateName(s.GetState()),
 		Elapsed: since(s.GetEndedMs()), Started: since(s.GetStartedMs()), Ended: since(s.GetEndedMs()),
 		Maps: int(s.GetMaps().GetTotal()), Reduces: int(s.GetReduces().GetTotal()),
-		Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()),
+		Failures: int(s.GetMaps().GetFailed() + s.GetReduces().GetFailed()), Copies: int(s.GetCopies()),
+		SlotTime: [job.Kinds]time.Duration{time.Duration(s.GetMaps().GetSlotMs()) * time.Millisecond, time.Duration(s.GetReduces().GetSlotMs()) * time.Millisecond},
 	}
 	for i, n := range s.GetLocality() {
 		if i < len(out.Locality) {

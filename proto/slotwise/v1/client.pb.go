@@ -694,8 +694,9 @@ type TaskCounts struct {
 	Pending       int32                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
 	Running       int32                  `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"` // attempts
 	Done          int32                  `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
-	Failed        int32                  `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`      // attempts
-	Progress      float64                `protobuf:"fixed64,6,opt,name=progress,proto3" json:"progress,omitempty"` // 0 to 1
+	Failed        int32                  `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`               // attempts
+	Progress      float64                `protobuf:"fixed64,6,opt,name=progress,proto3" json:"progress,omitempty"`          // 0 to 1
+	SlotMs        int64                  `protobuf:"varint,7,opt,name=slot_ms,json=slotMs,proto3" json:"slot_ms,omitempty"` // time for which ended attempts occupied slots of the kind, summed over their slots
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +773,13 @@ func (x *TaskCounts) GetProgress() float64 {
 	return 0
 }
 
+func (x *TaskCounts) GetSlotMs() int64 {
+	if x != nil {
+		return x.SlotMs
+	}
+	return 0
+}
+
 type JobStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -801,6 +809,7 @@ type JobStatus struct {
 	Driver         string                 `protobuf:"bytes,33,opt,name=driver,proto3" json:"driver,omitempty"`                               // of a chain: the worker that runs its driver; "" if none does
 	DriverTries    int32                  `protobuf:"varint,34,opt,name=driver_tries,json=driverTries,proto3" json:"driver_tries,omitempty"` // of a chain: how many drivers were started
 	DeadlineMs     int64                  `protobuf:"varint,51,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`    // when the job should have ended, since the Unix epoch; 0 is never
+	Copies         int32                  `protobuf:"varint,52,opt,name=copies,proto3" json:"copies,omitempty"`                              // speculative attempts of both kinds
 	Forecast       *JobForecast           `protobuf:"bytes,50,opt,name=forecast,proto3" json:"forecast,omitempty"`                           // absent if the job has ended, or no forecast includes it yet
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1021,6 +1030,13 @@ func (x *JobStatus) GetDriverTries() int32 {
 func (x *JobStatus) GetDeadlineMs() int64 {
 	if x != nil {
 		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *JobStatus) GetCopies() int32 {
+	if x != nil {
+		return x.Copies
 	}
 	return 0
 }
@@ -4037,7 +4053,7 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
 	"\x04spec\x18\x02 \x01(\v2\x16.slotwise.v1.ChainSpecR\x04spec\"+\n" +
 	"\x13SubmitChainResponse\x12\x14\n" +
-	"\x05chain\x18\x01 \x01(\tR\x05chain\"\x9e\x01\n" +
+	"\x05chain\x18\x01 \x01(\tR\x05chain\"\xb7\x01\n" +
 	"\n" +
 	"TaskCounts\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12\x18\n" +
@@ -4045,7 +4061,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\arunning\x18\x03 \x01(\x05R\arunning\x12\x12\n" +
 	"\x04done\x18\x04 \x01(\x05R\x04done\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\x05R\x06failed\x12\x1a\n" +
-	"\bprogress\x18\x06 \x01(\x01R\bprogress\"\x88\a\n" +
+	"\bprogress\x18\x06 \x01(\x01R\bprogress\x12\x17\n" +
+	"\aslot_ms\x18\a \x01(\x03R\x06slotMs\"\xa0\a\n" +
 	"\tJobStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -4078,7 +4095,8 @@ const file_slotwise_v1_client_proto_rawDesc = "" +
 	"\x06driver\x18! \x01(\tR\x06driver\x12!\n" +
 	"\fdriver_tries\x18\" \x01(\x05R\vdriverTries\x12\x1f\n" +
 	"\vdeadline_ms\x183 \x01(\x03R\n" +
-	"deadlineMs\x124\n" +
+	"deadlineMs\x12\x16\n" +
+	"\x06copies\x184 \x01(\x05R\x06copies\x124\n" +
 	"\bforecast\x182 \x01(\v2\x18.slotwise.v1.JobForecastR\bforecast\"\xd8\x03\n" +
 	"\vJobForecast\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +

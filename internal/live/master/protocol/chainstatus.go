@@ -104,6 +104,7 @@ func (c *Core) describeChain(ch *chainEntry) *slotwisev1.JobStatus {
 		s.Steps = append(s.Steps, step.job.String())
 		addCounts(s.Maps, st.Maps)
 		addCounts(s.Reduces, st.Reduces)
+		s.Copies += st.Copies
 		if s.Pool == "" {
 			s.Pool = st.Pool // the policy has chosen it
 		}
@@ -136,6 +137,7 @@ func addCounts(sum, n *slotwisev1.TaskCounts) {
 	sum.Running += n.GetRunning()
 	sum.Done += n.GetDone()
 	sum.Failed += n.GetFailed()
+	sum.SlotMs += n.GetSlotMs()
 	if sum.Progress = 0; sum.Total > 0 {
 		sum.Progress = done / float64(sum.Total)
 	}

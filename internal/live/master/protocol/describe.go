@@ -52,7 +52,7 @@ func (d Describer) fill(s *slotwisev1.JobStatus, t *job.Job) {
 		s.DeadlineMs = d.Millis(due)
 	}
 	account := t.Account()
-	s.LastError, s.LogTail = account.LastError, account.LogTail
+	s.LastError, s.LogTail, s.Copies = account.LastError, account.LogTail, int32(account.Copies)
 	for i := range s.Locality { // NODE to NONE
 		s.Locality[i] = int32(account.Levels[i+1])
 	}
@@ -68,6 +68,7 @@ func taskCounts(t *job.Job, k job.Kind, account *job.Account) *slotwisev1.TaskCo
 	return &slotwisev1.TaskCounts{
 		Total: int32(t.Total(k)), Pending: int32(t.Pending(k) + t.Delayed(k)), Running: int32(t.Running(k)),
 		Done: int32(t.Done(k)), Failed: int32(account.Failed[k]), Progress: t.Progress(k),
+		SlotMs: account.SlotTime[k].Milliseconds(),
 	}
 }
 

@@ -77,6 +77,15 @@ func TestConnections(t *testing.T) {
 	if served(idle[0], "/") || !served(idle[19], "/") {
 		t.Error("the oldest connection is open, or the last one closed")
 	}
+	// The server learns that a connection is idle after the client has its answer.
+	idles := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.mu.idle["127.0.0.1"].Len()
+	}
+	for deadline := time.Now().Add(10 * time.Second); idles() < 4 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	busy := 0
 	for range 20 {
 		if served(dial(t, "127.0.0.1", addr), "/wait") {

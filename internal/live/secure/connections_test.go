@@ -63,12 +63,27 @@ func TestConnections(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.mu.pool.Held(from)
 	}
+	// The server learns that a connection is idle after the client has its answer, and until then the
+	// connection makes room for no other one.
+	rests := func(n int) {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			c.mu.Lock()
+			l := c.mu.idle["127.0.0.1"]
+			enough := l != nil && l.Len() == n
+			c.mu.Unlock()
+			if enough {
+				return
+			}
+		}
+		t.Fatalf("the server does not have %d idle connections of the address", n)
+	}
 	var idle []net.Conn
 	for i := range 20 {
 		conn := dial(t, "127.0.0.1", addr)
 		if !served(conn, "/") {
 			t.Fatalf("connection %d is refused", i)
 		}
+		rests(min(i+1, 4))
 		idle = append(idle, conn)
 	}
 	if n := held("127.0.0.1"); n != 4 {
@@ -77,15 +92,7 @@ func TestConnections(t *testing.T) {
 	if served(idle[0], "/") || !served(idle[19], "/") {
 		t.Error("the oldest connection is open, or the last one closed")
 	}
-	// The server learns that a connection is idle after the client has its answer.
-	idles := func() int {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.mu.idle["127.0.0.1"].Len()
-	}
-	for deadline := time.Now().Add(10 * time.Second); idles() < 4 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	rests(4)
 	busy := 0
 	for range 20 {
 		if served(dial(t, "127.0.0.1", addr), "/wait") {

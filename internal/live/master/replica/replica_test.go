@@ -276,21 +276,30 @@ func TestVotesWait(t *testing.T) {
 	}
 }
 
+// leaderDies crashes the leader, and returns it and the others when no promise to it holds any more. Their
+// waits are drawn from a seed.
+func (g *group) leaderDies(seed uint64) (old *peer, rest []*peer) {
+	g.t.Helper()
+	old = g.leader()
+	old.crash()
+	g.now += 2 * DefaultElection
+	for _, p := range g.members {
+		if p != old {
+			p.r.rng = rand.New(rand.NewPCG(seed, p.id))
+			rest = append(rest, p)
+		}
+	}
+	return old, rest
+}
+
 // TestSplitVote has both followers of a dead leader campaign at the same moment. Each votes for itself. They
 // try again sooner than after a leader's silence.
 func TestSplitVote(t *testing.T) {
 	for seed := range uint64(20) {
 		g := newGroup(t)
-		leader := g.leader()
-		leader.crash()
-		g.now += 2 * DefaultElection
-		var rest []*peer
-		for _, p := range g.members {
-			if p != leader {
-				p.r.rng = rand.New(rand.NewPCG(seed, p.id))
-				p.r.deadline = g.now
-				rest = append(rest, p)
-			}
+		_, rest := g.leaderDies(seed)
+		for _, p := range rest {
+			p.r.deadline = g.now
 		}
 		g.pass(50 * time.Millisecond)
 		if rest[0].r.Term() != rest[1].r.Term() || rest[0].r.Leader() != 0 || rest[1].r.Leader() != 0 {
@@ -310,16 +319,7 @@ func TestSplitVote(t *testing.T) {
 func TestLateRefusal(t *testing.T) {
 	for seed := range uint64(20) {
 		g := newGroup(t)
-		old := g.leader()
-		old.crash()
-		g.now += 2 * DefaultElection
-		var rest []*peer
-		for _, p := range g.members {
-			if p != old {
-				p.r.rng = rand.New(rand.NewPCG(seed, p.id))
-				rest = append(rest, p)
-			}
-		}
+		old, rest := g.leaderDies(seed)
 		// lost hears of the leader of the next term, for whom the third member has voted, and then of that vote.
 		lost, third := rest[0], rest[1]
 		term := lost.r.Term() + 1

@@ -11,6 +11,7 @@ import (
 // of emitted records. If the program has a combiner, a new one processes the
 // stream. It must emit records in key order, unless CombinerUnsorted is set.
 func combine(p *Program, m *MapTask, st kv.Stream, emit func(k, v []byte) error) (int64, error) {
+	// Without a combiner the stream is a sorted buffer, which needs no second sort.
 	if p.NewCombiner == nil || !p.CombinerUnsorted {
 		return combineSorted(p, m.Task, st, emit)
 	}

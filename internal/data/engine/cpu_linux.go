@@ -11,6 +11,8 @@ import (
 type cpuClock struct{ start time.Duration }
 
 func startCPU() cpuClock {
+	// getrusage counts per thread. Without the lock the scheduler could move the attempt, and the
+	// difference would be of two threads.
 	runtime.LockOSThread()
 	return cpuClock{threadCPU()}
 }

@@ -73,8 +73,12 @@ func foldOf(f Fold) hashagg.Op {
 // Add folds a value into the table, or adds it to the ranges while the table's try is over. After a
 // failure it drops the value; err returns the failure.
 func (s *foldSink) Add(key []byte, n int64) {
+	// Counted before the table sees the record: Config.Added derives from this counter whether keys
+	// repeat.
 	s.count.Add(counters.OutputRecords, 1)
 	if s.skip == 0 {
+		// The slot of this key is loaded while the next aheadRecords records are read, and the record
+		// is added when the slot has arrived in the cache.
 		if a, ok := s.table.Ahead(key, n); ok {
 			oldest := &s.ahead[s.next%aheadRecords]
 			s.next++
@@ -102,6 +106,7 @@ func (s *foldSink) foldAhead() {
 // fold is Add for a record that has been counted.
 func (s *foldSink) fold(key []byte, n int64) {
 	for s.fail == nil { // after a failure the attempt ends soon
+		// Within the loop, because makeRoom may have moved the table and set skip for this very record.
 		if s.skip > 0 {
 			s.skipFold(key, n)
 			return
@@ -137,6 +142,8 @@ func (s *foldSink) skipFold(key []byte, n int64) {
 // foldAgain lets the table have the memory that the ranges leave, and spills the ranges if
 // that is too little.
 func (s *foldSink) foldAgain() {
+	// With less than LargeSize the table would be full, and spilled, before it could judge whether
+	// keys repeat.
 	if s.env.MapBuffer-s.rangesMem() < min(s.env.MapBuffer, hashagg.LargeSize) {
 		s.spillRanges()
 	}
@@ -147,6 +154,7 @@ func (s *foldSink) foldAgain() {
 func (s *foldSink) makeRoom() {
 	switch {
 	case !s.table.Repeats() && s.canMove():
+		// Before moveTable, which empties the table.
 		s.skip = skipFactor * s.table.Len()
 		s.moveTable()
 	case s.rangesMem() > 0: // folding helps again, so the table gets all memory
@@ -158,6 +166,8 @@ func (s *foldSink) makeRoom() {
 			s.fail = s.write(s.table)
 		}
 		if s.fail == nil {
+			// Only after the run is complete: on a failure the table still owns the records, and
+			// discard frees it.
 			s.table.Reset()
 		}
 	}
@@ -166,12 +176,14 @@ func (s *foldSink) makeRoom() {
 // canMove reports whether the table leaves enough memory for ranges. Else its records would be
 // spilled in many small runs.
 func (s *foldSink) canMove() bool {
+	// The memory for sorting does not count, because moveTable drops it first.
 	left := s.env.MapBuffer - (s.table.Bytes() - s.table.SortBytes())
 	return left >= s.env.MapBuffer/4 && rangebuf.Fits(s.env.MapBuffer, s.parts)
 }
 
 // moveTable moves the table's records to the ranges.
 func (s *foldSink) moveTable() {
+	// A table of fewer keys is a poorer sample than the one that made the present cuts.
 	if s.cuts == nil || s.table.Len() >= rangebuf.SampleSize {
 		var sample [][]byte
 		s.table.EachInt64(func(key []byte, _ int64) bool { // in the order of hashes, which is as good as random
@@ -183,6 +195,8 @@ func (s *foldSink) moveTable() {
 	// The range buffer grows while the table is read, so the table gives up the memory that serves only
 	// sorting.
 	s.table.DropSort()
+	// The table keeps its memory until all of its records have been copied. Until then the ranges may
+	// use only the rest.
 	if s.ranges != nil {
 		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem - s.table.Bytes())
 	}
@@ -191,6 +205,7 @@ func (s *foldSink) moveTable() {
 		return s.fail == nil
 	})
 	s.table.Clear()
+	// Now the ranges alone share the memory with the held ones.
 	if s.ranges != nil {
 		s.ranges.SetLimit(s.env.MapBuffer - s.heldMem)
 	}
@@ -198,6 +213,8 @@ func (s *foldSink) moveTable() {
 
 // addRange adds a record to the ranges.
 func (s *foldSink) addRange(key []byte, n int64) {
+	// Outside the loop: a partitioner that fails sets s.fail, which ends the loop before a record is
+	// added.
 	part := s.partition(key)
 	for s.fail == nil {
 		switch {
@@ -228,12 +245,15 @@ func (s *foldSink) beginRanges() (err error) {
 	if err != nil {
 		return err
 	}
+	// The configured limit fixes the size of chunks for the time after the table is gone. For the
+	// moment the table's memory is not free.
 	s.ranges.SetLimit(limit - s.table.Bytes())
 	return nil
 }
 
 // holdRanges puts the current range buffer, of which a range is full, beside the earlier ones.
 func (s *foldSink) holdRanges() {
+	// Before Occupied, so that a held buffer counts with the memory that it keeps.
 	s.ranges.Trim()
 	s.held = append(s.held, s.ranges)
 	s.heldMem += s.ranges.Occupied() + s.ranges.SortMemory()
@@ -256,6 +276,8 @@ func (s *foldSink) spillRanges() {
 	if len(s.held) == 0 {
 		return
 	}
+	// Held buffers are in the order in which they were filled; the merge of multiRun needs that only
+	// for equal keys, whose values fold in any order.
 	if s.fail = s.write(newMultiRun(s.held, nil)); s.fail == nil {
 		s.releaseRanges()
 	}
@@ -282,9 +304,11 @@ func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 	if s.fail != nil {
 		return nil, s.fail
 	}
+	// Before Occupied: mapOutput compares what stays occupied with the budget for resident outputs.
 	s.table.Trim()
 	out, err := s.mapOutput(s.table, s.table.Occupied())
 	if err == nil {
+		// The caller owns the table now, so discard must not release it.
 		s.table = nil
 	}
 	return out, err
@@ -292,6 +316,8 @@ func (s *foldSink) finish(context.Context) (kv.Partitioned, error) {
 
 // finishRanges is finish for a map whose last records are in ranges and in the table.
 func (s *foldSink) finishRanges() (kv.Partitioned, error) {
+	// The table and the ranges would be two outputs that share keys. Moved, the table's records are in
+	// one more range buffer of the same merge.
 	s.moveTable()
 	if s.fail != nil {
 		return nil, s.fail

@@ -66,6 +66,8 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 			return
 		}
 		out, err = nil, error(newPanicError(p))
+		// A fault in a page of the mapped input is damage of the file. As a panic it would count as a
+		// mistake of the program, which fails the job when it repeats.
 		if t.reader != nil && t.reader.Fault(p) != nil {
 			err = t.reader.Fault(p)
 		}
@@ -76,6 +78,7 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 		t.Task.Split = &t.Split
 	}
 	cpu := startCPU()
+	// Deferred, because a failed attempt reports its processor time and the bytes that it read, too.
 	defer func() { t.Task.addTotals(count, cpu.stop()) }()
 	sink, commit, err := newMapSink(env, t)
 	if err != nil {
@@ -98,6 +101,8 @@ func RunMap(ctx context.Context, env *Env, t *MapTask) (out kv.Partitioned, coun
 		err = cerr
 	}
 	if err == nil {
+		// Sink has no errors to return to the mapper, so the first failed write is only known here.
+		// finish would sort records of an attempt that has failed already.
 		err = sink.err()
 	}
 	if err != nil {
@@ -141,6 +146,7 @@ func newMapSink(env *Env, t *MapTask) (s mapSink, commit func(context.Context) e
 // mapSplit feeds every record of the split to the mapper.
 func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper Mapper, sink mapSink, count *counters.Set) error {
 	meter := t.Task.Meter
+	// A total of 0 means unknown (Fraction). An empty split would report no progress at its end.
 	meter.Total.Store(max(1, t.Split.Bytes))
 	r, err := input.Open(ctx, env.Schemes, t.Split, f, readBuffer)
 	if err != nil {
@@ -160,6 +166,8 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 		if err := sink.err(); err != nil {
 			return err
 		}
+		// The cause says who ended the attempt: a kill or a time-out, for example. Err would only say
+		// that it was cancelled.
 		return context.Cause(ctx)
 	}
 	switch f.Kind {
@@ -168,6 +176,7 @@ func mapSplit(ctx context.Context, env *Env, t *MapTask, f input.Format, mapper 
 	default:
 		err = mapBlocks(r, f, mapper, step, t.Task, count)
 	}
+	// After an error, too: the reader may have returned records before it.
 	count.Add(counters.InputBytes, r.BytesRead())
 	if read, excluded := r.Groups(); read+excluded > 0 {
 		count.AddUser(counters.RowGroups, read)
@@ -261,6 +270,7 @@ const stepRecords = 16
 func mapStream(r *input.Reader, mapper Mapper, step func() error, t *Task, count *counters.Set) error {
 	s := r.Records()
 	for s.Next() {
+		// Before the record, so that the first one sets the input file that the job's code may ask for.
 		if count.Get(counters.InputRecords)%stepRecords == 0 {
 			t.Meter.Ticks.Add(1)
 			t.setInputFile(r.File())

@@ -43,6 +43,7 @@ func (m multiRun) Partition(p int) (kv.Stream, error) {
 		}
 		s, err := r.Partition(p)
 		if err != nil {
+			// Streams of run files hold read buffers, and the caller does not get these streams.
 			for _, s := range streams {
 				s.Close()
 			}
@@ -50,6 +51,7 @@ func (m multiRun) Partition(p int) (kv.Stream, error) {
 		}
 		streams = append(streams, s)
 	}
+	// Even for no streams: the merge of none is an empty stream.
 	return merge.New(streams), nil
 }
 

@@ -27,6 +27,8 @@ func RangePartition(cuts [][]byte) func(key []byte, n int) int {
 	var first [slots + 1]int32 // first[b]: cuts whose leading bits are below b
 	for i, c := range cuts {
 		heads[i] = head(c)
+		// Each cut overwrites the entries of all buckets above its own, so after the last cut first[b]
+		// counts the cuts in lower buckets.
 		for b := int(heads[i]>>shift) + 1; b <= slots; b++ {
 			first[b] = int32(i + 1)
 		}
@@ -35,6 +37,9 @@ func RangePartition(cuts [][]byte) func(key []byte, n int) int {
 		h := head(key)
 		b := h >> shift
 		i, end := first[b], first[b+1]
+		// A cut equal to the key counts as passed: part i begins with cuts[i-1] itself. The heads
+		// decide unless they are equal, because a head is padded with zeros and "a" and "a\x00" have
+		// the same one.
 		for i < end && (heads[i] < h || heads[i] == h && bytes.Compare(cuts[i], key) <= 0) {
 			i++
 		}

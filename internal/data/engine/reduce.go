@@ -37,6 +37,7 @@ type ReduceTask struct {
 func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Set, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			// As in RunMap: a panic of the job's code ends its attempt and not the process.
 			err = newPanicError(p)
 		}
 	}()
@@ -77,6 +78,8 @@ func RunReduce(ctx context.Context, env *Env, t *ReduceTask) (count *counters.Se
 // mergeInputs merges the streams, in several passes if the memory is too small to
 // read all streams at once.
 func mergeInputs(ctx context.Context, env *Env, t *ReduceTask, streams []kv.Stream) (kv.Stream, error) {
+	// Only now are the maps' outputs known. With a total of 0 a reduce without records would report
+	// no progress at its end.
 	t.Task.Meter.Total.Store(max(1, t.Inputs.Records()))
 	return merge.MultiPass(ctx, streams, merge.Config{
 		Memory:  env.MergeBuffer,
@@ -94,6 +97,8 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 		return err
 	}
 	g := merge.NewGroups(in, t.Program.SameGroup)
+	// Set before the first Reduce and never reset: Task is one attempt's, and Groups lives as long as
+	// it.
 	t.Task.RecordKey = g.RecordKey
 	// Within a group, too: a reducer that gets a hundred million values of one key must hear of a
 	// cancelled attempt or a full disk.
@@ -111,9 +116,13 @@ func reduceAll(ctx context.Context, t *ReduceTask, in kv.Stream, sink *fileSink,
 	if err == nil {
 		err = g.Err()
 	}
+	// Watch looks at the context only every few records, so the last ones may have passed without a
+	// check. A cancelled attempt must not ask for the commit.
 	if err == nil {
 		err = context.Cause(ctx)
 	}
+	// Close may emit the last records and ends what the reducer has opened, so it runs after an error,
+	// too.
 	if cerr := r.Close(); err == nil {
 		err = cerr
 	}
@@ -176,6 +185,7 @@ func (s *fileSink) commit(ctx context.Context) error {
 		return err
 	}
 	if s.omitted() {
+		// The task counts as committed, with a part file that does not exist.
 		return s.w.Discard()
 	}
 	return s.w.Commit()

@@ -26,6 +26,7 @@ const minResort = 1 << 20
 
 func newResorter(m *MapTask) (*resorter, error) {
 	limit := max(minResort, m.env.MapBuffer/4)
+	// A separate pool: the attempts' pool is sized for sort buffers, all of which may be full now.
 	buf, err := sortbuf.New(sortbuf.Config{Pool: mem.NewPool(limit), Limit: limit, Partitions: 1})
 	return &resorter{env: m.env, name: m.Task.Attempt.String() + "-combined", buf: buf}, err
 }
@@ -50,6 +51,7 @@ func (r *resorter) spill() error {
 	}
 	r.buf.Sort()
 	w := runfile.NewWriter(f, runfile.Options{Partitions: 1, Codec: r.env.Codec})
+	// A sorted buffer's Partition has no error to return.
 	st, _ := r.buf.Partition(0)
 	for err == nil && st.Next() {
 		err = w.Append(0, st.Key(), st.Value())
@@ -83,6 +85,8 @@ func (r *resorter) each(emit func(k, v []byte) error) error {
 		}
 		streams = append(streams, s)
 	}
+	// The buffer comes last: it holds the records that were emitted after the ones in the runs, and
+	// equal keys keep the order of their streams.
 	all := merge.New(append(streams, last))
 	defer all.Close()
 	for all.Next() {

@@ -31,6 +31,8 @@ func (s *sortSink) Emit(key, value []byte) {
 	s.count.Add(counters.OutputRecords, 1)
 	s.count.Add(counters.OutputBytes, int64(len(key)+len(value)))
 	p := s.partition(key)
+	// partition has set s.fail for a bad partition number. The record is then in partition 0, which no
+	// reduce will read.
 	if s.buf.Add(p, key, value) || s.fail != nil {
 		return
 	}
@@ -59,6 +61,7 @@ func (s *sortSink) finish(context.Context) (kv.Partitioned, error) {
 	s.buf.Trim()
 	out, err := s.mapOutput(s.buf, s.buf.Occupied())
 	if err == nil {
+		// The owner of the output releases the buffer; discard must not.
 		s.buf = nil
 	}
 	return out, err

@@ -38,6 +38,7 @@ func (s *spiller) addCounters(set *counters.Set) { set.AddSet(&s.count) }
 // partition returns the partition of a key. A partitioner that returns a number out
 // of range fails the attempt.
 func (s *spiller) partition(key []byte) int {
+	// 0 is the only possible partition, so the hash would be work without a result.
 	if s.parts == 1 {
 		return 0
 	}
@@ -46,6 +47,8 @@ func (s *spiller) partition(key []byte) int {
 	// same record.
 	if uint(p) >= uint(s.parts) {
 		s.fail = retry.Permanent(fmt.Errorf("the job's Partitioner returned %d, but there are only %d reduces (0 to n-1)", p, s.parts))
+		// A valid partition, because the caller indexes its tables with the result. The attempt ends by
+		// s.fail.
 		return 0
 	}
 	return p
@@ -67,6 +70,8 @@ func (r *spillRun) Release() {
 // one, and adds it to the runs.
 func (s *spiller) write(b kv.Partitioned) error {
 	t := s.task
+	// The number makes the names of one attempt's runs differ; attempts of other processes have their
+	// own scratch directory.
 	f, err := s.env.Scratch.Create(fmt.Sprintf("%s-spill%d", t.Task.Attempt, len(s.runs)))
 	if err != nil {
 		return err
@@ -128,6 +133,7 @@ func (s *spiller) mapOutput(b kv.Partitioned, footprint int64) (kv.Partitioned, 
 	if err := s.write(b); err != nil {
 		return nil, err
 	}
+	// The run has all records now. Its memory goes back to the budget before the reduces fetch.
 	b.Release()
 	return newMultiRun(s.takeRuns(), nil), nil
 }

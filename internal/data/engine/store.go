@@ -22,6 +22,8 @@ func Store(ctx context.Context, t *MapTask, out kv.Partitioned, w io.Writer, cod
 		if n, _ := out.Size(part); n == 0 {
 			continue
 		}
+		// Between partitions, because a partition with few records never reaches the check in
+		// storePart.
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}

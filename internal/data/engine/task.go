@@ -123,6 +123,7 @@ func (t *Task) childCPU() time.Duration { return time.Duration(t.Children.Load()
 
 // setInputFile notes which file is read, with its name in the split.
 func (t *Task) setInputFile(name string) {
+	// Called for each block: the usual case must not make the absolute path again.
 	if p := t.file.Load(); p != nil && p.name == name {
 		return
 	}

@@ -22,6 +22,8 @@ func (t *Table) makeRoom(arena int64) bool {
 	if !force && !t.fits(0) {
 		return false
 	}
+	// The arena first, because its need is fixed by the key, while slots and index can stay as they
+	// are.
 	if t.used+arena > t.granted && !t.growArena(t.used+arena, force) {
 		return false
 	}
@@ -30,6 +32,8 @@ func (t *Table) makeRoom(arena int64) bool {
 			return false
 		}
 	}
+	// Memory for sorting is taken before the key is. A full table that could not be sorted could not be
+	// spilled either.
 	if t.n >= t.sortFor && !t.growSort(force) {
 		return false
 	}
@@ -54,6 +58,7 @@ func (t *Table) fits(more int64) bool { return t.Bytes()+more <= t.limit }
 // growArena makes at least need bytes of the arena usable, and a little more if that fits, so that
 // not every long key asks. With force it exceeds the limit.
 func (t *Table) growArena(need int64, force bool) bool {
+	// With force the table is empty, so a larger arena has nothing to copy.
 	if t.arenaMem == nil || force && need > t.arenaMem.Size() {
 		if t.arenaMem != nil {
 			t.arenaMem.Release()
@@ -65,6 +70,7 @@ func (t *Table) growArena(need int64, force bool) bool {
 		t.arenaMem, t.arena, t.granted = r, r.Bytes(), 0
 	}
 	grant := need + min(mem.Step, t.cfg.Limit/32)
+	// First the larger grant, then the bare need: near the limit the last keys still fit.
 	if t.fits(grant-t.granted) && t.arenaMem.Grow(grant) {
 		t.granted = grant
 		return true
@@ -99,10 +105,14 @@ func (t *Table) growSlots(force bool) bool {
 		r.Release()
 		return false
 	}
+	// Rehashing writes to pages all over the new slots, so every page is needed at once.
 	r.Populate(size)
+	// Before the next keys: Repeats judges the keys and values that follow this mark.
 	t.doubled = t.mark()
 	old, oldMem := t.slots, t.slotsMem
 	t.slotsMem, t.slots = r, entries(r, n)
+	// The high bits of the hash choose the slot, so doubling turns slot i into 2i or 2i+1 and keeps the
+	// order that rehash relies on.
 	t.shift = uint(64 - bits.TrailingZeros(uint(n)))
 	t.rehash(old)
 	if oldMem != nil {
@@ -175,6 +185,8 @@ func (t *Table) rehash(old []entry) {
 // growSort reserves memory for sorting more keys, so that sorting a full table never
 // lacks memory.
 func (t *Table) growSort(force bool) bool {
+	// Doubling at first and then steps of sortChunk, so that the granted memory stays near what the
+	// keys need.
 	n := min(max(2*t.sortFor, t.firstSlots()/4), t.sortFor+sortChunk, maxKeys(len(t.slots)))
 	if t.fits(int64(n-t.sortFor)*sortCost) && t.indexMem.Grow(int64(n)*sortCost) {
 		t.sortFor = n
@@ -196,6 +208,7 @@ func entries(r *mem.Region, n int) []entry {
 // are free. In that case the arena has taken too large a share of the memory, for
 // example for a giant key, and Reset starts with an empty Table.
 func (t *Table) Reset() {
+	// Trim has returned pages that clear would touch again without a charge.
 	trimmed := t.slotsMem != nil && t.slotsMem.Charged() < int64(len(t.slots))*entrySize
 	if trimmed || t.n < maxKeys(len(t.slots))/4 {
 		t.Clear()
@@ -223,6 +236,8 @@ func (t *Table) SortBytes() int64 { return int64(t.sortFor) * sortCost }
 // DropSort returns the memory for sorting to the Pool. The Table must be cleared next.
 func (t *Table) DropSort() {
 	t.indexMem.Trim(0)
+	// Without room the next key would have to grow the table, so an Add before Clear cannot exceed the
+	// memory for sorting.
 	t.sortFor, t.room = 0, 0
 }
 

@@ -12,6 +12,7 @@ import "encoding/binary"
 //
 //go:norace
 func load(key []byte) (lo, hi uint64) {
+	// The slice may end at the end of a page or of a mapping, behind which a read would fault.
 	if cap(key) < inlineMax {
 		return loadShort(key)
 	}

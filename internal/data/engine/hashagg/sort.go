@@ -13,6 +13,7 @@ import (
 // partition returns the partition of a key, 0 to parts-1, and must not keep the key.
 // With one partition it is not called and may be nil.
 func (t *Table) Sort(partition func(key []byte) int, parts int) {
+	// First: the index refers to entries by their slots, which compact changes.
 	t.compact()
 	t.starts, t.bytes = make([]int, parts+1), make([]int64, parts)
 	both := t.index(2 * t.n)
@@ -32,6 +33,7 @@ func (t *Table) Sort(partition func(key []byte) int, parts int) {
 		if !e.inline() {
 			prefix = binary.BigEndian.Uint64(key)
 		}
+		// The slot serves as the position: keys are distinct, so no emission order has to be kept.
 		index[i] = sortbuf.Entry{Prefix: prefix, Ref: sortbuf.MakeRef(p, int64(i), len(key))}
 	}
 	for p := range parts {
@@ -44,6 +46,8 @@ func (t *Table) Sort(partition func(key []byte) int, parts int) {
 // Reset the slots are no hash table.
 func (t *Table) compact() {
 	n := 0
+	// An entry moves to a lower slot or stays, so none is overwritten before it has moved. The arena
+	// stays, and with it the positions in the entries.
 	for i := 0; n < t.n; i++ {
 		if t.slots[i].meta != 0 {
 			t.slots[n] = t.slots[i]
@@ -76,9 +80,12 @@ func (t *Table) Load(entries []sortbuf.Entry, depth int) {
 		e := &t.slots[entries[i].Position()]
 		left := e.keyLen() - depth
 		if e.inline() {
+			// An inline key has at most 16 bytes, so its second window is the word hi, and no third one
+			// exists.
 			entries[i].SetWindow(bits.ReverseBytes64(e.hi), left) // depth is 8
 			continue
 		}
+		// windowSlack behind the last key keeps these eight bytes within the arena.
 		window := binary.BigEndian.Uint64(t.arena[e.hi+uint64(depth):])
 		if left < 8 {
 			window &= ^(^uint64(0) >> (8 * uint(left)))
@@ -89,6 +96,7 @@ func (t *Table) Load(entries []sortbuf.Entry, depth int) {
 
 // Prefetch implements sortbuf.Loader.
 func (t *Table) Prefetch(entries []sortbuf.Entry, _ int) {
+	// The entries, not the long keys: their place in the arena is only known from the entry.
 	if len(entries) > 0 {
 		sortbuf.Prefetch(entries, t.slotsMem.Bytes(), entryShift, int(entrySize))
 	}

@@ -157,6 +157,8 @@ func New(cfg Config) (*Table, error) {
 //
 // Add and AddInt64 must not be called between Sort and Reset.
 func (t *Table) AddInt64(key []byte, n int64) bool {
+	// The short path comes first and makes no room, so it stays small enough to be fast. slot repeats
+	// the search in the rare case that the table must grow.
 	if len(key) <= inlineMax {
 		lo, hi := load(key)
 		if t.addInline(lo, hi, uint64(len(key)+1), n) {
@@ -179,6 +181,7 @@ func (t *Table) AddInt64(key []byte, n int64) bool {
 // first.
 func (t *Table) addInline(lo, hi, meta uint64, n int64) bool {
 	mask := uint64(len(t.slots) - 1)
+	// It ends: room is below the number of slots, so a free slot exists.
 	for i := hash(lo, hi) >> (t.shift & 63) & mask; ; i = (i + 1) & mask {
 		e := &t.slots[i]
 		if e.lo == lo && e.hi == hi && e.meta == meta {
@@ -186,6 +189,7 @@ func (t *Table) addInline(lo, hi, meta uint64, n int64) bool {
 			return true
 		}
 		if e.meta == 0 {
+			// Also for the empty table, whose one slot stays free: its room is 0.
 			if t.n == t.room {
 				return false
 			}
@@ -212,6 +216,8 @@ func (t *Table) Ahead(key []byte, n int64) (a Ahead, ok bool) {
 	}
 	lo, hi := load(key)
 	i := hash(lo, hi) >> (t.shift & 63) & uint64(len(t.slots)-1)
+	// The table may move before AddAhead. Then the wrong line was loaded, which costs time and nothing
+	// else.
 	sortbuf.PrefetchLine(unsafe.Pointer(&t.slots[i]))
 	return Ahead{entry{lo, hi, uint64(len(key) + 1), uint64(n)}}, true
 }
@@ -291,6 +297,7 @@ func (t *Table) slot(key []byte) (e *entry, fresh bool) {
 		return e, false
 	}
 	arena := int64(0)
+	// Reserved before the entry is written: a failed Add must change nothing.
 	if len(key) > inlineMax {
 		arena = int64(len(key)) + windowSlack
 	}
@@ -334,6 +341,7 @@ func (t *Table) find(probe *entry, key []byte) *entry {
 				return e
 			}
 		} else if string(t.arena[e.hi:e.hi+uint64(len(key))]) == string(key) {
+			// The hash alone would let two keys with equal hashes share an accumulator.
 			return e
 		}
 	}

@@ -11,6 +11,7 @@ const madvPopulateWrite = 23
 // reserve maps size bytes of address space, which take no memory before they are touched. buf is
 // the part that may be used; release needs mapping.
 func reserve(size int64) (mapping, buf []byte, err error) {
+	// mmap rejects a length of 0. The slice is not nil, because a nil mapping means a released Region.
 	if size == 0 {
 		return []byte{}, nil, nil
 	}
@@ -28,6 +29,8 @@ func reserve(size int64) (mapping, buf []byte, err error) {
 		return mapping, mapping, nil
 	}
 	start := 0
+	// A huge page must begin at a multiple of its size. The system aligns the mapping to small pages
+	// only.
 	if off := int(uintptr(unsafe.Pointer(&mapping[0])) % hugePage); off != 0 {
 		start = hugePage - off
 	}

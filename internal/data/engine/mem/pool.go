@@ -75,6 +75,7 @@ func (p *Pool) Grow(n int64) {
 func (p *Pool) grow(n int64) {
 	p.mu.used += n
 	p.mu.peak = max(p.mu.peak, p.mu.used)
+	// The oldest first: reuse prefers the Regions that were released last.
 	for len(p.mu.kept) > 0 && p.mu.used+p.mu.keptBytes > p.limit {
 		p.drop(0)
 	}
@@ -125,10 +126,12 @@ func (p *Pool) drop(i int) {
 func (p *Pool) keep(r *Region) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Used still includes the Region's charge, so the sum is the same as after keeping the Region.
 	if !p.mu.keeps || r.charged == 0 || p.mu.used+p.mu.keptBytes > p.limit || len(p.mu.kept) >= maxKept {
 		return false
 	}
 	p.shrink(r.charged)
+	// A copy, because Release empties the owner's Region, and a second Release must do nothing.
 	kept := *r
 	p.mu.kept = append(p.mu.kept, &kept)
 	p.mu.keptBytes += r.charged
@@ -155,6 +158,7 @@ func (p *Pool) reuse(size int64) *Region {
 	r := p.mu.kept[best]
 	p.mu.kept = slices.Delete(p.mu.kept, best, best+1)
 	p.mu.keptBytes -= r.charged
+	// After the Region has left kept: grow may give kept memory back, but never the Region itself.
 	p.grow(r.charged)
 	return r
 }

@@ -140,6 +140,8 @@ func (r *Region) Release() {
 	if r.mapping == nil {
 		return
 	}
+	// The memory is unmapped before its charge is returned. The other way round another owner could
+	// take the budget while the pages are still there.
 	if !r.pool.keep(r) {
 		unmap(r.mapping)
 		r.pool.Shrink(r.charged)

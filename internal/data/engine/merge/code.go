@@ -62,6 +62,8 @@ func column(p uint64, n int) uint64 {
 // is not equal to it.
 func codeAt(key []byte, n int) uint64 {
 	cols := n / colLen
+	// The field for equal columns is full. Keys that share 49,140 bytes are compared byte by byte in
+	// tie.
 	if cols >= maxCols {
 		return farCode
 	}
@@ -76,6 +78,8 @@ func sharedBytes(c uint64) (n int, all bool) {
 	if c == farCode {
 		return maxCols * colLen, false
 	}
+	// The column that the code holds counts as shared, too, because both keys have the same code. A
+	// column that is not full ends both keys.
 	return int(8192-c>>colBits) * colLen, c&lenMask < colLen
 }
 
@@ -86,6 +90,8 @@ func compareFrom(a, b []byte, n int) (shared, order int) {
 	for n+8 <= end {
 		x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:])
 		if x != 0 {
+			// Little-endian words have the first byte in the lowest bits, so the lowest difference is
+			// the first one.
 			n += bits.TrailingZeros64(x) / 8
 			return n, int(a[n]) - int(b[n])
 		}

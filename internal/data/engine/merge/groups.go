@@ -54,11 +54,14 @@ func NewGroups(s kv.Stream, same func(a, b []byte) bool) *Groups {
 
 // Next skips the rest of the current group and moves to the next one.
 func (g *Groups) Next() bool {
+	// The reducer may have stopped early. Its unread values still belong to the group before.
 	for g.nextValue() {
 	}
 	if !g.ahead && !g.advance() {
 		return false
 	}
+	// A copy: the stream reuses its key's memory when it moves, and the group outlives its first
+	// record.
 	g.key = append(g.key[:0], g.s.Key()...)
 	g.ahead, g.inside = true, true
 	return true
@@ -107,12 +110,14 @@ func (g *Groups) nextValue() bool {
 		return true
 	}
 	if !g.advance() {
+		// At the end of the stream: another call of nextValue must not advance it again.
 		g.inside = false
 		return false
 	}
 	if g.belongs() {
 		return true
 	}
+	// The record stays in the stream for the next group. Streams cannot step back.
 	g.ahead, g.inside = true, false
 	return false
 }

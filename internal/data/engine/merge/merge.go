@@ -89,6 +89,7 @@ func New(streams []kv.Stream) kv.Stream {
 		}
 	}
 	if n == 1 {
+		// One stream needs no codes. single keeps its number for errors.
 		for i, s := range streams {
 			if s != nil {
 				return newSingle(s, i)
@@ -157,6 +158,8 @@ func (m *Stream) Next() bool {
 			at, code = m.tie(t, at, code)
 			continue
 		}
+		// By the rule in code.go the loser's code is already relative to the winner, so it stays as it
+		// is.
 		at, t.leaf = t.leaf, at
 		code, t.code = t.code, code
 	}
@@ -166,6 +169,7 @@ func (m *Stream) Next() bool {
 // setWinner makes the leaf that has won all matches the current one. It reports
 // false at the end of all streams and after an error.
 func (m *Stream) setWinner(at int32, code uint64) bool {
+	// After an error the order is not known any more, so no record may follow it.
 	if code == endCode || m.err != nil {
 		m.stop()
 		return false
@@ -177,6 +181,7 @@ func (m *Stream) setWinner(at int32, code uint64) bool {
 
 // stop ends the merge. Next returns false from now on.
 func (m *Stream) stop() {
+	// began stays set: begin must not read the streams a second time.
 	m.win, m.key, m.same, m.began = nil, nil, false, true
 }
 
@@ -199,6 +204,7 @@ func (m *Stream) begin() bool {
 		}
 		winners[k+i] = match{code, int32(i)}
 	}
+	// From the leaves upwards, so that both children of a node have been decided.
 	for n := k - 1; n > 0; n-- {
 		w, t := winners[2*n], winners[2*n+1]
 		switch {
@@ -218,6 +224,7 @@ func (m *Stream) nextRecord(l *leaf) bool {
 	if l.s.Next() {
 		return true
 	}
+	// The first error counts. Later ones may be its consequences, such as a closed connection.
 	if err := l.s.Err(); err != nil && m.err == nil {
 		m.err = &StreamError{l.index, err}
 	}
@@ -289,13 +296,16 @@ func (m *Stream) unsorted(l *leaf) uint64 {
 // tie decides a match between equal codes. It compares the bytes that the codes do
 // not cover; equal keys are ordered by their streams. The loser stays in t.
 func (m *Stream) tie(t *match, at int32, code uint64) (winner int32, winCode uint64) {
+	// If the keys are equal, the loser is the same as the winner.
 	loser := uint64(sameKey)
 	// Equal keys are ordered by their streams, which makes the merge stable.
 	first := at < t.leaf
+	// Two streams that have ended have no keys to compare. Any order will do.
 	if code == endCode {
 		return at, code
 	}
 	if code != sameKey {
+		// A code that covers the whole of both keys leaves nothing to compare: they are equal.
 		if known, all := sharedBytes(code); !all {
 			a, b := m.leaves[at].key, m.leaves[t.leaf].key
 			if n, order := compareFrom(a, b, known); order != 0 {
@@ -335,6 +345,7 @@ func (m *Stream) Err() error { return m.err }
 // Close closes all streams.
 func (m *Stream) Close() error {
 	m.stop()
+	// All streams are closed even if one fails; each may hold a file or a buffer.
 	var errs []error
 	for i := range m.leaves {
 		errs = append(errs, m.leaves[i].s.Close())

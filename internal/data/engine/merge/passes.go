@@ -95,6 +95,7 @@ type passes struct {
 // all streams can be read at once. The first pass merges only as many streams as
 // are needed for all later passes to use the whole fan-in.
 func (p *passes) choose() (at, n int) {
+	// Streams of records in memory need no buffer, so they never force a pass.
 	count, total, largest := 0, int64(0), int64(0)
 	for _, r := range p.runs {
 		if r.memory > 0 {
@@ -105,6 +106,7 @@ func (p *passes) choose() (at, n int) {
 	}
 	fan := count
 	if p.cfg.FanIn > 0 {
+		// Two is the least that makes progress.
 		fan = min(fan, max(2, p.cfg.FanIn))
 	}
 	if p.cfg.Memory > 0 && total > p.cfg.Memory {
@@ -117,6 +119,7 @@ func (p *passes) choose() (at, n int) {
 	// A pass of n streams leaves n-1 fewer. With this first pass, all later ones are full and so
 	// there are as few passes as possible.
 	need := (count-1)%(fan-1) + 1
+	// A remainder of 0: every pass is full from the beginning.
 	if need == 1 {
 		need = fan
 	}
@@ -154,6 +157,7 @@ func (p *passes) reduce(at, n int) error {
 	if err != nil {
 		return err
 	}
+	// Counts runs that fail later, too: their names must not be used twice.
 	p.written++
 	file, err := p.write(f, s)
 	if err != nil {
@@ -161,6 +165,8 @@ func (p *passes) reduce(at, n int) error {
 	}
 	merged, err := file.Partition(0)
 	if err == nil {
+		// Before the new run replaces them: the buffers and disk space of the window are free for the
+		// next pass.
 		err = p.close(window)
 	}
 	if err != nil {
@@ -203,6 +209,7 @@ func (p *passes) copy(s kv.Stream, put func(k, v []byte) error) error {
 		}
 		return s.Err()
 	}
+	// Combine's emit has no error to return. Its first one ends the merge.
 	var failed error
 	emit := func(k, v []byte) {
 		if failed == nil {
@@ -212,6 +219,7 @@ func (p *passes) copy(s kv.Stream, put func(k, v []byte) error) error {
 	g := NewGroups(s, nil)
 	for g.Next() {
 		err := p.cfg.Combine(g.Key(), g.Values(), emit)
+		// Before the error of Combine, which may only follow from the failed write.
 		if failed != nil {
 			return failed
 		}
@@ -253,6 +261,7 @@ type final struct {
 // Close closes all streams and removes the intermediate runs.
 func (f *final) Close() error {
 	err := f.Stream.Close()
+	// The files go after the streams, which read from them.
 	for _, r := range f.runs {
 		if r.file != nil {
 			r.file.Release()

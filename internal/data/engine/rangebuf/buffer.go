@@ -119,6 +119,7 @@ func New(cfg Config) (*Buffer, error) {
 // reserve gets a region for the arena. Its first bytes stay unused: offset 0 means that there is no
 // chunk.
 func (b *Buffer) reserve(size int64) (err error) {
+	// The content of an earlier owner does no harm: chains and tails say which bytes have been written.
 	if b.region, err = mem.ReserveUncleared(b.cfg.Pool, size+windowSlack); err != nil {
 		return err
 	}
@@ -141,6 +142,7 @@ func (b *Buffer) Add(part int, key []byte, n int64) bool {
 			return false
 		}
 	}
+	// recordRoom bounds both varints, so one comparison has made room for all of the record.
 	a := b.arena[t.at:t.end]
 	at := 1
 	if len(key) < 0x80 {
@@ -164,7 +166,10 @@ func (b *Buffer) LacksMemory() bool { return b.lacksMemory }
 
 // addChunk appends a chunk with at least need bytes to a range.
 func (b *Buffer) addChunk(i int, need int64) bool {
+	// A record that is larger than a chunk gets a chunk of the record's size. The next record begins
+	// another chunk.
 	length := max(b.chunk, need+chunkHeader)
+	// Before the chain changes: a failed Add must leave the buffer unchanged.
 	if !b.grow(b.used + length) {
 		return false
 	}
@@ -185,6 +190,7 @@ func (b *Buffer) addChunk(i int, need int64) bool {
 
 // grow makes the first n bytes of the arena usable.
 func (b *Buffer) grow(n int64) bool {
+	// Pages of an earlier owner are charged already, maybe beyond a limit that SetLimit has lowered.
 	if n <= b.region.Charged() {
 		return n <= b.limit || b.empty()
 	}
@@ -194,12 +200,15 @@ func (b *Buffer) grow(n int64) bool {
 	if !b.empty() {
 		return false
 	}
+	// The region is empty, so nothing moves.
 	if n > b.region.Size() {
 		b.region.Release()
 		if err := b.reserve(n); err != nil {
 			panic(err) // the address space is exhausted
 		}
 	}
+	// A spill cannot make room in an empty buffer. Without this a record larger than the memory would
+	// make the attempt spill nothing forever.
 	b.region.ForceGrow(n)
 	return true
 }

@@ -37,6 +37,8 @@ func (c *Cursor) Memory() int { return c.largest * int(sortCost) }
 func (c *Cursor) Next() bool {
 	for len(c.entries) == 0 {
 		if c.next == c.end {
+			// A reduce may keep ended streams open until its last group. The room is the largest thing
+			// they hold.
 			c.room = nil
 			return false
 		}
@@ -55,6 +57,8 @@ func (c *Cursor) Next() bool {
 	c.prefix = e.Prefix
 	c.key = record[at : at+n : at+n]
 	value := int64(record[at+n])
+	// Most integers are small. One byte is a whole zigzag varint, and decoding it here saves a call for
+	// each record.
 	if value < 0x80 {
 		value = value>>1 ^ -(value & 1)
 	} else {
@@ -82,6 +86,7 @@ func (c *Cursor) sort(i int) {
 	if c.room == nil {
 		c.room = make([]sortbuf.Entry, 2*c.largest)
 	}
+	// The sort's result replaces the entries of the range before, of which none is left.
 	c.entries = c.b.index(i, c.room[:0:n])
 	sortbuf.Sort(c.entries, c.room[n:2*n], false, c.b)
 	c.b.Prefetch(sortbuf.Ahead(c.entries, true), 0)
@@ -91,6 +96,7 @@ func (c *Cursor) sort(i int) {
 func (b *Buffer) index(i int, entries []sortbuf.Entry) []sortbuf.Entry {
 	for chunk := b.chunks[i].first; ; {
 		at, end := chunk+chunkHeader, b.tails[i].at
+		// addChunk has written the end of every chunk but the last one, which ends at the tail.
 		if chunk != b.chunks[i].last {
 			end = int64(binary.LittleEndian.Uint64(b.arena[chunk+8:]))
 		}
@@ -99,6 +105,8 @@ func (b *Buffer) index(i int, entries []sortbuf.Entry) []sortbuf.Entry {
 			n, body := keyLen(record)
 			entries = append(entries, sortbuf.Entry{Prefix: window(record[body:], n), Ref: sortbuf.MakeRef(0, at, n)})
 			at += int64(body + n)
+			// The integer is only skipped here: its last byte is the first one without the continuation
+			// bit.
 			for b.arena[at] >= 0x80 {
 				at++
 			}

@@ -44,6 +44,8 @@ func NewCuts(sample [][]byte, partitions int) *Cuts {
 	if len(c.keys) == 0 {
 		return c
 	}
+	// bits.Len(parts-1) bits of the span's head number the parts, so first stays within its array for
+	// every prefix up to the last cut.
 	span := c.prefixes[len(c.prefixes)-1] - c.prefixes[0]
 	c.shift = uint(max(0, bits.Len64(span)-bits.Len(parts-1)))
 	at := 0
@@ -73,6 +75,7 @@ func (c *Cuts) find(key []byte) int {
 		return 0
 	}
 	part := c.part(p)
+	// Cuts of lower parts have smaller prefixes, and cuts of higher parts have larger ones.
 	i, end := int(c.first[part]), int(c.first[part+1])
 	for i < end { // the first cut that has not a smaller prefix
 		mid := int(uint(i+end) >> 1)
@@ -91,6 +94,8 @@ func (c *Cuts) find(key []byte) int {
 // compare is find for a key with the prefix of cut i and maybe of further cuts.
 func (c *Cuts) compare(i int, key []byte) int {
 	n, _ := slices.BinarySearchFunc(c.keys[i:], key, func(cut, key []byte) int {
+		// A cut that equals the key is below it, as in find. So the search never reports an exact
+		// match.
 		if bytes.Compare(cut, key) <= 0 {
 			return -1
 		}

@@ -50,6 +50,8 @@ func OpenWith(r io.ReaderAt, size int64, name string, opts ReadOptions) (*File, 
 // readEnds checks the header and reads the footer. It checks the header first, so
 // that the error for another kind of file does not speak of damage.
 func (f *File) readEnds(size int64) error {
+	// A file shorter than a header is read as far as it goes: an empty one is not a run file, a short
+	// one is cut off.
 	head := make([]byte, min(size, int64(headerLen)))
 	if err := f.readAt(head, 0); err != nil {
 		return err
@@ -61,6 +63,7 @@ func (f *File) readEnds(size int64) error {
 	if size < int64(headerLen+footerLen) {
 		return f.errorAt(size, fmt.Errorf("%w: %d bytes are too few", ErrTruncated, size))
 	}
+	// Before the footer, whose layout may differ in another version.
 	if v := head[len(magic)]; v != version {
 		return f.errorAt(int64(len(magic)), fmt.Errorf("%w %d (this program reads %d)", ErrVersion, v, version))
 	}

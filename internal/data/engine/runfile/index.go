@@ -49,6 +49,8 @@ func (f *File) scanIndex(size int64, partitions int, visit func(*partStat)) erro
 	if partitions > 0 && foot.partitions != partitions {
 		return f.errorAt(size-int64(footerLen), fmt.Errorf("%w: %d partitions instead of %d", ErrCorrupt, foot.partitions, partitions))
 	}
+	// The footer's checksum proves that the numbers were written like this, not that they are sane. A
+	// reader allocates and seeks by them.
 	if off < int64(headerLen) || off+int64(foot.indexLen)+int64(footerLen) != size ||
 		foot.partitions < 1 || foot.partitions > MaxPartitions || foot.partitions > foot.indexLen/minEntry ||
 		foot.indexLen > foot.partitions*maxEntry || foot.maxRaw > maxBlock || foot.maxStored > foot.maxRaw {
@@ -84,6 +86,7 @@ func (f *File) entries(x *indexReader, visit func(*partStat)) error {
 			}
 			*field = int64(v)
 		}
+		// at < p.offset is an overflow of the sum.
 		if at += p.length; at > off || at < p.offset {
 			return f.errorAt(off, fmt.Errorf("%w: partition %d ends past the index", ErrCorrupt, i))
 		}
@@ -92,6 +95,8 @@ func (f *File) entries(x *indexReader, visit func(*partStat)) error {
 		}
 		visit(&p)
 	}
+	// Bytes between the last block and the index would belong to no partition, and no checksum would
+	// cover them.
 	if at != off || x.next != x.end || len(x.left) != 0 {
 		return f.errorAt(off, fmt.Errorf("%w: index does not cover the file", ErrCorrupt))
 	}
@@ -127,6 +132,8 @@ type indexReader struct {
 
 // uvarint consumes an integer. n is 0 or negative, as of binary.Uvarint, if there is none.
 func (x *indexReader) uvarint() (v uint64, n int) {
+	// An integer may lie across two pieces. Fewer bytes than the longest integer has are joined with
+	// the next piece.
 	if len(x.left) < binary.MaxVarintLen64 && !x.more() {
 		return 0, 0
 	}
@@ -141,9 +148,11 @@ func (x *indexReader) more() bool {
 	if x.next == x.end {
 		return true
 	}
+	// The zero Digest is not usable: Reset sets the seed.
 	if x.next == x.f.foot.indexOff {
 		x.sum.Reset()
 	}
+	// left is the end of buf, so the copy overlaps; copy allows that.
 	have := copy(x.buf, x.left)
 	n := have + int(min(int64(len(x.buf)-have), x.end-x.next))
 	x.left = x.buf[:n]

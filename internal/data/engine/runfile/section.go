@@ -90,7 +90,9 @@ func (s Section) OpenBytes(b []byte, name string) (kv.Stream, error) {
 		return nil, &Error{name, s.Offset, fmt.Errorf("%w: %d bytes of %d", ErrTruncated, len(b), s.Length)}
 	}
 	st := s.stream(nil, name)
+	// The window is the whole section, so fill never reads and the nil reader is never used.
 	st.win, st.borrowed, st.next = b, true, st.end
+	// newStream has counted a window, which the caller owns here.
 	st.memory = 0
 	// Only compressed blocks need a buffer. The headers are not verified yet, so their lengths are
 	// bounded by the section's.
@@ -166,11 +168,13 @@ func (v *Verifier) header(p []byte) int {
 	k := copy(v.head[v.have:], p)
 	if v.have += k; v.have == blockHdrLen {
 		v.h = parseBlockHeader(v.head[:])
+		// Before any byte of the block is counted: left comes from the sender.
 		if err := v.foot.plausible(v.h, v.at, end); err != nil {
 			v.err = &Error{v.name, v.at, err}
 		}
 		v.left = v.h.stored
 		v.sum.Reset()
+		// Write ends a block with its last stored byte. A block without stored bytes ends here.
 		v.endBlock()
 	}
 	return k
@@ -192,6 +196,8 @@ func (v *Verifier) endBlock() {
 // Finish returns nil if exactly the bytes of the section were written and all
 // checksums are right.
 func (v *Verifier) Finish() error {
+	// A connection that ends at the end of a block leaves no partial block behind. Only the length
+	// tells.
 	if v.err == nil && (v.have != 0 || v.at != v.s.Offset+v.s.Length) {
 		v.err = &Error{v.name, v.at, ErrTruncated}
 	}

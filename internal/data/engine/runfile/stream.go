@@ -36,6 +36,8 @@ var _ kv.Stream = (*stream)(nil)
 // newStream returns a stream before the first record. It allocates no buffer before the first Next.
 func newStream(f *File, p *partStat) *stream {
 	// A job of many maps and reduces has partitions much smaller than a block.
+	// The section's own bounds count as well: a lying footer must not make a small partition reserve a
+	// large buffer.
 	window := min(int64(f.window()), p.length)
 	decoded := min(int64(f.foot.maxRaw), saturated(p.raw, product(p.records, 2*binary.MaxVarintLen32)))
 	return &stream{
@@ -115,6 +117,7 @@ func longLengths(b []byte) (klen, vlen, at int) {
 
 // load makes the next block current.
 func (s *stream) load() bool {
+	// The block's memory is about to be overwritten, and a block begins with a whole key.
 	s.key, s.value, s.same = nil, nil, false
 	if s.err != nil {
 		return false
@@ -129,6 +132,7 @@ func (s *stream) load() bool {
 		s.free()
 		return false
 	}
+	// Usually there already: the read of the block before has brought this header along.
 	if !s.fill(blockHdrLen) {
 		return false
 	}
@@ -142,6 +146,7 @@ func (s *stream) load() bool {
 	if !s.fill(blockHdrLen + h.stored + blockHdrLen) {
 		return false
 	}
+	// Sliced again, because fill may have moved the window.
 	hdr = s.win[s.pos : s.pos+blockHdrLen]
 	stored := s.win[s.pos+blockHdrLen : s.pos+blockHdrLen+h.stored]
 	if blockSum(hdr, at, stored) != h.sum {
@@ -195,6 +200,7 @@ func (s *stream) decode(h blockHeader, stored []byte, at int64) bool {
 // It may move records of the previous block, which are no longer valid.
 func (s *stream) fill(n int) bool {
 	have := len(s.win) - s.pos
+	// Never beyond the partition: the bytes behind it may not be in a section's reader at all.
 	rest := s.end - s.next
 	n = int(min(int64(n), int64(have)+rest))
 	if have >= n {
@@ -230,6 +236,7 @@ func (s *stream) corrupt(what string) bool {
 
 // Close returns the buffers to the pool. It never fails.
 func (s *stream) Close() error {
+	// So that Next after Close reports the end and not a partition with missing records.
 	s.next, s.records, s.bytes = s.end, 0, 0
 	s.free()
 	return nil

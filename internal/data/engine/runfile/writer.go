@@ -104,6 +104,8 @@ func (w *Writer) Append(part int, key, value []byte) error {
 		}
 		same = c == 0
 	}
+	// The open block ends before this record, unless it is empty: then the record is larger than a
+	// block and fills one alone.
 	if len(w.buf)+size+2*binary.MaxVarintLen32 > w.opts.BlockSize+blockHdrLen && len(w.buf) > blockHdrLen {
 		w.flush()
 	}
@@ -214,6 +216,7 @@ func (w *Writer) Finish() error {
 	if w.err != nil {
 		return w.err
 	}
+	// Also closes the empty partitions behind the last record.
 	w.closeParts(len(w.parts))
 	w.done = true
 	var index []byte
@@ -249,6 +252,7 @@ func (w *Writer) write(b []byte) {
 		return
 	}
 	n, err := w.w.Write(b)
+	// Also after an error, whose message has the offset.
 	w.off += int64(n)
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite

@@ -91,6 +91,7 @@ func New(cfg Config) (*Buffer, error) {
 		starts: make([]int, cfg.Partitions+1),
 	}
 	var err error
+	// Neither region is read before it is written: used and n say how far the content goes.
 	if b.entries.region, err = mem.ReserveUncleared(cfg.Pool, max(cfg.Limit, mem.Step)); err != nil {
 		return nil, err
 	}
@@ -157,6 +158,7 @@ func (b *Buffer) makeRoom(need int64) bool {
 	if b.n == 0 {
 		return b.forceRoom(arena, index)
 	}
+	// Before grow, which looks at grants alone: the limit applies to the bytes that the records need.
 	if arena+index > b.cfg.Limit {
 		return false
 	}
@@ -166,6 +168,7 @@ func (b *Buffer) makeRoom(need int64) bool {
 	if index > b.entries.granted && !b.grow(&b.entries, index, &b.data, arena) {
 		return false
 	}
+	// Also if only the arena has grown: grow may have cut the grant of the index.
 	b.grantIndex(b.entries.granted)
 	return true
 }
@@ -176,12 +179,14 @@ func (b *Buffer) makeRoom(need int64) bool {
 func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool {
 	for {
 		grant := min(need+b.chunk, b.cfg.Limit-other.granted)
+		// The Pool may refuse although the limit has room: it also serves the process's other attempts.
 		if grant >= need && s.region.Grow(grant) {
 			s.granted = grant
 			return true
 		}
 		keep, before := otherUses+b.chunk, other.region.Charged()
 		other.region.Trim(keep)
+		// Nothing was left to take, so another turn would change nothing.
 		if other.granted <= keep && other.region.Charged() == before {
 			return false
 		}
@@ -192,6 +197,7 @@ func (b *Buffer) grow(s *share, need int64, other *share, otherUses int64) bool 
 // forceRoom makes room for the first record, even beyond the limits. Otherwise a job
 // with a very long line, or with other tasks that use up the Pool, would never end.
 func (b *Buffer) forceRoom(arena, index int64) bool {
+	// The buffer is empty, so the old region has nothing to move.
 	if arena+windowSlack > b.data.region.Size() {
 		b.data.region.Release()
 		if err := b.reserveArena(arena); err != nil {
@@ -241,6 +247,7 @@ func (b *Buffer) Sort() {
 		start += int(b.parts[p].records)
 	}
 	b.starts[len(b.parts)] = start
+	// Each record was granted entryCost bytes, twice an entry, so the scratch space is there already.
 	both := entries(b.entries.region, 2*b.n)
 	SortPartitions(both[:b.n], both[b.n:], b.starts, b)
 }
@@ -248,6 +255,8 @@ func (b *Buffer) Sort() {
 // Load implements Loader.
 func (b *Buffer) Load(entries []Entry, depth int) {
 	for i := range entries {
+		// The first batch was announced by the sort. The rest would miss the cache one record after the
+		// other.
 		if i%loadBatch == 0 && len(entries)-i > loadBatch {
 			b.Prefetch(entries[i+loadBatch:min(len(entries), i+2*loadBatch)], depth)
 		}

@@ -22,6 +22,8 @@ var _ kv.Stream = (*Cursor)(nil)
 // Buffer must have been sorted.
 func (b *Buffer) Cursor(p int) *Cursor {
 	c := &Cursor{arena: b.arena, entries: b.index[b.starts[p]:b.starts[p+1]]}
+	// The mean size of a record. The bound keeps two batches ahead within 4 KiB of the first-level
+	// cache.
 	if records, bytes := b.Size(p); records > 0 {
 		c.span = min(int(bytes/records), 256)
 	}
@@ -45,6 +47,7 @@ func (c *Cursor) Next() bool {
 	record := c.arena[e.Position():]
 	n, keyLen, valueLen := header(record)
 	c.prefix = e.Prefix
+	// The capacities end with the slices: an append by the reader must not overwrite the next record.
 	c.key = record[n : n+keyLen : n+keyLen]
 	c.value = record[n+keyLen : n+keyLen+valueLen : n+keyLen+valueLen]
 	return true

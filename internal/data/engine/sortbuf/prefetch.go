@@ -20,6 +20,7 @@ func Ahead(remaining []Entry, start bool) []Entry {
 	switch {
 	case start:
 		return remaining[:min(len(remaining), 2*batch)]
+	// A batch at a time, because one call for eight entries costs less than eight calls.
 	case len(remaining)%batch != 0 || len(remaining) <= batch:
 		return nil
 	}

@@ -99,11 +99,14 @@ func Sort(data, scratch []Entry, toScratch bool, l Loader) {
 func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	scratch = scratch[:len(data)]
 	s := &sorter{load: l}
+	// One partition needs no distribution, and the caller has set both of its bounds.
 	if len(starts) == 2 {
 		s.sort(data, scratch, false, 0)
 		return
 	}
+	// A copy: starts must keep the beginnings, while next moves through each partition.
 	next := append([]int(nil), starts...)
+	// In the order of emission, so that the distribution is stable.
 	for _, e := range data {
 		at := &next[e.Partition()]
 		scratch[*at] = e
@@ -111,6 +114,7 @@ func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	}
 	for p, start := range starts[:len(starts)-1] {
 		if end := starts[p+1]; end > start {
+			// The distribution has moved the entries to scratch, so the sort brings them back.
 			s.sort(scratch[start:end], data[start:end], true, 0)
 		}
 	}
@@ -136,8 +140,10 @@ func (s *sorter) byWindow(a, b []Entry, toB bool) {
 	if len(a) <= smallMax {
 		insertion(a)
 	} else if diff, sorted := survey(a); diff == 0 {
+		// All windows are equal, so only the classes order the entries.
 		byClass(a, b)
 	} else if !sorted {
+		// Sorted input, such as the output of an earlier job, does not come here and is only read.
 		s.pass(a, b, toB, diff)
 		return
 	}
@@ -164,6 +170,8 @@ func survey(a []Entry) (diff uint64, sorted bool) {
 // bucket by the bits below.
 func (s *sorter) pass(a, b []Entry, toB bool, diff uint64) {
 	top := bits.Len64(diff)
+	// About eight entries a bucket, which an insertion sort then finishes. More buckets would be mostly
+	// empty and cost more to visit.
 	width := min(max(bits.Len(uint(len(a)))-3, 1), maxWidth, top)
 	shift := uint(top - width)
 	// Clearing the large array would cost small inputs more than sorting.
@@ -181,8 +189,10 @@ func (s *sorter) pass(a, b []Entry, toB bool, diff uint64) {
 func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 	mask := uint64(len(ends) - 1)
 	for i := range a {
+		// Masking the shift by 63 lets the compiler drop the test for larger shifts.
 		ends[a[i].Prefix>>(shift&63)&mask]++
 	}
+	// Counters of 32 bits keep the table small enough for the cache.
 	sum := uint32(0)
 	for i, c := range ends {
 		ends[i] = sum
@@ -193,9 +203,11 @@ func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 		b[*at] = e
 		*at++
 	}
+	// After the distribution ends[i] is the end of bucket i.
 	start := uint32(0)
 	for _, end := range ends {
 		if end-start > 1 {
+			// The entries are in b now, so a is the scratch space, and the wanted side has changed.
 			s.byWindow(b[start:end], a[start:end], !toB)
 		} else if end != start && !toB {
 			a[start] = b[start]
@@ -224,15 +236,21 @@ const tieBatch = 64
 func (s *sorter) ties(a, b []Entry, depth int) {
 	seen := 0
 	for i := 1; i < len(a); i++ {
+		// Half a batch ahead of the scan, so that the loads have time to arrive. Few entries are not
+		// worth it.
 		if i >= seen-tieBatch/2 && seen < len(a) && len(a) > smallMax/2 {
 			end := min(i+tieBatch, len(a))
 			s.prefetchTies(a[max(seen, i)-1:end], depth+8)
 			seen = end
 		}
+		// byClass and less put keys that end in the window before longer ones. So a class below more
+		// says that the order of the pair is final.
 		if a[i].Prefix != a[i-1].Prefix || a[i-1].class() != more {
 			continue
 		}
 		start := i - 1
+		// The class is more from the first key that is longer than the window up to the last key with
+		// this window.
 		for i++; i < len(a) && a[i].Prefix == a[start].Prefix; i++ {
 		}
 		s.deeper(a[start:i], b[start:i], depth+8)
@@ -247,6 +265,7 @@ func (s *sorter) prefetchTies(a []Entry, depth int) {
 		if a[i].Prefix != a[i-1].Prefix || a[i-1].class() != more {
 			continue
 		}
+		// The first of a group of ties; the others add only themselves.
 		if last != i-1 {
 			s.tied[n] = a[i-1]
 			n++
@@ -266,10 +285,13 @@ func (s *sorter) deeper(a, b []Entry, depth int) {
 	all, prefix, start := a, a[0].Prefix, depth
 	for len(a) > 1 {
 		s.load.Load(a, depth)
+		// Some keys differ here, so the sort divides them. It also handles the ties within.
 		if diff, _ := survey(a); diff != 0 {
 			s.sort(a, b, false, depth)
 			break
 		}
+		// Keys that end here are in their final order by length, and equal ones by emission. Only the
+		// longer ones need the next window.
 		ended := byClass(a, b)
 		a, b = a[ended:], b[ended:]
 		depth += 8
@@ -289,6 +311,7 @@ func byClass(a, b []Entry) (ended int) {
 		counts[a[i].class()+1]++
 	}
 	ended = len(a) - counts[more+1]
+	// All entries are in one class, so their order of emission is the order of the keys.
 	if counts[a[0].class()+1] == len(a) {
 		return ended
 	}

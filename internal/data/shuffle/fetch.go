@@ -57,6 +57,7 @@ func (f *Fetch) Err() error { return f.err }
 // next is Next with the context that ends the wait.
 func (f *Fetch) next(ctx context.Context) (Event, bool) {
 	for f.err == nil {
+		// Before poll, so that a cancelled reduce does not follow thousands of events that are ready.
 		if ctx.Err() != nil {
 			f.err = context.Cause(ctx)
 			break
@@ -82,6 +83,8 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 		f.err = ErrDropped
 		return Event{}, false, nil
 	}
+	// The log belongs to the job and not to the reader: a reduce that starts late follows it from its
+	// beginning.
 	for f.cursor < len(f.st.log) {
 		c := f.st.log[f.cursor]
 		f.cursor++
@@ -106,6 +109,7 @@ func (f *Fetch) poll() (e Event, found bool, wait <-chan struct{}) {
 		}
 		return e, true, nil
 	}
+	// Only after the log has been followed to its end, because its last entries may be losses.
 	if f.left == 0 {
 		return Event{}, false, nil
 	}
@@ -144,6 +148,8 @@ func (f *Fetch) pin() {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	pinned := make([]*version, len(f.ready))
+	// All or none: references to a part of the outputs would keep them alive while the reader waits for
+	// the missing one.
 	for i := range pinned {
 		v := f.st.outs[i]
 		if v == nil {
@@ -159,6 +165,7 @@ func (f *Fetch) pin() {
 
 // open opens the pinned outputs. Close closes the streams, also after an error.
 func (f *Fetch) open() error {
+	// Stored before the loop, so that Close finds the streams that were opened before an error.
 	streams := make([]kv.Stream, len(f.pinned))
 	f.streams = streams
 	for i, v := range f.pinned {
@@ -185,6 +192,7 @@ func (f *Fetch) Bytes() int64 { return f.bytes }
 
 // Close closes the streams and removes the references. Further calls do nothing.
 func (f *Fetch) Close() error {
+	// Streams first: their buffers may point into the outputs that are released below.
 	var errs []error
 	for _, s := range f.streams {
 		if s != nil {
@@ -199,6 +207,7 @@ func (f *Fetch) Close() error {
 	f.s.mu.Unlock()
 	release(free...)
 	f.pinned, f.streams = nil, nil
+	// Next must not follow the log any more: the job may be dropped.
 	if f.err == nil {
 		f.err = errors.New("the fetch is closed")
 	}

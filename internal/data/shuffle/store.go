@@ -69,8 +69,11 @@ func NewStore() *Store {
 // invalidated or dropped and has no readers; at once if the job is dropped. Publish
 // does no I/O and does not block.
 func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
+	// Without defer, because Release may remove files and must run without the lock.
 	s.mu.Lock()
 	st := s.jobLocked(job)
+	// An attempt that was running when its job ended publishes late. Its output would never be
+	// released.
 	if st.dropped {
 		s.mu.Unlock()
 		out.Release()
@@ -79,6 +82,7 @@ func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
 	old := st.outs[mapIndex]
 	st.outs[mapIndex] = &version{out: out, refs: 1}
 	st.noteLocked(change{mapIndex: mapIndex})
+	// Readers of the old version have references of their own and read it to the end.
 	free := old.unrefLocked()
 	s.mu.Unlock()
 	release(free)
@@ -89,6 +93,7 @@ func (s *Store) Publish(job int32, mapIndex int, out kv.Partitioned) {
 func (s *Store) Invalidate(job int32, mapIndex int) {
 	s.mu.Lock()
 	var free kv.Partitioned
+	// Two reduces may report the same loss. Only the first finds an output, so readers get one event.
 	if st := s.mu.jobs[job]; st != nil && st.outs[mapIndex] != nil {
 		free = st.outs[mapIndex].unrefLocked()
 		delete(st.outs, mapIndex)
@@ -104,6 +109,7 @@ func (s *Store) Drop(job int32) {
 	s.mu.Lock()
 	st := s.jobLocked(job)
 	free := st.dropLocked()
+	// The id alone stays, a few bytes for each job that this process has run. Ids are not used twice.
 	delete(s.mu.jobs, job)
 	s.mu.dropped[job] = struct{}{}
 	s.mu.Unlock()
@@ -130,6 +136,7 @@ func (s *Store) jobLocked(job int32) *jobState {
 		return st
 	}
 	st := &jobState{outs: map[int]*version{}, changed: make(chan struct{})}
+	// The state is not stored: it only tells this caller that the job is over.
 	if _, dropped := s.mu.dropped[job]; dropped || s.mu.closed {
 		st.dropped = true
 		return st
@@ -145,6 +152,8 @@ func (st *jobState) noteLocked(c change) {
 }
 
 func (st *jobState) wakeLocked() {
+	// A reader took the old channel in the same critical section in which it found no event, so it
+	// cannot miss this change.
 	close(st.changed)
 	st.changed = make(chan struct{})
 }
@@ -171,6 +180,7 @@ func (v *version) unrefLocked() kv.Partitioned {
 	switch {
 	case v.refs > 0:
 		return nil
+	// A second release would free memory that another map's output may use by now.
 	case v.refs < 0:
 		panic("shuffle: map output released twice")
 	}

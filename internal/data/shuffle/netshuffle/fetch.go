@@ -80,6 +80,7 @@ func New(ctx context.Context, cfg Config) (*Fetch, error) {
 	f.mu.outs = make([]output, cfg.Maps)
 	f.mu.left = cfg.Maps
 	f.mu.byAddr = map[string]*remote{}
+	// A seed for each reduce: reduces that start together then visit workers in different orders.
 	f.mu.rand = rand.New(rand.NewPCG(cfg.Seed, uint64(cfg.Part)))
 	f.mu.watch = time.AfterFunc(cfg.Patience, f.checkProgress)
 	// take and Collect wait on the condition, which knows nothing of contexts.
@@ -123,6 +124,7 @@ func (f *Fetch) Update(reset bool, places []Location) {
 			f.setLocationLocked(p)
 		}
 	}
+	// All goroutines, because several outputs may have become available, and on different workers.
 	f.changed.Broadcast()
 }
 
@@ -134,6 +136,7 @@ func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	if f.streams != nil {
 		return f.streams, nil
 	}
+	// A wait on the condition cannot watch a second context, so its end becomes the end of the Fetch.
 	stop := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	defer stop()
 	f.mu.Lock()
@@ -142,9 +145,12 @@ func (f *Fetch) Collect(ctx context.Context) ([]kv.Stream, error) {
 	}
 	left := f.mu.left
 	f.mu.Unlock()
+	// left and not the context decides: an end that comes after the last output does no harm.
 	if left > 0 {
 		return nil, context.Cause(f.ctx)
 	}
+	// held is written under the lock, but open reads it without. After Wait no goroutine writes it any
+	// more.
 	f.wg.Wait() // the fetching goroutines end when nothing is left
 	return f.open()
 }
@@ -190,6 +196,8 @@ func (f *Fetch) Received() int64 { return f.keep.received.Load() }
 // scratch files. Further calls do nothing.
 func (f *Fetch) Close() error {
 	f.mu.Lock()
+	// Timers are stopped under the lock, and their functions check closed, so no function acts after
+	// Close.
 	was := f.mu.closed
 	f.mu.closed = true
 	f.mu.watch.Stop()
@@ -203,6 +211,7 @@ func (f *Fetch) Close() error {
 	f.cancel(errors.New("the fetch is closed"))
 	// Before the memory goes: a fetch under way writes into it.
 	f.wg.Wait()
+	// Streams before the keeper: they read from its memory and files.
 	var errs []error
 	for _, s := range f.streams {
 		if s != nil {
@@ -222,6 +231,7 @@ func (f *Fetch) clock() int64 { return int64(time.Since(f.began)) }
 // countIdleAsProgressLocked restarts Patience while there is nothing to fetch.
 func (f *Fetch) countIdleAsProgressLocked() {
 	for _, w := range f.mu.workers {
+		// A worker in its back-off has a queue, so the time of the back-off uses up Patience.
 		if w.busy > 0 || len(w.queue) > 0 {
 			return
 		}
@@ -237,6 +247,7 @@ func (f *Fetch) checkProgress() {
 	if f.mu.closed || f.mu.left == 0 {
 		return
 	}
+	// The timer may fire while all known outputs are fetched and maps still run.
 	f.countIdleAsProgressLocked()
 	idle := time.Duration(f.clock() - f.progressAt.Load())
 	if idle < f.cfg.Patience {

@@ -57,6 +57,8 @@ func (g *getter) get(ctx context.Context, p Location) (fetchedOutput, error) {
 		return g.getLocal(p)
 	}
 	h, err := g.getRemote(ctx, p)
+	// Once is enough: a second mismatch in a row is far more likely damage of the file than of the
+	// network.
 	if errors.As(err, new(*runfile.Error)) {
 		h, err = g.getRemote(ctx, p)
 	}
@@ -75,10 +77,13 @@ func (g *getter) getRemote(ctx context.Context, p Location) (fetchedOutput, erro
 	if err != nil {
 		return fetchedOutput{}, err
 	}
+	// The destination is chosen once, and resumed requests append to it.
 	t := newTransfer(g, p.Attempt, b.section)
 	for resumed := 0; ; resumed++ {
 		before := t.got
 		err = t.take(b)
+		// At once and not deferred: a transfer may be resumed many times, and each request holds a
+		// connection and a timer.
 		b.close()
 		// A try that brought no byte is a failure of the worker, which backs off. Resuming at once
 		// is for connections that break in the middle.
@@ -108,6 +113,8 @@ func isFinal(err error) bool {
 // request requests an output from a byte to its end. The caller must close the body.
 func (g *getter) request(ctx context.Context, p Location, from int64) (*body, error) {
 	cfg := &g.f.cfg
+	// The transport bounds connecting and the header. Only this timer notices a worker that stops in
+	// the middle of the body.
 	ctx, cancel := context.WithCancelCause(ctx)
 	silence := time.AfterFunc(cfg.Silence, func() { cancel(errSilent) })
 	path := Path(cfg.Job, p.Attempt, cfg.Part)
@@ -121,12 +128,14 @@ func (g *getter) request(ctx context.Context, p Location, from int64) (*body, er
 		done()
 		return nil, err
 	}
+	// The proof covers the path alone, so it serves resumed requests as well.
 	req.Header.Set(ProofHeader, Sign(cfg.Secret, path))
 	if from > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
 	}
 	resp, err := g.f.client.Do(req)
 	if err != nil {
+		// Read before done, which cancels the context with another cause.
 		if context.Cause(ctx) == errSilent {
 			err = errSilent
 		}
@@ -150,6 +159,8 @@ func (b *body) check(resp *http.Response, from int64) error {
 	if from > 0 {
 		want = http.StatusPartialContent
 	}
+	// A server that ignores the range would answer 200 with the whole section, whose bytes would be
+	// stored at the wrong place.
 	switch resp.StatusCode {
 	case want:
 	// Certain: the worker itself says so, and no other try can change it.
@@ -178,6 +189,7 @@ type progressReader struct {
 
 func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
+	// A read without bytes is no sign of life.
 	if n > 0 {
 		w.silence.Reset(w.limit)
 	}
@@ -196,6 +208,8 @@ func (g *getter) getLocal(p Location) (fetchedOutput, error) {
 	}
 	cfg := &g.f.cfg
 	h, err := g.readFile(File(cfg.Dir, cfg.Job, p.Attempt))
+	// A missing file and a damaged one mean the same to the job: the map must run again. An error of
+	// the scratch disk is this reduce's own.
 	if err != nil && !errors.As(err, new(*localError)) {
 		err = &badOutputError{fmt.Errorf("the output of %s on this worker: %w", p.Attempt, err)}
 	}
@@ -214,6 +228,7 @@ func (g *getter) readFile(name string) (fetchedOutput, error) {
 	}
 	s, ok := run.Section(g.f.cfg.Part)
 	if !ok {
+		// Closes f, too, which the run owns.
 		run.Release()
 		return fetchedOutput{}, fmt.Errorf("%s has no partition %d", name, g.f.cfg.Part)
 	}

@@ -39,6 +39,7 @@ type Handler struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	job, attempt := r.PathValue("job"), r.PathValue("map")
 	part, err := strconv.Atoi(r.PathValue("part"))
+	// Before the proof is computed: names that are not plain would be signed and logged as they come.
 	if err != nil || part < 0 || !plain(job) || !plain(attempt) {
 		http.Error(w, "no such output", http.StatusBadRequest)
 		return
@@ -51,6 +52,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "wrong proof", http.StatusForbidden)
 		return
 	}
+	// After the proof, so a stranger cannot find out which outputs exist.
 	f, err := openBelow(h.Dir, job, attempt)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -66,11 +68,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // openBelow opens an output below dir. It does not follow links that leave dir.
 func openBelow(dir, job, attempt string) (*os.File, error) {
+	// A process of a job may write into its own directory, and a link there could point to any file of
+	// the worker.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
+	// O_NONBLOCK, because opening a pipe would otherwise wait for a writer, before its kind is known.
 	f, err := root.OpenFile(job+"/"+attempt+".run", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -81,11 +81,14 @@ func newKeeper(cfg *Config) (*keeper, error) {
 func (k *keeper) allocate(n int64) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// The Pool may be full although the region is not: it also serves the reduce's other buffers. The
+	// output then goes to a scratch file.
 	if k.mu.region == nil || n > k.cfg.Memory-k.mu.used || !k.mu.region.Grow(k.mu.used+n) {
 		return nil
 	}
 	at := k.mu.used
 	k.mu.used += n
+	// The capacity ends with the allocation, so no append can reach the bytes of another transfer.
 	return k.mu.region.Bytes()[at : at+n : at+n]
 }
 
@@ -93,6 +96,8 @@ func (k *keeper) allocate(n int64) []byte {
 func (k *keeper) unallocate(b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// Other transfers may have allocated since. Then these bytes stay unused until close, because the
+	// region is used in one direction.
 	if at := k.mu.used - int64(len(b)); len(b) > 0 && &k.mu.region.Bytes()[at] == &b[0] {
 		k.mu.used = at
 	}
@@ -168,8 +173,11 @@ func (t *transfer) take(r io.Reader) error {
 			}
 			b = t.g.buf[:min(left, copyBuffer)]
 		} else {
+			// In pieces, so that progress is recorded and checksums are verified while a large output
+			// arrives.
 			b = b[t.got:min(t.got+copyBuffer, t.section.Length)]
 		}
+		// Bytes that come with an error are kept, so a resumed transfer begins behind them.
 		n, err := r.Read(b)
 		if n > 0 {
 			if err := t.put(b[:n]); err != nil {
@@ -190,7 +198,9 @@ func (t *transfer) take(r io.Reader) error {
 func (t *transfer) put(b []byte) error {
 	f := t.g.f
 	f.keep.received.Add(int64(len(b)))
+	// Each byte counts for Patience, even one that turns out damaged: the worker is sending.
 	f.progressAt.Store(f.clock())
+	// Before the bytes are stored: damage ends the transfer, and got counts verified bytes only.
 	if _, err := t.check.Write(b); err != nil {
 		return err
 	}
@@ -213,10 +223,12 @@ func (t *transfer) spillOut(b []byte) error {
 		}
 		g.spill = s
 	}
+	// A getter fetches one output at a time, so the sections of its spill do not mix.
 	if t.got == 0 {
 		t.base = g.spill.size
 	}
 	n, err := g.spill.file.Write(b)
+	// After a short write, too: the next section begins behind the bytes that were written.
 	g.spill.size += int64(n)
 	return err
 }
@@ -228,6 +240,7 @@ func (t *transfer) end(err error) (fetchedOutput, error) {
 		return fetchedOutput{}, err
 	}
 	h := fetchedOutput{section: t.section, name: t.name, mem: t.mem, base: t.base}
+	// An empty section has no destination, and maybe the getter no spill.
 	if t.mem == nil && t.section.Length > 0 {
 		h.spill = t.g.spill
 	}

@@ -43,16 +43,22 @@ var errReplaced = errors.New("the map ran again and its output has a new locatio
 // request to the former location.
 func (f *Fetch) setLocationLocked(p Location) {
 	o := &f.mu.outs[p.Map]
+	// A repeated location must not reset the back-off, or each list from the worker would restart the
+	// retries.
 	if o.state == fetched || o.place == p && o.state != waiting {
 		return
 	}
+	// It leaves the old worker's queue, in which it would be fetched from where it is not any more.
 	if o.state == queued {
 		w := f.workerLocked(o.place.Address)
 		w.queue = slices.DeleteFunc(w.queue, func(m int) bool { return m == p.Map })
 		o.state = waiting
 	}
+	// Failures at the old location say nothing about the new one.
 	o.place, o.fails, o.after, o.last = p, 0, time.Time{}, nil
 	switch {
+	// A loss alone does not cancel the request: it may still succeed, and the records would be the
+	// same. With a new location waiting, the old one is a waste of time.
 	case o.state == busy && !p.Lost:
 		o.replaced(errReplaced)
 	case o.state == waiting && !p.Lost:
@@ -93,6 +99,7 @@ type assignment struct {
 func (f *Fetch) take() (assignment, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// The condition is shared by all goroutines, so each wake-up looks again.
 	for f.mu.left > 0 && f.ctx.Err() == nil {
 		w, at, next := f.nextLocked(time.Now())
 		if w == nil {
@@ -140,11 +147,14 @@ func (f *Fetch) nextLocked(now time.Time) (w *remote, at int, next time.Time) {
 			soonest(w.after)
 			continue
 		}
+		// An output in its back-off must not hold back the others of the same worker.
 		for at, m := range w.queue {
 			if after := f.mu.outs[m].after; after.After(now) {
 				soonest(after)
 				continue
 			}
+			// The next search begins behind this worker, so one with a long queue does not starve the
+			// others.
 			f.mu.turn = turn + 1
 			return w, at, next
 		}
@@ -157,6 +167,7 @@ func (f *Fetch) wakeLocked(at time.Time) {
 	if at.IsZero() || f.mu.closed {
 		return
 	}
+	// One timer serves all: every take that waits computes the shortest back-off anew.
 	if f.mu.wake != nil {
 		f.mu.wake.Stop()
 	}
@@ -176,11 +187,16 @@ func (f *Fetch) work() {
 			return
 		}
 		h, err := g.get(e.ctx, e.place)
+		// Before done, which asks for the cause: a context that was cancelled with errReplaced keeps
+		// that cause.
 		e.stop(nil)
 		var own *localError
+		// The disk that fails is this attempt's own. Fetching from other workers would fail in the same
+		// way.
 		if errors.As(err, &own) {
 			f.cancel(own.err)
 		}
+		// Outside the lock, because Report may block.
 		for _, r := range f.done(e, h, err) {
 			f.cfg.Report(r)
 		}
@@ -204,6 +220,8 @@ func (f *Fetch) done(e assignment, h fetchedOutput, err error) []Failure {
 	// While this fetch ran, the map may have run again. A failure of the old output says nothing
 	// about the new one.
 	same := o.place == e.place
+	// Back into the queue before the failure is judged: workerFailedLocked reports the outputs of the
+	// queue, of which this one is the first to name.
 	if o.place.Lost {
 		o.state = waiting
 	} else {
@@ -269,6 +287,7 @@ func (o *output) failure(err error, certain bool) Failure {
 // backoffLocked returns the pause after a number of consecutive failures.
 func (f *Fetch) backoffLocked(fails int) time.Duration {
 	d := f.cfg.MaxBackoff
+	// The bound keeps the shift from overflowing after many failures.
 	if shift := fails - 1; shift < 20 && f.cfg.Backoff<<shift < d {
 		d = f.cfg.Backoff << shift
 	}

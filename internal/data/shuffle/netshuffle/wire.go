@@ -38,12 +38,15 @@ func Sign(secret []byte, path string) string {
 
 // Signed verifies a proof in constant time. It returns false for an empty secret.
 func Signed(secret []byte, path, proof string) bool {
+	// A job that this worker does not know has no secret, and every client can sign with an empty key.
 	return len(secret) > 0 && hmac.Equal([]byte(Sign(secret, path)), []byte(proof))
 }
 
 // plain reports whether a job or attempt name is a single path element without dots or
 // control characters.
 func plain(name string) bool {
+	// Dots would allow "..", and a slash another directory: the name becomes a part of a path on the
+	// worker.
 	return name != "" && len(name) <= 64 && strings.IndexFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) < 0

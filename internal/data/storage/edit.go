@@ -90,6 +90,7 @@ func (Local) Move(_ context.Context, from, to string) error {
 // RemoveOne implements Editor. A name that has changed from a file to a directory, or the
 // other way, since the caller saw it is an error.
 func (Local) RemoveOne(_ context.Context, path string, dir bool) error {
+	// os.Remove would try both calls, and remove a directory that has taken the file's name.
 	remove := syscall.Unlink
 	if dir {
 		if err := CheckErasable(path); err != nil {
@@ -117,6 +118,7 @@ const maxCopyingName = 200
 // CopyingName returns a new name for the temporary file of a Writer, given the base name of
 // the file. Jobs do not read it, because it begins with a dot, and it cannot be guessed.
 func CopyingName(base string) string {
+	// The cut may divide a character, and some file systems refuse names that are not UTF-8.
 	base = strings.ToValidUTF8(base[:min(len(base), maxCopyingName)], "")
 	return "." + base + "." + NewToken() + copyingSuffix
 }
@@ -130,6 +132,7 @@ func (Local) CreateFile(_ context.Context, path string, replace bool) (Writer, e
 	if err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
+			// The user knows the file's own name and not the temporary one.
 			pe.Path = path
 		}
 		return nil, namesUser(err)
@@ -148,6 +151,7 @@ type localEdit struct {
 // Commit implements Writer.
 func (w *localEdit) Commit() error {
 	w.done = true
+	// Before the rename: after a crash the name must not lead to a file without its content.
 	err := errors.Join(w.Sync(), w.Close())
 	if err == nil {
 		rename := durable.OS().RenameNew

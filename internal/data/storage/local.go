@@ -57,6 +57,7 @@ func (Local) Open(_ context.Context, path string) (File, error) {
 	if err != nil {
 		return nil, namesUser(err)
 	}
+	// Of the open file and not of the path, which may lead to another file by now.
 	st, err := f.Stat()
 	switch {
 	case err != nil:
@@ -185,6 +186,7 @@ func (l Local) Sample(ctx context.Context, path string) (Info, error) {
 // meanwhile. Between the entries of a directory it checks ctx, because a large one takes long.
 func (l Local) Remove(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
+	// The parent's links are resolved and the last element's are not: a link is removed itself.
 	if err == nil && !l.Resolved {
 		var parent string
 		parent, err = resolveExisting(filepath.Dir(abs))

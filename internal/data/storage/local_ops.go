@@ -63,6 +63,7 @@ func (o localOps) List(_ context.Context, dir, prefix string) ([]string, error) 
 // Entries implements StageOps.
 func (o localOps) Entries(_ context.Context, dir string, each func(string, fs.FileMode) bool) error {
 	names, err := o.disk.ReadDir(dir)
+	// A target that does not exist counts as empty, and a job may write to it.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -84,6 +85,7 @@ func (o localOps) Entries(_ context.Context, dir string, each func(string, fs.Fi
 // Exists implements StageOps. It does not follow links.
 func (o localOps) Exists(_ context.Context, path string) (bool, error) {
 	_, err := o.disk.Stat(path)
+	// A file in the place of a directory means as certainly that nothing exists below it.
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return false, nil
 	}
@@ -121,6 +123,7 @@ func (o localOps) readSmall(path string) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, 0)
+	// ReadAt may return io.EOF together with the last byte.
 	if n == len(b) {
 		err = nil
 	}
@@ -135,6 +138,7 @@ func (o localOps) Put(_ context.Context, path string, content []byte) error {
 	if err != nil {
 		return err
 	}
+	// An empty marker has no data to sync. SyncDir makes its name durable.
 	if len(content) > 0 {
 		_, err = f.Write(content)
 		if err == nil {
@@ -158,6 +162,7 @@ func (o localOps) Touch(_ context.Context, root string) error {
 // LastTouched implements StageOps. New files change the time of their directory.
 func (o localOps) LastTouched(_ context.Context, root string) (time.Time, error) {
 	var last time.Time
+	// A file in data/ or tmp/ changes the time of that directory and not of the root.
 	for _, name := range []string{"", dataDir, tmpDir} {
 		st, err := o.disk.Stat(filepath.Join(root, name))
 		if err != nil && (name == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -197,6 +202,7 @@ func (o localOps) MakeRoot(_ context.Context, root string, private bool) error {
 	if err != nil {
 		return err
 	}
+	// The users who may read new directories may read the root, and only its owner may write to it.
 	return o.disk.Chmod(root, st.Mode().Perm()&^0o022)
 }
 
@@ -296,6 +302,8 @@ func (o localOps) Lock(_ context.Context, root string, mode LockMode) (io.Closer
 	if err := d.Lock(mode != LockTry); err != nil {
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: root, Err: err}, d.Close())
 	}
+	// The directory that was locked may have been removed while this process waited. A lock on it
+	// protects nothing.
 	if !d.IsAt(root) {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", root, fs.ErrNotExist), d.Close())
 	}

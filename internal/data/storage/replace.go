@@ -79,6 +79,7 @@ func IsOutputFile(name string) bool {
 	if dot := strings.IndexByte(rest, '.'); dot >= 0 {
 		number = rest[:dot]
 	}
+	// Hadoop pads to five digits. A user's part-1 is no output of a job.
 	if len(number) < 5 || !digits(number) {
 		return false
 	}
@@ -119,6 +120,7 @@ func checkReplace(ctx context.Context, entries eachEntry, dir string, replace Re
 				foreign += "/"
 			}
 		}
+		// One foreign file decides, so the listing of a directory with millions of files can end here.
 		return foreign == ""
 	})
 	switch {
@@ -138,6 +140,7 @@ func checkReplace(ctx context.Context, entries eachEntry, dir string, replace Re
 // that shows users what they would lose. It returns a directory if that is empty, cannot be
 // read, or lies very deep.
 func firstFile(ctx context.Context, entries eachEntry, dir, name string) string {
+	// Bounded, because a user may have nested directories as deep as the file system permits.
 	for depth := 0; strings.HasSuffix(name, "/") && depth < 100; depth++ {
 		next := ""
 		_ = entries(ctx, path.Join(dir, name), func(entry string, kind fs.FileMode) bool {

@@ -154,6 +154,7 @@ func SplitURI(uri string) (scheme, rest string) {
 	if !ok || s == "" {
 		return "", uri
 	}
+	// RFC 3986: a letter, then letters, digits, "+", "-" and ".".
 	for i, c := range s {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", c)) {

@@ -113,10 +113,13 @@ func lockScratch(dir string) (durable.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without waiting: if a sweep has the lock, it is about to remove the directory.
 	err = f.Lock(false)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return f, nil // without locks there are no sweeps either
 	}
+	// A sweep may have removed the file between its creation and its lock. The lock of a removed file
+	// protects nothing.
 	if err == nil && f.IsAt(path) {
 		return f, nil
 	}
@@ -184,6 +187,7 @@ func sweepScratch(dir string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
+	// The owner lives, or the directory has gone since it was opened.
 	if f.Lock(false) != nil || !f.IsAt(path) {
 		return false, nil
 	}
@@ -196,12 +200,14 @@ func (s *DirScratch) Create(name string) (ScratchFile, error) {
 	if name == "" || strings.ContainsAny(name, `/\`) || len(name) > 200 {
 		return nil, fmt.Errorf("scratch file %q: the name must be a plain file name of at most 200 bytes", name)
 	}
+	// Held while the file is created, so that Close does not miss one that is being created.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
 		return nil, fmt.Errorf("scratch file %s: %w", filepath.Join(s.dir, name), fs.ErrClosed)
 	}
 	s.mu.seq++
+	// The number makes the name unique, since two attempts of a task may use the same name.
 	path := filepath.Join(s.dir, fmt.Sprintf("%06d-%s", s.mu.seq, name))
 	f, err := durable.OpenShared(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -237,6 +243,7 @@ func (s *DirScratch) Close() error {
 	if s.lock == nil {
 		return err
 	}
+	// The lock goes last. Released earlier, a sweep would meet the directory half removed.
 	return errors.Join(removeScratch(s.dir), s.lock.Close())
 }
 

@@ -216,6 +216,7 @@ func (x *Stager) Stage(ctx context.Context, target string, replace Replace) (Sta
 
 // StageShared implements FS.StageShared.
 func (x *Stager) StageShared(ctx context.Context, target, token string, replace Replace) (Staging, error) {
+	// A request that is repeated after a lost answer finds the staging that the first one began.
 	if s, err := x.Reopen(ctx, target, token); !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
@@ -282,6 +283,7 @@ func (x *Stager) sweep(ctx context.Context, target string) error {
 		if !shared && !own || CheckToken(token) != nil {
 			continue
 		}
+		// The random part of an own root's name is no token: no other process can continue its commit.
 		if own {
 			token = ""
 		}

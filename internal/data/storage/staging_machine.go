@@ -51,6 +51,8 @@ func (s *staging) unlock() error {
 
 // begin clears the way for a new staging, creates it and keeps it locked.
 func (s *staging) begin(ctx context.Context) error {
+	// Before the target is looked at: the sweep may finish a dead job's commit, or put an old output
+	// back.
 	if err := s.Stager.sweep(ctx, s.area.Target); err != nil {
 		return fmt.Errorf("removing an earlier job's staging beside it: %w", err)
 	}
@@ -240,6 +242,8 @@ func (s *staging) Commit(ctx context.Context) error {
 
 // publish continues the commit from the state in which the last one stopped.
 func (s *staging) publish(ctx context.Context) error {
+	// Before the phase is read: another process may be committing the same shared staging, and this one
+	// must see the result.
 	if err := s.relock(ctx); err != nil {
 		return err
 	}
@@ -261,6 +265,7 @@ func (s *staging) publish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// Prepare may take minutes, in which the lease may end.
 		if err := Permitted(ctx); err != nil {
 			return err
 		}
@@ -270,6 +275,8 @@ func (s *staging) publish(ctx context.Context) error {
 			return err
 		}
 	}
+	// A decided commit comes here without Prepare: its record must stay what the first process wrote,
+	// and the target may hold a part of the output.
 	return s.Publisher.Publish(ctx, s.area)
 }
 
@@ -297,6 +304,7 @@ func (s *staging) Abort(ctx context.Context) error {
 	if s.mu.ended {
 		return nil
 	}
+	// Before the markers are read and removed: a Touch under way could bring the owner marker back.
 	s.end()
 	err := s.relock(ctx)
 	published := false
@@ -305,6 +313,8 @@ func (s *staging) Abort(ctx context.Context) error {
 		// lose a job that counts as done.
 		published, err = s.restore(ctx)
 	}
+	// Restoring may have taken long, and a fenced process must not remove the root of another master's
+	// commit.
 	if err == nil {
 		err = Permitted(ctx)
 	}
@@ -320,6 +330,8 @@ func (s *staging) Abort(ctx context.Context) error {
 	}
 	if err != nil {
 		if s.area.Token != "" {
+			// The staging has not ended: the caller, or another process, repeats the abort and must get
+			// the lock.
 			err = errors.Join(err, s.unlock())
 		}
 		return s.failed("abort", err)
@@ -361,6 +373,8 @@ func (s *staging) end() {
 
 // sweep ends the staging if it is dead.
 func (s *staging) sweep(ctx context.Context) error {
+	// Held until the end of the sweep, so that two jobs for the same target do not finish one dead
+	// commit both.
 	lock, err := s.lock(ctx, s.area.Root, LockTry)
 	if err != nil {
 		return nil // in use, removed meanwhile, or another user's
@@ -411,6 +425,7 @@ func (s *staging) conclude(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Publish below checks the target again, by the rights that the dead job had.
 	if err := s.loadReplace(ctx); err != nil {
 		return err
 	}
@@ -434,9 +449,13 @@ func (s *staging) conclude(ctx context.Context) error {
 
 // Create implements Staging.
 func (s *staging) Create(ctx context.Context, name string) (Writer, error) {
+	// The name comes from the job's code. ".." would lead out of the staging, and "." would be its
+	// directory.
 	if name == "" || !fs.ValidPath(path.Clean(name)) || path.Clean(name) == "." {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrInvalid}
 	}
+	// Held until the file exists: a Commit that runs meanwhile would publish without it, and an Abort
+	// would leave it behind.
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	w := &writer{ctx: ctx, staging: s, name: path.Clean(name)}
@@ -508,6 +527,8 @@ func (w *writer) Commit() error {
 func (w *writer) Discard() error {
 	var err error
 	w.once.Do(func() {
+		// Without the attempt's cancellation: most files are discarded because their attempt was
+		// cancelled.
 		if err = w.file.Drop(context.WithoutCancel(w.ctx)); err != nil {
 			err = w.failed("discard", err)
 		}

@@ -119,6 +119,8 @@ func (p renamePublisher) Prepare(ctx context.Context, a StageArea) ([]byte, erro
 // staging has no token to tell the two apart; it is committed by one process only,
 // which does not need to ask.
 func (p renamePublisher) Published(ctx context.Context, a StageArea) (bool, error) {
+	// Without data/ the one rename of Publish has taken place. With it the token shows whether data/ is
+	// the new output or, after an exchange, the old one.
 	staged, err := p.ops.Exists(ctx, p.data(a))
 	if err == nil && staged {
 		if a.Token == "" {
@@ -194,17 +196,20 @@ func (p renamePublisher) place(ctx context.Context, a StageArea, replaces bool) 
 // undo takes a change of the target back that Publish has made.
 func (p renamePublisher) undo(ctx context.Context, a StageArea, exchanged bool) error {
 	if exchanged {
+		// An exchange is its own inverse.
 		return p.ops.(Exchanger).Exchange(ctx, p.data(a), a.Target)
 	}
 	if err := p.ops.Rename(ctx, a.Target, p.data(a)); err != nil {
 		return err
 	}
+	// The new output is out of the way, so an old one that was moved aside is put back.
 	return p.Restore(ctx, a)
 }
 
 // replace puts data/ in the place of a target that holds files. It reports whether data/ has the
 // old output then.
 func (p renamePublisher) replace(ctx context.Context, a StageArea) (exchanged bool, err error) {
+	// Any error falls back to two renames: some file systems, such as NFS, cannot exchange.
 	if x, ok := p.ops.(Exchanger); ok && x.Exchange(ctx, p.data(a), a.Target) == nil {
 		return true, nil
 	}
@@ -213,6 +218,7 @@ func (p renamePublisher) replace(ctx context.Context, a StageArea) (exchanged bo
 	if err := p.ops.Remove(ctx, p.old(a)); err != nil {
 		return false, err
 	}
+	// Removing the old directory may have taken long.
 	if err := Permitted(ctx); err != nil {
 		return false, err
 	}
@@ -222,6 +228,7 @@ func (p renamePublisher) replace(ctx context.Context, a StageArea) (exchanged bo
 	// From here on there is no output. If the process dies now, Interrupted finds old/ without a
 	// target.
 	if err := p.ops.Rename(ctx, p.data(a), a.Target); err != nil {
+		// Without the caller's context: a cancelled commit must not leave the target empty.
 		return false, errors.Join(err, p.Restore(context.WithoutCancel(ctx), a))
 	}
 	return false, nil
@@ -286,6 +293,7 @@ type renamedFile struct {
 
 // Commit implements StagedFile.
 func (f *renamedFile) Commit(ctx context.Context) error {
+	// Before the rename, because HDFS completes a file and a local disk syncs it when it is closed.
 	err := f.Close(ctx)
 	if err == nil {
 		err = f.moveIntoData(ctx)

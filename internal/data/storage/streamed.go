@@ -124,6 +124,7 @@ func (f *StreamedFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	c := f.take(off)
 	n, err := c.readAt(p, off)
+	// The cursor's stream is broken, so it does not become idle. The next read opens another one.
 	if err != nil {
 		c.cancel()
 		return n, f.opts.Failed(err)
@@ -139,6 +140,7 @@ func (f *StreamedFile) ReadAt(p []byte, off int64) (int, error) {
 func (f *StreamedFile) take(off int64) *cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// The most recently used first: a sequential reader finds its own cursor.
 	for i := len(f.mu.idle) - 1; i >= 0; i-- {
 		if c := f.mu.idle[i]; c.reaches(off) {
 			f.mu.idle = append(f.mu.idle[:i], f.mu.idle[i+1:]...)
@@ -179,6 +181,8 @@ type chunk struct {
 
 // newCursor returns a cursor at off and starts its goroutine.
 func (f *StreamedFile) newCursor(off int64) *cursor {
+	// free has room for every buffer: Ahead in chunks, one that fill reads into and one that readAt
+	// copies from.
 	c := &cursor{f: f, chunks: make(chan chunk, f.opts.Ahead), free: make(chan []byte, f.opts.Ahead+2)}
 	c.ctx, c.cancel = context.WithCancel(f.ctx)
 	c.cur = chunk{off: off}
@@ -189,6 +193,7 @@ func (f *StreamedFile) newCursor(off int64) *cursor {
 // reaches reports whether off is in the current chunk or in the next one.
 func (c *cursor) reaches(off int64) bool {
 	end := c.cur.off + int64(len(c.cur.data))
+	// A little forward is cheaper to read through than a new stream is to open.
 	return c.cur.off <= off && off <= end+int64(c.f.opts.Chunk)
 }
 
@@ -203,6 +208,7 @@ func (c *cursor) readAt(p []byte, off int64) (n int, err error) {
 		if c.cur.data != nil {
 			c.free <- c.cur.data[:0] // never blocks: free has room for all buffers
 		}
+		// The position stays right even if the wait below is cancelled.
 		c.cur = chunk{off: c.cur.off + int64(len(c.cur.data))}
 		select {
 		case c.cur = <-c.chunks:
@@ -269,6 +275,8 @@ func (s *source) read(b []byte) ([]byte, error) {
 		got, err := s.once(b[n:])
 		n += got
 		s.off += int64(got)
+		// Attempts counts consecutive failures without a byte, so a slow connection that breaks often
+		// still succeeds.
 		if got > 0 {
 			failed = 0
 		}

@@ -55,6 +55,7 @@ func load(authority string) (settings, error) {
 			return settings{}, fmt.Errorf("the URI names no NameNode, and there is no core-site.xml with fs.defaultFS in HADOOP_CONF_DIR; use hdfs://host:port/path")
 		}
 	}
+	// Refused here, because the failure of the first call would not name Kerberos.
 	if strings.EqualFold(conf["hadoop.security.authentication"], "kerberos") {
 		return settings{}, fmt.Errorf("this HDFS requires Kerberos (hadoop.security.authentication), which slotwise does not support")
 	}

@@ -87,6 +87,8 @@ func (f *FS) acquire(ctx context.Context) (*client, error) {
 		c = f.connect()
 		f.mu.client = c
 	}
+	// Under the lock and before the wait, so that another user's release does not close the client
+	// meanwhile.
 	c.refs++
 	f.mu.Unlock()
 	select {
@@ -96,6 +98,7 @@ func (f *FS) acquire(ctx context.Context) (*client, error) {
 		return nil, context.Cause(ctx)
 	}
 	if c.err != nil {
+		// Broken, so that the next call connects again and does not get the same error.
 		f.release(c, true)
 		return nil, c.err
 	}
@@ -111,12 +114,14 @@ func (f *FS) connect() *client {
 	o.Addresses, o.User = f.settings.addresses, f.settings.user
 	o.NamenodeDialFunc = func(_ context.Context, network, addr string) (net.Conn, error) {
 		conn, err := f.dial(life, network, addr)
+		// The library has no way to interrupt a call. Closing the connection below it is the only one.
 		if err == nil {
 			context.AfterFunc(life, func() { _ = conn.Close() }) // reads and writes fail
 		}
 		return conn, err
 	}
 	o.DatanodeDialFunc = f.dial
+	// NewClient blocks and knows no context. Callers wait for ready, which they can give up.
 	go func() {
 		defer close(c.ready)
 		made, err := hdfs.NewClient(o)
@@ -136,6 +141,7 @@ func (f *FS) connect() *client {
 func (f *FS) release(c *client, broken bool) {
 	f.mu.Lock()
 	c.refs--
+	// Another user may have replaced the client already, and the new one is not to blame.
 	if broken && f.mu.client == c {
 		f.mu.client = nil
 		c.dropped = true
@@ -198,10 +204,13 @@ func (f *FS) do(ctx context.Context, call func(*hdfs.Client) error) error {
 		}
 		release := watch(ctx, c.stop) // other users of the client try again with another one
 		err = call(c.Client)
+		// Before the client is given back: a late end of ctx would stop a client that others use.
 		release()
+		// An answer of the NameNode, even an error, proves that the connection works.
 		f.release(c, isConnectionError(err))
 		return err
 	})
+	// The context's end alone would hide what the calls were waiting for.
 	if last != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w, after %w", err, last)
 	}
@@ -224,6 +233,7 @@ func isConnectionError(err error) bool {
 	var remote hdfs.Error
 	var errno syscall.Errno
 	switch {
+	// Answers of the NameNode come first, because an answer may wrap an error number, too.
 	case err == nil, errors.As(err, &remote), hdfs.IsErrReplicating(err):
 		return false
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrInvalid):
@@ -287,6 +297,7 @@ type idleConn struct {
 
 // Read implements net.Conn.
 func (c *idleConn) Read(p []byte) (int, error) {
+	// Set for each call, so that the limit is on silence and not on the length of a transfer.
 	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}

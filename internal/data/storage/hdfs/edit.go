@@ -49,6 +49,7 @@ func (f *FS) HasDirs() bool { return true }
 // MakeDir implements storage.Editor.
 func (f *FS) MakeDir(ctx context.Context, p string) error {
 	p = f.inner(p)
+	// Mkdir of a staging takes an existing directory for success.
 	there, err := f.exists(ctx, p)
 	if err == nil && there {
 		err = fs.ErrExist

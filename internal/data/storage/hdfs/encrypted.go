@@ -89,6 +89,7 @@ func (w *encryptedWriter) Write(p []byte) (int, error) {
 		if err := retry.Pause(w.ctx, firstPause, longestPause, failed); err != nil {
 			return done, err
 		}
+		// The NameNode has answered, so the file is intact and the library continues it.
 		if isRetriable(err) {
 			continue
 		}

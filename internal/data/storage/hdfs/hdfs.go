@@ -194,6 +194,7 @@ func (f *FS) stream(ctx context.Context, p string, st os.FileInfo, off int64) (i
 	if err != nil {
 		return nil, err
 	}
+	// The bytes before off came from st. The rest of another file would make records that no file has.
 	if now := r.Stat(); version(now).Replaced(version(st), now.Size() > st.Size()) {
 		return nil, errors.Join(errReplaced, r.Close())
 	}

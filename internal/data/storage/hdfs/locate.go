@@ -62,6 +62,7 @@ func (f *FS) Hosts(ctx context.Context, p string, off, n int64) ([]string, error
 			share[h] += common
 		}
 	}
+	// Stable, so that hosts with equal shares keep the NameNode's order.
 	slices.SortStableFunc(hosts, func(a, b string) int { return cmp.Compare(share[b], share[a]) })
 	return hosts[:min(len(hosts), maxHosts)], nil
 }
@@ -72,6 +73,7 @@ const maxHosts = 3
 // blocks returns the blocks of a file, from the cache if possible.
 func (f *FS) blocks(ctx context.Context, p string) ([]block, error) {
 	l := &f.located
+	// Held during the request: splits that are planned at the same time wait for one answer.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Before(l.until) && (l.failed != nil || l.path == p) {

@@ -69,6 +69,7 @@ func newNamenode(f *FS) *namenode {
 
 // close ends the renewal of leases and the connection.
 func (n *namenode) close() {
+	// First, so that the renewing goroutine does not begin a call after this one has hung up.
 	n.stop()
 	n.turn <- struct{}{}
 	defer func() { <-n.turn }()
@@ -172,6 +173,8 @@ func (n *namenode) callOnceLocked(ctx context.Context, id int32, retries int, me
 	if err != nil {
 		return nil, err
 	}
+	// Before the number is compared: a NameNode that refuses the connection answers with a number of
+	// its own.
 	if h.number(2) != rpcSuccess {
 		return nil, &remoteError{method: method, exception: string(h.data(4)), message: string(h.data(5))}
 	}

@@ -59,11 +59,14 @@ func (f *FS) parseLocated(b []byte) (block extent, token []byte, nodes []datanod
 		if err != nil {
 			return block, nil, nil, err
 		}
+		// The first field is the DataNode's address, the second its name. From outside of a cluster's
+		// network often only the name can be reached.
 		host := string(id.data(1))
 		if f.settings.options.UseDatanodeHostname {
 			host = string(id.data(2))
 		}
 		d := datanode{info: loc.data, id: info.data(1), addr: net.JoinHostPort(host, strconv.FormatUint(id.number(4), 10))}
+		// The NameNode lists the storages in the order of the DataNodes.
 		if storages := located[8]; i < len(storages) {
 			d.storage = string(storages[i].data)
 		}
@@ -126,6 +129,7 @@ func (p packet) appendHead(b []byte) []byte {
 	header = header.number(3, protowire.EncodeBool(p.last))
 	header = protowire.AppendFixed32(protowire.AppendTag(header, 4, protowire.Fixed32Type), uint32(len(p.data)))
 	sums := (len(p.data) + chunkSize - 1) / chunkSize * 4
+	// This length covers itself, the checksums and the data, and not the header.
 	b = binary.BigEndian.AppendUint32(b, uint32(4+sums+len(p.data)))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(header)))
 	b = append(b, header...)
@@ -178,6 +182,7 @@ type setup struct {
 func (s *setup) encode() message {
 	base := message{}.data(1, s.block.encode(s.blockSize)).data(2, s.token)
 	op := message{}.data(1, message{}.data(1, base).text(2, s.client))
+	// The receiver of the request is left out: it passes the list on to the next DataNode.
 	for _, d := range s.nodes[1:] {
 		op = op.data(2, d.info)
 	}
@@ -207,6 +212,7 @@ func (f *FS) newPipeline(ctx context.Context, s setup) (*pipeline, error) {
 	if err := p.handshake(s); err != nil {
 		p.release()
 		_ = conn.Close() // the first error matters
+		// An interruption closes the connection, whose error would blame the DataNode.
 		return nil, cmp.Or(p.failure(), err)
 	}
 	return p, nil
@@ -337,7 +343,10 @@ func (f *FS) responds(ctx context.Context, addr string) bool {
 // start begins to read acknowledgements and sends the packets that an earlier pipeline
 // of the block left unacknowledged.
 func (p *pipeline) start(acked int64, unacked []packet) error {
+	// A copy, because acknowledgements shorten this list while the loop below still sends it.
 	p.mu.acked, p.mu.unacked = acked, slices.Clone(unacked)
+	// Before the packets are sent again: acknowledgements that no goroutine reads would fill the
+	// connection and stop the DataNode.
 	go p.readAcks()
 	for _, u := range unacked {
 		if err := p.transmit(u); err != nil {
@@ -351,6 +360,7 @@ func (p *pipeline) start(acked int64, unacked []packet) error {
 // packet counts as unacknowledged.
 func (p *pipeline) send(u packet) error {
 	p.mu.Lock()
+	// The packets are kept in memory for a recovery, so their number is bounded.
 	for len(p.mu.unacked) >= maxUnacked && p.mu.err == nil {
 		p.mu.changed.Wait()
 	}
@@ -470,6 +480,7 @@ func (p *pipeline) readAck() (done bool, err error) {
 	u := p.mu.unacked[0]
 	p.mu.unacked = p.mu.unacked[1:]
 	p.mu.acked = u.offset + int64(len(u.data))
+	// A smaller buffer would make append allocate for the next packet.
 	if cap(u.data) == packetSize {
 		p.mu.free = append(p.mu.free, u.data[:0])
 	}
@@ -478,6 +489,7 @@ func (p *pipeline) readAck() (done bool, err error) {
 
 // close ends the connection and returns the state of the block.
 func (p *pipeline) close() (acked int64, unacked []packet) {
+	// First: the end of ctx must not count as a failure of a pipeline that has done its work.
 	p.release()
 	_ = p.conn.Close() // everything that matters was acknowledged or is sent again
 	<-p.ended

@@ -188,6 +188,7 @@ func (o stageOps) Rename(ctx context.Context, from, to string) error {
 		if tries == 1 || !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		// Gone from there and present here: an earlier try has moved it.
 		if _, left := c.Stat(from); errors.Is(left, fs.ErrNotExist) {
 			if _, moved := c.Stat(to); moved == nil {
 				return nil
@@ -199,6 +200,7 @@ func (o stageOps) Rename(ctx context.Context, from, to string) error {
 
 // CreateFile implements storage.RenameOps.
 func (o stageOps) CreateFile(ctx context.Context, p string) (storage.TempFile, error) {
+	// The writer of this package speaks the plain protocol. Protected transfers need the library's.
 	if o.settings.options.DataTransferProtection == "" {
 		return o.newWriter(ctx, p)
 	}

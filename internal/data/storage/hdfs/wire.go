@@ -53,6 +53,7 @@ func parse(b []byte) (fields, error) {
 		}
 		b = b[n:]
 		var v field
+		// Fields of other kinds are skipped, as protobuf demands: newer servers add fields.
 		switch kind {
 		case protowire.VarintType:
 			v.number, n = protowire.ConsumeVarint(b)
@@ -64,6 +65,7 @@ func parse(b []byte) (fields, error) {
 		if n < 0 {
 			return nil, protowire.ParseError(n)
 		}
+		// A list, because a field may repeat: the DataNodes of a block, for example.
 		f[number] = append(f[number], v)
 		b = b[n:]
 	}
@@ -102,6 +104,7 @@ func readDelimited(r *bufio.Reader) (fields, error) {
 		if _, err := r.Peek(want); err != nil {
 			return nil, err
 		}
+		// All that has arrived, since the length's own length is unknown.
 		b, _ := r.Peek(r.Buffered()) // never fails
 		size, n := protowire.ConsumeVarint(b)
 		switch {
@@ -110,12 +113,14 @@ func readDelimited(r *bufio.Reader) (fields, error) {
 			continue
 		case n < 0:
 			return nil, protowire.ParseError(n)
+		// Peek could never return a message larger than the buffer of r.
 		case size > maxDelimited-binary.MaxVarintLen64:
 			return nil, fmt.Errorf("a message of %d bytes is not accepted", size)
 		}
 		if want = n + int(size); len(b) < want {
 			continue
 		}
+		// A copy, because the fields are slices of the bytes and the next read overwrites the buffer.
 		m, err := parse(bytes.Clone(b[n:want]))
 		_, _ = r.Discard(want) // is buffered
 		return m, err

@@ -137,6 +137,7 @@ func (w *writer) flush() error {
 			return err
 		}
 	}
+	// At once: Write computes its room from the open block, and a full one has none.
 	if b.sent == w.blockSize {
 		return w.endBlock()
 	}
@@ -177,6 +178,7 @@ func (w *writer) askForBlock() (extent, []byte, []datanode, error) {
 	if w.last != nil {
 		request = request.data(3, w.last)
 	}
+	// A copy, because the appends below may write into the same array.
 	all := slices.Clone(request)
 	excluded := w.fs.excluded()
 	for _, info := range excluded {
@@ -212,6 +214,8 @@ func (w *writer) recover(stage uint64, cause error) error {
 func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []datanode, cause error) error {
 	b := w.block
 	for {
+		// A pipeline that the context has ended would be recovered without end: no DataNode is to
+		// blame.
 		if err := context.Cause(w.ctx); err != nil {
 			return err
 		}
@@ -232,6 +236,7 @@ func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []da
 		if err != nil {
 			return err
 		}
+		// The DataNodes know the block by its present generation and raise it to the next one.
 		p, err := w.fs.newPipeline(w.ctx, setup{client: w.nn.name, block: b.extent, token: token, nodes: nodes, stage: stage,
 			blockSize: w.blockSize, acked: acked, sent: b.sent, latestGeneration: next.generation})
 		if err != nil {
@@ -252,6 +257,7 @@ func (w *writer) connect(stage uint64, acked int64, unacked []packet, nodes []da
 			update = update.text(5, d.storage)
 		}
 		if _, err := w.nn.call(w.ctx, "updatePipeline", update); err != nil {
+			// Not close, which waits for the goroutine that start begins.
 			p.release()
 			_ = p.conn.Close() // the first error matters
 			return err
@@ -294,6 +300,8 @@ func (w *writer) endBlock() error {
 	} else {
 		b.close()
 	}
+	// After an error, too: the pipeline is closed, and Write and Close return the error before they
+	// look at these.
 	w.last, w.block = b.extent.encode(b.sent), nil
 	return err
 }

@@ -98,6 +98,7 @@ func (r *Rules) AddOther(daemon, dir string) error {
 	}
 	dir = path.Clean(dir)
 	for _, root := range r.roots {
+		// Above the user's part, because the daemon's directory would forbid the jobs of all users.
 		fixed, _, _ := strings.Cut(root, userMark)
 		if loc, err := r.locate(fixed); err == nil && loc.scheme == "file" && within(loc.path, dir) {
 			return fmt.Errorf("directory %q of %s: it contains the storage root %s", dir, daemon, root)
@@ -190,6 +191,7 @@ func (r *Rules) Check(user string, confined bool) *Check {
 		return c
 	}
 	for _, root := range r.roots {
+		// The name becomes a path element, and "..", for example, would be another directory.
 		if strings.Contains(root, userMark) {
 			if user == "" || user == "." || user == ".." || strings.Contains(user, "/") {
 				continue
@@ -235,6 +237,7 @@ func (c *Check) output(uri string) (location, error) {
 	if err != nil || loc.scheme != "file" {
 		return loc, err
 	}
+	// By identity as well as by name, because this directory is replaced as a whole.
 	for _, own := range c.own {
 		if sameOrBelow(loc.path, own.real) || sameOrBelow(own.real, loc.path) {
 			return loc, isOwn("output", uri, own)
@@ -252,6 +255,7 @@ func (c *Check) Input(uri string) error {
 // find returns the location of a job's input or output, with links resolved, if the job
 // may name it.
 func (c *Check) find(what, uri string) (location, error) {
+	// First, because locate would make a client for whatever server the user names.
 	if c.confined && !c.knownAuthority(uri) {
 		return location{}, c.outside(what, uri)
 	}
@@ -265,11 +269,15 @@ func (c *Check) find(what, uri string) (location, error) {
 	if loc.scheme == "file" {
 		named := loc.path
 		if what == "output" {
+			// An output is one directory. Its links are resolved each time and not from the memory of
+			// directories.
 			loc.path = resolve(named)
 		} else {
 			loc.path = c.resolveInput(named)
 		}
 		for _, own := range c.own {
+			// Both names: a link may lead to the daemon's directory, and the daemon's own path may
+			// contain a link.
 			if overlap(loc.path, own.real) || overlap(named, own.given) {
 				return loc, isOwn(what, uri, own)
 			}
@@ -297,6 +305,8 @@ func (c *Check) knownAuthority(uri string) bool {
 	return slices.ContainsFunc(c.given, func(root string) bool {
 		scheme, rest := storage.SplitURI(root)
 		known, _, _ := strings.Cut(rest, "/")
+		// Without a port the configured default counts, which this check does not know. Such a name
+		// matches any port of the host.
 		return strings.EqualFold(scheme, "hdfs") && (strings.EqualFold(asked, known) ||
 			strings.EqualFold(host(asked), host(known)) && (port(asked) == "" || port(known) == ""))
 	})
@@ -342,11 +352,14 @@ func overlap(a, b string) bool { return within(a, b) || within(b, a) }
 // resolve returns a path with all links resolved. Elements that do not exist stay.
 func resolve(p string) string {
 	rest := ""
+	// The longest part that exists is resolved. What does not exist cannot be a link, unless it is a
+	// dangling one.
 	for dir := p; ; {
 		real, err := filepath.EvalSymlinks(dir)
 		if err == nil {
 			return path.Join(real, rest)
 		}
+		// The bound ends a cycle of links that grows with each round.
 		if target, isLink := danglingLink(dir); isLink && len(rest)+len(target) < 1<<16 {
 			return resolve(path.Join(target, rest))
 		}

@@ -113,6 +113,7 @@ func (s settings) explainUnknown(endpoint string, dial dialer) dialer {
 			found.Store(host, true) // the dialer had an address, with or without an answer
 			return conn, err
 		}
+		// DNS servers fail for moments. A name that was right once is no mistake of the user's.
 		if _, before := found.Load(host); before || !lookup.IsNotFound {
 			return conn, err
 		}

@@ -93,6 +93,7 @@ func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Wr
 	if key == "" {
 		return nil, f.failed("create", p, errors.New("the URI names a bucket and no object"))
 	}
+	// The client reads the content from a reader, while commands write it piece by piece.
 	r, w := io.Pipe()
 	e := &edit{PipeWriter: w, ended: make(chan error, 1)}
 	if !replace {
@@ -110,6 +111,7 @@ func (f *FS) CreateFile(ctx context.Context, p string, replace bool) (storage.Wr
 		if err != nil {
 			err = f.failed("create", p, err)
 		}
+		// A Write that waits for the upload to read gets the error.
 		r.CloseWithError(err)
 		e.ended <- err
 	}()

@@ -131,6 +131,7 @@ func isUnavailable(err error) bool {
 	switch {
 	case errors.Is(err, errFenced):
 		return true // the attempt after this one is not fenced by the same writer
+	// A wrong certificate stays wrong, although it counts as an error of the network.
 	case errors.Is(err, context.Canceled), errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
 	case errors.As(err, &answer) && answer.StatusCode != 0:
@@ -142,6 +143,7 @@ func isUnavailable(err error) bool {
 // kind wraps a server's error answer in the io/fs error that it means. It returns
 // other errors, and wrapped ones, unchanged.
 func kind(err error) error {
+	// Errors pass here more than once on their way up, and must not be wrapped twice.
 	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrInvalid, errChanged} {
 		if errors.Is(err, known) {
 			return err
@@ -224,6 +226,7 @@ const window = 8 << 20
 // no byte arrives for f.timeout.
 func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off int64) (io.ReadCloser, error) {
 	var opts minio.GetObjectOptions
+	// The ETag makes the server refuse the request if the object was replaced between two windows.
 	err := errors.Join(opts.SetMatchETag(st.ETag), opts.SetRange(off, min(off+window, st.Size)-1))
 	if err != nil {
 		return nil, err
@@ -336,6 +339,8 @@ func (f *FS) eachKey(ctx context.Context, bucket, prefix string, recursive bool,
 			return nil
 		}
 	}
+	// The listing may end without an error when its context does, which would look like an empty
+	// directory.
 	return context.Cause(ctx)
 }
 
@@ -379,6 +384,7 @@ func parallel[T any](ctx context.Context, items []T, fn func(context.Context, T)
 	for i := range min(width, len(items)) {
 		wg.Go(func() {
 			for item := range next {
+				// Each goroutine writes only its element of errs, so errs needs no lock.
 				if errs[i] = fn(ctx, item); errs[i] != nil {
 					cancel()
 					return

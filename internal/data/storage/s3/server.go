@@ -99,6 +99,7 @@ func (b bucket) Get(ctx context.Context, key string, most int64) ([]byte, error)
 		return nil, fmt.Errorf("%s: %w", key, errTooLarge)
 	}
 	var buf bytes.Buffer
+	// The server states the size and may send more, so the limit bounds the bytes that are read.
 	_, err = buf.ReadFrom(io.LimitReader(body, most))
 	return buf.Bytes(), err
 }

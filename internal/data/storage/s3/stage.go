@@ -82,6 +82,7 @@ func (o stageOps) List(ctx context.Context, dir, prefix string) ([]string, error
 	}
 	var names []string
 	err := o.s.Each(ctx, dir+prefix, func(entry object) bool {
+		// Keys are sorted, so those below one directory follow each other and its name is kept once.
 		name, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, dir), "/")
 		if len(names) == 0 || names[len(names)-1] != name {
 			names = append(names, name)
@@ -272,6 +273,7 @@ func (p *publisher) MakeRoot(context.Context, storage.StageArea) error { return 
 
 // Create implements storage.Publisher.
 func (p *publisher) Create(ctx context.Context, a storage.StageArea, name string) (storage.StagedFile, error) {
+	// A file there would count as a claim of another job.
 	if first, _, _ := strings.Cut(name, "/"); first == publishingDir {
 		return nil, fs.ErrInvalid
 	}
@@ -280,10 +282,12 @@ func (p *publisher) Create(ctx context.Context, a storage.StageArea, name string
 
 // Prepare implements storage.Publisher. It returns the manifest.
 func (p *publisher) Prepare(ctx context.Context, a storage.StageArea) ([]byte, error) {
+	// Before the target is checked: two jobs could both find it vacant otherwise.
 	if err := p.claim(ctx, a); err != nil {
 		return nil, err
 	}
 	if _, err := storage.CheckTarget(ctx, stageOps{p.server}, a); err != nil {
+		// Without the caller's context, because a claim that stays makes readers and other jobs wait.
 		return nil, errors.Join(err, p.release(context.WithoutCancel(ctx), a))
 	}
 	return p.gather(ctx, a)
@@ -539,6 +543,8 @@ func (p *publisher) Publish(ctx context.Context, a storage.StageArea) error {
 
 // moveAside copies the old output to old/. It changes nothing in the target.
 func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
+	// Copied once. Later the target may hold new objects, and a copy of these would be taken for the
+	// old output.
 	done, err := stageOps{p.server}.Exists(ctx, a.Root+asideFile)
 	if err != nil || done {
 		return err
@@ -562,6 +568,8 @@ func (p *publisher) moveAside(ctx context.Context, a storage.StageArea) error {
 	if err != nil {
 		return err
 	}
+	// Only after the last copy: from this marker on the target may be changed, and Restore relies on
+	// the copies.
 	return p.Put(ctx, a.Root+asideFile, nil)
 }
 
@@ -594,6 +602,8 @@ func (p *publisher) complete(ctx context.Context, a storage.StageArea, f pending
 		switch {
 		case err != nil || made:
 			return err
+		// The server does not know the upload, and another upload has made the object. Waiting changes
+		// nothing.
 		case !confirmed:
 			return errUploadLost
 		}
@@ -664,6 +674,8 @@ func (p *publisher) Restore(ctx context.Context, a storage.StageArea) error {
 	if err := p.Delete(ctx, a.Root+commitFile); err != nil {
 		return err
 	}
+	// clearedFile goes first. Alone it would make a later commit copy the old output again and then
+	// skip its removal.
 	for _, marker := range []string{clearedFile, asideFile} {
 		if err := p.Delete(ctx, a.Root+marker); err != nil {
 			return err
@@ -709,6 +721,7 @@ func (p *publisher) moveBack(ctx context.Context, a storage.StageArea) error {
 // Discard implements storage.Publisher. The claim of a published output is given
 // up, unfinished uploads are aborted, then the root's objects are removed.
 func (p *publisher) Discard(ctx context.Context, a storage.StageArea) error {
+	// First, so that readers of the directory do not wait for a job that has ended.
 	if err := p.release(ctx, a); err != nil {
 		return err
 	}

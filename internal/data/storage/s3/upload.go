@@ -49,6 +49,7 @@ func (u *upload) run(ctx context.Context, r *bufio.Reader) error {
 		return err
 	}
 	etag, err := u.once(ctx, func(o minio.PutObjectOptions) (string, error) {
+		// once looks for this id when a conditional request fails although it may have succeeded.
 		if !u.replace {
 			o.UserMetadata = map[string]string{idKey: u.id}
 		}
@@ -92,6 +93,7 @@ func (b bucket) parts(ctx context.Context, p pending, r io.Reader) (list parts, 
 	defer cancel(nil)
 	buffers := make(chan []byte, editParts)
 	for range editParts {
+		// Allocated when first needed: most files have fewer parts.
 		buffers <- nil
 	}
 	var wg sync.WaitGroup
@@ -109,6 +111,7 @@ func (b bucket) parts(ctx context.Context, p pending, r io.Reader) (list parts, 
 			err = fmt.Errorf("the file is larger than %d parts of %d bytes", maxParts, editPart)
 			break
 		}
+		// append may move the list while a finished part writes its element.
 		mu.Lock()
 		list = append(list, minio.CompletePart{})
 		mu.Unlock()

@@ -56,6 +56,8 @@ func (p *parts) UnmarshalJSON(b []byte) error {
 		if err := d.Decode(&x); err != nil {
 			return err
 		}
+		// Numbers in sequence, as writers upload them: the server would make an object of any parts
+		// that a forged record lists.
 		if *p = append(*p, x); len(*p) > maxParts || x.PartNumber != len(*p) {
 			return errNoRecord
 		}
@@ -180,6 +182,7 @@ type uploaded struct {
 func newWriter(ctx context.Context, p *publisher, a storage.StageArea, name string) (*writer, error) {
 	w := &writer{ctx: ctx, p: p, area: a, pending: pending{Name: name, Key: a.Target + "/" + name, ID: storage.NewToken()}}
 	var err error
+	// Before the upload begins: the announcements of this moment decide the rank (step 1).
 	if a.Token != "" {
 		if err := w.begin(ctx); err != nil {
 			return nil, err
@@ -210,6 +213,8 @@ func (w *writer) begin(ctx context.Context) error {
 func (w *writer) announce(ctx context.Context) error {
 	dir := nameDir(w.area, announcedDir, w.pending.Name)
 	own := dir + w.pending.ID
+	// Put first and list afterwards: of two writers that do so at the same time at least one sees the
+	// other.
 	if err := w.p.Put(ctx, own, nil); err != nil {
 		return err
 	}
@@ -241,6 +246,7 @@ func (w *writer) partSize() int { return w.p.part << min(len(w.pending.Parts)/pa
 
 // flush waits for the part before and begins to upload the buffer.
 func (w *writer) flush() error {
+	// One part at a time is under way, so two buffers suffice.
 	if err := w.wait(); err != nil {
 		return err
 	}
@@ -330,6 +336,7 @@ var errEnded = errors.New("the job's output has been committed or aborted meanwh
 // Drop implements storage.StagedFile.
 func (w *writer) Drop(ctx context.Context) error {
 	_ = w.wait() // the part goes with the upload
+	// The upload before its record, as in Discard: the record is the only trace of the upload.
 	if err := w.p.Abort(ctx, w.pending); err != nil {
 		return err
 	}

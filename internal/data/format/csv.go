@@ -51,6 +51,7 @@ func openCSV(src *Source, s *Spec) (Records, error) {
 	}
 	r := &csvRecords{src: src, csv: newCSVReader(b, s.Separator), part: src.FirstLine != nil, skip: s.SkipBad}
 	// The promise that no field has an LF bounds what a quote that is never closed takes with it.
+	// Without the promise, bad=skip may still lose all lines up to the next quote.
 	r.csv.single, r.csv.cut = s.SkipBad && s.SingleLines, s.SkipBad
 	var first []csvField
 	if r.part {

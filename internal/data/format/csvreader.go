@@ -104,6 +104,7 @@ func (c *csvReader) next() (record []byte, quotes int, err error) {
 		if end == 0 {
 			return nil, 0, io.EOF
 		}
+		// Only of this line: size is where the lines that were counted before end.
 		quotes += bytes.Count(c.buf[c.at+size:c.at+end], []byte{'"'})
 		// At the end of the file an open quote ends the record, too: parse finds the error.
 		if quotes%2 == 0 || end == size || c.single {
@@ -130,6 +131,8 @@ func (c *csvReader) isBad(line []byte) bool {
 
 // decideEnds reads the beginning of the file and decides which bytes end its records.
 func (c *csvReader) decideEnds() {
+	// The first look is short, because nearly all files show an LF there. Only for a CR alone the whole
+	// MiB is read.
 	if c.ends = c.endsWithin(fillTo); c.ends == endsCR {
 		c.ends = c.endsWithin(decideTo)
 	}
@@ -224,6 +227,7 @@ func (c *csvReader) fill() error {
 	}
 	if c.n == len(c.buf) {
 		buf := c.buf
+		// Otherwise the bytes before at are free, and moving the rest to the front makes room enough.
 		if c.at < len(buf)/2 {
 			buf = make([]byte, 2*len(buf))
 		}
@@ -250,6 +254,7 @@ const maxEmptyReads = 100
 // countLines returns the number of line ends in a record.
 func (c *csvReader) countLines(record []byte) int64 {
 	n := bytes.Count(record, []byte{'\n'})
+	// A CR LF is one end, so it is taken out of the CRs.
 	if c.ends == endsCR {
 		n += bytes.Count(record, []byte{'\r'}) - bytes.Count(record, []byte("\r\n"))
 	}
@@ -319,6 +324,7 @@ func (c *csvReader) quoted(s []byte) (text, rest []byte, err error) {
 			text, rest = s[:i], s[i+1:]
 			break
 		}
+		// One of the two quotes is kept.
 		c.unescaped = append(c.unescaped, s[:i+1]...)
 		s = s[i+2:]
 	}

@@ -262,6 +262,8 @@ func Open(src *Source, s *Spec) (r io.ReadCloser, err error) {
 	if err != nil {
 		return nil, w.explain(err)
 	}
+	// After Open, which reads the types, and before the first record: a condition that no record can
+	// meet would give an empty result without an error.
 	if err := s.checkTypes(records, src.Partitions); err != nil {
 		return nil, w.explain(errors.Join(err, records.Close()))
 	}

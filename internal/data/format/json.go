@@ -31,6 +31,7 @@ type jsonRecords struct {
 // openJSON implements Format.Open.
 func openJSON(src *Source, s *Spec) (Records, error) {
 	r := &jsonRecords{r: bufio.NewReaderSize(src.Text, fillTo), src: src, part: src.FirstLine != nil, spec: s}
+	// Only the start of a file can have a mark.
 	if !r.part {
 		head, err := r.r.Peek(2)
 		if err != nil && err != io.EOF {
@@ -41,6 +42,7 @@ func openJSON(src *Source, s *Spec) (Records, error) {
 		}
 	}
 	all := slices.Clone(s.Columns)
+	// Conditions need fields, too, although they may not be wanted.
 	for _, c := range s.Where {
 		if !slices.Contains(all, c.Column) {
 			all = append(all, c.Column)
@@ -49,6 +51,7 @@ func openJSON(src *Source, s *Spec) (Records, error) {
 	if len(all) == 0 {
 		return r, nil
 	}
+	// Lines of JSON are not aligned with a first file: each record names its fields.
 	choice := *s
 	choice.First = nil
 	sel, err := choice.Select(src, all)
@@ -89,6 +92,7 @@ func (r *jsonRecords) Next(buf []byte) ([]byte, error) {
 // read returns the next line. The last line may lack its LF.
 func (r *jsonRecords) read() ([]byte, error) {
 	line, err := r.r.ReadSlice('\n')
+	// ReadSlice returns a slice of its buffer and costs no copy, but a longer line does not fit.
 	if err == bufio.ErrBufferFull {
 		r.long = append(r.long[:0], line...)
 		line, err = r.r.ReadBytes('\n')
@@ -133,6 +137,7 @@ func (r *jsonRecords) convert(buf, line []byte) ([]byte, error) {
 			return buf, fmt.Errorf("column %s: %w", c, err)
 		}
 	}
+	// Without the option columns the fields served the conditions only.
 	if whole := r.line.End(); len(r.spec.Columns) > 0 || r.line.dropped {
 		return whole, nil
 	}
@@ -156,6 +161,8 @@ func (r *jsonRecords) field(v json.RawMessage) error {
 		if err := json.Unmarshal(v, &s); err != nil {
 			return err
 		}
+		// The text may have U+FFFD itself, written out or as an escape. The library has added any
+		// further one.
 		if n := strings.Count(s, replacement); n > 0 && n > strings.Count(string(v), replacement)+strings.Count(strings.ToLower(string(v)), `\ufffd`) {
 			return errors.New("its text has half of a surrogate pair, such as \\ud800, which stands for no character")
 		}

@@ -51,6 +51,8 @@ func newLine(s *Spec, fields []field) *Line {
 		if l.json {
 			l.names = append(l.names, string(appendJSON(nil, []byte(f.name)))+":")
 		}
+		// Files without such fields keep l.fields nil, so that each field costs one comparison more and
+		// nothing else.
 		if f.fixed != nil || f.hidden || len(f.conditions) > 0 {
 			l.fields = fields
 		}
@@ -69,7 +71,11 @@ func (l *Line) Begin(buf []byte) {
 // End ends the line and returns the buffer, without the line if the record does not meet the
 // conditions.
 func (l *Line) End() []byte {
+	// Columns of the path may be the last ones, and their conditions must be tested before dropped is
+	// read.
 	l.addFixed()
+	// The line is cut off here and not where a condition failed: a record is known to be wanted only
+	// when all its fields have been tested.
 	if l.dropped {
 		return l.buf[:l.start]
 	}
@@ -196,6 +202,7 @@ func (l *Line) Float(f float64, bits int) {
 		}
 	}
 	l.next()
+	// JSON has no such numbers. As text they stay readable, and the line stays valid.
 	if l.json && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		l.buf = append(strconv.AppendFloat(append(l.buf, '"'), f, 'g', -1, bits), '"')
 		return

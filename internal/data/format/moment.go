@@ -24,6 +24,7 @@ func parseMoment(s string) (m moment, ok bool) {
 	if len(s) > maxMoment {
 		return m, false
 	}
+	// A date has its first colon behind a date and a separator, at the tenth byte or later.
 	if at := strings.IndexByte(s, ':'); at == 1 || at == 2 {
 		m.clock = true
 		s, ok = m.parseClock(s)
@@ -36,6 +37,7 @@ func parseMoment(s string) (m moment, ok bool) {
 		}
 		s = s[1:]
 	}
+	// Zones and clocks are fixed by their digits; a year may have more than four.
 	year, s, ok1 := digits(s, 4, 9, '-')
 	month, s, ok2 := digits(s, 1, 2, '-')
 	day, s, ok3 := digits(s, 1, 2, 0)
@@ -81,6 +83,7 @@ func (m *moment) parseClock(s string) (rest string, ok bool) {
 	if after, more := strings.CutPrefix(s, "."); more {
 		s = strings.TrimLeft(after, "0123456789")
 		m.fraction = strings.TrimRight(after[:len(after)-len(s)], "0")
+		// A point needs at least one digit behind it.
 		return s, len(s) < len(after)
 	}
 	return s, true

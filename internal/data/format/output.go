@@ -187,6 +187,7 @@ func (o *Output) String() string {
 	}
 	for i, c := range o.Columns {
 		word := c.Name
+		// A name with a colon needs a type behind it: the last colon would divide the name otherwise.
 		if c.Type != String || strings.Contains(c.Name, ":") {
 			word += ":" + typeNames[c.Type]
 		}
@@ -371,6 +372,7 @@ func (w *Writer) divide(key, value []byte) error {
 
 // setField sets a value from a field of a line, which has escapes unless NoEscapes is set.
 func (w *Writer) setField(v *Value, c *Column, field []byte) error {
+	// Before the escapes go: an escaped backslash and an N are text.
 	if w.escapes && string(field) == `\N` {
 		*v = Value{Null: true}
 		return nil
@@ -394,6 +396,8 @@ func (w *Writer) unescape(field []byte) []byte {
 	if bytes.IndexByte(field, '\\') < 0 {
 		return field
 	}
+	// The row's values are slices of buf. When append grows buf, earlier values keep the old array,
+	// which no later write changes.
 	from := len(w.buf)
 	w.buf = AppendUnescaped(w.buf, field)
 	return w.buf[from:]

@@ -20,6 +20,7 @@ const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 // directory counts.
 func PartitionsOf(uri string) (all []Partition) {
 	parts := strings.Split(uri, "/")
+	// The last part is the name of the file, in which = means nothing.
 	for _, dir := range parts[:len(parts)-1] {
 		name, value, ok := strings.Cut(dir, "=")
 		if name = unescapePath(name); !ok || name == "" {

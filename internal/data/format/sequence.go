@@ -182,6 +182,8 @@ func (r *sequence) metadata() error {
 // one before the end of the source the source has no records.
 func (r *sequence) seek(from int64) error {
 	pattern := append([]byte(escape), r.sync[:]...)
+	// A marker belongs to the source in which its first byte lies, so the search reads a little beyond
+	// the end.
 	end := min(r.src.Size, r.src.To+int64(len(pattern))-1)
 	buf := make([]byte, fillTo)
 	for at := from; at < end; {
@@ -193,6 +195,7 @@ func (r *sequence) seek(from int64) error {
 			r.in = newOffsetReader(r.src.File, at+int64(i+len(pattern)), r.src.Size)
 			return r.enter()
 		}
+		// The windows overlap, because a marker may cross the border between two windows.
 		if at += int64(n); at < end {
 			at -= int64(len(pattern) - 1)
 		}
@@ -232,6 +235,7 @@ func (r *sequence) marker(at int64) error {
 	if sync != r.sync {
 		return errors.New("the file is corrupt: the sync marker is wrong")
 	}
+	// The records behind it are read by the source in which this marker begins.
 	if at >= r.src.To {
 		return io.EOF
 	}
@@ -301,6 +305,7 @@ func (r *sequence) nextRecord() error {
 // readAll reads a stream of at most maxItem bytes.
 func readAll(r io.Reader, buf []byte) ([]byte, error) {
 	b := bytes.NewBuffer(buf[:0])
+	// A few bytes of a damaged file may decompress to more than the memory.
 	n, err := b.ReadFrom(io.LimitReader(r, maxItem+1))
 	if err == nil && n > maxItem {
 		err = fmt.Errorf("a value is longer than %d MiB", maxItem>>20)

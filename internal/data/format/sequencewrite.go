@@ -55,6 +55,7 @@ func createSequence(w io.Writer, o *Output, codec string) (Rows, error) {
 			return nil, err
 		}
 	}
+	// Random for each file, so that no content of records can look like its marker but by chance.
 	binary.BigEndian.PutUint64(s.sync[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(s.sync[8:], rand.Uint64())
 	b := append(s.buf, 'S', 'E', 'Q', 6)
@@ -80,6 +81,8 @@ func (s *sequenceWriter) WriteRow(row []Value) error {
 		return s.addToBlock(key, value)
 	}
 	before := len(s.buf)
+	// Before the record and not behind it: a reader of a part of the file begins at a marker, with a
+	// whole record.
 	if s.since >= syncEvery {
 		s.buf = append(append(s.buf, escape...), s.sync[:]...)
 		s.since = 0
@@ -189,6 +192,7 @@ func appendVInt(buf []byte, n int) []byte {
 	for b[skip] == 0 {
 		skip++
 	}
+	// The first byte counts the bytes that follow, from -113 for one downwards.
 	length := int8(-112 - (8 - skip))
 	return append(append(buf, byte(length)), b[skip:]...)
 }

@@ -63,6 +63,7 @@ const usage = "want auto, text, csv, json, parquet, avro or sequence, then optio
 // last one. "" is auto.
 func Parse(text string) (*Spec, error) {
 	s := &Spec{Separator: ','}
+	// columns= comes last, so that the names of columns may be anything, even the name of an option.
 	options, columns, project := strings.Cut(","+text, ",columns=")
 	if project {
 		s.Columns = strings.Split(columns, ",")
@@ -258,6 +259,7 @@ func (s *Spec) Select(src *Source, names []string) (*Selection, error) {
 	partitions := src.Partitions
 	for i := range partitions {
 		if !slices.Contains(names, partitions[i].Name) {
+			// The capacity is cut, because names belongs to the caller.
 			sel.Names = append(sel.Names[:len(sel.Names):len(sel.Names)], partitions[i].Name)
 		}
 	}
@@ -347,6 +349,7 @@ func (s *Spec) find(names []string, column string) (int, error) {
 // the fields of another column. With lenient the position of a missing column is missingColumn.
 func (l *Layout) align(names []string, lenient bool) ([]int, error) {
 	at := make([]int, len(l.Columns))
+	// Nearly all files of an input have the same columns, so this saves the maps.
 	if slices.Equal(l.Columns, names) {
 		for i := range at {
 			at[i] = i

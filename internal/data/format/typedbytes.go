@@ -49,6 +49,7 @@ func AppendTypedLong(out []byte, n int64) []byte {
 func AppendTypedString(out, text []byte) []byte {
 	from := len(out)
 	out = appendJavaText(append(out, typedString, 0, 0, 0, 0), text)
+	// The length is known only now: replaced bytes are longer than the ones that they replace.
 	binary.BigEndian.PutUint32(out[from+1:], uint32(len(out)-from-5)) //nolint:gosec // the engine's records are shorter
 	return out
 }
@@ -90,6 +91,7 @@ func (r *TypedReader) Feed(b []byte, record func(key, value []byte) error) error
 		}
 		r.start, r.key = r.at, 0
 	}
+	// Once for all records of this call, so that each byte is moved at most once for a call.
 	if r.start > 0 {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
 		r.at, r.offset = r.at-r.start, r.offset+int64(r.start)
@@ -130,8 +132,10 @@ func (r *TypedReader) value() (bool, error) {
 		}
 		r.at += int(size)
 		switch {
+		// head has verified that a list is open.
 		case rest[0] == typedListEnd:
 			r.open = r.open[:len(r.open)-1]
+		// A vector without values is complete at once and opens nothing.
 		case values != 0:
 			if len(r.open) == maxTypedDepth {
 				return false, r.wrong("vectors, lists and maps deeper than %d inside each other", maxTypedDepth)
@@ -266,6 +270,7 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 // appendTypedList appends n values, or the values of a list if n is negative.
 func appendTypedList(out, b []byte, n, depth int) (text, rest []byte, err error) {
 	out = append(out, '[')
+	// A negative n is never reached, so a list ends by its end byte alone.
 	for i := 0; i != n; i++ {
 		if n < 0 && len(b) > 0 && b[0] == typedListEnd {
 			b = b[1:]
@@ -306,6 +311,7 @@ func appendTypedMap(out, b []byte, n, depth int) (text, rest []byte, err error) 
 		}
 		entries = append(entries, e)
 	}
+	// Stable, so that the last of equal keys in the file is the last one here, too.
 	slices.SortStableFunc(entries, func(x, y typedEntry) int { return compareTyped(x.key, y.key) })
 	out = append(out, '{')
 	first := true
@@ -338,8 +344,11 @@ func compareTyped(x, y []byte) int {
 	a, b := x[1:], y[1:]
 	switch javaClassOf(x[0]) {
 	case typedBool:
+		// Any byte but 0 is true.
 		return cmp.Compare(min(a[0], 1), min(b[0], 1))
 	case typedString:
+		// Java compares the units of UTF-16: characters beyond the first plane come before U+E000 to
+		// U+FFFF.
 		return slices.Compare(utf16.Encode([]rune(string(a[4:]))), utf16.Encode([]rune(string(b[4:]))))
 	case typedFloat:
 		return compareJava(float64(math.Float32frombits(binary.BigEndian.Uint32(a))), float64(math.Float32frombits(binary.BigEndian.Uint32(b))))

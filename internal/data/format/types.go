@@ -34,6 +34,7 @@ const SampleRecords = 1000
 // Types returns the columns of a file and their types: as the file states them, or as the first
 // SampleRecords records show them, if sampled. Columns of the path are left out.
 func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error) {
+	// Without the user's columns and conditions: the types of all columns are wanted.
 	plain := &Spec{Name: s.Name, JSON: true, NoHeader: s.NoHeader, Separator: s.Separator, SingleLines: s.SingleLines, SkipBad: s.SkipBad}
 	without := *src
 	without.Partitions = nil
@@ -67,6 +68,7 @@ func Types(src *Source, s *Spec) (columns []ColumnType, sampled bool, err error)
 // inferRecord adds the fields of a JSON object to the columns. texts says that numbers are strings.
 func inferRecord(columns []ColumnType, line []byte, texts bool) ([]ColumnType, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
+	// With format json a line is a line of the file, so an error here is the file's.
 	if _, err := d.Token(); err != nil {
 		return nil, retry.Permanent(err)
 	}
@@ -158,6 +160,7 @@ func TypeOfText(s string, numbers bool) string {
 // UniteTypes returns the type of a column that has values of two types: null and a type are the type,
 // int and a float or decimal the latter, a date and a timestamp the latter, and all others are string.
 func UniteTypes(a, b string) string {
+	// In the order of names, so that each pair needs one case.
 	if a > b {
 		a, b = b, a
 	}

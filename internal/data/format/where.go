@@ -90,6 +90,8 @@ const specialFirst = `=<>!'"`
 func unquote(quoted string) (string, error) {
 	inner, closed := strings.CutSuffix(quoted[1:], "'")
 	text := strings.ReplaceAll(inner, "''", "'")
+	// A quote in the text is written as two. A count that does not match means an open quote, or text
+	// behind the closing one.
 	if !closed || strings.Count(inner, "'") != 2*(len(inner)-len(text)) {
 		return "", errors.New("a text in single quotes ends with one, and a quote in it is written twice, as in 'it''s'; each condition needs a --where of its own")
 	}
@@ -118,6 +120,7 @@ const (
 
 // match reports whether a field meets the condition. text is the field without escapes.
 func (c *Condition) match(text []byte, null bool, is class) bool {
+	// As in SQL, null meets no comparison with a value, not even !=.
 	if c.null || null {
 		return c.null && null == (c.op == "=")
 	}
@@ -156,6 +159,8 @@ func (c *Condition) compare(text []byte, is class) (order int, comparable bool) 
 		}
 		return m.compare(c.moment), true
 	}
+	// Programs write truth values in several ways. A declared type has one way, so only untyped files
+	// need this.
 	if is == classUntyped && !c.quoted && truth[c.value] != 0 && truth[string(text)] != 0 {
 		return cmp.Compare(truth[string(text)], truth[c.value]), true
 	}
@@ -235,6 +240,7 @@ func (c *Condition) Excludes(least, most []byte, numbers, times bool) bool {
 		is = classTime
 	}
 	// The bounds are in the order of bytes, or of numbers, and must be so for the condition, too.
+	// Null: bounds cover the values that are not null and say nothing about the others.
 	if c.null || !times && (c.numberFor(is) != nil) != numbers {
 		return false
 	}
@@ -279,6 +285,7 @@ func parseInfinity(s string) *number {
 
 // parseNumber returns a number, or nil for text that is none. NaN and infinity are no numbers.
 func parseNumber(s string) *number {
+	// The last byte rejects words cheaply, before they are parsed.
 	if s == "" || len(s) > 400 || !strings.ContainsAny(s[len(s)-1:], "0123456789.") {
 		return nil
 	}
@@ -288,6 +295,7 @@ func parseNumber(s string) *number {
 		n.exact, n.f = true, float64(n.i)
 		return n
 	}
+	// Go's notation for source code, which no data file means as a number.
 	if strings.ContainsAny(s, "_xXpP") {
 		return nil
 	}

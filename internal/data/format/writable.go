@@ -38,6 +38,7 @@ func readVInt(r io.ByteReader) (int64, error) {
 		v = v<<8 | uint64(b)
 	}
 	if negative {
+		// Negative numbers are stored as their complement, so that -1 takes one byte.
 		return ^int64(v), nil
 	}
 	return int64(v), nil

@@ -68,12 +68,14 @@ func open(src *format.Source, s *format.Spec) (format.Records, error) {
 			return nil, err
 		}
 	}
+	// The block that this marker ends began in the source, so the source ends behind the marker.
 	if src.To < src.Size {
 		if to, err = afterMarker(src, sync, max(src.To, int64(len(head)))); err != nil {
 			return nil, err
 		}
 	}
 	r := &records{from: from}
+	// The library reads from the start of a file, so the header comes before the blocks of the source.
 	r.ocf, err = ocf.NewReader(io.MultiReader(bytes.NewReader(head), io.NewSectionReader(src.File, from, max(0, to-from))),
 		append(codecs(), ocf.WithMaxBlockBytes(maxBlock), ocf.WithMaxDecompressedBlockBytes(maxBlock), ocf.WithSchemaOpts(renderers()...))...)
 	if err != nil {
@@ -140,6 +142,7 @@ func (h *header) read() error {
 			}
 			n = -n
 		}
+		// n stays negative if it was the smallest integer.
 		if pairs += n; n < 0 || pairs > maxPairs {
 			return fmt.Errorf("it has more than %d pairs of metadata", maxPairs)
 		}
@@ -193,6 +196,7 @@ func afterMarker(src *format.Source, sync []byte, at int64) (int64, error) {
 		if i := bytes.Index(buf[:n], sync); i >= 0 {
 			return at + int64(i+len(sync)), nil
 		}
+		// The windows overlap, because a marker may cross the border between two windows.
 		if at += int64(n); at < src.Size {
 			at -= int64(len(sync) - 1)
 		}

@@ -50,6 +50,7 @@ func (c blockCodec) DecompressBounded(src []byte, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One byte beyond the limit shows that the block is too large.
 	b, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(b)) > most {
 		err = fmt.Errorf("a block becomes more than %d bytes", most)

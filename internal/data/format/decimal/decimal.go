@@ -31,6 +31,7 @@ func Text(n *big.Int, scale int) (string, error) {
 		}
 		return sign + s, nil
 	}
+	// At least one digit must stand before the point.
 	if len(s) <= scale {
 		s = strings.Repeat("0", scale-len(s)+1) + s
 	}
@@ -43,6 +44,7 @@ func OfBytes(b []byte, scale int) (string, error) {
 		return "", fmt.Errorf("a decimal has %d bytes; the most are %d", len(b), maxUnscaled)
 	}
 	n := new(big.Int).SetBytes(b)
+	// In two's complement a set sign bit subtracts 2 to the power of the number of bits.
 	if len(b) > 0 && b[0]&0x80 != 0 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}

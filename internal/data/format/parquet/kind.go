@@ -37,6 +37,7 @@ func newKind(t parquet.Type) *kind {
 	if k.physical == parquet.Int96 {
 		k.layout = format.LocalTime // by convention, a time without a zone
 	}
+	// New files have both; the logical type says more, such as the unit of nanoseconds.
 	if l := t.LogicalType(); l != nil && l.Value != nil {
 		k.logical(l)
 	} else if c := t.ConvertedType(); c != nil {
@@ -203,6 +204,8 @@ func (k *kind) time(v *parquet.Value) time.Time {
 	if k.unit >= time.Second {
 		return time.Unix(n*int64(k.unit/time.Second), 0).UTC()
 	}
+	// Divided first: a timestamp in milliseconds may lie beyond the 292 years that fit into
+	// nanoseconds.
 	perSecond := int64(time.Second / k.unit)
 	seconds, rest := n/perSecond, n%perSecond
 	return time.Unix(seconds, rest*int64(k.unit)).UTC()

@@ -69,6 +69,7 @@ func (n *node) build(values [][]parquet.Value, def, rep int) (any, error) {
 	if len(values) != n.count || n.count == 0 || len(values[0]) == 0 {
 		return nil, errLevels
 	}
+	// All leaves of a node agree on the levels above it, so the first one decides.
 	level := values[0][0].DefinitionLevel()
 	switch {
 	case n.optional:
@@ -91,10 +92,12 @@ func (n *node) items(values [][]parquet.Value, def, rep int) (any, error) {
 	for len(values[0]) > 0 {
 		item := make([][]parquet.Value, len(values))
 		for i, v := range values {
+			// An item ends before the next value whose level of repetition is this node's or lower.
 			end := 1
 			for end < len(v) && v[end].RepetitionLevel() > rep {
 				end++
 			}
+			// Other leaves have more items: the file is damaged, and v[:1] would panic.
 			if len(v) == 0 {
 				return nil, errLevels
 			}
@@ -132,6 +135,7 @@ func (n *node) content(values [][]parquet.Value, def, rep int) (any, error) {
 	}
 	switch n.shape {
 	case list:
+		// The specification leaves the name of the inner field to the writer.
 		name := n.fields[0].fields[0].name
 		for i, item := range items {
 			items[i] = item.(map[string]any)[name]

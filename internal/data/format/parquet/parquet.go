@@ -50,6 +50,7 @@ func checkEnd(src *format.Source) error {
 	if string(tail[4:]) != magic {
 		return fmt.Errorf("it is no Parquet file, or it is truncated: its last bytes, at %d, are not %s", src.Size-4, magic)
 	}
+	// 12 bytes are two magics and the length of the footer.
 	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > min(src.Size-12, maxFooter) {
 		return fmt.Errorf("the footer of %d bytes, as stated at byte %d, does not fit into the file: it is corrupt", n, src.Size-8)
 	}
@@ -169,6 +170,7 @@ func (r *rows) Next(buf []byte) ([]byte, error) {
 	r.line.Begin(buf)
 	for _, c := range r.cols {
 		if err := c.append(r.line); err != nil {
+			// io.EOF would end the file here without an error, and lose the rest of the row group.
 			if err == io.EOF {
 				err = errors.New("it has fewer values than the row group has rows")
 			}
@@ -308,6 +310,8 @@ func (l *leaf) peek() (*parquet.Value, error) {
 		}
 		n, err := l.values.ReadValues(l.buf[:])
 		l.at, l.n = 0, n
+		// Values may arrive together with io.EOF. They are returned first, and the next call returns
+		// the error.
 		if n > 0 {
 			break
 		}
@@ -325,15 +329,18 @@ func (l *leaf) readRow() error {
 	l.row = l.row[:0]
 	for {
 		v, err := l.peek()
+		// The last row of a chunk has no successor that would show its end.
 		if err == io.EOF && len(l.row) > 0 {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		// Repetition level 0 begins a row.
 		if len(l.row) > 0 && v.RepetitionLevel() == 0 {
 			return nil
 		}
+		// A copy: the next page may reuse the memory of the value's bytes.
 		l.row = append(l.row, v.Clone())
 		l.at++
 	}

@@ -18,6 +18,7 @@ func (r *rows) wanted(f *types.FileMetaData, groups []int, s *format.Spec) []int
 		return groups
 	}
 	return slices.DeleteFunc(slices.Clone(groups), func(group int) bool {
+		// One condition that no value of the group can meet excludes the group, since all must hold.
 		return slices.ContainsFunc(r.cols, func(c *column) bool {
 			conditions := s.ConditionsOn(c.name)
 			if c.node != nil || len(conditions) == 0 {
@@ -49,6 +50,7 @@ func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
 	if !ok1 || !ok2 {
 		return nil, nil, false
 	}
+	// Bounds are compared as the text that the line of a record would have.
 	spec := &format.Spec{Raw: true}
 	for _, b := range []struct {
 		value *parquet.Value
@@ -69,6 +71,7 @@ func (k *kind) bounds(s *types.Statistics) (least, most []byte, ok bool) {
 // signed bytes in other fields, which are not used.
 func (k *kind) bound(b []byte) (v parquet.Value, ok bool) {
 	switch {
+	// A UUID's text and half a number's bytes have an order of their own.
 	case k.uuid || k.half:
 		return v, false
 	case k.physical == parquet.Int32 && len(b) == 4:
@@ -77,6 +80,7 @@ func (k *kind) bound(b []byte) (v parquet.Value, ok bool) {
 		return parquet.Int64Value(int64(binary.LittleEndian.Uint64(b))), true
 	case k.physical == parquet.Float && len(b) == 4:
 		f := math.Float32frombits(binary.LittleEndian.Uint32(b))
+		// NaN is no bound: some writers put it there when the column has one.
 		return parquet.FloatValue(f), f == f
 	case k.physical == parquet.Double && len(b) == 8:
 		f := math.Float64frombits(binary.LittleEndian.Uint64(b))

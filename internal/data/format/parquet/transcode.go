@@ -39,6 +39,8 @@ func checkChunks(meta *types.FileMetaData, cols []*column) (wrong map[int]bool, 
 	for i := range meta.RowGroups {
 		for _, c := range cols {
 			for _, leaf := range c.leaves {
+				// The footer is a part of the file, and its row groups need not have the columns of its
+				// schema.
 				if leaf.index >= len(meta.RowGroups[i].Columns) {
 					return nil, fmt.Errorf("row group %d has %d columns: the footer is corrupt", i, len(meta.RowGroups[i].Columns))
 				}
@@ -55,6 +57,8 @@ func checkChunks(meta *types.FileMetaData, cols []*column) (wrong map[int]bool, 
 				if err != nil {
 					return nil, fmt.Errorf("row group %d, column %s: %w", i, c.name, err)
 				}
+				// Nested columns are always transcoded: pages without values occur in them (the last
+				// case above).
 				if codec == types.Lz4Raw || codec != meta.RowGroups[0].Columns[leaf.index].MetaData.Codec ||
 					runsOfBooleans(&chunk.MetaData) || c.node != nil {
 					wrong[leaf.index] = true
@@ -100,6 +104,7 @@ type transcoded struct {
 func transcode(src *format.Source, meta *types.FileMetaData, leaves map[int]bool) (*transcoded, int64, error) {
 	t := &transcoded{file: src.File, size: src.Size}
 	levels := leveled(meta.Schema)
+	// The library keeps the original of the first opening, so the parts that change are copied.
 	copied := *meta
 	copied.RowGroups = slices.Clone(meta.RowGroups)
 	for i := range copied.RowGroups {
@@ -110,9 +115,13 @@ func transcode(src *format.Source, meta *types.FileMetaData, leaves map[int]bool
 				continue // the library reads it where it is
 			}
 			c := &g.Columns[j]
+			// Before the codec and the offsets are overwritten, which the chunk needs.
 			t.chunks = append(t.chunks, newChunk(src, &c.MetaData, levels[j]))
 			c.MetaData.Codec = types.Uncompressed
+			// Without an offset of a dictionary the library begins at the data pages' offset, where the
+			// dictionary now is.
 			c.MetaData.DataPageOffset, c.MetaData.DictionaryPageOffset, c.MetaData.IndexPageOffset = t.start(len(t.chunks)-1), 0, 0
+			// The decompressed size is only known at the end. The chunk ends with io.EOF before.
 			c.MetaData.TotalCompressedSize = regionSize
 		}
 	}
@@ -188,6 +197,7 @@ type chunk struct {
 // newChunk returns the chunk that meta describes. It copies meta.
 func newChunk(src *format.Source, meta *types.ColumnMetaData, l levels) *chunk {
 	from := meta.DataPageOffset
+	// A dictionary precedes the data pages. Without one its offset is 0.
 	if meta.DictionaryPageOffset > 0 {
 		from = min(from, meta.DictionaryPageOffset)
 	}
@@ -231,6 +241,8 @@ func (c *chunk) next() error {
 	if c.body, err = compression.ReadBounded(c.in, c.body, int(h.CompressedPageSize)); err != nil {
 		return err
 	}
+	// The checksum is optional, and 0 means that the writer left it out. It is over the stored bytes,
+	// so it is verified before they are decompressed.
 	if h.CRC != 0 && crc32.ChecksumIEEE(c.body) != uint32(h.CRC) {
 		return errors.New("the checksum of a page is wrong")
 	}
@@ -242,6 +254,7 @@ func (c *chunk) next() error {
 		}
 	}
 	page := c.body
+	// Pages of version 1 have no flag: the chunk's codec applies to every page.
 	if v2 := &h.DataPageHeaderV2; !v2.Valid || !v2.V.IsCompressed.Valid || v2.V.IsCompressed.V {
 		page, err = c.decompress(c.body[:levels], c.body[levels:], int(h.UncompressedPageSize))
 		if err != nil {
@@ -255,6 +268,7 @@ func (c *chunk) next() error {
 		c.rest = nil // readAt asks for the next page
 		return nil
 	}
+	// The header must describe the page as the library gets it.
 	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(page)), int32(len(page)), 0
 	h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{Valid: h.DataPageHeaderV2.Valid}
 	if c.rest, err = thrift.Marshal(protocol, h); err != nil {

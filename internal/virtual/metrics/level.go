@@ -57,13 +57,16 @@ func (c *Course) Add(now time.Duration, n int) {
 func (c *Course) pass(now time.Duration) {
 	for now > c.at {
 		i := int(c.at / c.Width)
+		// After a long pause one doubling may not be enough.
 		for i >= maxSpans {
 			c.double()
 			i = int(c.at / c.Width)
 		}
+		// A level of 0 has left no spans so far.
 		for len(c.areas) <= i {
 			c.areas, c.peaks = append(c.areas, 0), append(c.peaks, 0)
 		}
+		// Here and not in Add, so that a level that lasts no time, between two events of one moment, is no peak.
 		c.peaks[i] = max(c.peaks[i], c.value)
 		end := min(now, time.Duration(i+1)*c.Width)
 		c.areas[i] += float64(float64(c.value) * (end - c.at).Seconds())

@@ -147,6 +147,8 @@ func BlocksOf(submitted []float64) Blocks {
 		}
 		number[b.of[i]] = 1
 	}
+	// Blocks without jobs are dropped, since a resample of them alone would have no value. The others get
+	// consecutive numbers.
 	for i := range number {
 		if number[i] == 1 {
 			number[i] = int32(b.n)
@@ -261,6 +263,8 @@ func (s *bootstrap) draw(n int) []float64 {
 		for range s.weights {
 			s.weights[s.random.IntN(len(s.weights))]++
 		}
+		// Both policies get the same run and the same blocks: the difference of the hours cancels out, as it
+		// does between jobs that ran under both.
 		r := s.random.IntN(len(s.x))
 		ratio := s.x[r].statistic(s.stat, s.weights) / s.y[r].statistic(s.stat, s.weights)
 		if s.own > 0 {
@@ -358,6 +362,8 @@ func resamplers(runs [][]float64, blocks Blocks) []*resampler {
 			}
 			return 0
 		})
+		// Sorted once: each resample then finds its percentile by weights, without sorting again. The sort is
+		// stable, so the sums of equal values do not depend on the sort's implementation.
 		r := &resampler{sums: make([]float64, blocks.n), counts: make([]int32, blocks.n)}
 		for n, i := range order {
 			if n%stride == 0 {

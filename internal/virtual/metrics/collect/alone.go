@@ -27,6 +27,7 @@ const chunkSize = 64
 func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration, error) {
 	m := &run.Model
 	m.FailureRate, m.Straggler, m.Outliers, m.Crashes, m.MTBF, m.Background = 0, sim.Straggler{}, false, nil, 0, nil
+	// A run that is cut off at Until would leave jobs without a time alone.
 	run.Details, run.Trace, run.Until = true, nil, 0
 	var configs []sim.Config
 	for chunk := range slices.Chunk(run.Jobs, chunkSize) {
@@ -55,6 +56,7 @@ func Alone(run sim.Config, policy func() (sched.Policy, error)) ([]time.Duration
 func chain(jobs []workload.Job) []workload.Job {
 	out := make([]workload.Job, len(jobs))
 	for i, j := range jobs {
+		// Alone in the cluster it waits for no other job, and its priority is over nobody.
 		j.Submit, j.After, j.Priority = 0, nil, job.Normal
 		if i > 0 {
 			j.After = []int{i - 1}

@@ -77,6 +77,8 @@ func BoundsOf(c *workload.Cluster, jobs []workload.Job, m sim.ModelConfig) Bound
 	first := jobs[order[0]].Submit.Seconds()
 	var out Bounds
 	rest, paths := 0.0, make([]float64, len(jobs))
+	// From the last arrival back, rest is the work of all jobs that come at or after this one: none of it can
+	// begin before, so each arrival gives a bound, and one that follows a quiet hour may give the largest.
 	for _, i := range slices.Backward(order) {
 		tasks := jobs[i].Tasks()
 		paths[i] = b.path(tasks)
@@ -152,6 +154,8 @@ func (b *best) path(tasks [job.Kinds][]workload.Task) float64 {
 		t := &tasks[job.Reduce][i]
 		whole := b.task(t)
 		reduces = max(reduces, whole)
+		// A reduce that has started early has fetched, or at least started, when the last map ends. Only the
+		// rest surely comes after the map.
 		if t.Duration > 0 {
 			whole *= 1 - t.Overlap(b.share).Seconds()/t.Duration.Seconds()
 		} else {
@@ -159,6 +163,7 @@ func (b *best) path(tasks [job.Kinds][]workload.Task) float64 {
 		}
 		tails = max(tails, whole)
 	}
+	// Each tail follows the last map, so the longest of both add up.
 	return max(maps+tails, reduces)
 }
 

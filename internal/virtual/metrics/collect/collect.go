@@ -94,6 +94,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 		g := &c.Groups[i]
 		k.slots[job.Map] += g.Count * g.MapSlots
 		k.slots[job.Reduce] += g.Count * g.ReduceSlots
+		// Nodes come in the order of their groups: events name them by this index.
 		for range g.Count {
 			k.nodes = append(k.nodes, virtual{cores: c.NodeCores(i), slots: [job.Kinds]int{job.Map: g.MapSlots, job.Reduce: g.ReduceSlots}})
 		}
@@ -108,6 +109,7 @@ func New(c *workload.Cluster, jobs []workload.Job, alone []time.Duration, uses b
 // Observe implements sim.Observer. The simulator calls it in the order of
 // events.
 func (k *Collector) Observe(e *sim.Event) {
+	// First, because it integrates up to this event with the counts from before it.
 	k.observeStarved(e)
 	switch e.Kind {
 	case sim.NodeUp:
@@ -129,6 +131,7 @@ func (k *Collector) Observe(e *sim.Event) {
 	case sim.JobEnded:
 		k.jobEnded(e)
 	case sim.JobRestarted:
+		// The attempts that succeeded counted as useful when they ended, and their work is done again now.
 		k.waste.Other += e.Discarded.Seconds()
 	case sim.AttemptStarted:
 		k.started(e)
@@ -154,6 +157,8 @@ func (k *Collector) observeStarved(e *sim.Event) {
 		k.starved.observe(e, &k.jobs[e.Job], false)
 	case sim.AttemptStarted, sim.AttemptEnded:
 		copied := false
+		// A failed or killed attempt makes its task wait again, unless another attempt of the task goes on
+		// or has won. k.copied knows that only until ended has forgotten the task.
 		if e.Kind == sim.AttemptEnded && e.Outcome != job.AttemptSucceeded {
 			_, copied = k.copied[e.Attempt.TaskID]
 		}
@@ -185,9 +190,11 @@ func (k *Collector) jobEnded(e *sim.Event) {
 	k.overlaid.System.Add(e.At, -1)
 	s := k.live[e.Job]
 	delete(k.live, e.Job)
-	if s.started < 0 {
+	if s.started < 0 { // it ended in the queue: it was killed there, or has no tasks
 		k.overlaid.Queue.Add(e.At, -1)
 	}
+	// The time of a job that failed says nothing about how fast the policy serves jobs, and a policy under
+	// which jobs fail early would look fast.
 	if e.State != job.Succeeded {
 		return
 	}
@@ -223,6 +230,8 @@ func (k *Collector) occupy(e *sim.Event, by int) {
 	}
 	was := n.running > n.cores
 	n.running += by
+	// The first attempt on a machine ends its idleness (running equals by, 1), the end of the last one
+	// begins it.
 	if n.paid && (n.running == 0 || n.running == by) {
 		k.idle.Add(e.At, -by)
 	}
@@ -284,6 +293,7 @@ func (k *Collector) started(e *sim.Event) {
 // ended records the end of an attempt, and its slot time as used or wasted.
 func (k *Collector) ended(e *sim.Event) {
 	k.occupy(e, -1)
+	// By the kind of the task: a map on a borrowed reduce slot is map work.
 	kind, spent := e.Attempt.Kind, (e.At - e.Started).Seconds()
 	if k.perJob != nil {
 		k.perJob[e.Job].Slots[kind] += spent
@@ -299,9 +309,10 @@ func (k *Collector) ended(e *sim.Event) {
 	case e.Outcome == job.AttemptSucceeded:
 	case e.Outcome == job.AttemptKilled && copied:
 		k.waste.Speculation += spent
-	default:
+	default: // it failed, was preempted, or its node was lost
 		k.waste.Other += spent
 	}
+	// Without this the map would keep every task that ever had a copy.
 	if copied && live <= 1 {
 		delete(k.copied, e.Attempt.TaskID)
 	} else if copied {
@@ -326,6 +337,8 @@ func (k *Collector) Report(r *sim.Result, bounds Bounds) *Report {
 		Locality: Locality{Node: r.Maps[cluster.NODE], Rack: r.Maps[cluster.RACK], Any: r.Maps[cluster.ANY],
 			None: r.Maps[cluster.NONE]}}
 	k.jobNumbers(p)
+	// The run may go on after the last job, until nodes return or timers fire. That time would lower all
+	// averages.
 	end := r.Ended
 	if r.Unfinished == 0 {
 		end = k.end
@@ -367,7 +380,7 @@ func (k *Collector) slotNumbers(p *Report, end time.Duration) {
 		return
 	}
 	use := func(area float64, n int) float64 {
-		if n == 0 {
+		if n == 0 { // a cluster without slots of a kind uses none, and JSON has no NaN
 			return 0
 		}
 		return area / (float64(n) * span)

@@ -51,6 +51,7 @@ func (o *Outcomes) Observe(e *sim.Event) {
 	case sim.JobSubmitted:
 		o.submitted[e.Job] = e.At
 	case sim.AttemptStarted:
+		// The first attempt ends the wait. A job that restarts has waited once.
 		if math.IsNaN(o.Waiting[e.Job]) {
 			o.Waiting[e.Job] = (e.At - o.submitted[e.Job]).Seconds()
 		}
@@ -58,6 +59,7 @@ func (o *Outcomes) Observe(e *sim.Event) {
 		if e.State == job.Succeeded {
 			o.Response[e.Job] = (e.At - o.submitted[e.Job]).Seconds()
 		} else {
+			// Both series must lack the same jobs: comparisons pair jobs that succeeded under both policies.
 			o.Waiting[e.Job] = math.NaN()
 		}
 	}

@@ -100,6 +100,8 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 	case w.Fixed:
 		p.Over = overBlocks
 		p.Ratio = metrics.PairedRatio(p.a, p.b, Level) // of the means, over draws of placement
+		// The draws of placement vary little, so their interval would claim a precision that one trace
+		// does not give.
 		p.N, p.Low, p.High, p.Known, p.P = 1, p.Ratio.Ratio, p.Ratio.Ratio, false, 1
 	default:
 		p.Ratio = metrics.PairedRatio(p.a, p.b, Level)
@@ -112,6 +114,8 @@ func compare(m Measure, w Workload, policy, baseline []Observed) *comparison {
 func judge(list []*comparison) []Pair {
 	var tested []*comparison
 	var p []float64
+	// Holm divides the permitted error among the members of the family. A comparison that can claim nothing
+	// takes no part of it: with it the others would need smaller p-values for nothing.
 	for _, c := range list {
 		if c.Known && c.free == "" && c.measure.Better != Neither {
 			tested, p = append(tested, c), append(p, c.P)
@@ -122,7 +126,7 @@ func judge(list []*comparison) []Pair {
 	}
 	out := make([]Pair, len(list))
 	for i, c := range list {
-		if c.Family == 0 {
+		if c.Family == 0 { // not tested: no p-value may look like a claim
 			c.Holm = 1
 		}
 		out[i] = c.Pair
@@ -144,6 +148,7 @@ func blocksRatio(m Measure, w Workload, policy, baseline []Observed) metrics.Rat
 	}
 	for _, runs := range [][][]float64{a, b} {
 		for i, values := range runs {
+			// A new slice: the outcomes own values, and later comparisons read them.
 			runs[i] = make([]float64, len(kept))
 			for k, j := range kept {
 				runs[i][k] = values[j]
@@ -196,7 +201,7 @@ func (p *comparison) words() string {
 	}
 	// Near 0 and far above 1 percentages hide the difference: 99.0 and 99.9 % are a factor of 10 apart.
 	if ratio < 1/factorFrom || ratio > factorFrom {
-		if low < 1 {
+		if low < 1 { // "by a factor of 5" in place of "of 0.2"; the ends of the interval change places
 			low, high, ratio = 1/high, 1/max(low, 1e-9), 1/ratio
 		}
 		return fmt.Sprintf("%s beats %s by a factor of %s [%s, %s]", winner, loser, factor(ratio), factor(low), factor(high))

@@ -105,6 +105,8 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 		return
 	}
 	s.at = now
+	// A policy that lends slots may run more maps than there are map slots, on slots of the other kind. So
+	// neither kind has more idle slots than the whole cluster has.
 	whole := s.up[job.Map] + s.up[job.Reduce] - busy[job.Map] - busy[job.Reduce]
 	free := func(kind job.Kind) float64 {
 		return max(0, float64(min(s.up[kind]-busy[kind], whole))/float64(s.up[kind]))
@@ -116,6 +118,8 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 			s.idleWhile[kind] += float64(free(job.Kind(kind)) * span)
 		}
 	}
+	// Entries whose job has had no waiting map in between are dropped only here: to find them when that happens
+	// would cost a search. The head that is left is the job that has waited longest.
 	for len(s.queue) > 0 {
 		head := s.queue[0]
 		if w := head.wanting; w.tasks[job.Map] > 0 && w.since == head.since {
@@ -126,6 +130,7 @@ func (s *starvation) pass(now time.Duration, busy [job.Kinds]int) {
 	if len(s.queue) == 0 || s.up[job.Map] == 0 {
 		return
 	}
+	// Only the part of the span after the minute counts, which may have ended within the span.
 	if from = max(from, s.queue[0].since+patience); now <= from {
 		return
 	}
@@ -147,6 +152,7 @@ func (s *starvation) change(now time.Duration, i int, f func(w *wanting)) {
 	before := [job.Kinds]int{w.ready(job.Map), w.ready(job.Reduce)}
 	maps := w.tasks[job.Map]
 	f(w)
+	// It is appended with the latest time, so the queue stays in order of age.
 	if maps == 0 && w.tasks[job.Map] > 0 {
 		w.since = now
 		s.queue = append(s.queue, waitStart{w, now})
@@ -176,7 +182,7 @@ func (s *starvation) observe(e *sim.Event, j *workload.Job, copied bool) {
 		if kind == job.Map {
 			s.change(e.At, e.Job, func(w *wanting) { w.gate-- })
 		}
-	case e.Speculative:
+	case e.Speculative: // its task runs already, and goes on if the copy ends
 	case e.Kind == sim.AttemptStarted:
 		// A map whose output was lost has not been counted as waiting.
 		s.change(e.At, e.Job, func(w *wanting) { w.tasks[kind] = max(0, w.tasks[kind]-1) })

@@ -103,6 +103,8 @@ func (rule WarmUp) LeaveOut(fixed bool, runs, others []Observed, jobs func(seed 
 	if rule.rule == WarmUpAuto {
 		rule.share = usualShare
 	}
+	// The longest warm-up of all runs counts for each: with its own, a slow policy would lose other jobs than a
+	// fast one, and the pairs of jobs would not be the same.
 	cut := 0. // the time of the first submission that counts, since the first
 	for _, r := range runs {
 		submitted := submissions(jobs(r.Seed))
@@ -144,7 +146,7 @@ func submissions(jobs []workload.Job) []submission {
 		out[i] = submission{i, jobs[i].Submit.Seconds()}
 	}
 	slices.SortStableFunc(out, func(a, b submission) int { return cmp.Compare(a.at, b.at) })
-	for i := range slices.Backward(out) {
+	for i := range slices.Backward(out) { // out[0] last, because the others need its time
 		out[i].at -= out[0].at
 	}
 	return out
@@ -202,6 +204,7 @@ func (r *Observed) recount(jobs []workload.Job) {
 	if p.Slowdown.Median > 0 {
 		p.Variability = p.Slowdown.P95 / p.Slowdown.Median
 	}
+	// The collector has seen the waits of the warm-up, too, so its maximum does not count.
 	p.Conserved.Longest = 0
 	for i, w := range r.Outcomes.Waiting {
 		if alone := r.Outcomes.alone[i].Seconds(); alone > 0 && w > 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/slotwise/slotwise/sched/job"
 )
 
-// MaxMapBuffer is the greatest buffer in bytes of a map. The sort's entries have no bits for
-// positions beyond it.
-const MaxMapBuffer = 1<<sortbuf.PositionBits - 1
+// MaxMapBuffer is the greatest buffer in bytes of a map. The sort cannot count more records.
+const MaxMapBuffer = sortbuf.MaxLimit
 
 // Env is shared by the attempts of one process. Its limits are fixed shares of one
 // memory setting, so attempts never wait for each other's memory:

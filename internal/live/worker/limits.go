@@ -62,7 +62,7 @@ func (c *Config) mostMemory() int64 {
 func (c *Config) slotMemory() int64 { return c.Memory / int64(c.MapSlots+c.ReduceSlots) }
 
 // bufferOf returns the size of the buffers of a task with that much memory. A map cannot sort
-// in more than engine.MaxMapBuffer, which matters on machines with several TiB.
+// in more than engine.MaxMapBuffer, which matters on machines with 512 GiB and more.
 func bufferOf(memory int64) int64 { return min(max(minShare, memory/4), engine.MaxMapBuffer) }
 
 // A map sorts in its whole buffer. A reduce keeps fetched map outputs in three quarters

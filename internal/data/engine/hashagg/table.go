@@ -135,7 +135,7 @@ func New(cfg Config) (*Table, error) {
 	switch {
 	case cfg.Op < Sum || cfg.Op > Fold:
 		return nil, fmt.Errorf("hashagg: unknown operation %d", cfg.Op)
-	case cfg.Limit < 0 || cfg.Limit >= 1<<sortbuf.PositionBits:
+	case cfg.Limit < 0 || cfg.Limit > sortbuf.MaxLimit:
 		return nil, fmt.Errorf("hashagg: limit of %d bytes is out of range", cfg.Limit)
 	case cfg.Op != Fold:
 		cfg.Width = kv.Int64Len

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/data/engine/mem"
+	"github.com/slotwise/slotwise/internal/data/engine/sortbuf"
 	"github.com/slotwise/slotwise/internal/data/kv"
 	"pgregory.net/rapid"
 )
@@ -254,7 +255,7 @@ func TestManyKeysAndSkew(t *testing.T) {
 }
 
 func TestNewRejectsBadConfig(t *testing.T) {
-	for _, cfg := range []Config{{Op: -1}, {Op: 9}, {Limit: -1}, {Op: Fold}, {Op: Fold, Fold: fold}, {Op: Fold, Fold: fold, Width: 65}} {
+	for _, cfg := range []Config{{Op: -1}, {Op: 9}, {Limit: -1}, {Limit: sortbuf.MaxLimit + 1}, {Op: Fold}, {Op: Fold, Fold: fold}, {Op: Fold, Fold: fold, Width: 65}} {
 		cfg.Pool = mem.NewPool(1)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("accepted %+v", cfg)

@@ -43,6 +43,10 @@ const entryCost = 2 * entrySize
 
 const entrySize = int64(unsafe.Sizeof(Entry{}))
 
+// MaxLimit is the largest Config.Limit in bytes. Within it there are fewer than 2³² records, so
+// the 32-bit counters of the sort cannot overflow.
+const MaxLimit = entryCost<<32 - 1
+
 // Buffer collects records and sorts them. The calls are Add any number of times,
 // Sort, and Partition any number of times. Then Reset starts the cycle again or
 // Release ends it.
@@ -81,7 +85,7 @@ func New(cfg Config) (*Buffer, error) {
 	if cfg.Partitions < 1 || cfg.Partitions > MaxPartitions {
 		return nil, fmt.Errorf("sortbuf: %d partitions, want 1 to %d", cfg.Partitions, MaxPartitions)
 	}
-	if cfg.Limit < 0 || cfg.Limit >= 1<<PositionBits {
+	if cfg.Limit < 0 || cfg.Limit > MaxLimit {
 		return nil, fmt.Errorf("sortbuf: limit of %d bytes is out of range", cfg.Limit)
 	}
 	b := &Buffer{

@@ -3,6 +3,7 @@ package sortbuf
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"sort"
 	"sync"
 	"testing"
@@ -275,10 +276,17 @@ func TestConcurrentReaders(t *testing.T) {
 }
 
 func TestNewRejectsBadConfig(t *testing.T) {
-	for _, cfg := range []Config{{Partitions: 0}, {Partitions: 1 << 30}, {Partitions: 1, Limit: -1}, {Partitions: 1, Limit: 1 << 50}} {
+	for _, cfg := range []Config{{Partitions: 0}, {Partitions: 1 << 30}, {Partitions: 1, Limit: -1}, {Partitions: 1, Limit: MaxLimit + 1}} {
 		cfg.Pool = mem.NewPool(1)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%d partitions, limit %d: accepted", cfg.Partitions, cfg.Limit)
 		}
+	}
+}
+
+// TestMaxLimitFitsCounters checks that a full Buffer has no more records than the counters of distribute can count.
+func TestMaxLimitFitsCounters(t *testing.T) {
+	if records := MaxLimit / entryCost; records > math.MaxUint32 {
+		t.Errorf("a buffer of %d bytes has up to %d records, and the sort counts with 32 bits", MaxLimit, records)
 	}
 }

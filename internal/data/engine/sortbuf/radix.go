@@ -93,9 +93,9 @@ func Sort(data, scratch []Entry, toScratch bool, l Loader) {
 }
 
 // SortPartitions sorts data, whose entries are in emission order, by partition, key
-// and emission order. It sets starts[p] to the index at which partition p begins,
-// and the last element of starts to the number of entries. scratch is at least as
-// long as data; its content is undefined afterwards.
+// and emission order. The caller sets starts[p] to the index at which partition p
+// begins, and the last element of starts to the number of entries. scratch is at
+// least as long as data; its content is undefined afterwards.
 func SortPartitions(data, scratch []Entry, starts []int, l Loader) {
 	scratch = scratch[:len(data)]
 	s := &sorter{load: l}
@@ -192,7 +192,7 @@ func (s *sorter) distribute(a, b []Entry, toB bool, shift uint, ends []uint32) {
 		// Masking the shift by 63 lets the compiler drop the test for larger shifts.
 		ends[a[i].Prefix>>(shift&63)&mask]++
 	}
-	// Counters of 32 bits keep the table small enough for the cache.
+	// Counters of 32 bits keep the table small enough for the cache. MaxLimit keeps the sums within them.
 	sum := uint32(0)
 	for i, c := range ends {
 		ends[i] = sum

@@ -119,6 +119,8 @@ type byteSource interface {
 // openMembers begins the first member.
 func openMembers(m *members, r io.Reader) (io.ReadCloser, error) {
 	var ok bool
+	// A reader without single bytes would read beyond its member, and the next one would lack its
+	// beginning.
 	if m.src, ok = r.(byteSource); !ok {
 		m.src = bufio.NewReader(r)
 	}
@@ -157,6 +159,7 @@ func (m *members) next() error {
 	if err := m.src.UnreadByte(); err != nil {
 		return err
 	}
+	// Checked before begin, whose error would speak of a damaged header and not of appended bytes.
 	if b != m.first {
 		return m.trailing()
 	}
@@ -180,6 +183,7 @@ func openGzip(r io.Reader) (io.ReadCloser, error) {
 	g := new(gzip.Reader)
 	return openMembers(&members{name: "gzip", first: 0x1f, header: gzip.ErrHeader, zeros: true, begin: func(src byteSource) (io.Reader, error) {
 		err := g.Reset(src)
+		// The library would treat zeros behind a member as a damaged header.
 		g.Multistream(false)
 		return g, err
 	}}, r)
@@ -213,6 +217,7 @@ const firstLZ4 = 256 << 10
 // decodeLZ4 decodes a chunk of Hadoop's blocks. The chunk does not state the length of its
 // content.
 func decodeLZ4(buf, src []byte, most int) ([]byte, error) {
+	// Doubling up to the bound: a chunk larger than Hadoop's default is rare, and the buffer is kept.
 	for size := min(most, max(firstLZ4, cap(buf))); ; size = min(most, 2*size) {
 		if cap(buf) < size {
 			buf = make([]byte, size)
@@ -250,6 +255,7 @@ func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c con
 	if in.Kind == Runs {
 		return c, nil // run files compress their blocks themselves
 	}
+	// A format that the user names is not contradicted by a file's first bytes.
 	if rows.Name != format.Auto && rows.Name != format.Text {
 		if c.rows, err = format.Get(rows.Name); err != nil || c.rows.Binary() {
 			return c, err
@@ -266,6 +272,7 @@ func contentOf(f storage.File, name string, in Format, rows *format.Spec) (c con
 	if err == nil && c.rows == nil && len(rows.Columns) > 0 {
 		err = retry.Permanent(fmt.Errorf("columns are wanted (%s), and the file is text: name its format, csv or json", strings.Join(rows.Columns, ", ")))
 	}
+	// An empty file has no line that could be in the wrong place.
 	if err == nil && c.rows == nil && f.Size() > 0 {
 		err = retry.Permanent(cmp.Or(rows.CheckText(), rows.CheckTextWhere(partitionsOf(name, rows))))
 	}

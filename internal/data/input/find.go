@@ -46,6 +46,7 @@ func find(ctx context.Context, opts *Options, uri string) ([]found, error) {
 		err = f.directory(p)
 	case err == nil:
 		err = f.add(p, path.Base(p), info)
+	// Only then: an existing file may have any of these characters in its name.
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, globMeta):
 		err = f.globs(p)
 	}
@@ -155,6 +156,7 @@ func (f *finder) walk(dir, rel string, above []string) error {
 
 // descend walks a subdirectory.
 func (f *finder) descend(p, rel string, info storage.Info, above []string) error {
+	// Without a link the canonical path grows by the name, which saves resolving each directory.
 	real := path.Join(above[len(above)-1], path.Base(p))
 	if info.Link {
 		var err error
@@ -165,6 +167,7 @@ func (f *finder) descend(p, rel string, info storage.Info, above []string) error
 			return nil
 		}
 	}
+	// The capacity is cut, because siblings append to the same slice.
 	return f.walk(p, rel, append(above[:len(above):len(above)], real))
 }
 
@@ -190,6 +193,7 @@ func matches(pattern, p, rel string) bool {
 func matchParts(pat, parts []string) bool {
 	for i, p := range pat {
 		if p == "**" {
+			// The rest of the pattern is tried behind each number of elements.
 			for skip := range len(parts) - i + 1 {
 				if matchParts(pat[i+1:], parts[i+skip:]) {
 					return true

@@ -63,6 +63,7 @@ func (f *finder) glob(dir string, parts []string, seen map[string]bool) error {
 		return f.globbed(dir, seen)
 	}
 	part := parts[0]
+	// A plain element needs no listing, which may be long or not permitted.
 	if !strings.ContainsAny(part, globMeta) {
 		return f.glob(path.Join(dir, part), parts[1:], seen)
 	}
@@ -122,6 +123,7 @@ func braces(s string) ([]string, error) {
 				open, from = i, i+1
 			}
 			depth++
+		// Commas of inner braces belong to the alternative and are expanded with it.
 		case c == ',' && depth == 1:
 			alts = append(alts, s[from:i])
 			from = i + 1
@@ -145,6 +147,7 @@ func expand(before string, alts []string, after string) ([]string, error) {
 	}
 	var all []string
 	for _, alt := range alts {
+		// Inner braces of the alternative are expanded here; before has none.
 		heads, err := braces(before + alt)
 		if err != nil {
 			return nil, err

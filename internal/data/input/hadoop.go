@@ -48,6 +48,7 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 	for i := range files {
 		total += files[i].size
 	}
+	// Hadoop's formula: max(minSize, min(goalSize, blockSize)).
 	size := max(1, o.MinSize, min(total/int64(max(1, o.Maps)), hadoopBlock))
 	var splits []Split
 	if o.Sequences != nil {
@@ -232,6 +233,7 @@ func (p *planner) cutHadoop(f *found, size int64) error {
 		p.piece(f, off, size, rows)
 		off += size
 	}
+	// Hadoop runs a map for an empty file, too.
 	if off < f.size || f.size == 0 {
 		p.piece(f, off, f.size-off, rows)
 	}

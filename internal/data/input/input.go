@@ -7,9 +7,9 @@
 //
 // A reader delivers blocks of whole records. A block fits into a core's second-level
 // cache. So a mapper that scans it for lines and words needs neither a call per
-// record nor a trip to main memory. Blocks are read into one reused buffer. Mapping
-// files into memory would charge every page to the process, and would turn a disk
-// error into a signal.
+// record nor a trip to main memory. Blocks are read into one reused buffer. Only large
+// local files of mappers that take whole blocks are mapped into memory (Reader.MapFiles):
+// there a disk error becomes a signal.
 package input
 
 import (

@@ -26,6 +26,7 @@ func (r *Reader) Fault(p any) error {
 		return nil
 	}
 	at, ok := err.(interface{ Addr() uintptr })
+	// Addresses outside of the chunk are the job's own faults, such as a nil pointer.
 	if !ok || at.Addr() < r.mapped.low || at.Addr() >= r.mapped.high {
 		return nil
 	}
@@ -69,12 +70,16 @@ func (m *mapped) next(size int) ([]byte, error) {
 			}
 			m.base += int64(n)
 			continue
+		// Nothing is mapped yet.
 		case m.start:
+		// The piece ends within this block, so the block ends with the line that holds the piece's last
+		// byte.
 		case left <= int64(min(size, len(rest))):
 			n = bytes.IndexByte(rest[left-1:], '\n') + int(left)
 			found = n >= int(left)
 		default:
 			n = bytes.LastIndexByte(rest[:min(size, len(rest))], '\n') + 1
+			// A line longer than a block is a block alone.
 			if found = n > 0; !found && size < len(rest) {
 				n = bytes.IndexByte(rest[size:], '\n') + size + 1
 				found = n > size
@@ -101,6 +106,7 @@ func (m *mapped) advance(size int) error {
 	page := int64(os.Getpagesize())
 	from := m.base / page * page
 	length := (int64(blocksPerChunk*size) + page - 1) / page * page
+	// Mapping the same part again would never reach the end of the line.
 	if m.chunk != nil && from == m.from {
 		length = max(length, 2*int64(len(m.chunk)))
 	}
@@ -123,6 +129,7 @@ func (m *mapped) unmap() error {
 		return nil
 	}
 	chunk := m.chunk
+	// from = base keeps the slice in next valid: it takes the empty rest of no chunk.
 	m.chunk, m.from = nil, m.base
 	return m.file.Unmap(chunk)
 }

@@ -49,6 +49,7 @@ func ChooseSplitSize(total int64, mapSlots int, folds, sorts bool, buffer int64)
 		perSlot = foldsPerMap
 	}
 	size := min(maxSplit, max(minSplit, total/int64(perSlot*max(1, mapSlots))))
+	// The index and the scratch space of the sort take the rest of the buffer.
 	if sorts && !folds {
 		size = min(size, max(minSplit, buffer*6/10))
 	}
@@ -140,6 +141,7 @@ func List(ctx context.Context, opts Options) (*Listing, error) {
 		l.Excluded = before - len(l.files)
 	}
 	l.Files = len(l.files)
+	// Stable, so that a file that two inputs name is read in the order of the inputs.
 	slices.SortStableFunc(l.files, func(a, b found) int { return cmp.Compare(a.uri, b.uri) })
 	for i := range l.files {
 		l.Bytes += l.files[i].size
@@ -229,6 +231,8 @@ func (p *planner) add(f *found) error {
 			return err
 		}
 		if cut {
+			// Small files that come before this one must be in an earlier split: the pieces are in the
+			// order of URIs.
 			p.flush()
 			return p.cut(f, rows)
 		}
@@ -303,6 +307,7 @@ func (p *planner) probe(f *found) error {
 
 // content opens a file and identifies its content.
 func (p *planner) content(f *found) (content, error) {
+	// A planned input of one large file would otherwise be opened twice.
 	if p.known != nil && p.known.uri == f.uri {
 		return p.known.content, nil
 	}
@@ -338,7 +343,9 @@ func (p *planner) findFirst(files []found) error {
 			return err
 		}
 	}
+	// Empty files have no columns, and must not decide.
 	files = slices.DeleteFunc(slices.Clone(files), func(f found) bool { return f.size == 0 })
+	// Any file may have further columns, so every file is opened. JSON records name their fields.
 	if p.spec().Missing == format.MissingNull && p.spec().Name != format.JSON {
 		return p.unite(files)
 	}
@@ -379,6 +386,8 @@ func (p *planner) unite(files []found) error {
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, openFiles)
 	for i := range files {
+		// Taken before the goroutine starts, so that their number is bounded and not only their open
+		// files.
 		turn <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-turn }()

@@ -106,6 +106,7 @@ func (r *Reader) NextBlock() ([]byte, error) {
 		return nil, errors.New("run files are read as records, not as blocks")
 	}
 	for {
+		// For each block, because reads of local files do not look at the context.
 		if err := context.Cause(r.ctx); err != nil {
 			return nil, err
 		}
@@ -140,6 +141,8 @@ func (r *Reader) block() ([]byte, error) {
 	if r.mapped.file != nil {
 		before := r.mapped.base
 		block, err := r.mapped.next(r.win.size)
+		// The last line ends behind the piece, or no line starts in it: either way the whole piece
+		// counts as read.
 		if err == io.EOF {
 			r.mapped.base = max(r.mapped.base, r.mapped.end)
 		}
@@ -150,6 +153,8 @@ func (r *Reader) block() ([]byte, error) {
 			if err := r.mapped.unmap(); err != nil {
 				return nil, err
 			}
+			// From here on the piece is read as a file that was never mapped. No block has been lost:
+			// base is the next one.
 			r.mapped.file = nil
 			r.win.reset(r.section(r.mapped.base), r.mapped.base, r.mapped.end)
 			r.win.start = r.mapped.start
@@ -169,6 +174,7 @@ func (r *Reader) block() ([]byte, error) {
 
 // hint returns the length of a whole file's content, or 0 if it is unknown.
 func (r *Reader) hint() int64 {
+	// The file's size is the size of its compressed bytes.
 	if r.decoded != nil {
 		return 0
 	}
@@ -189,6 +195,7 @@ func (r *Reader) openNext() error {
 	if r.file, err = fs.Open(r.ctx, path); err != nil {
 		return r.named(err)
 	}
+	// Close, because r.file is set already and no later call would close it.
 	if err := r.begin(); err != nil {
 		return r.named(errors.Join(err, r.Close()))
 	}
@@ -205,6 +212,8 @@ func (r *Reader) begin() error {
 	if err := storage.CheckUnchanged(r.file, p.Version, p.FileSize); err != nil {
 		return err
 	}
+	// A part of a file without Rows is text, as planning has found. Only these others may have another
+	// content.
 	if p.whole() || r.split.Rows != "" || r.split.Sample {
 		c, err := contentOf(r.file, p.URI, r.format, r.rows)
 		if err != nil {
@@ -216,6 +225,8 @@ func (r *Reader) begin() error {
 		case c.codec.divides() && r.format.lines():
 			r.decoded = r.beginBlocks(&r.win, c.codec)
 			return nil
+		// A sample from the middle of a file that must be read from its start. The sample at offset 0
+		// covers this file.
 		case c.codec != nil && p.Offset > 0:
 			r.win.reset(nil, 0, 0)
 			return nil
@@ -223,6 +234,7 @@ func (r *Reader) begin() error {
 			return r.beginDecoded(c.codec)
 		}
 	}
+	// For a small piece the mapping costs more than the copy.
 	if file, ok := r.file.(storage.Mappable); ok && r.mapFiles && r.format.Kind == Text && p.Length > int64(r.win.size) {
 		r.beginMapped(file)
 		return nil
@@ -233,6 +245,7 @@ func (r *Reader) begin() error {
 // beginMapped is beginPlain for a file that is mapped into memory.
 func (r *Reader) beginMapped(file storage.Mappable) {
 	p := r.piece
+	// One byte before the piece, as in beginPlain.
 	base := max(0, p.Offset-1)
 	r.mapped = mapped{file: file, size: p.FileSize, from: base, base: base, end: p.Offset + p.Length, start: p.Offset > 0}
 }
@@ -247,6 +260,8 @@ func (r *Reader) beginPlain(w *window) error {
 		if p.FileSize%rec != 0 {
 			return retry.Permanent(fmt.Errorf("its %d bytes are not a multiple of the record length %d", p.FileSize, rec))
 		}
+		// Both borders are rounded up, so the record that crosses a border belongs to the piece in
+		// which it starts.
 		base, end = (base+rec-1)/rec*rec, (end+rec-1)/rec*rec
 	case Text, KeyValue:
 		base = max(0, base-1)
@@ -340,6 +355,7 @@ func (r *Reader) firstLine(c *codec) ([]byte, error) {
 		defer d.Close()
 		src = d
 	}
+	// A small window, because one line is wanted. A long line makes it grow.
 	w := &window{size: lookahead}
 	w.reset(src, 0, 1)
 	return w.lines()
@@ -447,6 +463,8 @@ var errShorter = fmt.Errorf("it became shorter while it was read: %w", io.ErrUne
 // Read implements io.Reader. A file that has become shorter since the plan is an error: its lost
 // end would otherwise pass for the end of the split.
 func (s *section) Read(p []byte) (int, error) {
+	// Bytes that were appended since the job was planned are not read: attempts at different times must
+	// agree.
 	if left := s.end - s.off; int64(len(p)) > left {
 		p = p[:left]
 	}

@@ -63,6 +63,7 @@ func (s *records) open() error {
 		s.run.Release()
 		s.run = nil
 	}
+	// The file before must have kept its content until its last record was read.
 	if err := s.r.finish(); err != nil {
 		return err
 	}

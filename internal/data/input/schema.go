@@ -50,6 +50,8 @@ type Schema struct {
 // choose files by their paths. One on a column that no path has is an error: it would choose nothing.
 func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
 	conditions := &format.Spec{}
+	// List would apply the conditions to the files, and choose learns from all files which columns
+	// paths have.
 	if opts.Rows != nil {
 		conditions = opts.Rows
 		all := *opts.Rows
@@ -128,6 +130,7 @@ func (p *planner) schema(f *found) (FileSchema, error) {
 		}
 		out.Guessed = c.rows == nil
 		shown := *spec
+		// The shown format is for reading the file alone.
 		shown.Columns, shown.Where, shown.Missing = nil, nil, ""
 		out.Format = shown.String()
 		src := &format.Source{File: file, Size: f.size, To: f.size, Decompress: decompress}
@@ -196,6 +199,7 @@ func (s *Schema) unite() {
 				switch {
 				case k == 0 && slices.ContainsFunc(f.InPath, func(x format.ColumnType) bool { return x.Name == c.Name }):
 					continue // the column of the path takes its place
+				// The file's own column was skipped above, so its type has no say.
 				case k == 1 && inFile && column.Files == 0:
 					column.Type = c.Type
 				}

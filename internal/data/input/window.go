@@ -76,6 +76,7 @@ func (w *window) fill(limit int) error {
 	for w.n < limit && !w.eof {
 		n, err := w.src.Read(w.buf[w.n:limit])
 		w.n += n
+		// The bytes of this read count before the end does: a source may return both together.
 		if err == io.EOF {
 			w.eof = true
 		} else if err != nil {
@@ -126,6 +127,8 @@ func (w *window) lines() ([]byte, error) {
 		if w.eof {
 			break
 		}
+		// No LF in these bytes, so the next look begins behind them. A line of many MiB is searched
+		// once.
 		scanned = w.n
 		if w.n == len(w.buf) {
 			w.grow()
@@ -154,6 +157,7 @@ func (w *window) wanted() int {
 func (w *window) lineCut(scanned int) (n int, last, ok bool) {
 	if left := w.end - w.base; int64(w.n) >= left {
 		from := max(int(left)-1, scanned)
+		// The first LF from the piece's last byte on ends the line that holds this byte.
 		i := bytes.IndexByte(w.buf[from:w.n], '\n')
 		return from + i + 1, true, i >= 0
 	}
@@ -176,6 +180,7 @@ func (w *window) skipLine() error {
 			w.advance(w.room())
 			return nil
 		}
+		// A line that starts at the last byte or later belongs to the next piece.
 		if w.eof || w.base+int64(w.n) >= w.end-1 {
 			w.done = true
 			return nil

@@ -113,6 +113,8 @@ func (r *Bzip2Reader) Read(p []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
+		// r.err is set if feed has met the end of the file or damage, which no other magic number can
+		// change.
 		if err != nil && r.err == nil {
 			r.dec = nil
 			r.err = r.retry(err)
@@ -236,9 +238,11 @@ func (r *Bzip2Reader) endStream() error {
 	if err != nil {
 		return err
 	}
+	// A range that begins within a stream has not seen all of its blocks.
 	if r.crcKnown && uint32(crc) != r.crc {
 		return fmt.Errorf("the checksum of the stream that ends at byte %d is wrong", r.at/8)
 	}
+	// The end of a stream is padded to a whole byte.
 	r.at = (r.at + magicBits + crcBits + 7) / 8 * 8
 	r.keep = r.at / 8 // without it the buffer grows with the number of empty streams
 	if r.at == 8*r.size {
@@ -258,6 +262,7 @@ func (r *Bzip2Reader) decode(from int64) error {
 	if err != nil {
 		return err
 	}
+	// Last, because each load may move the buffer that an earlier result points into.
 	block, err := r.load(r.start/8, (end+7)/8)
 	if err != nil {
 		return err
@@ -271,6 +276,7 @@ func (r *Bzip2Reader) decode(from int64) error {
 
 // endBlock notes that the current block has been decoded and its checksum is right.
 func (r *Bzip2Reader) endBlock() {
+	// The format's rule for the checksum of a stream.
 	r.crc = bits.RotateLeft32(r.crc, 1) ^ r.blockCRC
 	r.produced, r.searched = 0, false
 }
@@ -288,6 +294,7 @@ func (r *Bzip2Reader) leaveRange() {
 func (r *Bzip2Reader) retry(cause error) error {
 	if r.produced == 0 && r.retries < maxRetries {
 		r.retries++
+		// r.at is the number that has proved false.
 		if err := r.decode(r.at + 1); !errors.Is(err, errNoMagic) {
 			r.again = err == nil
 			return err
@@ -304,6 +311,7 @@ func (r *Bzip2Reader) retry(cause error) error {
 // reason.
 func (r *Bzip2Reader) walk(cause error) error {
 	found := false
+	// Its range ends where this one begins, so its first block beyond is the first block of this range.
 	w := NewBzip2Reader(r.f, r.size, 0, r.from, func(int64) { found = true })
 	buf := make([]byte, chunk)
 	for !found {
@@ -314,6 +322,7 @@ func (r *Bzip2Reader) walk(cause error) error {
 	switch {
 	case w.err == io.EOF:
 		return io.EOF
+	// The block does begin there, so its content is damaged.
 	case w.start == r.start:
 		return r.damaged(cause)
 	}
@@ -359,6 +368,7 @@ func (r *Bzip2Reader) load(from, to int64) ([]byte, error) {
 			r.buf = append(r.buf[:0], r.buf[drop:]...)
 			r.base += drop
 		}
+		// Bytes before keep are skipped without reading them.
 		if len(r.buf) == 0 {
 			r.base = max(r.base, r.keep)
 		}

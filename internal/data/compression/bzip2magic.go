@@ -75,6 +75,7 @@ func (w *bitWriter) put(v uint64, n uint) {
 // of b on. Its checksum crc is the checksum of the stream.
 func appendStream(dst, b []byte, shift, n uint, crc uint32) []byte {
 	w := bitWriter{b: dst}
+	// Whole bytes first, without the bit writer, which would take most of the time.
 	for i := range n / 8 {
 		c := b[i] << shift
 		if shift > 0 {
@@ -87,6 +88,7 @@ func appendStream(dst, b []byte, shift, n uint, crc uint32) []byte {
 	}
 	w.put(endMagic, magicBits)
 	w.put(uint64(crc), crcBits)
+	// The decoder reads whole bytes.
 	w.put(0, (8-w.n)%8)
 	return w.b
 }

@@ -57,6 +57,7 @@ func (h *hadoopReader) Read(p []byte) (int, error) {
 
 // next reads the next chunk. It returns io.EOF at the end of a block only.
 func (h *hadoopReader) next() error {
+	// A block may be empty.
 	for h.left == 0 {
 		n, err := h.length()
 		if err != nil {
@@ -160,6 +161,7 @@ func (h *hadoopWriter) flush() {
 		return
 	}
 	h.out = binary.BigEndian.AppendUint32(h.out[:0], uint32(len(h.block)))
+	// Room for the chunk's length, which is known after the compression.
 	h.out = append(h.out, 0, 0, 0, 0)
 	if h.out, h.err = h.encode(h.out, h.block); h.err != nil {
 		return

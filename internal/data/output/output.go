@@ -270,6 +270,7 @@ func (w *Writer) Write(key, value []byte) error {
 		w.err = w.records.Write(key, value)
 		return w.err
 	}
+	// 2 bytes for TAB and LF.
 	if len(key)+len(value)+2 > cap(w.buf)-len(w.buf) {
 		return w.writeSlow(key, value)
 	}
@@ -355,6 +356,7 @@ func (w *Writer) Flush() error {
 		w.writeBuffer()
 		w.free()
 	}
+	// After the records: the compressor's end must follow the last record.
 	if w.comp != nil && w.err == nil {
 		w.err = w.comp.Close()
 	}
@@ -372,6 +374,7 @@ func (w *Writer) free() {
 // Bytes returns the size of the file so far, in compressed bytes and including buffered
 // ones. It is exact after Flush.
 func (w *Writer) Bytes() int64 {
+	// buf has uncompressed bytes then.
 	if w.comp != nil {
 		return w.stored.n
 	}

@@ -91,6 +91,7 @@ func encodeS2(dst, src []byte) ([]byte, error) {
 }
 
 func decodeS2(dst, src []byte) (int, error) {
+	// s2.Decode would allocate a slice of the length that the block states.
 	if n, err := s2.DecodedLen(src); err != nil || n != len(dst) {
 		return n, err
 	}

@@ -34,6 +34,7 @@ func decodeSnappyChunk(buf, src []byte, most int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the memory is allocated.
 	if n > most {
 		return nil, compression.ErrChunk
 	}

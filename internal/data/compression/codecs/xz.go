@@ -18,6 +18,7 @@ func newXZReader(r io.Reader) (io.ReadCloser, error) {
 	if err := checkDictionary(b); err != nil {
 		return nil, err
 	}
+	// The least capacity: the library takes the larger one of this and the file's.
 	x, err := xz.ReaderConfig{DictCap: lzma.MinDictCap}.NewReader(b)
 	if err != nil {
 		return nil, err
@@ -51,6 +52,7 @@ func checkDictionary(b *bufio.Reader) error {
 		if flags&mask == 0 {
 			continue
 		}
+		// A size is a variable-length integer, whose last byte has no continuation bit.
 		for at < len(head) && head[at]&0x80 != 0 {
 			at++
 		}

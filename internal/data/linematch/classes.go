@@ -20,6 +20,7 @@ type wideClasses struct {
 
 // of returns the class of a rune above 127.
 func (w *wideClasses) of(r rune) int32 {
+	// Most expressions name no wide runes, and so need no search.
 	if len(w.sample) == 1 {
 		return 0
 	}
@@ -46,6 +47,8 @@ func classify(prog *syntax.Prog) wideClasses {
 		if inst.Op != syntax.InstRune && inst.Op != syntax.InstRune1 {
 			continue
 		}
+		// A single rune may be marked to match in all its cases; cutting too often only costs a join
+		// below.
 		if len(inst.Rune) == 1 {
 			r := inst.Rune[0]
 			cut(r, r)

@@ -72,6 +72,8 @@ func (d *dfa) reset() {
 	d.begin()
 	d.add(uint32(d.p.prog.Start), beginning)
 	d.start = d.intern(d.p.begins)
+	// With assertions on line beginnings the first state is left with every byte, so it cannot be the
+	// home state.
 	if d.start >= 0 && !d.p.begins && !d.steps {
 		d.findExits(d.start)
 	}
@@ -92,6 +94,7 @@ func (d *dfa) findExits(row int32) {
 			d.exits.add(b)
 		}
 	}
+	// No ASCII byte leads out, so there is nothing to search for.
 	if len(d.exits.list) == 0 {
 		return
 	}
@@ -142,6 +145,7 @@ func (d *dfa) begin() {
 // that is true only if the line ends here stays in the set: endsMatching evaluates it,
 // and any other step drops it.
 func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
+	// The generation saves clearing the marks for each set.
 	if d.mark[pc] == d.gen {
 		return
 	}
@@ -160,6 +164,8 @@ func (d *dfa) add(pc uint32, at syntax.EmptyOp) {
 		switch missing := syntax.EmptyOp(inst.Arg) &^ at; {
 		case missing == 0:
 			d.add(inst.Out, at)
+		// Only the end of the line is missing, which is not known yet. Any other missing assertion is
+		// false for good.
 		case missing&^ending == 0:
 			d.set = append(d.set, pc)
 		}
@@ -179,6 +185,7 @@ func (d *dfa) intern(atBeginning bool) int32 {
 	if len(d.set) == 0 && !atBeginning {
 		return dead
 	}
+	// The order of alternatives does not matter, so equal sets must get one key.
 	slices.Sort(d.set)
 	var key []byte
 	for _, pc := range d.set {
@@ -241,6 +248,7 @@ func (d *dfa) bytewise(row int32) int32 {
 				return decode
 			}
 		}
+		// The state leads to itself, or the line is decided: further bytes of the rune change nothing.
 		if from == to || to < 0 {
 			break
 		}
@@ -274,6 +282,7 @@ func (d *dfa) step(row int32, r rune) int32 {
 			d.add(inst.Out, 0)
 		}
 	}
+	// A match may begin at every byte.
 	d.add(uint32(d.p.prog.Start), 0)
 	return d.intern(false)
 }
@@ -281,6 +290,7 @@ func (d *dfa) step(row int32, r rune) int32 {
 // endsMatching reports whether a line that ends in this state matches.
 func (d *dfa) endsMatching(row int32) bool {
 	at := ending
+	// An empty line: its end is its beginning.
 	if d.p.begins && row == d.start {
 		at |= beginning
 	}

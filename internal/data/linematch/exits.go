@@ -69,6 +69,8 @@ func indexOf(b []byte, c, d, e, f byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
+		// The lowest mark is the first byte, because the word is little-endian and marks below the
+		// first zero are right.
 		if m := zero(x^cc) | zero(x^dd) | zero(x^ee) | zero(x^ff); m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}

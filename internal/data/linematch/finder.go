@@ -45,6 +45,7 @@ func newFinder(words []word, sample []byte) finder {
 	if v := newVector(words, &counts); v != nil {
 		return v
 	}
+	// Few strings with single bytes each are searched for faster than sets.
 	if strings := expand(words, maxPairs); strings != nil {
 		words = strings
 	}
@@ -172,6 +173,7 @@ const (
 func newOneByte(w word, counts *[256]int, pairs finder) *oneByte {
 	o := &oneByte{word: w, at: -1, pairs: pairs}
 	for i := range w {
+		// Both cases of a letter are two bytes, for which IndexByte would need two searches.
 		if b, mask, ok := narrow(&w[i]); ok && mask == 0xff && (o.at < 0 || counts[b] < counts[o.b]) {
 			o.at, o.b = i, b
 		}
@@ -239,6 +241,8 @@ func newPairs(words []word, counts *[256]int) finder {
 		}
 		x, mx, _ := narrow(&w[lo])
 		y, my, _ := narrow(&w[hi])
+		// Both bytes are compared with one mask, so a bit that is open for one byte is open for the
+		// other, too. word.at decides.
 		m := mx & my &^ 0x80
 		f.each = append(f.each, pair{w, lo, hi - lo, uint64(x&m) * ones, uint64(y&m) * ones, uint64(m) * ones})
 	}
@@ -280,6 +284,7 @@ func (f *pairs) begin() {
 func (f *pairs) next(b []byte, i int) int {
 	least := len(b)
 	for k := range f.each {
+		// A place that is still ahead was found in an earlier call and needs no second search.
 		if f.ahead[k] < i {
 			f.ahead[k] = f.each[k].next(b, i)
 		}

@@ -39,6 +39,7 @@ func newFingerprint(words []word, counts *[256]int) (*fingerprint, float64) {
 	var all []windowed
 	for _, w := range words {
 		least, best := math.Inf(1), 0
+		// At least one window, also for a word that is shorter.
 		for at := 0; at == 0 || at+window <= len(w); at++ {
 			p := 1.0
 			for j := at; j < min(at+window, len(w)); j++ {
@@ -60,6 +61,7 @@ func newFingerprint(words []word, counts *[256]int) (*fingerprint, float64) {
 		return 0
 	})
 	for i, w := range all {
+		// Neighbours in the order share a bucket, and with few words each has one alone.
 		k := i * len(f.buckets) / max(len(all), len(f.buckets))
 		f.buckets[k] = append(f.buckets[k], w)
 		f.enter(w, 1<<k)
@@ -107,6 +109,8 @@ func (f *fingerprint) cost(counts *[256]int) float64 {
 		for j := range window {
 			var s byteSet // what the halves let pass
 			for b := range 256 {
+				// The halves let more bytes pass than the words have, and each one that passes must be
+				// verified.
 				if f.halves[2*j][b&15]&f.halves[2*j+1][b>>4]>>k&1 != 0 {
 					s.add(byte(b))
 				}
@@ -127,6 +131,7 @@ func (f *fingerprint) next(b []byte, i int) int {
 			}
 		}
 		n := f.left(b, window-1)
+		// Less than a turn of places is left. The vector function would read beyond the block.
 		if n == 0 {
 			break
 		}

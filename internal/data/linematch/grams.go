@@ -51,6 +51,7 @@ func newGrams(words []word, counts *[256]int) (*grams, float64) {
 		total += n
 	}
 	for b := range frequency {
+		// A byte that the sample lacks is rare and not impossible.
 		frequency[b] = (frequency[b] + 0.1) / float64(total+100)
 	}
 	shortest := math.MaxInt
@@ -60,9 +61,11 @@ func newGrams(words []word, counts *[256]int) (*grams, float64) {
 	var best *grams
 	least := stepCost
 	for length := 2; length <= 4; length++ {
+		// Each window must lie within its word, so the shortest word bounds the step.
 		for step := 1; step <= maxStep && step+length-1 <= shortest; step++ {
 			g := &grams{words: words, step: step, length: length}
 			n, hits := g.choose(&frequency)
+			// Grams of other bytes that share an entry by chance.
 			hits += float64(n) / (1 << gramBits)
 			if cost := (lookupCost + hits*hitCost) / float64(step); n <= maxGrams && cost < least {
 				best, least = g, cost
@@ -91,6 +94,7 @@ func (g *grams) choose(frequency *[256]float64) (count int, share float64) {
 						of += frequency[b]
 					}
 					p *= of
+					// The bound keeps the product from overflowing.
 					choices = min(choices*s.size(), maxGrams+1)
 				}
 				sum += p
@@ -152,7 +156,9 @@ func (g *grams) begin() {}
 
 func (g *grams) next(b []byte, from int) int {
 	step, mask := g.step, g.mask
+	// Any word from here on has one of its step grams at one of the places i, i+step and so on.
 	i := from + step - 1
+	// Four places at a time, because their loads do not depend on each other.
 	for ; i+3*step+4 <= len(b); i += 4 * step {
 		w := b[i : i+3*step+4]
 		h0 := (binary.LittleEndian.Uint32(w) | foldLanes) & mask
@@ -168,6 +174,7 @@ func (g *grams) next(b []byte, from int) int {
 			}
 		}
 	}
+	// The last places, one at a time: a gram is loaded as four bytes.
 	for ; i+4 <= len(b); i += step {
 		if at := g.verify(b, from, i); at >= 0 {
 			return at

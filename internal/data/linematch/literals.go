@@ -122,6 +122,7 @@ func partOf(re *syntax.Regexp) part {
 		if p.words == nil {
 			return p
 		}
+		// One or more repetitions: the words are at both ends, and their number is unknown.
 		return part{head: p.words, tail: p.words, need: useful(p.words)}
 	case syntax.OpQuest:
 		return alternate([]part{partOf(re.Sub[0]), {words: []word{{}}, exact: true}})
@@ -183,6 +184,8 @@ func one(ranges ...rune) part {
 	for i := range w {
 		product *= w[i].size()
 	}
+	// The sets of bytes also allow combinations that no rune of the class has, unless their number is
+	// the same.
 	return part{words: []word{w}, exact: product == count}
 }
 
@@ -208,16 +211,19 @@ func concat(parts []part) part {
 		switch joined := product(run.words, first); {
 		case first == nil:
 			interrupt(nil)
+		// Too many combinations: the words so far stand alone, and a new run begins with this part.
 		case joined == nil:
 			interrupt(first)
 		default:
 			run.words = joined
 		}
 		run.exact = run.exact && p.exact
+		// The part is of any length: only its tail touches the next part.
 		if p.words == nil {
 			best = better(best, p.need)
 			interrupt(p.tail)
 		}
+		// Unknown bytes lie before the next part, so its words stand alone.
 		if run.words == nil {
 			run.words = []word{{}}
 		}
@@ -254,6 +260,7 @@ func alternate(parts []part) part {
 
 // product returns the words that are one of a and then one of b, nil if they are too many.
 func product(a, b []word) (ab []word) {
+	// A product with one word may be as large as the words were before.
 	if len(a)*len(b) > max(maxProduct, len(a), len(b)) {
 		return nil
 	}
@@ -300,6 +307,7 @@ func score(ws []word) float64 {
 				sum += max(0, 5-math.Log2(float64(w[i].size())))
 			}
 		}
+		// The most frequent word decides how often the search stops.
 		least = min(least, sum)
 	}
 	return least - math.Log2(float64(len(ws)))

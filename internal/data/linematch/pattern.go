@@ -42,6 +42,7 @@ type Pattern struct {
 // Compile parses a regular expression in the syntax of package regexp, whose
 // errors it returns.
 func Compile(expr string) (*Pattern, error) {
+	// The whole expression for the lines that the automaton passes on.
 	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
@@ -65,6 +66,7 @@ func Compile(expr string) (*Pattern, error) {
 			continue
 		}
 		at := syntax.EmptyOp(inst.Arg)
+		// Word boundaries depend on the byte before, which the sets of instructions do not remember.
 		p.lazy = p.lazy && at&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) == 0
 		p.begins = p.begins || at&beginning != 0
 	}

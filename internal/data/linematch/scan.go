@@ -47,6 +47,7 @@ func (s *Scanner) Lines(block []byte, yield func(line []byte)) (lines int) {
 	}
 	s.done += len(block)
 	if s.search {
+		// The finder has counted most line ends on its way, which saves reading the block again.
 		lines = s.finder.feeds(block)
 	} else {
 		lines = bytes.Count(block, lf)
@@ -95,6 +96,7 @@ func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 		if at == len(block) {
 			break
 		}
+		// The word begins with the LF before its line.
 		begin := at + 1
 		if !p.before {
 			begin = i + lineBegin(block[i:at])
@@ -107,11 +109,14 @@ func (s *Scanner) candidates(block []byte, yield func(line []byte)) {
 			s.lines(block[min(end+1, len(block)):], yield)
 			return
 		}
+		// With before the next word may begin with the LF that ends this line.
 		i = end
 		if !p.before {
 			i++
 		}
 	}
+	// The last line has no LF, so a word that ends with one is not found in it. With before, the first
+	// line has been matched above.
 	if last := lineBegin(block); p.behind && last < len(block) && !(p.before && last == 0) {
 		if line := block[last:len(block):len(block)]; s.Match(line) {
 			yield(line)
@@ -173,6 +178,8 @@ func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 				return -1, row
 			}
 			i, row = i+skip, d.homed
+			// The table was built again, and its first state is at the beginning of a line. No match
+			// has begun here either, so it is the right one.
 			if !d.paid(skip) {
 				row = d.start
 			}
@@ -191,6 +198,7 @@ func (s *Scanner) find(b []byte, i int) (at int, state int32) {
 		if s.slow {
 			return i, row
 		}
+		// i stays at the byte with which the line was seen to match.
 		if row = to; row != matched {
 			i += size
 		}
@@ -217,6 +225,7 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 	if to != unknown && to != decode {
 		return to, 1
 	}
+	// Before the entry is computed, which may need a new state.
 	if d.full() {
 		if row = s.renew(row, i); s.slow {
 			return row, 0
@@ -238,10 +247,12 @@ func (s *Scanner) entry(row int32, b []byte, i int) (to int32, size int) {
 func (s *Scanner) renew(row int32, i int) int32 {
 	d := s.dfa
 	d.count++
+	// One reset is free, so that a small input does not give up at once.
 	if d.count*bytesPerReset > s.done+i+bytesPerReset {
 		s.slow = true
 		return row
 	}
+	// Saved before the reset, which reuses the slices.
 	set, atBeginning := d.sets[row>>8], d.p.begins && row == d.start
 	d.reset()
 	if atBeginning {
@@ -249,6 +260,7 @@ func (s *Scanner) renew(row int32, i int) int32 {
 	}
 	d.begin()
 	d.set = append(d.set, set...)
+	// The caller needs a row and not an entry.
 	if row = d.intern(false); row == home {
 		row = d.homed
 	}

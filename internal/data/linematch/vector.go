@@ -24,6 +24,7 @@ func (t *turns) begin() { t.base, t.end, t.lines, t.turn = 0, 0, 0, 0 }
 // skipTo drops the places before i.
 func (t *turns) skipTo(b []byte, i int) {
 	switch n := i - t.base; {
+	// The LFs between are counted here, since no vector function will see these bytes.
 	case i >= t.end:
 		t.lines += bytes.Count(b[t.end:i], lf)
 		t.base, t.end, t.turn = i, i, 0
@@ -55,6 +56,7 @@ func (t *turns) took(n int, any uint64, lines int) {
 	t.base, t.turn = t.end, 0
 	t.end += n << 6
 	t.lines += lines
+	// No turn has a place, so place need not look at them.
 	if any == 0 {
 		t.turn = n
 	}

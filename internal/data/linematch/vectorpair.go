@@ -38,6 +38,7 @@ func (p *vectorPair) next(b []byte, i int) int {
 				return at
 			}
 		}
+		// The second byte lies apart bytes behind the last place.
 		n := p.left(b, p.apart)
 		if n == 0 {
 			return slowly(p.word, b, max(i, p.end-p.at))

@@ -103,6 +103,7 @@ func (a *Aggregator) Result() string {
 
 // Partial returns the values that a combiner emits.
 func (a *Aggregator) Partial() []string {
+	// Counts of distinct values cannot be added, so the combiner passes the values themselves on.
 	if a.kind != "uniqvaluecount" && a.kind != "valuehistogram" {
 		return []string{a.Result()}
 	}

@@ -14,6 +14,7 @@ import (
 func HashPartition(key []byte, n int) int {
 	h := int32(1)
 	for _, b := range key {
+		// Java's bytes have a sign.
 		h = 31*h + int32(int8(b))
 	}
 	return modulo(h, n)
@@ -144,6 +145,7 @@ func (f *field) part(key []byte, spans [][2]int) ([]byte, bool) {
 	if f.from > len(spans) {
 		return nil, false
 	}
+	// A character position may lie beyond its field. The part then begins in a later field.
 	start := spans[f.from-1][0] + f.fromChar - 1
 	if start >= len(key) {
 		return nil, false
@@ -168,6 +170,7 @@ func (s *KeySpec) Partition(key []byte, n int) int {
 	if len(key) == 0 {
 		return 0
 	}
+	// Hadoop decodes the key to a String and encodes it again before it hashes the fields.
 	if !utf8.Valid(key) {
 		key = bytes.ToValidUTF8(key, []byte("\uFFFD"))
 	}
@@ -199,12 +202,15 @@ func (s *KeySpec) AppendSortKey(out, key []byte) []byte {
 		part, ok := f.part(key, spans)
 		switch {
 		case !ok:
+			// A missing field sorts before every other one.
 			out = append(out, 0)
 		case f.numeric:
 			out = appendNumber(append(out, 1), part)
 		default:
 			out = appendText(append(out, 1), part)
 		}
+		// With its leading byte and terminator, so that the order of fields of different length is
+		// reversed, too.
 		if f.reverse {
 			invert(out[from:])
 		}
@@ -245,6 +251,7 @@ func appendNumber(out, text []byte) []byte {
 		return append(out, zero)
 	}
 	from := len(out) + 1
+	// More integer digits mean a larger number, since leading zeros are gone.
 	out = binary.BigEndian.AppendUint32(append(out, positive), uint32(len(whole)))
 	out = append(append(append(out, whole...), fraction...), 0)
 	if minus {

@@ -44,6 +44,7 @@ type Generic struct {
 func ParseGeneric(args []string) (g Generic, rest []string, err error) {
 	for len(args) > 0 {
 		name := args[0]
+		// -Dname=value in one word, as Java's own option is written.
 		if def, ok := strings.CutPrefix(name, "-D"); ok && def != "" {
 			if err := g.define(def); err != nil {
 				return g, nil, err
@@ -158,6 +159,7 @@ func ParseStreaming(args []string) (*Streaming, error) {
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
+		// Hadoop's parser takes one or two hyphens.
 		name := strings.TrimPrefix(strings.TrimPrefix(word, "-"), "-")
 		switch {
 		case !strings.HasPrefix(word, "-") || name == "":

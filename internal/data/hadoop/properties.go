@@ -320,6 +320,7 @@ func (c Conf) Environment() []string {
 		if limit >= 0 && len(v) > limit {
 			v = v[:limit]
 		}
+		// A variable cannot contain a zero byte, and exec would refuse the whole environment.
 		if !strings.Contains(v, "\x00") {
 			env = append(env, Variable(name)+"="+v)
 		}

@@ -91,6 +91,7 @@ func (c *Cut) Line(line []byte) (key, value []byte) {
 	for range c.Fields {
 		i := bytes.Index(line[at:], c.Separator)
 		if i < 0 {
+			// An empty slice and not nil: with a value the separator is written.
 			return line, line[len(line):]
 		}
 		at += i + len(c.Separator)
@@ -140,6 +141,7 @@ func NewRules(conf Conf) (*Rules, error) {
 	if v := conf.Get("mapreduce.input.keyvaluelinerecordreader.key.value.separator", ""); v != "" && r.Input == KeyValueInput {
 		r.KeyValue = v[0]
 	}
+	// Hadoop drops the key, the offset of the line, for TextInputFormat alone.
 	r.WithKey = !conf.Bool("stream.map.input.ignoreKey", r.Input == TextInput)
 	if err := r.identifiers(); err != nil {
 		return nil, err
@@ -226,6 +228,7 @@ func (r *Rules) keys() error {
 	case "", "HashPartitioner":
 	case "KeyFieldBasedPartitioner":
 		options := c.Get("mapreduce.partition.keypartitioner.options", "")
+		// An older property, which Hadoop translates in the same way and lets win.
 		if n := c.Get("num.key.fields.for.partition", ""); n != "" {
 			options = "-k1," + n
 		}

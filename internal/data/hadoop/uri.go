@@ -16,6 +16,7 @@ func DisplayURI(uri, root string) string {
 	uri = strings.TrimPrefix(uri, "file://")
 	root = strings.TrimPrefix(root, "file://")
 	if root != "" {
+		// The slash keeps /data2 from counting as a path below /data.
 		if rest, below := strings.CutPrefix(uri, strings.TrimSuffix(root, "/")); below && (rest == "" || rest[0] == '/') {
 			return "hdfs://" + orSlash(rest)
 		}
@@ -94,6 +95,7 @@ func (n *Namespace) URI(typed string) (string, error) {
 			return strings.TrimSuffix(n.Default, "/") + p, nil
 		}
 		return n.Root + strings.TrimSuffix(path.Clean(p), "/"), nil
+	// Hadoop's names for its clients of the same storage.
 	case scheme == "s3a" || scheme == "s3n":
 		return "s3:" + rest, nil
 	case strings.HasPrefix(rest, "//"):

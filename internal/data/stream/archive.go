@@ -61,6 +61,8 @@ func writeUnpacked(r io.Reader, create func() (*os.File, error), done *int64) er
 	if err != nil {
 		return err
 	}
+	// One byte beyond the limit shows that the archive is too large. A small file may unpack to
+	// terabytes.
 	n, err := io.Copy(w, io.LimitReader(r, maxUnpacked-*done+1))
 	if *done += n; err == nil && *done > maxUnpacked {
 		err = fmt.Errorf("the archive unpacks to more than %d bytes", int64(maxUnpacked))
@@ -115,7 +117,9 @@ func untar(t *tar.Reader, root *os.Root) error {
 		case tar.TypeDir:
 			err = root.MkdirAll(strings.TrimSuffix(path.Clean(h.Name), "/"), 0o700)
 		case tar.TypeSymlink:
+			// Archives need not have entries for the directories of their files.
 			if err = root.MkdirAll(path.Dir(path.Clean(h.Name)), 0o700); err == nil {
+				// The link may lead anywhere. Opening through it by the root fails if it leads out.
 				err = root.Symlink(h.Linkname, path.Clean(h.Name))
 			}
 		case tar.TypeLink:

@@ -99,6 +99,8 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The child has its own copies. A pipe whose other end this process keeps open would never report
+	// an end.
 	defer stdin.Close()
 	out, stdout, err := os.Pipe()
 	if err != nil {
@@ -130,6 +132,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 		feed: make(chan []byte), fed: make(chan error, 1),
 		out: make(chan printed, 2), free: make(chan *buffer, 3),
 	}
+	// nil for buffers that are not taken from the pool before the child prints so much.
 	for range cap(c.free) {
 		c.free <- nil
 	}
@@ -175,6 +178,7 @@ func (c *Child) read() {
 		}
 		n, err := c.outFile.Read(b[:])
 		if n > 0 {
+			// Before the send, which may wait for the caller for long.
 			c.cfg.Alive()
 			c.out <- printed{b, n}
 		} else {
@@ -200,6 +204,7 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 		select {
 		case err := <-c.fed:
 			c.closed = err != nil
+			// Commands such as head end early on purpose.
 			if errors.Is(err, syscall.EPIPE) {
 				if c.cfg.ReadsAll {
 					return c.brokenPipe(line)
@@ -213,6 +218,8 @@ func (c *Child) Feed(b []byte, line func([]byte) error) error {
 				continue
 			}
 			if err := c.lines(chunk, line); err != nil {
+				// The writer may still be writing b, so the caller must not reuse it and nothing may be
+				// fed any more.
 				c.closed = true
 				return err
 			}
@@ -264,6 +271,7 @@ func (c *Child) lines(chunk printed, line func([]byte) error) error {
 		}
 		b = b[i+1:]
 	}
+	// A copy: the buffer goes back to the reader.
 	c.rest = append(c.rest, b...)
 	c.free <- chunk.buffer
 	return nil
@@ -299,6 +307,7 @@ func (c *Child) Finish(line func([]byte) error) error {
 				}
 				continue
 			}
+			// A last line without an LF.
 			if len(c.rest) > 0 {
 				if err := c.pass(c.rest, line); err != nil {
 					return err
@@ -315,6 +324,7 @@ func (c *Child) Finish(line func([]byte) error) error {
 // wait waits for a child that has closed its output. It returns an error unless the
 // exit status is 0.
 func (c *Child) wait() error {
+	// With room for the result, so that the goroutine ends even if this function does not wait.
 	done := make(chan error, 1)
 	go func() { done <- c.reap() }()
 	var err error
@@ -325,6 +335,7 @@ func (c *Child) wait() error {
 		<-done
 		return context.Cause(c.ctx)
 	}
+	// After reap, when no goroutine writes to the log any more. The last line may lack its LF.
 	c.stderr.flush()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil

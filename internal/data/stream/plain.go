@@ -44,6 +44,7 @@ func plain(command string, env []string) (path string, args []string, ok bool) {
 	}
 	if path = args[0]; !strings.Contains(path, "/") {
 		var err error
+		// A relative result depends on the directory, and the command may run in another one.
 		if path, err = exec.LookPath(path); err != nil || !filepath.IsAbs(path) {
 			return "", nil, false
 		}

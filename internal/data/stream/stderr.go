@@ -91,6 +91,7 @@ func (l *stderrLog) flush() {
 		}
 		return
 	}
+	// A malformed report is passed on as text, so that its author sees it.
 	if rest, ok := bytes.CutPrefix(line, []byte(l.prefix+"counter:")); ok && l.counter(string(rest)) {
 		return
 	}

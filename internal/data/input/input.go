@@ -6,10 +6,10 @@
 // there.
 //
 // A reader delivers blocks of whole records. A block fits into a core's second-level
-// cache. So a mapper that scans it for lines and words needs neither a call per
-// record nor a trip to main memory. Blocks are read into one reused buffer. Only large
-// local files of mappers that take whole blocks are mapped into memory (Reader.MapFiles):
-// there a disk error becomes a signal.
+// cache. So a mapper that scans it for lines and words needs no call per record and no
+// trip to main memory. Blocks are read into one reused buffer. Only large local files of
+// mappers that take whole blocks are mapped into memory (Reader.MapFiles): there a disk
+// error becomes a signal.
 package input
 
 import (

@@ -59,6 +59,7 @@ func (p Params) Int(name string, min int64) (int64, error) {
 // Float returns a parameter as a number.
 func (p Params) Float(name string) (float64, error) {
 	f, err := strconv.ParseFloat(p[name], 64)
+	// NaN parses as a number, and each comparison with it would be false.
 	if err != nil || f != f {
 		return 0, fmt.Errorf("parameter %s: %q is not a number", name, p[name])
 	}
@@ -105,6 +106,8 @@ type Chain struct {
 // a path from [Chain.Temp] or [Chain.Output]. If p is nil the step gets the
 // chain's parameters. Several goroutines may run steps at a time.
 func (c *Chain) Step(ctx context.Context, step string, p Params, inputs []string, output string) error {
+	// A step after a failed Then would read an output that does not exist, and its error would hide the
+	// first one.
 	if err := c.failed.Load(); err != nil {
 		return *err
 	}

@@ -37,6 +37,7 @@ func RunAttempt(lookup func(name string) (*App, error), features ...Feature) {
 		files := &Files{schemes: set.Schemes}
 		status = set.Cluster.RunAttempt(set.Schemes, func(r *feature.Recipe) (*engine.Program, error) { return build(r, files, lookup) })
 	}
+	// Before the exit, which runs no deferred functions.
 	set.Schemes.CloseIdle()
 	os.Exit(status)
 }
@@ -48,6 +49,7 @@ func build(r *feature.Recipe, files *Files, lookup func(name string) (*App, erro
 		return nil, err
 	}
 	p, err := j.compile(context.Background(), files)
+	// The cuts come from the plan: sampling again could give other ranges than another attempt has.
 	if err == nil && j.TotalOrder {
 		p.Partition = engine.RangePartition(r.Cuts)
 	}

@@ -128,6 +128,7 @@ type pairCodec[A, B any] struct {
 func (c pairCodec[A, B]) Limits() (KeyUse, error) {
 	first, err := limits(c.first)
 	second, err2 := limits(c.second)
+	// KeyUse grows with the restrictions, so the larger one holds for the pair.
 	return max(first, second), cmp.Or(err, err2)
 }
 

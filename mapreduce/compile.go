@@ -168,10 +168,12 @@ func bindMapper(newMapper func() Mapper, totalOrder bool) func(*engine.Task, eng
 			}
 		}
 		out := &Emitter{sink: s, task: &Task{t}}
+		// Before the engine maps anything: an error of Start fails the attempt without a Finish.
 		if err := start(m, out); err != nil {
 			return nil, err
 		}
 		bound := boundMapper{m, out}
+		// Two types, because the engine learns from the type whether it may pass blocks.
 		if b, ok := m.(BlockMapper); ok {
 			return &boundBlockMapper{bound, b}, nil
 		}

@@ -78,6 +78,7 @@ func (m *hadoopClassMapper) matches(line []byte, out *Emitter) error {
 		return fmt.Errorf("mapreduce.mapper.regex has no group %d", group)
 	}
 	for _, at := range m.regex.FindAllSubmatchIndex(line, -1) {
+		// A group that did not take part in the match has no position.
 		if at[2*group] >= 0 {
 			if err := m.w.record(line[at[2*group]:at[2*group+1]], []byte("1"), out); err != nil {
 				return err
@@ -133,6 +134,7 @@ func (a *hadoopAggregator) Reduce(sortKey []byte, values iter.Seq[[]byte], out *
 			return fmt.Errorf("aggregate: key %q: %w", key, err)
 		}
 	}
+	// A combiner's results are aggregated again, so they keep the key with its type.
 	if a.w.toFile {
 		return a.w.record(id, []byte(agg.Result()), out)
 	}

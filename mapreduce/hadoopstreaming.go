@@ -84,6 +84,7 @@ func hadoopStreaming(o StreamingOptions) (*Job, error) {
 		return nil, err
 	}
 	combiner := o.Combiner
+	// As in Hadoop, the aggregators are the combiner, too, whatever the user names.
 	if strings.EqualFold(o.Reducer, hadoop.Aggregate) {
 		combiner = hadoop.Aggregate
 	}
@@ -125,6 +126,7 @@ func hadoopReducer(o StreamingOptions, rules *hadoop.Rules, role, value string) 
 	}
 	return func() Reducer {
 		if class != "" {
+			// A copy for each reducer: its buffer must not be shared by tasks that run at a time.
 			w := w
 			w.typed = rules.MapOut.Typed // the records pass unchanged
 			return &hadoopClassReducer{w: w, class: class}
@@ -165,6 +167,7 @@ func (w *hadoopWriter) record(key, value []byte, out *Emitter) (err error) {
 		return nil
 	}
 	sortKey := w.rules.SortKey(w.buf, key)
+	// Without an order sortKey is the caller's key, which must not become the buffer.
 	if w.rules.Order != nil {
 		w.buf = sortKey
 	}
@@ -326,6 +329,7 @@ func hadoopEnvironment(rules *hadoop.Rules, t *Task, dir string) []string {
 		conf[name] = v
 	}
 	setTask(conf, t, dir)
+	// Later variables win, so properties override the variables of the task's environment.
 	env := append([]string{}, taskVariables(conf, t.IsMap())...)
 	if root := conf.Get(hadoop.PropRoot, ""); root != "" {
 		env = append(env, "SLOTWISE_HDFS_DIR="+root) // for hadoop fs in a task
@@ -379,6 +383,7 @@ func setTask(conf hadoop.Conf, t *Task, dir string) {
 	conf.Set("mapreduce.job.reduces", strconv.Itoa(t.Reduces()))
 	conf.Set("mapreduce.job.name", t.JobName())
 	conf.Set("mapreduce.job.local.dir", dir)
+	// A split of several files has no single file to name.
 	if s := t.t.Split; s != nil && len(s.Pieces) == 1 {
 		p := &s.Pieces[0]
 		conf.Set("mapreduce.map.input.file", hadoop.DisplayURI(p.URI, conf.Get(hadoop.PropRoot, "")))
@@ -415,6 +420,7 @@ func (h *hadoopBlocks) clean(block []byte) []byte {
 		block = bytes.ReplaceAll(block, []byte("\r\n"), []byte("\n"))
 		block = bytes.ReplaceAll(block, []byte("\r"), []byte("\n"))
 	}
+	// The last line of a file may lack its LF, and a command counts lines by it.
 	if n := len(block); n > 0 && block[n-1] != '\n' {
 		block = append(block[:n:n], '\n')
 	}
@@ -441,6 +447,8 @@ func (h *hadoopBlocks) divide(line []byte) (key, value []byte) {
 	case i < 0:
 		return line, line[len(line):]
 	case h.sequence:
+		// Both parts share one buffer. The key is cut off after the value has been appended, because
+		// append may move the buffer.
 		h.record = format.AppendUnescaped(h.record[:0], line[:i])
 		n := len(h.record)
 		h.record = format.AppendUnescaped(h.record, line[i+1:])
@@ -455,6 +463,7 @@ func (h *hadoopBlocks) eachAt(block []byte, fn func(offset int64, line []byte) e
 	at := 0 // in block
 	input.Lines(h.clean(block), func(line []byte) bool {
 		err = fn(h.task.BlockOffset+int64(at), line)
+		// clean has removed the mark from the first line, and programs seek by stored bytes.
 		if at == 0 && h.task.BlockOffset == 0 && bytes.HasPrefix(block, utf8Mark) {
 			at = len(utf8Mark)
 		}
@@ -525,6 +534,7 @@ func (m *hadoopCommandMapper) mapTyped(block []byte, out *Emitter) error {
 			return nil
 		}
 		key, value := h.divide(line)
+		// Keys and values of a SequenceFile are typed bytes already, unless they are read as text.
 		if h.sequence && h.rules.Input != hadoop.AsTextInput {
 			m.buf = append(append(m.buf, key...), value...)
 		} else {

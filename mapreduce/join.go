@@ -140,6 +140,7 @@ func (j Join[K, L, R]) Semi(f func(key K, left L, out *Emitter) error) func() Re
 					return err
 				}
 			}
+			// One right value is enough for a semi join.
 			break
 		}
 		return nil
@@ -174,6 +175,7 @@ func (j Join[K, L, R]) reducer(f func(key K, g *joinGroup[L, R], out *Emitter) e
 			if err != nil {
 				return fmt.Errorf("key: %w", err)
 			}
+			// The memory of the key before serves this one; f has returned, so nothing refers to it.
 			g.values, g.lefts, g.bytes, g.keepRights = values, g.lefts[:0], g.bytes[:0], false
 			return f(k, g, out)
 		})
@@ -195,6 +197,7 @@ type joinGroup[L, R any] struct {
 // until the next value. The sequence ends with an error at a value that cannot be decoded.
 func (g *joinGroup[L, R]) rights() iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
+		// One R for all values, so that a right value costs no allocation.
 		right, seen := new(R), false
 		for b := range g.values {
 			if len(b) == 0 || b[0] > rightSide {

@@ -63,9 +63,11 @@ func Main(j *Job, features ...Feature) {
 // parameters is a flag, and the app's functions get the values, also on the workers of
 // a cluster. Otherwise it behaves like [Main].
 func MainApp(a *App, features ...Feature) {
+	// First: in a worker this process runs one attempt and never returns from here.
 	RunAttempt(func(string) (*App, error) { return a, nil }, features...)
 	ctx, stop := terminal.Interruptible(context.Background(), a.Name, os.Stderr)
 	code := runMain(ctx, a, features, os.Args[1:], os.Stdout, terminal.NewEscaper(os.Stderr))
+	// Before the exit, which runs no deferred functions.
 	stop()
 	os.Exit(code)
 }
@@ -298,6 +300,7 @@ func runMain(ctx context.Context, a *App, features []Feature, args []string, std
 // wantsJSON reports whether a command line has the flag --json. The flags behind a mistake have not
 // been parsed.
 func wantsJSON(args []string) bool {
+	// Arguments behind -- are no flags.
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
@@ -385,6 +388,7 @@ func nameInputs(j *Job, o *Options) error {
 		case j.Mapper == nil:
 			return fmt.Errorf("--input %s: want NAME=PATH, with one of the names %s", in, strings.Join(names, ", "))
 		default:
+			// The path may contain a "=", and such a path belongs to the main input.
 			plain = append(plain, in)
 		}
 	}

@@ -185,6 +185,7 @@ func runMix(ctx context.Context, jobs []MixJob, o MixOptions) (r *MixResult, err
 			errs = append(errs, fmt.Errorf("%s: %w", e.Name, e.Err))
 		}
 	}
+	// Even with errors: the report covers the entries that ran.
 	r.sum(c)
 	return r, errors.Join(errs...)
 }
@@ -271,6 +272,7 @@ func runEntry(ctx context.Context, c *local.Cluster, p *planner, j *MixJob, i in
 	if len(e.Results) > 0 {
 		first, last := e.Results[0], e.Results[len(e.Results)-1]
 		submitted, ended = first.Submitted, last.Ended
+		// Started is 0 if no task was launched.
 		e.Wait = max(0, first.Started-submitted)
 	}
 	e.Run = ended - submitted - e.Wait

@@ -348,6 +348,7 @@ func (p *planner) cutRanges(ctx context.Context, j *feature.PlannedJob) (err err
 		return nil
 	}
 	t := &engine.Task{Ctx: ctx, JobName: j.Name, Maps: len(j.Splits), Reduces: j.Reduces, Counters: &engine.UserCounters{}, Meter: &engine.Meter{}}
+	// Cuts travel with the recipe, so that all attempts divide the keys alike.
 	if j.Cuts, err = engine.SampleCuts(ctx, p.schemes, j.Program, t, j.Splits, j.Reduces); err == nil {
 		j.Program.Partition = engine.RangePartition(j.Cuts)
 	}

@@ -126,6 +126,7 @@ func (p *planner) run(ctx context.Context, j *Job, recipe *feature.Recipe, o Opt
 	if err != nil {
 		return nil, &PlanError{err}
 	}
+	// A copy: the job may be run again, with other cuts, while this run goes through the cluster.
 	if recipe != nil {
 		r := *recipe
 		r.Cuts = planned.Cuts

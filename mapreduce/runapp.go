@@ -211,6 +211,8 @@ func (s *steps) run(ctx context.Context, step string, p Params, in []string, out
 	if o.Name != "" {
 		o.Name += "/" + j.Name
 	}
+	// The user's wishes are for the chain's result. Intermediate outputs are read by later steps in the
+	// step's own format.
 	if out != s.options.Output {
 		o.OutputCompress, o.OutputFormat, o.OutputColumns, o.Overwrite, o.Force = "", "", nil, false, false
 	}

@@ -114,6 +114,7 @@ func (c *command) Start(t *Task) (err error) {
 // that the child has printed meanwhile.
 func (c *command) feed(b []byte, out *Emitter) error {
 	c.out = out
+	// First, because the bytes in buf came before b.
 	if len(c.buf) > 0 {
 		err := c.child.Feed(c.buf, c.line)
 		if c.buf = c.buf[:0]; err != nil {
@@ -129,6 +130,7 @@ func (c *command) Finish(out *Emitter) error {
 	if c.child == nil {
 		return nil
 	}
+	// The child's processor time is known only after Close has waited for the child.
 	defer func() {
 		c.child.Close()
 		out.task.t.Children.Add(int64(c.child.CPU()))
@@ -164,6 +166,7 @@ func newStreamMapper(cmd string, stderr io.Writer, emit func(*Emitter, []byte)) 
 
 // MapBlock passes a block of lines to the child.
 func (m *streamMapper) MapBlock(block []byte, out *Emitter) error {
+	// A line end after the last line: the command would join it with the first line of the next file.
 	if n := len(block); n > 0 && block[n-1] != '\n' {
 		if err := m.feed(block, out); err != nil {
 			return err

@@ -40,6 +40,7 @@ func StructCode[T any]() Codec[T] {
 // keys and has no order. A type with a field that is not exported is refused when the job starts, unless it encodes
 // itself: encoding/json would leave the field out without an error.
 func CodeOf[T any]() Codec[T] {
+	// These codecs decode faster than the reflection of structCodec.
 	for _, c := range []any{StringCode, Int64Code, Float64Code, NoneCode} {
 		if c, ok := c.(Codec[T]); ok {
 			return c
@@ -187,6 +188,8 @@ func codeOf(t reflect.Type) (fieldCode, error) {
 }
 
 func (c structCode) append(b []byte, v reflect.Value) []byte {
+	// Fields that are parts of a pair are encoded apart, because their bytes are escaped; most fit into
+	// this room.
 	var room [64]byte
 	for i, f := range c {
 		last := i == len(c)-1
@@ -285,6 +288,7 @@ type intField struct{}
 func (intField) append(b []byte, v reflect.Value) []byte { return AppendInt64(b, v.Int()) }
 func (intField) decode(v reflect.Value, b []byte) error {
 	n, err := Int64Code.Decode(b)
+	// A field of fewer bits: the bytes may come from a program with another type.
 	if err == nil && v.OverflowInt(n) {
 		err = fmt.Errorf("%d is no %v", n, v.Type())
 	}

@@ -240,6 +240,7 @@ func (t Table[T]) Decode(b []byte) (v T, err error) {
 
 // set sets a field of a struct from a field of a line.
 func (c *tableColumn) set(v reflect.Value, field []byte) error {
+	// An empty text is a value for strings and bytes, and null for all other types.
 	if string(field) == `\N` || len(field) == 0 && (c.time || !c.text && c.kind != format.String && c.kind != format.Bytes) {
 		return nil // the zero value, of a pointer nil
 	}

@@ -106,6 +106,7 @@ func (t TopN[K, V]) reducer(f func(key []byte, k K, best []ranked[V], out *Emitt
 				if r.value, err = t.Value.Decode(b); err != nil {
 					return fmt.Errorf("value: %w", err)
 				}
+				// Most values of a large group end here, before they cost a copy.
 				if len(best) == t.N && compare(r, best[t.N-1]) >= 0 {
 					continue
 				}

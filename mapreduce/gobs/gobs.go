@@ -97,6 +97,7 @@ func inspect(t reflect.Type, seen map[reflect.Type]bool) (varies bool, err error
 		return false, nil
 	}
 	seen[t] = true
+	// Their own encodings may differ for equal values, and inspect cannot look into them.
 	for _, own := range []reflect.Type{reflect.TypeFor[gob.GobEncoder](), reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
 		if t.Implements(own) || reflect.PointerTo(t).Implements(own) {
 			return true, nil
@@ -144,6 +145,8 @@ func (c *codec[T]) Append(b []byte, v T) []byte {
 	e, _ := c.encoders.Get().(*encoder)
 	if e == nil {
 		e = &encoder{}
+		// A new encoder writes the descriptions of types with its first value, which is thrown away
+		// here.
 		e.Encoder = gob.NewEncoder(&e.buf)
 		var zero T
 		if err := e.Encode(&zero); err != nil {
@@ -174,6 +177,7 @@ func (c *codec[T]) Decode(b []byte) (v T, err error) {
 			return v, err
 		}
 	}
+	// The message as the encoder wrote it: its length, the type's number, the value.
 	d.buf.Write(length(len(c.id) + len(b)))
 	d.buf.Write(c.id)
 	d.buf.Write(b)

@@ -122,6 +122,7 @@ func (t *driverTarget) Run(ctx context.Context, j *feature.PlannedJob) (*feature
 // step returns the message that submits a planned step: what all steps share, and what
 // the plan says.
 func (t *driverTarget) step(j *feature.PlannedJob) *slotwisev1.JobSpec {
+	// A clone, because steps may be submitted at a time.
 	s := proto.CloneOf(t.order.GetSpec().GetJob())
 	s.Name, s.Chain, s.Output = j.Name, t.order.GetDriver().GetChain(), j.Output
 	s.Overwrite, s.Force = j.Replace != storage.ReplaceNothing, j.Replace == storage.ReplaceAll
@@ -130,6 +131,8 @@ func (t *driverTarget) step(j *feature.PlannedJob) *slotwisev1.JobSpec {
 	s.Synthetic, s.Reduces = int32(j.Synthetic), int32(j.Reduces)
 	s.OutputCodec, s.OutputRows = j.OutCode.String(), j.OutputRows
 	wire.EncodeRequest(s, &j.Request)
+	// The master compares it with the digest of the step that an earlier driver submitted: a function
+	// that is not deterministic fails here and does not mix results.
 	s.Digest = digest(j)
 	return s
 }
@@ -232,6 +235,7 @@ func (t *target) RunChain(ctx context.Context, c *feature.Chain, _ func(ctx cont
 // stepOutcomes returns the outcomes of the jobs of a chain. A job that the master has
 // forgotten is left out.
 func (t *target) stepOutcomes(ctx context.Context, chain *slotwisev1.JobStatus) (out []*feature.Outcome) {
+	// The user may have interrupted the wait, and still wants to know which steps have run.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()
 	for _, id := range chain.GetSteps() {

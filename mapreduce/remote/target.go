@@ -154,6 +154,7 @@ const submitGrace = 3 * time.Second
 // kill kills a job whose submitter was interrupted, and returns its last status.
 func (t *target) kill(ctx context.Context, id string, why error) (*slotwisev1.JobStatus, error) {
 	cause := context.Cause(ctx)
+	// A new context: the caller's has ended, which is why the job is killed.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer cancel()
 	if _, err := client.Call(end, t.master, t.master.RPC().Kill, &slotwisev1.KillRequest{Job: id, Reason: cause.Error()}); err != nil {
@@ -191,10 +192,12 @@ func (e *jobError) Error() string { return e.text }
 // can know: the text has the code of target or, if target has no code, its whole text
 // between separators.
 func (e *jobError) Is(target error) bool {
+	// A code is made for comparison, so it decides alone.
 	if c, ok := target.(interface{ ErrorCode() string }); ok && c.ErrorCode() != "" {
 		return strings.Contains(e.text, engine.CodeMark(c.ErrorCode()))
 	}
 	want := target.Error()
+	// An occurrence inside another word does not count, and a later one may.
 	for from := 0; want != ""; from++ {
 		i := strings.Index(e.text[from:], want)
 		if i < 0 {

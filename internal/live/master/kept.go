@@ -48,8 +48,10 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 		})
 	}
 	var errs []error
+	// So many may fail before too few are left. Computed once, because need counts down below.
+	spare := len(others) - need
 	for need > 0 {
-		if len(errs) > len(others)-need {
+		if len(errs) > spare {
 			return fmt.Errorf("no majority of the masters has a copy: %w", errors.Join(errs...))
 		}
 		select {

@@ -91,3 +91,28 @@ func TestLostHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestNoMajority stores a copy with one of four other masters, while the three others refuse it: two of
+// the four are needed, so the answer is an error, and nobody waits for a further answer.
+func TestNoMajority(t *testing.T) {
+	t.Parallel()
+	m := &Master{cfg: Config{Self: "a:1"}, ctx: t.Context()}
+	members := []*slotwisev1.Member{{Address: "a:1"}, {Address: "b:1"}, {Address: "c:1"}, {Address: "d:1"}, {Address: "e:1"}}
+	m.roster.Store(&members)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stored := make(chan struct{})
+	err := m.withMajority(ctx, func(_ context.Context, address string) error {
+		if address == "b:1" {
+			close(stored)
+			return nil
+		}
+		<-stored
+		time.Sleep(50 * time.Millisecond) // the failures are counted after the copy
+		return errors.New("its disk is full")
+	})
+	if err == nil || ctx.Err() != nil {
+		t.Errorf("%v, and the caller's time is over: %v", err, ctx.Err())
+	}
+	m.background.Wait()
+}

@@ -292,10 +292,7 @@ func (ch *chainEntry) inherit(m *Submit) {
 	m.Authenticated = ch.authenticated
 	// A driver must not be able to run another program as the chain's owner.
 	s.Program.Executable, s.Program.Files = from.Program.GetExecutable(), from.Program.GetFiles()
-	priority, ok := job.ParsePriority(s.Priority)
-	if !ok {
-		priority = job.Normal
-	}
+	priority, _ := job.ParsePriority(s.Priority) // Normal if the chain names none
 	m.Core.User, m.Core.Pool, m.Core.Priority = s.User, s.Pool, priority
 }
 
@@ -365,6 +362,8 @@ func (c *Core) stepEnded(j *jobEntry) {
 		return
 	}
 	st := proto.CloneOf(j.described)
+	// The chain and each snapshot keep this status for as long as the chain runs, so it must be
+	// small.
 	st.MapCounters, st.ReduceCounters, st.Locality = nil, nil, nil
 	st.LogTail = "" // the history has it
 	s := &chainStep{job: j.id, name: j.spec.Program.GetStep(), output: j.spec.Output, digest: j.spec.Digest, ended: st}
@@ -427,6 +426,8 @@ func (c *Core) chainCleaned(m *ChainCleaned) {
 	if ch == nil || !ch.cleaning || ch.written != nil {
 		return
 	}
+	// The chain's own output is in place. A directory that stays must not keep the chain from
+	// ending.
 	if m.Err != nil {
 		c.logWarn("the intermediate files of a chain cannot be removed", "chain", ch.id.String(), "dir", c.chainDir(ch), "error", m.Err)
 	}

@@ -74,6 +74,7 @@ func (c *Core) assignDrivers() {
 // another driver, or nil.
 func (c *Core) freeForDriver() (best *worker) {
 	for _, w := range c.list {
+		// The fewest, because drivers occupy no slots: nothing else would spread them.
 		if c.takesDrivers(w) && len(w.drivers) < w.session.driverSlots && (best == nil || len(w.drivers) < len(best.drivers)) {
 			best = w
 		}
@@ -98,6 +99,7 @@ func (c *Core) drive(ch *chainEntry, w *worker) {
 	sum := sha256.Sum256([]byte(token))
 	d.token = sum[:]
 	c.changeToken(d, true)
+	// Users see the start of the chain, not of its latest driver.
 	if ch.started == 0 {
 		ch.started = c.now
 	}
@@ -173,6 +175,8 @@ func (c *Core) stopDriver(ch *chainEntry, reason string) {
 	if ch.driver.worker == "" {
 		return
 	}
+	// A worker without a session lists the driver when it registers, and is ordered to stop it
+	// then.
 	if s := c.sessionOf(ch.driver.worker); s != nil {
 		c.sendStop(s, ch.ref(), reason)
 	}
@@ -209,6 +213,7 @@ func (c *Core) loseDriver(ch *chainEntry, why string) {
 
 // keepDrivers loses the drivers of a worker that are not in running.
 func (c *Core) keepDrivers(w *worker, running []*slotwisev1.DriverRef, why string) {
+	// A clone, because loseDriver takes the chain off this list.
 	for _, ch := range slices.Clone(w.drivers) {
 		if !containsRef(running, ch.ref()) {
 			c.loseDriver(ch, why)
@@ -248,6 +253,7 @@ func (c *Core) currentDriver(w *worker, ref *slotwisev1.DriverRef) *chainEntry {
 func (c *Core) reportDrivers(s *session, r *slotwisev1.HeartbeatRequest, complete bool) {
 	w := s.worker
 	var listed []*slotwisev1.DriverRef
+	// Ends count also in an overtaken heartbeat: currentDriver ignores the ones that are known.
 	for _, report := range r.Drivers {
 		listed = append(listed, report.GetDriver())
 		c.reportDriver(s, report)
@@ -315,6 +321,8 @@ func (c *Core) driverFailed(ch *chainEntry, r *slotwisev1.DriverReport) {
 		c.decideChain(ch, slotwisev1.JobState_JOB_STATE_FAILED, fmt.Sprintf("its driver failed %d times; the last error: %s", d.failures, text))
 		return
 	}
+	// The pause is not in the journal. After a restart the driver starts sooner, and its failures
+	// still count.
 	d.notBefore = c.now + driverPause<<(d.failures-1)
 }
 

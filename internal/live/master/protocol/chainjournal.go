@@ -138,6 +138,7 @@ func (c *Core) resumeChains() {
 	for _, ch := range slices.Clone(c.chains.live) {
 		ch.revision = c.epoch.Add(c.base).UnixMilli()
 		c.order(&HoldFiles{ch.job().Program})
+		// The earlier life may have died between the outcome's record and the kills that follow it.
 		if ch.outcome != nil {
 			c.killSteps(ch)
 			c.finishChain(ch)

@@ -121,6 +121,8 @@ func chainState(ch *chainEntry) slotwisev1.JobState {
 	switch {
 	case ch.final != nil:
 		return ch.final.State
+	// Steps may still be ending and the directory be removed: users must not take the chain for
+	// ended before its final status.
 	case ch.outcome != nil:
 		return slotwisev1.JobState_JOB_STATE_COMMITTING
 	case ch.driver.try == 0:
@@ -164,6 +166,7 @@ func (c *Core) chainWait(ch *chainEntry) string {
 
 // stepStatuses describes the steps of a chain: all steps, or only the steps that run.
 func (c *Core) stepStatuses(ch *chainEntry, all bool) (out []*slotwisev1.JobStatus) {
+	// One step with a running task is progress, so the reasons of the others are not the chain's.
 	for _, s := range ch.steps {
 		switch {
 		case s.entry != nil:
@@ -180,6 +183,7 @@ func (c *Core) appendChains(r *slotwisev1.JobsRequest, after int64, resp *slotwi
 	for _, id := range slices.Sorted(maps.Keys(c.chains.byID)) {
 		ch := c.chains.byID[id]
 		j := ch.job()
+		// Chains are listed behind all jobs: job numbers are at most MaxInt32 (see ListPosition).
 		if math.MaxInt32+int64(id) <= after || ch.final != nil && !r.Ended || r.User != "" && j.User != r.User || r.Pool != "" && j.Pool != r.Pool {
 			continue
 		}

@@ -36,6 +36,7 @@ type Position struct {
 func (c *Core) Position() Position {
 	p := Position{now: c.now, step: c.tracker.Now(), nodes: map[string]bool{}}
 	for _, n := range c.tracker.Nodes().All() {
+		// A forgotten node keeps its index in the list, because attempts refer to nodes by index.
 		if !n.Forgotten() {
 			p.nodes[n.Name()] = true
 		}
@@ -91,6 +92,7 @@ func rebuild(cfg Config, at Position, records iter.Seq2[*slotwisev1.JournalRecor
 			if err == nil {
 				err = r.apply(rec)
 			}
+			// tracker.Replay takes facts only, so this error leaves its loop in a variable.
 			if broken = err; err != nil {
 				return
 			}

@@ -145,12 +145,16 @@ func (c *Core) Handle(now time.Duration, m Message) Output {
 	case *MapOutputs:
 		c.mapOutputs(m)
 	case *Release:
+		// The shell's timer and an answer may cross. A late Release finds no entry, because its
+		// call has had its one reply.
 		if w := c.held[m.Call]; w != nil {
 			w.release(c)
 		}
 	case *Tick:
 		c.tick()
 	case *Closing:
+		// The core records learned state once a minute. Without this record an orderly stop would
+		// lose up to a minute of it.
 		c.noteLearned()
 	default:
 		c.handleJob(m)

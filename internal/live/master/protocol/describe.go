@@ -47,6 +47,8 @@ func (d Describer) Job(t *job.Job) *slotwisev1.JobStatus {
 func (d Describer) fill(s *slotwisev1.JobStatus, t *job.Job) {
 	s.Message = t.Message()
 	s.Pool, s.Priority = t.Pool(), t.Priority().String()
+	// A job of the first step was submitted at 0, which Millis takes for never. 1 ns is the same
+	// millisecond.
 	s.SubmittedMs, s.StartedMs = d.Millis(max(1, t.Submitted())), d.Millis(t.Started())
 	if due, ok := t.Due(); ok {
 		s.DeadlineMs = d.Millis(due)
@@ -149,6 +151,7 @@ func (d Describer) Node(n *cluster.Node, now time.Duration) *slotwisev1.NodeStat
 		SlotMemory: spec.SlotMemory(), Cpus: int32(spec.Cores),
 		SeenMs: (now - n.LastSeen()).Milliseconds(), Cpu: load.CPU,
 	}
+	// 0 means that the worker has not measured it. Memory without any free byte does not occur.
 	if load.MemoryFree > 0 {
 		st.Memory = 1 - load.MemoryFree
 	}

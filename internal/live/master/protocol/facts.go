@@ -238,6 +238,8 @@ func decodeRare(r *slotwisev1.JournalRecord) tracker.Fact {
 		return &tracker.FactGraylisted{Node: w.Graylisted.Node, Undo: w.Graylisted.Undo, At: time.Duration(w.Graylisted.At)}
 	case *slotwisev1.JournalRecord_Faults:
 		f := &tracker.FactFaults{Node: w.Faults.Node}
+		// The lists are parallel. A record whose lists differ in length must not stop a restart
+		// with a panic.
 		for i, at := range w.Faults.At {
 			x := cluster.Fault{At: time.Duration(at)}
 			if i < len(w.Faults.Jobs) && i < len(w.Faults.Users) {

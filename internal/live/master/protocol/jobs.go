@@ -108,6 +108,7 @@ func (c *Core) launch(j *jobEntry, e tracker.Effect) {
 		return // once registered again, the worker does not name the attempt, which is then lost
 	}
 	l := &slotwisev1.Launch{Attempt: e.Attempt.String(), Slot: WireKind(e.Slot), Speculative: e.Speculative, Staging: j.token, Width: wireWidth(int32(e.Width))}
+	// Synthetic maps have no splits: the attempt generates its input from its index.
 	if e.Attempt.Kind == job.Map && len(j.spec.Splits) > 0 {
 		l.Split = j.spec.Splits[e.Attempt.Index]
 	}
@@ -125,6 +126,8 @@ const maxDescription = 16 << 10
 
 // kill orders a worker to stop an attempt and remove its output.
 func (c *Core) kill(e tracker.Effect) {
+	// A worker without a session names the attempt when it registers, and the tracker then orders
+	// the kill again.
 	if s := c.sessionOf(e.Node); s != nil {
 		k := &slotwisev1.Kill{Attempt: e.Attempt.String(), Reason: e.Text}
 		c.send(s, &slotwisev1.Action{What: &slotwisev1.Action_Kill{Kill: k}})
@@ -133,7 +136,10 @@ func (c *Core) kill(e tracker.Effect) {
 
 // startOutput notes that the tracker wants the job's output committed or aborted.
 func (c *Core) startOutput(j *jobEntry, e tracker.Effect) {
+	// No reduce of the job runs any more, so its readers need not wait.
 	c.endOutputs(j)
+	// An abort that follows a failed commit starts without the cancellation, which was meant for
+	// the commit.
 	j.output, j.cancelled = &e, false
 	c.finishOutput(j)
 }
@@ -169,6 +175,8 @@ func (c *Core) cancelOutput(j *jobEntry) {
 	if j.core.State() == job.Aborting && j.delayed == "" {
 		return
 	}
+	// The order has not been given, so the shell has no retries to stop yet. finishOutput gives
+	// both.
 	if j.output != nil {
 		j.cancelled = true
 		return
@@ -223,6 +231,8 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 	st.State, st.Message, st.EndedMs, st.Waiting = wireState(end.State), end.Message, c.millis(end.At), ""
 	j.described = st
 	request, _ := wire.DecodeRequest(j.spec) // it was checked at the submission
+	// A clone, because the shell encodes the entry beside the loop, and concludeJob changes the
+	// status meanwhile.
 	entry := &slotwisev1.HistoryJob{Job: proto.CloneOf(st), Request: PastRequest(&request), Held: heldBack(j, func(job.Wait) bool { return true })}
 	for k := range job.Kind(job.Kinds) {
 		entry.Tasks = slices.AppendSeq(entry.Tasks, c.taskStatuses(j, k, 0))
@@ -233,6 +243,8 @@ func (c *Core) endJob(j *jobEntry, end *tracker.FactJobEnded) {
 // historyWritten makes a job final. Once the history has it, the journal needs it no more.
 func (c *Core) historyWritten(m *HistoryWritten) {
 	j := c.jobs[m.Job]
+	// A job that is final and saved has had its last result. An unsaved one waits for the result of
+	// the shell's next try.
 	if j == nil || j.described == nil || j.final != nil && !j.unsaved {
 		return
 	}
@@ -331,6 +343,8 @@ func (w *watcher) release(c *Core) {
 	delete(c.held, w.m.Call)
 	c.room.watches.Add(w.m.User, -1)
 	j := c.jobs[w.m.Job]
+	// The job is in the table: a job leaves it after its final revision, which answers all
+	// watchers.
 	j.watchers = slices.DeleteFunc(j.watchers, func(x *watcher) bool { return x == w })
 	c.reply(w.m.Call, &slotwisev1.JobResponse{Job: c.statusNow(j)})
 }
@@ -340,14 +354,17 @@ func (w *watcher) release(c *Core) {
 func (c *Core) revise(j *jobEntry) {
 	j.changed = false
 	j.revision++
+	// A chain's status sums up its steps.
 	if ch := c.chainOf(j); ch != nil {
 		ch.changed = true
 	}
+	// A status costs a walk through the policy's order, for the wait reason.
 	if len(j.watchers) == 0 {
 		return
 	}
 	st := c.statusNow(j)
 	if j.final != nil {
+		// A final status is not made anew, so its revision has to follow.
 		st.Revision = j.revision
 	}
 	for _, w := range j.watchers {

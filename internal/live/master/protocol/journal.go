@@ -69,6 +69,8 @@ func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 
 // setPolicy installs another policy. No task is touched.
 func (c *Core) setPolicy(m *SetPolicy) {
+	// What was learned and chosen belongs to the former policy. The record below drops it in a
+	// replay, too.
 	c.tracker.SetPolicy(m.Policy)
 	c.policy, c.set, c.learned, c.choice = m.Name, m.Set, nil, nil
 	c.record(c.policyRecord())
@@ -78,6 +80,7 @@ func (c *Core) setPolicy(m *SetPolicy) {
 // choose records a choice of the installed policy, and has the chosen candidate decide from now on.
 func (c *Core) choose(m *Choose) {
 	p, ok := c.tracker.Policy().(sched.Chooser)
+	// The forecasts have taken a while, and a user may have installed another policy meanwhile.
 	if !ok || m.Name != c.policy || !maps.Equal(m.Set, c.set) {
 		c.refuse(m.Call, errorf(FailedPrecondition, "policy %s is no longer installed", m.Name))
 		return
@@ -114,6 +117,7 @@ func (c *Core) reconfigure(m *Reconfigure) {
 
 // noteLearned records what the policy has learned, if that has changed.
 func (c *Core) noteLearned() {
+	// Also if nothing follows: otherwise every tick would encode the state again.
 	c.learnedAt = c.now
 	parts := c.tracker.Learned()
 	if len(parts) == 0 {
@@ -124,6 +128,7 @@ func (c *Core) noteLearned() {
 		c.logWarn("what the policy has learned cannot be saved", "error", err)
 		return
 	}
+	// An idle cluster would grow its journal by one record a minute.
 	if !bytes.Equal(doc, c.learned) {
 		c.learned = doc
 		c.record(learnedRecord(doc))
@@ -140,6 +145,8 @@ func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
 			return
 		}
 		for f := range c.tracker.Snapshot() {
+			// The history has these jobs. Without a JournalJob, which snapshotOwn leaves out,
+			// Restore could not read their facts.
 			if id := factJob(f); id != 0 && (c.jobs[id] == nil || c.jobs[id].final != nil && !c.jobs[id].unsaved) {
 				continue
 			}
@@ -152,6 +159,8 @@ func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
 
 // snapshotOwn yields the records of what the core knows beside the tracker.
 func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
+	// The policy precedes what it has learned, because a record of a policy drops the learned
+	// state.
 	if !yield(c.masterRecord()) || !yield(c.policyRecord()) || c.learned != nil && !yield(learnedRecord(c.learned)) {
 		return false
 	}

@@ -73,6 +73,8 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 			*part = append(*part, func() *slotwisev1.JobStatus { return c.chainStatus(ch) })
 		}
 	}
+	// Live jobs first, because they are what a user acts on; within both the newest, which the page
+	// should show.
 	if q.Ended {
 		slices.Reverse(describe)
 		slices.Reverse(ended)
@@ -208,6 +210,7 @@ func (c *Core) Settings(name string) *slotwisev1.JobSpec {
 	if spec == nil {
 		return nil
 	}
+	// A job has either splits or synthetic maps, so the larger number is that of its maps.
 	maps := max(int32(len(spec.Splits)), spec.Synthetic)
 	out := withoutSplits(spec)
 	out.Synthetic = maps
@@ -217,6 +220,7 @@ func (c *Core) Settings(name string) *slotwisev1.JobSpec {
 // withoutSplits returns a specification without its splits, which may be many. It shares all else, of which nothing
 // is changed in place.
 func withoutSplits(spec *slotwisev1.JobSpec) *slotwisev1.JobSpec {
+	// A clone would copy the splits before it could drop them.
 	out := &slotwisev1.JobSpec{}
 	spec.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f.Name() != "splits" {

@@ -73,6 +73,8 @@ func (c *Core) endOutputs(j *jobEntry) {
 // wakeReaders answers the job's readers if nothing more will come, and else lets
 // them be answered when they are due.
 func (c *Core) wakeReaders(j *jobEntry) {
+	// After the last map a pause would only delay the reduces: no further event comes that one
+	// reply could carry along.
 	if j.outputs.ended || c.mapsDone(j) {
 		readers := j.outputs.readers
 		j.outputs.readers = nil
@@ -82,6 +84,8 @@ func (c *Core) wakeReaders(j *jobEntry) {
 		return
 	}
 	for _, r := range j.outputs.readers {
+		// A reader in the heap keeps its due time. Otherwise each further event would put its
+		// answer off.
 		if r.index < 0 {
 			heap.Push(&c.paced, r)
 		}

@@ -53,6 +53,7 @@ func Restore(cfg Config, records iter.Seq2[*slotwisev1.JournalRecord, error]) (*
 	if err := c.restoreTracker(r); err != nil {
 		return nil, Output{}, err
 	}
+	// A clone, because resume removes jobs that were never accepted.
 	for _, j := range slices.Clone(c.live) {
 		c.resume(j)
 	}
@@ -180,11 +181,13 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 		if d := r.details[f.Job]; d != nil {
 			r.c.dropIntent(d.Request)
 		}
+	// dropFiles and announceOutputs look only at nodes on which the job ever had an attempt.
 	case *tracker.FactLaunched:
 		r.last = max(r.last, f.At)
 		if j := r.c.jobs[f.Attempt.Job]; j != nil {
 			j.nodes[f.Node] = true
 		}
+	// In a snapshot this record replaces the task's launches.
 	case *tracker.FactTask:
 		if j := r.c.jobs[f.Task.Job]; j != nil {
 			for _, name := range f.Nodes {
@@ -197,6 +200,7 @@ func (r *replay) applyFact(rec *slotwisev1.JournalRecord) error {
 		r.last = max(r.last, f.At)
 	case *tracker.FactJobEnded:
 		r.last = max(r.last, f.At)
+		// resume finds the end here and has the history written again.
 		if j := r.c.jobs[f.Job]; j != nil {
 			j.end = f
 		}
@@ -262,6 +266,7 @@ func (c *Core) resume(j *jobEntry) {
 		c.removeLive(j)
 		return
 	}
+	// From here on a repeated Submit of the earlier life is answered with this job.
 	c.requests[j.request] = &request{job: j.id}
 	c.addStep(j)
 	c.order(&HoldFiles{j.spec.Program})
@@ -280,6 +285,7 @@ func (c *Core) resume(j *jobEntry) {
 			c.attemptStarted(j, a.ID(), c.nodeOf(a))
 		}
 	}
+	// Nobody reads map outputs of a job without reduces.
 	if t.Total(job.Reduce) == 0 {
 		return
 	}

@@ -51,6 +51,8 @@ func (c *Core) hasRoomForChain(spec *slotwisev1.ChainSpec) error {
 
 // refusedBy returns an error if n more do not fit.
 func refusedBy(p *bounds.Pool, what, user string, n int64) error {
+	// The sum of all users first: if it is reached, no share helps, and the user waits for others'
+	// jobs, too.
 	switch {
 	case p.Full(n):
 		return errorf(ResourceExhausted, "all users' %s that have not ended would be more than %d, which is the limit: wait until a job ends", what, p.Total())

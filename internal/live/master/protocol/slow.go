@@ -56,6 +56,8 @@ const mostCopied = 30_000
 // than mostCopied tasks.
 func (c *Core) Attempts(id job.ID, now time.Duration) *Attempts {
 	j := c.jobs[id]
+	// Above the bound the copy would hold the loop too long. The history answers the question when
+	// the job has ended.
 	if j == nil || j.core == nil || j.core.Total(job.Map)+j.core.Total(job.Reduce) > mostCopied {
 		return nil
 	}
@@ -74,6 +76,7 @@ func (c *Core) Attempts(id job.ID, now time.Duration) *Attempts {
 func (c *Core) rowOf(a *job.Attempt, now time.Duration) row {
 	r := row{id: a.ID(), state: a.State().String(), node: c.nodeOf(a), started: c.millis(max(1, a.Started())), ended: c.millis(max(1, a.Ended())),
 		bytes: a.Task().Split().Bytes, err: a.Error()}
+	// A running attempt counts with its time so far, as Ended is 0.
 	if a.State() == job.AttemptRunning {
 		r.ended = c.millis(now)
 	}
@@ -133,6 +136,8 @@ func (f *finder) add(code string, r *row, factor float64, lost int64, format str
 // took returns the time of an attempt. A reduce that started early counts from the end of the
 // last map, because it waited until then.
 func (f *finder) took(r *row) int64 {
+	// A reduce that ended before the last map, such as one that failed, did not wait for it to the
+	// end.
 	from := r.started
 	if r.id.Kind == job.Reduce && r.ended > f.mapsDone {
 		from = max(from, f.mapsDone)
@@ -207,6 +212,7 @@ func (f *finder) why(r *row, middle, size int64, mostLocal bool) string {
 	if mostLocal && r.level != "" && r.level != job.LevelNode.String() {
 		reasons = append(reasons, "it read its input from another machine, and most of the others did not")
 	}
+	// The attempt itself is left out: it would make its node look slow by its own time.
 	var here []int64
 	for i := range f.rows {
 		if x := &f.rows[i]; x.node == r.node && x != r && x.counts(r.id.Kind) {

@@ -109,6 +109,7 @@ func (c *Core) Held() (users, heartbeats int) {
 func (c *Core) JobStates() map[string]int {
 	states := map[string]int{"waiting": 0, "running": 0, "committing": 0}
 	for _, j := range c.live {
+		// For users an unsaved job has ended.
 		if !j.unsaved {
 			states[StateWord(j.state())]++
 		}
@@ -292,10 +293,13 @@ func (c *Core) waitReason(j *jobEntry) string {
 		return j.delayed
 	}
 	t := j.core
+	// A job with a running attempt makes progress, even if other tasks of it wait.
 	if j.decided() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
 		return ""
 	}
 	for k := range job.Kind(job.Kinds) {
+		// Maps first: reduces that wait for slow start wait for the maps, whose reason is the
+		// cause.
 		if t.Pending(k)+t.Delayed(k) > 0 {
 			_, words := c.tracker.Explain(t, k)
 			return words

@@ -50,6 +50,7 @@ type queuedSubmit struct {
 // release implements waiter. The caller has gone: it may repeat the request.
 func (q *queuedSubmit) release(c *Core) {
 	delete(c.held, q.m.Call)
+	// Otherwise the end of the removal would submit a job for which nobody waits any more.
 	q.r.queue = slices.DeleteFunc(q.r.queue, func(x *queuedSubmit) bool { return x == q })
 	c.refuse(q.m.Call, errorf(Aborted, "output %s: what an earlier try has left there is not removed yet; submit the job again", q.m.Spec.Output))
 }
@@ -207,6 +208,7 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 			if other.end != nil {
 				continue
 			}
+			// A job has no number while its output is being staged.
 			name := "a job that is being submitted"
 			if other.id != 0 {
 				name = "job " + other.id.String()
@@ -216,8 +218,11 @@ func (c *Core) outputIsFree(spec *slotwisev1.JobSpec, step ChainID) error {
 			}
 		}
 	}
+	// A step writes to its chain's output or into the chain's directory, so its own chain is no
+	// conflict. No chain has the number 0.
 	own := c.chains.byID[step]
 	for _, ch := range c.chains.live {
+		// A decided chain starts no further step, and its steps that still run were compared above.
 		if ch.outcome != nil || ch == own {
 			continue
 		}
@@ -242,6 +247,7 @@ func chainNumber(spec *slotwisev1.JobSpec) ChainID {
 // nothing of links and of default hosts.
 func outputPlace(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
+	// file:/a, file:///a and /a are one directory and must compare as one.
 	if !ok {
 		scheme, rest = "file", strings.TrimPrefix(uri, "file:")
 	}
@@ -250,6 +256,7 @@ func outputPlace(uri string) string {
 		return "file://./" + path.Clean(rest) + "/"
 	}
 	place := strings.ToLower(scheme) + "://" + strings.ToLower(host) + path.Clean("/"+dir)
+	// The slash keeps /a/b from being a prefix of /a/bc.
 	return strings.TrimSuffix(place, "/") + "/"
 }
 
@@ -307,6 +314,8 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 	c.addJob(j)
 	c.addStep(j)
 	c.order(&HoldFiles{j.spec.Program})
+	// The policy may have chosen the pool. Owner reads it here once the tracker has forgotten the
+	// job.
 	j.spec.Pool = j.core.Pool()
 	c.record(jobRecord(j))
 	c.logInfo("job accepted", "job", id.String(), "name", j.spec.Name, "user", j.spec.User, "pool", j.spec.Pool,
@@ -317,6 +326,8 @@ func (c *Core) accepted(j *jobEntry, id job.ID) {
 // request, so that it can be made again.
 func (c *Core) failRequest(name string, r *request, err error) {
 	delete(c.requests, name)
+	// The directory is gone, or was given up and reported: a restart must not order its removal
+	// again.
 	c.endIntent(name)
 	c.stepEntering(r.entry, -1)
 	c.doneStaging(r.entry)

@@ -53,6 +53,8 @@ func (c *Core) nodeOf(a *job.Attempt) string { return c.tracker.Nodes().Node(a.N
 // attemptStarted notes that an attempt may run on a worker from now on.
 func (c *Core) attemptStarted(j *jobEntry, id job.AttemptID, node string) {
 	w := c.worker(node)
+	// A registration lists attempts that are on the list already. Counting one twice would keep its
+	// job's output waiting until Config.Grace has passed.
 	if !slices.Contains(w.alive, id) {
 		w.alive = append(w.alive, id)
 		j.alive++
@@ -64,10 +66,13 @@ func (c *Core) attemptStarted(j *jobEntry, id job.AttemptID, node string) {
 // committed or aborted.
 func (c *Core) attemptEnded(w *worker, id job.AttemptID) {
 	i := slices.Index(w.alive, id)
+	// Workers repeat the report of an end until a heartbeat is answered. Only the first one may
+	// lower the job's count.
 	if i < 0 {
 		return
 	}
 	w.alive = slices.Delete(w.alive, i, i+1)
+	// The worker may have run an attempt of a job that has left memory.
 	if j := c.jobs[id.Job]; j != nil {
 		j.alive--
 		c.finishOutput(j)
@@ -76,6 +81,8 @@ func (c *Core) attemptEnded(w *worker, id job.AttemptID) {
 
 // keepAlive ends all attempts on a worker that are not in running.
 func (c *Core) keepAlive(w *worker, running map[job.AttemptID]bool) {
+	// A clone, because attemptEnded deletes from w.alive, and the loop would skip the attempt
+	// behind each deleted one.
 	for _, id := range slices.Clone(w.alive) {
 		if !running[id] {
 			c.attemptEnded(w, id)
@@ -133,6 +140,7 @@ func (c *Core) send(s *session, a *slotwisev1.Action) {
 
 // mark has EndBatch look at the session's heartbeats without a reply.
 func (c *Core) mark(s *session) {
+	// Several messages of a batch may mark one session. EndBatch needs it once.
 	if !s.marked {
 		s.marked = true
 		c.marked = append(c.marked, s)
@@ -144,6 +152,7 @@ func (c *Core) mark(s *session) {
 func (c *Core) answerHeartbeats() {
 	for _, s := range c.marked {
 		s.marked = false
+		// This call comes before the held one: the actions that leave with it count as sent below.
 		if s.asking != 0 {
 			resp := c.heartbeatAnswer(s)
 			if n := len(resp.Actions); n > 0 {
@@ -173,6 +182,8 @@ func (c *Core) heartbeatAnswer(s *session) *slotwisev1.HeartbeatResponse {
 func (s *session) actions() []*slotwisev1.Action {
 	room := bounds.Batch
 	for i, a := range s.outbox {
+		// The first action leaves however large it is. Otherwise it would never leave, and neither
+		// would the actions behind it.
 		if room -= proto.Size(a); room < 0 && i > 0 {
 			return slices.Clone(s.outbox[:i])
 		}
@@ -205,6 +216,8 @@ func (s *session) release(c *Core) {
 // the worker's alive list stay until a registration or the worker's loss decides.
 func (c *Core) endSession(s *session) {
 	s.over, s.outbox = true, nil
+	// From here on every request with this id is answered with register_again or an error. A worker
+	// that was given up cannot report into its next session.
 	delete(c.sessions, s.id)
 	if s.worker.session == s {
 		s.worker.session = nil
@@ -338,11 +351,14 @@ func (s *session) incarnations(next string) []string {
 // ended. A worker that missed the action to drop a job learns of its end that way.
 func (c *Core) endedJobs(m *Register) (drop []string) {
 	seen := map[job.ID]bool{}
+	// The three lists name a job once for each attempt and output, and the answer has it once.
 	check := func(id job.ID) {
 		if seen[id] {
 			return
 		}
 		seen[id] = true
+		// A decided job launches nothing more, so its files serve nobody, even while its output is
+		// being committed.
 		if j := c.jobs[id]; j == nil || j.decided() {
 			drop = append(drop, id.String())
 		}
@@ -472,6 +488,7 @@ const maxWhy = 256
 // conditionOf returns a worker's ability to take work, as a heartbeat reports it.
 func conditionOf(r *slotwisev1.HeartbeatRequest) (cluster.Condition, string) {
 	why := r.ConditionText
+	// The cut may split a character, and protobuf refuses to encode text that is not UTF-8.
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
 	}
@@ -483,6 +500,8 @@ func conditionOf(r *slotwisev1.HeartbeatRequest) (cluster.Condition, string) {
 	case r.Condition == slotwisev1.NodeCondition_NODE_CONDITION_DISK_GONE:
 		return cluster.DiskGone, why
 	}
+	// Also for a condition that only a later version knows: the worker wants no new work, whatever
+	// the cause.
 	return cluster.Leaving, why
 }
 
@@ -537,6 +556,8 @@ func (s *session) expected(ev *tracker.Heartbeat) map[job.AttemptID]bool {
 			}
 		}
 	}
+	// An attempt whose end is reported still counts as alive here. accountFor takes it off the list
+	// after the step.
 	for i := range ev.Reports {
 		alive[ev.Reports[i].Attempt] = true
 	}
@@ -557,10 +578,14 @@ func (c *Core) endedAttempts(s *session, m *Heartbeat) (ended []endedAttempt) {
 	for i := range m.event.Reports {
 		report := &m.event.Reports[i]
 		j := c.jobs[report.Attempt.Job]
+		// The job is in the history and out of memory. The tracker orders the worker to stop the
+		// attempt, and the core has no count to correct.
 		if j == nil {
 			continue
 		}
 		j.changed = true
+		// Progress changes what watchers see, so the job is marked above. The attempt stays on the
+		// alive list.
 		if report.State == job.AttemptRunning {
 			continue
 		}
@@ -617,10 +642,12 @@ var errSessionOver error = &Error{Unauthenticated, "the session is over: registe
 // batch's records.
 func (c *Core) askCommit(m *AskCommit) {
 	s := c.sessions[m.Session]
+	// The worker may have been given up, and another attempt of the task may have committed since.
 	if s == nil {
 		c.refuse(m.Call, errSessionOver)
 		return
 	}
+	// This is the answer if the step has no effect for the attempt.
 	resp := &slotwisev1.AskCommitResponse{Reason: "the attempt was given up"}
 	for _, e := range c.step(&tracker.AskCommit{Attempt: m.Attempt, Node: s.worker.name}) {
 		switch e.Kind {
@@ -639,6 +666,8 @@ func (c *Core) offer() {
 	if due, ok := c.tracker.OfferDue(); !ok || c.now < due {
 		return
 	}
+	// Only a held heartbeat can carry a launch away at once. Other workers are offered work when
+	// their next heartbeat comes.
 	c.idle = c.idle[:0]
 	for _, w := range c.list {
 		if s := w.session; s != nil && s.held != 0 {

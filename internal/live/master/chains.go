@@ -36,6 +36,7 @@ func (c clientService) SubmitChain(ctx context.Context, r *slotwisev1.SubmitChai
 	if r.Spec.GetJob() == nil || r.RequestId == "" || len(r.RequestId) > bounds.Name {
 		return nil, fault(connect.CodeInvalidArgument, "a chain needs a spec and a request_id of 1 to %d bytes", bounds.Name)
 	}
+	// A copy, because admit fills in the user and the core keeps the spec.
 	spec := proto.CloneOf(r.Spec)
 	if err := c.m.admitChain(ctx, who, spec); err != nil {
 		return nil, rpcError(err)
@@ -231,6 +232,7 @@ func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*sl
 		return &protocol.WatchChain{Call: call, User: identity(ctx).Account(), Chain: id, After: r.After, Wait: wait > 0, Steps: r.Steps}, nil
 	})
 	switch {
+	// The chain has left memory.
 	case connect.CodeOf(err) == connect.CodeNotFound:
 		past, err := c.m.past(id.String())
 		if err != nil {
@@ -311,6 +313,8 @@ func (c clientService) explainChain(ctx context.Context, r *slotwisev1.ExplainRe
 		resp.Forecast = c.m.chainForecast(ctx, &slotwisev1.JobStatus{Id: id.String()}).GetForecast()
 	}
 	unknown := connect.CodeOf(err) == connect.CodeNotFound
+	// A chain in memory without a reason may have ended. The history then has the reasons of its
+	// steps.
 	if !unknown && (err != nil || len(resp.Why) > 0) {
 		return resp, err
 	}
@@ -359,6 +363,8 @@ func (m *Master) cleanChain(o *protocol.RemoveChainDir) {
 	m.background.Go(func() {
 		patience := func(error) time.Duration { return m.cfg.RemovePatience }
 		err := retry.Run(l.ctx, retry.Options{Patience: patience, FirstPause: firstPause, LastPause: longestPause}, func(context.Context) error {
+			// Asked before each try: after a pause another master may lead, and it gives the order
+			// again.
 			if err := l.mayAct(); err != nil {
 				return err
 			}

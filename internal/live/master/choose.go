@@ -45,6 +45,7 @@ func (m *Master) chooseOnce(chooser *forecast.Chooser) (every time.Duration, err
 		return ok, nil
 	})
 	if !chooses || err != nil {
+		// Its last promise must not be compared with ends under another policy.
 		*chooser = forecast.Chooser{}
 		return 0, err
 	}
@@ -64,12 +65,14 @@ func (m *Master) chooseOnce(chooser *forecast.Chooser) (every time.Duration, err
 	}
 	doc, err := chosen.SaveChoice()
 	decided, _ := chosen.Counts()
+	// An unchanged choice would be one journal record for each decision.
 	if err != nil || decided == 0 || bytes.Equal(doc, basis.Choice) {
 		return every, err
 	}
 	_, err = call[any](m.ctx, m, 0, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.Choose{Call: id, Name: basis.Policy, Set: basis.Set, Choice: doc}, nil
 	})
+	// A candidate that takes over has no pools and queues of Hadoop's files yet.
 	if err == nil && chosen.Running() != p.Running() {
 		m.configureAgain()
 		m.log.Info("policy auto has chosen", "policy", chosen.Running(), "before", p.Running(), "why", chosen.Why())

@@ -144,7 +144,7 @@ func (c clientService) status(ctx context.Context, r *slotwisev1.JobRequest) (*s
 	resp, err := call[*slotwisev1.JobResponse](ctx, c.m, wait, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.WatchJob{Call: id, User: identity(ctx).Account(), Job: name, After: r.After, Wait: wait > 0}, nil
 	})
-	resp, err = orPast(r.Job, resp, err, func() (*slotwisev1.JobResponse, error) {
+	resp, err = orPast(resp, err, func() (*slotwisev1.JobResponse, error) {
 		j, err := c.m.past(r.Job)
 		return &slotwisev1.JobResponse{Job: j.GetJob()}, err
 	})
@@ -163,12 +163,14 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 	who := identity(ctx)
 	resp, err := query(ctx, c.m, func() (*slotwisev1.TasksResponse, error) {
 		resp, err := c.m.core.Tasks(name, r)
+		// The end of a failed attempt's log may show data, which only those may read who may read
+		// the log.
 		if err == nil && c.m.mayChange(who, name) != nil {
 			hideLogText(resp.ProtoReflect())
 		}
 		return resp, err
 	})
-	return orPast(r.Job, resp, err, func() (*slotwisev1.TasksResponse, error) {
+	return orPast(resp, err, func() (*slotwisev1.TasksResponse, error) {
 		j, err := c.m.past(r.Job)
 		if err != nil {
 			return nil, err
@@ -193,6 +195,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 	}
 	var tasks *protocol.Attempts
 	resp, err := query(ctx, c.m, func() (*slotwisev1.ExplainResponse, error) {
+		// A copy in the loop; Findings sorts and compares it outside.
 		tasks = c.m.core.Attempts(name, c.m.now())
 		return c.m.core.Explain(name)
 	})
@@ -201,7 +204,7 @@ func (c clientService) Explain(ctx context.Context, r *slotwisev1.ExplainRequest
 		c.m.adviseFiles(resp.Why)
 		c.m.explainForecast(ctx, name, resp)
 	}
-	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+	return orPast(resp, err, func() (*slotwisev1.ExplainResponse, error) {
 		j, err := c.m.pastWhole(ctx, r.Job)
 		if err != nil {
 			return nil, err
@@ -224,7 +227,7 @@ func (c clientService) reasons(ctx context.Context, r *slotwisev1.ExplainRequest
 	if err == nil {
 		c.m.adviseFiles(resp.Why)
 	}
-	return orPast(r.Job, resp, err, func() (*slotwisev1.ExplainResponse, error) {
+	return orPast(resp, err, func() (*slotwisev1.ExplainResponse, error) {
 		j, err := c.m.past(r.Job)
 		return &slotwisev1.ExplainResponse{Job: r.Job, Why: j.GetHeld()}, err
 	})

@@ -120,6 +120,8 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []source.
 	var buffer []protocol.Execution
 	for from := 0; ; {
 		p, err := query(ctx, s.m, func() (p part, err error) {
+			// The buffer is used by one part after the other: AppendAttempts copies out of it
+			// before the next question.
 			p.list, p.next, err = s.m.core.Executions(id, from, executionsAtOnce, buffer[:0])
 			return p, err
 		})
@@ -279,6 +281,7 @@ func (a consoleActor) Succeeded(ctx context.Context, since time.Time, most int, 
 		return err
 	}
 	heads, err := m.history.List(ctx, history.Query{State: slotwisev1.JobState_JOB_STATE_SUCCEEDED, Since: max(1, since.UnixMilli()), Limit: most})
+	// The place is free before the jobs are read one by one: pastWhole takes one for each.
 	done()
 	if err != nil {
 		m.historyUnread(err)

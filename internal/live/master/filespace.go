@@ -78,6 +78,8 @@ func (s *fileStore) hold(p *slotwisev1.Program, by int) {
 		if sha == "" { // a built-in program has no executable
 			return
 		}
+		// A release may come without its hold: releaseAll has dropped the holds of an earlier
+		// leadership.
 		if s.mu.users[sha] += by; s.mu.users[sha] <= 0 {
 			delete(s.mu.users, sha)
 		}
@@ -126,6 +128,7 @@ func (s *fileStore) begin(ctx context.Context, from io.Reader, user string, leng
 		}
 	}
 	u := &upload{s: s, from: from, user: user, began: time.Now()}
+	// With a length of -1 this reserves the cost of a small file; Read takes more as bytes arrive.
 	if err := u.reserve(fileCost(length)); err != nil {
 		s.places.Give(user, 1)
 		return nil, err
@@ -138,9 +141,12 @@ func (s *fileStore) begin(ctx context.Context, from io.Reader, user string, leng
 func (u *upload) end(sha string) {
 	s := u.s
 	s.places.Give(u.user, 1)
+	// Before the lock, because the disk may be slow.
 	info, err := s.disk.Stat(s.path(sha))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Both under one lock: between them the bytes would count for nobody, and another upload could
+	// take them.
 	s.mu.room.Add(u.user, -u.reserved)
 	if _, known := s.mu.files[sha]; err == nil && !known { // else of another upload of the same content
 		s.keepLocked(sha, u.user, info)

@@ -68,6 +68,7 @@ func newForecaster() *forecaster {
 // waits. The forecast is nil before the first one is ready; the caller must not change it.
 func (m *Master) Forecast() (f *forecast.Forecast, age time.Duration) {
 	fc := m.forecasts
+	// One request in the channel is enough: whoever asks while it waits gets the same forecast.
 	select {
 	case fc.kick <- struct{}{}:
 	default:
@@ -113,6 +114,7 @@ func (m *Master) forecastOn() {
 		if err := m.refreshForecast(); err != nil && m.ctx.Err() == nil && m.notLeader() == nil {
 			m.log.Warn("when jobs will end cannot be forecast", "error", err)
 		}
+		// Also after an error, or a request would wait for firstWait in vain each time.
 		first.Do(func() { close(fc.ready) })
 		select {
 		case <-time.After(restAfter(time.Since(began))):
@@ -147,6 +149,8 @@ func (m *Master) refreshForecast() error {
 	}
 	f := run.Result()
 	fc.pastUse.Lock()
+	// The ends of this state correct the record first, then the forecast is noted as simulated, and
+	// corrected last. Noting a corrected one would measure the correction.
 	fc.past.Observe(state)
 	fc.past.Note(f)
 	fc.past.Apply(f)
@@ -220,9 +224,13 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 	defer m.forecasts.copies.Give(user, 1)
 	copier := forecast.Copier{Known: m.forecasts.known}
 	for portion := 0; ; portion++ {
+		// Buffers, because the loop must not wait for a goroutine that has given up. New ones for
+		// each portion, so that no late answer is taken for the next.
 		complete := make(chan bool, 1)
 		lost := make(chan error, 1)
 		m.postOwn(func() {
+			// The core may be gone since the portion before, and its parts do not fit to those of
+			// another one.
 			if err := m.notLeader(); err != nil {
 				lost <- err
 				return

@@ -86,6 +86,7 @@ func (m *Master) strange() error {
 	a := m.cfg.Self
 	err := fault(connect.CodeFailedPrecondition, "master %s has a new directory: to the others it is a new master, which does not vote and must be added. Run slotwise masters remove %s, and then slotwise masters add %s", a, a, a)
 	now := time.Now().Unix()
+	// Once a minute: the others send messages many times a second.
 	if last := m.strangers.Load(); now-last >= 60 && m.strangers.CompareAndSwap(last, now) {
 		m.log.Warn("the others know a former master at this address", "error", err)
 	}
@@ -107,6 +108,8 @@ func (m *Master) form() {
 	warn := time.Now().Add(formWarning)
 	defer m.callers.stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		// The round begins before the questions: what others have been told since then decides
+		// whether the list may be taken.
 		m.callers.start()
 		first, missing, err := m.firstMembers()
 		switch {
@@ -199,6 +202,7 @@ func (c *callers) answer(id uint64, own *atomic.Pointer[slotwisev1.IdentifyRespo
 
 // strange reports whether a directory outside the list has called in this round. mu is held.
 func (c *callers) strange(first []*slotwisev1.Member) bool {
+	// A full list may have missed a caller, so it counts as if it had.
 	return len(c.ids) == mostCallers || slices.ContainsFunc(c.ids, func(id uint64) bool {
 		return !slices.ContainsFunc(first, func(o *slotwisev1.Member) bool { return o.Id == id })
 	})
@@ -222,6 +226,7 @@ func (m *Master) firstMembers() (first []*slotwisev1.Member, missing []string, e
 		}()
 	}
 	found := []*slotwisev1.Member{own}
+	// All answers are awaited, so that no goroutine stays behind at the unbuffered channel.
 	for range others {
 		x := <-answers
 		switch {

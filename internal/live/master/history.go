@@ -131,6 +131,8 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 				return context.Cause(ctx)
 			}
 			err := m.history.Put(entry)
+			// The turn ends before the other masters are asked: one that is frozen would hold up
+			// all other entries.
 			<-m.historyTurn
 			if err == nil {
 				err = m.keepHistory(ctx, entry)
@@ -265,6 +267,7 @@ func (m *Master) pastTasks(ctx context.Context, r *slotwisev1.TasksRequest) (*sl
 			id, err := job.ParseTask(t.Id)
 			wanted := began && err == nil && (r.Kind == slotwisev1.Kind_KIND_UNSPECIFIED || r.Kind == protocol.WireKind(id.Kind)) &&
 				(r.State == "" || r.State == t.State)
+			// After the test above, because the page begins behind this task.
 			began = began || t.Id == r.After
 			if !wanted {
 				continue
@@ -325,11 +328,8 @@ func (m *Master) pastError(name string, err error) error {
 
 // orPast returns v and err, or if err says that the job is not in memory, the answer
 // that past makes of the history.
-func orPast[T any](name string, v T, err error, past func() (T, error)) (T, error) {
+func orPast[T any](v T, err error, past func() (T, error)) (T, error) {
 	if connect.CodeOf(err) != connect.CodeNotFound {
-		return v, err
-	}
-	if _, bad := job.ParseID(name); bad != nil {
 		return v, err
 	}
 	old, err := past()

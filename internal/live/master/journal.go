@@ -46,6 +46,8 @@ func HasJournal(dir string) bool {
 // openJournal opens the journal. A new one begins with the group of cfg.
 func openJournal(cfg *Config) (*journal.Store, error) {
 	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
+	// A master without peers is the only voter of its group from the first entry on, so it leads
+	// without asking anybody.
 	fresh := &slotwisev1.RaftBase{Index: 1, Term: 1, Self: journal.Single, Members: []*slotwisev1.Member{{Id: journal.Single}}}
 	if cfg.Self != "" {
 		fresh = &slotwisev1.RaftBase{Group: group, Self: max(2, rand.Uint64()), Forms: cfg.Bootstrap}
@@ -80,6 +82,8 @@ func (m *Master) append(r *slotwisev1.JournalRecord) {
 		m.fail(fmt.Errorf("a journal record cannot be encoded: %w", err))
 		return
 	}
+	// An entry begins with up to maxData of earlier records, and the journal could not read a
+	// longer one back.
 	if len(m.record) > journal.MaxRecord-maxData {
 		m.fail(fmt.Errorf("a journal record of %d bytes exceeds the limit of %d bytes", len(m.record), journal.MaxRecord-maxData))
 		return
@@ -131,6 +135,7 @@ func (m *Master) maybeSnapshot() {
 	if m.lead == nil || m.positioned || m.replacing || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || time.Now().Before(m.noSnapshot) {
 		return
 	}
+	// The position is an entry of its own: PositionOf reads the entry's only record.
 	m.append(m.core.Position().Record())
 	m.positioned = true
 	m.propose()

@@ -36,6 +36,8 @@ const copyTimeout = 10 * time.Second
 // has a copy, with this one.
 func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context, address string) error) error {
 	others, need := m.majority()
+	// Room for every answer: those that come after a majority has answered must not keep their
+	// goroutines for ever.
 	results := make(chan error, len(others))
 	for _, a := range others {
 		// Not cancelled with the caller's success: the last master should have a copy, too.
@@ -283,12 +285,15 @@ func (m *Master) serveFiles(w http.ResponseWriter, r *http.Request) {
 		m.files.ServeHTTP(w, r)
 		return
 	}
+	// The client may ask a master that was elected after the upload, and only a majority has the
+	// file.
 	if r.Method != http.MethodPut {
 		m.fetchFile(r.Context(), sha)
 		m.files.ServeHTTP(w, r)
 		return
 	}
 	stored := &statusWriter{ResponseWriter: w}
+	// statusWriter has passed the refusal on.
 	if m.files.ServeHTTP(stored, r); stored.status >= 300 {
 		return
 	}
@@ -313,6 +318,8 @@ const mostKept = 10_000
 func (k *keptFiles) add(sha string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A file that was dropped from the list is sent once more, which the receiver answers without
+	// reading it.
 	if len(k.list) >= mostKept {
 		k.list = nil
 	}
@@ -391,6 +398,7 @@ func (m *Master) fetchFile(ctx context.Context, sha string) {
 	if !isSHA(sha) || !m.replicated() || m.files.touch(sha) {
 		return
 	}
+	// Any error means the next master: one may be down, and another one may lack the file.
 	for _, address := range m.others() {
 		if err := m.fetchFrom(ctx, address, sha); err == nil {
 			return
@@ -481,6 +489,7 @@ func (m *Master) fetchFrom(ctx context.Context, address, sha string) error {
 	if err != nil {
 		return err
 	}
+	// The first limit was for the beginning of the answer. The body may take longer, by its length.
 	silent.Reset(copyTimeout + time.Duration(max(0, resp.ContentLength)/peerRate)*time.Second)
 	defer silent.Stop()
 	defer resp.Body.Close()

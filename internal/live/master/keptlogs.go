@@ -122,6 +122,7 @@ func (m *Master) sendKept(name, owner string, why error, send func(*slotwisev1.L
 	if err == nil && l.User != owner { // of a job with the same name on an earlier journal
 		err = fs.ErrNotExist
 	}
+	// The code's name is put in front again below, so the text is taken without it.
 	var coded *connect.Error
 	reason := why
 	if errors.As(why, &coded) {

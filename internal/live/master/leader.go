@@ -32,6 +32,8 @@ type leadership struct {
 // after a successful call. It reads the clock itself, because the loop, which would notice the end of
 // the term, does not run while the process is stopped.
 func (l *leadership) mayAct() error {
+	// The context first: in a later leadership the lease is valid again, and this one's work must
+	// not go on under it.
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
@@ -168,17 +170,22 @@ func (m *Master) run() bool {
 		m.leave()
 		return false
 	}
+	// Before batches leave: release and the goroutines of background compare the clock with it.
 	m.lease.Store(int64(m.replica.Lease()))
+	// The member may have lost the lead and won it again within one Run. Another leader's entries
+	// may be in between, which this core has not seen.
 	if m.lead != nil && (!m.replica.Leads() || m.replica.Term() != m.lead.term) {
 		m.abdicate("another term has begun")
 	}
 	m.noteRole()
 	m.maintainJournal()
+	// A master that is closing would restore a core whose instructions nobody carries out.
 	if m.lead == nil && m.replica.MayRestore() && !m.isClosing() {
 		if err := m.takeOver(); err != nil {
 			m.fail(err)
 			return false
 		}
+		// takeOver has proposed records, which need another round of the replica.
 		return m.run()
 	}
 	m.release()
@@ -202,6 +209,8 @@ func (m *Master) noteRole() {
 	}
 	if was := m.role.Load(); was == nil || *was != now {
 		m.role.Store(&now)
+		// A follower that was away lacks the entries of the history that a majority without it has
+		// stored.
 		if !now.leads && now.leader != "" && was.leader != now.leader {
 			m.log.Info("another master leads", "leader", now.leader, "term", now.term)
 			m.pullHistory([]string{now.leader}, 1, 0)
@@ -269,24 +278,31 @@ func (m *Master) abdicate(why string) {
 	m.lead, m.core = nil, nil
 	m.noteRole()
 	err := notLeaderError(m.role.Load())
+	// Their messages may be in entries that a later leader commits, so the callers get an error
+	// that has them ask again and not one that says that nothing has happened.
 	for _, c := range m.calls {
 		c <- protocol.Reply{Err: err} // the channel's buffer has room for the one reply
 	}
 	clear(m.calls)
 	m.drop(err)
 	clear(m.outputs)
+	// The next core reports the tokens that are valid then, and orders the holds of files again.
 	m.drivers.clear()
 	m.files.releaseAll()
 }
 
 // drop discards what was collected and has not left.
 func (m *Master) drop(err error) {
+	// Without a leadership seal proposes nothing. It moves what the batch has collected to the
+	// waiting ones.
 	m.seal()
 	for _, b := range m.waiting {
 		for _, f := range b.after {
 			f(err)
 		}
 	}
+	// The entry with the position may never be committed, and without the reset no snapshot would
+	// be proposed again.
 	m.waiting, m.data, m.positioned = nil, nil, false
 }
 
@@ -296,6 +312,8 @@ func (m *Master) propose() {
 		return
 	}
 	data := m.data
+	// The replica keeps data as the content of the entry, so the next records need an array of
+	// their own.
 	m.data = make([]byte, 0, min(cap(data), 64<<10))
 	if _, err := m.replica.Propose(m.cfg.clock(), data); err != nil {
 		m.abdicate(err.Error())
@@ -307,6 +325,8 @@ func (m *Master) seal() {
 	if m.propose(); len(m.replies)+len(m.instructions)+len(m.after) == 0 {
 		return
 	}
+	// The index of the last proposed entry, also for a batch without records: its replies may show
+	// what an earlier batch has changed.
 	m.waiting = append(m.waiting, sealed{m.replica.Last(), m.replies, m.instructions, m.after})
 	m.replies, m.instructions, m.after = nil, nil, nil
 }
@@ -357,10 +377,13 @@ func (m *Master) handOver() {
 	if m.lead == nil || m.replica.Alone() {
 		return
 	}
+	// First: the campaign that Transfer asks for ignores the lease, so from then on another master
+	// may act.
 	m.abdicate("it hands over, because it stops")
 	m.replica.Transfer(m.cfg.clock())
 	if err := m.replica.Run(m.send); err != nil {
 		m.fail(fmt.Errorf("handing over: %w", err))
 	}
+	// The process ends next, and the message that asks for the campaign would be lost.
 	m.peers.flush()
 }

@@ -96,6 +96,7 @@ func (m *Master) streamLog(ctx context.Context, r *slotwisev1.LogRequest, send f
 func copyLog(send func([]byte) error, log io.Reader, attempt string) error {
 	b := make([]byte, logChunk)
 	for total := 0; total < maxLogBytes; {
+		// A read may return bytes together with an error: they are a part of the log.
 		n, err := log.Read(b)
 		if n > 0 {
 			total += n

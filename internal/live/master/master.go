@@ -167,6 +167,8 @@ func Open(cfg Config) (*Master, error) {
 	m.peers.mu.to = map[uint64]chan raftpb.Message{}
 	m.stats, m.forecasts = newStats(m), newForecaster()
 	if err := m.open(); err != nil {
+		// open may have started instructions of a restored core. They use the history, so they end
+		// before it is closed.
 		m.cancel()
 		m.background.Wait()
 		// nil if the files or the history itself could not be opened.
@@ -185,6 +187,7 @@ func Open(cfg Config) (*Master, error) {
 		m.ui, follow = m.cfg.Console(m.ctx, consoleSource{m}, consoleActor{clientService{m}})
 		m.background.Go(follow)
 	}
+	// The loop runs by now, so a failure is undone by Close and not by hand.
 	if err := m.follow(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -242,6 +245,8 @@ func (m *Master) Done() <-chan struct{} { return m.stopped }
 // master on the directory.
 func (m *Master) Close() error {
 	m.closing.Do(func() {
+		// The loop ends first: it hands the leadership over and is the only user of the journal.
+		// The goroutines of background end before the history that they read and write is closed.
 		close(m.stop)
 		<-m.stopped
 		m.cancel()
@@ -290,6 +295,8 @@ func (m *Master) loop() {
 				m.promote()
 			})
 		case <-m.stop:
+			// The last records are committed before another master is asked to lead: abdicate drops
+			// what is not.
 			m.handle(&protocol.Closing{})
 			m.seal()
 			if m.run() {
@@ -315,6 +322,7 @@ func (m *Master) batch(f func()) {
 	// The values of Ready that woke the loop do not say how many functions there were.
 	m.inbox.Again()
 	m.own.Again()
+	// A master that does not lead has no core. Its batches only carry raft's messages.
 	if m.core != nil {
 		m.absorb(m.core.EndBatch(m.now()))
 	}
@@ -324,6 +332,7 @@ func (m *Master) batch(f func()) {
 	if !m.run() {
 		return
 	}
+	// run may have ended this leadership or begun another one.
 	if m.core != nil {
 		if at, ok := m.core.Deadline(); ok {
 			m.wake.Reset(at - m.now())
@@ -377,6 +386,7 @@ func (m *Master) absorb(out protocol.Output) {
 		}
 	}
 	for _, r := range out.Replies {
+		// Even durable facts may be out of date when another master can lead.
 		if r.Early && m.lead.mayAct() == nil {
 			m.deliver(r)
 		} else {
@@ -445,6 +455,7 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 	done := make(chan result, 1)
 	var none T
 	err := m.post(ctx, func() {
+		// Asked in the loop: the leadership may have ended while the function waited in the inbox.
 		if err := m.notLeader(); err != nil {
 			done <- result{none, err}
 			return
@@ -486,6 +497,7 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 			done <- protocol.Reply{Err: err}
 			return
 		}
+		// Before the core sees the message, because an early reply is delivered within handle.
 		m.calls[id] = done
 		m.handle(msg)
 	})
@@ -511,9 +523,12 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 		case r := <-done:
 			v, _ := r.Message.(T)
 			return v, rpcError(r.Err)
+		// The wait continues: the core answers the released call at the end of a batch.
 		case <-expired:
 			release()
 			expired = nil
+		// The release frees what the core holds for the call. Its reply goes into the channel's
+		// buffer, where nobody reads it.
 		case <-ctx.Done():
 			release()
 			return none, rpcError(context.Cause(ctx))

@@ -144,6 +144,8 @@ func (c clientService) ChangeMasters(ctx context.Context, r *slotwisev1.ChangeMa
 	var id uint64
 	// A member may be dead, and then memberChange refuses to add it again.
 	if r.Add != "" && !slices.ContainsFunc(*c.m.roster.Load(), func(o *slotwisev1.Member) bool { return o.Address == r.Add }) {
+		// Asked before the call of the candidate, which may take seconds. memberChange runs on the
+		// leader in any case.
 		if err := c.m.notLeader(); err != nil {
 			return nil, err
 		}
@@ -233,6 +235,7 @@ func (m *Master) promote() {
 				note = "it cannot store a file that a job needs: " + err.Error()
 			}
 		}
+		// promoting stays set meanwhile, so the ticks of the replica do not ask the learner again.
 		if note != "" {
 			time.Sleep(promotePause)
 		}

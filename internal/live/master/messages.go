@@ -117,6 +117,8 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	ctx, place := r.Context(), placeOf(r.Context())
 	place.leave() // the sender may be slow
 	raw, arrived, err := q.arrive(w, r, user)
+	// The room of arriving is kept until the message has its place in memory: the compressed bytes
+	// are there all the time.
 	defer arrived()
 	if err != nil {
 		return nil, err
@@ -130,6 +132,8 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 			return nil, err
 		}
 	}
+	// The estimate reads gzip only, and other codings would be decompressed by the RPC system
+	// without a bound.
 	if compressed && e.codings != "gzip" {
 		return nil, fault(connect.CodeUnimplemented, "the message is compressed with %q: use gzip or no compression", bounds.Cut(e.codings, bounds.Name))
 	}
@@ -147,6 +151,7 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	if !compressed {
 		need = memory + 2*size
 	}
+	// A message that is larger than a user's share could never be admitted.
 	need = min(need, bounds.Share(bounds.Memory, 0))
 	// Otherwise requests that hold room might wait for a place, and requests with a place for
 	// room.
@@ -171,6 +176,7 @@ func (q *messages) receive(w http.ResponseWriter, r *http.Request, user string) 
 	}
 	body := raw
 	if e.framed {
+		// The frame's flag is 0, because the message is not compressed any more.
 		body = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(raw))), raw...)
 	} else {
 		r.Header.Del("Content-Encoding")
@@ -211,6 +217,8 @@ func (q *messages) arrive(w http.ResponseWriter, r *http.Request, user string) (
 			return nil, arrived, err
 		}
 		arrived = func() { q.arriving.Give(user, n) }
+		// At most a MiB in advance: the announced length is a claim, and the buffer grows as bytes
+		// arrive.
 		b.Grow(int(min(n, 1<<20)))
 		_, err = b.ReadFrom(in)
 	}
@@ -247,6 +255,8 @@ func (q *messages) estimate(open func() (io.Reader, error), e encoding, d protor
 	if err != nil {
 		return 0, 0, badCompression(err)
 	}
+	// One byte more than the bound shows that there is more. A small gzip stream may become
+	// terabytes.
 	in = io.LimitReader(in, q.most+1)
 	if e.json {
 		size, memory, err = jsonCost(in)

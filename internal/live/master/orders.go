@@ -41,6 +41,7 @@ func (m *Master) carryOut(list []protocol.Instruction) {
 		case *protocol.AbortOutput:
 			m.finishOutput(protocol.OutputFinished{Job: o.Job}, outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, patience: m.cfg.RemovePatience})
 		case *protocol.CancelOutput:
+			// Without an entry the work has ended, and its result is on its way to the core.
 			if giveUp := m.outputs[o.Job]; giveUp != nil {
 				close(giveUp)
 				delete(m.outputs, o.Job)
@@ -91,6 +92,7 @@ func (m *Master) finishOutput(result protocol.OutputFinished, w outputWork) {
 func (m *Master) removeStaged(o *protocol.RemoveStaged) {
 	l := m.lead
 	w := outputWork{resolve: m.resolveOutput, uri: o.URI, token: o.Token, mayAct: l.mayAct}
+	// Without Retry there is one try, because a user waits for the answer.
 	if o.Retry {
 		w.patience = m.cfg.RemovePatience
 	}

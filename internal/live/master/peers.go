@@ -43,6 +43,8 @@ func (m *Master) send(msg raftpb.Message) {
 			address = o.Address
 		}
 	}
+	// A master that this one does not count as a member may be one: this one may lack the entry
+	// that added it, and must answer it to get the entry.
 	if address == "" {
 		address = m.contacts[msg.To]
 	}
@@ -61,6 +63,7 @@ func (m *Master) send(msg raftpb.Message) {
 	p.pending.Add(1)
 	select {
 	case to <- msg:
+	// Blocking here would stop the loop. Raft sends again what was lost.
 	default:
 		p.pending.Done()
 	}
@@ -69,6 +72,8 @@ func (m *Master) send(msg raftpb.Message) {
 // deliver sends the messages of a queue until the master ends.
 func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) {
 	url, client, err := p.dial(address)
+	// The queue is read all the same: raft must hear that the member is unreachable, and flush must
+	// not wait for its messages.
 	if err != nil {
 		p.m.log.Error("another master cannot be called", "address", address, "error", err)
 	}
@@ -88,6 +93,7 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 				return
 			}
 			b, err := msg.Marshal()
+			// A message that cannot be encoded has been counted in pending, too.
 			if n++; err == nil {
 				req.Messages = append(req.Messages, b)
 				size += len(b)
@@ -128,6 +134,8 @@ func (p *peers) deliver(id uint64, address string, queue <-chan raftpb.Message) 
 			}
 		}
 		if err != nil {
+			// Raft then sends one message at a time until the member answers, instead of many that
+			// are all lost.
 			p.m.postOwn(func() { p.m.replica.ReportUnreachable(id) })
 			time.Sleep(20 * time.Millisecond) // a host that refuses connections at once must not keep a processor busy
 		}
@@ -140,6 +148,8 @@ const snapshotPiece = 4 << 20
 // install sends a message with a snapshot in pieces, so that its size has no bound but the memory.
 func (p *peers) install(peer slotwisev1connect.MastersServiceClient, msg raftpb.Message) {
 	defer p.pending.Done()
+	// A copy without the data, because the journal still refers to the original. The data follow in
+	// pieces.
 	snap := *msg.Snapshot
 	data := snap.Data
 	snap.Data, msg.Snapshot = nil, &snap
@@ -182,6 +192,7 @@ func (p *peers) flush() {
 	}()
 	select {
 	case <-done:
+	// A dead member must not keep this master from ending.
 	case <-time.After(peerTimeout):
 	}
 }
@@ -226,6 +237,7 @@ func (s mastersService) Install(_ context.Context, in *connect.ClientStream[slot
 	}
 	var data []byte
 	for in.Receive() {
+		// The sender has announced the size, which bounds the memory of this request.
 		if data = append(data, in.Msg().Data...); uint64(len(data)) > size {
 			break
 		}
@@ -282,6 +294,7 @@ func (s mastersService) step(sender string, list []raftpb.Message) {
 		}
 		for i := range list {
 			m.replica.Step(m.cfg.clock(), list[i])
+			// Run must follow each Step. The batch runs the replica after the last message.
 			if m.failed == nil && i < len(list)-1 {
 				m.run()
 			}

@@ -104,6 +104,7 @@ func (c clientService) WhatIf(ctx context.Context, r *slotwisev1.WhatIfRequest) 
 	// meaningful.
 	m.forecasts.apply(now, then)
 	resp := m.compare(state, changed, now, then, basis.Epoch)
+	// The gain compares futures one by one, which only makes sense for jobs that end in both runs.
 	for i := range state.Jobs {
 		if g, ok := asIs.Gain(otherwise, state.Jobs[i].ID); ok && resp.Jobs[i].Now.GetKnown() && resp.Jobs[i].Then.GetKnown() {
 			resp.Jobs[i].Gain = &slotwisev1.JobGain{MedianMs: g.Median.Milliseconds(), LowMs: g.Low.Milliseconds(), HighMs: g.High.Milliseconds()}
@@ -395,10 +396,13 @@ func (q *question) pause() error {
 	switch {
 	case q.ctx.Err() != nil:
 		return context.Cause(q.ctx)
+	// Stop is asked many times a second, and giving the turn away each time would cost more than
+	// the simulation.
 	case time.Since(q.since) < sliceTime:
 		return nil
 	}
 	err := q.fc.turns.Yield(q.ctx, q.user, 1)
+	// After an error the turn is another's, so end must not give it back.
 	q.hasTurn, q.since = err == nil, time.Now()
 	return err
 }

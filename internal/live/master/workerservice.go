@@ -98,6 +98,8 @@ func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatReq
 func (m *Master) heartbeats(next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Everything that is not the plain case goes to the RPC system, which knows the other
+		// encodings and refuses the rest.
 		if h := r.Header; r.URL.Path != slotwisev1connect.WorkerServiceHeartbeatProcedure || r.Method != http.MethodPost || h.Get("Content-Type") != "application/proto" || h.Get("Content-Encoding") != "" {
 			next.ServeHTTP(w, r)
 			return

@@ -91,6 +91,9 @@ func New(cfg Config, storage Storage, now time.Duration) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Applied is the commit index: the owner reads the committed records from the storage when it
+	// begins to lead, so Run need not repeat them. DisableProposalForwarding: a follower's record
+	// would belong to a core that does not exist.
 	node, err := raft.NewRawNode(&raft.Config{
 		ID: cfg.ID, Storage: storage, Applied: hard.Commit,
 		ElectionTick: cfg.ticks(), HeartbeatTick: 2, CheckQuorum: true, PreVote: true,
@@ -215,10 +218,14 @@ func (r *Replica) tickLeader() {
 		r.node.Tick()
 	}
 	switch {
+	// A leader that hands over asks for no lease. It asks again for the campaign, because the first
+	// message may have been lost.
 	case r.transferred:
 		if r.now >= r.asked+r.cfg.Election {
 			r.Transfer(r.now)
 		}
+	// The question is a read index: its answer needs heartbeats of a majority that were sent after
+	// it. The lease counts from the moment of the question, when no answer had been given.
 	case r.caughtUp && !r.Alone():
 		r.probe++
 		r.probes[r.probe] = r.now
@@ -269,6 +276,8 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	after := r.node.BasicStatus()
 	r.term = after.Term
 	switch {
+	// Only what the present leader of the present term sends renews the promise. A late message of
+	// a former leader would keep the member from voting.
 	case (m.Type == raftpb.MsgApp || m.Type == raftpb.MsgHeartbeat || m.Type == raftpb.MsgSnap) && after.Lead == m.From && after.Term == m.Term:
 		r.heard = r.now
 		r.wait()
@@ -276,6 +285,8 @@ func (r *Replica) Step(now time.Duration, m raftpb.Message) {
 	// too short does not get here: it loses its preliminary vote.
 	case m.Type == raftpb.MsgVoteResp && m.Reject && m.Term == after.Term && after.RaftState != raft.StateLeader:
 		r.waitAfterSplit()
+	// A vote that has just been given makes room for the candidate: a campaign of this member now
+	// would only split the votes.
 	case m.Type == raftpb.MsgVote && after.Vote == m.From && (before.Vote != after.Vote || before.Term != after.Term):
 		r.wait()
 	}
@@ -360,6 +371,8 @@ func (r *Replica) MayRemove(id uint64) error {
 			alive++
 		}
 	}
+	// A change must leave a majority that answers now: the group would stop when the removal takes
+	// effect.
 	switch need := voters/2 + 1; {
 	case alive >= need:
 		return nil
@@ -395,6 +408,8 @@ func (r *Replica) Transfer(now time.Duration) {
 	if r.soft.RaftState != raft.StateLeader || r.Alone() {
 		return
 	}
+	// Before the request leaves: Lease is 0 from now on, because the campaign may win while the old
+	// lease would still run.
 	r.transferred = true
 	var best, match uint64
 	for id, p := range r.node.Status().Progress { //house:sorted the maximum does not depend on the order
@@ -437,6 +452,7 @@ func (r *Replica) Run(send func(raftpb.Message)) error {
 				send(m)
 			}
 		}
+		// The snapshot precedes the entries of the same Ready, which continue its log.
 		if !raft.IsEmptySnap(rd.Snapshot) {
 			if err := r.storage.Install(rd.Snapshot); err != nil {
 				return err
@@ -489,6 +505,7 @@ func (r *Replica) observe(rd raft.Ready) {
 		if sent, ok := r.probes[n]; ok {
 			r.lease = max(r.lease, sent+r.cfg.Election*3/4)
 		}
+		// An answer confirms all earlier questions, too.
 		for id := range r.probes { //house:sorted each is looked at for itself
 			if id <= n {
 				delete(r.probes, id)
@@ -503,6 +520,8 @@ func (r *Replica) apply(e raftpb.Entry) {
 	if r.cfg.Committed != nil {
 		r.cfg.Committed(e)
 	}
+	// Only an entry of its own term shows a leader which earlier entries are committed (raft,
+	// section 5.4.2).
 	if e.Term == r.term && r.soft.RaftState == raft.StateLeader {
 		r.caughtUp = true
 	}

@@ -82,6 +82,8 @@ func (w *Worker) carryOut(instructions []agent.Instruction) {
 
 // start runs an attempt in a goroutine and reports its end to the master.
 func (w *Worker) start(id job.AttemptID, l *slotwisev1.Launch) {
+	// Not a child of the worker's context: killAll gives attempts a reason and the time to end, and
+	// a session's end must not stop them.
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &process{id: id, launch: l, stop: stop, started: time.Now(), stacks: make(chan string, 1)}
 	w.mu.Lock()
@@ -129,6 +131,7 @@ func (w *Worker) attemptEnded(p *process, done *slotwisev1.Done, err error) {
 		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
 	}
 	w.mu.Lock()
+	// One step with End: in between the attempt would be running for the agent and unknown to stop.
 	delete(w.mu.processes, p.id)
 	instructions := w.mu.agent.End(p.id, state, text, tail, done)
 	log := p.log
@@ -161,6 +164,8 @@ func logTail(done *slotwisev1.Done, err error) string {
 func (w *Worker) blame(done *slotwisev1.Done, err error) *slotwisev1.Done {
 	if done == nil {
 		done = &slotwisev1.Done{}
+		// Without a message the process may have died of anything. Only an error of the worker's
+		// own files, or of its setting up another user, says that the node is to blame.
 		if cause := engine.CauseOf(storage.Disk(err)); cause == job.CauseNode || errors.As(err, new(*ownerError)) {
 			done.Cause = slotwisev1.FailureCause(cause)
 		}
@@ -280,6 +285,8 @@ func (w *Worker) watchProcesses() {
 		w.mu.Lock()
 		w.mu.agent.Usage(p.id, memory, max(0, int64(cpu)-p.cpuBefore))
 		w.mu.Unlock()
+		// The memory of a process that has not begun the attempt is what earlier attempts left, and
+		// must not fail this one.
 		if limit := p.limits.memory; p.begun && p.child.group == nil && limit > 0 && memory > limit {
 			p.stop(&memoryError{p.limits})
 		}

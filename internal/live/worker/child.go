@@ -64,6 +64,8 @@ func newStarter(noNewRights bool) (*starter, error) {
 func (s *starter) start(c *exec.Cmd) error {
 	err := make(chan error)
 	s.requests <- func() {
+		// Held across the start: withOwn must not see the process before its number is noted, and
+		// would kill it as a stray.
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		e := c.Start()
@@ -218,6 +220,8 @@ func (c *child) copyOutput(log *logFile) (stop func()) {
 				break
 			}
 		}
+		// The deadline of stop may end the loop while output is still in the pipe. It belongs to
+		// this attempt, and not to the next one's log.
 		c.readWaiting(c.printed, func(b []byte) { log.Write(b) })
 	}()
 	return func() {
@@ -319,6 +323,7 @@ func (c *child) send(m *slotwisev1.ToAttempt) error {
 		return errBroken
 	}
 	_, err := protodelim.MarshalTo(c.in, m)
+	// A part of the message may be in the pipe, and whatever follows would be read as its rest.
 	c.mu.broken = err != nil
 	return err
 }
@@ -333,6 +338,8 @@ var errBroken = errors.New("the pipe to the attempt's process is broken")
 // The worker then ends that process as an orphan.
 func (c *child) kill() {
 	defer c.out.SetReadDeadline(time.Now().Add(time.Second))
+	// The group holds every process that the attempt has started, also those that have left their
+	// parents.
 	if c.group != nil && c.group.Kill() == nil {
 		return
 	}
@@ -342,6 +349,8 @@ func (c *child) kill() {
 	default:
 	}
 	table, _ := proctree.Read()
+	// Listed before the first kill: the children of a dead process belong to another parent and
+	// would not be found.
 	below := table.Below(c.pid)
 	killGroup(c.pid)
 	for _, p := range below {
@@ -397,6 +406,7 @@ func (w *Worker) stopChild(ctx context.Context, c *child, over <-chan struct{}) 
 	cause := context.Cause(ctx)
 	// During the grace it would take more memory from the other attempts of the machine.
 	if !errors.As(cause, new(*memoryError)) {
+		// In a goroutine, because a child that does not read would keep the kill from coming.
 		go c.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_Stop{Stop: cause.Error()}})
 		t := time.NewTimer(w.cfg.KillGrace)
 		defer t.Stop()

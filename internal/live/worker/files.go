@@ -212,6 +212,8 @@ func (c *cache) trim() error {
 	var files []fs.FileInfo
 	var total int64
 	for _, e := range entries {
+		// A download that is under way has another name, and a file that has just been removed has
+		// no size.
 		if info, err := e.Info(); err == nil && isHash(e.Name()) {
 			files = append(files, info)
 			total += info.Size()

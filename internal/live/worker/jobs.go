@@ -43,6 +43,7 @@ func (w *Worker) jobInfo(ctx context.Context, id job.ID) (*slotwisev1.JobForWork
 		info, err := w.rpc.JobForWorker(call, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.String()})
 		cancel()
 		switch {
+		// The loop reads the entry again, because another attempt's answer may have come first.
 		case err == nil:
 			w.mu.Lock()
 			w.knowLocked(id, info)
@@ -146,6 +147,7 @@ func (w *Worker) sendMapOutputs(t *turn, r *reader) {
 		queue := r.queue
 		r.queue = nil
 		w.mu.Unlock()
+		// Outside the lock, because send blocks while the child does not read.
 		for _, m := range queue {
 			if t.send(&slotwisev1.ToAttempt{What: &slotwisev1.ToAttempt_MapOutputs{MapOutputs: m}}) != nil {
 				return
@@ -170,6 +172,8 @@ func (w *Worker) stopReading(p *process, t *turn) {
 	delete(j.readers, p)
 	if len(j.readers) == 0 {
 		j.stopPolling()
+		// The next reduce starts from the beginning of the log: nobody keeps the list up to date
+		// without a poller.
 		j.cursor, j.outputs = "", nil
 	}
 }

@@ -79,6 +79,7 @@ func (s *logSender) take() []endedLog {
 		n++
 	}
 	batch := s.mu.waiting[:n:n]
+	// Without this the slice would keep the array, and the ended logs in it, alive.
 	if s.mu.waiting = s.mu.waiting[n:]; len(s.mu.waiting) == 0 {
 		s.mu.waiting = nil
 	}
@@ -135,6 +136,7 @@ func (w *Worker) sendLogs(ctx context.Context) {
 // cancelled, with the logs that are left in the queue.
 func (w *Worker) sendWaiting(ctx context.Context) {
 	for batch := w.logs.take(); len(batch) > 0; batch = w.logs.take() {
+		// Read once for all tries: an attempt of the same name may begin a new log in between.
 		logs := w.readLogs(batch)
 		for try := 0; len(logs) > 0; try++ {
 			full, err := w.keepLogs(ctx, logs, batch[0].masters)
@@ -145,10 +147,14 @@ func (w *Worker) sendWaiting(ctx context.Context) {
 			if errors.Is(err, errOtherMaster) {
 				break
 			}
+			// At the worker's end the last call of sendWaiting takes them again, with its own time
+			// limit.
 			if ctx.Err() != nil {
 				w.logs.putBack(batch)
 				return
 			}
+			// A refusal is final for these logs, and the next ones must not wait behind them. A
+			// session that is over is no refusal: the next try names the next session.
 			if c := connect.CodeOf(err); isRefusal(err) && c != connect.CodeUnauthenticated || c == connect.CodeUnimplemented {
 				w.log.Warn("the master does not keep the logs of attempts that have ended", "logs", len(logs), "err", err)
 				break

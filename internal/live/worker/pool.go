@@ -112,6 +112,7 @@ func (c *Config) reuses(path string) bool {
 func (w *Worker) takeIdle(key poolKey) *child {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// The latest first: the others then reach their idle time and end.
 	for i, c := range slices.Backward(w.mu.idle) {
 		if c.key != key {
 			continue
@@ -138,6 +139,8 @@ func (w *Worker) keepIdle(c *child) bool {
 	}
 	within := sharedIdleTime
 	if !c.key.shared {
+		// The job may have been dropped during the attempt, or another master may have given its
+		// number to another job. No attempt would take the process then.
 		j := w.mu.jobs[c.key.job]
 		if j == nil || j.info.GetStaging() != c.key.staging {
 			return false
@@ -292,10 +295,12 @@ func (t *turn) send(m *slotwisev1.ToAttempt) error {
 // for at most grace. It reports whether all messages were written as a whole.
 func (t *turn) endSends(grace time.Duration) (whole bool) {
 	c := t.child
+	// Before the lock, which a send that waits for room in the pipe holds.
 	c.in.SetWriteDeadline(time.Now().Add(grace))
 	t.sends.Lock()
 	t.sends.over = true
 	t.sends.Unlock()
+	// The next attempt's messages have no deadline.
 	c.in.SetWriteDeadline(time.Time{})
 	c.mu.Lock()
 	defer c.mu.Unlock()

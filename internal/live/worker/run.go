@@ -134,6 +134,8 @@ func (w *Worker) checkFiles(p *process, spec *slotwisev1.JobSpec) error {
 	if len(pieces) == 0 && out == "" {
 		return nil
 	}
+	// Without a user's root: the master applies those. Here only the worker's own files are
+	// refused.
 	check := w.roots.Check("", false)
 	for _, piece := range pieces {
 		if err := check.Input(piece.GetUri()); err != nil {
@@ -176,6 +178,8 @@ var errNotBegun = errors.New("the attempt's process has not begun the attempt")
 // attempt ended gets KillGrace to exit, since nothing that it does afterwards counts. A
 // child whose process has ended gets lateMessages, whatever its descendants do.
 func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwisev1.Order, c *child) (*slotwisev1.Done, error) {
+	// The turn before the order: stopReading and the answers of other goroutines go through it, and
+	// it ends with the attempt while the child lives on.
 	t := &turn{child: c}
 	w.assign(p, t)
 	begin := newBeginning(c, beginGraces*w.cfg.KillGrace)
@@ -245,6 +249,7 @@ func (w *Worker) superviseChild(ctx context.Context, p *process, order *slotwise
 
 // assign makes c the process of the attempt.
 func (w *Worker) assign(p *process, t *turn) {
+	// The processor time of earlier attempts of the child is not this attempt's.
 	c, before := t.child, int64(0)
 	if c.turns > 0 {
 		before = int64(proctree.CPU(c.pid))

@@ -25,6 +25,8 @@ const maxListed = 200
 func (w *Worker) serveStack(rw http.ResponseWriter, r *http.Request, id job.AttemptID) {
 	w.mu.Lock()
 	var t *turn
+	// The turn and not the child: after the attempt's end the child may run another attempt, to
+	// whose process the question would go.
 	p := w.mu.processes[id]
 	if p != nil {
 		t = p.turn

@@ -238,6 +238,7 @@ func (w *Worker) Drain() {
 	w.mu.Lock()
 	first := !w.mu.draining
 	w.mu.draining = true
+	// A draining worker gets no new attempts, so nothing would take these processes.
 	w.endIdleLocked(func(*child) bool { return true })
 	w.refuseWorkLocked()
 	w.mu.Unlock()
@@ -249,6 +250,8 @@ func (w *Worker) Drain() {
 
 // refuseWorkLocked makes heartbeats refuse new work while there is a reason to.
 func (w *Worker) refuseWorkLocked() {
+	// A drain hides the state of the disk: the disk may recover, and the worker leaves all the
+	// same.
 	if w.mu.draining {
 		w.mu.agent.SetCondition(slotwisev1.NodeCondition_NODE_CONDITION_LEAVING, "")
 		return
@@ -428,6 +431,8 @@ func (w *Worker) isDrained(after time.Duration) bool {
 	if listed > 0 { // the master has not acknowledged how these attempts ended
 		return false
 	}
+	// Jobs that still need outputs have them here: the master orders the removal when a job has
+	// ended.
 	outputs, err := filepath.Glob(filepath.Join(w.home.outputs(), "*", "*"))
 	return err == nil && len(outputs) == 0
 }

@@ -280,7 +280,7 @@ func (g *Agent) disownAll() (instructions []Instruction) {
 // Heartbeat composes the next heartbeat. It repeats everything that the master has not
 // acknowledged, up to the budget. waitMillis is how long the master may hold its answer.
 // If the heartbeat leaves something out, it requests an answer at once. The request
-// shares no memory with the agent.
+// shares complaints with the agent, which never change, and no other memory.
 func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.HeartbeatRequest {
 	g.seq++
 	r := &slotwisev1.HeartbeatRequest{
@@ -314,6 +314,8 @@ func (g *Agent) Heartbeat(waitMillis int64, load *slotwisev1.Load) *slotwisev1.H
 			break
 		}
 		room -= size
+		// Shared and not copied: a complaint never changes, and Acknowledge finds it again by its
+		// pointer.
 		r.FetchFailures = append(r.FetchFailures, f)
 	}
 	return r
@@ -335,6 +337,7 @@ func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (instructions []Instruc
 	}
 	var ends []*slotwisev1.Report
 	size := 0
+	// Running reports are small and must always be named, so only ends and complaints can be cut.
 	for _, report := range r.GetReports() {
 		if report.GetState() != Running {
 			ends = append(ends, report)
@@ -344,6 +347,8 @@ func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (instructions []Instruc
 	for _, f := range r.GetFetchFailures() {
 		size += proto.Size(f)
 	}
+	// Half of what was sent and not of the budget, which may be far above it: the next heartbeat is
+	// smaller in any case.
 	g.budget = size / 2
 	switch {
 	// Only a report that was alone is known to be the cause. With two, the halved budget
@@ -479,6 +484,7 @@ func (g *Agent) kill(instructions []Instruction, name, reason string) []Instruct
 	switch {
 	case g.IsRunning(id):
 		return append(instructions, Instruction{Kind: Stop, Attempt: id, Reason: reason})
+	// A reduce's output is not on this machine, so there is nothing to discard.
 	case id.Kind == job.Map:
 		return append(instructions, Instruction{Kind: Discard, Attempt: id, Reason: reason})
 	}
@@ -555,6 +561,7 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	r := a.report
 	r.State, r.Error, r.LogTail, r.Memory = state, bounds.Cut(text, bounds.Text), bounds.Cut(logTail, bounds.Text), 0
 	r.OutputBytes = done.GetOutputBytes()
+	// An attempt may send a cause and then succeed or be killed, which is nobody's failure.
 	if state == Failed {
 		r.Cause = done.GetCause()
 	}
@@ -566,10 +573,12 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	if state == Succeeded {
 		r.Progress = 1
 	}
+	// The report stays listed until a heartbeat that carried it is answered.
 	if !a.disowned {
 		return nil
 	}
 	g.remove(id)
+	// The attempt may have stored its output after the DropJob had removed those of its job.
 	if state == Succeeded && id.Kind == job.Map {
 		return []Instruction{{Kind: Discard, Attempt: id, Reason: "the job has ended"}}
 	}

@@ -64,11 +64,13 @@ func (g *Agent) Drivers() (running, listed int) {
 // drive enters a driver unless it is listed already.
 func (g *Agent) drive(orders []Instruction, d *slotwisev1.Drive) []Instruction {
 	id := idOf(d.GetDriver())
+	// The order was carried out, or the end of its driver is not acknowledged yet.
 	if g.getDriver(id) != nil {
 		return orders
 	}
 	g.drivers = append(g.drivers, &driver{id, &slotwisev1.DriverReport{Driver: d.GetDriver(), State: Running}})
 	orders = append(orders, Instruction{Kind: StartDriver, Driver: id, Drive: d})
+	// As in launch: the order was under way when the worker began to end.
 	if g.stopped != "" {
 		orders = append(orders, Instruction{Kind: StopDriver, Driver: id, Reason: g.stopped})
 	}

@@ -43,6 +43,7 @@ func (t *Tracker) report(n *cluster.Node, r *Report, from int) int {
 // running. If it runs or has output, the node must stop and remove it, unless the report
 // repeats the success that counted.
 func (t *Tracker) answerStale(n int32, a *job.Attempt, r *Report) {
+	// A failed or killed attempt has left nothing that must be stopped or removed.
 	if r.State != job.AttemptRunning && r.State != job.AttemptSucceeded {
 		return
 	}
@@ -63,6 +64,7 @@ func (t *Tracker) succeed(a *job.Attempt, r *Report) {
 		t.kill(a, fmt.Sprintf("%v commits", g.ID()))
 		return
 	}
+	// Before the rivals are killed: their ends must not make the task pending again.
 	t.jobs.Succeed(a, r.OutputBytes, t.now)
 	if r.Counters != nil {
 		t.jobs.Count(a, r.Counters)
@@ -84,6 +86,7 @@ func (t *Tracker) fail(a *job.Attempt, f job.Failure) {
 	f.Text = cmp.Or(f.Text, "no reason given")
 	t.jobs.Fail(a, f, t.cfg.MaxNodeFailures, t.now)
 	t.attemptEnded(a, nil)
+	// A job that has failed here has no demand any more.
 	if !t.failIfSpent(a.Task(), f.Text) {
 		t.noteDemand(a.Job())
 	}
@@ -112,6 +115,8 @@ func (t *Tracker) drop(a *job.Attempt, state job.AttemptState, why string) {
 // attemptEnded frees the slot of an attempt that has just ended. counted holds the
 // counters that a successful attempt reported, or nil.
 func (t *Tracker) attemptEnded(a *job.Attempt, counted *counters.Set) {
+	// The slot is free before the hooks run, so that the policy's tables agree with the counts that
+	// it reads.
 	t.nodes.Stop(t.node(a), a)
 	t.wantOffer()
 	if t.cfg.Record {
@@ -151,6 +156,7 @@ func (t *Tracker) askCommit(ev *AskCommit) {
 		t.drop(a, job.AttemptKilled, why)
 		return
 	}
+	// A repeated request has the same answer and needs no second record.
 	if t.cfg.Record && !a.Granted() {
 		t.note(&FactGranted{a.ID()})
 	}

@@ -53,6 +53,7 @@ func (t *Tracker) failure(a *job.Attempt, r *Report) job.Failure {
 // such a cause the given number of times. The jitter depends on the seed and the attempt
 // only, so every replay has the same.
 func (t *Tracker) pause(id job.AttemptID, failures int) time.Duration {
+	// The shift is bounded because a second shifted by 34 overflows.
 	d := min(firstPause<<min(failures, 16), lastPause)
 	name := uint64(id.Job)<<40 ^ uint64(id.Kind)<<39 ^ uint64(id.Index)<<12 ^ uint64(id.Number)
 	g := rand.New(rand.NewPCG(t.cfg.Seed, name))

@@ -203,6 +203,8 @@ func (t *Tracker) medianFaults(extra []int) int {
 	if len(counts) < 2 {
 		return 0
 	}
+	// The largest count is left out, so the lower median of the others is at half of the length
+	// without it.
 	return counts[(len(counts)-2)/2]
 }
 

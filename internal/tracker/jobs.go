@@ -22,9 +22,12 @@ func (t *Tracker) submit(ev *Submit) {
 	if t.cfg.Record {
 		t.note(&FactAccepted{j.ID(), j.Spec(), t.now})
 	}
+	// Before the hooks, in which a policy may read the width.
 	t.measureWidth(j)
 	t.watch(j)
 	t.wantOffer()
+	// Before the job's other effects, which a shell without an entry for the job could not carry
+	// out.
 	t.emit(Effect{Kind: JobAccepted, Job: j.ID()})
 	for _, h := range t.hooks.Jobs {
 		h.JobAdded(j)
@@ -89,6 +92,7 @@ func (t *Tracker) moveJob(ev *MoveJob) {
 	}
 	before := j.Pool()
 	t.jobs.SetPool(j, ev.Pool)
+	// The name may be spelled otherwise and mean the same pool.
 	if j.Pool() != before {
 		if t.cfg.Record {
 			t.note(&FactPool{j.ID(), j.Pool()})
@@ -148,6 +152,8 @@ func (t *Tracker) failIfSpent(task *job.Task, why string) bool {
 // takes the job out of scheduling and has its output committed or aborted. Callers
 // check that the job is live, so each job gets here once.
 func (t *Tracker) decide(j *job.Job, outcome job.State, culprit *job.Task, text string) {
+	// The attempts end while the job is live, so that their ends and slots are counted as always.
+	// The outcome follows.
 	for k := range job.Kind(job.Kinds) {
 		for a := j.Oldest(k); a != nil; a = j.Oldest(k) {
 			t.kill(a, "the job has ended")
@@ -201,6 +207,8 @@ func (t *Tracker) Unfinished() (effects []Effect) {
 // the commit.
 func (t *Tracker) commitEnded(ev *CommitEnded) {
 	j := t.Jobs().Get(ev.Job)
+	// A result for an outcome that the tracker has left behind: after a failed commit the job is
+	// ABORTING.
 	if j == nil || j.State() != job.Committing {
 		return
 	}
@@ -226,6 +234,7 @@ func (t *Tracker) abortEnded(ev *AbortEnded) {
 	if j == nil || j.State() != job.Aborting {
 		return
 	}
+	// Only a job whose tasks have all succeeded can have published its whole output.
 	if ev.Published && j.Unfinished(lastKind(j)) == 0 {
 		t.jobs.ConfirmCommit(j, t.now)
 		if t.cfg.Record {

@@ -26,6 +26,7 @@ func (t *Tracker) join(ev *Join) {
 	default:
 		t.rejoin(n, ev)
 	}
+	// The number of members has changed, and with it how many nodes half of them are.
 	t.graylist()
 	t.killUnwanted(n, ev)
 }
@@ -44,6 +45,8 @@ func (t *Tracker) enter(spec cluster.Spec) *cluster.Node {
 // addNode adds a node to the cluster's book, and its host's rack to the jobs' indices.
 func (t *Tracker) addNode(spec cluster.Spec, at time.Duration) *cluster.Node {
 	n, placed := t.nodes.Join(spec, at)
+	// Before the node takes part in rounds: a wide job may now have a node where its tasks are
+	// narrower.
 	t.measureWidths()
 	for int(n.Index()) >= len(t.due) {
 		t.due = append(t.due, never)
@@ -85,6 +88,7 @@ func (t *Tracker) leave(n *cluster.Node, why string) {
 
 // dropAttempts ends the attempts on a node, except those to keep, as lost.
 func (t *Tracker) dropAttempts(n *cluster.Node, keep map[job.AttemptID]bool, why string) {
+	// The index stays after a drop, because the dropped attempt leaves the list.
 	for i := 0; i < len(n.Attempts()); {
 		if a := n.Attempts()[i]; keep[a.ID()] {
 			i++
@@ -116,6 +120,8 @@ func (t *Tracker) loseOutputs(n *cluster.Node, keep map[job.AttemptID]bool, why 
 // drain drains a node or ends its drain.
 func (t *Tracker) drain(ev *Drain) {
 	n := t.Nodes().Get(ev.Node)
+	// Also if the node was not drained: the operator wants it back, and the graylist may be what
+	// keeps it out.
 	if n != nil && ev.Undo {
 		t.forgive(n)
 	}
@@ -153,6 +159,8 @@ func (t *Tracker) notifyNode(n *cluster.Node, joined bool) {
 // counts after them.
 func (t *Tracker) heartbeat(ev *Heartbeat) {
 	n := t.sender(ev)
+	// An absent node counts as unknown, too: a heartbeat does not say which attempts and outputs
+	// have survived.
 	if n == nil || !n.Alive() {
 		t.emit(Effect{Kind: Rejoin, Node: ev.Node})
 		return
@@ -168,6 +176,7 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	if ev.All {
 		t.dropUnknown(n, ev)
 	}
+	// After the reports, whose progress may keep an attempt from timing out.
 	t.expire(n.Index())
 	t.nodes.Report(n)
 	// An early heartbeat reports the end of an attempt at once. A policy that compares the loads of
@@ -178,6 +187,8 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 	for _, h := range t.hooks.Observers {
 		h.Heartbeat(n, t.now)
 	}
+	// The node will run nothing soon, and slots that are kept for a wide task would keep that job
+	// from another node.
 	if ev.NoWork {
 		t.releaseAll(n)
 	} else if !n.Closed() {
@@ -187,6 +198,8 @@ func (t *Tracker) heartbeat(ev *Heartbeat) {
 
 // sender returns the node that sends a heartbeat, or nil.
 func (t *Tracker) sender(ev *Heartbeat) *cluster.Node {
+	// The index saves a look-up by name for each heartbeat. A shell that gives none, or one of
+	// another node, is right all the same.
 	if all := t.Nodes().All(); uint(ev.Index) < uint(len(all)) && all[ev.Index].Name() == ev.Node {
 		return all[ev.Index]
 	}

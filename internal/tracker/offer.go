@@ -56,6 +56,7 @@ func (t *Tracker) offer(ev *Offer) {
 	if !t.cfg.OfferAtOnce || t.comparesHeartbeats() {
 		return
 	}
+	// Only reservations that end in these rounds ask for another offer: see below.
 	t.released = false
 	for _, name := range ev.Nodes {
 		if n := t.Nodes().Get(name); n != nil && n.Alive() && !n.Closed() {
@@ -133,6 +134,7 @@ func (t *Tracker) check(r *sched.Round, a sched.Assignment) error {
 func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	j := as.Task.Job()
 	width := int32(n.Width(j))
+	// The reservation has served its purpose: the attempt occupies the slots from here on.
 	if n.Reserved(as.Slot).Job == j {
 		t.nodes.Reserve(n, as.Slot, cluster.Reservation{})
 	}
@@ -143,6 +145,7 @@ func (t *Tracker) launch(n *cluster.Node, as sched.Assignment) {
 	}
 	t.nodes.Start(n, a)
 	t.due[n.Index()] = min(t.due[n.Index()], t.expiry(a))
+	// The round's counts first, then the hooks, in which the policy may read them.
 	t.rounds.Launched(as)
 	t.stats.Launches++
 	for _, h := range t.hooks.Tasks {

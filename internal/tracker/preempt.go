@@ -103,6 +103,8 @@ func (t *Tracker) preemptReduces() {
 				t.stats.Preempted++
 				t.kill(a, "maps of its job need its slot")
 			}
+			// One reduce for each delay: its slot may be enough. noteDemand or the kill may have
+			// ended the blockage.
 			if b.on {
 				t.restartBlocked(b)
 			}
@@ -138,6 +140,7 @@ func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 		}
 		return nil, true
 	}
+	// The newest first, because it has done least work.
 	for a := j.Newest(job.Reduce); a != nil; a = a.Prev() {
 		if n := t.node(a); a.Slot() == kind && t.takesMaps(j, n) {
 			return a, true

@@ -14,9 +14,12 @@ import (
 func (t *Tracker) rejoin(n *cluster.Node, ev *Join) {
 	same := n.Spec() == ev.Node.Filled()
 	outputs, running := map[job.AttemptID]bool{}, map[job.AttemptID]bool{}
+	// A node with other slots keeps its outputs, which lie on its disk, but none of its attempts.
 	for _, o := range ev.Outputs {
 		outputs[o.Attempt], running[o.Attempt] = true, same
 	}
+	// An attempt that the node lists as running may have succeeded for the tracker, if the answer
+	// to its report was lost. Its output is there then.
 	for _, id := range ev.Running {
 		outputs[id], running[id] = true, same
 	}

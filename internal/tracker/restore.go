@@ -65,6 +65,7 @@ func Replay(cfg Config, now time.Duration, facts iter.Seq[Fact]) (*Tracker, erro
 	}
 	t.jobs.RestoreOrder(now)
 	for _, j := range t.Jobs().Live() {
+		// The running tracker has released these tasks without a fact: time alone releases them.
 		for first := j.FirstDelayed(); first != nil && first.RetryAt() <= now; first = j.FirstDelayed() {
 			t.jobs.Release(first)
 		}
@@ -75,6 +76,7 @@ func Replay(cfg Config, now time.Duration, facts iter.Seq[Fact]) (*Tracker, erro
 // complete finishes a step that the end of the log may have cut off.
 func (t *Tracker) complete() {
 	for i := 0; i < len(t.Jobs().Live()); {
+		// The index stays if the job is decided, because it leaves the list then.
 		j := t.Jobs().Live()[i]
 		if t.completeJob(j); j.State().Live() {
 			i++
@@ -284,6 +286,8 @@ func (t *Tracker) redoLaunched(f *FactLaunched) error {
 		return fmt.Errorf("%v is not the next attempt of a task of a live job", f.Attempt)
 	case n == nil || !n.Alive() || f.Slot >= job.Kinds:
 		return fmt.Errorf("%v has no place", f.Attempt)
+	// The release of a delayed task is no fact, and only a pending one can be started. The launch
+	// itself shows that the pause was over.
 	case task.State() == job.TaskDelayed:
 		t.jobs.Release(task)
 		return t.redoLaunched(f)
@@ -329,9 +333,11 @@ func (t *Tracker) redoTask(f *FactTask) error {
 		return fmt.Errorf("%v: %w", f.Task, err)
 	}
 	p := f.Past
+	// A copy, because the indices of nodes are written into it and the fact belongs to the caller.
 	p.Attempts = append([]job.PastAttempt(nil), p.Attempts...)
 	for i, name := range f.Nodes {
 		n := t.Nodes().Get(name)
+		// An attempt that has ended may name a node that has left since. A running one needs slots.
 		if n == nil || !n.Alive() && p.Attempts[i].State == job.AttemptRunning {
 			return fmt.Errorf("%v: attempt %d has no place", f.Task, i)
 		}

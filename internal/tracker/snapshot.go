@@ -22,6 +22,8 @@ func (t *Tracker) snapshotNodes(yield func(Fact) bool) bool {
 		if n.Forgotten() {
 			continue
 		}
+		// The order of a node's life: a node must be a member to be drained or listed, and leaves
+		// last.
 		if !yield(&FactJoined{n.Spec(), n.Joined()}) || n.Draining() && !yield(&FactDrained{n.Name(), false, n.DrainedAt()}) ||
 			len(n.Faults()) > 0 && !yield(&FactFaults{n.Name(), slices.Clone(n.Faults())}) ||
 			n.Graylisted() && !yield(&FactGraylisted{n.Name(), false, n.GrayAt()}) ||

@@ -161,6 +161,7 @@ func (t *Tracker) SetPolicy(p sched.Policy) {
 	if t.hooks.Limiter == nil && t.cfg.WaitEvery == 0 {
 		t.vain, _ = p.(sched.Vain)
 	}
+	// A policy starts before it hears of nodes and jobs: its parts make their tables in Start.
 	for _, h := range t.hooks.Starters {
 		h.Start(t.view, t.now)
 	}
@@ -174,7 +175,10 @@ func (t *Tracker) SetPolicy(p sched.Policy) {
 			h.JobAdded(j)
 		}
 	}
+	// The new policy may want a task that the former one kept back.
 	t.wantOffer()
+	// Multiples of the interval and not now+interval, so that the times do not depend on when the
+	// policy was installed.
 	t.next = t.next[:0]
 	for _, h := range t.hooks.Periodics {
 		t.next = append(t.next, t.now-t.now%h.Interval()+h.Interval())
@@ -259,14 +263,18 @@ func (t *Tracker) Reconfigure(conf any) (known bool, err error) {
 // valid until the next Step.
 func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 	now = max(t.now, now)
+	// Before the time moves: until now the reasons of the state before this step held.
 	t.collectWaits(now)
 	t.now = now
 	t.stats.Steps++
+	// The event may free a slot or change a job, and the answer of vain is about the state before.
 	t.full = fullUnknown
 	t.effects, t.ends, t.facts = t.effects[:0], t.ends[:0], t.facts[:0]
+	// An update may change what the policy wants to preempt.
 	if t.runPeriodic() {
 		t.preempt()
 	}
+	// Before the event: a round of this step may launch a task whose pause has ended.
 	t.releaseDelayed()
 	t.preemptReduces()
 	switch ev := ev.(type) {
@@ -302,6 +310,8 @@ func (t *Tracker) Step(now time.Duration, ev Event) []Effect {
 		t.tick()
 	}
 	t.releaseDelayed() // a pause of no length ends in the step that begins it
+	// At the end: the shell stops the attempts of a job before it commits or aborts the job's
+	// output.
 	if len(t.ends) > 0 {
 		t.effects = append(t.effects, t.ends...)
 	}

@@ -105,6 +105,7 @@ func (h *host) attempt(order *slotwisev1.Order, out *outlet) (done *slotwisev1.D
 // listen handles the worker's messages. When the pipe ends, the worker is gone or has no
 // further use for the process, and listen kills it.
 func (h *host) listen() {
+	// The first order is already with serve; its messages must find the attempt.
 	<-h.running
 	for {
 		m, err := h.pipe.receive()
@@ -180,6 +181,7 @@ func look() surroundings {
 // that no directory of an attempt is in use between attempts.
 func (s *surroundings) restore() error {
 	syscall.Umask(s.umask)
+	// Compared first, because setting all variables anew takes longer than many a task.
 	if !slices.Equal(s.environment, os.Environ()) {
 		os.Clearenv()
 		for _, v := range s.environment {

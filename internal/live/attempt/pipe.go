@@ -85,6 +85,8 @@ func (o *outlet) write(m *slotwisev1.FromAttempt, last bool) error {
 	if o.over {
 		return errOver
 	}
+	// Under the same lock as the write, so that no message of another goroutine follows the last
+	// one.
 	o.over = last
 	_, err := protodelim.MarshalTo(o.pipe.mu.out, m)
 	return err
@@ -106,6 +108,7 @@ func (o *outlet) finish(d *slotwisev1.Done) int {
 // returns kills them at once.
 func killWithWorker() (kill func()) {
 	kill = func() {
+		// Children first: after its own end nobody would kill those that have left the group.
 		proctree.KillChildren()
 		syscall.Kill(0, syscall.SIGKILL) // the whole process group, this process too
 	}

@@ -132,6 +132,7 @@ func (r *runner) run(ctx context.Context) *slotwisev1.Done {
 		count, err = r.task(ctx)
 	}()
 	<-ended
+	// Before the outcome: the worker takes Done for the last message of the attempt.
 	stopProgress()
 	d := &slotwisev1.Done{Counters: wire.EncodeCounters(count)}
 	switch {

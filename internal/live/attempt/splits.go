@@ -16,9 +16,12 @@ func EncodeSplits(splits []engine.SourceSplit) (list []*slotwisev1.Split, layout
 	numbers := map[*format.Layout]int32{nil: 0} // of the layouts, from 1
 	for _, s := range splits {
 		first := s.Split.First
+		// One message for each layout: all splits of an input refer to one, which may have
+		// thousands of columns.
 		if _, ok := numbers[first]; !ok {
 			l := &slotwisev1.Layout{File: first.File}
 			for _, name := range first.Columns {
+				// Names are bytes on the wire, because a file's column names need not be UTF-8.
 				l.Columns = append(l.Columns, []byte(name))
 			}
 			layouts = append(layouts, l)

@@ -118,6 +118,7 @@ func (s *Store) moveLog(aside string) error {
 // freeName returns a path for a damaged database at which there is no file.
 func (s *Store) freeName() (string, error) {
 	first := s.path + damagedInfix + time.Now().UTC().Format("20060102T150405Z")
+	// Both names, because the log of an earlier copy may have stayed without its database.
 	for n, name := 1, first; n < 1000; n++ {
 		_, err := os.Lstat(name)
 		_, err2 := os.Lstat(name + "-wal")
@@ -179,6 +180,8 @@ func (s *Store) dropDamaged() error {
 // holds write.
 func (s *Store) reopenIfGone() error {
 	now, err := os.Lstat(s.path)
+	// Compared by the file and not by the path: after a removal another process may have made a new
+	// database under the same name.
 	if err == nil && s.write.file != nil && os.SameFile(now, s.write.file) {
 		return nil
 	}

@@ -127,6 +127,7 @@ func formatKey(key int64) string {
 // because counting searches all names once more.
 func (s *Store) Page(ctx context.Context, q Query) (list []*slotwisev1.HistoryJob, total int, err error) {
 	list, err = s.List(ctx, q)
+	// An empty page behind the first says nothing about the number.
 	if n := len(list); err == nil && n < q.Limit && (n > 0 || q.Offset <= 0) {
 		return list, max(0, q.Offset) + n, nil
 	}

@@ -16,6 +16,7 @@ import (
 // OpenRead opens a history for reading and changes nothing. dir is the directory of a master,
 // which may be running, or its history directory.
 func OpenRead(dir string) (s *Store, err error) {
+	// A master's directory may be called history itself.
 	if filepath.Base(filepath.Clean(dir)) == subdir && !isDir(filepath.Join(dir, subdir)) {
 		dir = filepath.Dir(filepath.Clean(dir))
 	}
@@ -76,6 +77,7 @@ func (s *Store) Head(name string) (*slotwisev1.HistoryJob, error) {
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", name, s.named(err))
 	}
+	// A small job has its tasks in the same value.
 	h.Tasks = nil
 	return h, nil
 }

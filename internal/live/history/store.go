@@ -209,6 +209,8 @@ func (s *Store) openFile() error {
 // whileLocked calls f while no other Store creates this database or sets it aside. Otherwise
 // a Store that has seen no database could take the log of one made since for a lost log.
 func (s *Store) whileLocked(f func() error) error {
+	// The lock is on the directory and not on a file in it: setAside renames files, and closing the
+	// database's own file would release SQLite's locks.
 	dir, err := durable.OS().OpenFile(filepath.Dir(s.path), os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -493,6 +495,7 @@ func (s *Store) putLocked(list []*entry) error {
 	entries, bytes := s.write.entries, s.write.bytes
 	for _, e := range list {
 		var old int64
+		// A record that is stored again replaces its predecessor, and must be counted once.
 		switch err := tx.QueryRow("SELECT bytes FROM runs WHERE id = ?", e.key).Scan(&old); {
 		case err == nil:
 			bytes -= old

@@ -36,6 +36,7 @@ const tempSuffix = ".tmp"
 func parseNumber(name, prefix string) (uint64, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	n, err := strconv.ParseUint(digits, 10, 64)
+	// Exactly the names that this package writes: any other file in the directory is left alone.
 	return n, ok && err == nil && n > 0 && len(digits) == 16
 }
 
@@ -120,6 +121,8 @@ func readBatch(f io.ReaderAt, salt uint64, offset, size int64, buf []byte) ([]by
 		return nil, err
 	}
 	length, ok := parseHead(head[:], salt, offset)
+	// Also against a length that a damaged head claims: it bounds the buffer below by the file's
+	// size.
 	if !ok || int64(length) > size-offset-batchSize {
 		return nil, errTorn
 	}

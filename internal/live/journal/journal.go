@@ -128,6 +128,8 @@ func (l *Log) Append(rec []byte) {
 	if len(rec) > MaxRecord && l.failed == nil {
 		l.failed = fmt.Errorf("journal: a record of %d bytes exceeds the limit of %d bytes", len(rec), MaxRecord)
 	}
+	// Sync reports the error. A record that was appended after it must not become durable without
+	// the ones before.
 	if l.failed != nil {
 		return
 	}
@@ -193,6 +195,7 @@ func (l *Log) rotate() error {
 	next := l.segments[len(l.segments)-1].number + 1
 	// Closed only after create has succeeded: until then Close needs an open file in l.file.
 	before := l.file
+	// Replays read the closed segment up to this size.
 	l.segments[len(l.segments)-1].size = l.size
 	l.olderBytes += l.size
 	if err := l.create(next); err != nil {

@@ -167,6 +167,7 @@ func (s *Store) loadRecord(b []byte) error {
 	}
 	switch w := r.What.(type) {
 	case *slotwisev1.JournalRecord_RaftBase:
+		// A vote outlives the base: a member that forgot it could vote twice in one term.
 		state := s.state
 		s.reset(w.RaftBase)
 		s.state.Term, s.state.Vote = max(s.state.Term, state.Term), state.Vote
@@ -218,6 +219,7 @@ func (s *Store) add(e raftpb.Entry) {
 // Commit notes that all entries up to index are committed. Entries that no follower needs
 // leave the memory.
 func (s *Store) Commit(index uint64) {
+	// A leader may have committed entries that this member does not have yet.
 	if index = min(index, s.last()); index > s.state.Commit {
 		s.state.Commit = index
 		s.trim()
@@ -231,6 +233,7 @@ func (s *Store) trim() {
 		keep = 0
 	}
 	n := 0
+	// Only committed entries go: raft reads the others from memory when it sends or commits them.
 	for n < len(s.tail) && s.tail[n].Index <= s.state.Commit && s.bytes > keep {
 		s.bytes -= len(s.tail[n].Data)
 		s.before = entryID{s.tail[n].Index, s.tail[n].Term}
@@ -242,6 +245,7 @@ func (s *Store) trim() {
 		n++
 	}
 	if n > 0 {
+		// A clone, because a slice of the old array would keep the removed entries in memory.
 		s.tail = slices.Clone(s.tail[n:])
 	}
 }
@@ -304,11 +308,14 @@ func (s *Store) Entries(lo, hi, maxSize uint64) ([]raftpb.Entry, error) {
 	part := s.tail[lo-s.before.index-1 : hi-s.before.index-1]
 	size := uint64(0)
 	for i := range part {
+		// The first entry is returned however large it is, as raft requires: a follower could not
+		// get past it otherwise.
 		if size += uint64(part[i].Size()); i > 0 && size > maxSize {
 			part = part[:i]
 			break
 		}
 	}
+	// Clipped, because raft may append to the slice, and the array belongs to the tail.
 	return slices.Clip(part), nil
 }
 
@@ -345,6 +352,7 @@ func (s *Store) Snapshot() (raftpb.Snapshot, error) {
 // Save makes entries and the term and vote of a hard state durable. An empty hard state
 // changes nothing. After an error the store refuses every call except Close.
 func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	// The commit index alone needs no record: it is in the next entry, and a leader tells it again.
 	changed := !raft.IsEmptyHardState(hard) && (hard.Term != s.state.Term || hard.Vote != s.state.Vote)
 	if changed {
 		s.state.Term, s.state.Vote = hard.Term, hard.Vote
@@ -359,6 +367,7 @@ func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
 			Term: e.Term, Index: e.Index, Type: int32(e.Type), Data: e.Data, Commit: commit,
 		}}})
 		s.add(e)
+		// The segment ends with this entry, so a snapshot can replace whole files up to it.
 		if position := positionIn(e); position != nil {
 			next, err := s.log.split()
 			if err != nil {
@@ -522,6 +531,7 @@ type Replacement struct {
 // follow.
 func (s *Store) Replaceable() *Replacement {
 	b := s.boundary
+	// Only up to a committed entry: another one may still be overruled, and a snapshot cannot be.
 	if b == nil || s.log.compacting || s.state.Commit < b.index {
 		return nil
 	}
@@ -575,6 +585,7 @@ func (s *Store) SnapshotWanted() bool {
 // memory, on any goroutine. The owner hands the result to OfferSnapshot.
 func (s *Store) MakeSnapshot() func() (*raftpb.Snapshot, error) {
 	at := s.state.Commit
+	// Taken now, in the owner's goroutine: later the entry may have left memory.
 	term, err := s.Term(at)
 	base := s.baseAt(entryID{at, term})
 	meta := raftpb.SnapshotMetadata{Index: at, Term: term, ConfState: s.conf(at)}
@@ -611,6 +622,7 @@ func (s *Store) Install(snap raftpb.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	// The snapshot was made by the leader, whose own id it must not bring along.
 	own.GetRaftBase().Self = s.base.Self
 	state := &slotwisev1.JournalRecord{What: &slotwisev1.JournalRecord_RaftState{RaftState: &slotwisev1.RaftState{Term: s.state.Term, Vote: s.state.Vote}}}
 	size, err := c.Write(withHead([]*slotwisev1.JournalRecord{own, state}, func(yield func([]byte, error) bool) {
@@ -621,6 +633,7 @@ func (s *Store) Install(snap raftpb.Snapshot) error {
 	if size == 0 && err != nil { // else a file that is replaced could not be removed
 		return err
 	}
+	// The snapshot replaces all files, so no overruled entry is left.
 	s.overruled = false
 	s.reset(own.GetRaftBase())
 	return nil

@@ -131,12 +131,15 @@ func (c *Cluster) finished(a *attempt, err error) {
 		if own, ok := errors.AsType[*engine.UserError](err); ok {
 			a.job.userErr = own.Err
 		}
+		// Before the failure is reported: the tracker accepts the complaint only while the reduce
+		// runs.
 		c.lostOutput(a, err)
 	}
 	// The map's output stays with the attempt until the tracker has accepted the success: a
 	// copy of the task may have won.
 	c.ended[a.id] = a
 	c.reports[a.node] = append(c.reports[a.node], r)
+	// With an interval the end waits for the node's next heartbeat, as in Hadoop.
 	if c.cfg.Heartbeat == 0 {
 		c.beatNode(a.node, true)
 		c.offer()

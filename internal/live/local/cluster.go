@@ -261,9 +261,11 @@ func (cfg *Config) limitTasks() (int, error) {
 				continue
 			}
 			slots := max(cfg.MapSlots, cfg.ReduceSlots)
+			// A user who sets the limit himself decides how the memory is divided.
 			if given, err := strconv.Atoi(cfg.PolicySet[p.Name]); err == nil {
 				return max(1, (given+slots-1)/slots), nil
 			}
+			// The map belongs to the caller.
 			cfg.PolicySet = maps.Clone(cfg.PolicySet)
 			if cfg.PolicySet == nil {
 				cfg.PolicySet = map[string]string{}
@@ -306,6 +308,7 @@ func (c *Cluster) loop() {
 			if len(c.attempts) == 0 && len(c.jobs) == 0 {
 				return
 			}
+			// In each turn, because a job may have been accepted after the last one.
 			c.killAll()
 			select {
 			case f := <-c.inbox:
@@ -382,6 +385,7 @@ func (c *Cluster) step(ev tracker.Event) {
 
 // offer sends the Offer that is due, if there is one.
 func (c *Cluster) offer() {
+	// Config.OfferPause is 0 here, so whatever is due is due now.
 	if _, due := c.tracker.OfferDue(); due {
 		c.apply(&tracker.Offer{Nodes: c.nodes})
 	}

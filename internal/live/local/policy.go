@@ -19,6 +19,8 @@ func (c *Cluster) SetPolicy(spec string, set map[string]string) error {
 	return c.do(func() error {
 		c.tracker.SetPolicy(p)
 		c.cfg.Policy, c.cfg.PolicySet = spec, set
+		// The new policy may have work for nodes that the former one left idle, and no event may
+		// come for a while.
 		c.offer()
 		return nil
 	})

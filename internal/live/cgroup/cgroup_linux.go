@@ -76,6 +76,7 @@ func groupDir(cgroups, mounts string) (string, error) {
 		if !strings.HasPrefix(after, "cgroup2 ") || len(f) < 5 {
 			continue
 		}
+		// A mount of another part of the tree, as a container may have, does not show this group.
 		if rel, err := filepath.Rel(f[3], path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 			return filepath.Join(f[4], rel), nil
 		}
@@ -96,6 +97,8 @@ func OpenAt(dir, id string, pid int, want []string) (*Tree, error) {
 		}
 	}
 	t := &Tree{dir: dir, prefix: "slotwise-" + id + "-", controllers: want}
+	// A group whose controllers are handed to groups below it may hold no process itself. So this
+	// process moves into a group of its own first.
 	own := filepath.Join(dir, ownName)
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group %s is not delegated to this process: %w", dir, err)
@@ -108,6 +111,7 @@ func OpenAt(dir, id string, pid int, want []string) (*Tree, error) {
 			if errors.Is(err, syscall.EBUSY) {
 				err = fmt.Errorf("other processes are in control group %s: %w", dir, err)
 			}
+			// It moves back, because a group with a process cannot be removed.
 			return nil, errors.Join(err, write(dir, "cgroup.procs", strconv.Itoa(pid)), os.Remove(own))
 		}
 	}
@@ -155,7 +159,10 @@ func (g *Group) limit(controllers []string, l Limits) error {
 		}
 	}
 	set("memory.max", l.Memory > 0, l.Memory, false)
+	// The kernel then ends all processes of the attempt. If it ended one, the others could wait for
+	// it for ever.
 	set("memory.oom.group", l.Memory > 0, 1, false)
+	// memory.max does not count what is swapped out, so swap would be a second allowance.
 	set("memory.swap.max", l.Memory > 0, 0, true)
 	set("cpu.weight", l.Weight > 0, int64(min(10000, l.Weight)), false)
 	set("pids.max", l.Processes > 0, int64(l.Processes), false)

@@ -70,6 +70,7 @@ func (t *Topology) runScript(host string) (string, error) {
 	if strings.HasPrefix(host, "-") {
 		return "", fmt.Errorf("host %q: a host name must not begin with a hyphen, because the topology script would take it for an option", host)
 	}
+	// Outside the lock: the script may take long, and other workers register meanwhile.
 	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, t.path, host)
@@ -83,6 +84,8 @@ func (t *Topology) runScript(host string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
+		// The rack of an earlier answer stays: a script that fails for a moment must not move the
+		// worker to the default rack.
 		return t.mu.racks[host], fmt.Errorf("%s %s: %w: %s", t.path, host, err, strings.TrimSpace(stderr.String()))
 	}
 	t.mu.racks[host] = rack

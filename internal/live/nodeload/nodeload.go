@@ -101,6 +101,7 @@ func (s *Sampler) Sample(now time.Duration) (cluster.Load, error) {
 	c.disk, errs[4] = s.read.disk()
 	l.Machine.Disks = len(c.disk)
 	c.net, errs[5] = s.read.net()
+	// Rates are counts divided by the time between two samples, which must not be 0.
 	if !s.started || now > s.at {
 		if s.started {
 			s.rates = c.since(&s.last, (now - s.at).Seconds())

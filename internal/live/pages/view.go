@@ -75,6 +75,7 @@ func (v *View) Ended(t *tracker.Tracker, j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		h.Tasks = slices.AppendSeq(h.Tasks, d.Tasks(j, k, 0))
 	}
+	// Outside the cluster's loop, which must not wait for the disk.
 	v.writes.Go(func() {
 		if err := v.store.Put(h); err != nil {
 			v.mu.Lock()

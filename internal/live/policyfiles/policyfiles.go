@@ -78,6 +78,7 @@ func (f *Files) hasPools(spec string) (bool, error) {
 		return false, err
 	}
 	for _, c := range sched.HooksOf(p).Configs {
+		// Only this copy of the policy is configured, to see whether one of its parts takes pools.
 		if known, err := c.Reconfigure(fair.Allocations{}); known || err != nil {
 			return true, err
 		}
@@ -128,6 +129,7 @@ func (f *Files) applyQueues(b []byte) ([]hadoopconf.Warning, error) {
 	if set["queues"] == "" && f.set["queues"] == "" {
 		return append(warnings, more...), &hadoopconf.Error{Element: "configuration", Text: "the file declares no queue: it has neither mapred.capacity-scheduler.queue.NAME.capacity nor yarn.scheduler.capacity.root.queues"}
 	}
+	// Last, so that what the user has set himself wins over the file.
 	maps.Copy(set, f.set)
 	return append(warnings, more...), f.target.SetPolicy(f.target.Policy(), set)
 }

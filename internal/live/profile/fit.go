@@ -44,6 +44,8 @@ func solve(points []point, use []int, width int) []float64 {
 			continue
 		}
 		for _, i := range use {
+			// Divided by the value: the least squares of these rows are those of relative errors,
+			// so small and large jobs count alike.
 			rows = append(rows, p.row[i]/p.value)
 		}
 		values = append(values, 1)
@@ -57,6 +59,7 @@ func solve(points []point, use []int, width int) []float64 {
 	}
 	out := make([]float64, width)
 	for k, i := range use {
+		// Written so that NaN is refused, too.
 		if out[i] = x[k]; !(out[i] >= 0) {
 			return nil
 		}
@@ -98,6 +101,7 @@ func leastSquares(rows, b []float64, width int) []float64 {
 		if norm <= 1e-13*whole {
 			return nil
 		}
+		// The sign that avoids a subtraction of nearly equal numbers in the next line.
 		x[j] = -math.Copysign(norm, *at(j, j))
 		*at(j, j) -= x[j]
 		// The reflection I − v·vᵀ/(norm·|v_j|) maps the column below row j to 0; v stays in its place.
@@ -116,6 +120,7 @@ func leastSquares(rows, b []float64, width int) []float64 {
 		}
 		reflect(func(i int) *float64 { return &b[i] })
 	}
+	// Back substitution in the triangle R·x = Qᵀb.
 	for j := width - 1; j >= 0; j-- {
 		sum := b[j]
 		for k := j + 1; k < width; k++ {

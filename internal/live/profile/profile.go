@@ -168,6 +168,8 @@ func (m *measurement) round(ctx context.Context, inputs []string, split int64) (
 	}
 	for i := range list {
 		if tasks > 0 {
+			// What the process used beyond its tasks, such as the collector, is spread over them in
+			// proportion.
 			list[i].beside = max(1, (used-planned).Seconds()/tasks.Seconds())
 		}
 	}

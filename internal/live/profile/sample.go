@@ -96,6 +96,8 @@ func mapCosts(p *workload.Profile, groups []group) {
 				return cpu(s).Seconds() * s.beside / float64(max(1, s.maps))
 			})})
 		}
+		// In the order of preference: a rate alone, with a start, and a start alone, which says
+		// that the size does not matter.
 		c := fit(points, [][]int{{1}, {0, 1}, {0}})
 		if len(c) == 0 {
 			return 0, 0

@@ -151,6 +151,7 @@ func (b *Browser) makeRoomLocked(user string) {
 		if s.user != user {
 			continue
 		}
+		// The first session counts whatever its time, because oldest names none yet.
 		if count++; count == 1 || s.was.Before(b.mu.sessions[oldest].was) {
 			oldest = name
 		}

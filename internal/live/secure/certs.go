@@ -197,6 +197,7 @@ func writePair(disk durable.FS, dir, certName, keyName string, der []byte, key *
 // writeNew writes a file that must not exist yet and syncs it. It removes the file if
 // that fails.
 func writeNew(disk durable.FS, path string, data []byte) error {
+	// Never over an existing file: a key cannot be made again, and certificates depend on it.
 	f, err := disk.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists; remove it first or choose another name", path)

@@ -126,6 +126,7 @@ func (h *hintingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(string(body), plainAnswer) {
 		return nil, errSpeaksTLS
 	}
+	// Another answer of this status is the caller's, so what was read is put back.
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
@@ -162,6 +163,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	// A RoundTripper must not change the request of its caller, who may send it again.
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+token)
 	return b.next.RoundTrip(r)

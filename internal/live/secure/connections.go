@@ -173,6 +173,7 @@ func noteState(c net.Conn, s http.ConnState) {
 	conn.all.mu.Lock()
 	defer conn.all.mu.Unlock()
 	switch {
+	// It made room for another one, and its count was given back then.
 	case conn.gone:
 	case s == http.StateActive, s == http.StateHijacked:
 		conn.all.busyLocked(conn)

@@ -172,6 +172,7 @@ func rewound(r *http.Request) *http.Request {
 	if err != nil {
 		return nil
 	}
+	// A shallow copy, because the caller's request must stay as it is.
 	r = r.WithContext(r.Context())
 	r.Body = body
 	return r
@@ -267,6 +268,8 @@ func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelC
 	if len(m.hosts) > 1 {
 		after, every = hedgeAfter, hedgeEvery
 	}
+	// The probe gets what is left of SilentAfter, so that a silent master is given up then in any
+	// case.
 	limit := SilentAfter - after
 	timer := time.NewTimer(after)
 	defer timer.Stop()
@@ -409,6 +412,7 @@ func leaderOf(resp *http.Response) (leader string, refused bool) {
 		if value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "=")); err == nil && proto.Unmarshal(value, n) == nil {
 			return n.Leader, true
 		}
+		// The detail's type alone says that this master does not lead.
 		return "", true
 	}
 	return "", false

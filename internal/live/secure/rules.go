@@ -67,6 +67,7 @@ func LoadRules(path string) (Rules, error) {
 		return r, err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data))
+	// A misspelled key would be ignored, and the rule that was meant would not exist.
 	d.KnownFields(true)
 	if err := d.Decode(&r); err != nil {
 		return Rules{}, fmt.Errorf("access rules %s: %w", path, err)

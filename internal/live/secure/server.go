@@ -36,6 +36,7 @@ func ListenMost(addr string, config *tls.Config, g *Guard, most int64) (net.List
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
+	// An address without a host means all interfaces, and has no IP that could be loopback.
 	if !at.IP.IsLoopback() && (config == nil || !g.Authenticates()) {
 		return nil, fmt.Errorf("%s: refusing to listen where other machines can connect without TLS and authentication: "+
 			"set --tls-cert and --tls-key, and --tls-ca or --tokens, or listen on 127.0.0.1; "+

@@ -167,6 +167,7 @@ func endsInNewline(f durable.File) error {
 		return err
 	}
 	var last [1]byte
+	// ReadAt may return io.EOF together with the last byte.
 	if n, err := f.ReadAt(last[:], size-1); n == 0 {
 		return err
 	}

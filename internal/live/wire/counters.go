@@ -38,6 +38,7 @@ func EncodeCounters(s *counters.Set) *slotwisev1.Counters {
 	m := &slotwisev1.Counters{}
 	r := m.ProtoReflect()
 	for c, n := range s.Each() {
+		// 0 takes no bytes on the wire, and most counters of an attempt are 0.
 		if n != 0 {
 			r.Set(fields[c.ID], protoreflect.ValueOfInt64(n))
 		}
@@ -59,6 +60,7 @@ func DecodeCounters(m *slotwisev1.Counters) counters.Set {
 	for id, f := range fields {
 		s.Add(counters.ID(id), r.Get(f).Int())
 	}
+	// A Set bounds the number of names, so their order decides which ones it keeps.
 	for _, name := range slices.Sorted(maps.Keys(m.GetUser())) {
 		s.AddUser(name, m.GetUser()[name])
 	}

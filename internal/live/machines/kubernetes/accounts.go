@@ -329,6 +329,7 @@ func (v *Accounts) review(ctx, caller context.Context, token string) (id secure.
 	r.Spec.Token, r.Spec.Audiences = token, []string{secure.PodAudience}
 	var answer tokenReview
 	if err := v.api.create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", &r, &answer); err != nil {
+		// A caller who has gone away is no fault of Kubernetes'.
 		if n, ok := v.failed.Allow(v.now()); ok && caller.Err() == nil {
 			v.log.Error("tokens of service accounts cannot be verified", "err", err, "unlogged", n)
 		}
@@ -343,6 +344,7 @@ func (v *Accounts) review(ctx, caller context.Context, token string) (id secure.
 	}
 	id = secure.Identity{User: s.User.Username, Role: secure.User}
 	for _, g := range s.User.Groups {
+		// The other groups, such as system:authenticated, say nothing about the account.
 		if strings.HasPrefix(g, "system:serviceaccounts") {
 			id.Groups = append(id.Groups, g)
 		}

@@ -106,6 +106,7 @@ func readConf(dir string) (map[string]string, error) {
 			conf[p.Name] = strings.TrimSpace(p.Value)
 		}
 	}
+	// After both files, because a value may use a setting of the other one.
 	for name, value := range conf {
 		conf[name] = substitute(conf, value)
 	}
@@ -125,6 +126,7 @@ func substitute(conf map[string]string, value string) string {
 			}
 			return use
 		})
+		// Settings that refer to each other can double the text in each round.
 		if next == value || len(next) > 1<<16 {
 			break
 		}
@@ -250,6 +252,7 @@ func (c *Cluster) refused(resp *http.Response, method, path string, body io.Read
 		Diagnostics string `json:"diagnostics"`
 	}
 	isJSON := json.Unmarshal(text, &reply) == nil
+	// The first line without Java's class: the rest is a stack that helps no user.
 	message, _, _ := strings.Cut(javaClass().ReplaceAllString(cmp.Or(reply.Remote.Message, reply.Diagnostics, http.StatusText(resp.StatusCode)), ""), "\n")
 	remedy := ""
 	switch {

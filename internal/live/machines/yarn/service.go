@@ -297,6 +297,7 @@ func (s *Service) Mark(ctx context.Context, name string, leaving bool) error {
 	if err != nil {
 		return err
 	}
+	// Only now that HDFS has the mark: an error before leaves the memory as the files are.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if leaving {

@@ -26,7 +26,7 @@ func (t *Tracker) join(ev *Join) {
 	default:
 		t.rejoin(n, ev)
 	}
-	// The number of members has changed, and with it how many nodes half of them are.
+	// The number of members has changed, and so has the half that may be graylisted at most.
 	t.graylist()
 	t.killUnwanted(n, ev)
 }

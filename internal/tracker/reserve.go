@@ -34,7 +34,7 @@ import (
 func (t *Tracker) checkReservations(n *cluster.Node, limits [job.Kinds]int) {
 	for slot := range job.Kind(job.Kinds) {
 		// A limit of the policy may have shrunk below the width, or the job may have failed too
-		// often here: the slots would be kept for nobody.
+		// often here: the reserved slots would stay idle.
 		if j := n.Reserved(slot).Job; j != nil && (n.Width(j) > limits[slot] || t.view.Barred(j, n, slot)) {
 			t.release(n, slot)
 		}

@@ -108,7 +108,8 @@ func (o *outlet) finish(d *slotwisev1.Done) int {
 // returns kills them at once.
 func killWithWorker() (kill func()) {
 	kill = func() {
-		// Children first: after its own end nobody would kill those that have left the group.
+		// Children first: once this process has ended, no other one would kill children that have
+		// left the group.
 		proctree.KillChildren()
 		syscall.Kill(0, syscall.SIGKILL) // the whole process group, this process too
 	}

@@ -98,7 +98,7 @@ func OpenAt(dir, id string, pid int, want []string) (*Tree, error) {
 	}
 	t := &Tree{dir: dir, prefix: "slotwise-" + id + "-", controllers: want}
 	// A group whose controllers are handed to groups below it may hold no process itself. So this
-	// process moves into a group of its own first.
+	// process first moves into a group below.
 	own := filepath.Join(dir, ownName)
 	if err := os.Mkdir(own, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("control group %s is not delegated to this process: %w", dir, err)
@@ -162,7 +162,7 @@ func (g *Group) limit(controllers []string, l Limits) error {
 	// The kernel then ends all processes of the attempt. If it ended one, the others could wait for
 	// it for ever.
 	set("memory.oom.group", l.Memory > 0, 1, false)
-	// memory.max does not count what is swapped out, so swap would be a second allowance.
+	// memory.max does not count swapped pages, so swap would be a second allowance.
 	set("memory.swap.max", l.Memory > 0, 0, true)
 	set("cpu.weight", l.Weight > 0, int64(min(10000, l.Weight)), false)
 	set("pids.max", l.Processes > 0, int64(l.Processes), false)

@@ -352,7 +352,8 @@ func (s *Store) Snapshot() (raftpb.Snapshot, error) {
 // Save makes entries and the term and vote of a hard state durable. An empty hard state
 // changes nothing. After an error the store refuses every call except Close.
 func (s *Store) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
-	// The commit index alone needs no record: it is in the next entry, and a leader tells it again.
+	// The commit index alone needs no record: it is in the next entry, and the leader sends it
+	// again.
 	changed := !raft.IsEmptyHardState(hard) && (hard.Term != s.state.Term || hard.Vote != s.state.Vote)
 	if changed {
 		s.state.Term, s.state.Vote = hard.Term, hard.Vote

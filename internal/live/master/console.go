@@ -120,7 +120,7 @@ func (s consoleSource) executions(ctx context.Context, id job.ID) (out []source.
 	var buffer []protocol.Execution
 	for from := 0; ; {
 		p, err := query(ctx, s.m, func() (p part, err error) {
-			// The buffer is used by one part after the other: AppendAttempts copies out of it
+			// The buffer is used by one part after the other: AppendAttempts copies its content
 			// before the next question.
 			p.list, p.next, err = s.m.core.Executions(id, from, executionsAtOnce, buffer[:0])
 			return p, err

@@ -39,7 +39,7 @@ func rpcError(err error) error {
 		return err
 	case errors.As(err, &core):
 		return connect.NewError(codes[core.Code], err)
-	// Unavailable is what clients retry, at another master if there is one.
+	// Clients retry after Unavailable, at another master if there is one.
 	case errors.Is(err, errClosed), errors.Is(err, storage.ErrUnavailable):
 		return connect.NewError(connect.CodeUnavailable, err)
 	case errors.Is(err, context.Canceled):

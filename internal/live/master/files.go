@@ -112,7 +112,7 @@ func (s *fileStore) touch(sha string) bool {
 	s.mu.Lock() // else sweepLocked could remove the file after touch has found it
 	defer s.mu.Unlock()
 	now := time.Now()
-	// The time only decides what is removed first. A disk that refuses it may still have the file.
+	// The time only decides the order of removals. A disk that refuses it may still have the file.
 	if err := s.disk.Chtimes(s.path(sha), now); err != nil {
 		if _, err := s.disk.Stat(s.path(sha)); err != nil {
 			if errors.Is(err, fs.ErrNotExist) { // somebody has removed it by hand

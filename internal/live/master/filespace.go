@@ -145,8 +145,8 @@ func (u *upload) end(sha string) {
 	info, err := s.disk.Stat(s.path(sha))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Both under one lock: between them the bytes would count for nobody, and another upload could
-	// take them.
+	// Both under one lock: between them the bytes would not count, and another upload could take
+	// them.
 	s.mu.room.Add(u.user, -u.reserved)
 	if _, known := s.mu.files[sha]; err == nil && !known { // else of another upload of the same content
 		s.keepLocked(sha, u.user, info)

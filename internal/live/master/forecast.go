@@ -68,7 +68,8 @@ func newForecaster() *forecaster {
 // waits. The forecast is nil before the first one is ready; the caller must not change it.
 func (m *Master) Forecast() (f *forecast.Forecast, age time.Duration) {
 	fc := m.forecasts
-	// One request in the channel is enough: whoever asks while it waits gets the same forecast.
+	// One request in the channel is enough: everyone who asks while it waits gets the same
+	// forecast.
 	select {
 	case fc.kick <- struct{}{}:
 	default:
@@ -229,8 +230,8 @@ func (m *Master) copyState(ctx context.Context, user string) (*forecast.State, p
 		complete := make(chan bool, 1)
 		lost := make(chan error, 1)
 		m.postOwn(func() {
-			// The core may be gone since the portion before, and its parts do not fit to those of
-			// another one.
+			// The core may be gone since the portion before, and its portions do not fit to another
+			// core's.
 			if err := m.notLeader(); err != nil {
 				lost <- err
 				return

@@ -108,8 +108,8 @@ func (m *Master) form() {
 	warn := time.Now().Add(formWarning)
 	defer m.callers.stop()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		// The round begins before the questions: what others have been told since then decides
-		// whether the list may be taken.
+		// The round begins before the questions: the answers of this master since then decide
+		// whether it may take the list.
 		m.callers.start()
 		first, missing, err := m.firstMembers()
 		switch {

@@ -131,8 +131,8 @@ func (m *Master) writeHistory(entry *slotwisev1.HistoryJob, result func(error) p
 				return context.Cause(ctx)
 			}
 			err := m.history.Put(entry)
-			// The turn ends before the other masters are asked: one that is frozen would hold up
-			// all other entries.
+			// The turn ends before the calls to the other masters: a frozen one would hold up all
+			// other entries.
 			<-m.historyTurn
 			if err == nil {
 				err = m.keepHistory(ctx, entry)

@@ -47,7 +47,7 @@ func HasJournal(dir string) bool {
 func openJournal(cfg *Config) (*journal.Store, error) {
 	group := strings.Join(slices.Sorted(slices.Values(cfg.Peers)), ",")
 	// A master without peers is the only voter of its group from the first entry on, so it leads
-	// without asking anybody.
+	// without an election.
 	fresh := &slotwisev1.RaftBase{Index: 1, Term: 1, Self: journal.Single, Members: []*slotwisev1.Member{{Id: journal.Single}}}
 	if cfg.Self != "" {
 		fresh = &slotwisev1.RaftBase{Group: group, Self: max(2, rand.Uint64()), Forms: cfg.Bootstrap}
@@ -135,7 +135,7 @@ func (m *Master) maybeSnapshot() {
 	if m.lead == nil || m.positioned || m.replacing || m.journal.SinceSnapshot() < max(m.cfg.SnapshotBytes, 4*m.snapshotSize) || time.Now().Before(m.noSnapshot) {
 		return
 	}
-	// The position is an entry of its own: PositionOf reads the entry's only record.
+	// No other record shares the entry of a position: PositionOf reads the entry's only record.
 	m.append(m.core.Position().Record())
 	m.positioned = true
 	m.propose()

@@ -36,8 +36,8 @@ const copyTimeout = 10 * time.Second
 // has a copy, with this one.
 func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context, address string) error) error {
 	others, need := m.majority()
-	// Room for every answer: those that come after a majority has answered must not keep their
-	// goroutines for ever.
+	// Room for every answer: a master that answers after the majority must not keep its goroutine
+	// for ever.
 	results := make(chan error, len(others))
 	for _, a := range others {
 		// Not cancelled with the caller's success: the last master should have a copy, too.
@@ -50,7 +50,7 @@ func (m *Master) withMajority(ctx context.Context, send func(ctx context.Context
 		})
 	}
 	var errs []error
-	// So many may fail before too few are left. Computed once, because need counts down below.
+	// This number of masters may fail. It is computed once, because need counts down below.
 	spare := len(others) - need
 	for need > 0 {
 		if len(errs) > spare {

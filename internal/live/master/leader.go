@@ -32,8 +32,8 @@ type leadership struct {
 // after a successful call. It reads the clock itself, because the loop, which would notice the end of
 // the term, does not run while the process is stopped.
 func (l *leadership) mayAct() error {
-	// The context first: in a later leadership the lease is valid again, and this one's work must
-	// not go on under it.
+	// The context first: in a later leadership the lease is valid again, which must not cover work
+	// of this one.
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
@@ -179,7 +179,7 @@ func (m *Master) run() bool {
 	}
 	m.noteRole()
 	m.maintainJournal()
-	// A master that is closing would restore a core whose instructions nobody carries out.
+	// A master that is closing would restore a core whose instructions are not carried out.
 	if m.lead == nil && m.replica.MayRestore() && !m.isClosing() {
 		if err := m.takeOver(); err != nil {
 			m.fail(err)

@@ -295,8 +295,8 @@ func (m *Master) loop() {
 				m.promote()
 			})
 		case <-m.stop:
-			// The last records are committed before another master is asked to lead: abdicate drops
-			// what is not.
+			// The last records are committed before the leadership is transferred: abdicate drops
+			// uncommitted ones.
 			m.handle(&protocol.Closing{})
 			m.seal()
 			if m.run() {
@@ -527,8 +527,8 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 		case <-expired:
 			release()
 			expired = nil
-		// The release frees what the core holds for the call. Its reply goes into the channel's
-		// buffer, where nobody reads it.
+		// The release frees what the core holds for the call. Its reply stays unread in the
+		// channel's buffer.
 		case <-ctx.Done():
 			release()
 			return none, rpcError(context.Cause(ctx))

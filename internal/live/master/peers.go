@@ -63,7 +63,7 @@ func (m *Master) send(msg raftpb.Message) {
 	p.pending.Add(1)
 	select {
 	case to <- msg:
-	// Blocking here would stop the loop. Raft sends again what was lost.
+	// Blocking here would stop the loop. Raft repeats lost messages.
 	default:
 		p.pending.Done()
 	}

@@ -92,8 +92,9 @@ func TestLostHistories(t *testing.T) {
 	}
 }
 
-// TestNoMajority stores a copy with one of four other masters, while the three others refuse it: two of
-// the four are needed, so the answer is an error, and nobody waits for a further answer.
+// TestNoMajority stores a copy with one of four other masters, while the three others refuse it:
+// two of the four are needed, so the answer is an error, and the call does not wait for a further
+// answer.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	m := &Master{cfg: Config{Self: "a:1"}, ctx: t.Context()}

@@ -396,7 +396,7 @@ func (q *question) pause() error {
 	switch {
 	case q.ctx.Err() != nil:
 		return context.Cause(q.ctx)
-	// Stop is asked many times a second, and giving the turn away each time would cost more than
+	// Runs call Stop many times a second, and giving the turn away each time would cost more than
 	// the simulation.
 	case time.Since(q.since) < sliceTime:
 		return nil

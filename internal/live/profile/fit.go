@@ -44,8 +44,8 @@ func solve(points []point, use []int, width int) []float64 {
 			continue
 		}
 		for _, i := range use {
-			// Divided by the value: the least squares of these rows are those of relative errors,
-			// so small and large jobs count alike.
+			// Divided by the value: the least squares of these rows minimise relative errors, so
+			// small and large jobs count alike.
 			rows = append(rows, p.row[i]/p.value)
 		}
 		values = append(values, 1)

@@ -126,7 +126,7 @@ func (h *hintingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(string(body), plainAnswer) {
 		return nil, errSpeaksTLS
 	}
-	// Another answer of this status is the caller's, so what was read is put back.
+	// Another answer of this status is the caller's, so the bytes that were read are put back.
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }

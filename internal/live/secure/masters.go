@@ -172,7 +172,7 @@ func rewound(r *http.Request) *http.Request {
 	if err != nil {
 		return nil
 	}
-	// A shallow copy, because the caller's request must stay as it is.
+	// A shallow copy, because the caller's request must not change.
 	r = r.WithContext(r.Context())
 	r.Body = body
 	return r
@@ -268,7 +268,7 @@ func (m *Masters) watch(ctx context.Context, host string, cancel context.CancelC
 	if len(m.hosts) > 1 {
 		after, every = hedgeAfter, hedgeEvery
 	}
-	// The probe gets what is left of SilentAfter, so that a silent master is given up then in any
+	// The probe gets the rest of SilentAfter: a silent master is given up after that time in any
 	// case.
 	limit := SilentAfter - after
 	timer := time.NewTimer(after)

@@ -285,7 +285,7 @@ func (w *Worker) watchProcesses() {
 		w.mu.Lock()
 		w.mu.agent.Usage(p.id, memory, max(0, int64(cpu)-p.cpuBefore))
 		w.mu.Unlock()
-		// The memory of a process that has not begun the attempt is what earlier attempts left, and
+		// The memory of a process that has not begun the attempt was left by earlier attempts, and
 		// must not fail this one.
 		if limit := p.limits.memory; p.begun && p.child.group == nil && limit > 0 && memory > limit {
 			p.stop(&memoryError{p.limits})

@@ -338,8 +338,7 @@ var errBroken = errors.New("the pipe to the attempt's process is broken")
 // The worker then ends that process as an orphan.
 func (c *child) kill() {
 	defer c.out.SetReadDeadline(time.Now().Add(time.Second))
-	// The group holds every process that the attempt has started, also those that have left their
-	// parents.
+	// The group holds every process that the attempt has started, even if it has left its parent.
 	if c.group != nil && c.group.Kill() == nil {
 		return
 	}

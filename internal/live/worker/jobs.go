@@ -172,8 +172,8 @@ func (w *Worker) stopReading(p *process, t *turn) {
 	delete(j.readers, p)
 	if len(j.readers) == 0 {
 		j.stopPolling()
-		// The next reduce starts from the beginning of the log: nobody keeps the list up to date
-		// without a poller.
+		// The next reduce starts from the beginning of the log: without a poller the list would be
+		// out of date.
 		j.cursor, j.outputs = "", nil
 	}
 }

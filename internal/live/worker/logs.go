@@ -121,8 +121,8 @@ func (l *logFile) next(at int64, b []byte) (n int, from int64, more <-chan struc
 	if at < l.mu.start {
 		path, start, end = l.path+".old", l.mu.old, l.mu.start
 	}
-	// A file of its own, because the writer's has its position at the end. The lock keeps the files
-	// from being renamed meanwhile.
+	// The file is opened anew, because the writer's file has its position at the end. The lock
+	// keeps the files from being renamed meanwhile.
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, at, nil, err

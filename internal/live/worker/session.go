@@ -240,8 +240,8 @@ const tooSoon = 5 * time.Millisecond
 func (w *Worker) heartbeats(ctx context.Context, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Room for both heartbeats, so that their goroutines end although nobody reads after the
-	// session's end.
+	// Room for both heartbeats, so that their goroutines end, although this loop reads no more
+	// after the session's end.
 	answers := make(chan answer, 2)
 	waiting, reporting, failures := false, false, 0 // waiting: the master has a heartbeat that it may hold
 	newest := int64(0)
@@ -408,7 +408,7 @@ func (w *Worker) sendLeaving() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	req := w.composeHeartbeat(0)
-	// It has never registered, so no master waits for it.
+	// The worker has never registered, so no master waits for its end.
 	if req.GetSession() == "" {
 		return
 	}

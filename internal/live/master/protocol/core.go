@@ -154,7 +154,7 @@ func (c *Core) Handle(now time.Duration, m Message) Output {
 		c.tick()
 	case *Closing:
 		// The core records learned state once a minute. Without this record an orderly stop would
-		// lose up to a minute of it.
+		// lose the changes of up to a minute.
 		c.noteLearned()
 	default:
 		c.handleJob(m)

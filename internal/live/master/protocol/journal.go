@@ -69,8 +69,8 @@ func (c *Core) masterRecord() *slotwisev1.JournalRecord {
 
 // setPolicy installs another policy. No task is touched.
 func (c *Core) setPolicy(m *SetPolicy) {
-	// What was learned and chosen belongs to the former policy. The record below drops it in a
-	// replay, too.
+	// Learned state and choice belong to the former policy. The record below drops it in a replay,
+	// too.
 	c.tracker.SetPolicy(m.Policy)
 	c.policy, c.set, c.learned, c.choice = m.Name, m.Set, nil, nil
 	c.record(c.policyRecord())
@@ -159,8 +159,7 @@ func (c *Core) Snapshot() iter.Seq[*slotwisev1.JournalRecord] {
 
 // snapshotOwn yields the records of what the core knows beside the tracker.
 func (c *Core) snapshotOwn(yield func(*slotwisev1.JournalRecord) bool) bool {
-	// The policy precedes what it has learned, because a record of a policy drops the learned
-	// state.
+	// The policy precedes its learned state, because a record of a policy drops the learned state.
 	if !yield(c.masterRecord()) || !yield(c.policyRecord()) || c.learned != nil && !yield(learnedRecord(c.learned)) {
 		return false
 	}

@@ -73,8 +73,7 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 			*part = append(*part, func() *slotwisev1.JobStatus { return c.chainStatus(ch) })
 		}
 	}
-	// Live jobs first, because they are what a user acts on; within both the newest, which the page
-	// should show.
+	// Live jobs first, because users act on them; in either part the newest job first.
 	if q.Ended {
 		slices.Reverse(describe)
 		slices.Reverse(ended)
@@ -210,7 +209,7 @@ func (c *Core) Settings(name string) *slotwisev1.JobSpec {
 	if spec == nil {
 		return nil
 	}
-	// A job has either splits or synthetic maps, so the larger number is that of its maps.
+	// A job has either splits or synthetic maps, so the larger number counts its maps.
 	maps := max(int32(len(spec.Splits)), spec.Synthetic)
 	out := withoutSplits(spec)
 	out.Synthetic = maps

@@ -285,7 +285,7 @@ func (c *Core) resume(j *jobEntry) {
 			c.attemptStarted(j, a.ID(), c.nodeOf(a))
 		}
 	}
-	// Nobody reads map outputs of a job without reduces.
+	// A job without reduces has no readers of map outputs.
 	if t.Total(job.Reduce) == 0 {
 		return
 	}

@@ -136,8 +136,8 @@ func (f *finder) add(code string, r *row, factor float64, lost int64, format str
 // took returns the time of an attempt. A reduce that started early counts from the end of the
 // last map, because it waited until then.
 func (f *finder) took(r *row) int64 {
-	// A reduce that ended before the last map, such as one that failed, did not wait for it to the
-	// end.
+	// A reduce that ended before the last map, such as one that failed, did not wait until that
+	// moment.
 	from := r.started
 	if r.id.Kind == job.Reduce && r.ended > f.mapsDone {
 		from = max(from, f.mapsDone)

@@ -293,7 +293,7 @@ func (c *Core) waitReason(j *jobEntry) string {
 		return j.delayed
 	}
 	t := j.core
-	// A job with a running attempt makes progress, even if other tasks of it wait.
+	// A job with a running attempt makes progress, even if other tasks wait.
 	if j.decided() || t.Running(job.Map)+t.Running(job.Reduce) > 0 {
 		return ""
 	}

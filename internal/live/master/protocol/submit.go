@@ -50,7 +50,7 @@ type queuedSubmit struct {
 // release implements waiter. The caller has gone: it may repeat the request.
 func (q *queuedSubmit) release(c *Core) {
 	delete(c.held, q.m.Call)
-	// Otherwise the end of the removal would submit a job for which nobody waits any more.
+	// Otherwise the end of the removal would submit a job for which no caller waits any more.
 	q.r.queue = slices.DeleteFunc(q.r.queue, func(x *queuedSubmit) bool { return x == q })
 	c.refuse(q.m.Call, errorf(Aborted, "output %s: what an earlier try has left there is not removed yet; submit the job again", q.m.Spec.Output))
 }

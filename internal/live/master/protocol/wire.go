@@ -68,7 +68,8 @@ func ParseRegister(r *slotwisev1.RegisterRequest, slots int, rack func(host stri
 	if spec.MapSlots > slots || spec.ReduceSlots > slots {
 		return nil, errorf(InvalidArgument, "worker %s has more than %d slots of a kind, which is the master's limit", r.Worker, slots)
 	}
-	// A worker that names no host is taken to run on a host of its own name, as in cluster.Spec.
+	// A worker that names no host counts as running on a host with the worker's name, as in
+	// cluster.Spec.
 	if spec.Rack == "" {
 		host := spec.Host
 		if host == "" {

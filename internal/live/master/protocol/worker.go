@@ -357,8 +357,8 @@ func (c *Core) endedJobs(m *Register) (drop []string) {
 			return
 		}
 		seen[id] = true
-		// A decided job launches nothing more, so its files serve nobody, even while its output is
-		// being committed.
+		// A decided job launches nothing more, so its files have no reader, even while its output
+		// is being committed.
 		if j := c.jobs[id]; j == nil || j.decided() {
 			drop = append(drop, id.String())
 		}

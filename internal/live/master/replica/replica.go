@@ -520,8 +520,8 @@ func (r *Replica) apply(e raftpb.Entry) {
 	if r.cfg.Committed != nil {
 		r.cfg.Committed(e)
 	}
-	// Only an entry of its own term shows a leader which earlier entries are committed (raft,
-	// section 5.4.2).
+	// Only a committed entry of the present term shows a leader which earlier entries are committed
+	// (raft, section 5.4.2).
 	if e.Term == r.term && r.soft.RaftState == raft.StateLeader {
 		r.caughtUp = true
 	}

@@ -347,8 +347,8 @@ func (g *Agent) TooLarge(r *slotwisev1.HeartbeatRequest) (instructions []Instruc
 	for _, f := range r.GetFetchFailures() {
 		size += proto.Size(f)
 	}
-	// Half of what was sent and not of the budget, which may be far above it: the next heartbeat is
-	// smaller in any case.
+	// Half of the bytes that were sent and not of the budget, which may be far larger: the next
+	// heartbeat is smaller in any case.
 	g.budget = size / 2
 	switch {
 	// Only a report that was alone is known to be the cause. With two, the halved budget
@@ -561,7 +561,7 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 	r := a.report
 	r.State, r.Error, r.LogTail, r.Memory = state, bounds.Cut(text, bounds.Text), bounds.Cut(logTail, bounds.Text), 0
 	r.OutputBytes = done.GetOutputBytes()
-	// An attempt may send a cause and then succeed or be killed, which is nobody's failure.
+	// An attempt may send a cause and then succeed or be killed, which is no failure.
 	if state == Failed {
 		r.Cause = done.GetCause()
 	}
@@ -578,7 +578,7 @@ func (g *Agent) End(id job.AttemptID, state slotwisev1.AttemptState, text, logTa
 		return nil
 	}
 	g.remove(id)
-	// The attempt may have stored its output after the DropJob had removed those of its job.
+	// The attempt may have stored its output after the DropJob had removed its job's outputs.
 	if state == Succeeded && id.Kind == job.Map {
 		return []Instruction{{Kind: Discard, Attempt: id, Reason: "the job has ended"}}
 	}

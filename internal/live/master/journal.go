@@ -82,8 +82,8 @@ func (m *Master) append(r *slotwisev1.JournalRecord) {
 		m.fail(fmt.Errorf("a journal record cannot be encoded: %w", err))
 		return
 	}
-	// An entry begins with up to maxData of earlier records, and the journal could not read a
-	// longer one back.
+	// An entry begins with up to maxData of earlier records, and is one record of the journal
+	// itself.
 	if len(m.record) > journal.MaxRecord-maxData {
 		m.fail(fmt.Errorf("a journal record of %d bytes exceeds the limit of %d bytes", len(m.record), journal.MaxRecord-maxData))
 		return

@@ -114,8 +114,7 @@ func protoCost(in io.Reader, d protoreflect.MessageDescriptor) (size, memory int
 
 // message reads the fields of a message up to the position end.
 func (c *cost) message(d protoreflect.MessageDescriptor, end int64, depth int) error {
-	// The decoder recurses as this function does, and Go's stack has no other bound than the
-	// process's memory.
+	// The decoder recurses as this function does, and a stack that overflows ends the process.
 	if depth > bounds.Nested {
 		return errNested
 	}

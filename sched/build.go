@@ -41,11 +41,15 @@ func (g *Registry) make(spec string, opt Options, chosen bool) (Policy, error) {
 	if err := checkSettings(info, opt.Set); err != nil {
 		return nil, err
 	}
+	// After the check, which must only see what the user has given: a row's values may be for parts
+	// that he has replaced.
 	opt.Set = withDefaults(info, r.Set, opt.Set)
 	opt.utilities, opt.evaluators = g.utilities.byName, g.evaluators.byName
 	var p Policy
 	if r.New != nil {
 		kit := NewKit(opt)
+		// Without this a candidate could be a policy that chooses, and building one would never
+		// end.
 		if !chosen {
 			kit.build = func(spec string) (Policy, error) {
 				return g.make(spec, Options{Seed: opt.Seed, Live: opt.Live}, true)
@@ -110,6 +114,7 @@ func unalias(info Info, set map[string]string) (map[string]string, error) {
 				if _, twice := out[p.Name]; twice {
 					return nil, fmt.Errorf("parameter %s is set twice: %s is another name for it", p.Name, alias)
 				}
+				// The map belongs to the caller.
 				out = maps.Clone(out)
 				delete(out, alias)
 				out[p.Name] = v

@@ -53,6 +53,7 @@ var (
 // the composition calls it at the start of each round.
 func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c := &Composition{Slots: s, Order: o, Place: p, Speculate: sp}
+	// Asserted once here, because Next runs for every heartbeat.
 	c.preceder, _ = sp.(Preceder)
 	c.sparse, _ = sp.(Sparse)
 	c.chooser, _ = sp.(Selective)
@@ -107,6 +108,7 @@ func (c *Composition) Begin(r *Round) {
 	for _, b := range c.beginner {
 		b.Begin(r)
 	}
+	// After the Begins of the parts, of which one may have counted what MayCopy reads.
 	if r.copies && c.sparse != nil {
 		r.copies = c.sparse.MayCopy(r)
 	}

@@ -185,6 +185,8 @@ func position(v *View, p Policy, j *job.Job, k job.Kind) Reason {
 	r := &Round{View: v, ledger: &Ledger{}}
 	for _, n := range v.nodes.All() {
 		if n.Alive() && !n.Closed() {
+			// Orders may look at the node. Any that takes work will do, because the answer is about
+			// the order of jobs.
 			r.node = n
 			break
 		}

@@ -176,6 +176,7 @@ type Parted interface{ Parts() []any }
 // Parts must be comparable, as pointers are.
 func HooksOf(p Policy) *Hooks {
 	h := &Hooks{}
+	// One value may have several roles, and its hook must hear of each event once.
 	seen := map[any]bool{p: true}
 	h.add(p)
 	if c, ok := p.(Parted); ok {

@@ -114,6 +114,7 @@ func (c *Composition) VainRound(free, launchable [job.Kinds]bool) bool {
 		return false
 	}
 	for k := range job.Kind(job.Kinds) {
+		// Without OwnSlots a free slot of the other kind may be offered to this kind, too.
 		if (free[k] || !c.ownSlots) && (launchable[k] || c.mayCopy(k)) {
 			return false
 		}

@@ -66,6 +66,8 @@ func (r *Round) passOver(j *job.Job, o Offer, k, slot job.Kind) {
 		r.Note(j, k, Reason{Code: NeedsSlots, Need: width})
 	case width > 1:
 		r.Note(j, k, Reason{Code: NeedsSlots, Need: width})
+		// The first job only, because it has its turn first. No lent slot and no map away from its
+		// data is reserved: a slot of the job's own may serve it better.
 		if r.passed[slot] == nil && slot == k && j.Launchable(k) && o.Within == 0 {
 			r.passed[slot] = j
 		}
@@ -173,6 +175,7 @@ type note struct {
 // Last returns the last note of the job and kind, and when it was written. The zero
 // Reason means that no round has refused the job since its last launch.
 func (l *Ledger) Last(j *job.Job, k job.Kind) (Reason, time.Duration) {
+	// The seat may have had another job before, whose note is not this one's.
 	if j.Seat() >= len(l.rows) || l.rows[j.Seat()][k].job != j.ID() {
 		return Reason{}, 0
 	}

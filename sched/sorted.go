@@ -37,6 +37,8 @@ var (
 // whose keys change calls Resort afterwards.
 func NewSortedOrder(compare func(a, b *job.Job) int) *SortedOrder {
 	total := func(a, b *job.Job) int {
+		// The order must be total, or the position of equal jobs would depend on the order of
+		// insertion.
 		return cmp.Or(compare(a, b), cmp.Compare(a.Submitted(), b.Submitted()), cmp.Compare(a.ID(), b.ID()))
 	}
 	s := &SortedOrder{all: NewSortedJobs(total)}

@@ -26,6 +26,7 @@ func (e *envelope) sum() uint32 {
 	h := crc32.NewIEEE()
 	fmt.Fprintf(h, "%d %s\n", e.Version, e.Policy)
 	for _, p := range e.Parts {
+		// The length keeps two parts from being cut at another place with the same sum.
 		fmt.Fprintf(h, "%d ", len(p))
 		h.Write(p)
 	}
@@ -100,6 +101,7 @@ func ReadState(state []byte, what, kind string, version int, into any) error {
 	if err := dec.Decode(into); err != nil {
 		return fmt.Errorf("state of %s: %w", what, err)
 	}
+	// Decode stops at the end of the first value.
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("state of %s: data follows the end of the JSON object", what)
 	}

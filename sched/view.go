@@ -73,6 +73,7 @@ func (v *View) Avoid(t *job.Task, n *cluster.Node, now time.Duration) bool {
 			tried++
 		}
 	}
+	// Nodes that are barred are no alternative. From a quarter on, none is barred (see Barred).
 	usable := v.nodes.With(k)
 	if flaky := v.countFlaky(t.Job(), k); 4*flaky < usable {
 		usable -= flaky

@@ -122,6 +122,7 @@ func (b *Book) Host(name string) int32 {
 	if !ok {
 		id = int32(len(b.list.rackOf))
 		b.list.hostIDs[name] = id
+		// Hosts of splits need no node. Their rack is unknown until one joins.
 		b.list.rackOf = append(b.list.rackOf, -1)
 	}
 	return id
@@ -150,6 +151,8 @@ func (b *Book) Join(spec Spec, now time.Duration) (n *Node, placed bool) {
 	if n == nil {
 		n = &Node{index: int32(len(b.list.nodes))}
 		n.running = n.room[:0]
+		// Tables of policies and of jobs are indexed by node. Without reuse they would grow for
+		// ever on an autoscaled cluster.
 		if last := len(b.free) - 1; last >= 0 {
 			n.index, b.free = b.free[last], b.free[:last]
 			b.list.nodes[n.index] = n
@@ -242,6 +245,7 @@ func (b *Book) members(n *Node, by int) {
 		return
 	}
 	b.list.alive += by
+	// Closed nodes count as alive, and their slots as none.
 	if n.Closed() {
 		return
 	}

@@ -66,10 +66,13 @@ func (s *Spec) SlotMemory() int64 {
 func (s *Spec) Width(memory int64, cpus int) int {
 	width := int64(1)
 	if slot := s.SlotMemory(); slot > 0 && memory > 0 {
+		// The ceiling in a form that does not overflow for the largest memory.
 		width = max(width, (memory-1)/slot+1)
 	}
 	if s.Cores > 0 && cpus > 0 {
 		slots, cores := int64(s.MapSlots)+int64(s.ReduceSlots), int64(s.Cores)
+		// A slot's share is cores/slots processors, which need not be a whole number: the ceiling
+		// of cpus/(cores/slots).
 		width = max(width, (int64(cpus)*slots+cores-1)/cores)
 	}
 	return int(min(width, maxWidth))

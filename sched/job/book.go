@@ -122,6 +122,7 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 	t.add(a)
 	j.account.launched(a)
 	j.link(a)
+	// A speculative attempt changes no count of tasks: its task runs already.
 	if t.state == TaskPending {
 		j.pending[k].take(t)
 		t.state = TaskRunning
@@ -140,6 +141,8 @@ func (b *Book) Start(t *Task, how Launch, now time.Duration) *Attempt {
 func (b *Book) Report(a *Attempt, progress float64, ticks uint64, now time.Duration) {
 	a.reported = true
 	if progress != a.progress || ticks != a.ticks {
+		// Only a first report can make the flag true. The comparison saves a write to the job for
+		// each later one.
 		if a.progressAt <= a.started {
 			a.task.job.progressed[a.id.Kind] = true
 		}
@@ -180,6 +183,7 @@ func (b *Book) Succeed(a *Attempt, outputBytes int64, now time.Duration) {
 	a.progress, a.outputBytes = 1, outputBytes
 	b.stop(a, AttemptSucceeded, now)
 	t.state, t.success, t.doneAt = TaskSucceeded, a, now
+	// If this output is lost later, the next complaints and pauses count anew. Failures stay.
 	if p := t.setbacks; p != nil {
 		p.fetchFails, p.outages, p.retryAt = 0, 0, 0
 	}
@@ -343,6 +347,7 @@ func (b *Book) blame(a *Attempt, limit int, now time.Duration) {
 		j.nodeFails = make(map[int32]int)
 	}
 	j.nodeFails[a.node]++
+	// Exactly at the limit, so the node enters the list once.
 	if j.nodeFails[a.node] == limit {
 		j.flaky = append(j.flaky, a.node)
 	}
@@ -366,6 +371,8 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 	if outcome == Succeeded {
 		j.state = Committing
 	}
+	// Before the seat and the lists are given up: the bits of a seat must not outlive its job, or
+	// the next one would look for tasks on these hosts.
 	b.near.remove(&j.pending[Map].hosts, j.seat)
 	for k := range j.tasks {
 		for i := range j.tasks[k] {
@@ -382,6 +389,7 @@ func (b *Book) Decide(j *Job, outcome State, culprit *Task, message string, now 
 		// The cluster's counts are sums over live jobs. The job keeps its own number of finished
 		// tasks, which its final report shows.
 		b.list.tally.Done[k] -= j.tally.Done[k]
+		// Before the job's count of pending tasks becomes 0.
 		b.list.widths[k] -= (j.width - 1) * j.tally.Pending[k]
 		j.tally.Pending[k] = 0
 		j.pending[k] = pendingIndex{}

@@ -31,6 +31,8 @@ func listHosts(splits []Split, at []int32) hostLists {
 		highest = max(highest, h)
 	}
 	l := hostLists{items: make([]int32, len(at))}
+	// A table by host is at most four times as long as its entries. Beyond that most entries would
+	// be unused, and a hash table is smaller.
 	if size := int(highest) + 1; size <= 4*len(at) {
 		l.table = make([]hostList, size)
 	} else {
@@ -45,6 +47,7 @@ func listHosts(splits []Split, at []int32) hostLists {
 		}
 		s.end++ // the number of entries, for now
 	}
+	// The lists lie one behind the other in items. end counts up again as their tasks are added.
 	next := int32(0)
 	for i := range l.table {
 		s := &l.table[i]
@@ -136,6 +139,8 @@ func (n *nearJobs) add(l *hostLists, seat int) {
 			if host >= n.hosts || seat>>6 >= n.stride {
 				n.fit(host+1, seat>>6+1)
 			}
+			// fit may have stopped at n.most. has then answers true for the seat, and the job's own
+			// lists decide.
 			if seat>>6 < n.stride {
 				n.bits[host*n.stride+seat>>6] |= 1 << (seat & 63)
 			}
@@ -152,6 +157,7 @@ func (n *nearJobs) fit(hosts, words int) {
 	if words = max(words, n.stride); words > n.stride {
 		words = max(words, 2*n.stride)
 	}
+	// More hosts leave fewer words for each. Jobs in high seats then have no bits.
 	words = min(words, n.most/hosts)
 	if hosts == n.hosts && words == n.stride {
 		return

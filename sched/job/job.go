@@ -265,6 +265,7 @@ func (j *Job) Progress(k Kind) float64 {
 		return 1
 	}
 	sum := float64(j.tally.Done[k])
+	// No attempt has reported, so each adds 0 and the walk is saved.
 	if !j.progressed[k] {
 		return sum / float64(len(j.tasks[k]))
 	}

@@ -185,10 +185,12 @@ func (b *Book) restoreAttempt(t *Task, p *PastAttempt, limit int) {
 	a.setTrouble(p.Error, p.LogTail)
 	t.add(a)
 	t.job.account.launched(a)
+	// stop adds the time of a running attempt when it ends.
 	if a.state != AttemptRunning {
 		t.job.account.SlotTime[a.slot] += time.Duration(a.width) * (a.ended - a.started)
 	}
 	b.seq = max(b.seq, p.Seq)
+	// Tasks are restored by index, so a later one may have started earlier.
 	if j := t.job; j.state == Pending || a.started < j.started {
 		j.state, j.started = Running, a.started
 	}
@@ -216,6 +218,8 @@ func (b *Book) RestoreOrder(now time.Duration) {
 			for a := j.first[k]; a != nil; a = a.next {
 				running = append(running, a)
 			}
+			// The records of a snapshot are by task. Policies read the attempts in the order of
+			// their launches.
 			slices.SortFunc(running, func(a, b *Attempt) int { return cmp.Compare(a.seq, b.seq) })
 			j.first[k], j.last[k] = nil, nil
 			for _, a := range running {

@@ -133,6 +133,8 @@ func (p *pendingIndex) place(host, rack int32) {
 	r := p.addRack(rack)
 	r.list = append(r.list, p.hosts.items[h.head:h.end]...)
 	slices.Sort(r.list)
+	// A task with two hosts in the rack would be there twice. The head goes back, because the new
+	// tasks may come before it.
 	r.list, r.head = slices.Compact(r.list), 0
 }
 

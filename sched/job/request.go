@@ -79,6 +79,7 @@ func (r *Request) Check() error {
 	switch {
 	case r.Deadline != 0 && (r.Deadline < time.Millisecond || r.Deadline > MaxDeadline):
 		return fmt.Errorf("deadline is %v, must be from 1ms to ten years, or 0 for none", r.Deadline)
+	// Only NaN differs from itself. Every comparison with it is false, so no bound would refuse it.
 	case r.SlowStart > 1 || r.SlowStart != r.SlowStart:
 		return fmt.Errorf("slow-start is %g, must be at most 1", r.SlowStart)
 	case r.MaxAttempts < 0:

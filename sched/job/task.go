@@ -96,6 +96,7 @@ func (t *Task) RepeatsItself() bool {
 	var last *Attempt
 	for a := t.last; a != nil; a = a.before {
 		switch {
+		// Kills and losses in between say nothing about the program.
 		case a.state != AttemptFailed:
 		case a.cause != CauseProgram:
 			return false

@@ -69,11 +69,14 @@ func Normal(g *rand.Rand) float64 {
 	z := normal()
 	for {
 		u := g.Uint64()
+		// One random number serves both: its lower half is the position, and bits above it the
+		// layer.
 		position, i := int32(u), int(u>>32&127)
 		x := float64(position) * float64(z.width[i])
 		switch {
 		case magnitude(position) < z.inner[i]:
 			return x
+		// The lowest layer is the only one with a part outside the rectangle: the tail.
 		case i == 0:
 			return math.Copysign(tail(g), x)
 		case z.under(g, i, bell(x)):

@@ -33,6 +33,7 @@ func Exp(x float64) float64 {
 		return 0
 	}
 	k := math.Floor(float64(x/math.Ln2) + 0.5)
+	// The first difference is exact, and only low carries a rounding error.
 	high, low := x-float64(k*ln2High), float64(k*ln2Low)
 	r := high - low
 	// eʳ = 1 + r + r²·(1/2! + r/3! + r²/4! + …), summed from the smallest term.
@@ -41,6 +42,7 @@ func Exp(x float64) float64 {
 		sum = 1 + float64(float64(r*sum)/n)
 	}
 	tail := float64(float64(r*r)*sum) / 2
+	// Summed from the smallest term, so that the error of low is not lost in 1+high.
 	return math.Ldexp(1+(high+(tail-low)), int(k))
 }
 

@@ -13,11 +13,13 @@ func Nearest(name string, candidates []string) string {
 	// A third of the letters may be wrong. That covers one mistake in a short
 	// word and two in a long one, but does not turn one word into another.
 	best, limit := "", max(1, len(name)/3)
+	name = strings.ToLower(name)
 	for _, c := range candidates {
-		d := distance(strings.ToLower(name), c)
+		low := strings.ToLower(c)
+		d := distance(name, low)
 		if d <= limit {
 			best, limit = c, d-1
-		} else if best == "" && len(name) >= 3 && strings.HasPrefix(c, name) {
+		} else if best == "" && len(name) >= 3 && strings.HasPrefix(low, name) {
 			best = c
 		}
 	}
@@ -39,6 +41,7 @@ func distance(a, b string) int {
 				cost = 0
 			}
 			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			// a swap of neighbours
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				cur[j] = min(cur[j], prev2[j-2]+1)
 			}

@@ -7,10 +7,10 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	known := []string{"wordcount", "grep", "sort", "terasort"}
+	known := []string{"wordcount", "grep", "sort", "terasort", "RandomWriter"}
 	for name, want := range map[string]string{
-		"wordcuont": "wordcount", "WordCount": "wordcount", "word": "wordcount", "gerp": "grep",
-		"srt": "sort", "trasort": "terasort", "xyzzy": "", "": "", "g": "",
+		"wordcuont": "wordcount", "WordCount": "wordcount", "word": "wordcount", "Word": "wordcount", "gerp": "grep",
+		"srt": "sort", "trasort": "terasort", "random": "RandomWriter", "randomwriter": "RandomWriter", "xyzzy": "", "": "", "g": "",
 	} {
 		if got := Nearest(name, known); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)

@@ -223,10 +223,12 @@ func Cut(s string, n int) string {
 		s = s[:n]
 	}
 	s = strings.ToValidUTF8(s, "\uFFFD") // half a letter at the end too
+	// U+FFFD has three bytes, so a text with invalid bytes may have become too long.
 	if !long && len(s) <= n {
 		return s
 	}
 	end := n - len(mark)
+	// Not within a letter.
 	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}

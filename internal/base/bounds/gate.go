@@ -95,6 +95,7 @@ func (g *Gate) Take(ctx context.Context, user string, n int64) error {
 	default:
 	}
 	// The rank of a user's queue depends on its first request, which may have been this one.
+	// Still the user's queue: it is dropped only when its last request has gone, and this one has not.
 	q.requests.Remove(at)
 	g.rankLocked(user)
 	g.admitLocked() // the next one may be smaller

@@ -75,10 +75,12 @@ func (l *Line[T]) Pop() (item T, user string, ok bool) {
 	l.mu.turns[l.mu.first] = nil
 	l.mu.first++
 	var none T
+	// The array lives on, so it must not keep the item.
 	item, a.items[a.first] = a.items[a.first], none
 	a.first++
 	l.mu.size--
 	if a.first == len(a.items) {
+		// The number of users has no bound, so one without items takes no memory.
 		delete(l.mu.users, a.user)
 	} else {
 		l.mu.turns = append(l.mu.turns, a)

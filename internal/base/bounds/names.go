@@ -62,6 +62,7 @@ func CleanName(name string) string {
 	if strings.IndexFunc(name, Hidden) < 0 && utf8.ValidString(name) {
 		return name
 	}
+	// Map reads an invalid byte as U+FFFD and writes that character.
 	return strings.Map(func(c rune) rune {
 		if Hidden(c) {
 			return utf8.RuneError

@@ -110,10 +110,12 @@ func MkdirAll(f FS, dir string, perm fs.FileMode) error {
 	switch {
 	case err == nil && !info.IsDir():
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: errNotDir}
+	// The root is its own parent: the descent to a missing one ends there.
 	case errors.Is(err, fs.ErrNotExist) && parent != dir:
 		if err := MkdirAll(f, parent, perm); err != nil {
 			return err
 		}
+		// Another process may have made it since Stat.
 		if err := f.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -155,9 +157,11 @@ func publish(f FS, rename func(from, to string) error, temp, path string, perm f
 	if err != nil {
 		return err
 	}
+	// The content before the name: after a crash the name must never lead to a part.
 	if err = fill(file); err == nil {
 		err = file.Sync()
 	}
+	// Close comes in any case, because arguments are computed first.
 	if err = cmp.Or(err, file.Close()); err == nil {
 		err = rename(temp, path)
 	}
@@ -253,6 +257,7 @@ func ReadFile(f FS, path string) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	n, err := file.ReadAt(b, 0)
+	// The end of the file may be reported with the last byte.
 	if n == len(b) {
 		err = nil
 	}

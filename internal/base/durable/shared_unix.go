@@ -65,6 +65,8 @@ func inParent(op, path string, do func(dir int, name string) error) error {
 		err = do(dir, name)
 		_ = unix.Close(dir) // only a descriptor of a directory: no data depend on it
 	}
+	// An error that has a path comes from a link, or from the other path of inBoth, and names the
+	// right one.
 	if err == nil || errors.As(err, new(*fs.PathError)) {
 		return err
 	}
@@ -90,10 +92,12 @@ func walkDirs(path string) (int, error) {
 		return -1, err
 	}
 	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+		// before the first slash, or the directory itself
 		if name == "" || name == "." {
 			continue
 		}
 		next, err := retry(func() (int, error) { return unix.Openat(dir, name, passFlags|unix.O_NOFOLLOW, 0) })
+		// Before dir is closed, because linkError looks at the name in it.
 		if err != nil {
 			err = linkError(dir, name, path, err)
 		}
@@ -131,6 +135,8 @@ func retry[T any](call func() (T, error)) (T, error) {
 // it refuses an existing file of another user or with a second name: the other name may be in
 // a directory that only this process's user can enter.
 func openAt(dir int, name, path string, flag int, perm fs.FileMode) (*os.File, error) {
+	// A file that checkOpen refuses keeps its content. Opening a pipe without a writer would wait for
+	// one.
 	how := flag&^os.O_TRUNC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := retry(func() (int, error) { return unix.Openat(dir, name, how, uint32(perm.Perm())) })
 	if err == unix.EEXIST { // also for a link: the caller wanted a new file
@@ -144,6 +150,7 @@ func openAt(dir int, name, path string, flag int, perm fs.FileMode) (*os.File, e
 		err = unix.Ftruncate(fd, 0)
 	}
 	if err == nil {
+		// Only the opening must not wait.
 		err = unix.SetNonblock(fd, false)
 	}
 	if err != nil {
@@ -160,6 +167,7 @@ func checkOpen(fd, flag int) error {
 		return err
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
+	// For writing the system has refused it already.
 	case kind == unix.S_IFDIR:
 		return nil
 	case kind != unix.S_IFREG:
@@ -331,6 +339,7 @@ func RemoveTree(path string) error {
 // removed returns the error of the removal of a tree. The path of an entry gets the path of the
 // tree, without its middle if a user has made it long: it may be in a log of this process.
 func removed(path string, err error) error {
+	// An absolute path is from above the tree.
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && !filepath.IsAbs(pe.Path) {
 		if n := len(pe.Path); n > 2*maxShown {
 			pe.Path = pe.Path[:maxShown] + "…" + pe.Path[n-maxShown:]
@@ -383,6 +392,7 @@ func (r *remover) remove(dir int, name string, depth int) error {
 		err = rm // the error of rmdir is the clearer one for a directory
 	}
 	d, openErr := r.open(dir, name)
+	// No directory, or one that this process may not read: the failed removal says more.
 	if openErr != nil {
 		return &fs.PathError{Op: "remove", Path: name, Err: err}
 	}
@@ -406,6 +416,7 @@ func (r *remover) remove(dir int, name string, depth int) error {
 
 // empty removes the entries of an open directory once.
 func (r *remover) empty(d *os.File, depth int) error {
+	// A second pass begins again.
 	if _, err := d.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -441,6 +452,7 @@ func (r *remover) open(dir int, name string) (*os.File, error) {
 		d, err = open()
 	}
 	var st unix.Stat_t
+	// A directory that can be read may still deny the removal of its entries.
 	if err == nil && unix.Fstat(int(d.Fd()), &st) == nil && st.Mode&0o700 != 0o700 {
 		_ = unix.Fchmod(int(d.Fd()), 0o700)
 	}

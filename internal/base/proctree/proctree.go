@@ -26,6 +26,7 @@ func (t Table) Below(pid int) []Process {
 		children[p.Parent] = append(children[p.Parent], p)
 	}
 	var out []Process
+	// Processes end and pids are used again while the table is read, so parents may form a circle.
 	seen := map[int]bool{pid: true}
 	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
 		for _, c := range children[todo[0]] {

@@ -104,6 +104,7 @@ const cpuClock = 2
 // It takes a tenth of the time of Stat.
 func CPU(pid int) time.Duration {
 	var t unix.Timespec
+	// As clock_getcpuclockid of the C library does it.
 	if err := unix.ClockGettime(int32(^pid<<3|cpuClock), &t); err != nil {
 		return 0
 	}
@@ -265,6 +266,7 @@ func kill(wanted func(child Process) bool) (killed int) {
 
 // childless reports whether this process has no children. It is much faster than Read.
 func childless() bool {
+	// WNOWAIT leaves an ended child to the goroutine that calls wait.
 	return errors.Is(unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil), unix.ECHILD)
 }
 
@@ -290,6 +292,7 @@ func Marked(variable string) []Process {
 	var out []Process
 	for pid, p := range t {
 		f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+		// another user's process, or one that has ended
 		if err != nil {
 			continue
 		}
@@ -313,9 +316,11 @@ func hasVariable(r io.Reader, variable string) bool {
 	whole := true // the piece begins a string
 	for {
 		piece, err := in.ReadSlice(0)
+		// The last string may lack its zero byte.
 		if whole && string(bytes.TrimSuffix(piece, []byte{0})) == variable {
 			return true
 		}
+		// A full buffer ends in the middle of a string.
 		if whole = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return false
 		}

@@ -84,6 +84,7 @@ func Run(ctx context.Context, o Options, try func(context.Context) error) error 
 // are more than one operation that Do could repeat. If ctx ends first, Pause returns its
 // cause.
 func Pause(ctx context.Context, first, last time.Duration, failures int) error {
+	// After many failures the shift would overflow.
 	return sleep(ctx, jittered(min(last, first<<min(failures-1, 16))))
 }
 
@@ -212,6 +213,7 @@ func (n *notices) failed(err error, since, deadline time.Time) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// The timer still waits for the answer of the first try, which a healthy server may hold for long.
 	if n.mu.err == nil && !n.mu.given {
 		n.mu.timer.Reset(max(0, NoticeAfter-time.Since(since)))
 	}
@@ -222,6 +224,7 @@ func (n *notices) failed(err error, since, deadline time.Time) {
 func (n *notices) give() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// Stop does not wait for a timer that has fired.
 	if n.mu.closed {
 		return
 	}

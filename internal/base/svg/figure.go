@@ -151,6 +151,7 @@ func roughly(v float64) float64 {
 		return v
 	}
 	unit := decade(math.Abs(v)) / 100
+	// The unit of the smallest numbers is 0.
 	if r := math.Round(v/unit) * unit; !math.IsInf(r, 0) && !math.IsNaN(r) {
 		return r
 	}
@@ -185,6 +186,7 @@ func (a Axis) ends() (low, high float64) {
 		around := max(0.5, math.Abs(low)*1e-9)
 		low, high = low-around, low+around
 	}
+	// The range around the largest number would end beyond it.
 	return max(low, -math.MaxFloat64), min(high, math.MaxFloat64)
 }
 
@@ -244,6 +246,7 @@ func (f *Figure) layout() ([]*placed, float64) {
 	for _, p := range panels {
 		p.place(left, right, &y)
 	}
+	// A legend may be higher than all panels.
 	if len(panels) > 0 {
 		y = max(y, panels[0].top+f.legendHeight())
 	}
@@ -268,6 +271,7 @@ func (p *placed) fit(left, right *float64) {
 		}
 	}
 	span := Scale{Low: low, High: high, From: *left, To: *right, Log: p.X.Log}
+	// Half of a label is beyond its tick.
 	*left = max(*left, *left+edge-(span.At(first.At)-textWidth(first.Label, textSize)/2))
 	*right = min(*right, *right-(span.At(last.At)+textWidth(last.Label, textSize)/2-(*right+edge)))
 }

@@ -161,6 +161,7 @@ func LogTicks(low, high float64, n int) []Tick {
 	}
 	var ticks []Tick
 	count := 0
+	// Ten times a power may be rounded to a number just below the next one.
 	for p := decade(low); p <= high && p > 0; p = decade(p * 10.5) {
 		for _, m := range factors {
 			if v := rounded(m * p); v >= low && v <= high && count%every == 0 {
@@ -228,6 +229,7 @@ func ClockTicks(from, to int64, loc *time.Location) []Tick {
 		layout = "01-02 15:04"
 	}
 	var ticks []Tick
+	// Also from a negative moment the first tick is after it. A sum that overflows ends the loop.
 	for t := from - ((from%step)+step)%step + step; t <= to && t > from; t += step {
 		ticks = append(ticks, Tick{float64(t), time.UnixMilli(t).In(loc).Format(layout)})
 	}

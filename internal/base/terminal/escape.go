@@ -88,6 +88,7 @@ func appendEscaped[T string | []byte](b []byte, s T, lines bool) (_ []byte, rest
 		switch {
 		case r == utf8.RuneError && n == 1:
 			var first [utf8.UTFMax]byte
+			// The other bytes of the character may come with the next Write.
 			if part := first[:copy(first[:], s)]; len(part) == len(s) && !utf8.FullRune(part) {
 				return b, s
 			}

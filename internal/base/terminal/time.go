@@ -68,6 +68,7 @@ func LaterWithin(d, low, high time.Duration) string {
 	switch {
 	case low == high || max(low.Abs(), high.Abs()) < time.Second:
 		return text
+	// With its sign changed, high is the smaller number.
 	case high < 0:
 		return text + " (" + About(-high) + " to " + About(-low) + ")"
 	case low > 0:

@@ -55,6 +55,7 @@ func parseSize(s string) (int64, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(digits, 64)
+	// ParseFloat also reads hexadecimal numbers.
 	if err != nil || (unit != "" && unit != "b") || strings.ContainsAny(digits, "xX_") {
 		return 0, fmt.Errorf("%q is not a size; examples: 512k, 256MiB, 2GiB", s)
 	}
@@ -76,6 +77,7 @@ func Bytes(n int64) string {
 		return strconv.FormatInt(n, 10) + " B"
 	}
 	f, unit := float64(n), -1
+	// 1023.5 would be shown as 1024, and 99.95 below as 100.0.
 	for math.Abs(f) >= 1023.5 && unit+1 < len(unitLetters) {
 		f /= 1024
 		unit++

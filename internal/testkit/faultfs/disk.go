@@ -116,6 +116,7 @@ func (d *Disk) Put(name string, content []byte) {
 
 // Crash returns the disk that the machine finds after a power cut.
 func (d *Disk) Crash(rng *rand.Rand) *Disk {
+	// A copy: this disk runs on.
 	after := d.Kill()
 	kept := make([]bool, len(after.disk.pending))
 	for i := range kept {
@@ -200,6 +201,7 @@ func (d *Disk) change(op Op, name string, do func() (change, error)) error {
 
 // Mkdir implements durable.FS.
 func (d *Disk) Mkdir(dir string, perm fs.FileMode) error {
+	// A directory that exists is found without a change, so the call counts as no operation.
 	d.disk.Lock()
 	_, err := d.findLocked(dir)
 	d.disk.Unlock()
@@ -356,6 +358,7 @@ func (d *Disk) RemoveAll(name string) error {
 		steps = append([]string{name}, steps...)
 	}
 	d.disk.Unlock()
+	// walk names a directory before its entries.
 	for _, step := range slices.Backward(steps) {
 		if err := d.Remove(step); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

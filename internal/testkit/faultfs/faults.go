@@ -157,6 +157,8 @@ func (f *Faults) Changes() int {
 // that the operation fails.
 func (f *Faults) Changing(op Op, path string) error {
 	f.faults.Lock()
+	// The first operation too many ends the process, and what a dead process asks for counts no more:
+	// Changes says how many points there are to stop at.
 	if f.faults.stops && f.faults.changes >= f.faults.stopAt {
 		f.faults.stopped = true
 	}
@@ -237,6 +239,7 @@ func (f *Faults) write(path string, p []byte, write func([]byte) (int, error)) (
 	if err == nil {
 		return write(p)
 	}
+	// Only the Write that the process dies in, or that a rule refuses, is torn.
 	if dead {
 		return 0, err
 	}

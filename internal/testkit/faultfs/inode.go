@@ -67,6 +67,7 @@ func (c change) dependsOn(earlier change) bool {
 // apply makes the kept changes durable, with the earlier changes on which they depend. It
 // returns the remaining changes.
 func apply(pending []change, kept []bool) (left []change) {
+	// Backwards, so that a change that is kept for a later one keeps its own causes.
 	for i := len(pending) - 1; i >= 0; i-- {
 		for j := 0; kept[i] && j < i; j++ {
 			kept[j] = kept[j] || pending[i].dependsOn(pending[j])
@@ -148,6 +149,7 @@ func (n *inode) crash(rng *rand.Rand, seen map[*inode]bool) {
 func (n *inode) tear(rng *rand.Rand) []byte {
 	short, long := min(len(n.data), len(n.disk)), max(len(n.data), len(n.disk))
 	size := short + rng.IntN(long-short+1)
+	// A file that has grown much would else hardly ever keep its whole length.
 	if rng.IntN(4) == 0 {
 		size = len(n.data)
 	}
@@ -182,6 +184,7 @@ func (n *inode) sync(fails bool) {
 		disk := make([]byte, len(n.data))
 		copy(disk, n.disk)
 		for k := range n.dirty {
+			// The file may have been cut since the page was written.
 			if k*page < len(n.data) {
 				copy(disk[k*page:min((k+1)*page, len(disk))], n.data[k*page:])
 			}
@@ -285,6 +288,7 @@ func (f *file) Lock(wait bool) error {
 		if !wait {
 			return durable.ErrLocked
 		}
+		// Another one that waits may be faster.
 		<-busy
 	}
 }

@@ -24,6 +24,7 @@ func btSamples(mapreduce.Params) (*mapreduce.Job, error) {
 		}, nil),
 		Combiner: greatest(func(key, value []byte, out *mapreduce.Emitter) { out.Emit(key, value) }),
 		Reducer: greatest(func(key, value []byte, out *mapreduce.Emitter) {
+			// Only here: a map does not know whether another one has a later sample of the hour.
 			if number(value, 1)+number(value, 2) > 0 {
 				out.Emit(key, value[8:])
 			}

@@ -21,6 +21,7 @@ type reportWriter struct{ section int }
 func (w *reportWriter) Reduce(key []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 	if section := int(key[0]); section != w.section {
 		if w.section >= 0 {
+			// A nil value would be no line.
 			out.Emit(nil, []byte{})
 		}
 		out.Emit(nil, []byte("# "+btTitles[section]))
@@ -136,6 +137,7 @@ func btLifetimes(mapreduce.Params) (*mapreduce.Job, error) {
 		Mapper: records(func(_, value []byte, r *room, out *mapreduce.Emitter) {
 			var life swarmLife
 			life.decode(value)
+			// The hours from the first to the last are one more than the difference.
 			r.key = mapreduce.AppendInt64(r.key[:0], int64(bits.Len64(uint64(life.last-life.first))))
 			out.Add(r.key, 1)
 		}),

@@ -21,6 +21,7 @@ type topEntry struct{ key, value []byte }
 // add copies a record if it is among the least so far.
 func (l *topList) add(key, value []byte) {
 	at, _ := slices.BinarySearchFunc(l.entries, key, func(e topEntry, key []byte) int { return bytes.Compare(e.key, key) })
+	// All that are kept are less.
 	if at == l.limit {
 		return
 	}

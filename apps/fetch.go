@@ -100,6 +100,7 @@ func (f *fetcher) fetch(ctx context.Context, raw string, use func(body io.Reader
 	if resp.ContentLength > f.max {
 		body.err = errTooLarge
 	} else if err := use(body); err != nil && body.err == nil {
+		// The body gave no error, so this one is its reader's: a full disk.
 		return false, err
 	}
 	if ctx.Err() != nil {

@@ -77,6 +77,7 @@ func (f *lineFinder) emit(line []byte, out *mapreduce.Emitter) {
 	case f.count:
 		out.Add(line, 1)
 	case line == nil:
+		// The line is empty, and a nil value would be no line.
 		out.Emit(nil, []byte{})
 	default:
 		out.Emit(nil, line)

@@ -179,6 +179,7 @@ func (m *picker) Map(_, line []byte, _ *mapreduce.Emitter) error {
 	h.Write(mapreduce.AppendInt64(nil, m.seed))
 	h.Write(text)
 	m.best = append(m.best, append(mapreduce.AppendInt64(nil, mix(h.Sum64())), text...))
+	// As many new points as are kept, so that sorting costs each point little.
 	if len(m.best) >= 2*m.k+64 {
 		m.shrink()
 	}

@@ -113,6 +113,7 @@ func countPoints(task []byte, samples int64, out *mapreduce.Emitter) error {
 	h := newHalton(n*uint64(samples) + 1) // point 0 is the corner
 	ctx := out.Task().Context()
 	for i := range samples {
+		// The context is looked at rarely, because a point takes a few nanoseconds.
 		if i%(1<<20) == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

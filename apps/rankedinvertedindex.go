@@ -40,6 +40,7 @@ type ranker struct{ rank, key []byte }
 
 // Map takes a counted sequence.
 func (r *ranker) Map(key, value []byte, out *mapreduce.Emitter) error {
+	// Words may have bars, so the last one ends the sequence.
 	bar := bytes.LastIndexByte(key, '|')
 	count, err := strconv.ParseInt(string(value), 10, 64)
 	if bar < 0 || err != nil {

@@ -77,6 +77,7 @@ func parseTimes(param, text string) ([]time.Duration, error) {
 		} else if i, err := strconv.Atoi(count); err == nil {
 			n = i
 		} else {
+			// is refused below
 			n = 0
 		}
 		d, err := time.ParseDuration(each)

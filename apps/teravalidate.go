@@ -66,6 +66,7 @@ type orderChecker struct {
 
 // Map takes a record.
 func (c *orderChecker) Map(_, record []byte, out *mapreduce.Emitter) error {
+	// A split may have pieces of several files.
 	if file := out.Task().InputFile(); !c.begun || file != c.file {
 		c.emit(out)
 		c.piece, c.begun = piece{file: file}, true

@@ -111,6 +111,7 @@ func innerJoin(match matcher) func() mapreduce.Reducer {
 					left.add(v[1:])
 					continue
 				}
+				// The left side comes first, so nothing is left that could match.
 				if left.len() == 0 {
 					return nil
 				}

@@ -184,6 +184,7 @@ func q18Sum(_ []byte, values iter.Seq[[]byte], out *mapreduce.Emitter) error {
 	price, date := mapreduce.Int64(order[orderKeyEnd:orderPriceEnd]), order[orderPriceEnd:]
 	rank := append(mapreduce.AppendInt64(nil, -price), date...)
 	rank = append(rank, order[:orderKeyEnd]...)
+	// name is the end of the copy above, so it may grow.
 	line := append(name, '|')
 	line = append(strconv.AppendInt(line, mapreduce.Int64(customer), 10), '|')
 	line = append(strconv.AppendInt(line, mapreduce.Int64(order), 10), '|')

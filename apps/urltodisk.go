@@ -87,6 +87,7 @@ func save(dir, name string, body io.Reader) (size int64, err error) {
 	}
 	defer os.Remove(f.Name()) // gone already if all went well
 	size, err = io.Copy(f, body)
+	// CreateTemp lets only the user read the file.
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
 		return 0, err
 	}

@@ -31,6 +31,7 @@ func eachWord(text []byte, yield func(word []byte)) {
 	start, i := 0, 0
 	for ; i+8 <= len(text); i += 8 {
 		m := spaces(binary.LittleEndian.Uint64(text[i:]))
+		// One bit for each white space; each round clears the lowest.
 		for ; m != 0; m &= m - 1 {
 			at := i + bits.TrailingZeros64(m)>>3
 			if at > start {

@@ -36,6 +36,7 @@ func (r *rng) skewed(n uint64) uint64 {
 		if e > 0 {
 			i = 1<<(e-1) + r.below(1<<(e-1))
 		}
+		// The last doubling may reach beyond n.
 		if i < n {
 			return i
 		}

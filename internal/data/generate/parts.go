@@ -62,6 +62,7 @@ func inParts(pattern string, max int64, f partFunc) func(context.Context, Option
 							return f(w, parts[i], o.Params)
 						})
 						if err != nil {
+							// The first error is the context's cause, and ends the other writers.
 							cancel(err)
 							return
 						}

@@ -46,6 +46,7 @@ func inOrder(ctx context.Context, n int64, fill func(chunk int64, out []byte) []
 	go func() {
 		defer close(pending)
 		for i := range n {
+			// With room for the chunk, so that fill also ends when the reader has gone.
 			done := make(chan []byte, 1)
 			select {
 			case pending <- done:

@@ -25,6 +25,7 @@ func tpchText(seed uint64) []byte {
 		for _, phrase := range pick(&w.r, tpchSentences) {
 			w.phrase(phrase)
 		}
+		// The space after the last word goes.
 		w.out = append(w.out[:len(w.out)-1], pick(&w.r, tpchTerminators)...)
 		w.out = append(w.out, ' ')
 	}

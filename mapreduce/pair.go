@@ -47,6 +47,7 @@ func CutPair(b []byte) (first, second []byte, ok bool) {
 // firstLen returns the length of the encoded first part without the 0 0 behind it,
 // or -1 if there is no 0 0.
 func firstLen(b []byte) int {
+	// 0 FF is a zero of the part itself.
 	for i := 0; ; i += 2 {
 		zero := bytes.IndexByte(b[i:], 0)
 		if zero < 0 || i+zero+1 == len(b) {
@@ -71,5 +72,6 @@ func ByFirst(key []byte, n int) int {
 // [Job.SameGroup].
 func SameFirst(a, b []byte) bool {
 	n := firstLen(a)
+	// The end of the part is compared too, so b's first part has no more.
 	return n >= 0 && len(b) >= n+2 && bytes.Equal(a[:n+2], b[:n+2])
 }

@@ -220,6 +220,7 @@ func (c structCode) decode(v reflect.Value, b []byte) error {
 			if field, b, ok = CutPair(b); !ok {
 				err = errors.New("it ends too early")
 			}
+		// The last field has no end: it takes the rest.
 		default:
 			b = nil
 		}

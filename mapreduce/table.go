@@ -127,6 +127,7 @@ func columnOf(f reflect.StructField, name string) (tableColumn, error) {
 		t = t.Elem()
 	}
 	c.time = t == reflect.TypeFor[time.Time]()
+	// A type that writes itself as text is text, whatever it is made from.
 	if c.text = hasText(t); c.text {
 		return c, nil
 	}

@@ -229,6 +229,7 @@ func (c Codes[K, V]) reduce(key []byte, values iter.Seq[[]byte], f func(K, iter.
 			}
 		}
 	})
+	// f has seen only some of the values, so its own error does not count.
 	if bad != nil {
 		return bad
 	}

@@ -72,6 +72,7 @@ func compareRuns(plain *plan, out []Record) error {
 		}
 		combined := several
 		combined.combine, combined.random = true, rand.New(rand.NewPCG(uint64(round), 3))
+		// The cuts of compareCuts, which made no difference: one that is found now is the combiner's.
 		combined.parts = several.cut(rand.New(rand.NewPCG(uint64(round), 2)))
 		got, err := combined.run()
 		if err != nil {
@@ -274,6 +275,7 @@ func (p *plan) mapPart(t *engine.Task, in *part, out *sink) error {
 	switch b, blocks := m.(engine.BlockMapper); {
 	case p.job.Synthetic > 0:
 		err = m.Map(nil, in.content)
+	// An empty file has no records, but is itself one if files are records.
 	case len(in.content) == 0 && source.Format.Kind != input.Whole:
 	case blocks && source.Format.Kind == input.Text:
 		err = b.MapBlock(in.content)
@@ -347,6 +349,7 @@ func (p *plan) fold(records []Record) []Record {
 		default:
 			a = max(a, b)
 		}
+		// The old bytes are shared with the records that came in.
 		out[last].Value = make([]byte, kv.Int64Len)
 		kv.PutInt64(out[last].Value, a)
 	}

@@ -254,6 +254,7 @@ func (r *sequence) length() (int, error) {
 		if err != nil {
 			return 0, early(err)
 		}
+		// -1 is no length: a marker follows.
 		if n != -1 {
 			return n, r.fits(n, "a record")
 		}
@@ -287,6 +288,7 @@ func (r *sequence) nextRecord() error {
 	if err != nil {
 		return early(err)
 	}
+	// Keys of single records are never compressed.
 	if r.codec == "" {
 		r.valueBuf, err = compression.ReadBounded(r.in, r.valueBuf, n-keyLen)
 		return early(err)

@@ -301,6 +301,7 @@ func (p *planner) errUndivided(f *found, ok bool) error {
 // the error of Stat.
 func Glob(ctx context.Context, fsys storage.FS, p string) (matches []storage.Info, glob bool, err error) {
 	info, err := fsys.Stat(ctx, p)
+	// A name that exists is no pattern, whatever characters it has.
 	if err == nil || !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(p, globMeta) {
 		info.Path = p
 		if err != nil {

@@ -121,6 +121,7 @@ func expand(words []word, most int) []word {
 			var next []word
 			for _, x := range ws {
 				for _, s := range choices {
+					// Clip: x goes before several choices.
 					next = append(next, append(slices.Clip(x), s))
 				}
 			}

@@ -108,6 +108,7 @@ func CheckUnchanged(f File, then Version, size int64) error {
 		return retry.Permanent(fmt.Errorf("it shrank from %d to %d bytes since the job was planned", size, nowSize))
 	}
 	replaced := versioned && now.Replaced(then, nowSize > size)
+	// A sample is read only if something else has changed: most files have not.
 	if now.Sample = then.Sample; !replaced && rewritable && then.Sample != 0 && (now != then || nowSize != size) {
 		sample, err := sampleOf(f, size)
 		if err != nil {

@@ -219,6 +219,7 @@ func typeOf(c *parquet.Column, half map[int]bool) string {
 		return "record"
 	}
 	k := newKind(c.Type())
+	// What a value means comes first: decimals and dates are stored as integers and bytes.
 	switch {
 	case k.decimal:
 		return fmt.Sprintf("decimal(%d,%d)", k.precision, k.scale)

@@ -85,6 +85,7 @@ func (p *writer) WriteRow(row []format.Value) error {
 	for i := range row {
 		v, size := valueOf(&row[i], p.columns[i].Type)
 		level := 1
+		// All columns are optional: the level says that there is a value.
 		if row[i].Null {
 			level = 0
 		}

@@ -70,6 +70,7 @@ func (u *upload) inParts(ctx context.Context, r io.Reader) (err error) {
 	}
 	want := made{hash: xxhash.New()}
 	if p.Parts, want.size, err = u.b.parts(ctx, p, io.TeeReader(r, want.hash)); err == nil {
+		// Just before the object is replaced, so that await can see its own by the time.
 		switch old, serr := u.b.fs.c.StatObject(ctx, u.b.name, u.key, minio.StatObjectOptions{}); {
 		case serr == nil:
 			want.after = old.LastModified

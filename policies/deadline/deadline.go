@@ -182,6 +182,7 @@ func (o *Order) need(j *job.Job) (n need) {
 		}
 		mean := o.times.Of(j.Name(), k)
 		waves := float64(tasks*j.Width()) / float64(max(1, o.view.Nodes().Slots(k)))
+		// However many slots are free, a phase takes the time of one task.
 		n.slots[k], n.least[k] = duration(mean*waves), duration(mean*max(1, waves))
 	}
 	return n

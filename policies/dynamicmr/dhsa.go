@@ -178,6 +178,7 @@ func (d *DHSA) by() int {
 
 // Next implements sched.Slots.
 func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
+	// Each launch lengthens the list, so an offer that left its length was refused.
 	refused := d.offered && len(r.Launched()) == d.seen
 	d.seen, d.offered = len(r.Launched()), true
 	switch d.rescue {

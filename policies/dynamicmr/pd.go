@@ -52,6 +52,7 @@ func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 	for k := range job.Kind(job.Kinds) {
 		demand += d.used(k) + d.demand.pending(v, k)
 	}
+	// All nodes are away, and D/C has no value.
 	if slots == 0 {
 		return 0
 	}

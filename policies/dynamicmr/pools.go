@@ -187,6 +187,7 @@ func (d *demand) set(c *part, now part) {
 		return
 	}
 	p := c.pool
+	// A pool is ranked by the counts that change here.
 	d.unrank(p)
 	for k := range p.pending {
 		p.pending[k] += now.pending[k] - c.pending[k]

@@ -184,6 +184,8 @@ func (d *Delay) list(j *job.Job, w *jobWait) {
 // Allowed returns how far a map of the job may be from its data now, and the
 // wait after which it may run anywhere.
 func (d *Delay) Allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Level, time.Duration) {
+	// A map without locations gains nothing by waiting, and a pool that starves has waited long
+	// enough.
 	if o.NoWait || j.Unlocated() > 0 || d.starve != nil && d.starve.Starving(j, r.Now()) {
 		return cluster.ANY, 0
 	}
@@ -196,10 +198,12 @@ func (d *Delay) Allowed(r *sched.Round, o sched.Offer, j *job.Job) (cluster.Leve
 		rack = d.beat.wait()
 	}
 	switch {
+	// A job whose last map ran on its node waits for the node first and then for the rack.
 	case w.Level == cluster.NODE && w.Waited < node:
 		return cluster.NODE, node + rack
 	case w.Level == cluster.NODE && w.Waited < node+rack:
 		return cluster.RACK, node + rack
+	// One whose last map ran in its rack starts with the second wait.
 	case w.Level == cluster.RACK && w.Waited < rack:
 		return cluster.RACK, rack
 	}

@@ -251,6 +251,7 @@ func (t *nodeTimes) add(node int32, seconds float64) {
 		t.byNode = make(map[int32]spread)
 	}
 	s := t.byNode[node]
+	// The node's former mean leaves the distribution of means, and its new one enters.
 	if s.n > 0 {
 		t.means.change(-1, s.mean())
 	}

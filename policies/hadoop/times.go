@@ -53,6 +53,7 @@ func (t *Times) put(n *named) {
 	if t.byName == nil {
 		t.byName = make(map[string]*named)
 	}
+	// Users choose the names, so their number is bounded; the oldest one leaves.
 	if len(t.names) == maxNames {
 		delete(t.byName, t.names[0])
 		t.names = slices.Delete(t.names, 0, 1)

@@ -107,6 +107,7 @@ const mostLogs = 1 << 16
 
 // log returns the logarithm of n, which is at least 1.
 func (b *Bayes) log(n uint64) float64 {
+	// The table would grow without bound, and each count passes through few numbers that large.
 	if n >= mostLogs {
 		return portable.Log(float64(n))
 	}

@@ -48,6 +48,7 @@ func (u *Order) set(c *candidates, j *job.Job, k job.Kind, in bool) {
 		u.remember(e)
 		*at = int32(len(c.list))
 	default:
+		// The last candidate takes the free place, so a removal does not move the others.
 		last := len(c.list) - 1
 		c.of[k]--
 		u.leave(c, &c.list[*at-1])
@@ -128,6 +129,7 @@ func (u *Order) JobChanged(j *job.Job, c sched.Change) {
 	switch c {
 	case sched.PoolChanged:
 		running := j.Occupied(job.Map) + j.Occupied(job.Reduce)
+		// The running tasks of the job count for its new pool.
 		u.worth.pools[e.pool].running -= running
 		u.worth.enter(e)
 		u.worth.pools[e.pool].running += running

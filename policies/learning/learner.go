@@ -81,6 +81,7 @@ type Decision struct {
 func New(cfg Config) *Learner {
 	l := &Learner{cfg: cfg, model: cfg.newClassifier(), log: NewLog(cfg.LogSize), encoded: encoded{node: -1}}
 	for i, f := range cfg.Space {
+		// The features of the job are encoded once. The ones of the node change with each report.
 		if f > JobNetwork && f != TaskKind {
 			continue
 		}
@@ -138,12 +139,14 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	}
 	x := l.node(n.Index())
 	x.values.setNode(n.Spec(), load)
+	// The node's encoded features are out of date.
 	l.encoded.node = -1
 	x.state, x.known = StateOf(n.Spec().Cores, load), true
 	x.over = l.cfg.overloaded(x.state)
 	kept := x.waiting[:0]
 	for i := range x.waiting {
 		d := &x.waiting[i]
+		// The label counts the worst state of the window: an overload that has passed was one.
 		d.rec.Seen.worst(x.state)
 		if d.left--; d.left > 0 {
 			kept = append(kept, *d)

@@ -198,11 +198,13 @@ func (u *Order) visit(r *sched.Round, o sched.Offer, live, random bool, visit fu
 // keeps them in a heap, because the tracker nearly always takes one of the first.
 func (u *Order) visitRest(r *sched.Round, live, random bool, visit func(sched.Candidate) bool) {
 	rest := u.picks[1:]
+	// From the last item with children to the root: linear, where insertions would not be.
 	for i := len(rest)/2 - 1; i >= 0; i-- {
 		sink(rest, i)
 	}
 	for len(rest) > 0 {
 		u.equal = u.equal[:0]
+		// Utilities that differ by rounding alone are equal, so a random choice covers them.
 		for least := rest[0].eu - float64(rest[0].eu*even); len(rest) > 0 && rest[0].eu >= least; {
 			u.equal = append(u.equal, rest[0])
 			last := len(rest) - 1

@@ -168,6 +168,7 @@ type mean struct {
 func (m *mean) add(d time.Duration) {
 	m.sum += d
 	if m.window > 0 && len(m.recent) == m.window {
+		// The number of samples stays the same.
 		m.sum -= m.recent[m.next]
 		m.recent[m.next] = d
 		m.next = (m.next + 1) % m.window

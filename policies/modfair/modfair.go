@@ -127,6 +127,7 @@ func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sche
 	if o.sharedOpen(k) && !serve(of, k, o.shared.side[k].ready, visit) {
 		return false
 	}
+	// Pools below their entitlement come first, whatever their position among all pools.
 	for _, borrow := range [2]bool{false, true} {
 		for _, p := range o.ready[k] {
 			if o.entitled(p, k) != borrow && (!borrow || o.mayBorrow(p, k)) && !serve(of, k, p.side[k].ready, visit) {
@@ -231,6 +232,7 @@ func (o *Order) rehome(m *member) {
 	from, to := m.home, o.poolOf(m.job.Pool())
 	m.home, o.stale = to, true
 	to.homes++
+	// A small job is in the shared pool, wherever its home is.
 	if m.at == from {
 		o.move(m, to)
 	}
@@ -318,6 +320,7 @@ func (o *Order) launched(m *member, a *job.Attempt) {
 	}
 	before := m.level
 	m.level = a.Level()
+	// Table 3 compares two successive maps, and the first one has no predecessor.
 	if before != 0 && o.cfg.Table != TableOff {
 		o.prioritize(m, adjust(m.priority, before, m.level, o.cfg.Table))
 	}

@@ -92,6 +92,7 @@ func comparePools(a, b *pool, k job.Kind) int {
 
 // reposition sorts a users' pool in again after its counts have changed.
 func (o *Order) reposition(p *pool, k job.Kind) {
+	// The shared pool is in no list: each visits it before all others.
 	if p.shared {
 		return
 	}
@@ -255,6 +256,7 @@ func (s *side) insertSorted(m *member, k job.Kind, compare func(a, b *member, k 
 // set replaces the counts of a job and updates its pool.
 func (o *Order) set(m *member, k job.Kind, now counts) {
 	s, was := &m.at.side[k], m.have[k]
+	// The lists are searched by comparison, so the job is found only while its old counts stand.
 	s.removeSorted(m, k, m.at.compare)
 	m.have[k] = now
 	s.pending += now.pending - was.pending
@@ -306,6 +308,7 @@ func (o *Order) prioritize(m *member, p job.Priority) {
 		return
 	}
 	for k := range m.at.side {
+		// Under the old priority: the search compares it.
 		m.at.side[k].removeSorted(m, job.Kind(k), m.at.compare)
 	}
 	m.priority = p

@@ -200,6 +200,7 @@ func (x *Known) chooseVictims(k job.Kind) {
 			if next == nil || last <= i {
 				return // no larger job has an attempt left
 			}
+			// An attempt in a lent slot would free one of the other kind.
 			if next.Slot() == k && x.rank(jobs[last]) > x.rank(j) {
 				x.victims = append(x.victims, next)
 				x.sizes[j.Seat()].asked[k] = true

@@ -237,6 +237,8 @@ func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
 			m.phase[k] = slices.Delete(m.phase[k], at, at+1)
 		}
 	}
+	// The sum of a phase changes by the difference: adding up all jobs would cost their number at
+	// each heartbeat.
 	m.sum[k].add(&w.part[k], -1)
 	w.part[k] = remaining{}
 	if in {

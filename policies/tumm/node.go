@@ -171,6 +171,7 @@ func (b *base) Load(state []byte) error {
 		return err
 	}
 	for _, x := range []float64{l.MapSeconds, l.ReduceSeconds} {
+		// Written so that NaN fails too.
 		if !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("state of tumm: a task time of %g s", x)
 		}

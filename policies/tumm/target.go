@@ -182,6 +182,7 @@ func BestShares(nodes []NodeWork) (maps []int, end float64) {
 		speed[job.Reduce] += float64(n.Slots) / max(shortest, n.Work[job.Reduce])
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
+		// Ratios of map to reduce work, compared by products: the work of a kind may be 0.
 		x, y := nodes[a].Work, nodes[b].Work
 		return cmp.Compare(float64(x[job.Map]*y[job.Reduce]), float64(y[job.Map]*x[job.Reduce]))
 	})
@@ -191,6 +192,7 @@ func BestShares(nodes []NodeWork) (maps []int, end float64) {
 		for s := 0; s <= nodes[i].Slots; s++ {
 			if now[i] = s; s > 0 {
 				speed[job.Map] += 1 / max(shortest, nodes[i].Work[job.Map])
+				// The differences of all slots add up to 0 only up to rounding.
 				speed[job.Reduce] = max(0, speed[job.Reduce]-1/max(shortest, nodes[i].Work[job.Reduce]))
 			}
 			if later := max(1/speed[job.Map], 1/speed[job.Reduce]); later < end {

@@ -165,6 +165,7 @@ func (c *Config) check() error {
 	for k, shares := range c.Capacities {
 		sum := 0.0
 		for _, x := range shares {
+			// Written so that NaN fails too.
 			if !(x > 0) {
 				return fmt.Errorf("capacities of %s slots: %v is not positive", job.Kind(k), x)
 			}

@@ -114,6 +114,7 @@ func (d *dynamic) counts(x int64) bool { return x > 0 || d.cfg.Sample.Zeros }
 
 // enter implements rule.
 func (d *dynamic) enter(r *member) {
+	// The last partition has no cut-off point, so it needs no sample.
 	if r.part == len(d.parts) {
 		return
 	}

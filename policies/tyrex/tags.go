@@ -325,6 +325,8 @@ func (t *Tags) JobAdded(j *job.Job) {
 	r := &member{job: j, spent: consumed(j)}
 	t.members[j.Seat()] = r
 	for k := range job.Kind(job.Kinds) {
+		// What runs already belongs to the first partition: partOf compares with the greatest
+		// number seen when the job moves.
 		if a := j.Newest(k); a != nil {
 			t.lastSeq = max(t.lastSeq, a.Seq())
 		}
@@ -387,6 +389,7 @@ func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 	r := t.members[a.Job().Seat()]
 	part := r.partOf(a.Seq())
+	// A failed or killed attempt frees its slots too.
 	t.use(r, a, -1)
 	if a.State() != job.AttemptSucceeded {
 		return
@@ -398,6 +401,7 @@ func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 		r.spent += a.Ended() - a.Started()
 		t.rule.grow(r, before)
 	}
+	// The job's reduces may be launched from now on.
 	if a.Kind() == job.Map {
 		t.demand(a.Job())
 	}

@@ -76,6 +76,7 @@ func (c *Order) configure(cfg Config) error {
 		c.queues = append(c.queues, q)
 		c.byName[conf.Name] = q
 	}
+	// The sort is stable and begins with the last order, so queues with equal ratios keep theirs.
 	for p, before := range c.sorted {
 		var now []*queue
 		for _, old := range before {

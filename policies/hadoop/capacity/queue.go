@@ -116,6 +116,8 @@ func (q *queue) leave(j *job.Job, u *user) {
 func (q *queue) set(j *job.Job, s *seat, k job.Kind, ready bool, runs int) {
 	before := *s
 	s.ready[k], s.runs[k] = ready, runs
+	// A task counts among the slots of its kind and among all slots, whichever of them the
+	// configuration shares.
 	for _, p := range [...]slotSet{slotSet(k), allSlots} {
 		q.occupied[p] += runs - before.runs[k]
 		s.user.occupied[p] += runs - before.runs[k]
@@ -188,6 +190,8 @@ func (q *queue) userLimit(p slotSet, slots, users int, tinyZero bool) int {
 	capacity := max(q.capacity(slots), 1)
 	current := capacity
 	if q.occupied[p] >= capacity {
+		// The queue borrows. Hadoop divides one slot more than it has among its users, so that one
+		// of them may take the next.
 		current = q.occupied[p] + 1
 	}
 	fair := max(ceilDiv(current, max(users, 1)), ceilDiv(q.conf.MinUserLimit*current, 100))

@@ -161,6 +161,7 @@ func ParseAllocations(s string) (Allocations, error) {
 		f := strings.Fields(entry)
 		switch {
 		case len(f) == 0:
+		// A pool copies the defaults when it is first named.
 		case f[0] == "pool" || f[0] == "user":
 			later = append(later, f)
 		default:
@@ -259,6 +260,7 @@ func (a *Allocations) parseNamed(f []string) error {
 	if len(f) < 2 || strings.Contains(f[1], "=") {
 		return fmt.Errorf("%s: a name must follow", f[0])
 	}
+	// A pool without settings is named too: it then exists without jobs.
 	set := a.SetUser
 	if f[0] == "pool" {
 		a.AddPool(f[1], a.Pool(f[1]))

@@ -138,6 +138,7 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 	f.refreshAdmitted()
 	copies := !o.NoCopies && r.CopiesOf(k)
 	pools := f.ready[k].list
+	// This ranking contains the pools with pending tasks too.
 	if copies {
 		pools = f.busy[k].list
 	}
@@ -247,6 +248,7 @@ func (f *Order) JobAdded(j *job.Job) {
 		x.side[k].weight = 1
 	}
 	x.enterPool(p)
+	// Hadoop computes everything anew when a job arrives.
 	if f.cfg.StaleDemand {
 		f.update(f.now)
 		return
@@ -276,6 +278,7 @@ func (f *Order) JobRemoved(j *job.Job) {
 	f.ended = append(f.ended, x.shares()...)
 	f.all.Remove(j)
 	x.runnable = false
+	// The rankings drop a job that is not runnable.
 	f.leavePool(x)
 	f.admissionStale = f.admissionStale || f.jobsLimited
 }

@@ -80,6 +80,7 @@ func (f *Order) chooseVictims(k job.Kind, want int) {
 	left := make(map[*pool]int)
 	for _, p := range f.pools {
 		s := &p.side[k]
+		// A pool that has no more than its share loses nothing.
 		if left[p] = s.running; float64(s.running) <= s.share {
 			continue
 		}

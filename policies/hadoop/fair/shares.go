@@ -172,6 +172,7 @@ func computeShares(claims []*claim, slots float64) {
 	}
 	limit := math.Min(wanted, slots)
 	right := 1.0
+	// Claims of weight 0 may never reach the limit, and R then grows until it is infinite.
 	for total(claims, right) < limit && !math.IsInf(right, 1) {
 		right *= 2
 	}

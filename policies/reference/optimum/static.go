@@ -42,6 +42,7 @@ func search(jobs []Work, slots, nodes int, by string, makespan func(maps, reduce
 	step := 1
 	switch {
 	case by == ByNode && nodes > 0 && slots%nodes == 0:
+		// One more slot on each node.
 		step = nodes
 	case by == ByNode:
 		return Split{}, fmt.Errorf("%d slots cannot be split evenly over %d nodes", slots, nodes)

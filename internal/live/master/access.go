@@ -187,7 +187,9 @@ func hideLogText(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case f.Name() == "log_tail":
+			// Range allows a change of the field that it has reached.
 			m.Clear(f)
+		// No map of an answer has messages as values.
 		case f.IsMap() || f.Message() == nil:
 		case f.IsList():
 			for i := range v.List().Len() {

@@ -24,6 +24,7 @@ func (m *Master) chooseOn() {
 		}
 		began := time.Now()
 		every, err := m.chooseOnce(&chooser)
+		// A choice also ends when the master closes or the lead is lost, and neither is a fault.
 		if err != nil && m.ctx.Err() == nil && m.notLeader() == nil {
 			m.log.Warn("policy auto cannot choose", "error", err)
 		}

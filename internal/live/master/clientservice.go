@@ -55,6 +55,7 @@ func (c clientService) Submit(ctx context.Context, r *slotwisev1.SubmitRequest) 
 	if err != nil {
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
+	// Drawn here, because the core draws no random numbers.
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	return call[*slotwisev1.SubmitResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
@@ -276,6 +277,8 @@ func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*sl
 		if err != nil {
 			return nil, badName(err)
 		}
+		// The right depends on the job's pool, which cannot change between this check and the
+		// message.
 		if err := c.m.mayChange(who, name); err != nil {
 			return nil, err
 		}

@@ -171,6 +171,7 @@ func (cfg *Config) fill() {
 	cfg.RemovePatience = cmp.Or(cfg.RemovePatience, 10*time.Minute)
 	cfg.GraylistFaults = cmp.Or(cfg.GraylistFaults, tracker.DefaultGraylistFaults)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, tracker.DefaultKeepEnded)
+	// A copy, because the caller may use the client elsewhere.
 	workers := *cmp.Or(cfg.WorkerHTTP, secure.Client(nil, ""))
 	workers.CheckRedirect = refuseRedirect
 	cfg.WorkerHTTP = &workers

@@ -74,6 +74,7 @@ func (s consoleSource) Job(ctx context.Context, id string) (*source.Job, error) 
 	resp.Job = shown[0]
 	j := &source.Job{Status: resp.Job, Steps: resp.Steps, Why: why.Why, MayChange: s.m.mayReadLogs(who, resp.Job.User, resp.Job.Pool)}
 	spec, err := query(ctx, s.m, func() (*slotwisev1.JobSpec, error) { return s.m.core.Settings(id), nil })
+	// The core has settings only for jobs in memory.
 	j.Past = spec == nil
 	if j.MayChange {
 		j.Spec = spec

@@ -35,6 +35,7 @@ func rpcError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	// First, because an error with a code may contain one of the others.
 	case errors.As(err, &coded):
 		return err
 	case errors.As(err, &core):

@@ -61,6 +61,7 @@ func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
 			}
 			continue
 		}
+		// The directory does not say who uploaded a file.
 		if info, err := disk.Stat(s.path(name)); err == nil {
 			s.keepLocked(name, earlierOwner, info)
 		}
@@ -87,6 +88,7 @@ func (s *fileStore) require(p *slotwisev1.Program) error {
 		want[p.Executable] = "executable"
 	}
 	for _, f := range p.Files {
+		// A worker creates the file by this name in the attempt's directory.
 		if f.Name == "" || f.Name != filepath.Base(f.Name) || f.Name == "." || f.Name == ".." {
 			return fault(connect.CodeInvalidArgument, "shipped file %q: the name must not contain directories", f.Name)
 		}
@@ -139,6 +141,7 @@ func (s *fileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.put(w, r, sha)
 		return
 	}
+	// The file counts as used from here, so no upload removes it for its own room.
 	if !s.touch(sha) {
 		http.Error(w, "no such file", http.StatusNotFound)
 		return
@@ -156,6 +159,7 @@ func (s *fileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", `"`+sha+`"`)
+	// An immutable file: the name is a checksum of its content.
 	http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(f, 0, size))
 }
 

@@ -174,6 +174,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	switch {
 	case u.read > u.s.limits.File:
 		return 0, errTooLarge
+	// A complete upload need not be fast any more.
 	case err != io.EOF && took > uploadGrace && float64(u.read) < slowestUpload*took.Seconds():
 		return 0, errTooSlow
 	case u.read > u.reserved: // its length was not announced
@@ -196,6 +197,8 @@ func (u *upload) reserve(n int64) error {
 		}
 	}
 	if !s.mu.room.Take(u.user, n) {
+		// Two faults with different remedies: the store is full for all users, or this user has his
+		// share.
 		if s.mu.room.Full(n) {
 			return errFull
 		}
@@ -213,6 +216,7 @@ func (s *fileStore) sweepLocked(user string, n int64) error {
 	}
 	var idle []idleFile
 	for sha, f := range s.mu.files {
+		// The job of a fresh file may be submitted at any moment.
 		if time.Since(f.used) >= freshFor && s.mu.users[sha] == 0 {
 			idle = append(idle, idleFile{sha, f.used})
 		}

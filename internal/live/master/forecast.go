@@ -277,6 +277,7 @@ func (m *Master) awaitForecast(ctx context.Context) (*forecast.Forecast, time.Du
 		}
 		return m.Forecast()
 	}
+	// ready is closed once, so only a look finds the next forecast.
 	poll := time.NewTicker(firstWait / 20)
 	defer poll.Stop()
 	for {
@@ -313,6 +314,7 @@ func (m *Master) addForecasts(ctx context.Context, jobs []*slotwisev1.JobStatus,
 		if err != nil {
 			continue
 		}
+		// Taken only for a job that has not ended: a page of ended jobs waits for no forecast.
 		if f == nil {
 			if fresh {
 				f, age = m.awaitForecast(ctx)

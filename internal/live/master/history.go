@@ -63,6 +63,7 @@ func (c clientService) History(ctx context.Context, r *slotwisev1.HistoryRequest
 	}
 	defer done()
 	jobs, err := c.m.history.List(ctx, q)
+	// The jobs read so far are an answer; the note says that some are missing.
 	if err != nil {
 		c.m.historyUnread(err)
 	}

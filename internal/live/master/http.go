@@ -31,6 +31,7 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	mastersPath, masters := slotwisev1connect.NewMastersServiceHandler(mastersService{m}, append(opts, connect.WithReadMaxBytes(m.cfg.exchange))...)
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
+		// The right is checked before a message takes room.
 		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(m.heartbeats(workers))))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{mastersPath, m.only(secure.Replicate, masters)},
@@ -41,6 +42,7 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 		{"GET /{$}", m.only(secure.View, http.RedirectHandler(source.Root, http.StatusSeeOther))},
 		{"GET " + source.Root, m.only(secure.View, m.toLeader(m.requests.work(m.ui)))},
 		{"POST " + source.Root, m.only(secure.View, m.toLeader(m.requests.work(m.ui)))}, // the actor checks the right to act
+		// A browser without an identity must get this page and its files.
 		{"GET " + source.SignIn, m.ui},
 		{"GET " + source.Root + "assets/", m.ui},
 		{"GET /metrics", m.only(secure.Scrape, m.serveMetrics())},

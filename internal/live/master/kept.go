@@ -254,6 +254,8 @@ func (m *Master) pullFrom(ctx context.Context, address string, patience time.Dur
 	defer silent.Stop()
 	in, err := peer.Missing(ctx, &slotwisev1.MissingRequest{Group: m.group, Have: names})
 	if err != nil {
+		// The cause says that the master was silent. The error says only that the call was
+		// cancelled.
 		return 0, cmp.Or(context.Cause(ctx), err)
 	}
 	for in.Receive() {
@@ -366,6 +368,7 @@ func (m *Master) sendFile(ctx context.Context, address, sha string) error {
 	if err != nil {
 		return err
 	}
+	// peerRate is in bytes per second.
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout+time.Duration(size/peerRate)*time.Second)
 	defer cancel()
 	resp, err := m.fileRequest(ctx, http.MethodPut, address, sha, io.NewSectionReader(f, 0, size), size)

@@ -259,6 +259,7 @@ func (m *Master) sessionKey(session string) []byte {
 func (m *Master) ranOnce(who secure.Identity, id job.AttemptID) (at logPlace, err error) {
 	j, err := m.past(id.Job.String())
 	switch {
+	// The history cannot be read now, which does not mean that there was no such attempt.
 	case connect.CodeOf(err) == connect.CodeUnavailable:
 		return at, err
 	case err != nil:

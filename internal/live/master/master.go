@@ -435,6 +435,7 @@ func (m *Master) post(ctx context.Context, f func()) error {
 		}
 	}
 	m.inbox.Push(user, func() {
+		// The place in the inbox is free once the function has left it, however long it runs.
 		m.room.Give(user, 1)
 		f()
 	})

@@ -29,6 +29,7 @@ type stats struct {
 
 // newStats registers the loop's own measurements and the collector of the core's.
 func newStats(m *Master) *stats {
+	// From 0.1 ms to 6.6 s.
 	buckets := prometheus.ExponentialBuckets(0.0001, 4, 9)
 	s := &stats{
 		registry: prometheus.NewRegistry(),

@@ -173,6 +173,7 @@ func (w *outputWork) run(ctx context.Context) error {
 		}
 	}()
 	var last error
+	// The error of Run may be the end of a pause. The one of the last try says what is wrong.
 	_ = retry.Run(pauses, retry.Options{Patience: w.patienceWith, FirstPause: firstPause, LastPause: longestPause, Retrying: w.retrying}, func(context.Context) error {
 		if last = w.mayAct(); last != nil {
 			return last

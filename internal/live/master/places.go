@@ -75,6 +75,7 @@ func (s *requestLimits) limit(next http.Handler) http.Handler {
 		user := who.Account()
 		if !s.underWay.Try(user, 1) {
 			err := fault(connect.CodeUnavailable, "%d of your requests are under way, and no more may be now: wait for answers", s.underWay.Held(user))
+			// A call gets the error in its protocol, and a browser gets text.
 			if refusals.IsSupported(r) {
 				_ = refusals.Write(w, r, err) // the client may be gone
 			} else {

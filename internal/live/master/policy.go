@@ -65,6 +65,7 @@ func (c clientService) SetPolicy(ctx context.Context, r *slotwisev1.SetPolicyReq
 	if err != nil {
 		return nil, err
 	}
+	// The new policy has the pools and queues of no file yet.
 	c.m.configureAgain()
 	c.m.log.Info("policy set", "policy", r.Name, "set", r.Set, "by", who.User)
 	return resp, nil

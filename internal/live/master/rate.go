@@ -40,6 +40,7 @@ func (r *submitRates) allow(user string, now time.Time) bool {
 	}
 	b, known := r.mu.users[user]
 	if !known {
+		// A full bucket says the same as none.
 		if len(r.mu.users) >= manyBuckets {
 			r.removeFullLocked(now)
 		}

@@ -228,6 +228,7 @@ func (m *Master) compare(state, changed *forecast.State, now, then *forecast.For
 		resp.Jobs = append(resp.Jobs, row)
 	}
 	for i := range changed.Jobs {
+		// Only jobs that the question adds have such ids.
 		if j := &changed.Jobs[i]; j.ID > state.Last {
 			resp.Jobs = append(resp.Jobs, &slotwisev1.WhatIfRow{Name: j.Spec.Name, Then: wireForecast(then, then.Job(j.ID), 0, epoch), DeadlineMs: due(j)})
 		}

@@ -508,8 +508,8 @@ var contests = map[string]contest{
 			if err := k.greedy.submit(1); err != nil {
 				t.Fatal(err)
 			}
-			for range 40 { // the ones beyond his share are answered at once
-				go k.greedy.rpc.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+			for range 40 {
+				go k.greedy.watch(t.Context())
 			}
 			clustertest.Eventually(t, "half of the requests wait", func() bool { return k.held() == 20 })
 			return "40 requests that wait"
@@ -517,11 +517,20 @@ var contests = map[string]contest{
 		ask: func(k *market) error { // the request has to wait, so it is served when it waits
 			ctx, cancel := context.WithCancel(k.t.Context())
 			defer cancel()
-			go k.modest.rpc.Job(ctx, &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+			go k.modest.watch(ctx)
 			clustertest.Eventually(k.t, "the modest user's request waits", func() bool { return k.held() == 21 })
 			return nil
 		},
 	},
+}
+
+// watch waits for changes of the first job. It asks again as clients do: the tick after the submission
+// answers all requests that wait, and may come late.
+func (u *marketUser) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _ = u.rpc.Job(ctx, &slotwisev1.JobRequest{Job: "j1", After: 1 << 60, WaitMs: 60_000})
+		time.Sleep(50 * time.Millisecond) // a request beyond the user's share is answered at once
+	}
 }
 
 // held returns the number of users' calls that wait for a change.

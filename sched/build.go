@@ -160,6 +160,7 @@ func withProfile(info Info, set map[string]string) (map[string]string, error) {
 			continue
 		}
 		for _, k := range slices.Sorted(maps.Keys(p.Set)) {
+			// A value that the user has set beats the profile's.
 			if _, own := set[k]; !own && slices.Contains(known, k) {
 				set[k] = p.Set[k]
 			}

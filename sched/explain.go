@@ -64,6 +64,7 @@ func Why(v *View, p Policy, l *Ledger, j *job.Job, k job.Kind, now time.Duration
 		return Reason{Code: NeedsSlots, Need: j.Width()}
 	case full && behind.Code == NoReason:
 		return Reason{Code: NoSlot, Need: all, Pool: closedStates(v)}
+	// A note of a round is about a free slot, so it says nothing while all are in use.
 	case note.Code != NoReason && !full && (now-at <= recent || behind.Code == NoReason):
 		return note
 	case behind.Code != NoReason:

@@ -130,6 +130,7 @@ func (g *Registry) add(t Table) error {
 	}
 	for _, r := range t.Policies {
 		errs = append(errs, g.rows.add("policy", r.Name, r))
+		// A policy that is one piece names no parts.
 		if r.New == nil {
 			parts, err := g.describeParts(r)
 			if err == nil {
@@ -291,6 +292,7 @@ func (g *Registry) resolve(spec string) (Row, error) {
 	}
 	first, rest, _ := strings.Cut(spec, ",")
 	// A spec of parts alone replaces parts of the first policy of the table.
+	// A copy of the row, which set may change.
 	r := g.rows.byName[g.rows.names[0]]
 	if strings.Contains(first, "=") {
 		rest, r.Profiles, r.Set = spec, nil, nil

@@ -206,6 +206,7 @@ func (p *Policy) LoadChoice(doc []byte) (sched.Policy, error) {
 			return nil, fmt.Errorf("choice of policy auto: %w", err)
 		}
 	}
+	// Only now: after an error the record is as it was.
 	*p.record = *c.Record
 	return next, nil
 }

@@ -107,6 +107,7 @@ var student = [mostFutures]float64{0, 63.657, 9.925, 5.841, 4.604, 4.032, 3.707,
 // the ratio of means (Cochran, Sampling Techniques, 6.4) is widened by Doubt.
 func (p *Policy) gain(e *Estimate, candidate, installed int) (g Rival) {
 	a, b := e.Costs[candidate], e.Costs[installed]
+	// Only futures of both are compared, so that they meet the same jobs and faults.
 	n := min(len(a), len(b))
 	g = Rival{Policy: p.cfg.Candidates[candidate], Futures: n, Low: math.Inf(-1), High: math.Inf(1), Out: e.Out[candidate]}
 	sumA, sumB := 0., 0.
@@ -119,6 +120,7 @@ func (p *Policy) gain(e *Estimate, candidate, installed int) (g Rival) {
 	}
 	ratio, square := sumA/sumB, 0.
 	for i := range n {
+		// The conversions keep the compiler from fusing operations; see package portable.
 		residual := a[i] - float64(ratio*b[i])
 		square += float64(residual * residual)
 	}

@@ -105,6 +105,7 @@ func (d *demand) add(j *job.Job) {
 		d.parts = append(d.parts, part{})
 	}
 	name := ""
+	// Without pools in the order, all jobs count as one.
 	if d.shares != nil {
 		name = j.Pool()
 	}

@@ -194,6 +194,7 @@ func (w *watch) set(a *job.Attempt, in bool) {
 	if in == (slow[i>>6]>>(i&63)&1 != 0) {
 		return
 	}
+	// One bit for each task of the job.
 	slow[i>>6] ^= 1 << (i & 63)
 	list, jobs := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()]
 	if in {

@@ -189,6 +189,7 @@ func (u *Order) oldest(in func(*group) bool) int {
 	if first == nil {
 		return -1
 	}
+	// An age is the job's id times the number of kinds, plus the kind.
 	return int(u.ready.at[first.seat][first.oldest%job.Kinds]) - 1
 }
 
@@ -344,6 +345,7 @@ func (u *Order) noteFresh(r *sched.Round) {
 	kept := u.fresh[:0]
 	for _, seat := range u.fresh {
 		e, waits := &u.entries[seat], false
+		// The job has ended since, and its seat is empty.
 		if e.job == nil {
 			continue
 		}

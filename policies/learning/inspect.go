@@ -12,6 +12,7 @@ func (l *Learner) Confidence() (certain, accurate float64, decisions int) {
 	}
 	for i := l.log.Len() - decisions; i < l.log.Len(); i++ {
 		r := l.log.At(i)
+		// P is the probability of being good, and a withheld task was predicted to be bad.
 		if r.Assigned {
 			certain += r.P
 		} else {

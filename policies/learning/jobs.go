@@ -91,6 +91,7 @@ func (u *Order) JobAdded(j *job.Job) {
 	u.worth.enter(e)
 	u.worth.pools[e.pool].running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
+		// A job without reduces says nothing about the hints of reduces.
 		if j.Total(k) > 0 {
 			u.hints.Add(k, j.Hints(k))
 		}

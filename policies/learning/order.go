@@ -350,6 +350,7 @@ func (u *Order) gather(r *sched.Round, o sched.Offer) {
 			continue // each job with tasks of the kind has one to launch
 		}
 		for _, j := range jobs {
+			// It is among the ready candidates already.
 			if j.Launchable(k) {
 				continue
 			}

@@ -58,6 +58,7 @@ func (c *OrderConfig) Check() error {
 	if !(c.MapGate >= 0 && c.MapGate <= 1) {
 		errs = append(errs, fmt.Errorf("map-gate %v: must be from 0 to 1", c.MapGate))
 	}
+	// Decimal fractions do not add up to 1 exactly.
 	if sum := c.Shares.sum(); sum > 1+1e-9 {
 		errs = append(errs, fmt.Errorf("the shares add up to %v, more than 1", sum))
 	}

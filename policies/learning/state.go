@@ -138,6 +138,7 @@ func split(state []byte) (*header, []byte, error) {
 	if !ok {
 		return nil, nil, errors.New("this is not the state of a learning scheduler, or it is of another version")
 	}
+	// The size of the header and the checksum have 4 bytes each.
 	if len(rest) < 8 {
 		return nil, nil, io.ErrUnexpectedEOF
 	}
@@ -168,6 +169,7 @@ func readLog(data []byte, h *header, limit int) (*Log, error) {
 		if _, err := binary.Decode(data, binary.LittleEndian, &r); err != nil {
 			return nil, err
 		}
+		// The first number need not be 1: a log of bounded size drops its oldest records.
 		if r.Seq <= last || r.Seq > h.Seq || r.Kind >= job.Kinds || r.Node < 0 {
 			return nil, fmt.Errorf("record %d is out of order or invalid", r.Seq)
 		}

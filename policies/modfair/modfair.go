@@ -379,6 +379,7 @@ func (o *Order) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 	if o.LimitReached(j, k).Code == sched.NoReason {
 		text = o.describePool(m.at, k)
 	}
+	// A change by Table 3, which the user has not asked for.
 	if m.priority != j.Priority() {
 		if text != "" {
 			text += "; "

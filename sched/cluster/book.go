@@ -63,6 +63,7 @@ func (l *List) LevelOf(t *job.Task, n *Node) Level {
 	best := NONE
 	for _, host := range t.Hosts() {
 		switch {
+		// No other location can be closer.
 		case host == n.host:
 			return NODE
 		case l.rackOf[host] == n.rack:

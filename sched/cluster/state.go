@@ -80,6 +80,7 @@ func (n *Node) State() State { return n.Status().State }
 // Status returns the node's state and the reason.
 func (n *Node) Status() Status {
 	switch {
+	// Before the other states: after a restart a node that has not come back is not lost yet.
 	case n.absent:
 		return Status{StateAbsent, n.leftAt, "it has not registered since the master was restarted"}
 	case !n.alive && n.leftWhy == LeftOrderly:

@@ -351,6 +351,7 @@ func (j *Job) BestFresh(host, rack int32, max Level) (*Task, Level) {
 	if t := j.FreshOn(host); t != nil {
 		return t, LevelNode
 	}
+	// The lists are searched from near to far, and a farther map is of no use.
 	if max < LevelRack {
 		return nil, 0
 	}

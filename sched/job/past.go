@@ -49,10 +49,12 @@ func (p *Past) Check() error {
 		if a.Granted {
 			granted++
 		}
+		// Only a running attempt can still commit.
 		if a.Slot >= Kinds || a.State > AttemptLost || a.Granted && a.State != AttemptRunning {
 			return fmt.Errorf("an attempt in a slot %d that is %v, permission to commit %v", a.Slot, a.State, a.Granted)
 		}
 	}
+	// A task that has succeeded waits for no retry.
 	if p.RetryAt < 0 || p.Outages < 0 || p.RetryAt > 0 && done > 0 {
 		return fmt.Errorf("%d outages, retry at %v, %d attempts succeeded", p.Outages, p.RetryAt, done)
 	}

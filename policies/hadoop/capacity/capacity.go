@@ -72,6 +72,7 @@ func (c *Order) configure(cfg Config) error {
 	c.cfg, c.queues, c.byName = cfg, nil, make(map[string]*queue)
 	for i, conf := range cfg.withDefault() {
 		q := newQueue(conf)
+		// withDefault adds a queue that the configuration lacks at the end.
 		q.implied = i == len(cfg.Queues)
 		c.queues = append(c.queues, q)
 		c.byName[conf.Name] = q

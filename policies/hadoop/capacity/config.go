@@ -88,6 +88,7 @@ func (c *Config) Check() error {
 		seen[q.Name] = true
 		sum += q.Capacity
 	}
+	// Sums in single precision need not be exact.
 	if sum > 100.001 {
 		errs = append(errs, fmt.Errorf("the capacities of all queues add up to %g %%, more than 100", sum))
 	}
@@ -150,6 +151,7 @@ func ParseQueues(s string) (queues []QueueConfig, err error) {
 				return nil, fmt.Errorf("queue %q: %w", q.Name, err)
 			}
 		}
+		// No given capacity can be -1: Set accepts it, and check refuses it.
 		if q.Capacity == -1 {
 			return nil, fmt.Errorf("queue %q has no capacity", q.Name)
 		}

@@ -29,6 +29,7 @@ func (c *Order) Inspect(time.Duration) (i sched.Insight) {
 				sched.Number(capacity), sched.Number(q.occupied[set]), sched.Number(capacity-q.occupied[set]))
 		}
 		i.Tables = append(i.Tables, t)
+		// The table of the first kind shows all slots.
 		if set == allSlots {
 			break
 		}

@@ -27,6 +27,10 @@ type StreamOptions struct {
 	Chunk int
 	// Ahead is the number of buffers filled before a read needs them; 0 means 3.
 	Ahead int
+	// Window is the number of bytes that a stream has unless the file ends before; 0 means that it
+	// has the rest of the file. With a window the next stream is requested when half of the present one has
+	// been read, so that no reader waits for a round trip to the server.
+	Window int64
 	// Attempts is the number of consecutive attempts without a byte after which a
 	// read fails; 0 means 6.
 	Attempts int
@@ -254,18 +258,62 @@ func (c *cursor) buffer(n int64) []byte {
 
 // source reads a file from one offset on, through one stream after the other.
 type source struct {
-	f   *StreamedFile
-	ctx context.Context
-	off int64
-	r   io.ReadCloser
+	f    *StreamedFile
+	ctx  context.Context
+	off  int64
+	now  *opening // the present stream; nil before the first one and after an error
+	next *opening // the stream after it, requested early; nil if none is
 }
 
-// close closes the present stream. The next read opens another one at the same offset.
-func (s *source) close() {
-	if s.r != nil {
-		_ = s.r.Close() // only reading: an error means nothing
-		s.r = nil
+// opening is a stream that opens in the background.
+type opening struct {
+	off, end int64              // end is where the stream ends, the file's end without a window
+	cancel   context.CancelFunc // ends the opening and the stream
+	done     chan struct{}      // closed when r and err are set
+	r        io.ReadCloser
+	err      error
+}
+
+// request opens the stream at off in the background.
+func (s *source) request(off int64) *opening {
+	o := &opening{off: off, end: s.f.size, done: make(chan struct{})}
+	if w := s.f.opts.Window; w > 0 {
+		o.end = min(o.end, off+w)
 	}
+	var ctx context.Context
+	ctx, o.cancel = context.WithCancel(s.ctx)
+	go func() {
+		o.r, o.err = s.f.open(ctx, off)
+		close(o.done)
+	}()
+	return o
+}
+
+// close ends the stream, and its opening if that still goes on. It does not wait for the server.
+func (o *opening) close() {
+	if o == nil {
+		return
+	}
+	o.cancel()
+	shut := func() {
+		if <-o.done; o.r != nil {
+			_ = o.r.Close() // only reading: an error means nothing
+		}
+	}
+	select {
+	case <-o.done:
+		shut()
+	default:
+		// A server that does not answer would hold up the retry that this makes way for.
+		go shut()
+	}
+}
+
+// close closes all streams. The next read opens another one at the same offset.
+func (s *source) close() {
+	s.now.close()
+	s.next.close()
+	s.now, s.next = nil, nil
 }
 
 // read fills b.
@@ -283,9 +331,15 @@ func (s *source) read(b []byte) ([]byte, error) {
 		if err == nil {
 			continue
 		}
+		// The end of this stream, and perhaps not of the file. The next one goes on if it begins here.
+		if err == io.EOF && s.next != nil && s.next.off == s.off {
+			s.now.close()
+			s.now, s.next = s.next, nil
+			continue
+		}
 		s.close()
 		if err == io.EOF && got > 0 {
-			continue // the end of this stream, not of the file
+			continue
 		}
 		if failed++; failed >= s.f.opts.Attempts || s.permanent(err) {
 			return nil, fmt.Errorf("at byte %d: %w", s.off, noEOF(err))
@@ -299,14 +353,18 @@ func (s *source) read(b []byte) ([]byte, error) {
 
 // once reads from the present stream, or from a new one.
 func (s *source) once(b []byte) (int, error) {
-	if s.r == nil {
-		r, err := s.f.open(s.ctx, s.off)
-		if err != nil {
-			return 0, err
-		}
-		s.r = r
+	if s.now == nil {
+		s.now = s.request(s.off)
 	}
-	return s.r.Read(b)
+	if <-s.now.done; s.now.err != nil {
+		return 0, s.now.err
+	}
+	n, err := s.now.r.Read(b)
+	// Not sooner: a job that leaves its split before would have requested bytes that nobody reads.
+	if end := s.now.end; s.next == nil && end < s.f.size && s.off+int64(n) >= end-s.f.opts.Window/2 {
+		s.next = s.request(end)
+	}
+	return n, err
 }
 
 // permanent reports whether another attempt is useless.

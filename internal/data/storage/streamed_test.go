@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -32,20 +33,34 @@ func TestReads(t *testing.T) {
 		size := rapid.IntRange(0, len(data)).Draw(t, "size")
 		breakAfter := rapid.IntRange(1, 30_000).Draw(t, "break after")
 		kind := rapid.IntRange(0, 2).Draw(t, "kind of stream")
+		window := rapid.SampledFrom([]int{0, 500, 7_000, 25_000}).Draw(t, "window")
+		var opened, closed atomic.Int32
 		open := func(_ context.Context, off int64) (io.ReadCloser, error) {
-			r := io.Reader(bytes.NewReader(data[off:size]))
+			end := size
+			if window > 0 {
+				end = min(end, int(off)+window)
+			}
+			r := io.Reader(bytes.NewReader(data[off:end]))
 			switch kind {
 			case 1: // ends early
 				r = io.LimitReader(r, int64(breakAfter))
 			case 2: // fails, with bytes before it
 				r = io.MultiReader(io.LimitReader(r, int64(breakAfter)), iotest.ErrReader(errors.New("reset")))
 			}
-			return io.NopCloser(r), nil
+			opened.Add(1)
+			return closing{r, &closed}, nil
 		}
 		f := NewStreamedFile(context.Background(), open, int64(size), StreamOptions{
-			Chunk: rapid.IntRange(1000, 5000).Draw(t, "chunk"), Ahead: 2, Backoff: 1,
+			Chunk: rapid.IntRange(1000, 5000).Draw(t, "chunk"), Ahead: 2, Backoff: 1, Window: int64(window),
 		})
-		defer f.Close()
+		defer func() {
+			_ = f.Close()
+			for end := time.Now().Add(10 * time.Second); opened.Load() != closed.Load(); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%d streams were opened and %d closed", opened.Load(), closed.Load())
+				}
+			}
+		}()
 		off := 0
 		for range rapid.IntRange(1, 30).Draw(t, "reads") {
 			switch rapid.IntRange(0, 3).Draw(t, "jump") {
@@ -66,6 +81,81 @@ func TestReads(t *testing.T) {
 			off += n
 		}
 	})
+}
+
+// closing counts the streams that were closed.
+type closing struct {
+	io.Reader
+	closed *atomic.Int32
+}
+
+func (c closing) Close() error {
+	c.closed.Add(1)
+	return nil
+}
+
+// TestWindow: the stream of the next window is requested while half of the present one is left, and
+// not before. A reader of the rest does not wait for the request.
+func TestWindow(t *testing.T) {
+	const window, chunk = 4000, 100
+	data := content(3 * window)
+	requested, answer := make(chan int64, 3), make(chan struct{})
+	present := make(chan int) // permits to read
+	open := func(ctx context.Context, off int64) (io.ReadCloser, error) {
+		requested <- off
+		if off == 0 {
+			return io.NopCloser(permitted{bytes.NewReader(data[:window]), present}), nil
+		}
+		select {
+		case <-answer:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return io.NopCloser(bytes.NewReader(data[off:min(len(data), int(off)+window)])), nil
+	}
+	f := NewStreamedFile(t.Context(), open, int64(len(data)), StreamOptions{Chunk: chunk, Window: window})
+	defer f.Close()
+	go func() {
+		for range window / chunk / 2 {
+			present <- chunk
+		}
+	}()
+	p := make([]byte, len(data))
+	if _, err := f.ReadAt(p[:window/2], 0); err != nil {
+		t.Fatal(err)
+	}
+	if off := <-requested; off != 0 {
+		t.Fatalf("the first stream begins at %d", off)
+	}
+	if off := <-requested; off != window {
+		t.Fatalf("after half of a window a stream at %d was requested, want %d", off, window)
+	}
+	close(present)
+	if _, err := f.ReadAt(p[window/2:window], window/2); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case off := <-requested:
+		t.Fatalf("the stream at %d was requested before one at %d was there", off, window)
+	default:
+	}
+	close(answer)
+	if _, err := f.ReadAt(p[window:], window); err != nil || !bytes.Equal(p, data) {
+		t.Fatalf("the rest is wrong, error %v", err)
+	}
+}
+
+// permitted reads as many bytes at a time as it receives, or without bound once the channel is closed.
+type permitted struct {
+	r       io.Reader
+	present <-chan int
+}
+
+func (p permitted) Read(b []byte) (int, error) {
+	if n, ok := <-p.present; ok {
+		b = b[:min(n, len(b))]
+	}
+	return p.r.Read(b)
 }
 
 func TestErrors(t *testing.T) {

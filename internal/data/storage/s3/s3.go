@@ -205,6 +205,7 @@ func (f *FS) Open(ctx context.Context, p string) (storage.File, error) {
 		Permanent: permanent,
 		Failed:    func(err error) error { return f.failed("read", p, err) },
 		Version:   version(st),
+		Window:    window,
 	}), nil
 }
 
@@ -234,8 +235,8 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 	ctx, cancel := context.WithCancelCause(ctx)
 	limit := time.AfterFunc(f.timeout, func() { cancel(fmt.Errorf("%w for %v", errSilent, f.timeout)) })
 	body, _, _, err := f.c.GetObject(ctx, bucket, st.Key, opts)
+	limit.Stop()
 	if err != nil {
-		limit.Stop()
 		cancel(nil)
 		return nil, kind(err)
 	}
@@ -245,7 +246,8 @@ func (f *FS) stream(ctx context.Context, bucket string, st minio.ObjectInfo, off
 // errSilent reports a response body that stopped.
 var errSilent = errors.New("the server sent no data")
 
-// stream is a response body with a time-out that each received byte restarts.
+// stream is a response body whose reads have a time-out. Between reads no time counts: a stream that was
+// requested early waits for its turn, and a slow job reads a window for minutes.
 type stream struct {
 	body    io.ReadCloser
 	ctx     context.Context
@@ -256,10 +258,9 @@ type stream struct {
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
+	s.limit.Reset(s.timeout)
 	n, err := s.body.Read(p)
-	if n > 0 {
-		s.limit.Reset(s.timeout)
-	}
+	s.limit.Stop()
 	if err != nil && err != io.EOF && s.ctx.Err() != nil {
 		err = context.Cause(s.ctx)
 	}

@@ -72,6 +72,7 @@ func PlanHadoop(ctx context.Context, o *HadoopOptions) ([]Split, error) {
 // separate divides files into SequenceFiles and others, by their first bytes.
 func (o *HadoopOptions) separate(ctx context.Context, files []found) (sequences, others []found, err error) {
 	p := &planner{ctx: ctx, opts: &Options{Schemes: o.Schemes, Rows: o.Rows}}
+	p.examine(files, func(*found) bool { return true })
 	for i := range files {
 		c, err := p.content(&files[i])
 		if err != nil {
@@ -96,7 +97,12 @@ func (o *HadoopOptions) cut(ctx context.Context, files []found, rows *format.Spe
 	}
 	if o.Combine {
 		p.opts.SplitSize = hadoopBlock
+		size = hadoopBlock
 	}
+	if o.LinesPerMap > 0 {
+		size = 0 // cutLines reads each file, whatever its size
+	}
+	p.examine(files, p.opens(size))
 	for i := range files {
 		switch f := &files[i]; {
 		case o.LinesPerMap > 0:

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/slotwise/slotwise/internal/base/retry"
 	"github.com/slotwise/slotwise/internal/data/format"
@@ -159,6 +160,7 @@ func (l *Listing) Split(ctx context.Context, size int64) ([]Split, error) {
 	if err := p.findFirst(l.files); err != nil {
 		return nil, err
 	}
+	p.examine(l.files, p.opens(opts.SplitSize))
 	for i := range l.files {
 		if err := p.add(&l.files[i]); err != nil {
 			return nil, err
@@ -203,15 +205,14 @@ type planner struct {
 	largest     found // the largest file of small, whose hosts small should run on
 	largestSize int64
 
-	probed int            // files that probe has opened
-	first  *format.Layout // see Split.First; nil before findFirst
-	known  *knownFile     // the last file that findFirst has opened; nil before
+	first *format.Layout      // see Split.First; nil before findFirst
+	known map[string]examined // by URI, the files that planning has opened
 }
 
-// knownFile is a file whose content is known.
-type knownFile struct {
-	uri     string
+// examined is what planning found in a file: its content, or why that cannot be read.
+type examined struct {
 	content content
+	err     error
 }
 
 // maxProbes is the number of undivided files whose first bytes planning looks at. A
@@ -291,25 +292,68 @@ func (p *planner) spec() *format.Spec {
 // autoSpec identifies formats by a file's first bytes.
 var autoSpec = &format.Spec{Name: format.Auto, Separator: ','}
 
+// opens returns a function that says which files planning opens: those larger than a split, and the first
+// maxProbes others.
+func (p *planner) opens(size int64) func(*found) bool {
+	probed := 0
+	return func(f *found) bool {
+		switch {
+		case f.size > size:
+			return p.opts.Format.Kind != Whole && p.opts.Format.Kind != Runs
+		case f.size == 0 || !p.opts.Format.lines() || probed == maxProbes || codecByName(f.uri) != nil:
+			return false
+		}
+		probed++
+		return true
+	}
+}
+
+// examine opens some of the files, several at a time, for content and probe. One after the other, a thousand
+// files on a store with a round trip of 50 ms would take minutes. An error waits until the file's turn comes, so
+// which one a user sees does not depend on which answer came first.
+func (p *planner) examine(files []found, some func(*found) bool) {
+	var list []*found
+	for i := range files {
+		if f := &files[i]; some(f) {
+			if _, ok := p.known[f.uri]; !ok {
+				list = append(list, f)
+			}
+		}
+	}
+	all := make([]*examined, len(list))
+	_ = atOnce(len(list), func(i int) error {
+		c, err := p.open(list[i], func(storage.File, *content) error { return nil })
+		all[i] = &examined{c, err}
+		return err
+	})
+	for i, f := range list {
+		if all[i] != nil { // else it comes after a file with an error, and its turn never comes
+			p.know(f, *all[i])
+		}
+	}
+}
+
+// know keeps what planning found in a file.
+func (p *planner) know(f *found, e examined) {
+	if p.known == nil {
+		p.known = map[string]examined{}
+	}
+	p.known[f.uri] = e
+}
+
 // probe returns an error if a file cannot be read in the job's format, as far as its name
-// or, for the first files, its first bytes show that.
+// or, if examine has opened it, its first bytes show that.
 func (p *planner) probe(f *found) error {
 	if err := refuseName(f.uri, p.opts.Format, p.spec()); err != nil {
 		return fmt.Errorf("input %s: %w", f.uri, err)
 	}
-	if !p.opts.Format.lines() || p.probed == maxProbes || codecByName(f.uri) != nil {
-		return nil
-	}
-	p.probed++
-	_, err := p.content(f)
-	return err
+	return p.known[f.uri].err
 }
 
-// content opens a file and identifies its content.
+// content identifies the content of a file, which it opens if examine has not.
 func (p *planner) content(f *found) (content, error) {
-	// A planned input of one large file would otherwise be opened twice.
-	if p.known != nil && p.known.uri == f.uri {
-		return p.known.content, nil
+	if e, ok := p.known[f.uri]; ok {
+		return e.content, e.err
 	}
 	return p.open(f, func(storage.File, *content) error { return nil })
 }
@@ -358,7 +402,7 @@ func (p *planner) findFirst(files []found) error {
 		if err != nil {
 			return err
 		}
-		p.known = &knownFile{files[i].uri, c}
+		p.know(&files[i], examined{content: c})
 		if len(files) == 1 || len(p.spec().Columns) > 0 || c.rows != nil && c.rows.Name == format.JSON {
 			return nil
 		}
@@ -374,40 +418,59 @@ func (p *planner) findFirst(files []found) error {
 // openFiles is the number of files that planning opens at a time.
 const openFiles = 16
 
+// atOnce calls fn for the numbers from 0 to n-1, openFiles of them at a time. It returns the error of the
+// lowest number whose call failed, so the error is the same in each run. After an error it begins no further calls.
+func atOnce(n int, fn func(i int) error) error {
+	errs := make([]error, n)
+	var failed atomic.Bool
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, openFiles)
+	for i := 0; i < n && !failed.Load(); i++ {
+		// Taken before the goroutine starts, so that their number is bounded and not only their open files.
+		turn <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-turn }()
+			if errs[i] = fn(i); errs[i] != nil {
+				failed.Store(true)
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unite sets p.first to the columns of all files, in the order in which they first occur: a column that a
 // file lacks is null there. A chosen column that no file has is an error.
 func (p *planner) unite(files []found) error {
 	type one struct {
 		columns []string
 		content content
-		err     error
 	}
 	all := make([]one, len(files))
-	var wait sync.WaitGroup
-	turn := make(chan struct{}, openFiles)
-	for i := range files {
-		// Taken before the goroutine starts, so that their number is bounded and not only their open
-		// files.
-		turn <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-turn }()
-			o := &all[i]
-			o.content, o.err = p.open(&files[i], func(file storage.File, c *content) (err error) {
-				o.columns, err = p.columns(file, files[i].uri, c)
-				return err
-			})
+	err := atOnce(len(files), func(i int) (err error) {
+		o := &all[i]
+		o.content, err = p.open(&files[i], func(file storage.File, c *content) (err error) {
+			o.columns, err = p.columns(file, files[i].uri, c)
+			return err
 		})
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	wait.Wait()
-	// In the order of the files: columns and errors are then the same in each run, whichever file was read first.
+	// In the order of the files: columns are then the same in each run, whichever file was read first.
 	var union []string
 	known := map[string]bool{}
 	file, text := "", ""
 	for i := range all {
 		o := &all[i]
+		p.know(&files[i], examined{content: o.content})
 		switch {
-		case o.err != nil:
-			return o.err
 		case o.content.rows == nil:
 			text = files[i].uri
 			continue

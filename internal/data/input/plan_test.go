@@ -1,6 +1,8 @@
 package input
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/slotwise/slotwise/internal/data/format"
+	"github.com/slotwise/slotwise/internal/data/storage"
 )
 
 // fixture returns a directory with every kind of file that Plan distinguishes.
@@ -171,5 +177,68 @@ func TestPlanSizes(t *testing.T) {
 	}
 	if pieces != n+3 {
 		t.Fatalf("%d pieces, want %d", pieces, n+3)
+	}
+}
+
+// together is a file system whose calls return only when several of a kind wait at the same time: a planner
+// that makes them one after the other never gets an answer.
+type together struct {
+	storage.FS
+	opens, lists chan struct{}
+}
+
+// meet waits for the others. Each pair of calls sends and receives.
+func (together) meet(ctx context.Context, c chan struct{}) error {
+	select {
+	case c <- struct{}{}:
+	case <-c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (f together) Open(ctx context.Context, p string) (storage.File, error) {
+	if err := f.meet(ctx, f.opens); err != nil {
+		return nil, err
+	}
+	return f.FS.Open(ctx, p)
+}
+
+func (f together) List(ctx context.Context, p string) ([]storage.Info, error) {
+	if strings.Contains(p, "day=") {
+		if err := f.meet(ctx, f.lists); err != nil {
+			return nil, err
+		}
+	}
+	return f.FS.List(ctx, p)
+}
+
+// TestPlanTogether: planning lists directories and opens files several at a time. The error is
+// that of the first file that has one, in the order of their names.
+func TestPlanTogether(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		write(t, dir, fmt.Sprintf("day=%02d/a.txt", i), bytes.Repeat([]byte("a line of text\n"), 100))
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("a call waited for another one, which did not come"))
+	defer cancel()
+	schemes, err := (*storage.Schemes)(nil).With("together", storage.Opener(func(rest string) (storage.FS, string, error) {
+		local, p, err := (*storage.Schemes)(nil).Resolve(rest)
+		return together{local, make(chan struct{}), make(chan struct{})}, p, err
+	}))
+	must(t, err)
+	opts := Options{Schemes: schemes, Inputs: []string{"together://" + dir}, Rows: &format.Spec{Name: format.Text}, SplitSize: 1000}
+	splits, err := Plan(ctx, opts)
+	must(t, err)
+	if len(splits) < 40 || !strings.Contains(splits[0].Pieces[0].URI, "day=00") {
+		t.Errorf("%d splits, the first %+v", len(splits), splits[0])
+	}
+	opts.Inputs[0], opts.Rows = dir, nil // after an error a call may stay alone
+	for _, day := range []int{38, 21, 20} {
+		write(t, dir, fmt.Sprintf("day=%02d/a.txt", day), append([]byte("PK\x03\x04"), make([]byte, 2000)...))
+		if _, err := Plan(ctx, opts); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("day=%02d", day)) {
+			t.Errorf("with an archive of day %d: %v", day, err)
+		}
 	}
 }

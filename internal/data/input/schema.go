@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/slotwise/slotwise/internal/data/format"
 	"github.com/slotwise/slotwise/internal/data/storage"
@@ -66,21 +65,12 @@ func ReadSchema(ctx context.Context, opts Options) (*Schema, error) {
 	}
 	p := &planner{ctx: ctx, opts: &l.opts}
 	s := &Schema{Files: make([]FileSchema, len(l.files)), Columns: []ColumnSchema{}}
-	errs := make([]error, len(l.files))
-	var wait sync.WaitGroup
-	turn := make(chan struct{}, openFiles)
-	for i := range l.files {
-		turn <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-turn }()
-			s.Files[i], errs[i] = p.schema(&l.files[i])
-		})
-	}
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	err = atOnce(len(l.files), func(i int) (err error) {
+		s.Files[i], err = p.schema(&l.files[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	s.unite()
 	return s, nil

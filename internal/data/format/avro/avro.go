@@ -241,21 +241,24 @@ func (r *records) Types() []format.ColumnType {
 	return out
 }
 
-// logicalTypes are the types as package format names them.
-var logicalTypes = map[string]string{
-	"date": "date", "time-millis": "time", "time-micros": "time", "uuid": "uuid",
-	"timestamp-millis": "timestamp UTC", "timestamp-micros": "timestamp UTC", "timestamp-nanos": "timestamp UTC",
-	"local-timestamp-millis": "timestamp", "local-timestamp-micros": "timestamp", "local-timestamp-nanos": "timestamp",
-	"big-decimal": "decimal",
+// logicalTypes are the types as package format names them, by the type and the logical type for which
+// Avro defines them.
+var logicalTypes = map[[2]string]string{
+	{"int", "date"}: "date", {"int", "time-millis"}: "time", {"long", "time-micros"}: "time",
+	{"string", "uuid"}: "uuid", {"fixed", "uuid"}: "uuid",
+	{"long", "timestamp-millis"}: "timestamp UTC", {"long", "timestamp-micros"}: "timestamp UTC", {"long", "timestamp-nanos"}: "timestamp UTC",
+	{"long", "local-timestamp-millis"}: "timestamp", {"long", "local-timestamp-micros"}: "timestamp", {"long", "local-timestamp-nanos"}: "timestamp",
+	{"bytes", "big-decimal"}: "decimal",
 }
 
 // typeOf returns the type of a field as package format names it. A union that may be null has the type of
 // its other branch.
 func typeOf(n *avro.SchemaNode) string {
-	if t := logicalTypes[n.LogicalType]; t != "" {
+	// A logical type on another type has no meaning: render leaves such values as they are.
+	if t := logicalTypes[[2]string{n.Type, n.LogicalType}]; t != "" {
 		return t
 	}
-	if n.LogicalType == "decimal" {
+	if n.LogicalType == "decimal" && (n.Type == "bytes" || n.Type == "fixed") {
 		return fmt.Sprintf("decimal(%d,%d)", n.Precision, n.Scale)
 	}
 	switch n.Type {

@@ -483,3 +483,20 @@ func TestMeaningless(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesOfLogical checks that a logical type names a column's type only on the types on which
+// its values are rendered by it.
+func TestTypesOfLogical(t *testing.T) {
+	for _, c := range []struct{ typ, logical, want string }{
+		{"int", "date", "date"}, {"string", "date", "string"},
+		{"long", "time-micros", "time"}, {"int", "time-micros", "int"},
+		{"long", "local-timestamp-millis", "timestamp"}, {"int", "timestamp-millis", "int"},
+		{"string", "uuid", "uuid"}, {"fixed", "uuid", "uuid"}, {"bytes", "uuid", "bytes"},
+		{"bytes", "big-decimal", "decimal"}, {"string", "big-decimal", "string"},
+		{"bytes", "decimal", "decimal(0,0)"}, {"fixed", "decimal", "decimal(0,0)"}, {"long", "decimal", "int"},
+	} {
+		if got := typeOf(&avro.SchemaNode{Type: c.typ, LogicalType: c.logical}); got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.logical, c.typ, got, c.want)
+		}
+	}
+}

@@ -93,6 +93,7 @@ func (c *codec[T]) prepare() error {
 // inspect reports whether equal values of a type may have different encodings, and returns an
 // error for an interface in it. seen has the types that contain it.
 func inspect(t reflect.Type, seen map[reflect.Type]bool) (varies bool, err error) {
+	// Where it was met first, it has been counted.
 	if seen[t] {
 		return false, nil
 	}

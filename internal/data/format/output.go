@@ -67,6 +67,7 @@ var pairColumns = []Column{{Name: "key"}, {Name: "value"}}
 // option columns=A,B:TYPE is the last one. The result is nil for "" and for text.
 func ParseOutput(text string) (*Output, error) {
 	o := &Output{Separator: ','}
+	// The comma before the text makes columns= an option also where it comes first.
 	options, columns, named := strings.Cut(","+text, ",columns=")
 	words := strings.Split(options[min(1, len(options)):], ",")
 	o.Name = words[0]

@@ -228,6 +228,7 @@ func appendTyped(out, b []byte, depth int) (text, rest []byte, err error) {
 	t, b := b[0], b[1:]
 	size := map[byte]int{typedByte: 1, typedBool: 1, typedInt: 4, typedLong: 8, typedFloat: 4, typedDouble: 8, typedList: 0}
 	need, fixed := size[t]
+	// All other values state a length or a number first.
 	if !fixed {
 		need = 4
 	}

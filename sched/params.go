@@ -72,7 +72,7 @@ func Bind[T any](field *T, v Values[T], p Param) Binding {
 		switch {
 		case err == nil:
 			return x, nil
-		// This error has no text of its own.
+		// This error has no text to add.
 		case err == errNotAccepted:
 			err = fmt.Errorf("parameter %s: bad value %q: must be %s", p.Name, text, v.Accepts)
 		default:

@@ -291,8 +291,8 @@ func (g *Registry) resolve(spec string) (Row, error) {
 		return Row{}, errors.New("the registry has no policies")
 	}
 	first, rest, _ := strings.Cut(spec, ",")
-	// A spec of parts alone replaces parts of the first policy of the table.
-	// A copy of the row, which set may change.
+	// A spec of parts alone replaces parts of the first policy of the table. r is a copy of its row,
+	// so the table stays.
 	r := g.rows.byName[g.rows.names[0]]
 	if strings.Contains(first, "=") {
 		rest, r.Profiles, r.Set = spec, nil, nil

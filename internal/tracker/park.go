@@ -67,6 +67,7 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 	if free[job.Map] || free[job.Reduce] {
 		return t.vain.VainRound(free, launchable)
 	}
+	// Without a free slot the answer is the same for all nodes, until the state changes.
 	if t.full == fullUnknown {
 		t.full = fullMatters
 		if t.vain.VainRound(free, launchable) {

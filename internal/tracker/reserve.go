@@ -59,6 +59,8 @@ func (t *Tracker) releaseAll(n *cluster.Node) {
 
 // trimReservations ends the reservations of a job beyond the tasks that it can launch.
 func (t *Tracker) trimReservations(j *job.Job) {
+	// Only jobs that ask for resources reserve slots, and the others must not pay for a walk over
+	// all nodes.
 	if !j.Asks() {
 		return
 	}

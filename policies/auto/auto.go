@@ -206,7 +206,7 @@ func (p *Policy) LoadChoice(doc []byte) (sched.Policy, error) {
 			return nil, fmt.Errorf("choice of policy auto: %w", err)
 		}
 	}
-	// Only now: after an error the record is as it was.
+	// Only now, so that an error leaves the record alone.
 	*p.record = *c.Record
 	return next, nil
 }

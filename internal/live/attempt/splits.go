@@ -44,6 +44,7 @@ func decodeSplit(s *slotwisev1.Split, spec *slotwisev1.JobSpec) (input.Split, er
 		out.Pieces = append(out.Pieces, input.Piece{URI: p.GetUri(), Offset: p.GetOffset(), Length: p.GetLength(), FileSize: p.GetFileSize(),
 			Version: storage.Version{ID: p.GetFileId(), ModTime: p.GetModTime(), Sample: p.GetSample()}})
 	}
+	// Layouts are numbered from 1; 0 says that the split has none.
 	if n := int(s.GetLayout()); n != 0 {
 		all := spec.GetLayouts()
 		if n < 0 || n > len(all) {

@@ -225,6 +225,7 @@ func (g *Group) Remove() error {
 // removed: they go with it.
 func removeGroups(dir string) error {
 	entries, err := os.ReadDir(dir)
+	// Any other error makes Rmdir fail, too.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

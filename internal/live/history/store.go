@@ -246,6 +246,8 @@ func (s *Store) open(mode string) error {
 	if err != nil {
 		return err
 	}
+	// A transaction takes the lock of writers at its start. One that reads first may not get it
+	// later.
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds())}}
 	switch mode {
 	case "immutable":

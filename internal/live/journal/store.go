@@ -175,6 +175,7 @@ func (s *Store) loadRecord(b []byte) error {
 		s.state.Term, s.state.Vote = w.RaftState.Term, w.RaftState.Vote
 	case *slotwisev1.JournalRecord_RaftEntry:
 		e := w.RaftEntry
+		// An entry may repeat an index: a new leader has replaced the entries of a former one.
 		if e.Index <= s.base.Index || e.Index > s.last()+1 {
 			return fmt.Errorf("journal: entry %d follows entry %d: files of two journals are mixed", e.Index, s.last())
 		}
@@ -480,6 +481,7 @@ func overruledEntries(files iter.Seq2[[]byte, error]) (dead map[int]bool, err er
 		}
 		if e := own.GetRaftEntry(); e != nil {
 			n++
+			// An entry replaces the earlier ones of its index and above.
 			for len(live) > 0 && live[len(live)-1].index >= e.Index {
 				dead[live[len(live)-1].n] = true
 				live = live[:len(live)-1]

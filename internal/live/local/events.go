@@ -24,6 +24,7 @@ func (l *eventLog) write(now time.Duration, ev tracker.Event, effects []tracker.
 	if l == nil {
 		return
 	}
+	// The log is for reading, and most heartbeats and ticks change nothing.
 	if hb, ok := ev.(*tracker.Heartbeat); ok && len(effects) == 0 && len(hb.Reports) == 0 {
 		return
 	}

@@ -101,6 +101,7 @@ func checkRack(rack string) error {
 
 // readLocked reads the table if it has changed. An invalid table changes nothing.
 func (t *Topology) readLocked() error {
+	// Before the file is read: a change between the two is found by the next call.
 	info, err := os.Stat(t.path)
 	if err != nil {
 		return err

@@ -234,6 +234,7 @@ func readNet() (map[string]uint64, error) {
 		return nil, err
 	}
 	own := map[string]bool{}
+	// Without the list the loopback counts as well, which is better than no rate.
 	if list, err := net.Interfaces(); err == nil {
 		for _, i := range list {
 			own[i.Name] = i.Flags&net.FlagLoopback != 0

@@ -142,6 +142,7 @@ func status(t *tracker.Tracker, d protocol.Describer, j *job.Job) *slotwisev1.Jo
 func (v *View) Use(context.Context) (u source.Use, err error) {
 	err = v.inspect(func(t *tracker.Tracker, _ protocol.Describer, now time.Duration) {
 		nodes := t.Nodes()
+		// The console takes a sample when the revision has changed, here twice a second.
 		u = source.Use{Map: nodes.Slots(job.Map), Reduce: nodes.Slots(job.Reduce), Alive: nodes.Alive(), Nodes: len(nodes.All()), Revision: now.Milliseconds() / 500}
 		pools, users := source.Tally{}, source.Tally{}
 		for _, j := range t.Jobs().Live() {
@@ -165,6 +166,7 @@ func (v *View) Jobs(_ context.Context, q source.Query) (out source.Jobs, err err
 	err = v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
 		list := jobs(t, !q.Live)
 		if !q.Live {
+			// The newest first, and live jobs before ended ones.
 			slices.Reverse(list)
 			slices.SortStableFunc(list, func(a, b *job.Job) int { return ended(a) - ended(b) })
 		}

@@ -81,6 +81,7 @@ func Measure(ctx context.Context, app *mapreduce.App, params mapreduce.Params, o
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	// For each input one run to warm up, and each other run with two sizes of splits.
 	m := &measurement{app: app, params: params, o: o, out: filepath.Join(temp, "out"), all: len(o.Sizes) * (2*o.Runs + 1)}
 	for _, inputs := range o.Sizes {
 		if err := m.set(ctx, inputs); err != nil {
@@ -116,6 +117,7 @@ func (m *measurement) set(ctx context.Context, inputs []string) error {
 		return err
 	}
 	fine := size / finer
+	// No size was requested, so the fine splits follow from the size that the warm-up had.
 	if size == 0 {
 		fine = list[0].read / int64(max(1, list[0].maps)) / finer
 	}

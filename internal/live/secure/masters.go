@@ -364,6 +364,7 @@ func (m *Masters) ask(ctx context.Context, host string) (a answer) {
 	if err != nil {
 		return a
 	}
+	// With any status: the process serves, even if it knows no leader.
 	a.answered = true
 	switch resp.StatusCode {
 	case http.StatusOK:

@@ -157,6 +157,8 @@ func (w *Worker) driverEnded(p *driverProcess, done *slotwisev1.Done, err error)
 		tail = strings.ToValidUTF8(logTail(done, err), "\uFFFD")
 	}
 	w.mu.Lock()
+	// The lock covers the test and the report: the agent must not report the end of a driver that
+	// another master started.
 	if w.mu.drivers[p.id] == p { // else another master has given the id again
 		delete(w.mu.drivers, p.id)
 		w.mu.agent.EndDriver(p.id, state, text, tail, done.GetFinal())

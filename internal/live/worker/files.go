@@ -60,6 +60,7 @@ func (c *cache) get(ctx context.Context, hash string) (path string, done func(),
 	if !isHash(hash) {
 		return "", nil, fmt.Errorf("%q is not a SHA-256", hash)
 	}
+	// Counted before the file is looked for, so that trim does not remove it in between.
 	c.mu.Lock()
 	c.mu.used[hash]++
 	c.mu.Unlock()

@@ -64,6 +64,7 @@ func (s *logSender) add(l endedLog) {
 		s.mu.waiting = s.mu.waiting[1:]
 	}
 	s.mu.waiting = append(s.mu.waiting, l)
+	// One signal in the channel is enough for all logs that wait.
 	select {
 	case s.wake <- struct{}{}:
 	default:

@@ -70,6 +70,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 		l.mu.end += int64(w)
 		b = b[w:]
 	}
+	// Followers wait for this channel, and each write closes one.
 	close(l.mu.changed)
 	l.mu.changed = make(chan struct{})
 	return n, nil
@@ -149,6 +150,7 @@ func (l *logFile) copyTo(ctx context.Context, w io.Writer, follow bool, sent fun
 			if _, err := w.Write(b[:n]); err != nil {
 				return err
 			}
+			// from is beyond at if a rotation has removed the bytes between them.
 			at = from + int64(n)
 			sent()
 			continue
@@ -290,6 +292,7 @@ func (h *home) trimLogs(limit int64, running func(name string) bool) error {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
 	for _, f := range files {
+		// Both files of a log belong to the attempt: the newer one, and the older one with .old.
 		name, _, _ := strings.Cut(f.Name(), ".")
 		if total <= limit {
 			break

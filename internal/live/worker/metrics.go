@@ -32,6 +32,7 @@ func newMetrics(w *Worker) *metrics {
 		}, []string{"kind", "state"}),
 		heartbeats: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "slotwise_worker_heartbeat_seconds", Help: "Time from sending a heartbeat to its answer. The master holds an answer until it has an action for the worker.",
+			// From 1 ms to 16 s.
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}),
 		heartbeatFailures: prometheus.NewCounter(prometheus.CounterOpts{

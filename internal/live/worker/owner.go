@@ -155,6 +155,7 @@ func (h *home) checkOwned() error {
 			return refuse(dir, "is not a directory")
 		case owner == nil || owner.Uid != 0:
 			return refuse(dir, "is not root's")
+		// In a sticky directory only root and the owner of an entry can replace it.
 		case st.Mode().Perm()&0o022 != 0 && st.Mode()&os.ModeSticky == 0:
 			return refuse(dir, "can be written by other users")
 		}
@@ -200,6 +201,7 @@ func (h *home) openToUsers() error {
 			return err
 		}
 	}
+	// Users may pass through, but not list the entries.
 	return errors.Join(os.Chmod(h.attempts(), 0o711), os.Chmod(h.path, 0o711))
 }
 
@@ -271,6 +273,7 @@ var errForeign = errors.New("the attempt's map output is not a plain file of its
 // can enter, so no user replaces it meanwhile.
 func takeOver(path string, from *account) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	// A link gives ELOOP, and a socket ENXIO.
 	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
 		return errForeign
 	}

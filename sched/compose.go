@@ -32,7 +32,8 @@ type Composition struct {
 	mayBeQuiet bool
 	// quietBegins are the methods QuietBegin, or else Quiet, of the quiet parts that have a Begin.
 	quietBegins []func() bool
-	ownSlots    bool // the slots part is OwnSlots
+	ownSlots    bool   // the slots part is OwnSlots
+	holder      Holder // the order, if it is one
 
 	// The offer that serve is looking a task for. visit is the method value of
 	// consider, made once because making it allocates.
@@ -59,6 +60,7 @@ func Compose(s Slots, o Order, p Place, sp Speculate) *Composition {
 	c.chooser, _ = sp.(Selective)
 	_, c.always = o.(AlwaysWalked)
 	_, c.ownSlots = s.(OwnSlots)
+	c.holder, _ = o.(Holder)
 	_, never := sp.(NoCopies)
 	c.copies = !never
 	seen := map[any]bool{}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"slices"
 	"time"
 
 	"github.com/slotwise/slotwise/sched/cluster"
@@ -60,6 +61,18 @@ type QuietBegin interface {
 // maps could start, a round on a node that has free reduce slots and no free map slot is vain.
 type OwnSlots interface{ OffersOwnSlots() }
 
+// Holder is an Order whose limits, of pools or of size partitions, may keep all tasks of a kind
+// waiting. Nodes then keep free slots, and with a Slots part that is OwnSlots a round on them is vain.
+// Both methods answer for offers of a slot of the same kind, and change nothing.
+type Holder interface {
+	// Holds reports whether Each visits no job that can launch a task of the kind. It looks at pools
+	// and not at jobs.
+	Holds(k job.Kind) bool
+	// HoldsJob reports whether Each does not visit the job, whether it has tasks to launch or to copy.
+	// It costs O(1).
+	HoldsJob(j *job.Job, k job.Kind) bool
+}
+
 // Parker is a part that keeps state for each node which the node's next heartbeats change.
 type Parker interface {
 	// MayPark reports whether the heartbeats of n, which runs nothing, leave that state as it
@@ -115,9 +128,25 @@ func (c *Composition) VainRound(free, launchable [job.Kinds]bool) bool {
 	}
 	for k := range job.Kind(job.Kinds) {
 		// Without OwnSlots a free slot of the other kind may be offered to this kind, too.
-		if (free[k] || !c.ownSlots) && (launchable[k] || c.mayCopy(k)) {
+		if (free[k] || !c.ownSlots) && (launchable[k] && !c.holds(k) || c.mayCopy(k) && !c.holdsCopies(k)) {
 			return false
 		}
 	}
 	return true
+}
+
+// holds reports whether limits of the order keep all tasks of the kind waiting. A slots part that lends
+// slots makes offers for which a Holder does not answer.
+func (c *Composition) holds(k job.Kind) bool {
+	return c.holder != nil && c.ownSlots && c.holder.Holds(k)
+}
+
+// holdsCopies reports whether the limits also keep out every job of which a task may get a copy.
+func (c *Composition) holdsCopies(k job.Kind) bool {
+	l, ok := c.chooser.(CopyLister)
+	if !ok || !c.holds(k) {
+		return false
+	}
+	jobs, listed := l.CopyJobs(k)
+	return listed && !slices.ContainsFunc(jobs, func(j *job.Job) bool { return !c.holder.HoldsJob(j, k) })
 }

@@ -72,6 +72,17 @@ func TestParkingGuards(t *testing.T) {
 	}
 }
 
+// held is an order whose limits hold all jobs back.
+type held struct{ *sched.SortedOrder }
+
+func (held) Holds(job.Kind) bool              { return true }
+func (held) HoldsJob(*job.Job, job.Kind) bool { return true }
+
+// lending hides that a slots part offers slots to their own kind of task.
+type lending struct{ sched.Slots }
+
+func (lending) Quiet() bool { return true }
+
 // Each guard of MayPass alone makes a heartbeat of a busy node a whole one.
 func TestPassingGuards(t *testing.T) {
 	submit := func(maps, reduces int) tracker.Event {
@@ -84,7 +95,8 @@ func TestPassingGuards(t *testing.T) {
 		keeper keeper
 		hidden bool
 		order  sched.Order
-		reduce int // the node's reduce slots
+		lends  bool // the slots part offers slots to either kind
+		reduce int  // the node's reduce slots
 		events []tracker.Event
 		at     time.Duration
 		pass   bool
@@ -95,6 +107,8 @@ func TestPassingGuards(t *testing.T) {
 		{name: "only maps wait, and a reduce slot is free", reduce: 1, events: []tracker.Event{submit(3, 1), beat}, pass: true},
 		{name: "an order that must be walked", order: walked{hadoop.NewFIFO()}, events: []tracker.Event{submit(1, 0), beat}},
 		{name: "an order that must be walked, full", order: walked{hadoop.NewFIFO()}, events: []tracker.Event{submit(3, 0), beat}, pass: true},
+		{name: "a limit holds the map back that waits for the free slot", order: held{hadoop.NewFIFO()}, events: []tracker.Event{submit(3, 0)}, pass: true},
+		{name: "a limit holds maps back, but slots are lent", order: held{hadoop.NewFIFO()}, lends: true, events: []tracker.Event{submit(3, 0)}},
 		{name: "an attempt times out", events: []tracker.Event{submit(3, 0), beat}, at: 2 * time.Minute},
 		{name: "waits are collected", cfg: tracker.Config{WaitEvery: time.Second}, events: []tracker.Event{submit(3, 0), beat}},
 		{name: "the policy has work for a free slot", keeper: keeper{loud: true}, events: []tracker.Event{submit(1, 0), beat}},
@@ -104,7 +118,11 @@ func TestPassingGuards(t *testing.T) {
 		if c.order == nil {
 			c.order = hadoop.NewFIFO()
 		}
-		var p sched.Policy = sched.Compose(&hadoop.Static{}, c.order, &hadoop.Greedy{}, &c.keeper)
+		var slots sched.Slots = &hadoop.Static{}
+		if c.lends {
+			slots = lending{slots}
+		}
+		var p sched.Policy = sched.Compose(slots, c.order, &hadoop.Greedy{}, &c.keeper)
 		if c.hidden {
 			p = open{p}
 		}

@@ -135,6 +135,24 @@ func (t *Tags) Begin(*sched.Round) {
 // Quiet implements sched.Quiet: Begin has no job to move.
 func (t *Tags) Quiet() bool { return !t.ended }
 
+// Holds implements sched.Holder: no partition with a task to launch may use a slot.
+func (t *Tags) Holds(k job.Kind) bool {
+	for i := range t.parts {
+		if len(t.parts[i].ready[k].Jobs()) > 0 && t.mayUse(i, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// HoldsJob implements sched.Holder.
+func (t *Tags) HoldsJob(j *job.Job, k job.Kind) bool { return !t.mayUse(t.members[j.Seat()].part, k) }
+
+// mayUse reports whether a partition may use an idle slot of a kind, its own or another's.
+func (t *Tags) mayUse(part int, slot job.Kind) bool {
+	return !t.parts[part].full(slot) || t.borrows(part, slot)
+}
+
 // moveJobs moves the jobs that are due to the next partition, by one step each.
 func (t *Tags) moveJobs() {
 	t.moving = t.rule.due(t, t.moving[:0])

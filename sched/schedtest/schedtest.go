@@ -206,13 +206,16 @@ func (p *script) replay(t *rapid.T) {
 	p.Replay(p.suite.build(t, p.first), next...)
 }
 
-// safety checks what trackertest.FakeCluster promises after each event, and that the jobs of a
-// SortedOrder are sorted.
+// safety checks what trackertest.FakeCluster promises after each event, that the jobs of a
+// SortedOrder are sorted, and what a Holder holds back.
 func (s *suite) safety(t *rapid.T) {
 	s.play(t, func(w *trackertest.FakeCluster) {
 		c, ok := w.Tracker.Policy().(*sched.Composition)
 		if !ok {
 			return
+		}
+		if h, ok := c.Order.(sched.Holder); ok {
+			checkHolder(t, w.Tracker.View(), c.Order, h)
 		}
 		o, ok := c.Order.(interface{ Misplaced() (a, b *job.Job) })
 		if !ok {
@@ -222,6 +225,28 @@ func (s *suite) safety(t *rapid.T) {
 			t.Fatalf("the order has %v before %v, which now compares as less: its keys have changed, so it must call Resort", a.ID(), b.ID())
 		}
 	})
+}
+
+// copier wants copies of all tasks.
+type copier struct{}
+
+// Copy implements sched.Speculate.
+func (copier) Copy(*sched.Round, sched.Offer, sched.Candidate) *job.Task { return nil }
+
+// checkHolder checks that an order visits nothing of what it says that it holds back. A simulation
+// leaves out rounds on its word.
+func checkHolder(t *rapid.T, v *sched.View, o sched.Order, h sched.Holder) {
+	for k := range job.Kind(job.Kinds) {
+		r := sched.NewRoundWriter(v).Open(0, nil, [job.Kinds]int{1, 1})
+		sched.Compose(nil, nil, nil, copier{}).Begin(r)
+		held := h.Holds(k)
+		o.Each(r, sched.Offer{Kind: k, Slot: k}, func(c sched.Candidate) bool {
+			if held && c.Job.Launchable(k) || h.HoldsJob(c.Job, k) {
+				t.Fatalf("the order visits %v for a %v, but says that it holds the job or all %vs back", c.Job.ID(), k, k)
+			}
+			return true
+		})
+	}
 }
 
 // liveness lets all nodes behave after a random script, until every job has ended.

@@ -53,10 +53,12 @@ type Order struct {
 	enabled bool
 	grant   [job.Kinds]int
 
-	// counted is the census of the present members. stale is set when a job comes, leaves or changes
-	// its home. Then the next update takes the census and classifies all jobs again.
-	counted census
-	stale   bool
+	// counted is the census of the present members, unless uncounted is set; see count. fresh is a new
+	// job that the next update classifies, with all others if the classes have changed.
+	counted   census
+	uncounted bool
+	classes   classes
+	fresh     *member
 
 	// ready and busy are the users' pools in the order of Figure 9: pools with
 	// a job that can launch a task, and pools with a job that has only running
@@ -101,6 +103,27 @@ func (o *Order) Begin(r *sched.Round) {
 
 // Quiet implements sched.Quiet: Begin has nothing to count again.
 func (o *Order) Quiet() bool { return o.current(o.view.Jobs()) }
+
+// Holds implements sched.Holder: every pool with a task to launch has reached its maximum.
+func (o *Order) Holds(k job.Kind) bool {
+	if o.sharedOpen(k) && len(o.shared.side[k].ready) > 0 {
+		return false
+	}
+	for _, p := range o.ready[k] {
+		if o.mayBorrow(p, k) { // an entitled pool may, too
+			return false
+		}
+	}
+	return true
+}
+
+// HoldsJob implements sched.Holder: the job's pool has reached its maximum.
+func (o *Order) HoldsJob(j *job.Job, k job.Kind) bool {
+	if p := o.bySeat[j.Seat()].at; !p.shared {
+		return !o.mayBorrow(p, k)
+	}
+	return !o.sharedOpen(k)
+}
 
 // current reports whether the counts of pending tasks have the right sum.
 func (o *Order) current(jobs *job.List) bool {
@@ -191,7 +214,8 @@ func (o *Order) JobAdded(j *job.Job) {
 	if j.Asks() {
 		o.asking++
 	}
-	o.stale = true
+	o.counted.add(j)
+	o.fresh = m
 	m.home = o.poolOf(j.Pool())
 	m.home.homes++
 	o.join(m, m.home)
@@ -213,7 +237,9 @@ func (o *Order) JobRemoved(j *job.Job) {
 	if j.Asks() {
 		o.asking--
 	}
-	o.stale = true
+	if !o.counted.remove(j) {
+		o.uncounted = true
+	}
 	o.releaseHome(m.home)
 }
 
@@ -230,7 +256,7 @@ func (o *Order) releaseHome(home *pool) {
 // shared pool.
 func (o *Order) rehome(m *member) {
 	from, to := m.home, o.poolOf(m.job.Pool())
-	m.home, o.stale = to, true
+	m.home = to
 	to.homes++
 	// A small job is in the shared pool, wherever its home is.
 	if m.at == from {

@@ -92,9 +92,14 @@ func TestAgainstNaive(t *testing.T) {
 			w.act(rt)
 			r := w.Rounds.Open(w.Now, w.Nodes.List().Node(0), [job.Kinds]int{})
 			w.o.Begin(r)
+			if got, want := w.o.count(), w.o.census(); got != want {
+				rt.Fatalf("counted %+v, want %+v", got, want)
+			}
 			for k := range job.Kind(job.Kinds) {
 				if got, want := w.servedKind(k, false), strings.Trim(fmt.Sprint(naive(w.o, k)), "[]"); got != want {
 					rt.Fatalf("%v: got %s, want %s", k, got, want)
+				} else if w.o.Holds(k) != (want == "") {
+					rt.Fatalf("%v: holds is %v, served %q", k, w.o.Holds(k), want)
 				}
 			}
 		}

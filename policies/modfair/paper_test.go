@@ -53,7 +53,7 @@ func TestModFair_C3(t *testing.T) {
 		}
 		w.sizes(list...)
 		expect(t, "enabled", w.o.enabled, true)
-		expect(t, "census", w.o.census(), census{total: 5 * copies, small: copies, maps: 6, reduces: 1})
+		expect(t, "census", w.o.census(), census{total: 5 * copies, small: copies, maps: 6, reduces: 1, fewest: copies})
 		expect(t, "in the shared pool", w.o.shared.size, copies)
 		for i, m := range w.o.members {
 			expect(t, "job in the shared pool", m.at.shared, i < copies)

@@ -152,6 +152,22 @@ func insertSorted[T comparable](list []T, x T, k job.Kind, compare func(a, b T, 
 	return slices.Insert(list, at, x)
 }
 
+// moveSorted moves the element at an index, whose keys have changed, to where it belongs. A job that
+// launches a task moves past few of the thousands that a pool may have, and only these are moved.
+func moveSorted[T any](list []T, at int, k job.Kind, compare func(a, b T, k job.Kind) int) {
+	x, to := list[at], at
+	switch {
+	case at > 0 && compare(x, list[at-1], k) < 0:
+		to, _ = slices.BinarySearchFunc(list[:at], x, func(a, b T) int { return compare(a, b, k) })
+		copy(list[to+1:at+1], list[to:at])
+	case at+1 < len(list) && compare(list[at+1], x, k) < 0:
+		to, _ = slices.BinarySearchFunc(list[at+1:], x, func(a, b T) int { return compare(a, b, k) })
+		to += at
+		copy(list[at:to], list[at+1:to+1])
+	}
+	list[to] = x
+}
+
 // member is a live job with its sort keys. Lists are searched by these keys,
 // which change only while the job is in no list.
 type member struct {
@@ -235,21 +251,15 @@ func compareSubmitted(a, b *member, _ job.Kind) int {
 // removeSorted removes a job from the list that its counts name. Call it before the counts or the
 // priority change.
 func (s *side) removeSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
-	switch m.have[k].list {
-	case readyList:
-		s.ready = removeSorted(s.ready, m, k, compare)
-	case busyList:
-		s.busy = removeSorted(s.busy, m, k, compare)
+	if list := s.list(m.have[k].list); list != nil {
+		*list = removeSorted(*list, m, k, compare)
 	}
 }
 
 // insertSorted adds a job to the list that its counts name. Call it after the change.
 func (s *side) insertSorted(m *member, k job.Kind, compare func(a, b *member, k job.Kind) int) {
-	switch m.have[k].list {
-	case readyList:
-		s.ready = insertSorted(s.ready, m, k, compare)
-	case busyList:
-		s.busy = insertSorted(s.busy, m, k, compare)
+	if list := s.list(m.have[k].list); list != nil {
+		*list = insertSorted(*list, m, k, compare)
 	}
 }
 
@@ -257,13 +267,30 @@ func (s *side) insertSorted(m *member, k job.Kind, compare func(a, b *member, k 
 func (o *Order) set(m *member, k job.Kind, now counts) {
 	s, was := &m.at.side[k], m.have[k]
 	// The lists are searched by comparison, so the job is found only while its old counts stand.
-	s.removeSorted(m, k, m.at.compare)
-	m.have[k] = now
+	if list := s.list(now.list); list != nil && now.list == was.list {
+		at, _ := slices.BinarySearchFunc(*list, m, func(a, b *member) int { return m.at.compare(a, b, k) })
+		m.have[k] = now
+		moveSorted(*list, at, k, m.at.compare)
+	} else {
+		s.removeSorted(m, k, m.at.compare)
+		m.have[k] = now
+		s.insertSorted(m, k, m.at.compare)
+	}
 	s.pending += now.pending - was.pending
 	s.running += now.running - was.running
 	o.pending[k] += now.pending - was.pending
-	s.insertSorted(m, k, m.at.compare)
 	o.reposition(m.at, k)
+}
+
+// list returns a list of the pool; nil for noList.
+func (s *side) list(which list) *[]*member {
+	switch which {
+	case readyList:
+		return &s.ready
+	case busyList:
+		return &s.busy
+	}
+	return nil
 }
 
 // sync updates the counts of a job for both kinds.

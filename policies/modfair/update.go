@@ -3,34 +3,41 @@ package modfair
 import "github.com/slotwise/slotwise/sched/job"
 
 // update computes sizes (Figure 6) and entitlements (Figure 7). It visits all pools, and all jobs
-// if the classes of jobs may have changed. It allocates nothing.
+// if their classes may have changed. It allocates nothing.
 func (o *Order) update() {
 	if o.shared.size == 0 {
 		o.grant = [job.Kinds]int{} // its last job has ended
 	}
-	stale := o.stale
-	if stale {
-		o.counted, o.stale = o.census(), false
-	}
-	c := o.counted
+	c := o.count()
 	switch o.cfg.Classify {
 	case ClassifyTick:
-		enabled := o.admits(c)
-		// The classes follow from the census and from enabled alone.
-		if stale = stale || enabled != o.enabled; stale {
-			o.enabled = enabled
+		// The class of a job follows from these two alone.
+		now := classes{o.admits(c), c.maps}
+		switch o.enabled = now.enabled; {
+		case now != o.classes:
+			o.classes = now
 			for _, m := range o.members {
 				o.classify(m, c)
 			}
+		case o.fresh != nil:
+			o.classify(o.fresh, c)
 		}
 	// No job joins the shared pool at an update. The pool stays open for the jobs that are in it.
 	case ClassifySubmit:
 		o.enabled = o.shared.size > 0
 	}
+	o.fresh = nil
 	o.grantShared(c)
 	for k := range job.Kind(job.Kinds) {
 		o.allocate(k)
 	}
+}
+
+// classes is what jobs were last classified by: whether the shared pool may launch tasks, and the
+// number of maps of the smallest jobs.
+type classes struct {
+	enabled bool
+	maps    int
 }
 
 // classify moves a job to the shared pool if it is small, otherwise to its
@@ -47,40 +54,76 @@ func (o *Order) classify(m *member, c census) {
 // classifyOne is Figure 6 taken literally: a job is classified once, when it is
 // submitted (reading 1 in README.md, classify=submit).
 func (o *Order) classifyOne(m *member) {
-	c := o.census()
+	c := o.count()
 	o.enabled = o.admits(c)
 	o.classify(m, c)
 }
 
-// census holds the counts of all jobs with maps that classification needs.
+// census holds the counts of all jobs with maps that classification needs. Jobs count with their
+// size at submission, not with their remaining tasks (reading 2 in README.md). Jobs without reduces do
+// not count for minReduces. Otherwise a small job of the same size with reduces would get no slot for them.
 type census struct {
 	total   int // TotalJobs
 	small   int // SmallJobs
 	maps    int // minJobSize, undefined without jobs
 	reduces int // minReduces
+	fewest  int // small jobs with that number of reduces
 }
 
-// census counts jobs by their size at submission, not by their remaining tasks
-// (reading 2 in README.md). Jobs without reduces do not count for minReduces. Otherwise a small job
-// of the same size with reduces would get no slot for them.
+// count returns the census of the present members. There may be thousands, so jobs that come and go
+// change the counts, and the members are counted only when those that decide are gone.
+func (o *Order) count() census {
+	if o.uncounted {
+		o.counted, o.uncounted = o.census(), false
+	}
+	return o.counted
+}
+
+// census counts all members.
 func (o *Order) census() (c census) {
 	for _, m := range o.members {
-		maps, reduces := m.job.Total(job.Map), m.job.Total(job.Reduce)
-		if maps == 0 {
-			continue
-		}
-		c.total++
-		switch {
-		case c.small == 0 || maps < c.maps:
-			c.small, c.maps, c.reduces = 1, maps, reduces
-		case maps == c.maps:
-			c.small++
-			if c.reduces == 0 || reduces > 0 && reduces < c.reduces {
-				c.reduces = reduces
-			}
-		}
+		c.add(m.job)
 	}
 	return c
+}
+
+// add counts a job.
+func (c *census) add(j *job.Job) {
+	maps, reduces := j.Total(job.Map), j.Total(job.Reduce)
+	if maps == 0 {
+		return
+	}
+	c.total++
+	switch {
+	case c.small == 0 || maps < c.maps:
+		c.small, c.maps, c.reduces, c.fewest = 1, maps, reduces, 1
+	case maps == c.maps:
+		c.small++
+		switch {
+		case reduces == c.reduces:
+			c.fewest++
+		case c.reduces == 0 || reduces > 0 && reduces < c.reduces:
+			c.reduces, c.fewest = reduces, 1
+		}
+	}
+}
+
+// remove takes a job out of the counts. It returns false if they do not say any more which jobs are
+// the smallest, or how many reduces these have.
+func (c *census) remove(j *job.Job) bool {
+	maps, reduces := j.Total(job.Map), j.Total(job.Reduce)
+	if maps == 0 {
+		return true
+	}
+	c.total--
+	if maps > c.maps {
+		return true
+	}
+	c.small--
+	if reduces == c.reduces {
+		c.fewest--
+	}
+	return c.fewest > 0
 }
 
 // admits is the threshold of Figure 6, in integers: SmallJobs/TotalJobs ≤ 1 / (map

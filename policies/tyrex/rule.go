@@ -192,6 +192,12 @@ func (d *dynamic) due(t *Tags, list []*member) []*member {
 	// partitions, and could move twice in one batch.
 	for i := range d.parts {
 		p := &d.parts[i]
+		// The point follows from the sample alone, and the jobs beyond it have moved. Most tasks are of
+		// large jobs, which have left these partitions, so most rounds walk through no sample.
+		if !p.sample.changed {
+			continue
+		}
+		p.sample.changed = false
 		if p.cutoff = math.Inf(1); !p.sample.exceeds(d.cfg.Threshold) {
 			continue
 		}
@@ -218,7 +224,7 @@ func (d *dynamic) timer(part int) (time.Duration, bool) {
 func (d *dynamic) load(histories [][]int64) {
 	for i := range d.parts {
 		p := &d.parts[i]
-		p.sample, p.history = sample{}, nil
+		p.sample, p.history = sample{changed: true}, nil
 		for _, j := range d.t.parts[i].all.Jobs() {
 			if x := size(d.t.members[j.Seat()].spent); d.counts(x) {
 				p.sample.add(x)

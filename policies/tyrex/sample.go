@@ -42,6 +42,8 @@ type sample struct {
 	values []int64 // ascending
 	sum    int64
 	square u128
+	// changed is set by every change, and cleared by those who compute something from the sample.
+	changed bool
 }
 
 // add adds a value.
@@ -50,6 +52,7 @@ func (s *sample) add(x int64) {
 	s.values = slices.Insert(s.values, at, x)
 	s.sum += x
 	s.square = s.square.plus(mul(x, x))
+	s.changed = true
 }
 
 // remove removes a value, which must be in the sample.
@@ -58,6 +61,7 @@ func (s *sample) remove(x int64) {
 	s.values = slices.Delete(s.values, at, at+1)
 	s.sum -= x
 	s.square = s.square.minus(mul(x, x))
+	s.changed = true
 }
 
 // tolerance is the relative error that comparisons ignore, so that values that

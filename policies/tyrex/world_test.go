@@ -1,6 +1,8 @@
 package tyrex
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -181,6 +183,16 @@ func checkSamples(t *rapid.T, l *Learner) {
 			grown != len(p.grown.Jobs()) || l.d.cfg.Window > 0 && len(p.history) > l.d.cfg.Window {
 			t.Fatalf("partition %d: sample %v, want %v; %d jobs with a size, want %d; history %v", i+1, p.sample.values,
 				want.values, len(p.grown.Jobs()), grown, p.history)
+		}
+		// A round that computes no cut-off point loses nothing.
+		if cutoff := math.Inf(1); !p.sample.changed {
+			if p.sample.exceeds(l.d.cfg.Threshold) {
+				cutoff = p.sample.cutoff()
+			}
+			beyond := slices.ContainsFunc(p.grown.Jobs(), func(j *job.Job) bool { return float64(l.PartialSize(j).Milliseconds()) > cutoff })
+			if cutoff != p.cutoff || beyond {
+				t.Fatalf("partition %d: the cut-off point is %v and was %v, and jobs are beyond it: %v", i+1, cutoff, p.cutoff, beyond)
+			}
 		}
 	}
 }

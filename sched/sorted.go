@@ -67,6 +67,10 @@ func (s *SortedOrder) Jobs() []*job.Job { return s.all.Jobs() }
 // Resort restores the order after the keys of any number of jobs have changed. It
 // sorts all jobs, so it should not be called on every heartbeat.
 func (s *SortedOrder) Resort() {
+	// Keys often change without a change of the order, and the other lists are parts of this one.
+	if slices.IsSortedFunc(s.all.jobs, s.all.compare) {
+		return
+	}
 	s.all.Resort()
 	for _, list := range s.ready {
 		list.Resort()

@@ -5,6 +5,7 @@ package deadline
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 
@@ -27,6 +28,9 @@ type Order struct {
 	times hadoop.Times
 	keys  []key // by job seat
 	plan  plan
+	// due is a time before which an Update changes no key. Without deadlines keys change only when
+	// reserves end.
+	due time.Duration
 }
 
 // key places a job in the order.
@@ -107,6 +111,7 @@ func (o *Order) JobAdded(j *job.Job) {
 	due, wanted := j.Due()
 	n := o.need(j)
 	o.keys[j.Seat()] = o.key(j, j.Submitted(), wanted && (!o.cfg.GiveUp || j.Submitted()+n.alone() <= due))
+	o.due = min(o.due, o.mayChange(j))
 	o.SortedOrder.JobAdded(j)
 }
 
@@ -132,12 +137,19 @@ func (o *Order) Interval() time.Duration { return o.cfg.Every }
 
 // Update implements sched.Periodic. It decides again which jobs can end in time.
 func (o *Order) Update(now time.Duration) {
+	if now < o.due {
+		return
+	}
 	o.plan.read(o, now)
 	kept := o.plan.choose(now, o.cfg.GiveUp)
 	changed := false
+	o.due = never
 	for _, j := range o.Jobs() {
 		if k := o.key(j, now, kept[j.ID()]); k != o.keys[j.Seat()] {
 			o.keys[j.Seat()], changed = k, true
+		}
+		if !o.overdue(j, now) {
+			o.due = min(o.due, o.mayChange(j))
 		}
 	}
 	if changed {
@@ -148,15 +160,34 @@ func (o *Order) Update(now time.Duration) {
 // key returns a job's key at a time.
 func (o *Order) key(j *job.Job, now time.Duration, kept bool) key {
 	due, _ := j.Due()
-	reserve := max(due, j.Submitted()+o.cfg.Default)
 	switch {
-	case now >= reserve:
-		return key{overdue, reserve}
+	case o.overdue(j, now):
+		return key{overdue, o.reserve(j)}
 	case kept:
 		return key{inTime, due}
 	}
-	return key{rest, reserve}
+	return key{rest, o.reserve(j)}
 }
+
+// never is later than any time that occurs.
+const never = time.Duration(math.MaxInt64)
+
+// mayChange returns the time from which on the key of a job that is not overdue may change.
+func (o *Order) mayChange(j *job.Job) time.Duration {
+	if _, wanted := j.Due(); wanted {
+		return 0 // other jobs may get in its way at any time
+	}
+	return o.reserve(j)
+}
+
+// reserve returns the end of a job's reserve.
+func (o *Order) reserve(j *job.Job) time.Duration {
+	due, _ := j.Due()
+	return max(due, j.Submitted()+o.cfg.Default)
+}
+
+// overdue reports whether a job's reserve has passed.
+func (o *Order) overdue(j *job.Job, now time.Duration) bool { return now >= o.reserve(j) }
 
 // need holds the times for which a job still occupies the cluster.
 type need struct {
@@ -219,15 +250,21 @@ const priorities = int(job.VeryHigh-job.VeryLow) + 1
 func (p *plan) read(o *Order, now time.Duration) {
 	p.list, p.overdue = p.list[:0], [priorities][job.Kinds]time.Duration{}
 	for _, j := range o.Jobs() {
-		due, wanted := j.Due()
-		switch {
-		case now >= max(due, j.Submitted()+o.cfg.Default):
-			sum := &p.overdue[j.Priority()-job.VeryLow]
-			for k, d := range o.need(j).slots {
-				sum[k] = min(sum[k]+d, job.MaxDeadline)
-			}
-		case wanted:
+		if due, wanted := j.Due(); wanted && !o.overdue(j, now) {
 			p.list = append(p.list, entry{j.ID(), j.Priority(), due, o.need(j)})
+		}
+	}
+	// Only a deadline asks what the overdue jobs take, and on a crowded cluster there may be thousands.
+	if len(p.list) == 0 {
+		return
+	}
+	for _, j := range o.Jobs() {
+		if !o.overdue(j, now) {
+			continue
+		}
+		sum := &p.overdue[j.Priority()-job.VeryLow]
+		for k, d := range o.need(j).slots {
+			sum[k] = min(sum[k]+d, job.MaxDeadline)
 		}
 	}
 }

@@ -61,7 +61,8 @@ type Job struct {
 	cancelled  string // why a kill cancelled the commit; "" if none did
 	account    Account
 	waits      waits
-	delayed    []*Task // delayed tasks of both kinds, by retry time, kind and index
+	delayed    []*Task   // delayed tasks of both kinds, by retry time, kind and index
+	spare      []Attempt // allocated, for the next launches
 	// nodeFails counts failed attempts by node.
 	nodeFails map[int32]int
 }
@@ -318,7 +319,8 @@ func (j *Job) task(k Kind, i int32) *Task {
 
 // Fresh returns the first task of a kind that was never launched, or nil.
 func (j *Job) Fresh(k Kind) *Task {
-	return j.task(k, j.pending[k].all.first(j.pending[k].fresh))
+	p := &j.pending[k]
+	return j.task(k, p.fresh.first(&p.head))
 }
 
 // FreshOn returns the first map never launched whose data is on the host, or

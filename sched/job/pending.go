@@ -1,6 +1,9 @@
 package job
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // cursor walks a list of task indices in ascending order and drops from its
 // front the tasks that have been launched. A launched task never becomes fresh
@@ -25,6 +28,19 @@ func (c *cursor) first(fresh taskSet) int32 {
 // cache, where the tasks themselves would not fit.
 type taskSet []uint64
 
+// first returns the least task of the set, no less than the one at *head, or -1; and moves *head there. The head
+// of a set of fresh tasks only moves forward, as that of a cursor.
+func (s taskSet) first(head *int32) int32 {
+	for w := int(*head >> 6); w < len(s); w++ {
+		if s[w] != 0 {
+			*head = int32(w<<6 + bits.TrailingZeros64(s[w]))
+			return *head
+		}
+	}
+	*head = int32(len(s) << 6)
+	return -1
+}
+
 // allTasks is the set of the first n tasks.
 func allTasks(n int) taskSet {
 	s := make(taskSet, (n+63)/64)
@@ -39,14 +55,14 @@ func (s taskSet) has(i int32) bool { return s[i>>6]>>(i&63)&1 != 0 }
 func (s taskSet) remove(i int32) { s[i>>6] &^= 1 << (i & 63) }
 
 // pendingIndex finds the pending tasks of one kind of a job. A fresh task, which was never
-// launched, is in up to three kinds of lists: the list of all, one for each host of its
-// split, and one for each rack of those hosts. A task to retry is in retry only.
+// launched, is in up to two kinds of lists: one for each host of its split, and one for each
+// rack of those hosts. A task to retry is in retry only.
 type pendingIndex struct {
 	unlocated int32     // fresh tasks whose split names no host
+	head      int32     // no task before it is fresh
 	fresh     taskSet   // never launched
 	retry     []*Task   // most failures first, then index
 	racks     []*cursor // by rack
-	all       cursor
 	hosts     hostLists
 }
 

@@ -36,7 +36,8 @@ type Quiet interface {
 	// until the next event or Update, while no job is Launchable. It returns false as long as
 	// work is postponed to the next round, such as a list to be sorted again, or if a round
 	// could launch a copy. A Selective need not consider copies, because the composition asks
-	// MayCopyKind. It costs O(1) and changes nothing.
+	// MayCopyKind. An order answers also for walks for a kind of which no task is Launchable, while tasks of
+	// the other are. It costs O(1) and changes nothing.
 	Quiet() bool
 }
 
@@ -123,7 +124,7 @@ func (c *Composition) VainRound(free, launchable [job.Kinds]bool) bool {
 		return true
 	}
 	// A part that is asked for an offer, or an order that is walked, may change also if nothing comes of it.
-	if c.always || c.copies && c.chooser == nil || !c.partsQuiet() {
+	if c.copies && c.chooser == nil || !c.partsQuiet() {
 		return false
 	}
 	for k := range job.Kind(job.Kinds) {

@@ -110,23 +110,23 @@ func ReadLate(k *sched.Kit) (sched.Speculate, error) {
 // slow implements detector. The urgency is the time left, up to a constant
 // factor.
 func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
-	own := rate(a, now)
+	own, row := rate(a, now), l.rates.get(a, now, rates)
 	if l.cfg.AmongRunning {
-		all := l.rates.get(a, now, rates).value
+		all := &row.value
 		return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
 	}
-	row := l.rates.get(a, now, rates)
 	others := row.value
 	// The sum was made when this attempt ran. It must not be compared with itself.
 	if a.Started() < row.at {
 		others.change(-1, own)
 	}
 	others.merge(l.watch.siblings[a.Seat()][a.Kind()].rates)
-	// Without siblings no rate is low.
-	if others.n < 1 {
+	// Without siblings no rate is low. Most attempts are no slower than the least margin, which needs no root.
+	behind := others.mean() - own
+	if others.n < 1 || behind <= others.leastMargin(l.cfg.SlowTask) {
 		return 0, false
 	}
-	return (1 - a.Progress()) / own, others.mean()-own > others.margin(l.cfg.SlowTask)
+	return (1 - a.Progress()) / own, behind > others.margin(l.cfg.SlowTask)
 }
 
 // rate returns the progress per second of age.

@@ -171,6 +171,11 @@ func (s *spread) margin(deviations float64) float64 {
 	return deviations * math.Max(s.std(), leastSpread*s.mean())
 }
 
+// leastMargin is margin without the standard deviation, and not above it.
+func (s *spread) leastMargin(deviations float64) float64 {
+	return deviations * (leastSpread * s.mean())
+}
+
 // leastSpread is the share of the mean that counts as a standard deviation at least. It
 // equals the default of "speculative-gap".
 const leastSpread = 0.2

@@ -134,7 +134,9 @@ func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (ur
 	if silent {
 		known = now
 	}
-	quiet := w.timing.Stall > 0 && silentFor(a, known) >= max(w.timing.Stall, s.patience())
+	// The first comparison is enough for an attempt whose progress moves, and needs no look at its job.
+	stall := max(w.timing.Stall, s.patience())
+	quiet := w.timing.Stall > 0 && known-a.ProgressAt() >= stall && silentFor(a, known) >= stall
 	if w.timing.LagSinceJob {
 		age = now - a.Job().Submitted()
 	}

@@ -27,7 +27,7 @@ import (
 //
 //	running = Σ Job.Running over the pool's jobs
 //	jobs    = its runnable jobs that can launch a task of the kind
-//	active  = those, and its runnable jobs with running tasks
+//	rest    = its other runnable jobs with running tasks
 type Order struct {
 	cfg   Config
 	view  *sched.View
@@ -95,7 +95,7 @@ type pool struct {
 		running     int
 		ready, busy entry
 		jobs        ranking[*job.Job] // runnable jobs that can launch a task
-		active      ranking[*job.Job] // those, and runnable jobs with running tasks
+		rest        ranking[*job.Job] // other runnable jobs with running tasks, which may need copies
 		list        []*member         // all jobs, in the order of the last sort with stale demand
 		// The last time at which the pool had its minimum share, and half its
 		// fair share. Preemption counts its timeouts from them.
@@ -147,17 +147,22 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 		if !p.takes(o, k) {
 			continue
 		}
-		jobs := p.side[k].jobs.list
+		jobs, rest := p.side[k].jobs.list, []ranked[*job.Job](nil)
 		if copies {
-			jobs = p.side[k].active.list
+			rest = p.side[k].rest.list
 		}
-		for i := range jobs {
-			if !visit(sched.Candidate{Job: jobs[i].item, Kind: k}) {
+		for len(jobs)+len(rest) > 0 {
+			from := &jobs
+			if len(jobs) == 0 || len(rest) > 0 && compareStanding(&rest[0].at, &jobs[0].at) < 0 {
+				from = &rest
+			}
+			if !visit(sched.Candidate{Job: (*from)[0].item, Kind: k}) {
 				return false
 			}
 			if o.HeadOnly {
 				return true
 			}
+			*from = (*from)[1:]
 		}
 	}
 	return true
@@ -197,7 +202,7 @@ func (f *Order) rank(j *member, k job.Kind) {
 	}
 	launchable := j.runnable && j.job.Launchable(k)
 	ps.jobs.update(&s.ready, j.job, at, launchable)
-	ps.active.update(&s.busy, j.job, at, launchable || j.runnable && j.job.Running(k) > 0)
+	ps.rest.update(&s.busy, j.job, at, !launchable && j.runnable && j.job.Running(k) > 0)
 	f.rankPool(p, k)
 }
 
@@ -211,7 +216,7 @@ func (f *Order) rankPool(p *pool, k job.Kind) {
 		at.aboveMin, at.ratio = false, float64(s.running)/float64(least)
 	}
 	f.ready[k].update(&s.ready, p, at, len(s.jobs.list) > 0)
-	f.busy[k].update(&s.busy, p, at, len(s.active.list) > 0)
+	f.busy[k].update(&s.busy, p, at, len(s.jobs.list)+len(s.rest.list) > 0)
 }
 
 // least returns the minimum share, which the maximum limits.
@@ -411,6 +416,9 @@ func (f *Order) refreshAdmitted() {
 		f.rankAll()
 	}
 }
+
+// LimitsJobs reports whether some pool or user has a limit on running jobs.
+func (f *Order) LimitsJobs() bool { return f.jobsLimited }
 
 // limitsJobs reports whether any user or pool has a limit on running jobs.
 func (a *Allocations) limitsJobs() bool {

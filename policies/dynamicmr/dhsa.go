@@ -258,21 +258,23 @@ func (d *DHSA) Start(v *sched.View, _ time.Duration) { d.view = v }
 
 // JobAdded implements sched.JobWatcher.
 func (d *DHSA) JobAdded(j *job.Job) {
-	d.demand.dirty = true
+	d.demand.changed()
 	d.demand.add(j)
 	d.lentTo.watch(j)
 }
 
 // JobRemoved implements sched.JobWatcher.
 func (d *DHSA) JobRemoved(j *job.Job) {
-	d.demand.dirty = true
+	d.demand.changed()
 	d.demand.remove(j)
 	d.lentTo.watch(j)
 }
 
 // JobChanged implements sched.ChangeWatcher.
 func (d *DHSA) JobChanged(j *job.Job, c sched.Change) {
-	d.demand.dirty = d.demand.dirty || c == sched.PriorityChanged || c == sched.PoolChanged
+	if c == sched.PriorityChanged || c == sched.PoolChanged {
+		d.demand.changed()
+	}
 	if c == sched.PoolChanged {
 		d.demand.remove(j)
 		d.demand.add(j)

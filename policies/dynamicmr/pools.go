@@ -80,6 +80,7 @@ type demand struct {
 	held    int          // pending maps of jobs that the order holds back
 	early   hadoop.Early // reduces that may not start yet are not pending
 	dirty   bool         // the set of jobs held back may have changed
+	limited bool         // the order could hold jobs back when all were last counted
 	parts   []part       // by job seat
 	pools   map[string]*pool
 	reduces int     // launchable reduces
@@ -170,13 +171,25 @@ func (d *demand) count(j *job.Job, held bool) {
 	d.set(c, now)
 }
 
-// refreshAll updates the counts of all jobs if a job has come, ended or changed
-// its priority or pool. The order may then hold back other jobs than before.
+// jobLimiter is an order that knows whether it limits the number of jobs that run at once.
+type jobLimiter interface{ LimitsJobs() bool }
+
+// mayHold reports whether the order holds jobs back, as far as it says so.
+func (d *demand) mayHold() bool {
+	l, ok := d.holder.(jobLimiter)
+	return d.holder != nil && (!ok || l.LimitsJobs())
+}
+
+// changed notes that a job has come, ended or changed its priority or pool. The order may then hold back
+// other jobs than before, unless it holds none back.
+func (d *demand) changed() { d.dirty = d.dirty || d.limited || d.mayHold() }
+
+// refreshAll updates the counts of all jobs if the order may hold back other jobs than before.
 func (d *demand) refreshAll(v *sched.View) {
 	if !d.dirty {
 		return
 	}
-	d.dirty = false
+	d.dirty, d.limited = false, d.mayHold()
 	for _, j := range v.Jobs().Live() {
 		d.refresh(j)
 	}

@@ -77,8 +77,8 @@ func (t *Tracker) MayPass(n *cluster.Node, at time.Duration) bool {
 	return t.full == fullVain
 }
 
-// PassReport takes in the progress of a running attempt from a heartbeat that Pass completes. The
-// shell knows the attempt, so the node's list is not searched for it.
+// PassReport takes in the progress of a running attempt from a heartbeat that Pass completes, or a Step
+// before StepDue. The shell knows the attempt, so the node's list is not searched for it.
 func (t *Tracker) PassReport(a *job.Attempt, progress float64, now time.Duration) {
 	t.jobs.Report(a, progress, 0, now)
 }

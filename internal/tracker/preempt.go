@@ -154,7 +154,7 @@ func (t *Tracker) reduceInTheWay(j *job.Job) (a *job.Attempt, mapsFirst bool) {
 // user's), so something else uses the limit up.
 func (t *Tracker) limitedByReduces(j *job.Job, byUser bool) bool {
 	return !slices.ContainsFunc(t.Jobs().Live(), func(x *job.Job) bool {
-		return x.Pool() == j.Pool() && (!byUser || x.User() == j.User()) && x.Running(job.Map) > 0
+		return x.Running(job.Map) > 0 && x.Pool() == j.Pool() && (!byUser || x.User() == j.User())
 	})
 }
 

@@ -68,13 +68,16 @@ func Log(x float64) float64 {
 	s := f / (2 + f)
 	s2 := float64(s * s)
 	r := 0.
-	for n := 23.; n >= 3; n -= 2 {
-		r = float64(s2 * (2/n + r))
+	for _, term := range logTerms[:] {
+		r = float64(s2 * (term + r))
 	}
 	half := float64(float64(f*f) / 2)
 	rest := float64(s*(half+r)) + float64(k*ln2Low)
 	return float64(k*ln2High) - ((half - rest) - f)
 }
+
+// logTerms are the coefficients of R in Log, from the smallest term. Divisions would take most of its time.
+var logTerms = [...]float64{2. / 23, 2. / 21, 2. / 19, 2. / 17, 2. / 15, 2. / 13, 2. / 11, 2. / 9, 2. / 7, 2. / 5, 2. / 3}
 
 // Log1p returns ln(1+x). It is accurate also where x is so small that 1+x is 1.
 func Log1p(x float64) float64 {

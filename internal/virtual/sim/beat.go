@@ -98,8 +98,15 @@ func (s *sim) heartbeat(n int32) {
 		s.startSetup(nd)
 	}
 	s.measure(nd, &s.beat.Load)
-	for i := 0; i < len(nd.attempts); i++ {
-		s.report(nd, nd.attempts[i])
+	direct := s.direct()
+	for _, at := range nd.attempts {
+		switch a := &s.attempts[at]; {
+		// An attempt that the tracker has given up gets an answer.
+		case !direct || a.over || a.core.State() != job.AttemptRunning:
+			s.report(nd, at)
+		case s.reportsNow(a):
+			s.tr.PassReport(a.core, s.progress(nd, a), s.now)
+		}
 	}
 	s.step(&s.beat)
 	nd.beatGen++
@@ -108,6 +115,13 @@ func (s *sim) heartbeat(n int32) {
 		return
 	}
 	s.queue.push(s.now+s.interval, evBeat, n, nd.beatGen)
+}
+
+// direct reports whether the progress of a heartbeat's running attempts may go to the tracker before its
+// step, without a report of each and a search for it: nobody reads the events, and nothing in the step
+// comes before the reports. An end that is reported in the same step reads no progress.
+func (s *sim) direct() bool {
+	return s.cfg.Trace == nil && s.tr.Passes() && s.now < s.tr.StepDue()
 }
 
 // noReports returns the list of reports, empty. The entries behind its end are zero but for the

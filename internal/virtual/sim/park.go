@@ -249,8 +249,9 @@ func (s *sim) pass(n int32, at time.Duration) bool {
 	if s.measuresAtBeats() {
 		s.measureLate(nd)
 	}
+	each := s.model.ProgressEvery == 0
 	for _, x := range nd.attempts {
-		if a := &s.attempts[x]; s.reportsNow(a) {
+		if a := &s.attempts[x]; each || s.reportsNow(a) {
 			s.tr.PassReport(a.core, s.progress(nd, a), at)
 		}
 	}

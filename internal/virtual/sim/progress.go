@@ -52,15 +52,24 @@ func (s *sim) stageProgress(nd *node, a *attempt) float64 {
 	return 1./3 + 2./3*s.staged(nd, a, 2)
 }
 
-// fraction returns d / span, but less than 1: only an ended attempt reports 1.
-func fraction(d, span time.Duration) float64 { return part(d, span.Seconds()) }
+// fraction returns d / span, but less than 1: only an ended attempt reports 1. Most reduces that wait
+// for maps have waited for longer than they fetch, which needs no division.
+func fraction(d, span time.Duration) float64 {
+	if d >= span && span > 0 {
+		return almost
+	}
+	return part(d, span.Seconds())
+}
+
+// almost is the highest progress of an attempt that runs.
+const almost = 0.9999
 
 // part is fraction for a span in seconds.
 func part(d time.Duration, span float64) float64 {
 	if span <= 0 {
 		return 0
 	}
-	return min(0.9999, d.Seconds()/span)
+	return min(almost, d.Seconds()/span)
 }
 
 // staged returns the fraction of the work of the stages from one on that is done.

@@ -72,6 +72,7 @@ func TestDuration(t *testing.T) {
 		time.Second: "1.0 s", 4200 * time.Millisecond: "4.2 s", 99 * time.Second: "99.0 s",
 		125 * time.Second: "2 min 5 s", 3*time.Hour + 7*time.Minute: "3 h 7 min",
 		25*time.Hour - time.Second: "25 h 0 min", -time.Second: "-1.0 s",
+		time.Hour - 400*time.Millisecond: "1 h 0 min", time.Hour - 600*time.Millisecond: "59 min 59 s",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

@@ -111,7 +111,8 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < 100*time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Hour:
+	// Rounded first: 59 min 59.6 s would be shown as 60 min 0 s.
+	case d.Round(time.Second) < time.Hour:
 		d = d.Round(time.Second)
 		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 	}

@@ -76,7 +76,7 @@ type FactLaunched struct {
 	Width       int32 // slots that it occupies; 0 means 1
 	Level       cluster.Level
 	Speculative bool
-	Label       int32
+	Label       int32 // of the policy; see job.Launch
 	At          time.Duration
 }
 

@@ -21,13 +21,13 @@ type Sharer interface {
 // determine its rank (reading 23 in README.md).
 type pool struct {
 	name    string
-	pending [job.Kinds]int
-	running int
-	jobs    int
-	least   int
+	pending [job.Kinds]int // slots that tasks which may start would occupy, by kind
+	running int            // slots in use by tasks of both kinds
+	jobs    int            // live ones
+	least   int            // minimum share of both kinds of slots
 	weight  float64
 	rank    rank
-	ranked  bool
+	ranked  bool // it is in demand.ranking
 }
 
 // rank is a pool's sort key by the comparator of Hadoop's fair scheduler. Pools

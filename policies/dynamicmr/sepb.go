@@ -28,7 +28,7 @@ type SEPB struct {
 	// contribution of each job.
 	pools   map[string]*sepbPool
 	seats   []sepbJob
-	reduces int
+	reduces int // launchable ones of all pools
 	probe   probe
 }
 

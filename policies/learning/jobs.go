@@ -12,8 +12,8 @@ type entry struct {
 	job     *job.Job
 	pool    int32            // index in worth.pools
 	hintSet [job.Kinds]int32 // index in Order.hintSets
-	balance float64
-	offer   float64
+	balance float64          // of the user; see OrderConfig
+	offer   float64          // of the user; see OrderConfig
 }
 
 // candidate is a job's next task of a kind.

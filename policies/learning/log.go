@@ -12,15 +12,15 @@ import (
 type Record struct {
 	Seq      int64 // from 1, over the whole life of the learner
 	At       time.Duration
-	Node     int32
+	Node     int32 // index
 	Job      job.ID
 	Kind     job.Kind
 	Assigned bool    // a task was launched; otherwise all candidates were withheld
 	Good     bool    // the label y: no overload followed
 	P        float64 // the predicted probability of being good
-	Utility  float64
-	Values   Values // the features
-	Seen     State  // the worst state of the node in the reports after it
+	Utility  float64 // U(J) of the candidate
+	Values   Values  // the features
+	Seen     State   // the worst state of the node in the reports after it
 }
 
 // Accurate reports whether the decision was right: launched and good, or
@@ -30,10 +30,10 @@ func (r *Record) Accurate() bool { return r.Assigned == r.Good }
 // Log keeps the latest labelled decisions, oldest first. It is made of parts of equal length,
 // so that growing never copies records: a copy of a full log takes milliseconds.
 type Log struct {
-	limit int
+	limit int        // records at most
 	parts [][]Record // all have logPart records but the last
 	n     int        // records in all; a ring once there are limit records
-	first int
+	first int        // index of the oldest record
 }
 
 // logPart is the number of records in a part of a log.

@@ -15,7 +15,7 @@ type worth struct {
 	cfg       *OrderConfig
 	anyVaries bool // some factor varies
 	pools     []poolShare
-	byName    map[string]int32
+	byName    map[string]int32 // index in pools
 }
 
 // varying lists the factors that vary.
@@ -24,8 +24,8 @@ var varying = []string{FIFO, Gate, Dedicated, DedicatedLiteral}
 // poolShare compares the share promised to a pool with its running tasks.
 type poolShare struct {
 	name     string
-	promised float64
-	running  int
+	promised float64 // fraction of the cluster
+	running  int     // slots in use
 }
 
 // set replaces the configuration. The caller then enters all jobs again.

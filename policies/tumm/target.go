@@ -46,15 +46,15 @@ func Proportional(maps, reduces float64, slots, nodes int) (mapSlots int, ok boo
 type target struct {
 	mode   string
 	alpha  float64
-	period time.Duration
+	period time.Duration // least time between two corrections
 
 	mapSlots int // s_m
 	slots    int // S when s_m was computed, 0 before
 	nodes    int // k at that time
 	seeded   bool
-	seed     float64 // ρ0, the share of maps in the work at the last seed
-	share    float64 // ρ at the last correction
-	at       time.Duration
+	seed     float64       // ρ0, the share of maps in the work at the last seed
+	share    float64       // ρ at the last correction
+	at       time.Duration // time of the last correction
 }
 
 // update computes s_m for the remaining work of maps and reduces on a cluster

@@ -11,16 +11,16 @@ import (
 // List is the read view of all nodes. Counts of nodes include live nodes only, counts of
 // slots only live nodes that take work.
 type List struct {
-	nodes    []*Node
+	nodes    []*Node // by index
 	byName   map[string]*Node
-	racks    []string
-	hostIDs  map[string]int32
-	rackOf   []int32 // by host index, -1 while unknown
-	alive    int
-	open     int
-	slots    [job.Kinds]int
-	with     [job.Kinds]int
-	reported [job.Kinds]int
+	racks    []string         // names by index
+	hostIDs  map[string]int32 // index by name of the host
+	rackOf   []int32          // by host index, -1 while unknown
+	alive    int              // nodes
+	open     int              // live nodes that are not closed
+	slots    [job.Kinds]int   // of open nodes, by kind
+	with     [job.Kinds]int   // open nodes with a slot of the kind
+	reported [job.Kinds]int   // sum of Node.reported
 }
 
 // All returns every node that ever joined, by index, dead ones included. A forgotten node

@@ -170,9 +170,9 @@ func (a Arch) String() string { return archNames[a] }
 // Node is a present or former member of the cluster. All methods only read.
 type Node struct {
 	spec     Spec
-	index    int32
-	host     int32
-	rack     int32
+	index    int32 // in List.nodes
+	host     int32 // index of the host
+	rack     int32 // index of the rack
 	alive    bool
 	absent   bool
 	draining bool
@@ -185,15 +185,15 @@ type Node struct {
 	conditionWhy, leftWhy                string
 	drainAt, grayAt, conditionAt, leftAt time.Duration
 
-	lastSeen time.Duration
+	lastSeen time.Duration  // last heartbeat, join or Miss
 	parked   *time.Duration // of a parked node: the time of its last heartbeat, which the shell keeps
-	joined   time.Duration
+	joined   time.Duration  // last join
 	load     Load
-	on       [job.Kinds][job.Kinds]int
+	on       [job.Kinds][job.Kinds]int // running attempts, by kind of task and kind of slot
 	occupied [job.Kinds][job.Kinds]int // slots, as on counts attempts
 	reserved [job.Kinds]Reservation    // by kind of slot
-	reported [job.Kinds]int
-	running  []*job.Attempt
+	reported [job.Kinds]int            // slots occupied after the reports of the last heartbeat, by kind of task
+	running  []*job.Attempt            // oldest first
 	// room backs running while it is short, so that both share cache lines.
 	room [8]*job.Attempt
 }

@@ -7,24 +7,24 @@ type Attempt struct {
 	// The fields up to seat are read for each report of a running attempt. They
 	// come first so that they share one cache line.
 	id          AttemptID
-	progress    float64
-	progressAt  time.Duration
+	progress    float64       // from 0 to 1
+	progressAt  time.Duration // last sign of life
 	started     time.Duration
 	task        *Task
-	node        int32
+	node        int32 // index
 	slot        Kind
 	level       Level
 	state       AttemptState
 	speculative bool
-	granted     bool
-	reported    bool
+	granted     bool // it may commit
+	reported    bool // a node has reported it
 	cause       Cause
 	excused     bool
 	seat        int32 // of the job
 	width       int32
-	label       int32
+	label       int32  // the policy's own mark
 	ticks       uint64 // last reported; any change is a sign of life
-	seq         int64
+	seq         int64  // number of the launch, over all jobs
 	ended       time.Duration
 	outputBytes int64
 	bytesRead   int64 // input bytes read, as last reported by a running map

@@ -57,6 +57,7 @@ func (c *Client) History(ctx context.Context, r *slotwisev1.HistoryRequest) (job
 		}
 		jobs, note = append(jobs, resp.Jobs...), resp.Note
 		switch {
+		// A page without a job cannot say where the next one begins.
 		case resp.Next == "" || len(resp.Jobs) == 0:
 			return jobs, note, nil
 		// The pages of one job are pages of its tasks, which another call continues.

@@ -355,7 +355,7 @@ func parseName(name string) (key int64, err error) {
 
 // entry is an encoded job or chain.
 type entry struct {
-	key           int64
+	key           int64 // as parseName returns it
 	status        *slotwisev1.JobStatus
 	packed, whole []byte // compressed: the status, and the HistoryJob without the tasks in parts
 	parts         [][]byte

@@ -99,13 +99,13 @@ type Cluster struct {
 
 	// What follows belongs to the loop.
 	tracker *tracker.Tracker
-	nodes   []string
+	nodes   []string // names
 	jobs    map[job.ID]*Handle
 	// submitting is the job of the Submit event in progress, rejected why the
 	// tracker refused it.
 	submitting *Handle
 	rejected   string
-	launches   int
+	launches   int                         // so far
 	attempts   map[job.AttemptID]*attempt  // whose goroutines run
 	ended      map[job.AttemptID]*attempt  // whose end is not reported yet
 	reports    map[string][]tracker.Report // by node, of those

@@ -52,7 +52,7 @@ type Handle struct {
 	id      job.ID
 	core    *job.Job // the tracker's; belongs to the loop until done is closed
 	maps    int
-	bytesIn int64
+	bytesIn int64 // of input
 	done    chan struct{}
 
 	// What follows belongs to the loop until done is closed.

@@ -19,10 +19,10 @@ type Progress struct {
 	Reduces        int
 	ReducesDone    int
 	ReducesRunning int
-	MapFrac        float64
-	ReduceFrac     float64
-	BytesIn        int64 // bytes of input in all
-	BytesRead      int64 // bytes of input read so far
+	MapFrac        float64 // from 0 to 1
+	ReduceFrac     float64 // from 0 to 1
+	BytesIn        int64   // bytes of input in all
+	BytesRead      int64   // bytes of input read so far
 	Elapsed        time.Duration
 	Failed         int    // failed attempts so far
 	LastError      string // of the latest failure

@@ -48,7 +48,7 @@ var errNoLease = errors.New("this master waits until the others confirm that it 
 
 // sealed is a batch that waits until the entries that were proposed before its end are committed.
 type sealed struct {
-	index        uint64
+	index        uint64 // of the last of these entries
 	replies      []protocol.Reply
 	instructions []protocol.Instruction
 	after        []func(error)

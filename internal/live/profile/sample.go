@@ -17,7 +17,7 @@ type sample struct {
 	emitted, records  int64 // by the map function
 	left              int64 // of the emitted bytes, read by the reduces
 	written           int64 // by the reduces
-	outRecords        int64
+	outRecords        int64 // of the reduces, or of the maps of a job without
 	mapCPU, reduceCPU time.Duration
 	bareCPU           time.Duration // 0 if not measured
 	plan              time.Duration // before the job was submitted

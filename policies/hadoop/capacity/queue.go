@@ -51,8 +51,8 @@ type user struct {
 type seat struct {
 	queue *queue
 	user  *user
-	ready [job.Kinds]bool
-	runs  [job.Kinds]int
+	ready [job.Kinds]bool // a task of the kind can be launched
+	runs  [job.Kinds]int  // slots that its running tasks occupy
 }
 
 // readyFor reports whether the job is in the queue's list ready for a slot set.

@@ -71,13 +71,13 @@ const (
 // goroutine calls Handle and EndBatch, and reads between two calls.
 type Core struct {
 	cfg     Config
-	id      string    // of the master, the same over restarts
-	epoch   time.Time // the wall clock's time at 0
-	now     time.Duration
+	id      string        // of the master, the same over restarts
+	epoch   time.Time     // the wall clock's time at 0
+	now     time.Duration // of the last message, since epoch
 	base    time.Duration // the time at which this life began
 	tracker *tracker.Tracker
-	policy  string // the installed policy
-	set     map[string]string
+	policy  string            // the installed policy
+	set     map[string]string // its parameters, as they were given
 
 	jobs     map[job.ID]*jobEntry
 	live     []*jobEntry // entries of jobs without a final status, by id
@@ -103,9 +103,9 @@ type Core struct {
 	// entering is the job of the Submit event that step is handing to the tracker.
 	entering *jobEntry
 
-	choice    []byte // of a policy that chooses, as last recorded; nil before its first decision
-	learned   []byte // what the policy has learned, as last recorded
-	learnedAt time.Duration
+	choice    []byte        // of a policy that chooses, as last recorded; nil before its first decision
+	learned   []byte        // what the policy has learned, as last recorded
+	learnedAt time.Duration // time of the last look at learned
 
 	out Output
 }

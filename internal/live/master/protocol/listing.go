@@ -90,7 +90,7 @@ func (c *Core) List(q ListQuery) (page []*slotwisev1.JobStatus, total int) {
 // Share counts the running attempts and the waiting tasks of a pool or of a user.
 type Share struct {
 	Running [job.Kinds]int
-	Waiting int
+	Waiting int // tasks of both kinds
 }
 
 // Use counts slots, running attempts and jobs for the overview of the console.

@@ -101,7 +101,7 @@ type session struct {
 	worker      *worker
 	address     string // host:port of the worker's HTTP server
 	version     string
-	mapBuffer   int64
+	mapBuffer   int64  // bytes of the sort buffer of a map there
 	driverSlots int    // drivers that the worker may run at once
 	limits      string // how the worker limits attempts
 	incarnation string

@@ -53,10 +53,10 @@ type Replica struct {
 	node    *raft.RawNode
 	storage Storage
 	rng     *rand.Rand
-	voters  []uint64
-	removed []uint64
+	voters  []uint64 // of the last entry that was applied
+	removed []uint64 // ids of former members, which must not come back
 
-	now      time.Duration
+	now      time.Duration // of the last call, by the clock of the shell
 	heard    time.Duration // from a leader, or since the start
 	deadline time.Duration // to campaign unless a leader is heard
 	ticked   time.Duration // when a leader's last tick was due
@@ -68,10 +68,10 @@ type Replica struct {
 	caughtUp  bool // an entry of this leader's term is committed
 
 	probes      map[uint64]time.Duration // when each unanswered question for the lease was sent
-	probe       uint64
-	lease       time.Duration // end of the lease
-	transferred bool          // in this term
-	asked       time.Duration // when the transfer was last asked for
+	probe       uint64                   // number of the last question for the lease
+	lease       time.Duration            // end of the lease
+	transferred bool                     // in this term
+	asked       time.Duration            // when the transfer was last asked for
 
 	led      time.Duration            // when this leader was elected
 	answered map[uint64]time.Duration // when this leader last got a message of a member; only of this term

@@ -48,6 +48,7 @@ func (m *Master) Drain(ctx context.Context, worker string, undo bool) error {
 	_, err := call[*slotwisev1.DrainResponse](ctx, m, 0, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.Drain{Call: id, Node: worker, Undo: undo}, nil
 	})
+	// The worker has left, so it gets no work.
 	if connect.CodeOf(err) == connect.CodeNotFound {
 		return nil
 	}

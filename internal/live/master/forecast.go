@@ -175,6 +175,7 @@ func (m *Master) installed(b protocol.Basis) (sched.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// First, because the choice may replace the policy, and the new one needs what equip gives.
 	if c, ok := p.(sched.Chooser); ok && b.Choice != nil {
 		if p, err = c.LoadChoice(b.Choice); err != nil {
 			return nil, err
@@ -366,6 +367,7 @@ func (m *Master) chainForecast(ctx context.Context, s *slotwisev1.JobStatus) *sl
 // tracker's 0.
 func wireForecast(f *forecast.Forecast, a *forecast.JobForecast, age time.Duration, epoch time.Time) *slotwisev1.JobForecast {
 	millis := func(t time.Duration) int64 {
+		// 0 is a time that is not known.
 		if t == 0 {
 			return 0
 		}

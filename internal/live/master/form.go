@@ -139,6 +139,7 @@ func (m *Master) begins(first []*slotwisev1.Member) bool {
 	select {
 	case begun := <-done:
 		return begun
+	// The master closes: there is nothing to try again.
 	case <-m.ctx.Done():
 		return true
 	}

@@ -328,14 +328,10 @@ func (m *Master) pastError(name string, err error) error {
 }
 
 // orPast returns v and err, or if err says that the job is not in memory, the answer
-// that past makes of the history.
+// that past makes of the history, and its error: that one may say that the history is not read yet.
 func orPast[T any](v T, err error, past func() (T, error)) (T, error) {
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return v, err
 	}
-	old, err := past()
-	if err != nil {
-		return v, err
-	}
-	return old, nil
+	return past()
 }

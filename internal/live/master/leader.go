@@ -122,6 +122,7 @@ func (s measured) Install(snap raftpb.Snapshot) error {
 
 // Save implements replica.Storage.
 func (s measured) Save(hard raftpb.HardState, entries []raftpb.Entry) error {
+	// A vote or a term is not the sync of a batch, and would distort the measurement.
 	if len(entries) == 0 {
 		return s.Store.Save(hard, entries)
 	}

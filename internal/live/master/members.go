@@ -34,6 +34,8 @@ func (m *Master) noteMembers(index uint64) {
 	list, removed := m.journal.Members(index), m.journal.Removed(index)
 	m.members = list
 	m.roster.Store(&list)
+	// Copies of files may be on masters that are no members any more, so each is sent to a majority
+	// again.
 	m.kept.forget()
 	m.removed.Store(&removed)
 	first := m.journal.First()

@@ -142,6 +142,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(c.m.ctx, scrapeTimeout)
 	defer cancel()
 	list, err := query(ctx, c.m, func() ([]reading, error) { return c.m.readings(), nil })
+	// A follower has no core, and a stuck loop gives no answer. The numbers of the process are sent
+	// without them.
 	if err != nil {
 		return
 	}

@@ -123,6 +123,7 @@ func (t target) Reconfigure(conf any) error {
 	_, err := call[any](t.m.ctx, t.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.Reconfigure{Call: id, Conf: conf}, nil
 	})
+	// Forecasts build policies of their own, which need the same configuration.
 	if err == nil {
 		t.m.forecasts.remember(conf)
 	}

@@ -65,6 +65,16 @@ func TestPullHistory(t *testing.T) {
 	if _, err := r.m.past("j1"); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("before an answer: %v", err)
 	}
+	// Calls of users look into memory first, and the job is not there. A client that hears that there
+	// is no such job does not try again.
+	_, err := r.users.Job(t.Context(), &slotwisev1.JobRequest{Job: "j1"})
+	_, ofTasks := r.users.Tasks(t.Context(), &slotwisev1.TasksRequest{Job: "j1"})
+	_, ofWhy := r.users.Explain(t.Context(), &slotwisev1.ExplainRequest{Job: "j1"})
+	for _, err := range []error{err, ofTasks, ofWhy} {
+		if connect.CodeOf(err) != connect.CodeUnavailable {
+			t.Errorf("a user before an answer: %v", err)
+		}
+	}
 	close(answers)
 	eventually(t, func() bool { return r.m.pull.Load().complete() })
 	if j, err := r.m.past("j1"); err != nil || j.Job.User != "ann" {

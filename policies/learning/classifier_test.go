@@ -112,6 +112,22 @@ func TestPerceptronConverges(t *testing.T) {
 	t.Errorf("%d mistakes", wrong)
 }
 
+// Weights stay numbers whatever the learning rate is: a margin that is NaN once made a round panic.
+func TestPerceptronStaysFinite(t *testing.T) {
+	p := NewPerceptron(2, 0.2, math.MaxFloat64)
+	for range 3 { // always wrong
+		p.Train(xs(1, 0.5), !p.Predict(xs(1, 0.5)).Good)
+	}
+	for _, v := range []*Vector{xs(0, 0), xs(1, 0), xs(0, 1), xs(1, 1)} {
+		if z := p.Predict(v).LogOdds; math.IsNaN(z) || math.IsInf(z, 0) {
+			t.Errorf("the margin of %v is %v with the weights %v", v.X[:2], z, p.Weights())
+		}
+	}
+	if NewPerceptron(1, 0, 1).load(model{Weights: []float64{math.MaxFloat64}}) == nil {
+		t.Error("weights whose sums are infinite were loaded")
+	}
+}
+
 func BenchmarkPredict(b *testing.B) {
 	cfg := DefaultConfig()
 	var v Vector

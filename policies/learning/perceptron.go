@@ -14,6 +14,10 @@ type Perceptron struct {
 	weights    []float64
 }
 
+// maxWeight bounds the weights. Weights beyond the range of numbers would make a margin NaN, which
+// is neither good nor bad and has no place among the candidates.
+const maxWeight = 1e100
+
 // NewPerceptron returns an untrained classifier for n features. rate is the
 // paper's α.
 func NewPerceptron(n int, bias, rate float64) *Perceptron {
@@ -54,7 +58,7 @@ func (p *Perceptron) Train(v *Vector, isGood bool) {
 		step = -step
 	}
 	for i := range p.weights {
-		p.weights[i] += float64(step * v.X[i])
+		p.weights[i] = max(-maxWeight, min(maxWeight, p.weights[i]+float64(step*v.X[i])))
 	}
 }
 
@@ -69,8 +73,8 @@ func (p *Perceptron) load(m model) error {
 		return errors.New("these are not the weights of a perceptron over these features")
 	}
 	for _, w := range m.Weights {
-		if math.IsNaN(w) || math.IsInf(w, 0) {
-			return errors.New("a weight is not a number")
+		if !(math.Abs(w) <= maxWeight) { // NaN, too
+			return errors.New("a weight is not a number, or too large")
 		}
 	}
 	copy(p.weights, m.Weights)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -501,7 +502,7 @@ func (c *fsCall) putOne(source string, dst *location, many bool) error {
 		if err != nil {
 			return &pathError{dst.typed, err}
 		}
-		return c.write(to, c.in, c.has("-f"))
+		return c.write(to, c.input(), c.has("-f"))
 	}
 	local := &location{typed: source, fs: storage.Local{}, path: localPath(source)}
 	to, err := c.destination(dst, local.base(), many)
@@ -596,13 +597,48 @@ func (c *fsCall) write(to *location, r io.Reader, force bool) error {
 		return &pathError{to.typed, err}
 	}
 	defer w.Discard()
-	if _, err := io.Copy(w, r); err != nil {
+	if err := c.copyBytes(w, r); err != nil {
 		return err
 	}
 	if err := w.Commit(); err != nil {
 		return &pathError{to.typed, err}
 	}
 	return nil
+}
+
+// copyBytes copies r to w, until r ends or the user interrupts the command.
+func (c *fsCall) copyBytes(w io.Writer, r io.Reader) error {
+	_, err := io.Copy(w, interruptible{c.ctx, r})
+	return err
+}
+
+// interruptible is a reader that fails when its context has ended. Local files and standard input do
+// not know contexts.
+type interruptible struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader. It checks the context after the read: an interrupt also ends the
+// program that writes to a pipe, and the end of the pipe must not pass for the end of the data.
+func (i interruptible) Read(b []byte) (int, error) {
+	n, err := i.r.Read(b)
+	if i.ctx.Err() != nil {
+		return 0, context.Cause(i.ctx)
+	}
+	return n, err
+}
+
+// input returns a reader of standard input. An interrupt ends a read that waits for a slow
+// program; another goroutine then waits in vain until the process exits.
+func (c *fsCall) input() io.Reader {
+	r, w := io.Pipe()
+	go func() {
+		_, err := io.Copy(w, c.in)
+		w.CloseWithError(err)
+	}()
+	context.AfterFunc(c.ctx, func() { r.CloseWithError(context.Cause(c.ctx)) })
+	return r
 }
 
 // get copies files to the local disk.

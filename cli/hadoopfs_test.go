@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -527,6 +529,48 @@ func atOnce(t *testing.T, base string, rounds int) {
 			t.Fatalf("a file was put (status %d) and is lost: rmdir had the status %d", put, rmdir)
 		}
 		mustFS(t, "-rm", "-r", "-f", base+"/dir")
+	}
+}
+
+// TestHadoopFSAppendItself appends a file to itself, also behind another source. The command ends.
+func TestHadoopFSAppendItself(t *testing.T) {
+	dir := fsDir(t)
+	if err := os.Link("f", "same"); err != nil {
+		t.Fatal(err)
+	}
+	mustFS(t, "-appendToFile", "d/g", "same", "file://"+dir+"/f")
+	if b, err := os.ReadFile("f"); err != nil || string(b) != "fd/gf" {
+		t.Errorf("f is %q, %v", b, err)
+	}
+}
+
+// TestHadoopFSInterrupted interrupts a command that copies standard input. An interrupt in a shell
+// also ends the program that writes to the pipe. The part that came must not become a file, whether
+// the pipe ends then or stays open.
+func TestHadoopFSInterrupted(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		for _, args := range [][]string{{"-put", "-", "new"}, {"-put", "-f", "-", "f"}} {
+			fsDir(t)
+			ctx, interrupt := context.WithCancelCause(t.Context())
+			in, program := io.Pipe()
+			go func() {
+				_, _ = program.Write([]byte("half"))
+				interrupt(errors.New("interrupted"))
+				if ends {
+					program.Close()
+				}
+			}()
+			var text bytes.Buffer
+			h := &hadoopCommand{ctx: ctx, in: in, out: &text, err: &text}
+			if err := h.run(append([]string{"fs"}, args...)); err == nil || !strings.Contains(text.String(), "interrupted") {
+				t.Errorf("%q: %v, %s", args, err, text.String())
+			}
+			names, _ := filepath.Glob("*") // the pattern is valid; * also matches hidden files
+			if b, err := os.ReadFile("f"); err != nil || string(b) != "f" || !slices.Equal(names, []string{"d", "f", "root"}) {
+				t.Errorf("%q has left %q, and %q in f (%v)", args, names, b, err)
+			}
+			program.Close()
+		}
 	}
 }
 

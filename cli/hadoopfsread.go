@@ -69,8 +69,7 @@ func (c *fsCall) copyOut(e entry, w io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	_, err = io.Copy(w, io.NewSectionReader(f, 0, f.Size()))
-	return err
+	return c.copyBytes(w, io.NewSectionReader(f, 0, f.Size()))
 }
 
 // getmerge writes the files of directories into one local file. The file is not touched if a

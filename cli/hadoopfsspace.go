@@ -163,21 +163,27 @@ func (c *fsCall) appendToFile() error {
 	readers := make([]io.Reader, len(sources))
 	for i, s := range sources {
 		if s == "-" {
-			readers[i] = c.in
+			readers[i] = c.input()
 			continue
 		}
 		f, err := os.Open(localPath(s)) //nolint:forbidigo // a file that the user names, read once
 		if err == nil {
 			defer f.Close()
-			if info, serr := f.Stat(); serr == nil && info.IsDir() {
+			readers[i] = f
+			switch info, serr := f.Stat(); {
+			case serr != nil:
+				err = serr
+			case info.IsDir():
 				err = errIsDir
+			case info.Mode().IsRegular():
+				// The destination may be the same file, whose end would move away for ever.
+				readers[i] = io.LimitReader(f, info.Size())
 			}
 		}
 		if err != nil {
 			c.fail(s, err)
 			return nil
 		}
-		readers[i] = f
 	}
 	if err := c.appendAll(typed, io.MultiReader(readers...)); err != nil {
 		c.fail(typed, err)
@@ -213,7 +219,7 @@ func (c *fsCall) appendAll(typed string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, r)
+	err = c.copyBytes(w, r)
 	// After an error Close completes the bytes that were written before it.
 	if cerr := w.Close(); err == nil {
 		err = cerr

@@ -106,8 +106,12 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	if s.atEnd != nil {
 		s.atEnd()
 	}
-	_ = safe.Flush() // a failed write was an error of the command
-	if err != nil && out.unread {
+	_ = safe.Flush() // out notes the error
+	// A command that prints many lines need not look at the error of each.
+	if err == nil {
+		err = out.failed
+	}
+	if err != nil && out.unread() {
 		return exitBrokenPipe // without a message, like other Unix tools
 	}
 	code := s.report(ctx, err, text)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,26 @@ var builtinOnly = &setup{program: product}
 // execute runs a command line of slotwise in this process.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return builtinOnly.execute(ctx, args, stdout, stderr)
+}
+
+// lost is a standard output whose bytes go nowhere.
+type lost struct{ err error }
+
+func (l lost) Write([]byte) (int, error) { return 0, l.err }
+
+// TestOutputLost runs commands whose output cannot be written: the status says so, also of commands
+// that ignore the errors of single writes.
+func TestOutputLost(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"policies", "fifo"}, {"hadoop", "fs", "-ls", "."}, {"hadoop", "fs", "-find", "."}, {"hadoop", "fs", "-df", "."}, {"hadoop", "fs", "-du", "."}} {
+		var text bytes.Buffer
+		status := execute(t.Context(), args, lost{syscall.ENOSPC}, &text)
+		if status != exitFailed || !strings.Contains(text.String(), "no space left on device") {
+			t.Errorf("%q with a full disk: status %d, %q, want %d and the reason", args, status, text.String(), exitFailed)
+		}
+		if status := execute(t.Context(), args, lost{syscall.EPIPE}, io.Discard); status != exitBrokenPipe {
+			t.Errorf("%q without a reader: status %d, want %d", args, status, exitBrokenPipe)
+		}
+	}
 }
 
 func TestReport(t *testing.T) {

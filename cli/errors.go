@@ -166,14 +166,19 @@ func raw(w io.Writer) io.Writer {
 type results struct {
 	io.Writer
 	n      int64
-	unread bool // the reader has exited, as in slotwise … | head
+	failed error // of the first write that failed; nil if none did
 }
+
+// unread reports whether the reader has exited, as in slotwise … | head.
+func (r *results) unread() bool { return errors.Is(r.failed, syscall.EPIPE) }
 
 // Write implements io.Writer.
 func (r *results) Write(p []byte) (int, error) {
 	n, err := r.Writer.Write(p)
 	r.n += int64(n)
-	r.unread = r.unread || errors.Is(err, syscall.EPIPE)
+	if r.failed == nil {
+		r.failed = err
+	}
 	return n, err
 }
 

@@ -31,8 +31,8 @@ type outputEvent struct {
 
 // outputReader is a held MapOutputs call.
 //
-// It is answered after a change, but not before it is due: maps end one by one, and
-// waking every reader for each map would cost maps × workers replies. After the
+// It is answered after a change, but not before it is due, also if the change came before the
+// call: maps end one by one, and waking every reader for each map would cost maps × workers replies. After the
 // job's last map, and when the job needs no outputs any more, readers are answered at
 // once.
 type outputReader struct {
@@ -167,17 +167,33 @@ func (c *Core) mapOutputs(m *MapOutputs) {
 		c.refuse(m.Call, errSessionOver)
 		return
 	}
-	resp, more := c.outputsFrom(m)
-	if more || !m.Wait {
-		c.reply(m.Call, resp)
+	news, urgent := c.newOutputs(m)
+	if urgent || !m.Wait {
+		c.reply(m.Call, c.outputsFrom(m))
 		return
 	}
 	pace := max(outputsPause, time.Duration(c.tracker.Nodes().Alive())*outputsPerNode)
 	r := &outputReader{m: m, due: c.now + pace, index: -1}
-	// The job exists: outputsFrom answers at once for one that does not.
+	// The job exists: the answer about one that does not is urgent.
 	log := &c.jobs[m.Job].outputs
 	log.readers = append(log.readers, r)
 	c.held[m.Call] = r
+	// In a busy job a map ends between an answer and the reader's next call nearly always.
+	if news {
+		heap.Push(&c.paced, r)
+	}
+}
+
+// newOutputs reports whether there are events since the request's cursor, and whether the reader must have them at
+// once.
+func (c *Core) newOutputs(m *MapOutputs) (news, urgent bool) {
+	j := c.jobs[m.Job]
+	if j == nil || j.outputs.ended {
+		return true, true
+	}
+	from, reset := c.readCursor(m.Cursor, len(j.outputs.events))
+	n := len(j.outputs.events) - from
+	return n > 0, reset || n > 0 && c.mapsDone(j) || n > maxOutputs
 }
 
 // release implements waiter.
@@ -190,17 +206,15 @@ func (r *outputReader) release(c *Core) {
 	if j := c.jobs[r.m.Job]; j != nil {
 		j.outputs.readers = slices.DeleteFunc(j.outputs.readers, func(x *outputReader) bool { return x == r })
 	}
-	resp, _ := c.outputsFrom(r.m)
-	c.reply(r.m.Call, resp)
+	c.reply(r.m.Call, c.outputsFrom(r.m))
 }
 
-// outputsFrom returns the events since the request's cursor, and whether there are
-// any. A reset counts as one.
-func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse, news bool) {
+// outputsFrom returns the events since the request's cursor.
+func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse) {
 	j := c.jobs[m.Job]
 	// A reduce that outlives its job must not wait for a log that never grows.
 	if j == nil || j.outputs.ended {
-		return &slotwisev1.MapOutputsResponse{Ended: true}, true
+		return &slotwisev1.MapOutputsResponse{Ended: true}
 	}
 	from, reset := c.readCursor(m.Cursor, len(j.outputs.events))
 	resp = &slotwisev1.MapOutputsResponse{Reset_: reset}
@@ -209,7 +223,7 @@ func (c *Core) outputsFrom(m *MapOutputs) (resp *slotwisev1.MapOutputsResponse, 
 		resp.Outputs = append(resp.Outputs, c.wireOutput(e))
 	}
 	resp.Cursor = fmt.Sprintf("%s:%d", c.cfg.Life, to)
-	return resp, to > from || reset
+	return resp
 }
 
 // readCursor returns the position that a cursor names, and whether the reader must

@@ -49,6 +49,7 @@ var doors = map[string]door{
 	"GET /healthz":     {"/healthz", "GET", "", anybody},
 	"GET /readyz":      {"/readyz", "GET", "", anybody},
 
+	"POST /worker/calls":         {"/worker/calls", "POST", "", workers}, // without an upgrade
 	"WorkerService/Register":     {"", "POST", `{"worker":"w9","address":"w9:1","incarnation":"1"}`, workers},
 	"WorkerService/Heartbeat":    {"", "POST", `{"session":"SESSION"}`, workers},
 	"WorkerService/AskCommit":    {"", "POST", `{"session":"SESSION","attempt":"j1_m_0_0"}`, workers},
@@ -89,6 +90,7 @@ const sha0 = "0000000000000000000000000000000000000000000000000000000000000000"
 // doorCase is one running master with a token for each user.
 type doorCase struct {
 	url     string
+	file    string // of the tokens
 	tokens  map[string]string
 	session string // of worker w1
 }
@@ -106,6 +108,7 @@ func openDoors(t *testing.T) (*Master, *doorCase) {
 	t.Cleanup(func() { m.Close() })
 	d := &doorCase{tokens: map[string]string{}}
 	file := filepath.Join(dir, "tokens")
+	d.file = file
 	for user, role := range map[string]secure.Role{"ann": secure.User, "bob": secure.User, "mia": secure.User, "root": secure.Admin, "w1": secure.Worker, "m": secure.Master} {
 		if d.tokens[user], err = secure.AddToken(file, secure.Identity{User: user, Role: role}); err != nil {
 			t.Fatal(err)

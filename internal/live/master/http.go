@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/console/source"
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
@@ -32,7 +33,8 @@ func (m *Master) routes(opts ...connect.HandlerOption) []route {
 	health := http.HandlerFunc(m.serveHealth)
 	return []route{
 		// The right is checked before a message takes room.
-		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(m.heartbeats(workers))))},
+		{workersPath, m.only(secure.Serve, asWorker(m.withRoom(workers)))},
+		{"POST " + frames.Path, m.only(secure.Serve, asWorker(http.HandlerFunc(m.serveCalls)))},
 		{clientsPath, m.clients(m.requests.work(m.withRoom(clients)))},
 		{mastersPath, m.only(secure.Replicate, masters)},
 		{"GET " + copyPath + "{sha}", m.only(secure.Replicate, m.files)}, // and HEAD
@@ -88,7 +90,7 @@ func (m *Master) Handler(opts ...connect.HandlerOption) http.Handler {
 	for _, r := range m.routes(opts...) {
 		// Health checks need no credentials, so they would share the part of all clients
 		// without any. The calls of workers are bounded by the number of workers.
-		if strings.HasSuffix(r.pattern, "z") || r.pattern == "GET /leader" || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" || r.pattern == "/"+slotwisev1connect.MastersServiceName+"/" {
+		if strings.HasSuffix(r.pattern, "z") || r.pattern == "GET /leader" || r.pattern == "/"+slotwisev1connect.WorkerServiceName+"/" || r.pattern == "POST "+frames.Path || r.pattern == "/"+slotwisev1connect.MastersServiceName+"/" {
 			mux.Handle(r.pattern, r.handler)
 		} else {
 			mux.Handle(r.pattern, m.requests.limit(r.handler))

@@ -281,8 +281,8 @@ func (m *Master) abdicate(why string) {
 	err := notLeaderError(m.role.Load())
 	// Their messages may be in entries that a later leader commits, so the callers get an error
 	// that has them ask again and not one that says that nothing has happened.
-	for _, c := range m.calls {
-		c <- protocol.Reply{Err: err} // the channel's buffer has room for the one reply
+	for id, answer := range m.calls {
+		answer(protocol.Reply{Call: id, Err: err})
 	}
 	clear(m.calls)
 	m.drop(err)

@@ -59,6 +59,8 @@ type Master struct {
 	room        *bounds.Gate         // of requests that wait in the inbox
 	stop        chan struct{}        // closed to end the loop
 	stopped     chan struct{}        // closed when the loop has ended
+	looping     context.Context      // ends when the loop has ended
+	endLooping  context.CancelFunc
 	ctx         context.Context
 	cancel      context.CancelFunc // ends the goroutines of background
 	// background are the goroutines that carry out instructions and follow files.
@@ -102,14 +104,14 @@ type Master struct {
 	// The fields below belong to the loop: open sets them before it starts, and then only
 	// its goroutine reads and writes them.
 	core         *protocol.Core
-	calls        map[protocol.Call]chan<- protocol.Reply // without a reply yet
-	replies      []protocol.Reply                        // of this batch
-	instructions []protocol.Instruction                  // of this batch
-	after        []func(error)                           // to run when the batch leaves, or with the error that it never will
-	data         []byte                                  // records of this batch
-	waiting      []sealed                                // earlier batches
-	outputs      map[job.ID]chan struct{}                // closed to cancel the commit or abort under way
-	wake         *time.Timer                             // fires at the core's deadline
+	calls        map[protocol.Call]func(protocol.Reply) // take the replies that are due, and never block
+	replies      []protocol.Reply                       // of this batch
+	instructions []protocol.Instruction                 // of this batch
+	after        []func(error)                          // to run when the batch leaves, or with the error that it never will
+	data         []byte                                 // records of this batch
+	waiting      []sealed                               // earlier batches
+	outputs      map[job.ID]chan struct{}               // closed to cancel the commit or abort under way
+	wake         *time.Timer                            // fires at the core's deadline
 
 	journal         *journal.Store
 	replica         *replica.Replica
@@ -143,7 +145,7 @@ func Open(cfg Config) (*Master, error) {
 	m := &Master{
 		cfg: cfg, roots: rules, log: cfg.Log, journal: log, start: time.Now(),
 		inbox: bounds.NewLine[func()](), own: bounds.NewLine[func()](), room: bounds.NewGate(int64(cfg.Limits.Inbox)), stop: make(chan struct{}), stopped: make(chan struct{}),
-		calls: map[protocol.Call]chan<- protocol.Reply{}, outputs: map[job.ID]chan struct{}{}, contacts: map[uint64]string{},
+		calls: map[protocol.Call]func(protocol.Reply){}, outputs: map[job.ID]chan struct{}{}, contacts: map[uint64]string{},
 		historyTurn: make(chan struct{}, 1),
 		followers:   bounds.NewGate(bounds.Followers),
 		messages:    [2]*messages{newMessages(cfg.Limits.Message), newMessages(cfg.Limits.Message)},
@@ -162,6 +164,7 @@ func Open(cfg Config) (*Master, error) {
 		}
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.looping, m.endLooping = context.WithCancel(context.Background())
 	m.peers = &peers{m: m, dial: cfg.DialPeer}
 	m.hadoop = policyfiles.New(target{m}, cfg.Policies, cfg.FairScheduler, cfg.CapacityScheduler, cfg.PolicySet, func(text string) { m.log.Warn(text) })
 	m.peers.mu.to = map[uint64]chan raftpb.Message{}
@@ -266,6 +269,7 @@ const (
 
 // loop runs batches until the master is closed.
 func (m *Master) loop() {
+	defer m.endLooping()
 	defer close(m.stopped)
 	tick := time.NewTicker(protocol.TickEvery)
 	defer tick.Stop()
@@ -396,12 +400,11 @@ func (m *Master) absorb(out protocol.Output) {
 	m.instructions = append(m.instructions, out.Instructions...)
 }
 
-// deliver hands a reply to the handler that waits. It never blocks, even if that handler
-// has returned.
+// deliver hands a reply to the caller. It never blocks, even if nobody waits any more.
 func (m *Master) deliver(r protocol.Reply) {
-	if c := m.calls[r.Call]; c != nil {
+	if answer := m.calls[r.Call]; answer != nil {
 		delete(m.calls, r.Call)
-		c <- r // the channel's buffer has room for the one reply
+		answer(r)
 	}
 }
 
@@ -486,33 +489,16 @@ func query[T any](ctx context.Context, m *Master, f func() (T, error)) (T, error
 // cancelled.
 func call[T any](ctx context.Context, m *Master, wait time.Duration, message func(protocol.Call) (protocol.Message, error)) (T, error) {
 	id := protocol.Call(m.lastCall.Add(1))
-	done := make(chan protocol.Reply, 1)
+	done := make(chan protocol.Reply, 1) // has room for the one reply
 	var none T
-	err := m.post(ctx, func() {
-		err := m.notLeader()
-		var msg protocol.Message
-		if err == nil {
-			msg, err = message(id)
-		}
-		if err != nil {
-			done <- protocol.Reply{Err: err}
-			return
-		}
-		// Before the core sees the message, because an early reply is delivered within handle.
-		m.calls[id] = done
-		m.handle(msg)
-	})
+	err := m.begin(ctx, id, message, func(r protocol.Reply) { done <- r })
 	if err != nil {
 		return none, rpcError(err)
 	}
 	place := placeOf(ctx)
 	place.leave()
 	defer place.enter(ctx)
-	// In the sender's line, behind the call itself: in another one it could come before it,
-	// and the call would be held for ever.
-	release := func() {
-		m.inbox.Push(identity(ctx).Account(), func() { m.handle(&protocol.Release{Call: id}) })
-	}
+	release := func() { m.releaseCall(identity(ctx).Account(), id) }
 	var expired <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -537,6 +523,31 @@ func call[T any](ctx context.Context, m *Master, wait time.Duration, message fun
 			return none, rpcError(m.whyClosed())
 		}
 	}
+}
+
+// begin has the core handle the message of a call. The loop calls answer with the reply, once; answer must
+// not block.
+func (m *Master) begin(ctx context.Context, id protocol.Call, message func(protocol.Call) (protocol.Message, error), answer func(protocol.Reply)) error {
+	return m.post(ctx, func() {
+		err := m.notLeader()
+		var msg protocol.Message
+		if err == nil {
+			msg, err = message(id)
+		}
+		if err != nil {
+			answer(protocol.Reply{Call: id, Err: err})
+			return
+		}
+		// Before the core sees the message, because an early reply is delivered within handle.
+		m.calls[id] = answer
+		m.handle(msg)
+	})
+}
+
+// releaseCall has the core answer a call now if it holds it. The release is in the sender's line, behind the
+// call itself: in another one it could come before it, and the call would be held for ever.
+func (m *Master) releaseCall(user string, id protocol.Call) {
+	m.inbox.Push(user, func() { m.handle(&protocol.Release{Call: id}) })
 }
 
 // now returns the time since the journal's epoch. It never runs backwards, not even

@@ -297,7 +297,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Heartbeats in binary do not pass the RPC system. They have the same answers as the ones that do.
+// Heartbeats of workers of the previous release, and of other programs, are requests in any format.
 func TestHeartbeatFormats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

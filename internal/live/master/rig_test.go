@@ -13,6 +13,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/console"
 	"github.com/slotwise/slotwise/internal/console/source"
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/internal/live/pages"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"google.golang.org/protobuf/proto"
@@ -29,6 +30,8 @@ type rig struct {
 	cfg     Config
 	users   slotwisev1connect.ClientServiceClient
 	workers slotwisev1connect.WorkerServiceClient
+	// closeCalls ends the connection of workers.
+	closeCalls func()
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
@@ -52,7 +55,8 @@ func (r *rig) start() {
 	r.m = m
 	r.srv = httptest.NewServer(new(secure.Guard).Wrap(m.Handler()))
 	r.users = slotwisev1connect.NewClientServiceClient(r.srv.Client(), r.srv.URL)
-	r.workers = slotwisev1connect.NewWorkerServiceClient(r.srv.Client(), r.srv.URL)
+	calls := frames.NewClient(r.srv.Client(), r.srv.URL)
+	r.workers, r.closeCalls = calls, calls.Close
 }
 
 func (r *rig) stop() {
@@ -60,6 +64,7 @@ func (r *rig) stop() {
 		return
 	}
 	r.srv.CloseClientConnections()
+	r.closeCalls()
 	if err := r.m.Close(); err != nil && !errors.Is(err, errPower) {
 		r.t.Error(err)
 	}

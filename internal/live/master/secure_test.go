@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
@@ -39,7 +40,7 @@ func (l *logText) String() string {
 func secureRig(t *testing.T, a *secure.Authority, s *seat) *rig {
 	return &rig{t: t, m: s.m, cfg: s.cfg,
 		users:   slotwisev1connect.NewClientServiceClient(certified(t, a.Files("ann")), "https://"+s.cfg.Self),
-		workers: slotwisev1connect.NewWorkerServiceClient(certified(t, a.Files("worker")), "https://"+s.cfg.Self)}
+		workers: frames.NewClient(certified(t, a.Files("worker")), "https://"+s.cfg.Self)}
 }
 
 // certified returns the client of the owner of a certificate.

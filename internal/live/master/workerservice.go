@@ -2,13 +2,10 @@ package master
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"slices"
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -78,89 +75,88 @@ func (w workerService) Register(ctx context.Context, r *slotwisev1.RegisterReque
 
 // Heartbeat takes in reports and returns actions.
 func (w workerService) Heartbeat(ctx context.Context, r *slotwisev1.HeartbeatRequest) (*slotwisev1.HeartbeatResponse, error) {
-	msg, err := protocol.ParseHeartbeat(r)
+	message, wait, err := heartbeatMessage(r)
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	resp, err := call[*slotwisev1.HeartbeatResponse](ctx, w.m, waitFor(r.WaitMs), func(id protocol.Call) (protocol.Message, error) {
-		msg.Call = id
-		return msg, nil
-	})
+	resp, err := call[*slotwisev1.HeartbeatResponse](ctx, w.m, wait, message)
 	if err == nil {
 		resp.Term = w.m.Term()
 	}
 	return resp, err
 }
 
-// heartbeats answers heartbeats in binary itself, and leaves all other calls to the RPC system. The
-// system's part of a call takes as much processor time as decoding, handling and encoding it, and
-// heartbeats are nearly all calls of a busy master.
-func (m *Master) heartbeats(next http.Handler) http.Handler {
-	refusals := connect.NewErrorWriter()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Everything that is not the plain case goes to the RPC system, which knows the other
-		// encodings and refuses the rest.
-		if h := r.Header; r.URL.Path != slotwisev1connect.WorkerServiceHeartbeatProcedure || r.Method != http.MethodPost || h.Get("Content-Type") != "application/proto" || h.Get("Content-Encoding") != "" {
-			next.ServeHTTP(w, r)
-			return
-		}
-		answer, err := m.heartbeat(r)
-		if err != nil {
-			_ = refusals.Write(w, r, shortError(err)) // the worker may be gone
-			return
-		}
-		w.Header()["Content-Type"] = []string{"application/proto"}
-		_, _ = w.Write(answer) // the worker may be gone
-	})
-}
-
-// heartbeat decodes the message of a request, which is in memory, and encodes the answer.
-func (m *Master) heartbeat(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, rpcError(err)
-	}
-	req := &slotwisev1.HeartbeatRequest{}
-	if err := proto.Unmarshal(body, req); err != nil {
-		return nil, fault(connect.CodeInvalidArgument, "the message cannot be decoded: %w", err)
-	}
-	resp, err := workerService{m}.Heartbeat(r.Context(), req)
+// AskCommit decides which attempt of a task may commit its output.
+func (w workerService) AskCommit(ctx context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
+	message, err := askCommitMessage(r)
 	if err != nil {
 		return nil, err
 	}
-	return proto.Marshal(resp)
-}
-
-// AskCommit decides which attempt of a task may commit its output.
-func (w workerService) AskCommit(ctx context.Context, r *slotwisev1.AskCommitRequest) (*slotwisev1.AskCommitResponse, error) {
-	attempt, err := job.ParseAttempt(r.Attempt)
-	if err != nil {
-		return nil, badName(err)
-	}
-	return call[*slotwisev1.AskCommitResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.AskCommit{Call: id, Session: r.Session, Attempt: attempt}, nil
-	})
+	return call[*slotwisev1.AskCommitResponse](ctx, w.m, 0, message)
 }
 
 // JobForWorker returns what all attempts of a job need.
 func (w workerService) JobForWorker(ctx context.Context, r *slotwisev1.JobForWorkerRequest) (*slotwisev1.JobForWorkerResponse, error) {
-	name, err := job.ParseID(r.Job)
+	message, err := jobMessage(r)
 	if err != nil {
-		return nil, badName(err)
+		return nil, err
 	}
-	return call[*slotwisev1.JobForWorkerResponse](ctx, w.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		return &protocol.JobForWorker{Call: id, Session: r.Session, Job: name}, nil
-	})
+	return call[*slotwisev1.JobForWorkerResponse](ctx, w.m, 0, message)
 }
 
 // MapOutputs returns where a job's map outputs are, and waits for changes.
 func (w workerService) MapOutputs(ctx context.Context, r *slotwisev1.MapOutputsRequest) (*slotwisev1.MapOutputsResponse, error) {
+	message, wait, err := mapOutputsMessage(r)
+	if err != nil {
+		return nil, err
+	}
+	return call[*slotwisev1.MapOutputsResponse](ctx, w.m, wait, message)
+}
+
+// messageOf makes the core's message of a call. The loop calls it.
+type messageOf = func(protocol.Call) (protocol.Message, error)
+
+// The functions below check the requests of workers. The duration is the longest for which the core may
+// hold the call.
+
+func heartbeatMessage(r *slotwisev1.HeartbeatRequest) (messageOf, time.Duration, error) {
+	msg, err := protocol.ParseHeartbeat(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	return func(id protocol.Call) (protocol.Message, error) {
+		msg.Call = id
+		return msg, nil
+	}, waitFor(r.WaitMs), nil
+}
+
+func askCommitMessage(r *slotwisev1.AskCommitRequest) (messageOf, error) {
+	attempt, err := job.ParseAttempt(r.Attempt)
+	if err != nil {
+		return nil, badName(err)
+	}
+	return func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.AskCommit{Call: id, Session: r.Session, Attempt: attempt}, nil
+	}, nil
+}
+
+func jobMessage(r *slotwisev1.JobForWorkerRequest) (messageOf, error) {
 	name, err := job.ParseID(r.Job)
 	if err != nil {
 		return nil, badName(err)
 	}
+	return func(id protocol.Call) (protocol.Message, error) {
+		return &protocol.JobForWorker{Call: id, Session: r.Session, Job: name}, nil
+	}, nil
+}
+
+func mapOutputsMessage(r *slotwisev1.MapOutputsRequest) (messageOf, time.Duration, error) {
+	name, err := job.ParseID(r.Job)
+	if err != nil {
+		return nil, 0, badName(err)
+	}
 	wait := waitFor(r.WaitMs)
-	return call[*slotwisev1.MapOutputsResponse](ctx, w.m, wait, func(id protocol.Call) (protocol.Message, error) {
+	return func(id protocol.Call) (protocol.Message, error) {
 		return &protocol.MapOutputs{Call: id, Session: r.Session, Job: name, Cursor: r.Cursor, Wait: wait > 0}, nil
-	})
+	}, wait, nil
 }

@@ -31,10 +31,16 @@ func Client(config *tls.Config, token string) *http.Client {
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     config != nil,
 	}
-	if token == "" {
-		return &http.Client{Transport: &hintingTransport{t}}
+	// A connection of HTTP/2 cannot be upgraded.
+	upgrades := &http.Transport{DialContext: t.DialContext, TLSHandshakeTimeout: t.TLSHandshakeTimeout, IdleConnTimeout: t.IdleConnTimeout}
+	if config != nil {
+		upgrades.TLSClientConfig = config.Clone()
+		upgrades.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	}
-	return &http.Client{Transport: Bearer(&hintingTransport{t}, token)}
+	if token == "" {
+		return &http.Client{Transport: &hintingTransport{t, upgrades}}
+	}
+	return &http.Client{Transport: Bearer(&hintingTransport{t, upgrades}, token)}
 }
 
 // PodAudience is the audience of the service account tokens that masters accept.
@@ -108,7 +114,10 @@ func Dial(master string, files Files, tokenFile string) (url string, c *http.Cli
 
 // hintingTransport replaces the answer that a TLS server gives to a plain HTTP request
 // by an error that says so.
-type hintingTransport struct{ *http.Transport }
+type hintingTransport struct {
+	*http.Transport
+	upgrades *http.Transport // of requests that upgrade their connection
+}
 
 var errSpeaksTLS = errors.New("the server speaks TLS: use an https:// address, or name the cluster's authority with --tls-ca")
 
@@ -117,7 +126,11 @@ const plainAnswer = "Client sent an HTTP request to an HTTPS server"
 
 // RoundTrip implements http.RoundTripper.
 func (h *hintingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := h.Transport.RoundTrip(r)
+	t := h.Transport
+	if r.Header.Get("Upgrade") != "" {
+		t = h.upgrades
+	}
+	resp, err := t.RoundTrip(r)
 	if err != nil || r.URL.Scheme != "http" || resp.StatusCode != http.StatusBadRequest || !resp.Close {
 		return resp, err
 	}

@@ -73,7 +73,11 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		}
 		id, err := g.identify(r, w.Header())
 		if err == nil {
-			next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
+			ctx := With(r.Context(), id)
+			if r.Header.Get("Upgrade") != "" { // the connection outlives the request
+				ctx = g.withIdentify(ctx, r, id)
+			}
+			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
 		// Only a person in a browser who sends no credentials is shown the page for signing in. A

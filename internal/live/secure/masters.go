@@ -143,12 +143,12 @@ func (m *Masters) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		leader, refused := leaderOf(resp)
+		n, refused := NotLeader(resp)
 		if !refused {
 			return resp, nil
 		}
 		refusal = resp
-		m.passOver(host, leader)
+		m.passOver(host, n.Leader)
 		next := m.current()
 		// One try more than masters: the last follower may name the leader. Then the caller waits,
 		// because the masters elect a leader.
@@ -215,7 +215,7 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 	r.URL, r.Host = &u, host
 	if !m.probes {
 		resp, err := m.next.RoundTrip(r)
-		return closing(resp, cancel), err
+		return m.closing(resp, ctx, host, cancel), err
 	}
 	watch, stop := context.WithCancel(ctx)
 	go m.watch(watch, host, cancel)
@@ -227,10 +227,14 @@ func (m *Masters) send(r *http.Request, host string) (*http.Response, error) {
 	// The next part of a log may be hours away, so the watch goes on.
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/connect+") {
 		resp.Body = &parts{resp.Body, ctx, func(leader string) { m.passOver(host, leader) }}
-		return closing(resp, func(cause error) { stop(); cancel(cause) }), nil
+		return m.closing(resp, ctx, host, func(cause error) { stop(); cancel(cause) }), nil
+	}
+	// Calls follow on an upgraded connection, and each may wait.
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return m.closing(resp, ctx, host, func(cause error) { stop(); cancel(cause) }), nil
 	}
 	stop()
-	return closing(resp, cancel), nil
+	return m.closing(resp, ctx, host, cancel), nil
 }
 
 // silence returns the error with which watch has ended a request, nil if it has not.
@@ -387,36 +391,35 @@ func (e *movedError) Error() string {
 	return "master " + e.silent + " is silent, and " + e.leader + " leads: try again"
 }
 
-// leaderOf reports whether a follower has refused a request, and the leader that it names, if it
-// knows one.
-func leaderOf(resp *http.Response) (leader string, refused bool) {
+// NotLeader reports whether a follower has refused a request, and returns the detail of its error, which names
+// the leader if the follower knows one.
+func NotLeader(resp *http.Response) (n *slotwisev1.NotLeader, refused bool) {
+	n = &slotwisev1.NotLeader{}
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		return "", false
+		return n, false
 	}
 	// An error is short. What was read is put back for the caller.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	resp.Body = &prefixed{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
 	if err != nil {
-		return "", false
+		return n, false
 	}
 	var answer struct {
 		Details []struct{ Type, Value string }
 	}
 	if json.Unmarshal(body, &answer) != nil {
-		return "", false
+		return n, false
 	}
 	for _, d := range answer.Details {
-		n := &slotwisev1.NotLeader{}
 		if d.Type != string(n.ProtoReflect().Descriptor().FullName()) {
 			continue
 		}
-		if value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "=")); err == nil && proto.Unmarshal(value, n) == nil {
-			return n.Leader, true
+		if value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "=")); err != nil || proto.Unmarshal(value, n) != nil {
+			n.Reset() // the type alone says that this master does not lead
 		}
-		// The detail's type alone says that this master does not lead.
-		return "", true
+		return n, true
 	}
-	return "", false
+	return n, false
 }
 
 // prefixed is a body of which a part was read already.
@@ -425,14 +428,55 @@ type prefixed struct {
 	io.Closer
 }
 
-// closing returns an answer whose context ends when its body is closed.
-func closing(resp *http.Response, cancel context.CancelCauseFunc) *http.Response {
+// closing returns an answer of a host whose context ends when its body is closed.
+func (m *Masters) closing(resp *http.Response, ctx context.Context, host string, cancel context.CancelCauseFunc) *http.Response {
 	if resp == nil {
 		cancel(errors.New("the request has failed"))
 		return nil
 	}
+	if conn, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
+		u := &upgraded{ReadWriteCloser: conn, ctx: ctx, cancel: cancel, pass: func(leader string) { m.passOver(host, leader) }}
+		// The transport has given the connection away, so its request's context does not close it.
+		u.ended = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		resp.Body = u
+		return resp
+	}
 	resp.Body = &closer{resp.Body, cancel}
 	return resp
+}
+
+// upgraded is an upgraded connection. If the connection breaks or its master becomes silent, the next request
+// goes to another one.
+type upgraded struct {
+	io.ReadWriteCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ended  func() bool
+	pass   func(leader string)
+}
+
+// Read implements io.Reader.
+func (u *upgraded) Read(b []byte) (int, error) {
+	n, err := u.ReadWriteCloser.Read(b)
+	silent := silence(u.ctx)
+	switch {
+	case err == nil:
+	case silent != nil:
+		moved := &movedError{}
+		errors.As(silent, &moved)
+		u.pass(moved.leader)
+		err = silent
+	case u.ctx.Err() == nil: // else this end has closed it
+		u.pass("")
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (u *upgraded) Close() error {
+	u.ended()
+	u.cancel(nil)
+	return u.ReadWriteCloser.Close()
 }
 
 type closer struct {

@@ -21,10 +21,10 @@ import (
 
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/frametest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
-	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // TestMain lets the test binary serve as the executable of attempts, too.
@@ -36,12 +36,13 @@ func TestMain(m *testing.M) {
 // fakeMaster is a master under the control of a test. It serves the actions and jobs
 // that the test sets up and records the worker's messages.
 type fakeMaster struct {
-	options []connect.HandlerOption
-	t       *testing.T
-	dir     string
-	addr    string
-	server  *http.Server
-	files   map[string]string // by hash
+	most   int // bytes of a message
+	t      *testing.T
+	dir    string
+	addr   string
+	server *http.Server
+	end    func()            // of the connections that have left HTTP
+	files  map[string]string // by hash
 
 	mu struct {
 		sync.Mutex
@@ -72,15 +73,18 @@ type fakeMaster struct {
 	}
 }
 
-func newFakeMaster(t *testing.T, options ...connect.HandlerOption) *fakeMaster {
-	m := &fakeMaster{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", files: map[string]string{}, options: options}
+func newFakeMaster(t *testing.T) *fakeMaster { return newFakeMasterWith(t, 64<<20) }
+
+// newFakeMasterWith starts a master that takes messages of at most a number of bytes.
+func newFakeMasterWith(t *testing.T, most int) *fakeMaster {
+	m := &fakeMaster{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", files: map[string]string{}, most: most}
 	m.mu.changed = make(chan struct{})
 	m.mu.id = "m1"
 	m.mu.answer = &slotwisev1.RegisterResponse{}
 	m.mu.reports, m.mu.ends = map[string]*slotwisev1.Report{}, map[string]int{}
 	m.mu.jobs, m.mu.grants = map[string]*slotwisev1.JobForWorkerResponse{}, map[string]bool{}
 	m.start()
-	t.Cleanup(func() { m.server.Close() })
+	t.Cleanup(m.stop)
 	return m
 }
 
@@ -93,7 +97,9 @@ func (m *fakeMaster) start() {
 	}
 	m.addr = l.Addr().String()
 	mux := http.NewServeMux()
-	mux.Handle(slotwisev1connect.NewWorkerServiceHandler(m, m.options...))
+	ctx, end := context.WithCancel(context.Background())
+	m.end = end
+	frametest.Handle(ctx, mux, m, m.most)
 	mux.HandleFunc("GET /files/{sha}", func(w http.ResponseWriter, r *http.Request) {
 		content, ok := m.files[r.PathValue("sha")]
 		if !ok {
@@ -104,6 +110,12 @@ func (m *fakeMaster) start() {
 	})
 	m.server = &http.Server{Handler: mux}
 	go m.server.Serve(l)
+}
+
+// stop ends the server and its connections.
+func (m *fakeMaster) stop() {
+	m.server.Close()
+	m.end()
 }
 
 // do calls f with the master locked and wakes waiting calls.

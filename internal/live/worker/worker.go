@@ -36,6 +36,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/cgroup"
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/internal/live/nodeload"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/live/worker/agent"
@@ -50,6 +51,7 @@ type Worker struct {
 	log     *slog.Logger
 	home    *home
 	rpc     slotwisev1connect.WorkerServiceClient
+	frames  *frames.Client // is rpc, but in tests
 	files   *cache
 	starter *starter
 	groups  *cgroup.Tree // of attempts; nil without control groups
@@ -143,7 +145,8 @@ func Start(cfg Config) (*Worker, error) {
 	}
 	// A worker of a single master gains nothing by probes: it has no other one to turn to.
 	client = secure.ToLeader(client, cfg.masterURL, cfg.masterHosts, len(cfg.masterHosts) > 1)
-	w.rpc = slotwisev1connect.NewWorkerServiceClient(client, cfg.masterURL)
+	w.frames = frames.NewClient(client, cfg.masterURL)
+	w.rpc = w.frames
 	w.files = newCache(h.files(), cfg.masterURL, client, cfg.CacheSize)
 	if len(cfg.masterHosts) > 1 {
 		w.files.missing = missingFile
@@ -216,6 +219,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err == nil {
 		w.sendLeaving()
 	}
+	w.frames.Close()
 	stop(nil)
 	watchers.Wait()
 	w.server.Close()

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 
@@ -177,7 +176,7 @@ func TestMasterAway(t *testing.T) {
 	m.launch("j1_m_0_0", split)
 	m.launch("j1_m_0_1", split)
 	runs(2)
-	m.server.Close()
+	m.stop()
 	m.do(func() { m.mu.session = 100 }) // it has forgotten the session
 	open()
 	clustertest.Eventually(t, "the attempts end while the master is away", func() bool {
@@ -413,7 +412,7 @@ func TestManyCounters(t *testing.T) {
 // TestRefusedForSize runs two maps under a master that takes no large message. The
 // worker sends the small report; the attempt whose report is too large alone fails.
 func TestRefusedForSize(t *testing.T) {
-	m := newFakeMaster(t, connect.WithReadMaxBytes(8<<10))
+	m := newFakeMasterWith(t, 8<<10)
 	m.worker("")
 	count := `awk 'BEGIN { for (i = 0; i < 200; i++) printf "reporter:counter:g,%0150d,1\n", i }' >&2; cat`
 	small, large := m.job("j1", "cat", 0, "a\n"), m.job("j2", count, 0, "a\n")

@@ -3,7 +3,7 @@
 // and field means, by proto/generate.sh.
 //
 //	client                   server   protocol
-//	worker                   master   WorkerService in worker.proto
+//	worker                   master   frames with WorkerCall, and WorkerService, in worker.proto
 //	commands and programs    master   ClientService in client.proto; PUT, GET, HEAD /files/SHA256
 //	worker                   attempt  two pipes, attempt.proto
 //	reduce; readers of logs  worker   HTTP: /v1/outputs/…, /v1/logs/…
@@ -23,6 +23,10 @@
 // has one of Connect's codes and a sentence for users. After unavailable and after a broken
 // connection a client repeats the call with growing pauses; every call may be repeated.
 // Another error is the master's answer, which a repeated call does not change.
+//
+// A worker's calls for each task, Heartbeat, AskCommit, JobForWorker and MapOutputs, are frames on one
+// connection, which internal/live/frames describes. They also exist as calls of the service, for workers of the
+// previous release and programs in other languages, and do the same.
 //
 // # Sessions
 //

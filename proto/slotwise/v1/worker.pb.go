@@ -2205,11 +2205,319 @@ func (x *KeepLogsResponse) GetFull() []string {
 	return nil
 }
 
+// WorkerCall is a call on a connection of frames, which carries the calls that a worker makes for each
+// task. See internal/live/frames.
+type WorkerCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to What:
+	//
+	//	*WorkerCall_Heartbeat
+	//	*WorkerCall_AskCommit
+	//	*WorkerCall_Job
+	//	*WorkerCall_MapOutputs
+	What          isWorkerCall_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerCall) Reset() {
+	*x = WorkerCall{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerCall) ProtoMessage() {}
+
+func (x *WorkerCall) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerCall.ProtoReflect.Descriptor instead.
+func (*WorkerCall) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WorkerCall) GetWhat() isWorkerCall_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *WorkerCall) GetHeartbeat() *HeartbeatRequest {
+	if x != nil {
+		if x, ok := x.What.(*WorkerCall_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *WorkerCall) GetAskCommit() *AskCommitRequest {
+	if x != nil {
+		if x, ok := x.What.(*WorkerCall_AskCommit); ok {
+			return x.AskCommit
+		}
+	}
+	return nil
+}
+
+func (x *WorkerCall) GetJob() *JobForWorkerRequest {
+	if x != nil {
+		if x, ok := x.What.(*WorkerCall_Job); ok {
+			return x.Job
+		}
+	}
+	return nil
+}
+
+func (x *WorkerCall) GetMapOutputs() *MapOutputsRequest {
+	if x != nil {
+		if x, ok := x.What.(*WorkerCall_MapOutputs); ok {
+			return x.MapOutputs
+		}
+	}
+	return nil
+}
+
+type isWorkerCall_What interface {
+	isWorkerCall_What()
+}
+
+type WorkerCall_Heartbeat struct {
+	Heartbeat *HeartbeatRequest `protobuf:"bytes,1,opt,name=heartbeat,proto3,oneof"`
+}
+
+type WorkerCall_AskCommit struct {
+	AskCommit *AskCommitRequest `protobuf:"bytes,2,opt,name=ask_commit,json=askCommit,proto3,oneof"`
+}
+
+type WorkerCall_Job struct {
+	Job *JobForWorkerRequest `protobuf:"bytes,3,opt,name=job,proto3,oneof"`
+}
+
+type WorkerCall_MapOutputs struct {
+	MapOutputs *MapOutputsRequest `protobuf:"bytes,4,opt,name=map_outputs,json=mapOutputs,proto3,oneof"`
+}
+
+func (*WorkerCall_Heartbeat) isWorkerCall_What() {}
+
+func (*WorkerCall_AskCommit) isWorkerCall_What() {}
+
+func (*WorkerCall_Job) isWorkerCall_What() {}
+
+func (*WorkerCall_MapOutputs) isWorkerCall_What() {}
+
+// WorkerAnswer is the master's answer to a WorkerCall.
+type WorkerAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to What:
+	//
+	//	*WorkerAnswer_Heartbeat
+	//	*WorkerAnswer_AskCommit
+	//	*WorkerAnswer_Job
+	//	*WorkerAnswer_MapOutputs
+	//	*WorkerAnswer_Error
+	What          isWorkerAnswer_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerAnswer) Reset() {
+	*x = WorkerAnswer{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerAnswer) ProtoMessage() {}
+
+func (x *WorkerAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerAnswer.ProtoReflect.Descriptor instead.
+func (*WorkerAnswer) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WorkerAnswer) GetWhat() isWorkerAnswer_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetHeartbeat() *HeartbeatResponse {
+	if x != nil {
+		if x, ok := x.What.(*WorkerAnswer_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetAskCommit() *AskCommitResponse {
+	if x != nil {
+		if x, ok := x.What.(*WorkerAnswer_AskCommit); ok {
+			return x.AskCommit
+		}
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetJob() *JobForWorkerResponse {
+	if x != nil {
+		if x, ok := x.What.(*WorkerAnswer_Job); ok {
+			return x.Job
+		}
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetMapOutputs() *MapOutputsResponse {
+	if x != nil {
+		if x, ok := x.What.(*WorkerAnswer_MapOutputs); ok {
+			return x.MapOutputs
+		}
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetError() *CallError {
+	if x != nil {
+		if x, ok := x.What.(*WorkerAnswer_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isWorkerAnswer_What interface {
+	isWorkerAnswer_What()
+}
+
+type WorkerAnswer_Heartbeat struct {
+	Heartbeat *HeartbeatResponse `protobuf:"bytes,1,opt,name=heartbeat,proto3,oneof"`
+}
+
+type WorkerAnswer_AskCommit struct {
+	AskCommit *AskCommitResponse `protobuf:"bytes,2,opt,name=ask_commit,json=askCommit,proto3,oneof"`
+}
+
+type WorkerAnswer_Job struct {
+	Job *JobForWorkerResponse `protobuf:"bytes,3,opt,name=job,proto3,oneof"`
+}
+
+type WorkerAnswer_MapOutputs struct {
+	MapOutputs *MapOutputsResponse `protobuf:"bytes,4,opt,name=map_outputs,json=mapOutputs,proto3,oneof"`
+}
+
+type WorkerAnswer_Error struct {
+	Error *CallError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
+}
+
+func (*WorkerAnswer_Heartbeat) isWorkerAnswer_What() {}
+
+func (*WorkerAnswer_AskCommit) isWorkerAnswer_What() {}
+
+func (*WorkerAnswer_Job) isWorkerAnswer_What() {}
+
+func (*WorkerAnswer_MapOutputs) isWorkerAnswer_What() {}
+
+func (*WorkerAnswer_Error) isWorkerAnswer_What() {}
+
+// CallError is the error of a call, as the service's own calls would return it.
+type CallError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // one of Connect's codes
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	NotLeader     *NotLeader             `protobuf:"bytes,3,opt,name=not_leader,json=notLeader,proto3" json:"not_leader,omitempty"` // from a master that does not lead
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallError) Reset() {
+	*x = CallError{}
+	mi := &file_slotwise_v1_worker_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallError) ProtoMessage() {}
+
+func (x *CallError) ProtoReflect() protoreflect.Message {
+	mi := &file_slotwise_v1_worker_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallError.ProtoReflect.Descriptor instead.
+func (*CallError) Descriptor() ([]byte, []int) {
+	return file_slotwise_v1_worker_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CallError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *CallError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *CallError) GetNotLeader() *NotLeader {
+	if x != nil {
+		return x.NotLeader
+	}
+	return nil
+}
+
 var File_slotwise_v1_worker_proto protoreflect.FileDescriptor
 
 const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\"\x83\x05\n" +
+	"\x18slotwise/v1/worker.proto\x12\vslotwise.v1\x1a\x18slotwise/v1/common.proto\x1a\x19slotwise/v1/masters.proto\"\x83\x05\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -2385,7 +2693,30 @@ const file_slotwise_v1_worker_proto_rawDesc = "" +
 	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\bR\x06failed\"&\n" +
 	"\x10KeepLogsResponse\x12\x12\n" +
-	"\x04full\x18\x01 \x03(\tR\x04full*\x87\x01\n" +
+	"\x04full\x18\x01 \x03(\tR\x04full\"\x8c\x02\n" +
+	"\n" +
+	"WorkerCall\x12=\n" +
+	"\theartbeat\x18\x01 \x01(\v2\x1d.slotwise.v1.HeartbeatRequestH\x00R\theartbeat\x12>\n" +
+	"\n" +
+	"ask_commit\x18\x02 \x01(\v2\x1d.slotwise.v1.AskCommitRequestH\x00R\taskCommit\x124\n" +
+	"\x03job\x18\x03 \x01(\v2 .slotwise.v1.JobForWorkerRequestH\x00R\x03job\x12A\n" +
+	"\vmap_outputs\x18\x04 \x01(\v2\x1e.slotwise.v1.MapOutputsRequestH\x00R\n" +
+	"mapOutputsB\x06\n" +
+	"\x04what\"\xc2\x02\n" +
+	"\fWorkerAnswer\x12>\n" +
+	"\theartbeat\x18\x01 \x01(\v2\x1e.slotwise.v1.HeartbeatResponseH\x00R\theartbeat\x12?\n" +
+	"\n" +
+	"ask_commit\x18\x02 \x01(\v2\x1e.slotwise.v1.AskCommitResponseH\x00R\taskCommit\x125\n" +
+	"\x03job\x18\x03 \x01(\v2!.slotwise.v1.JobForWorkerResponseH\x00R\x03job\x12B\n" +
+	"\vmap_outputs\x18\x04 \x01(\v2\x1f.slotwise.v1.MapOutputsResponseH\x00R\n" +
+	"mapOutputs\x12.\n" +
+	"\x05error\x18\x05 \x01(\v2\x16.slotwise.v1.CallErrorH\x00R\x05errorB\x06\n" +
+	"\x04what\"p\n" +
+	"\tCallError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x125\n" +
+	"\n" +
+	"not_leader\x18\x03 \x01(\v2\x16.slotwise.v1.NotLeaderR\tnotLeader*\x87\x01\n" +
 	"\rNodeCondition\x12\x1e\n" +
 	"\x1aNODE_CONDITION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16NODE_CONDITION_LEAVING\x10\x01\x12\x1c\n" +
@@ -2419,7 +2750,7 @@ func file_slotwise_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_slotwise_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_slotwise_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_slotwise_v1_worker_proto_goTypes = []any{
 	(NodeCondition)(0),           // 0: slotwise.v1.NodeCondition
 	(AttemptState)(0),            // 1: slotwise.v1.AttemptState
@@ -2448,12 +2779,16 @@ var file_slotwise_v1_worker_proto_goTypes = []any{
 	(*KeepLogsRequest)(nil),      // 24: slotwise.v1.KeepLogsRequest
 	(*EndedLog)(nil),             // 25: slotwise.v1.EndedLog
 	(*KeepLogsResponse)(nil),     // 26: slotwise.v1.KeepLogsResponse
-	(*Counters)(nil),             // 27: slotwise.v1.Counters
-	(FailureCause)(0),            // 28: slotwise.v1.FailureCause
-	(*ChainSpec)(nil),            // 29: slotwise.v1.ChainSpec
-	(Kind)(0),                    // 30: slotwise.v1.Kind
-	(*Split)(nil),                // 31: slotwise.v1.Split
-	(*JobSpec)(nil),              // 32: slotwise.v1.JobSpec
+	(*WorkerCall)(nil),           // 27: slotwise.v1.WorkerCall
+	(*WorkerAnswer)(nil),         // 28: slotwise.v1.WorkerAnswer
+	(*CallError)(nil),            // 29: slotwise.v1.CallError
+	(*Counters)(nil),             // 30: slotwise.v1.Counters
+	(FailureCause)(0),            // 31: slotwise.v1.FailureCause
+	(*ChainSpec)(nil),            // 32: slotwise.v1.ChainSpec
+	(Kind)(0),                    // 33: slotwise.v1.Kind
+	(*Split)(nil),                // 34: slotwise.v1.Split
+	(*JobSpec)(nil),              // 35: slotwise.v1.JobSpec
+	(*NotLeader)(nil),            // 36: slotwise.v1.NotLeader
 }
 var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	4,  // 0: slotwise.v1.RegisterRequest.outputs:type_name -> slotwise.v1.HeldOutput
@@ -2466,39 +2801,49 @@ var file_slotwise_v1_worker_proto_depIdxs = []int32{
 	3,  // 7: slotwise.v1.DriverReport.driver:type_name -> slotwise.v1.DriverRef
 	1,  // 8: slotwise.v1.DriverReport.state:type_name -> slotwise.v1.AttemptState
 	1,  // 9: slotwise.v1.Report.state:type_name -> slotwise.v1.AttemptState
-	27, // 10: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
-	28, // 11: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
+	30, // 10: slotwise.v1.Report.counters:type_name -> slotwise.v1.Counters
+	31, // 11: slotwise.v1.Report.cause:type_name -> slotwise.v1.FailureCause
 	12, // 12: slotwise.v1.HeartbeatResponse.actions:type_name -> slotwise.v1.Action
 	15, // 13: slotwise.v1.Action.launch:type_name -> slotwise.v1.Launch
 	16, // 14: slotwise.v1.Action.kill:type_name -> slotwise.v1.Kill
 	13, // 15: slotwise.v1.Action.drive:type_name -> slotwise.v1.Drive
 	14, // 16: slotwise.v1.Action.stop_driver:type_name -> slotwise.v1.StopDriver
 	3,  // 17: slotwise.v1.Drive.driver:type_name -> slotwise.v1.DriverRef
-	29, // 18: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
+	32, // 18: slotwise.v1.Drive.spec:type_name -> slotwise.v1.ChainSpec
 	3,  // 19: slotwise.v1.StopDriver.driver:type_name -> slotwise.v1.DriverRef
-	30, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
-	31, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
+	33, // 20: slotwise.v1.Launch.slot:type_name -> slotwise.v1.Kind
+	34, // 21: slotwise.v1.Launch.split:type_name -> slotwise.v1.Split
 	20, // 22: slotwise.v1.Launch.job:type_name -> slotwise.v1.JobForWorkerResponse
-	32, // 23: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
+	35, // 23: slotwise.v1.JobForWorkerResponse.spec:type_name -> slotwise.v1.JobSpec
 	23, // 24: slotwise.v1.MapOutputsResponse.outputs:type_name -> slotwise.v1.MapOutput
 	25, // 25: slotwise.v1.KeepLogsRequest.logs:type_name -> slotwise.v1.EndedLog
-	2,  // 26: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
-	6,  // 27: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
-	17, // 28: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
-	19, // 29: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
-	21, // 30: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
-	24, // 31: slotwise.v1.WorkerService.KeepLogs:input_type -> slotwise.v1.KeepLogsRequest
-	5,  // 32: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
-	11, // 33: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
-	18, // 34: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
-	20, // 35: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
-	22, // 36: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
-	26, // 37: slotwise.v1.WorkerService.KeepLogs:output_type -> slotwise.v1.KeepLogsResponse
-	32, // [32:38] is the sub-list for method output_type
-	26, // [26:32] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	6,  // 26: slotwise.v1.WorkerCall.heartbeat:type_name -> slotwise.v1.HeartbeatRequest
+	17, // 27: slotwise.v1.WorkerCall.ask_commit:type_name -> slotwise.v1.AskCommitRequest
+	19, // 28: slotwise.v1.WorkerCall.job:type_name -> slotwise.v1.JobForWorkerRequest
+	21, // 29: slotwise.v1.WorkerCall.map_outputs:type_name -> slotwise.v1.MapOutputsRequest
+	11, // 30: slotwise.v1.WorkerAnswer.heartbeat:type_name -> slotwise.v1.HeartbeatResponse
+	18, // 31: slotwise.v1.WorkerAnswer.ask_commit:type_name -> slotwise.v1.AskCommitResponse
+	20, // 32: slotwise.v1.WorkerAnswer.job:type_name -> slotwise.v1.JobForWorkerResponse
+	22, // 33: slotwise.v1.WorkerAnswer.map_outputs:type_name -> slotwise.v1.MapOutputsResponse
+	29, // 34: slotwise.v1.WorkerAnswer.error:type_name -> slotwise.v1.CallError
+	36, // 35: slotwise.v1.CallError.not_leader:type_name -> slotwise.v1.NotLeader
+	2,  // 36: slotwise.v1.WorkerService.Register:input_type -> slotwise.v1.RegisterRequest
+	6,  // 37: slotwise.v1.WorkerService.Heartbeat:input_type -> slotwise.v1.HeartbeatRequest
+	17, // 38: slotwise.v1.WorkerService.AskCommit:input_type -> slotwise.v1.AskCommitRequest
+	19, // 39: slotwise.v1.WorkerService.JobForWorker:input_type -> slotwise.v1.JobForWorkerRequest
+	21, // 40: slotwise.v1.WorkerService.MapOutputs:input_type -> slotwise.v1.MapOutputsRequest
+	24, // 41: slotwise.v1.WorkerService.KeepLogs:input_type -> slotwise.v1.KeepLogsRequest
+	5,  // 42: slotwise.v1.WorkerService.Register:output_type -> slotwise.v1.RegisterResponse
+	11, // 43: slotwise.v1.WorkerService.Heartbeat:output_type -> slotwise.v1.HeartbeatResponse
+	18, // 44: slotwise.v1.WorkerService.AskCommit:output_type -> slotwise.v1.AskCommitResponse
+	20, // 45: slotwise.v1.WorkerService.JobForWorker:output_type -> slotwise.v1.JobForWorkerResponse
+	22, // 46: slotwise.v1.WorkerService.MapOutputs:output_type -> slotwise.v1.MapOutputsResponse
+	26, // 47: slotwise.v1.WorkerService.KeepLogs:output_type -> slotwise.v1.KeepLogsResponse
+	42, // [42:48] is the sub-list for method output_type
+	36, // [36:42] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_slotwise_v1_worker_proto_init() }
@@ -2507,6 +2852,7 @@ func file_slotwise_v1_worker_proto_init() {
 		return
 	}
 	file_slotwise_v1_common_proto_init()
+	file_slotwise_v1_masters_proto_init()
 	file_slotwise_v1_worker_proto_msgTypes[10].OneofWrappers = []any{
 		(*Action_Launch)(nil),
 		(*Action_Kill)(nil),
@@ -2514,13 +2860,26 @@ func file_slotwise_v1_worker_proto_init() {
 		(*Action_Drive)(nil),
 		(*Action_StopDriver)(nil),
 	}
+	file_slotwise_v1_worker_proto_msgTypes[25].OneofWrappers = []any{
+		(*WorkerCall_Heartbeat)(nil),
+		(*WorkerCall_AskCommit)(nil),
+		(*WorkerCall_Job)(nil),
+		(*WorkerCall_MapOutputs)(nil),
+	}
+	file_slotwise_v1_worker_proto_msgTypes[26].OneofWrappers = []any{
+		(*WorkerAnswer_Heartbeat)(nil),
+		(*WorkerAnswer_AskCommit)(nil),
+		(*WorkerAnswer_Job)(nil),
+		(*WorkerAnswer_MapOutputs)(nil),
+		(*WorkerAnswer_Error)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slotwise_v1_worker_proto_rawDesc), len(file_slotwise_v1_worker_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

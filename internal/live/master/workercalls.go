@@ -1,0 +1,274 @@
+package master
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/slotwise/slotwise/internal/base/bounds"
+	"github.com/slotwise/slotwise/internal/live/frames"
+	"github.com/slotwise/slotwise/internal/live/master/protocol"
+	"github.com/slotwise/slotwise/internal/live/secure"
+	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
+)
+
+// workerConn is a worker's connection of frames (see package frames). One goroutine reads calls and hands
+// them to the loop. The loop hands the answers to the sender. No goroutine waits for a call.
+type workerConn struct {
+	m       *Master
+	ctx     context.Context // of the request that began the connection, with the worker's identity
+	user    string          // the account of the worker
+	stream  *secure.Stream
+	sender  *frames.Sender
+	room    chan struct{} // has a value for each call without an answer
+	buffer  []byte        // of small messages; used by the goroutine that reads
+	checked time.Time     // when the credentials were checked last; used by the same
+	mu      struct {
+		sync.Mutex
+		// open has the calls without an answer, each with the timer that ends its wait, or nil.
+		open map[protocol.Call]*time.Timer
+	}
+}
+
+// openCalls is the most calls of a connection without an answer. A worker whose slots are all in use by
+// reduces has a request to commit and a poll for map outputs for each, and two heartbeats. Further frames wait
+// in the network.
+const openCalls = 2*bounds.Slots + 16
+
+// checkCredentials is the interval at which the credentials of an open connection are checked, when
+// frames arrive.
+const checkCredentials = time.Second
+
+// serveCalls upgrades a request and serves the calls on its connection until it ends.
+func (m *Master) serveCalls(w http.ResponseWriter, r *http.Request) {
+	// The refusal names the leader, to which the worker turns.
+	if err := m.notLeader(); err != nil {
+		_ = connect.NewErrorWriter().Write(w, r, err) // the worker may be gone
+		return
+	}
+	stream, err := secure.Upgrade(w, r, frames.Protocol)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUpgradeRequired)
+		return
+	}
+	c := &workerConn{
+		m: m, ctx: r.Context(), user: identity(r.Context()).Account(), stream: stream, sender: frames.NewSender(stream),
+		room: make(chan struct{}, openCalls), checked: time.Now(),
+	}
+	c.mu.open = map[protocol.Call]*time.Timer{}
+	defer c.close()
+	// The server knows nothing of connections that have left HTTP.
+	defer context.AfterFunc(m.looping, func() { _ = stream.Close() })()
+	for {
+		if err := c.serveOne(); err != nil {
+			return
+		}
+	}
+}
+
+// close ends the connection. The core answers held calls at once, to nobody.
+func (c *workerConn) close() {
+	c.sender.Close()
+	_ = c.stream.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	//house:sorted each call is released for itself
+	for id, t := range c.mu.open {
+		if t != nil {
+			t.Stop()
+		}
+		c.m.releaseCall(c.user, id)
+	}
+}
+
+// serveOne reads a call and begins it. An error ends the connection.
+func (c *workerConn) serveOne() error {
+	if err := c.stream.Await(); err != nil {
+		return err
+	}
+	// Not for each frame: identifying a sender takes longer than reading a call.
+	if now := time.Now(); now.Sub(c.checked) >= checkCredentials {
+		c.checked = now
+		// The worker's next connection is refused with the reason, or uses its new credentials.
+		if err := c.stream.Valid(); err != nil {
+			return err
+		}
+	}
+	head, err := frames.ReadHead(c.stream)
+	if err != nil {
+		return err
+	}
+	select {
+	case c.room <- struct{}{}:
+	case <-c.m.looping.Done():
+		return errClosed
+	}
+	call, give, err := c.receive(head.Length)
+	var broken *brokenError
+	if errors.As(err, &broken) {
+		return broken.err
+	}
+	if err == nil {
+		err = c.begin(head.Number, call, give)
+	}
+	if err != nil {
+		give()
+		c.answer(head.Number, frames.ErrorAnswer(shortError(rpcError(err))))
+	}
+	return nil
+}
+
+// brokenError is the error of reading from a connection.
+type brokenError struct{ err error }
+
+// Error implements error.
+func (e *brokenError) Error() string { return e.err.Error() }
+
+// receive reads the message of a frame within the bounds of messages. give is never nil. It gives the room
+// of the message back. After an error other than a brokenError the message was skipped.
+func (c *workerConn) receive(length int) (call *slotwisev1.WorkerCall, give func(), err error) {
+	q, nothing := c.m.messages[1], func() {}
+	raw, err := c.read(q, length)
+	if err != nil {
+		return nil, nothing, err
+	}
+	memory, err := protoCostOf(raw, callDescriptor)
+	if err != nil {
+		return nil, nothing, connect.NewError(connect.CodeResourceExhausted, err)
+	}
+	need := min(memory+int64(length), bounds.Share(bounds.Memory, 0))
+	if err := take(c.ctx, q.memory, c.user, need); err != nil {
+		return nil, nothing, err
+	}
+	give = func() { q.memory.Give(c.user, need) }
+	call = &slotwisev1.WorkerCall{}
+	if err := proto.Unmarshal(raw, call); err != nil {
+		return nil, give, fault(connect.CodeInvalidArgument, "the message cannot be decoded: %w", err)
+	}
+	return call, give, nil
+}
+
+var callDescriptor = (*slotwisev1.WorkerCall)(nil).ProtoReflect().Descriptor()
+
+// protoCostOf is protoCost for a message in memory.
+func protoCostOf(raw []byte, d protoreflect.MessageDescriptor) (memory int64, err error) {
+	_, memory, err = protoCost(bytes.NewReader(raw), d)
+	return memory, err
+}
+
+// read reads the bytes of a message. They are valid until the next call.
+func (c *workerConn) read(q *messages, length int) ([]byte, error) {
+	skip := func(why error) ([]byte, error) {
+		if _, err := io.CopyN(io.Discard, c.stream, int64(length)); err != nil {
+			return nil, &brokenError{err}
+		}
+		return nil, why
+	}
+	if length > int(q.most) {
+		return skip(q.tooLarge())
+	}
+	if length <= smallMessage {
+		if cap(c.buffer) < length {
+			c.buffer = make([]byte, max(2*length, 1<<10))
+		}
+		if _, err := io.ReadFull(c.stream, c.buffer[:length]); err != nil {
+			return nil, &brokenError{err}
+		}
+		return c.buffer[:length], nil
+	}
+	if err := take(c.ctx, q.arriving, c.user, int64(length)); err != nil {
+		return skip(err)
+	}
+	defer q.arriving.Give(c.user, int64(length))
+	var b bytes.Buffer // grows with what arrives, not with what is announced
+	n, err := b.ReadFrom(io.LimitReader(c.stream, int64(length)))
+	if err == nil && n < int64(length) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, &brokenError{err}
+	}
+	return b.Bytes(), nil
+}
+
+// begin hands a call to the loop.
+func (c *workerConn) begin(number uint64, call *slotwisev1.WorkerCall, give func()) (err error) {
+	var message messageOf
+	var wait time.Duration
+	switch what := call.What.(type) {
+	case *slotwisev1.WorkerCall_Heartbeat:
+		message, wait, err = heartbeatMessage(what.Heartbeat)
+	case *slotwisev1.WorkerCall_AskCommit:
+		message, err = askCommitMessage(what.AskCommit)
+	case *slotwisev1.WorkerCall_Job:
+		message, err = jobMessage(what.Job)
+	case *slotwisev1.WorkerCall_MapOutputs:
+		message, wait, err = mapOutputsMessage(what.MapOutputs)
+	default:
+		err = fault(connect.CodeUnimplemented, "this master does not know the call %T", what)
+	}
+	if err != nil {
+		return err
+	}
+	id := protocol.Call(c.m.lastCall.Add(1))
+	// Before the loop can answer it.
+	c.mu.Lock()
+	if c.mu.open[id] = nil; wait > 0 {
+		c.mu.open[id] = time.AfterFunc(wait, func() { c.m.releaseCall(c.user, id) })
+	}
+	c.mu.Unlock()
+	err = c.m.begin(c.ctx, id, message, func(r protocol.Reply) {
+		c.ended(id)
+		give()
+		c.answer(number, c.m.workerAnswer(r))
+	})
+	if err != nil {
+		c.ended(id)
+	}
+	return err
+}
+
+// ended forgets an open call.
+func (c *workerConn) ended(id protocol.Call) {
+	c.mu.Lock()
+	t := c.mu.open[id]
+	delete(c.mu.open, id)
+	c.mu.Unlock()
+	if t != nil {
+		t.Stop()
+	}
+}
+
+// answer sends the answer to a call. It never blocks.
+func (c *workerConn) answer(number uint64, a *slotwisev1.WorkerAnswer) {
+	<-c.room // has a value for this call
+	c.sender.Send(number, a)
+}
+
+// workerAnswer returns the answer with a reply of the core. It is called in the loop.
+func (m *Master) workerAnswer(r protocol.Reply) *slotwisev1.WorkerAnswer {
+	if r.Err != nil {
+		return frames.ErrorAnswer(shortError(rpcError(r.Err)))
+	}
+	switch resp := r.Message.(type) {
+	case *slotwisev1.HeartbeatResponse:
+		resp.Term = m.Term()
+		return &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_Heartbeat{Heartbeat: resp}}
+	case *slotwisev1.AskCommitResponse:
+		return &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_AskCommit{AskCommit: resp}}
+	case *slotwisev1.JobForWorkerResponse:
+		return &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_Job{Job: resp}}
+	case *slotwisev1.MapOutputsResponse:
+		return &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_MapOutputs{MapOutputs: resp}}
+	}
+	return frames.ErrorAnswer(connect.NewError(connect.CodeInternal, fmt.Errorf("the core replies with %T", r.Message)))
+}

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/lab/harness"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
-	"github.com/slotwise/slotwise/proto/slotwise/v1/slotwisev1connect"
 )
 
 // loadPlan is the load on a master.
@@ -34,16 +34,23 @@ type fleet struct {
 	plan   loadPlan
 	master string // URL of the master
 	http   *http.Client
-	rpc    slotwisev1connect.WorkerServiceClient
 
 	calls, launches, twice, failures, registrations atomic.Int64
 
 	mu struct {
 		sync.Mutex
-		launched             map[string]bool // attempts that some worker has launched
-		firstFailure         string          // see measurements
-		beats, commits, bare []time.Duration // see measurements
+		launched     map[string]bool // attempts that some worker has launched
+		first, last  time.Time       // launches
+		firstFailure string          // see measurements
+		// See measurements.
+		beats, reports, commits, bare []sample
 	}
+}
+
+// sample is a response time and when the request was made.
+type sample struct {
+	at   time.Time
+	took time.Duration
 }
 
 // measurements are the results of one process of workers, or of all processes. Load
@@ -55,9 +62,12 @@ type measurements struct {
 	Failures      int64  // calls that failed
 	FirstFailure  string // why the first call failed or the first attempt ended without success; "" if none did
 	Registrations int64
-	Beats         []time.Duration // response times of heartbeats that the master answers at once
-	Commits       []time.Duration // response times of requests for permission to commit
-	Bare          []time.Duration // response times of requests for a page that does not exist
+	// Response times from Task after the first launch to the last launch: before and after these the master
+	// has little to do, and the first launches fill all slots at once.
+	Beats   []time.Duration // of heartbeats that report nothing and that the master answers at once
+	Reports []time.Duration // of heartbeats that report ends
+	Commits []time.Duration // of requests for permission to commit
+	Bare    []time.Duration // of requests for a page that does not exist
 }
 
 // add adds the measurements of another process.
@@ -69,6 +79,7 @@ func (m *measurements) add(o measurements) {
 	m.FirstFailure = cmp.Or(m.FirstFailure, o.FirstFailure)
 	m.Registrations += o.Registrations
 	m.Beats = append(m.Beats, o.Beats...)
+	m.Reports = append(m.Reports, o.Reports...)
 	m.Commits = append(m.Commits, o.Commits...)
 	m.Bare = append(m.Bare, o.Bare...)
 }
@@ -79,7 +90,6 @@ func newFleet(master string, plan loadPlan) *fleet {
 	f.mu.launched = map[string]bool{}
 	// Keep as many idle connections as that number of separate workers would have.
 	f.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * plan.Workers}}
-	f.rpc = slotwisev1connect.NewWorkerServiceClient(f.http, master)
 	return f
 }
 
@@ -87,14 +97,25 @@ func newFleet(master string, plan loadPlan) *fleet {
 func (f *fleet) run(ctx context.Context) measurements {
 	var wg sync.WaitGroup
 	for i := range f.plan.Workers {
-		w := &worker{fleet: f, name: fmt.Sprint("w", f.plan.First+i), wake: make(chan struct{}, 1)}
+		w := &worker{fleet: f, name: fmt.Sprint("w", f.plan.First+i), rpc: frames.NewClient(f.http, f.master), wake: make(chan struct{}, 1)}
 		wg.Go(func() { w.run(ctx) })
 	}
 	wg.Go(func() { f.probe(ctx) })
 	wg.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return measurements{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.mu.firstFailure, f.registrations.Load(), f.mu.beats, f.mu.commits, f.mu.bare}
+	return measurements{f.calls.Load(), f.launches.Load(), f.twice.Load(), f.failures.Load(), f.mu.firstFailure, f.registrations.Load(),
+		f.steadyLocked(f.mu.beats), f.steadyLocked(f.mu.reports), f.steadyLocked(f.mu.commits), f.steadyLocked(f.mu.bare)}
+}
+
+// steadyLocked returns the response times of requests of the time that counts.
+func (f *fleet) steadyLocked(list []sample) (times []time.Duration) {
+	for _, s := range list {
+		if s.at.Sub(f.mu.first) > f.plan.Task && s.at.Before(f.mu.last) {
+			times = append(times, s.took)
+		}
+	}
+	return times
 }
 
 // probeEvery is the pause between two measured heartbeats of a process.
@@ -105,10 +126,12 @@ const probeEvery = 10 * time.Millisecond
 // how much of the time the machine and HTTP alone take.
 func (f *fleet) probe(ctx context.Context) {
 	name := fmt.Sprint("probe", f.plan.First)
-	resp, err := f.rpc.Register(ctx, &slotwisev1.RegisterRequest{Worker: name, Address: name + ":1"})
+	rpc := frames.NewClient(f.http, f.master)
+	defer rpc.Close()
+	resp, err := rpc.Register(ctx, &slotwisev1.RegisterRequest{Worker: name, Address: name + ":1"})
 	for seq := int64(1); err == nil && ctx.Err() == nil; seq++ {
 		start := time.Now()
-		_, err = f.rpc.Heartbeat(ctx, &slotwisev1.HeartbeatRequest{Session: resp.Session, Seq: seq})
+		_, err = rpc.Heartbeat(ctx, &slotwisev1.HeartbeatRequest{Session: resp.Session, Seq: seq})
 		if err == nil {
 			f.measured(&f.mu.beats, start)
 		}
@@ -136,12 +159,12 @@ func (f *fleet) bare(ctx context.Context) {
 	}
 }
 
-// measured appends the time since start to one of the lists.
-func (f *fleet) measured(list *[]time.Duration, start time.Time) {
+// measured appends the response time of a request to one of the lists.
+func (f *fleet) measured(list *[]sample, start time.Time) {
 	took := time.Since(start)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	*list = append(*list, took)
+	*list = append(*list, sample{start, took})
 }
 
 // launched counts a launch and notices if the attempt was launched before.
@@ -153,6 +176,9 @@ func (f *fleet) launched(id string) {
 		f.twice.Add(1)
 	}
 	f.mu.launched[id] = true
+	if f.mu.last = time.Now(); f.mu.first.IsZero() {
+		f.mu.first = f.mu.last
+	}
 }
 
 // called counts a call and reports whether it succeeded. Calls that fail because

@@ -256,6 +256,7 @@ func (r *loadResult) print(w io.Writer) {
 		{"from the first submission to the last end", r.took.Round(time.Millisecond).String()},
 		{"jobs lost, tasks not finished exactly once", "0, 0"},
 		{"heartbeat: p50, p99, max", harness.Spread(r.workers.Beats)},
+		{"report of an end, with the next launch: p50, p99, max", harness.Spread(r.workers.Reports)},
 		{"a request for a missing page: p50, p99, max", harness.Spread(r.workers.Bare)},
 		{"permission to commit: p50, p99, max", harness.Spread(r.workers.Commits)},
 		{"response time of a job: p50, p99, max", harness.Spread(r.jobs)},

@@ -1,13 +1,15 @@
 // Command cluster measures masters and workers that are real processes.
 //
 //	go -C lab run ./cluster              1,000 pretended workers and 200 jobs on one master
+//	go -C lab run ./cluster -rate 4000   the same at a rate of launches
 //	go -C lab run ./cluster -wordcount   jobs on 1 master and 2 workers against slotwise run
 //	go -C lab run ./cluster -tiny 2000   tiny maps a second on 1 master and 2 workers
 //
 // The first form loads a master. The workers are clients, in processes of their
 // own, that speak the whole protocol but run nothing: an attempt takes some time,
 // fetches nothing and reports success. The command prints the master's response
-// times and its use of processor and memory. A job that does not succeed, or a task
+// times and its use of processor and memory. The workers share the processors with the master: at full speed the
+// response times are those of a queue for processors, so -rate sets a load that leaves some of them idle. A job that does not succeed, or a task
 // that does not succeed exactly once, is an error.
 //
 // The second form runs the same jobs on the same inputs with the same memory and
@@ -38,6 +40,7 @@ import (
 // settings are the flags.
 type settings struct {
 	load      loadPlan
+	rate      float64 // sets load.Task
 	wordcount bool
 	tiny      int // maps of a tiny job; 0 measures something else
 	rounds    int
@@ -67,6 +70,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.IntVar(&s.load.Maps, "maps", 200, "maps per job")
 	f.IntVar(&s.load.Reduces, "reduces", 10, "reduces per job")
 	f.DurationVar(&s.load.Task, "task", 2*time.Second, "mean time of a task")
+	f.Float64Var(&s.rate, "rate", 0, "launches of maps a second at which all map slots are in use, in place of -task; 0 for none")
 	f.StringVar(&s.load.Policy, "policy", "fair", "policy of the master")
 	f.BoolVar(&s.wordcount, "wordcount", false, "measure real jobs on two workers instead")
 	f.IntVar(&s.tiny, "tiny", 0, "measure jobs of this many tiny maps on two workers instead")
@@ -79,6 +83,11 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.master, "as-workers-of", "", "internal: run pretended workers of this master until standard input ends")
 	if err := f.Parse(args); err != nil {
 		return nil, err
+	}
+	// Attempts end whether or not the master keeps up, so that with fewer launches than it could make its answers
+	// show what it takes for each, and not how long its queue is.
+	if s.rate > 0 {
+		s.load.Task = time.Duration(mapSlots * float64(s.load.Workers) / s.rate * float64(time.Second))
 	}
 	l := s.load
 	if f.NArg() > 0 || min(l.Workers, l.Processes, l.Jobs, l.Maps, s.rounds, s.quick) < 1 || min(l.Reduces, s.tiny) < 0 || l.Task <= 0 || s.size < 1 {

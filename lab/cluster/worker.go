@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/live/frames"
 	"github.com/slotwise/slotwise/lab/harness"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
@@ -16,6 +17,7 @@ import (
 type worker struct {
 	fleet *fleet
 	name  string
+	rpc   *frames.Client
 	wake  chan struct{} // capacity 1; has a value while an ended attempt waits to be reported
 
 	mu      sync.Mutex
@@ -27,12 +29,16 @@ type worker struct {
 	maps    map[job.ID]int                // of the jobs whose description the worker has
 }
 
+// mapSlots is the number of map slots of a pretended worker.
+const mapSlots = 2
+
 // run registers the worker, and registers it again when its session ends, until
 // ctx ends.
 func (w *worker) run(ctx context.Context) {
+	defer w.rpc.Close()
 	for ctx.Err() == nil {
-		resp, err := w.fleet.rpc.Register(ctx, &slotwisev1.RegisterRequest{
-			Worker: w.name, Address: w.name + ":1", Host: "h-" + w.name, Rack: "/r" + w.name[len(w.name)-1:], MapSlots: 2, ReduceSlots: 1,
+		resp, err := w.rpc.Register(ctx, &slotwisev1.RegisterRequest{
+			Worker: w.name, Address: w.name + ":1", Host: "h-" + w.name, Rack: "/r" + w.name[len(w.name)-1:], MapSlots: mapSlots, ReduceSlots: 1,
 			Incarnation: "1",
 		})
 		if !w.fleet.called(ctx, err) {
@@ -89,7 +95,11 @@ func (w *worker) call(ctx context.Context, wait time.Duration, endSession func()
 		req.Reports = append(req.Reports, r)
 	}
 	w.mu.Unlock()
-	resp, err := w.fleet.rpc.Heartbeat(ctx, req)
+	start := time.Now()
+	resp, err := w.rpc.Heartbeat(ctx, req)
+	if wait == 0 && err == nil {
+		w.fleet.measured(&w.fleet.mu.reports, start)
+	}
 	if !w.fleet.called(ctx, err) || resp.RegisterAgain {
 		endSession()
 		return
@@ -147,7 +157,7 @@ func (w *worker) attempt(ctx context.Context, name string) {
 	maps, known := w.maps[id.Job]
 	w.mu.Unlock()
 	if !known {
-		info, err := f.rpc.JobForWorker(ctx, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.Job.String()})
+		info, err := w.rpc.JobForWorker(ctx, &slotwisev1.JobForWorkerRequest{Session: session, Job: id.Job.String()})
 		known = f.called(ctx, err)
 		maps = int(info.GetMaps())
 	}
@@ -157,7 +167,7 @@ func (w *worker) attempt(ctx context.Context, name string) {
 	}
 	if id.Kind == job.Reduce {
 		start := time.Now()
-		resp, err := f.rpc.AskCommit(ctx, &slotwisev1.AskCommitRequest{Session: session, Attempt: name})
+		resp, err := w.rpc.AskCommit(ctx, &slotwisev1.AskCommitRequest{Session: session, Attempt: name})
 		if !f.called(ctx, err) || !resp.Granted {
 			if err == nil {
 				f.failed("the master refused to let " + name + " commit: " + resp.Reason)
@@ -175,7 +185,7 @@ func (w *worker) attempt(ctx context.Context, name string) {
 func (w *worker) awaitOutputs(ctx context.Context, session, name string, maps int) bool {
 	known := map[int32]bool{}
 	for cursor := ""; len(known) < maps; {
-		resp, err := w.fleet.rpc.MapOutputs(ctx, &slotwisev1.MapOutputsRequest{Session: session, Job: name, Cursor: cursor, WaitMs: 10_000})
+		resp, err := w.rpc.MapOutputs(ctx, &slotwisev1.MapOutputsRequest{Session: session, Job: name, Cursor: cursor, WaitMs: 10_000})
 		if !w.fleet.called(ctx, err) {
 			return false
 		}

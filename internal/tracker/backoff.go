@@ -41,6 +41,7 @@ func (t *Tracker) failure(a *job.Attempt, r *Report) job.Failure {
 		return f
 	}
 	failures, since := a.Task().Outage()
+	// The first failure begins the outage.
 	if failures == 0 {
 		since = t.now
 	}

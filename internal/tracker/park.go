@@ -116,6 +116,7 @@ func (t *Tracker) Park(n *cluster.Node, lastSeen *time.Duration) { t.nodes.Park(
 // number of heartbeats since Park.
 func (t *Tracker) Unpark(n *cluster.Node, beats int64, every time.Duration) {
 	t.nodes.Unpark(n)
+	// No heartbeat was left out, so the hooks have counted all.
 	if beats == 0 {
 		return
 	}

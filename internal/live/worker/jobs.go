@@ -216,6 +216,7 @@ func (j *jobState) addOutputsLocked(m *slotwisev1.MapOutputsResponse) {
 		j.outputs = nil
 	}
 	j.outputs = append(j.outputs, m.GetOutputs()...)
+	// A long poll that has ended without news says nothing to readers.
 	if !m.GetReset_() && len(m.GetOutputs()) == 0 {
 		return
 	}

@@ -133,6 +133,7 @@ func chainState(ch *chainEntry) slotwisev1.JobState {
 
 // addCounts adds the tasks of a step. Progress is weighted by the number of tasks.
 func addCounts(sum, n *slotwisev1.TaskCounts) {
+	// Weighted by the totals before they change.
 	done := sum.Progress*float64(sum.Total) + n.GetProgress()*float64(n.GetTotal())
 	sum.Total += n.GetTotal()
 	sum.Pending += n.GetPending()

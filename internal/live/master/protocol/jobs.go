@@ -284,6 +284,7 @@ func (c *Core) concludeJob(j *jobEntry) {
 	c.logInfo("job ended", "job", st.Id, "name", st.Name, "state", StateWord(st.State), "message", st.Message)
 	j.final = st
 	c.revise(j)
+	// revise sets it only if somebody watches the job.
 	st.Revision = j.revision
 }
 

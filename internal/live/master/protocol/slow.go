@@ -35,6 +35,7 @@ func SlowPast(h *slotwisev1.HistoryJob) []*slotwisev1.Finding {
 			if err != nil {
 				continue
 			}
+			// What ran at the end of its job was stopped then.
 			rows = append(rows, row{id: id, state: a.State, node: a.Node, level: a.Level, started: a.StartedMs, ended: cmp.Or(a.EndedMs, h.Job.EndedMs),
 				bytes: t.InputBytes, err: a.Error})
 		}

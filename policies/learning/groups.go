@@ -252,6 +252,7 @@ func (u *Order) visitGroups(r *sched.Round, live, random bool, visit func(sched.
 		return
 	}
 	u.picks = u.picksOf(true, u.picks)
+	// It has had its turn, and visitRest leaves out the pick at 0.
 	at := slices.IndexFunc(u.picks, func(x pick) bool { return x.at == first.at })
 	u.picks[0], u.picks[at] = u.picks[at], u.picks[0]
 	u.visitRest(r, live, random, visit)

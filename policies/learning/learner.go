@@ -165,6 +165,7 @@ func (l *Learner) label(r *Record, x *node, now time.Duration) {
 	l.accuracy.Add(r.Assigned, r.Good)
 	l.log.Append(*r)
 	l.learn(r)
+	// A decision to launch nothing that no overload followed may have been needless; see Escape.
 	if !r.Assigned && r.Good {
 		x.refusals++
 	} else {

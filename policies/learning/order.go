@@ -378,6 +378,7 @@ func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string)
 	if value > 0 && !u.worth.anyVaries {
 		return value, ""
 	}
+	// Written so that NaN, which a utility of a program may return, counts as 0.
 	if value *= u.worth.current(&u.entries[c.seat], c.kind(), r); !(value > 0) {
 		return 0, u.worth.why(&u.entries[c.seat], c.kind(), r)
 	}
@@ -387,6 +388,7 @@ func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string)
 // predict stores the learner's prediction for a set of hints. Without a learner everything is
 // good for certain.
 func (u *Order) predict(r *sched.Round, p *hintSet) {
+	// One prediction in a call serves all candidates with these hints.
 	if p.call == u.call {
 		return
 	}

@@ -35,6 +35,7 @@ func (w *worth) set(cfg *OrderConfig) {
 	if w.byName == nil {
 		w.byName = map[string]int32{}
 	}
+	// The pools keep their indexes, which the entries hold.
 	for i := range w.pools {
 		w.pools[i].promised = cfg.share(w.pools[i].name)
 	}

@@ -149,6 +149,7 @@ func KernelOf(version string) int32 {
 	if err != nil {
 		return 0
 	}
+	// A greater second number would count as the next first one.
 	return int32(1000*a + min(b, 999))
 }
 

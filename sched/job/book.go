@@ -255,6 +255,7 @@ func (b *Book) LoseOutput(t *Task, blame bool, text string, limit int, now time.
 		a.state, a.cause = AttemptFailed, CauseOutput
 		b.blame(a, limit, now)
 	}
+	// Before the success is cleared: the count is of its node.
 	b.countOutput(t, -1)
 	t.success, t.doneAt = nil, 0
 	t.state, t.pendingAt = TaskPending, now

@@ -103,6 +103,7 @@ func (l *hostLists) first(host int32, fresh taskSet) int32 {
 	if s == nil {
 		return -1
 	}
+	// A launched task is never fresh again, so no later search passes it once more.
 	for ; s.head < s.end; s.head++ {
 		if i := l.items[s.head]; fresh.has(i) {
 			return i

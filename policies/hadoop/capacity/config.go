@@ -129,6 +129,7 @@ func (c *Config) withDefault() []QueueConfig {
 	}
 	rest := NewQueueConfig(DefaultQueue, max(0, left))
 	rest.UserLimitFactor = 1e6
+	// Without spare capacity append copies, and the caller's array is left alone.
 	return append(c.Queues[:len(c.Queues):len(c.Queues)], rest)
 }
 

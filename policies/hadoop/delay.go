@@ -1,6 +1,7 @@
 package hadoop
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
@@ -116,19 +117,10 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 	if c.Kind == job.Map {
 		d.takeTurn(c.Job, r.Now())
 	}
-	if t, level := Retry(r, o, c); t != nil {
-		return t, level, sched.Reason{}
+	if t, level, why, isFresh := pickAnywhere(r, o, c); !isFresh {
+		return t, level, why
 	}
-	if c.Kind == job.Reduce {
-		if t := c.Job.Fresh(job.Reduce); t != nil {
-			return t, 0, sched.Reason{}
-		}
-		return nil, 0, sched.Reason{Code: sched.FailedHere}
-	}
-	within := o.Within
-	if within == 0 {
-		within = cluster.ANY
-	}
+	within := cmp.Or(o.Within, cluster.ANY)
 	allowed, limit := d.Allowed(r, o, c.Job)
 	if t, level := d.search.best(r, c.Job, min(allowed, within)); t != nil {
 		return t, level, sched.Reason{}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/slotwise/slotwise/sched"
-	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -14,9 +13,9 @@ import (
 // get a copy as well. The package comment explains lag and stalled. The number of copies
 // is not limited, and slow nodes are not recognised.
 type Gap struct {
-	cfg   GapConfig
-	watch watch
-	mean  cached[float64]
+	watch
+	cfg  GapConfig
+	mean cached[float64]
 }
 
 // GapConfig holds the parameters of Gap.
@@ -74,50 +73,13 @@ func (g *Gap) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 
 func meanProgress(j *job.Job, k job.Kind, _ time.Duration) float64 { return j.Progress(k) }
 
-// Start implements sched.Starter.
-func (g *Gap) Start(v *sched.View, _ time.Duration) { g.watch.view = v }
-
-// MayCopy implements sched.Sparse.
-func (g *Gap) MayCopy(*sched.Round) bool { return g.watch.any() }
-
-// MayCopyKind implements sched.Selective.
-func (g *Gap) MayCopyKind(k job.Kind) bool { return g.watch.count[k] > 0 }
-
-// MayCopyJob implements sched.Selective.
-func (g *Gap) MayCopyJob(j *job.Job, k job.Kind) bool { return g.watch.of(j, k) }
-
-// CopyJobs implements sched.CopyLister.
-func (g *Gap) CopyJobs(k job.Kind) ([]*job.Job, bool) { return g.watch.jobs[k], true }
-
 // Copy implements sched.Speculate.
 func (g *Gap) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
-	return g.watch.pick(r, o, c)
+	return g.pick(r, o, c)
 }
-
-// Heartbeat implements sched.Observer.
-func (g *Gap) Heartbeat(n *cluster.Node, now time.Duration) { g.watch.heartbeat(n, now) }
-
-// Quiet implements sched.Quiet: rounds change nothing. MayCopyKind says whether one may launch a copy,
-// and only a heartbeat of a slow task's node can change that.
-func (g *Gap) Quiet() bool { return true }
-
-// Beats implements sched.BeatCounter.
-func (g *Gap) Beats(int, time.Duration) {}
-
-// Unparked implements sched.BeatCounter.
-func (g *Gap) Unparked(n *cluster.Node, last, every time.Duration) { g.watch.unparked(n, last, every) }
 
 // JobAdded implements sched.JobWatcher.
 func (g *Gap) JobAdded(j *job.Job) {
-	g.watch.added(j)
+	g.watch.JobAdded(j)
 	g.mean.reset(j)
 }
-
-// JobRemoved implements sched.JobWatcher.
-func (g *Gap) JobRemoved(*job.Job) {}
-
-// TaskStarted implements sched.TaskWatcher. A task with a copy gets no other.
-func (g *Gap) TaskStarted(a *job.Attempt, _ time.Duration) { g.watch.started(a) }
-
-// TaskEnded implements sched.TaskWatcher.
-func (g *Gap) TaskEnded(a *job.Attempt, _ time.Duration) { g.watch.ended(a) }

@@ -36,19 +36,10 @@ func (g *Greedy) Quiet() bool { return true }
 
 // Pick implements sched.Place.
 func (g *Greedy) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
-	if t, level := Retry(r, o, c); t != nil {
-		return t, level, sched.Reason{}
+	if t, level, why, isFresh := pickAnywhere(r, o, c); !isFresh {
+		return t, level, why
 	}
-	if c.Kind == job.Reduce {
-		if t := c.Job.Fresh(job.Reduce); t != nil {
-			return t, 0, sched.Reason{}
-		}
-		return nil, 0, sched.Reason{Code: sched.FailedHere}
-	}
-	within := o.Within
-	if within == 0 {
-		within = cluster.ANY
-	}
+	within := cmp.Or(o.Within, cluster.ANY)
 	if t, level := g.search.best(r, c.Job, within); t != nil {
 		return t, level, sched.Reason{}
 	}
@@ -81,6 +72,18 @@ func Retry(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster
 		}
 	}
 	return nil, 0
+}
+
+// pickAnywhere picks the tasks whose distance to the data does not matter: one to be tried again, or a
+// reduce. isFresh says that a map must be chosen among those never launched, which each place does in its own way.
+func pickAnywhere(r *sched.Round, o sched.Offer, c sched.Candidate) (t *job.Task, level cluster.Level, why sched.Reason, isFresh bool) {
+	if t, level = Retry(r, o, c); t != nil || c.Kind == job.Map {
+		return t, level, why, t == nil
+	}
+	if t = c.Job.Fresh(job.Reduce); t == nil {
+		why.Code = sched.FailedHere
+	}
+	return t, 0, why, false
 }
 
 // BindOffRack declares the parameter "off-rack", which all places share.

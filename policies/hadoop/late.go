@@ -36,8 +36,8 @@ const (
 // never got one. And it has no floor, so among nearly equal tasks some always count as
 // slow.
 type Late struct {
+	watch
 	cfg   LateConfig
-	watch watch
 	rates cached[spread]
 	nodes [][job.Kinds]nodeTimes // by seat
 }
@@ -120,7 +120,7 @@ func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 	if a.Started() < row.at {
 		others.change(-1, own)
 	}
-	others.merge(l.watch.siblings[a.Seat()][a.Kind()].rates)
+	others.merge(l.siblings[a.Seat()][a.Kind()].rates)
 	// Without siblings no rate is low. Most attempts are no slower than the least margin, which needs no root.
 	behind := others.mean() - own
 	if others.n < 1 || behind <= others.leastMargin(l.cfg.SlowTask) {
@@ -160,27 +160,12 @@ func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
 	return s
 }
 
-// Start implements sched.Starter.
-func (l *Late) Start(v *sched.View, _ time.Duration) { l.watch.view = v }
-
-// MayCopy implements sched.Sparse.
-func (l *Late) MayCopy(*sched.Round) bool { return l.watch.any() }
-
-// MayCopyKind implements sched.Selective.
-func (l *Late) MayCopyKind(k job.Kind) bool { return l.watch.count[k] > 0 }
-
-// MayCopyJob implements sched.Selective.
-func (l *Late) MayCopyJob(j *job.Job, k job.Kind) bool { return l.watch.of(j, k) }
-
-// CopyJobs implements sched.CopyLister.
-func (l *Late) CopyJobs(k job.Kind) ([]*job.Job, bool) { return l.watch.jobs[k], true }
-
 // Copy implements sched.Speculate.
 func (l *Late) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task {
-	if !l.watch.of(c.Job, c.Kind) || l.capped(r, c) || l.slowNode(c.Job, r.Node()) {
+	if !l.MayCopyJob(c.Job, c.Kind) || l.capped(r, c) || l.slowNode(c.Job, r.Node()) {
 		return nil
 	}
-	return l.watch.pick(r, o, c)
+	return l.pick(r, o, c)
 }
 
 // capped reports whether the job has as many copies as permitted.
@@ -201,22 +186,9 @@ func (l *Late) slowNode(j *job.Job, n *cluster.Node) bool {
 	return false
 }
 
-// Heartbeat implements sched.Observer.
-func (l *Late) Heartbeat(n *cluster.Node, now time.Duration) { l.watch.heartbeat(n, now) }
-
-// Quiet implements sched.Quiet: rounds change nothing. MayCopyKind says whether one may launch a copy,
-// and only a heartbeat of a slow task's node can change that.
-func (l *Late) Quiet() bool { return true }
-
-// Beats implements sched.BeatCounter.
-func (l *Late) Beats(int, time.Duration) {}
-
-// Unparked implements sched.BeatCounter.
-func (l *Late) Unparked(n *cluster.Node, last, every time.Duration) { l.watch.unparked(n, last, every) }
-
 // JobAdded implements sched.JobWatcher.
 func (l *Late) JobAdded(j *job.Job) {
-	l.watch.added(j)
+	l.watch.JobAdded(j)
 	l.rates.reset(j)
 	for j.Seat() >= len(l.nodes) {
 		l.nodes = append(l.nodes, [job.Kinds]nodeTimes{})
@@ -224,15 +196,9 @@ func (l *Late) JobAdded(j *job.Job) {
 	l.nodes[j.Seat()] = [job.Kinds]nodeTimes{}
 }
 
-// JobRemoved implements sched.JobWatcher.
-func (l *Late) JobRemoved(*job.Job) {}
-
-// TaskStarted implements sched.TaskWatcher. A task with a copy gets no other.
-func (l *Late) TaskStarted(a *job.Attempt, _ time.Duration) { l.watch.started(a) }
-
 // TaskEnded implements sched.TaskWatcher.
-func (l *Late) TaskEnded(a *job.Attempt, _ time.Duration) {
-	l.watch.ended(a)
+func (l *Late) TaskEnded(a *job.Attempt, now time.Duration) {
+	l.watch.TaskEnded(a, now)
 	if a.State() == job.AttemptSucceeded {
 		l.nodes[a.Job().Seat()][a.Kind()].add(a.Node(), (a.Ended() - a.Started()).Seconds())
 	}

@@ -1,6 +1,7 @@
 package hadoop
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -103,19 +104,10 @@ func (m *Missed) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 		m.passed[j.Seat()]++
 	}
 	// Hadoop tries failed maps again first, wherever their data are.
-	if t, level := Retry(r, o, c); t != nil {
-		return t, level, sched.Reason{}
+	if t, level, why, isFresh := pickAnywhere(r, o, c); !isFresh {
+		return t, level, why
 	}
-	if c.Kind == job.Reduce {
-		if t := j.Fresh(job.Reduce); t != nil {
-			return t, 0, sched.Reason{}
-		}
-		return nil, 0, sched.Reason{Code: sched.FailedHere}
-	}
-	within := o.Within
-	if within == 0 {
-		within = cluster.ANY
-	}
+	within := cmp.Or(o.Within, cluster.ANY)
 	t, level := m.search.best(r, j, within)
 	switch {
 	case t == nil && within < cluster.ANY:

@@ -65,7 +65,7 @@ type siblings struct {
 	never   bool     // the job forbids copies
 	running int32    // attempts
 	copies  int32    // of these, copies
-	slow    []uint64 // a bit for each task that has an attempt in watch.slow
+	slow    []uint64 // a bit for each task that has an attempt in watch.late
 	// wait is the patience. Each heartbeat reads it for each running attempt, and only the end of
 	// a sibling changes it.
 	wait  time.Duration

@@ -34,15 +34,16 @@ type detector interface {
 }
 
 // watch keeps the slow and stalled attempts, so that a heartbeat costs nothing while there
-// are none. Each attempt is examined when its node sends a heartbeat.
+// are none. Each attempt is examined when its node sends a heartbeat. Gap and Late embed it, so its
+// exported methods are their hooks.
 type watch struct {
 	detector detector
 	timing   Timing
 	youngest time.Duration // Timing.youngest
 	view     *sched.View
-	slow     [][job.Kinds][]*job.Attempt // by job seat
-	jobs     [job.Kinds][]*job.Job       // with attempts in slow
-	count    [job.Kinds]int              // attempts in slow
+	late     [][job.Kinds][]*job.Attempt // slow or stalled attempts, by job seat
+	jobs     [job.Kinds][]*job.Job       // with attempts in late
+	count    [job.Kinds]int              // attempts in late
 	siblings [][job.Kinds]siblings       // by job seat
 	alive    cached[time.Duration]       // as lastSign computes it
 	nodes    []nodeWatch                 // by node index
@@ -59,11 +60,14 @@ type nodeWatch struct {
 	silent         bool          // as its successor found out; false after a heartbeat
 }
 
-// added makes room for a job. The job may have run under another policy.
-func (w *watch) added(j *job.Job) {
+// Start implements sched.Starter.
+func (w *watch) Start(v *sched.View, _ time.Duration) { w.view = v }
+
+// JobAdded implements sched.JobWatcher. It makes room for a job, which may have run under another policy.
+func (w *watch) JobAdded(j *job.Job) {
 	w.alive.reset(j)
-	for j.Seat() >= len(w.slow) {
-		w.slow = append(w.slow, [job.Kinds][]*job.Attempt{})
+	for j.Seat() >= len(w.late) {
+		w.late = append(w.late, [job.Kinds][]*job.Attempt{})
 		w.siblings = append(w.siblings, [job.Kinds]siblings{})
 	}
 	for k := range w.siblings[j.Seat()] {
@@ -80,9 +84,12 @@ func (w *watch) added(j *job.Job) {
 	}
 }
 
-// heartbeat examines the attempts on a node that has just reported, and those on the
-// nodes before it in the list that are silent.
-func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
+// JobRemoved implements sched.JobWatcher. JobAdded resets the seat for its next job.
+func (w *watch) JobRemoved(*job.Job) {}
+
+// Heartbeat implements sched.Observer. It examines the attempts on a node that has just reported,
+// and those on the nodes before it in the list that are silent.
+func (w *watch) Heartbeat(n *cluster.Node, now time.Duration) {
 	all := w.view.Nodes().All()
 	w.node(int32(len(all)) - 1) // makes room for all nodes, so that own stays valid
 	own := w.node(n.Index())
@@ -104,9 +111,16 @@ func (w *watch) heartbeat(n *cluster.Node, now time.Duration) {
 	own.previous, own.last = own.last, now
 }
 
-// unparked records the heartbeats of a node without attempts that were left out. They would
-// have found no silent node.
-func (w *watch) unparked(n *cluster.Node, last, every time.Duration) {
+// Quiet implements sched.Quiet: rounds change nothing. MayCopyKind says whether one may launch a copy,
+// and only a heartbeat of a slow task's node can change that.
+func (w *watch) Quiet() bool { return true }
+
+// Beats implements sched.BeatCounter.
+func (w *watch) Beats(int, time.Duration) {}
+
+// Unparked implements sched.BeatCounter. It records the heartbeats of a node without attempts that
+// were left out. They would have found no silent node.
+func (w *watch) Unparked(n *cluster.Node, last, every time.Duration) {
 	own := &w.nodes[n.Index()]
 	own.previous, own.last = last-every, last
 }
@@ -183,11 +197,17 @@ func lastSign(j *job.Job, k job.Kind, _ time.Duration) (at time.Duration) {
 	return at
 }
 
-// any reports whether an attempt of any job is slow or stalled.
-func (w *watch) any() bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
+// MayCopy implements sched.Sparse: an attempt of some job is slow or stalled.
+func (w *watch) MayCopy(*sched.Round) bool { return w.count[job.Map]+w.count[job.Reduce] > 0 }
 
-// of reports whether an attempt of the job and kind is slow or stalled.
-func (w *watch) of(j *job.Job, k job.Kind) bool { return len(w.slow[j.Seat()][k]) > 0 }
+// MayCopyKind implements sched.Selective.
+func (w *watch) MayCopyKind(k job.Kind) bool { return w.count[k] > 0 }
+
+// MayCopyJob implements sched.Selective.
+func (w *watch) MayCopyJob(j *job.Job, k job.Kind) bool { return len(w.late[j.Seat()][k]) > 0 }
+
+// CopyJobs implements sched.CopyLister.
+func (w *watch) CopyJobs(k job.Kind) ([]*job.Job, bool) { return w.jobs[k], true }
 
 // set adds an attempt to the slow ones or removes it. A task has one slow attempt at most,
 // because an attempt is slow only while it is alone.
@@ -198,7 +218,7 @@ func (w *watch) set(a *job.Attempt, in bool) {
 	}
 	// One bit for each task of the job.
 	slow[i>>6] ^= 1 << (i & 63)
-	list, jobs := &w.slow[a.Seat()][a.Kind()], &w.jobs[a.Kind()]
+	list, jobs := &w.late[a.Seat()][a.Kind()], &w.jobs[a.Kind()]
 	if in {
 		if len(*list) == 0 {
 			*jobs = append(*jobs, a.Job())
@@ -224,8 +244,8 @@ func (w *watch) node(index int32) *nodeWatch {
 	return &w.nodes[index]
 }
 
-// started removes a task that now has a copy.
-func (w *watch) started(a *job.Attempt) {
+// TaskStarted implements sched.TaskWatcher. It removes a task that now has a copy, because it gets no other.
+func (w *watch) TaskStarted(a *job.Attempt, _ time.Duration) {
 	s := &w.siblings[a.Seat()][a.Kind()]
 	s.running++
 	if a.Speculative() {
@@ -236,8 +256,8 @@ func (w *watch) started(a *job.Attempt) {
 	}
 }
 
-// ended removes an attempt, and learns from it how long the job's tasks take.
-func (w *watch) ended(a *job.Attempt) {
+// TaskEnded implements sched.TaskWatcher. It removes an attempt, and learns from it how long the job's tasks take.
+func (w *watch) TaskEnded(a *job.Attempt, _ time.Duration) {
 	w.set(a, false)
 	s := &w.siblings[a.Seat()][a.Kind()]
 	s.running--
@@ -255,7 +275,7 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 	var best *job.Attempt
 	var bestLevel cluster.Level
 	most := 0.0
-	for _, a := range w.slow[c.Job.Seat()][c.Kind] {
+	for _, a := range w.late[c.Job.Seat()][c.Kind] {
 		t := a.Task()
 		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
 			continue

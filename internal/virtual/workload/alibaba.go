@@ -2,7 +2,6 @@ package workload
 
 import (
 	"cmp"
-	"fmt"
 	"hash/fnv"
 	"io"
 	"math"
@@ -86,15 +85,12 @@ type alibaba struct {
 // them. Rows may have any order. docs/formats/traces.md defines what a duration contains.
 // Errors and warnings name the file and the line.
 func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	im, err := newImporter(folder, options)
+	if err != nil {
+		return nil, err
 	}
-	im := &importer{r: reader{file: folder}, options: options}
 	a := &alibaba{im: im, names: map[string]int{}}
-	files = slices.SortedFunc(slices.Values(files), func(x, y File) int { return strings.Compare(x.Name, y.Name) })
-	for _, f := range files {
-		im.readFile(f, func(in io.Reader) error { return eachRow(im, in, a.row) })
-	}
+	im.readFiles(files, func(in io.Reader) error { return eachRow(im, in, a.row) })
 	// Only now: the rows of a job may be anywhere in both tables, so no job is complete before the
 	// last row.
 	if len(im.r.errs) == 0 {
@@ -103,24 +99,15 @@ func ReadAlibaba(folder string, files []File, options TraceOptions) (*Trace, err
 		}
 	}
 	im.r.file = folder
-	for _, w := range []struct {
-		n    int
-		text string
-	}{
-		{a.failed, "%d jobs with parts that did not terminate are left out"},
-		{a.again, "%d instances that did not terminate are left out"},
-		{a.copies, "%d further runs of instances that terminated earlier are left out"},
-		{a.empty, "%d jobs in which no task has usable times are left out"},
-		{a.undated, "%d instances that terminated without usable times are left out"},
-		{a.timeless, "%d tasks without usable times are left out"},
-		{a.orphans, "%d dependencies on tasks that are not in the trace are left out"},
-		{a.spanned, "%d tasks have no rows of batch_instance: each of their instances takes the time from the first start to the last end"},
-		{a.guessed, "%d instances have no row and get the median of their task"},
-	} {
-		if w.n > 0 {
-			im.warn(0, w.text, w.n)
-		}
-	}
+	im.warnOf(a.failed, "jobs with parts that did not terminate are left out")
+	im.warnOf(a.again, "instances that did not terminate are left out")
+	im.warnOf(a.copies, "further runs of instances that terminated earlier are left out")
+	im.warnOf(a.empty, "jobs in which no task has usable times are left out")
+	im.warnOf(a.undated, "instances that terminated without usable times are left out")
+	im.warnOf(a.timeless, "tasks without usable times are left out")
+	im.warnOf(a.orphans, "dependencies on tasks that are not in the trace are left out")
+	im.warnOf(a.spanned, "tasks have no rows of batch_instance: each of their instances takes the time from the first start to the last end")
+	im.warnOf(a.guessed, "instances have no row and get the median of their task")
 	return im.finish()
 }
 

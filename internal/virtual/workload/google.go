@@ -116,34 +116,22 @@ type google struct {
 // header. The rows of an instance must be in the order of time. docs/formats/traces.md says
 // what a duration contains. Errors and warnings name the file and the line.
 func ReadGoogle(folder string, files []File, options GoogleOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	im, err := newImporter(folder, options.TraceOptions)
+	if err != nil {
+		return nil, err
 	}
-	im := &importer{r: reader{file: folder}, options: options.TraceOptions}
 	im.unused.redundant = googleRedundant
 	g := &google{im: im, batch: options.Batch, index: map[googleInt]int{}}
-	files = slices.SortedFunc(slices.Values(files), func(x, y File) int { return strings.Compare(x.Name, y.Name) })
-	for _, f := range files {
-		im.readFile(f, g.table)
-	}
+	im.readFiles(files, g.table)
 	if len(im.r.errs) == 0 {
 		g.finish()
 	}
 	im.r.file = folder
-	for _, w := range []struct {
-		n    int
-		text string
-	}{
-		{g.allocs, "%d collections are alloc sets, or not of the batch scheduler if that was asked for, and are left out"},
-		{g.failed, "%d jobs that did not finish are left out"},
-		{g.empty, "%d jobs without an instance that ran and finished within the trace are left out"},
-		{g.again, "%d runs that were evicted, killed or lost, or failed, are left out"},
-		{g.timeless, "%d instances that were scheduled before the trace began, or without a row, are left out"},
-	} {
-		if w.n > 0 {
-			im.warn(0, w.text, w.n)
-		}
-	}
+	im.warnOf(g.allocs, "collections are alloc sets, or not of the batch scheduler if that was asked for, and are left out")
+	im.warnOf(g.failed, "jobs that did not finish are left out")
+	im.warnOf(g.empty, "jobs without an instance that ran and finished within the trace are left out")
+	im.warnOf(g.again, "runs that were evicted, killed or lost, or failed, are left out")
+	im.warnOf(g.timeless, "instances that were scheduled before the trace began, or without a row, are left out")
 	return im.finish()
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/xml"
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -27,28 +26,19 @@ const maxHistoryLine = 4 << 20
 // out, because the world of a simulation adds them. A job's configuration adds its pool,
 // its priority and its slow start. Errors and warnings name the file and the line.
 func ReadHistory(folder string, files []File, options RumenOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	im, err := newImporter(folder, options.TraceOptions)
+	if err != nil {
+		return nil, err
 	}
-	im := &importer{r: reader{file: folder}, options: options.TraceOptions}
 	h := &history{im: im, options: &options, confs: map[string]historyConf{}}
-	logs := slices.DeleteFunc(slices.Clone(files), func(f File) bool { return isConf(f.Name) })
 	for _, f := range files {
 		if isConf(f.Name) {
 			im.readFile(f, h.conf)
 		}
 	}
-	slices.SortFunc(logs, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	for _, f := range logs {
-		if im.full() {
-			break
-		}
-		im.readFile(f, h.log)
-	}
+	im.readFiles(slices.DeleteFunc(slices.Clone(files), func(f File) bool { return isConf(f.Name) }), h.log)
 	im.r.file = folder
-	if h.left > 0 {
-		im.warn(0, "%d jobs that did not succeed are left out", h.left)
-	}
+	im.warnOf(h.left, "jobs that did not succeed are left out")
 	return im.finish()
 }
 

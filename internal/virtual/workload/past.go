@@ -37,13 +37,13 @@ type PastAttempt struct {
 // had ended last before it. Errors and warnings name the folder. This package does no I/O, so
 // the caller opens the history.
 func ReadPast(folder string, jobs iter.Seq2[*PastJob, error], options TraceOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	im, err := newImporter(folder, options)
+	if err != nil {
+		return nil, err
 	}
 	if jobs == nil {
 		return nil, fmt.Errorf("%s: this program cannot read slotwise's history", folder)
 	}
-	im := &importer{r: reader{file: folder}, options: options}
 	o := &RumenOptions{TraceOptions: options}
 	chains := map[string]*follower{}
 	left := 0
@@ -62,9 +62,7 @@ func ReadPast(folder string, jobs iter.Seq2[*PastJob, error], options TraceOptio
 			im.r.errs = append(im.r.errs, fmt.Errorf("%s: %w", folder, err))
 		}
 	}
-	if left > 0 {
-		im.warn(0, "%d jobs that did not succeed are left out", left)
-	}
+	im.warnOf(left, "jobs that did not succeed are left out")
 	return im.finish()
 }
 

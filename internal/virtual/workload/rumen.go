@@ -92,10 +92,10 @@ type rumenAttempt struct {
 // not state it. Tasks without times get the median of their kind. Jobs that did not succeed are left out unless options.All is set.
 // Errors and warnings name the file and the line of the job.
 func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", file, err)
+	im, err := newImporter(file, options.TraceOptions)
+	if err != nil {
+		return nil, err
 	}
-	im := &importer{r: reader{file: file}, options: options.TraceOptions}
 	im.unused.redundant = rumenRedundant
 	failed := 0
 	eachObject(im, in, func(line int, r *rumenJob) bool {
@@ -117,9 +117,7 @@ func ReadRumen(file string, in io.Reader, options RumenOptions) (*Trace, error) 
 		}
 		return !im.full()
 	})
-	if failed > 0 {
-		im.warn(0, "%d jobs that did not succeed are left out", failed)
-	}
+	im.warnOf(failed, "jobs that did not succeed are left out")
 	return im.finish()
 }
 

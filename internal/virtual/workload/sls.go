@@ -41,10 +41,10 @@ type slsTask struct {
 // container's count repeat a job or a task. Errors name the file and the line
 // of the job.
 func ReadSLS(file string, in io.Reader, options TraceOptions) (*Trace, error) {
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", file, err)
+	im, err := newImporter(file, options)
+	if err != nil {
+		return nil, err
 	}
-	im := &importer{r: reader{file: file}, options: options}
 	im.unused.redundant = []string{"container.priority"} // follows from the type
 	number := 0
 	eachObject(im, in, func(line int, s *slsJob) bool {

@@ -101,9 +101,9 @@ type spark struct {
 // A stage becomes maps or reduces by the rule of addStages, as docs/formats/traces.md
 // explains. Errors and warnings name the file and the line.
 func ReadSpark(folder string, files []File, options TraceOptions) (*Trace, error) {
-	im := &importer{r: reader{file: folder}, options: options}
-	if err := options.check(); err != nil {
-		return nil, fmt.Errorf("%s: options: %w", folder, err)
+	im, err := newImporter(folder, options)
+	if err != nil {
+		return nil, err
 	}
 	im.unused.noted = true
 	s := &spark{im: im}
@@ -119,15 +119,9 @@ func ReadSpark(folder string, files []File, options TraceOptions) (*Trace, error
 	}
 	s.endApp()
 	im.r.file = folder
-	if s.failed > 0 {
-		im.warn(0, "%d Spark jobs that did not succeed are left out", s.failed)
-	}
-	if s.lost > 0 {
-		im.warn(0, "%d task attempts that failed, were killed or came second are left out", s.lost)
-	}
-	if s.unknown > 0 {
-		im.warn(0, "%d tasks have no times and get the median of their stage", s.unknown)
-	}
+	im.warnOf(s.failed, "Spark jobs that did not succeed are left out")
+	im.warnOf(s.lost, "task attempts that failed, were killed or came second are left out")
+	im.warnOf(s.unknown, "tasks have no times and get the median of their stage")
 	return im.finish()
 }
 

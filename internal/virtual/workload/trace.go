@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/slotwise/slotwise/sched/job"
@@ -79,6 +80,14 @@ type importer struct {
 	unused          unusedFields
 }
 
+// newImporter returns an importer of a file or folder, or an error about the options.
+func newImporter(file string, o TraceOptions) (*importer, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("%s: options: %w", file, err)
+	}
+	return &importer{r: reader{file: file}, options: o}, nil
+}
+
 // fail adds an error at a line.
 func (im *importer) fail(line int, format string, args ...any) {
 	if len(im.r.errs) == maxErrors {
@@ -95,6 +104,13 @@ func (im *importer) warn(line int, format string, args ...any) {
 		at = fmt.Sprintf("%s:%d", at, line)
 	}
 	im.trace.Warnings = append(im.trace.Warnings, at+": "+fmt.Sprintf(format, args...))
+}
+
+// warnOf adds a sentence about the whole file that begins with a number of things, unless there are none.
+func (im *importer) warnOf(n int, things string) {
+	if n > 0 {
+		im.warn(0, "%d %s", n, things)
+	}
 }
 
 // full reports whether options.Limit is reached.
@@ -166,6 +182,16 @@ func (im *importer) finish() (*Trace, error) {
 	}
 	im.trace.List = jobs
 	return &im.trace, nil
+}
+
+// readFiles reads files in the order of their names, until there are enough jobs.
+func (im *importer) readFiles(files []File, do func(in io.Reader) error) {
+	for _, f := range slices.SortedFunc(slices.Values(files), func(x, y File) int { return strings.Compare(x.Name, y.Name) }) {
+		if im.full() {
+			return
+		}
+		im.readFile(f, do)
+	}
 }
 
 // readFile opens a file, whose name errors and warnings then have, and passes it to do.

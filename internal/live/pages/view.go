@@ -170,14 +170,19 @@ func (v *View) Jobs(_ context.Context, q source.Query) (out source.Jobs, err err
 			slices.Reverse(list)
 			slices.SortStableFunc(list, func(a, b *job.Job) int { return ended(a) - ended(b) })
 		}
-		list = slices.DeleteFunc(list, func(j *job.Job) bool { return !matches(&q, j, d) })
-		from := min(max(0, q.Offset), len(list))
-		for _, j := range list[from:min(from+q.Limit, len(list))] {
-			out.List = append(out.List, status(t, d, j))
-		}
-		out.Total = len(list)
+		choose(&out, list, &q, d, func(j *job.Job) *slotwisev1.JobStatus { return status(t, d, j) })
 	})
 	return out, err
+}
+
+// choose takes those jobs of a list, which it changes, that match a query, and of these the query's page.
+func choose(out *source.Jobs, list []*job.Job, q *source.Query, d protocol.Describer, show func(*job.Job) *slotwisev1.JobStatus) {
+	list = slices.DeleteFunc(list, func(j *job.Job) bool { return !matches(q, j, d) })
+	from := min(max(0, q.Offset), len(list))
+	for _, j := range list[from:min(from+q.Limit, len(list))] {
+		out.List = append(out.List, show(j))
+	}
+	out.Total = len(list)
 }
 
 // ended is 1 for a job that has ended, which a list shows after the others, and else 0.
@@ -329,13 +334,9 @@ func (v *View) History(ctx context.Context, q source.Query) (source.Jobs, error)
 	}
 	out := source.Jobs{Note: "slotwise run --history DIR keeps the jobs of all runs."}
 	err := v.inspect(func(t *tracker.Tracker, d protocol.Describer, _ time.Duration) {
-		list := slices.DeleteFunc(slices.Clone(t.Jobs().Ended()), func(j *job.Job) bool { return !matches(&q, j, d) })
+		list := slices.Clone(t.Jobs().Ended())
 		slices.Reverse(list)
-		from := min(max(0, q.Offset), len(list))
-		for _, j := range list[from:min(from+q.Limit, len(list))] {
-			out.List = append(out.List, d.Job(j))
-		}
-		out.Total = len(list)
+		choose(&out, list, &q, d, d.Job)
 	})
 	return out, err
 }

@@ -276,10 +276,6 @@ func (n *Node) LastSeen() time.Duration {
 	return n.lastSeen
 }
 
-// Parked reports whether a simulation computes the node's heartbeats instead of carrying them
-// out. Load is then the load of the last one that was carried out.
-func (n *Node) Parked() bool { return n.parked != nil }
-
 // Joined returns when the node last joined.
 func (n *Node) Joined() time.Duration { return n.joined }
 

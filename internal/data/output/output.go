@@ -309,20 +309,6 @@ func (w *Writer) writeSlow(key, value []byte) error {
 	return w.err
 }
 
-// WriteRaw writes bytes that are already encoded in the file's format, such as whole
-// lines. It fails for formats that are made of records.
-func (w *Writer) WriteRaw(b []byte) error {
-	if w.err != nil || w.done {
-		return w.closed()
-	}
-	if w.records != nil {
-		w.err = errors.New("output: a file of this format takes records, not encoded bytes")
-		return w.err
-	}
-	w.put(b)
-	return w.err
-}
-
 // put appends b to the buffer. If b does not fit, put first writes the buffer.
 func (w *Writer) put(b []byte) {
 	if len(b) > cap(w.buf)-len(w.buf) {

@@ -146,30 +146,23 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-func TestWriteRaw(t *testing.T) {
+func TestBytesAndEnds(t *testing.T) {
 	st, err := storage.Local{}.Stage(ctx, filepath.Join(t.TempDir(), "out"), storage.ReplaceNothing)
 	must(t, err)
 	defer st.Abort(ctx)
 	w, err := Open(st, "x", Options{})
 	must(t, err)
 	big := strings.Repeat("line\n", bufferSize/4)
-	must(t, w.WriteRaw([]byte("a\nb\n")))
 	must(t, w.Write([]byte("k"), []byte("v")))
-	must(t, w.WriteRaw([]byte(big)))
-	if n := w.Bytes(); n != int64(8+len(big)) {
+	must(t, w.Write(nil, []byte(big)))
+	if n := w.Bytes(); n != int64(5+len(big)) {
 		t.Errorf("Bytes says %d", n)
 	}
 	must(t, w.Commit())
 	must(t, w.Discard())
-	if w.Write(nil, nil) == nil || w.WriteRaw(nil) == nil {
+	if w.Write(nil, nil) == nil {
 		t.Error("written to after Commit")
 	}
-	r, err := Open(st, "y", Options{Format: Runs})
-	must(t, err)
-	if r.WriteRaw([]byte("a")) == nil || r.Commit() == nil {
-		t.Error("a run took raw bytes")
-	}
-	must(t, r.Discard())
 	if _, err := Open(st, "z", Options{Format: Runs, Codec: Gzip}); err == nil || !strings.Contains(err.Error(), "gzip") {
 		t.Errorf("runs in gzip: %v", err)
 	}

@@ -203,19 +203,16 @@ func removeTemp(dir string) error {
 	return err
 }
 
-// trim removes the least recently used files until the others fit into limit. Files
-// in use stay.
-func (c *cache) trim() error {
-	entries, err := os.ReadDir(c.dir)
+// oldestFirst returns the files of a directory whose names are accepted, those first that were written to longest
+// ago, and the sum of their sizes.
+func oldestFirst(dir string, accepts func(name string) bool) (files []fs.FileInfo, total int64, err error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	var files []fs.FileInfo
-	var total int64
 	for _, e := range entries {
-		// A download that is under way has another name, and a file that has just been removed has
-		// no size.
-		if info, err := e.Info(); err == nil && isHash(e.Name()) {
+		// A file that has just been removed has no size.
+		if info, err := e.Info(); err == nil && accepts(e.Name()) {
 			files = append(files, info)
 			total += info.Size()
 		}
@@ -223,6 +220,16 @@ func (c *cache) trim() error {
 	slices.SortFunc(files, func(a, b fs.FileInfo) int {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
+	return files, total, nil
+}
+
+// trim removes the least recently used files until the others fit into limit. Files
+// in use stay.
+func (c *cache) trim() error {
+	files, total, err := oldestFirst(c.dir, isHash) // a download that is under way has another name
+	if err != nil {
+		return err
+	}
 	// Held to the end, so that no attempt begins to use a file between the check and its
 	// removal. get counts a use before it looks for the file.
 	c.mu.Lock()

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -276,21 +275,10 @@ func (h *home) copyLog(name string, w io.Writer) error {
 // trimLogs removes the logs that were written to longest ago until the rest has at
 // most limit bytes. Logs of running attempts stay.
 func (h *home) trimLogs(limit int64, running func(name string) bool) error {
-	entries, err := os.ReadDir(h.logs())
+	files, total, err := oldestFirst(h.logs(), func(string) bool { return true })
 	if err != nil {
 		return err
 	}
-	var files []fs.FileInfo
-	var total int64
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			files = append(files, info)
-			total += info.Size()
-		}
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int {
-		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
-	})
 	for _, f := range files {
 		// Both files of a log belong to the attempt: the newer one, and the older one with .old.
 		name, _, _ := strings.Cut(f.Name(), ".")

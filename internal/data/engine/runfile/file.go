@@ -106,14 +106,6 @@ func (f *File) Size(p int) (records, bytes int64) {
 	return f.parts[p].records, f.parts[p].raw
 }
 
-// StoredSize returns the size of partition p in the file in bytes.
-func (f *File) StoredSize(p int) int64 {
-	if p < 0 || p >= len(f.parts) {
-		return 0
-	}
-	return f.parts[p].length
-}
-
 // StreamMemory returns the size in bytes of the largest buffers that an open stream
 // can have. A stream of a small partition needs less; its method Memory returns
 // that.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -152,8 +153,8 @@ func printPast(w io.Writer, jobs []*slotwisev1.HistoryJob) error {
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tSTATE\tENDED\tTOOK\tMAPS\tREDUCES\tMESSAGE")
 	for _, h := range jobs {
 		j := h.Job
-		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, stateName(j.State), clock(j.EndedMs),
-			terminal.Duration(jobAge(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", j.Id, j.Name, j.User, j.Pool, source.StateName(j.State), clock(j.EndedMs),
+			terminal.Duration(source.Age(j, time.Now())), j.Maps.GetTotal(), j.Reduces.GetTotal(), oneLineText(j.Message))
 	}
 	return t.Flush()
 }

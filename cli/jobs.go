@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/client"
 	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -104,8 +105,8 @@ func printJobs(w io.Writer, jobs []*slotwisev1.JobStatus) error {
 		if j.Chain != "" {
 			id = "  " + id
 		}
-		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, priorityName(j.Priority),
-			stateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), terminal.Duration(jobAge(j, time.Now())), endsIn(j), brief(j.Waiting))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", id, jobName(j), j.User, j.Pool, source.PriorityName(j.Priority),
+			source.StateName(j.State), tasksDone(j.Maps), tasksDone(j.Reduces), terminal.Duration(source.Age(j, time.Now())), endsIn(j), brief(j.Waiting))
 	}
 	return t.Flush()
 }
@@ -124,29 +125,12 @@ func brief(reason string) string {
 	return reason
 }
 
-// stateName is a job's state for people.
-func stateName(s slotwisev1.JobState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
-}
-
-// priorityName is a priority as flags have it.
-func priorityName(p string) string { return strings.ToLower(strings.ReplaceAll(p, "_", "-")) }
-
 // wirePriority is a priority as messages have it.
 func wirePriority(p string) string { return strings.ToUpper(strings.ReplaceAll(p, "-", "_")) }
 
 // tasksDone returns the finished and all tasks of a kind.
 func tasksDone(t *slotwisev1.TaskCounts) string {
 	return fmt.Sprintf("%d/%d", t.GetDone(), t.GetTotal())
-}
-
-// jobAge returns the time from a job's submission to its end, or to now.
-func jobAge(j *slotwisev1.JobStatus, now time.Time) time.Duration {
-	end := j.EndedMs
-	if end == 0 {
-		end = now.UnixMilli()
-	}
-	return time.Duration(max(0, end-j.SubmittedMs)) * time.Millisecond
 }
 
 // newJob returns the command that shows one job.
@@ -233,7 +217,7 @@ func watchJob(ctx context.Context, u *userCommand, p jobPicture, every time.Dura
 // print implements picture.
 func (p jobPicture) print(w io.Writer) error {
 	j := p.resp.Job
-	terminal.Fprintf(w, "%s %s, %s: maps %s %s, reduces %s %s\n", j.Id, jobName(j), stateName(j.State), bar(j.Maps.GetProgress()), tasksDone(j.Maps),
+	terminal.Fprintf(w, "%s %s, %s: maps %s %s, reduces %s %s\n", j.Id, jobName(j), source.StateName(j.State), bar(j.Maps.GetProgress()), tasksDone(j.Maps),
 		bar(j.Reduces.GetProgress()), tasksDone(j.Reduces))
 	terminal.Fprintf(w, "tasks ended %s\n\n", sparkline(p.ended, 0))
 	return p.printAll(w)
@@ -259,8 +243,8 @@ func printChain(w io.Writer, chain *slotwisev1.JobStatus, steps []*slotwisev1.Jo
 	t := table(w)
 	fmt.Fprintln(t, "STEP\tJOB\tSTATE\tMAPS\tREDUCES\tTIME\tMESSAGE")
 	for _, s := range steps {
-		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, stateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
-			terminal.Duration(jobAge(s, time.Now())), oneLineText(s.Message))
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Step, s.Id, source.StateName(s.State), tasksDone(s.Maps), tasksDone(s.Reduces),
+			terminal.Duration(source.Age(s, time.Now())), oneLineText(s.Message))
 	}
 	return t.Flush()
 }
@@ -292,8 +276,8 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("name", j.Name)
 	line("user", j.User)
 	line("pool", j.Pool)
-	line("priority", priorityName(j.Priority))
-	line("state", stateName(j.State))
+	line("priority", source.PriorityName(j.Priority))
+	line("state", source.StateName(j.State))
 	line("chain", j.Chain)
 	line("step", j.Step)
 	line("driver", driverText(j))
@@ -301,7 +285,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	line("waits for", j.Waiting)
 	line("maps", phaseText(j.Maps))
 	line("reduces", phaseText(j.Reduces))
-	line("locality", localityText(j.Locality))
+	line("locality", source.LocalityText(j.Locality))
 	line("submitted", clock(j.SubmittedMs))
 	line("started", clock(j.StartedMs))
 	line("ended", clock(j.EndedMs))
@@ -309,7 +293,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 	for _, l := range forecastLines(j.Forecast) {
 		line(l[0], l[1])
 	}
-	line("took", terminal.Duration(jobAge(j, time.Now())))
+	line("took", terminal.Duration(source.Age(j, time.Now())))
 	line("input", terminal.Bytes(j.InputBytes))
 	line("output", j.Output)
 	line("last error", oneLineText(j.LastError))
@@ -342,15 +326,6 @@ func phaseText(t *slotwisev1.TaskCounts) string {
 		s += fmt.Sprintf(", %s failed", terminal.Plural(int(n), "attempt"))
 	}
 	return s
-}
-
-// localityText counts maps by their distance to their data. It returns "" for a
-// job without locations.
-func localityText(n []int32) string {
-	if len(n) < 4 || n[0]+n[1]+n[2] == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d on the machine of their data, %d in its rack, %d elsewhere", n[0], n[1], n[2])
 }
 
 // clock formats a time of the master in this machine's time zone. It returns ""

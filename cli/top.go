@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/client"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -214,9 +215,9 @@ func (s *snapshot) tables(w io.Writer) error {
 	t := table(w)
 	fmt.Fprintln(t, "JOB\tNAME\tUSER\tPOOL\tPRIORITY\tSTATE\tMAPS\t\tREDUCES\t\tTIME\tENDS IN\tWAITS FOR")
 	for _, j := range jobRows(s.jobs, false) {
-		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, priorityName(j.Priority), stateName(j.State),
+		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Id, jobName(j), j.User, j.Pool, source.PriorityName(j.Priority), source.StateName(j.State),
 			bar(j.Maps.GetProgress()), tasksDone(j.Maps), bar(j.Reduces.GetProgress()), tasksDone(j.Reduces),
-			terminal.Duration(jobAge(j, time.Now())), endsIn(j), brief(j.Waiting))
+			terminal.Duration(source.Age(j, time.Now())), endsIn(j), brief(j.Waiting))
 	}
 	if err := t.Flush(); err != nil {
 		return err

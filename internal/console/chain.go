@@ -7,6 +7,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -69,9 +70,9 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 		default:
 			class = "map running"
 		}
-		name, took := cmp.Or(st.Step, jobName(st)), shortDuration(jobAge(st, now))
+		name, took := cmp.Or(st.Step, jobName(st)), shortDuration(source.Age(st, now).Milliseconds())
 		c.Shapes = append(c.Shapes, shape{X: left, Y: middle(i) - stepHeight/2 + 1, W: max(4, right-left), H: stepHeight - 2, Class: class, Href: jobPath(st.Id),
-			Title: fmt.Sprintf("%s, %s: %s, %s", st.Id, name, stateName(st.State), took)})
+			Title: fmt.Sprintf("%s, %s: %s, %s", st.Id, name, source.StateName(st.State), took)})
 		c.YTicks = append(c.YTicks, svg.Tick{At: middle(i), Label: cut(st.Id, 9)})
 		// The text of a late step stands before its bar, where there is room.
 		l := label{X: max(left+4, right) + 6, Y: middle(i) + svg.Baseline, Text: cut(name, 40) + ", " + took}

@@ -59,7 +59,7 @@ func (f *fake) Use(context.Context) (source.Use, error) { return f.use, nil }
 func (f *fake) Jobs(_ context.Context, q source.Query) (source.Jobs, error) {
 	var list []*slotwisev1.JobStatus
 	for _, j := range f.jobs {
-		if strings.Contains(j.Name, q.Text) && (q.State == "" || q.State == stateName(j.State)) {
+		if strings.Contains(j.Name, q.Text) && (q.State == "" || q.State == source.StateName(j.State)) {
 			list = append(list, j)
 		}
 	}

@@ -49,12 +49,19 @@ const (
 
 // follow samples the source until ctx ends.
 func (s *insights) follow(ctx context.Context, source source.Source) {
+	sampleEach(ctx, insightStep, func(now time.Time) {
+		if name, in, err := source.Inspect(ctx); err == nil {
+			s.add(now, name, in)
+		}
+	})
+}
+
+// sampleEach calls sample until ctx ends: step after the call before it has begun, or later if that took long.
+func sampleEach(ctx context.Context, step time.Duration, sample func(now time.Time)) {
 	for {
 		began := time.Now()
-		if name, in, err := source.Inspect(ctx); err == nil {
-			s.add(began, name, in)
-		}
-		timer := time.NewTimer(max(insightStep, insightRest*time.Since(began)))
+		sample(began)
+		timer := time.NewTimer(max(step, insightRest*time.Since(began)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -66,11 +66,11 @@ func jobLead(j *source.Job, now time.Time) *section {
 	f := filterLink{"/ui/jobs"}
 	end := fact{"Expected end (8 of 10 chances)", expectedEnd(st, now)}
 	if st.EndedMs > 0 {
-		end = fact{"Took", milliseconds(jobAge(st, now))}
+		end = fact{"Took", milliseconds(source.Age(st, now).Milliseconds())}
 	}
 	return &section{ID: "summary", Lead: jobSentence(j, now), Facts: set(
 		fact{"State", state(st.State)}, fact{"Maps", phaseFact(st.Maps, st.EndedMs > 0)}, fact{"Reduces", phaseFact(st.Reduces, st.EndedMs > 0)}, end,
-		fact{"Deadline", deadlineCell(st, now)}, fact{"User", f.whole("user", st.User, st.User)}, fact{"Pool", f.whole("pool", st.Pool, poolName(st.Pool))}, fact{"Priority", plain(priorityName(st.Priority))})}
+		fact{"Deadline", deadlineCell(st, now)}, fact{"User", f.whole("user", st.User, st.User)}, fact{"Pool", f.whole("pool", st.Pool, poolName(st.Pool))}, fact{"Priority", plain(source.PriorityName(st.Priority))})}
 }
 
 // deadlineCell is the moment at which a job should have ended, or an empty cell.
@@ -92,7 +92,7 @@ func jobSentence(j *source.Job, now time.Time) string {
 	}
 	switch st.State {
 	case slotwisev1.JobState_JOB_STATE_SUCCEEDED:
-		return "Succeeded in " + shortDuration(jobAge(st, now)) + "."
+		return "Succeeded in " + shortDuration(source.Age(st, now).Milliseconds()) + "."
 	case slotwisev1.JobState_JOB_STATE_FAILED:
 		return because("Failed", cmp.Or(st.Message, st.LastError))
 	case slotwisev1.JobState_JOB_STATE_KILLED:
@@ -151,13 +151,13 @@ func jobDetails(st *slotwisev1.JobStatus, now time.Time) *section {
 	if st.EndedMs > 0 {
 		facts = append(facts, fact{"Ended", moment(st.EndedMs, now)})
 	} else {
-		facts = append(facts, fact{"Time since submission", milliseconds(jobAge(st, now))})
+		facts = append(facts, fact{"Time since submission", milliseconds(source.Age(st, now).Milliseconds())})
 		facts = append(facts, forecastFacts(st)...)
 	}
 	if st.InputBytes > 0 {
 		facts = append(facts, fact{"Input", bytesCell(st.InputBytes)})
 	}
-	facts = append(facts, fact{"Output", plain(st.Output)}, fact{"Locality of maps", plain(localityText(st.Locality))}, fact{"Message", plain(cut(st.Message, 2000))})
+	facts = append(facts, fact{"Output", plain(st.Output)}, fact{"Locality of maps", plain(source.LocalityText(st.Locality))}, fact{"Message", plain(cut(st.Message, 2000))})
 	return &section{ID: "details", Title: "Details", Folded: true, Facts: set(facts...)}
 }
 
@@ -183,14 +183,6 @@ func phaseFact(t *slotwisev1.TaskCounts, ended bool) cell {
 		words += fmt.Sprintf(", %s failed", terminal.Plural(int(t.Failed), "attempt"))
 	}
 	return bar(t.Progress, words)
-}
-
-// localityText counts maps by their distance to their data.
-func localityText(n []int32) string {
-	if len(n) < 4 || n[0]+n[1]+n[2] == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d on the machine of their data, %d in its rack, %d elsewhere", n[0], n[1], n[2])
 }
 
 // whySection explains in words what the job waits for or has waited for.

@@ -35,19 +35,11 @@ const (
 
 // follow samples the source until ctx ends.
 func (l *nodeLoads) follow(ctx context.Context, source source.Source) {
-	for {
-		began := time.Now()
+	sampleEach(ctx, nodeStep, func(now time.Time) {
 		if list, _, err := source.Nodes(ctx, ""); err == nil {
-			l.add(began, list)
+			l.add(now, list)
 		}
-		timer := time.NewTimer(max(nodeStep, insightRest*time.Since(began)))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
+	})
 }
 
 // add records a sample of all nodes and forgets nodes that are gone.

@@ -49,7 +49,7 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, err := s.source.Jobs(ctx, source.Query{State: stateName(slotwisev1.JobState_JOB_STATE_FAILED), Limit: mostFailed + 1})
+	failed, err := s.source.Jobs(ctx, source.Query{State: source.StateName(slotwisev1.JobState_JOB_STATE_FAILED), Limit: mostFailed + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -225,16 +225,10 @@ func part(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// stateName is a job's state for people.
-func stateName(s slotwisev1.JobState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
-}
-
 // state is a job's state with the class of its colour.
-func state(s slotwisev1.JobState) cell { return classed(stateName(s), "state "+stateName(s)) }
-
-// priorityName is a priority as flags have it.
-func priorityName(p string) string { return strings.ToLower(strings.ReplaceAll(p, "_", "-")) }
+func state(s slotwisev1.JobState) cell {
+	return classed(source.StateName(s), "state "+source.StateName(s))
+}
 
 // jobName is the name of a job, shortened. Names come from users.
 func jobName(j *slotwisev1.JobStatus) string {
@@ -275,15 +269,6 @@ func phase(t *slotwisev1.TaskCounts) cell {
 	return bar(t.GetProgress(), fmt.Sprintf("%d/%d", t.GetDone(), t.GetTotal()))
 }
 
-// jobAge returns the time from a job's submission to its end or to now, in ms.
-func jobAge(j *slotwisev1.JobStatus, now time.Time) int64 {
-	end := j.EndedMs
-	if end == 0 {
-		end = now.UnixMilli()
-	}
-	return max(0, end-j.SubmittedMs)
-}
-
 // jobTable lists jobs. links leads to the jobs of a list with the same user, pool or name.
 func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, links filterLink, now time.Time) *table {
 	t := &table{ID: id, Caption: caption, Empty: "No job matches.", Columns: []column{
@@ -307,8 +292,8 @@ func jobTable(id, caption string, jobs []*slotwisev1.JobStatus, links filterLink
 		}
 		t.Rows = append(t.Rows, []cell{
 			linked(j.Id, jobPath(j.Id)), links.to("q", j.Name, jobName(j)), links.to("user", j.User, j.User), links.to("pool", j.Pool, poolName(j.Pool)),
-			plain(priorityName(j.Priority)), state(j.State), phase(j.Maps), phase(j.Reduces),
-			moment(j.SubmittedMs, now), milliseconds(jobAge(j, now)), place, expectedEnd(j, now), {Text: cut(why, 160), Value: why}, {Text: outlook(j, now), Value: why},
+			plain(source.PriorityName(j.Priority)), state(j.State), phase(j.Maps), phase(j.Reduces),
+			moment(j.SubmittedMs, now), milliseconds(source.Age(j, now).Milliseconds()), place, expectedEnd(j, now), {Text: cut(why, 160), Value: why}, {Text: outlook(j, now), Value: why},
 		})
 	}
 	return t

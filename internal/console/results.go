@@ -299,7 +299,7 @@ func (s *Results) History(_ context.Context, q source.Query) (out source.Jobs, e
 	for _, j := range s.jobs {
 		x := j.status
 		if text != "" && !strings.Contains(strings.ToLower(x.Id+" "+x.Name+" "+j.run), text) || q.User != "" && q.User != x.User || q.Pool != "" && q.Pool != x.Pool ||
-			q.State != "" && q.State != stateName(x.State) || x.SubmittedMs < q.From || q.To > 0 && x.SubmittedMs > q.To {
+			q.State != "" && q.State != source.StateName(x.State) || x.SubmittedMs < q.From || q.To > 0 && x.SubmittedMs > q.To {
 			continue
 		}
 		if out.Total++; out.Total > q.Offset && len(out.List) < q.Limit {

@@ -19,7 +19,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/base/bounds"
-	"github.com/slotwise/slotwise/internal/base/localpath"
 	"github.com/slotwise/slotwise/internal/base/svg"
 	"github.com/slotwise/slotwise/internal/console/source"
 )
@@ -358,7 +357,7 @@ func theme(w http.ResponseWriter, r *http.Request) {
 		c.Value, c.MaxAge = "", -1
 	}
 	http.SetCookie(w, c)
-	http.Redirect(w, r, localpath.Below(r.PostFormValue("next"), source.Root), http.StatusSeeOther)
+	http.Redirect(w, r, source.Below(r.PostFormValue("next"), source.Root), http.StatusSeeOther)
 }
 
 // Limits of the streams of events.
@@ -477,6 +476,6 @@ func (s *Server) login(r *http.Request) (*page, error) {
 		ID: "signin", Notes: []string{"Sign in with your token (the text in the file of --token-file). The cookie that you get is valid for an hour without a request and for twelve hours in all."},
 		Forms: []form{{Action: source.SignIn + "?" + url.Values{"next": {next}}.Encode(), Button: "Sign in", Open: true,
 			Fields: []field{{Name: "token", Label: "Token", Type: "password", Required: true}}}},
-		Links: []link{{Text: "Continue without signing in again", Href: localpath.Below(next, source.Root)}},
+		Links: []link{{Text: "Continue without signing in again", Href: source.Below(next, source.Root)}},
 	}}}, nil
 }

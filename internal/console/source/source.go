@@ -6,9 +6,11 @@ package source
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -310,4 +312,25 @@ func DescribePolicy(reg *sched.Registry, name string, set map[string]string) *Po
 		p.Parts = append(p.Parts, x)
 	}
 	return p
+}
+
+// StateName is a job's state for people.
+func StateName(s slotwisev1.JobState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "JOB_STATE_"))
+}
+
+// PriorityName is a priority as flags have it.
+func PriorityName(p string) string { return strings.ToLower(strings.ReplaceAll(p, "_", "-")) }
+
+// Age returns the time from a job's submission to its end, or to now.
+func Age(j *slotwisev1.JobStatus, now time.Time) time.Duration {
+	return time.Duration(max(0, cmp.Or(j.EndedMs, now.UnixMilli())-j.SubmittedMs)) * time.Millisecond
+}
+
+// LocalityText counts maps by their distance to their data. It returns "" for a job without locations.
+func LocalityText(n []int32) string {
+	if len(n) < 4 || n[0]+n[1]+n[2] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d on the machine of their data, %d in its rack, %d elsewhere", n[0], n[1], n[2])
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/base/localpath"
+	"github.com/slotwise/slotwise/internal/console/source"
 )
 
 // Browser lets people sign in to the pages below Path with their token. A sign-in makes a
@@ -108,7 +108,7 @@ func (b *Browser) serve(g *Guard, w http.ResponseWriter, r *http.Request) bool {
 	}
 	b.setCookie(w, r, name, int(sessionTime/time.Second))
 	// next comes from the address, which anyone can write into a link.
-	http.Redirect(w, r, localpath.Below(next, b.Path), http.StatusSeeOther)
+	http.Redirect(w, r, source.Below(next, b.Path), http.StatusSeeOther)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package localpath
+package source
 
 import "testing"
 

@@ -1,6 +1,4 @@
-// Package localpath keeps links within this server. It is apart from other packages because net/url is
-// a lot to link into a program that only runs jobs.
-package localpath
+package source
 
 import (
 	"net/url"

@@ -228,20 +228,13 @@ func (f *reproFlags) listExperiments(out io.Writer, experiments []repro.Experime
 
 // reproResult is an experiment as JSON.
 type reproResult struct {
-	ID          string       `json:"id"`
-	Paper       string       `json:"paper"`
-	Title       string       `json:"title"`
-	Setup       []string     `json:"setup"`
-	Assumptions []string     `json:"assumptions"`
-	Tables      []reproTable `json:"tables"`
-	Claims      []reproClaim `json:"claims"`
-}
-
-// reproTable is a table as JSON.
-type reproTable struct {
-	Title   string     `json:"title"`
-	Columns []string   `json:"columns"`
-	Rows    [][]string `json:"rows"`
+	ID          string        `json:"id"`
+	Paper       string        `json:"paper"`
+	Title       string        `json:"title"`
+	Setup       []string      `json:"setup"`
+	Assumptions []string      `json:"assumptions"`
+	Tables      []repro.Table `json:"tables"`
+	Claims      []reproClaim  `json:"claims"`
 }
 
 // reproClaim is a claim of a paper with our verdict, in words and as a truth
@@ -253,17 +246,10 @@ type reproClaim struct {
 	Rule     string `json:"rule"`
 	Evidence string `json:"evidence"`
 	// Calibrated, World and Headline are "" for most claims; see repro.Claim.
-	Calibrated string    `json:"calibrated,omitempty"`
-	World      string    `json:"world,omitempty"`
-	Headline   string    `json:"headline,omitempty"`
-	Why        *reproWhy `json:"why,omitempty"`
-}
-
-// reproWhy explains a claim that does not hold.
-type reproWhy struct {
-	Hypothesis string       `json:"hypothesis"`
-	Tables     []reproTable `json:"tables"`
-	Conclusion string       `json:"conclusion"`
+	Calibrated string     `json:"calibrated,omitempty"`
+	World      string     `json:"world,omitempty"`
+	Headline   string     `json:"headline,omitempty"`
+	Why        *repro.Why `json:"why,omitempty"`
 }
 
 // reproResults converts experiments to JSON.
@@ -271,25 +257,13 @@ func reproResults(made []repro.Made) []reproResult {
 	results := []reproResult{}
 	for _, m := range made {
 		r := reproResult{ID: m.ID, Paper: m.Paper, Title: m.Title, Setup: m.Setup, Assumptions: m.Assumptions,
-			Tables: tablesOf(m.Tables), Claims: []reproClaim{}}
+			Tables: append([]repro.Table{}, m.Tables...), Claims: []reproClaim{}}
 		for _, c := range m.Claims {
 			claim := reproClaim{Text: c.Text, Holds: c.Verdict > repro.Untold, Verdict: c.Verdict.String(), Rule: c.Rule, Evidence: c.Evidence,
-				Calibrated: c.Calibrated, World: c.World, Headline: c.Headline}
-			if c.Why != nil {
-				claim.Why = &reproWhy{c.Why.Hypothesis, tablesOf(c.Why.Tables), c.Why.Conclusion}
-			}
+				Calibrated: c.Calibrated, World: c.World, Headline: c.Headline, Why: c.Why}
 			r.Claims = append(r.Claims, claim)
 		}
 		results = append(results, r)
 	}
 	return results
-}
-
-// tablesOf converts tables to JSON.
-func tablesOf(tables []repro.Table) []reproTable {
-	out := make([]reproTable, 0, len(tables))
-	for _, t := range tables {
-		out = append(out, reproTable(t))
-	}
-	return out
 }

@@ -70,12 +70,12 @@ type Claim struct {
 // paper leaves open.
 type Why struct {
 	// Hypothesis is the supposed cause.
-	Hypothesis string
+	Hypothesis string `json:"hypothesis"`
 	// Tables are the experiment's results, at least one.
-	Tables []Table
+	Tables []Table `json:"tables"`
 	// Conclusion says under which conditions the claim holds, or that the
 	// hypothesis is refuted.
-	Conclusion string
+	Conclusion string `json:"conclusion"`
 }
 
 // claimData is the paper's side of a claim, from the paper's file.

@@ -46,9 +46,9 @@ type Report struct {
 // Table has our numbers and the paper's side by side. Cells are ready to print:
 // rounded, with the unit in the column's name.
 type Table struct {
-	Title   string
-	Columns []string
-	Rows    [][]string
+	Title   string     `json:"title"`
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
 }
 
 // Missing marks a number of the paper that is only in a figure that cannot be read,

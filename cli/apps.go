@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -25,13 +24,8 @@ writes, its parameters with their defaults, and an example.`,
 		Example: `  slotwise apps
   slotwise apps grep
   slotwise apps -o json`,
-		Args: atMostOne("app"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return appNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              atMostOne("app"),
+		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
 			return showApps(c.OutOrStdout(), c.Root().Name(), asJSON, args)
 		},
@@ -127,9 +121,7 @@ func appsJSON(w io.Writer, list []*mapreduce.App) error {
 			out[i].Params = append(out[i].Params, param{p.Name, p.Default, p.Required, p.Help})
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return encodeIndented(w, out)
 }
 
 // appNames returns the names of the apps, for completion.

@@ -35,13 +35,8 @@ defaults, and examples.`,
 		Example: `  slotwise formats
   slotwise formats jobmix
   slotwise formats input`,
-		Args: atMostOne("name"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return formatPages(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              atMostOne("name"),
+		ValidArgsFunction: completeFirst(formatPages, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listFormats(c.OutOrStdout(), asJSON)

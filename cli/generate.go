@@ -40,7 +40,7 @@ parameters give the same bytes on any machine. Without KIND it lists the kinds.`
   slotwise generate text --size 1GiB --seed 1 --output words
   slotwise generate records --size 100MiB --output records`,
 		Args:              atMostOne("kind"),
-		ValidArgsFunction: completeKinds,
+		ValidArgsFunction: completeFirst(kindNames, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listKinds(c.OutOrStdout(), f.json)
@@ -180,9 +180,7 @@ func kindsJSON(w io.Writer) error {
 		}
 		out = append(out, kind{k.Name, k.Summary, params})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return encodeIndented(w, out)
 }
 
 // kindNames returns the names of the kinds.
@@ -192,12 +190,4 @@ func kindNames() []string {
 		names = append(names, k.Name)
 	}
 	return names
-}
-
-// completeKinds completes the name of a kind.
-func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return kindNames(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -170,9 +169,7 @@ func policiesJSON(w io.Writer, infos []sched.Info) error {
 			out[n].Parts = append(out[n].Parts, made)
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return encodeIndented(w, out)
 }
 
 // completePolicies completes the name of a policy.

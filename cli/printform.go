@@ -129,6 +129,13 @@ func isPrintForm(f *pflag.Flag) bool {
 	return ok
 }
 
+// encodeIndented prints a value as JSON on several lines, for people.
+func encodeIndented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
 // encode prints a value as JSON on one line.
 func encode(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

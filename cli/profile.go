@@ -46,14 +46,9 @@ The effect of a fold or a combiner depends on the size of a map: choose the
 		Example: `  slotwise profile wordcount --input book.txt --output wordcount.yaml
   slotwise profile grep --param regex=error --input logs --again more-logs --output grep.yaml
   slotwise profile sort big.txt --split-size 64MiB --runs 5 --output sort.yaml`,
-		Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return appNames(), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error { return f.measure(c, args) },
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
+		RunE:              func(c *cobra.Command, args []string) error { return f.measure(c, args) },
 	}
 	s, r := c.Flags(), &f.run
 	s.SortFlags = false

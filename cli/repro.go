@@ -41,14 +41,9 @@ tumm/fig7; --list shows them.`,
   slotwise repro tumm --quick
   slotwise repro tumm/fig7
   slotwise repro all --out result`,
-		Args: atMostOne("paper or experiment"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return reproNames(), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, append(args, "all")[0]) },
+		Args:              atMostOne("paper or experiment"),
+		ValidArgsFunction: completeFirst(reproNames, cobra.ShellCompDirectiveNoFileComp),
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, append(args, "all")[0]) },
 	}
 	s := c.Flags()
 	s.SortFlags = false

@@ -52,14 +52,9 @@ which slotwise submit --jobs and slotwise sim --workload take as well.`,
   slotwise run --jobs mix.yaml --policy fair --alone --explain
   slotwise run --jobs mix.yaml --policy tumm --ui --history runs
   slotwise run --mapper 'tr -s " " "\n"' --reducer 'uniq -c' --input book.txt --output counts`,
-		Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return appNames(), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	f.register(c)
 	return c

@@ -160,6 +160,16 @@ func completeJob(c *cobra.Command) {
 	completeWords(c, "priority", feature.Priorities)
 }
 
+// completeFirst completes the first argument of a command to one of names, and the others as rest says.
+func completeFirst(names func() []string, rest cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, rest
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeWords makes a flag's value complete to one of words.
 func completeWords(c *cobra.Command, flag string, words []string) {
 	completeWith(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

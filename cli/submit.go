@@ -67,13 +67,8 @@ with --wait it kills those that run.` + masterNote,
 			elsewhere + "workers":    "the cluster has the workers that slotwise worker starts",
 			elsewhere + "memory":     "slotwise worker --memory sets it on each worker; --task-memory is what one task needs",
 		},
-		Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveDefault
-			}
-			return appNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
 	}
 	f.clusterFlags.register(c)
 	s := c.Flags()

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/sched"
 )
 
@@ -76,7 +77,7 @@ func openGrid(dir string) (*Results, error) {
 		return nil, err
 	}
 	defer file.Close()
-	s := &Results{dir: dir, grid: &grid{}}
+	s := &Results{Ended: source.Ended{Err: errOnlyResults}, dir: dir, grid: &grid{}}
 	if err := json.NewDecoder(io.LimitReader(file, mostReport)).Decode(s.grid); err != nil {
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}

@@ -29,6 +29,7 @@ import (
 // policies' runs of this job can be compared. The results of a study have no jobs (grid.go). Results
 // changes nothing.
 type Results struct {
+	source.Ended
 	dir     string
 	study   simStudy
 	grid    *grid    // of a study; nil for the results of sim
@@ -81,7 +82,7 @@ func OpenResults(dir string) (*Results, error) {
 	if _, err := os.Stat(filepath.Join(dir, gridFile)); err == nil {
 		return openGrid(dir)
 	}
-	s := &Results{dir: dir, byID: map[string]*resultJob{}}
+	s := &Results{Ended: source.Ended{Err: errOnlyResults}, dir: dir, byID: map[string]*resultJob{}}
 	file, err := os.Open(filepath.Join(dir, "report.json"))
 	if err != nil {
 		return nil, err
@@ -214,12 +215,6 @@ func (s *Results) addJob(r *record) error {
 // errOnlyResults is the answer of pages that results cannot fill.
 var errOnlyResults = connect.NewError(connect.CodeNotFound, errors.New("the results of a simulation have no nodes, no installed policy and no logs"))
 
-// OnlyPast implements source.Past.
-func (r *Results) OnlyPast() {}
-
-// Use implements Source.
-func (s *Results) Use(context.Context) (source.Use, error) { return source.Use{}, errOnlyResults }
-
 // Jobs implements Source.
 func (s *Results) Jobs(ctx context.Context, q source.Query) (source.Jobs, error) {
 	return s.History(ctx, q)
@@ -280,19 +275,6 @@ func (s *Results) Attempts(_ context.Context, id string) (list []source.Attempt,
 	return list, nil, err
 }
 
-// Nodes implements Source.
-func (s *Results) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []source.Attempt, error) {
-	return nil, nil, errOnlyResults
-}
-
-// Inspect implements Source.
-func (s *Results) Inspect(context.Context) (string, sched.Insight, error) {
-	return "", sched.Insight{}, errOnlyResults
-}
-
-// Policy implements Source.
-func (s *Results) Policy(context.Context) (*source.Policy, error) { return nil, errOnlyResults }
-
 // History implements Source. It lists the jobs of all runs, in the order of the files.
 func (s *Results) History(_ context.Context, q source.Query) (out source.Jobs, err error) {
 	text := strings.ToLower(q.Text)
@@ -321,12 +303,6 @@ func (s *Results) example() string {
 	}
 	return s.runs[0]
 }
-
-// Log implements Source.
-func (s *Results) Log(context.Context, string, bool, io.Writer) error { return errOnlyResults }
-
-// Stack implements source.Source.
-func (s *Results) Stack(context.Context, string, io.Writer) error { return errOnlyResults }
 
 // mainMeasures are the columns of the comparison. The other measures are in a table of their own.
 var mainMeasures = []column{{Key: "makespan", Name: "Makespan (s)"}, {Key: "response.mean", Name: "Mean response (s)"}, {Key: "response.p95", Name: "95 % of responses (s)"},

@@ -71,6 +71,34 @@ type Past interface {
 	OnlyPast()
 }
 
+// Ended is the part of a Past that has no cluster behind it: no nodes, no policy and no logs. Err says so.
+type Ended struct{ Err error }
+
+// OnlyPast implements Past.
+func (e Ended) OnlyPast() {}
+
+// Use implements Source.
+func (e Ended) Use(context.Context) (Use, error) { return Use{}, e.Err }
+
+// Nodes implements Source.
+func (e Ended) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []Attempt, error) {
+	return nil, nil, e.Err
+}
+
+// Policy implements Source.
+func (e Ended) Policy(context.Context) (*Policy, error) { return nil, e.Err }
+
+// Inspect implements Source.
+func (e Ended) Inspect(context.Context) (string, sched.Insight, error) {
+	return "", sched.Insight{}, e.Err
+}
+
+// Log implements Source.
+func (e Ended) Log(context.Context, string, bool, io.Writer) error { return e.Err }
+
+// Stack implements Source.
+func (e Ended) Stack(context.Context, string, io.Writer) error { return e.Err }
+
 // Actor changes what a Source shows. A console without an Actor is read-only.
 type Actor interface {
 	// MayChange reports whether the sender of the request may change a user's jobs in a pool.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"connectrpc.com/connect"
@@ -15,13 +14,15 @@ import (
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
-	"github.com/slotwise/slotwise/sched"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
 // Archive is the source of a console for a history whose master need not run. It changes
 // nothing.
-type Archive struct{ store *history.Store }
+type Archive struct {
+	source.Ended
+	store *history.Store
+}
 
 var _ source.Past = (*Archive)(nil)
 
@@ -32,11 +33,8 @@ func OpenArchive(dir string) (*Archive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Archive{store}, nil
+	return &Archive{source.Ended{Err: errOnlyPast}, store}, nil
 }
-
-// OnlyPast implements source.Past.
-func (a *Archive) OnlyPast() {}
 
 // Close closes the history.
 func (a *Archive) Close() error { return a.store.Close() }
@@ -52,9 +50,6 @@ func (a *Archive) past(id string, read func(string) (*slotwisev1.HistoryJob, err
 
 // errOnlyPast is the answer of pages that a history cannot fill.
 var errOnlyPast = connect.NewError(connect.CodeNotFound, errors.New("a history has no nodes, no policy and no logs"))
-
-// Use implements source.Source.
-func (a *Archive) Use(context.Context) (source.Use, error) { return source.Use{}, errOnlyPast }
 
 // Jobs implements source.Source.
 func (a *Archive) Jobs(ctx context.Context, q source.Query) (source.Jobs, error) {
@@ -78,19 +73,6 @@ func (a *Archive) Attempts(_ context.Context, id string) ([]source.Attempt, []*s
 	}
 	return PastAttempts(h), protocol.SlowPast(h), nil
 }
-
-// Nodes implements source.Source.
-func (a *Archive) Nodes(context.Context, string) ([]*slotwisev1.NodeStatus, []source.Attempt, error) {
-	return nil, nil, errOnlyPast
-}
-
-// Inspect implements source.Source.
-func (a *Archive) Inspect(context.Context) (string, sched.Insight, error) {
-	return "", sched.Insight{}, errOnlyPast
-}
-
-// Policy implements source.Source.
-func (a *Archive) Policy(context.Context) (*source.Policy, error) { return nil, errOnlyPast }
 
 // History implements source.Source.
 func (a *Archive) History(ctx context.Context, q source.Query) (source.Jobs, error) {
@@ -117,12 +99,6 @@ func ListPast(ctx context.Context, store *history.Store, q source.Query) (out so
 	out.Total = total
 	return out, err
 }
-
-// Log implements source.Source.
-func (a *Archive) Log(context.Context, string, bool, io.Writer) error { return errOnlyPast }
-
-// Stack implements source.Source.
-func (a *Archive) Stack(context.Context, string, io.Writer) error { return errOnlyPast }
 
 // PastAttempts returns the attempts of a job of the history.
 func PastAttempts(h *slotwisev1.HistoryJob) (out []source.Attempt) {

@@ -128,29 +128,41 @@ func (w *watch) Unparked(n *cluster.Node, last, every time.Duration) {
 // examine examines the attempts on a node.
 func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 	w.node(n.Index()).silent = silent
+	c := w.contact(n, now)
 	for _, a := range n.Attempts() {
-		if _, yes := w.deserves(a, n, now); yes || w.count[a.Kind()] > 0 {
+		if _, yes := w.deserves(a, c, now); yes || w.count[a.Kind()] > 0 {
 			w.set(a, yes)
 		}
 	}
+}
+
+// contact is the watch's contact with a node, for all of its attempts.
+type contact struct {
+	silent bool
+	known  time.Duration // until when its attempts' signs of life are known
+}
+
+// contact returns the contact with a node. A silent one has no sign of life to report.
+func (w *watch) contact(n *cluster.Node, now time.Duration) contact {
+	if w.nodes[n.Index()].silent {
+		return contact{true, now}
+	}
+	return contact{false, n.LastSeen()}
 }
 
 // deserves reports whether an attempt on a node deserves a copy: it is slow or stalled, it is its
 // task's only attempt, and it is not about to commit. Stalled attempts are the most
 // urgent. Each heartbeat calls it for each running attempt. It reads the attempt and the
 // watch's own tables, because the tasks and jobs of a large cluster are in no cache.
-func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (urgency float64, yes bool) {
+func (w *watch) deserves(a *job.Attempt, c contact, now time.Duration) (urgency float64, yes bool) {
 	age := now - a.Started()
 	if age < w.youngest || a.State() != job.AttemptRunning {
 		return 0, false
 	}
-	s, known, silent := &w.siblings[a.Seat()][a.Kind()], n.LastSeen(), w.nodes[n.Index()].silent
-	if silent {
-		known = now
-	}
+	s := &w.siblings[a.Seat()][a.Kind()]
 	// The first comparison is enough for an attempt whose progress moves, and needs no look at its job.
 	stall := max(w.timing.Stall, s.patience())
-	quiet := w.timing.Stall > 0 && known-a.ProgressAt() >= stall && silentFor(a, known) >= stall
+	quiet := w.timing.Stall > 0 && c.known-a.ProgressAt() >= stall && silentFor(a, c.known) >= stall
 	if w.timing.LagSinceJob {
 		age = now - a.Job().Submitted()
 	}
@@ -160,7 +172,7 @@ func (w *watch) deserves(a *job.Attempt, n *cluster.Node, now time.Duration) (ur
 		return 0, false
 	}
 	// Before the lag: a stuck attempt is found although no sibling has finished.
-	if quiet && (silent || w.unusual(a, s, now)) {
+	if quiet && (c.silent || w.unusual(a, s, now)) {
 		return math.Inf(1), true
 	}
 	if !late {
@@ -280,7 +292,7 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
 			continue
 		}
-		urgency, yes := w.deserves(a, r.Nodes().Node(a.Node()), r.Now())
+		urgency, yes := w.deserves(a, w.contact(r.Nodes().Node(a.Node()), r.Now()), r.Now())
 		if !yes {
 			continue
 		}

@@ -63,7 +63,7 @@ func (r *reader) group(n *yaml.Node, i int) NodeGroup {
 		return NodeGroup{}
 	}
 	g := NodeGroup{Name: field(o, "name", "", nonEmpty), Count: field(o, "count", 1, whole(1, maxNodes)),
-		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, positiveTo(maxSpeed)),
+		Cores: field(o, "cores", 0, whole(0, 1<<16)), Speed: field(o, "speed", 0, number(minSpeed, maxSpeed)),
 		Memory:   field(o, "memory", 0, ParseBytes),
 		MapSlots: field(o, "maps", 0, whole(0, 1<<16)), ReduceSlots: field(o, "reduces", 0, whole(0, 1<<16)),
 		Rack:          field(o, "rack", 0, whole(1, maxNodes)),
@@ -87,8 +87,9 @@ func parseTogether(text string) (string, error) {
 	return "", fmt.Errorf("%q, must be true, false or previous", text)
 }
 
-// maxSpeed bounds the relative speed of a node.
-const maxSpeed = 1e6
+// minSpeed and maxSpeed bound the relative speed of a node. On a slower node a task of seconds would
+// take longer than times can be, and a simulation of all its heartbeats would not end.
+const minSpeed, maxSpeed = 1e-6, 1e6
 
 // check returns an error in the cluster as a whole.
 func (c *Cluster) check() error {
@@ -161,7 +162,7 @@ func (c *Cluster) set(g *NodeGroup, key, value string) (err error) {
 	case "racks":
 		c.Racks, err = whole(1, maxNodes)(value)
 	case "speed":
-		g.Speed, err = positiveTo(maxSpeed)(value)
+		g.Speed, err = number(minSpeed, maxSpeed)(value)
 	case "together":
 		g.Together, err = strconv.ParseBool(value)
 	case "disk":

@@ -51,7 +51,8 @@ func TestParseCluster(t *testing.T) {
 		"nodes=3,nodes=4,maps=1":       "nodes twice",
 		"nodes=3,maps=1,racks=4":       "4 racks for 3 nodes",
 		"nodes=3,maps=1,speed=NaN":     `speed: "NaN" is not a number`,
-		"nodes=3,maps=1,speed=0":       "speed: 0, must be above 0",
+		"nodes=3,maps=1,speed=0":       "speed: 0, must be at least 1e-06",
+		"nodes=3,maps=1,speed=1e-300":  "speed: 1e-300, must be at least 1e-06", // its simulation did not end
 		"nodes=3,maps=1,speed=1e7":     "speed: 1e+07, must be at most 1e+06",
 		"nodes=3,maps=1,disk=fast":     `disk: "fast" is not a size`,
 		"nodes=3,maps=1,colour=orange": "colour: unknown; there are nodes,",
@@ -101,7 +102,7 @@ func TestClusterErrors(t *testing.T) {
 		"racks: 0\nnodes: [{maps: 1}]\n":                      "c.yaml:1: cluster: racks: 0, must be at least 1",
 		"nodes:\n  - count: 3\n":                              "c.yaml:2: nodes 1: has no slots",
 		"nodes:\n  - maps: 1\n    speed: 1e7\n":               "c.yaml:3: nodes 1: speed: 1e+07, must be at most 1e+06",
-		"nodes:\n  - maps: 1\n    speed: 0\n":                 "c.yaml:3: nodes 1: speed: 0, must be above 0",
+		"nodes:\n  - maps: 1\n    speed: 0\n":                 "c.yaml:3: nodes 1: speed: 0, must be at least 1e-06",
 		"nodes: [{maps: 1, nic: 3 apples}]\n":                 `"3 apples" is not a size`,
 		"nodes: [{maps: 1, spede: 1}]\n":                      `unknown key "spede"; there are name, count,`,
 		"nodes: {maps: 1}\n":                                  "c.yaml:1: cluster: nodes: should be a list, is a mapping",

@@ -77,8 +77,8 @@ func delayCollection() {
 type setup struct {
 	program  string // the executable's base name; product for slotwise itself
 	tables   []sched.Table
-	policies *sched.Registry // the built-in policies and the policies in tables
-	atEnd    func()          // runs when the command has ended, also by an error; or nil
+	policies func() *sched.Registry // returns the built-in policies and the policies in tables
+	atEnd    func()                 // runs when the command has ended, also by an error; or nil
 }
 
 // product is the program's name in the texts of this package. Programs with another
@@ -90,15 +90,19 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	// A copy, because tests execute several command lines of one program at a time.
 	run := *s
 	s = &run
-	var err error
-	if s.policies, err = policies.Builtin().With(s.tables...); err != nil {
-		return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
+	s.policies = policies.Builtin
+	if len(s.tables) > 0 { // else a command that needs no policies does not pay for the registry
+		all, err := policies.Builtin().With(s.tables...)
+		if err != nil {
+			return s.report(ctx, fmt.Errorf("the program's own policies cannot be added: %w", err), stderr)
+		}
+		s.policies = func() *sched.Registry { return all }
 	}
 	// Every command writes through these two, so that no text of other users, jobs and
 	// servers reaches a terminal unescaped. Data goes around them; see raw.
 	out, text := &results{Writer: stdout}, terminal.NewEscaper(stderr)
 	safe := terminal.NewEscaper(out)
-	root := newRoot(s, safe)
+	root := newRootFor(s, safe, args)
 	root.SetArgs(args)
 	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
@@ -128,18 +132,18 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 
 // commandLine matches the quoted command lines in texts, such as "slotwise apps
 // lists them". It does not match other uses of the product's name.
-func commandLine(root *cobra.Command) *regexp.Regexp {
-	words := []string{"--help"}
-	for _, c := range root.Commands() {
-		words = append(words, c.Name())
-	}
-	return regexp.MustCompile(`\b` + product + ` (` + strings.Join(words, "|") + `)\b`)
+func commandLine() *regexp.Regexp {
+	return regexp.MustCompile(`\b` + product + ` (--help|` + strings.Join(commandNames(), "|") + `)\b`)
 }
 
 // renameHelp puts the program's name in place of "slotwise" into every help text
-// that quotes a command line.
+// that quotes a command line, because a program with another name must not tell its users to
+// type slotwise.
 func (s *setup) renameHelp(root *cobra.Command) {
-	quoted := commandLine(root)
+	if s.program == product {
+		return
+	}
+	quoted := commandLine()
 	rename := func(text string) string {
 		if !strings.Contains(text, product+" ") { // as most texts; the expression takes 2 ms for all of them
 			return text
@@ -165,7 +169,7 @@ func (s *setup) renameMessage(text string) string {
 	if s.program == product || !strings.Contains(text, product+" ") {
 		return text
 	}
-	return commandLine(newRoot(s, io.Discard)).ReplaceAllString(text, s.program+" $1")
+	return commandLine().ReplaceAllString(text, s.program+" $1")
 }
 
 // ownPolicies returns the names of the policies that the program adds.

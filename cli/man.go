@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,21 +13,21 @@ import (
 )
 
 // newMan returns the hidden command that writes manual pages.
-func newMan() *cobra.Command {
+func newMan(s *setup) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write manual pages",
 		Long:    "Writes a manual page for each command into DIR, for man(1).",
 		Example: "  slotwise man /usr/local/share/man/man1",
 		Hidden:  true,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return misuse("man takes one argument: the directory to write to")
 			}
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}
-			return writeManPages(c.Root(), args[0])
+			return writeManPages(newRoot(s, io.Discard), args[0]) // the executed tree has no other commands
 		},
 	}
 }

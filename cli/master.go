@@ -336,7 +336,7 @@ func (f *masterFlags) config(stderr io.Writer) (master.Config, error) {
 	}
 	cfg := master.Config{
 		Schemes: storages(),
-		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies, Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
+		Dir:     f.dir, Policy: f.policy, PolicySet: set, Policies: f.setup.policies(), Seed: f.seed, NodeTimeout: f.nodeTimeout, Heartbeat: f.heartbeat,
 		Console: func(ctx context.Context, s source.Source, a source.Actor) (http.Handler, func()) {
 			shown := console.New(ctx, s, a, pages.Visitor, version())
 			shown.Simulator = consoleSimulator{f.setup, s, a}

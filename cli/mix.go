@@ -94,7 +94,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 		return err
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
-	mix, err := readMix(f.setup.policies, f.jobs, f.seed, show)
+	mix, err := readMix(f.setup.policies(), f.jobs, f.seed, show)
 	if err != nil {
 		return err
 	}

@@ -42,12 +42,12 @@ parameters with defaults.`,
 func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	names := args
 	if len(args) == 0 {
-		names = s.policies.Names()
+		names = s.policies().Names()
 	}
 	infos := make([]sched.Info, len(names))
 	for i, name := range names {
 		var err error
-		if infos[i], err = s.policies.Describe(name); err != nil {
+		if infos[i], err = s.policies().Describe(name); err != nil {
 			return misuseError{err}
 		}
 	}
@@ -101,7 +101,7 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 		}
 	}
 	example := "run wordcount --policy %s --input INPUT --output OUTPUT"
-	p, err := s.policies.Build(i.Name, sched.Options{Live: true})
+	p, err := s.policies().Build(i.Name, sched.Options{Live: true})
 	if _, chooses := p.(sched.Chooser); chooses || err != nil { // run would refuse it
 		example = "sim --workload mix.yaml --cluster nodes=20,maps=4,reduces=2 --policy %s"
 	}
@@ -177,5 +177,5 @@ func (s *setup) completePolicies(_ *cobra.Command, args []string, _ string) ([]s
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return s.policies.Names(), cobra.ShellCompDirectiveNoFileComp
+	return s.policies().Names(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,11 +52,11 @@ func recordOf(c *cobra.Command, args []string) *report.Record {
 }
 
 // plainWord matches words that a shell leaves unchanged.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,+@%-]+$`)
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:=,+@%-]+$`) })
 
 // shellWord quotes a word for a shell of Unix if it needs quotes.
 func shellWord(w string) string {
-	if plainWord.MatchString(w) {
+	if plainWord().MatchString(w) {
 		return w
 	}
 	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"

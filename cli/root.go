@@ -27,9 +27,46 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/s3"
 )
 
-// newRoot builds the command tree, which prints results to out. It must be cheap, because
-// every run of the program builds it.
+// newRoot builds the whole command tree, which prints results to out.
 func newRoot(s *setup, out io.Writer) *cobra.Command {
+	root := newBareRoot(s, out)
+	for _, g := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, entry := range g.commands {
+			c := entry.build(s)
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("tools")
+	root.SetCompletionCommandGroupID("tools")
+	checkTopics(root)
+	s.renameHelp(root)
+	return root
+}
+
+// newRootFor returns a tree that executes args as the tree of newRoot does. If the first argument names a
+// command, the tree has that command only, because building the others takes longer than a short
+// command runs.
+func newRootFor(s *setup, out io.Writer, args []string) *cobra.Command {
+	for _, g := range commandGroups() {
+		for _, entry := range g.commands {
+			if len(args) == 0 || args[0] != entry.name {
+				continue
+			}
+			root := newBareRoot(s, out)
+			// The library's help command is cheap, but its completion has a command for each shell.
+			root.CompletionOptions.DisableDefaultCmd = true
+			root.AddCommand(entry.build(s))
+			s.renameHelp(root)
+			return root
+		}
+	}
+	return newRoot(s, out)
+}
+
+// newBareRoot returns the root of a command tree without commands.
+func newBareRoot(s *setup, out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   s.program,
 		Short: "MapReduce jobs over files of any size, on one machine, with no set-up",
@@ -61,37 +98,57 @@ reader of the output has exited.`,
 	root.SetOut(out) // before checkTopics: the commands of completion keep the writer that they find
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().SortFlags = false
-	addCommands(root, s)
 	addProfiling(s, root)
-	checkTopics(root)
-	// A program with another name must not tell its users to type slotwise.
-	if s.program != product {
-		s.renameHelp(root)
-	}
 	return root
 }
 
-// addCommands adds all commands, in the groups of the general help.
-func addCommands(root *cobra.Command, s *setup) {
-	for _, g := range []struct {
-		id, title string
-		commands  []*cobra.Command
-	}{
-		{"run", "Run jobs:", []*cobra.Command{newRun(s), newSubmit(s), newApps(), newPolicies(s), newFormats(), newSchema(), newGenerate(), newHadoop()}},
-		{"cluster", "Run and watch a cluster:", []*cobra.Command{newMaster(s), newWorker(), newKubernetes(), newYarn(), newCerts(), newToken(),
-			newJobs(), newJob(), newTasks(), newLogs(), newStack(), newKill(), newPriority(), newMove(), newNodes(), newMasters(), newPolicy(s), newTop(), newHistory(), newUI()}},
-		{"answers", "Ask a cluster:", []*cobra.Command{newExplain(), newWhatIf(s)}},
-		{"simulate", "Simulate:", []*cobra.Command{newSim(s), newStudy(s), newOptimum(s), newTune(s), newSize(s), newProfile(s), newCalibrate(s), newRepro()}},
-		{"tools", "Tools:", []*cobra.Command{newVersion(), newMan()}},
-	} {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, c := range g.commands {
-			c.GroupID = g.id
-			root.AddCommand(c)
+// commandGroup is a titled part of the general help.
+type commandGroup struct {
+	id, title string
+	commands  []commandEntry
+}
+
+// commandEntry makes a command, which has the name.
+type commandEntry struct {
+	name  string
+	build func(*setup) *cobra.Command
+}
+
+// commandGroups returns all commands, in the groups of the general help. It is a function, because some
+// commands read the table themselves.
+func commandGroups() []commandGroup {
+	plain := func(build func() *cobra.Command) func(*setup) *cobra.Command {
+		return func(*setup) *cobra.Command { return build() }
+	}
+	return []commandGroup{
+		{"run", "Run jobs:", []commandEntry{
+			{"run", newRun}, {"submit", newSubmit}, {"apps", plain(newApps)}, {"policies", newPolicies}, {"formats", plain(newFormats)},
+			{"schema", plain(newSchema)}, {"generate", plain(newGenerate)}, {"hadoop", plain(newHadoop)},
+		}},
+		{"cluster", "Run and watch a cluster:", []commandEntry{
+			{"master", newMaster}, {"worker", plain(newWorker)}, {"kubernetes", plain(newKubernetes)}, {"yarn", plain(newYarn)}, {"certs", plain(newCerts)},
+			{"token", plain(newToken)}, {"jobs", plain(newJobs)}, {"job", plain(newJob)}, {"tasks", plain(newTasks)}, {"logs", plain(newLogs)},
+			{"stack", plain(newStack)}, {"kill", plain(newKill)}, {"priority", plain(newPriority)}, {"move", plain(newMove)}, {"nodes", plain(newNodes)},
+			{"masters", plain(newMasters)}, {"policy", newPolicy}, {"top", plain(newTop)}, {"history", plain(newHistory)}, {"ui", plain(newUI)},
+		}},
+		{"answers", "Ask a cluster:", []commandEntry{{"explain", plain(newExplain)}, {"whatif", newWhatIf}}},
+		{"simulate", "Simulate:", []commandEntry{
+			{"sim", newSim}, {"study", newStudy}, {"optimum", newOptimum}, {"tune", newTune}, {"size", newSize}, {"profile", newProfile},
+			{"calibrate", newCalibrate}, {"repro", plain(newRepro)},
+		}},
+		{"tools", "Tools:", []commandEntry{{"version", plain(newVersion)}, {"man", newMan}}},
+	}
+}
+
+// commandNames returns the names of all commands, with the two that the library adds.
+func commandNames() []string {
+	names := []string{"help", "completion"}
+	for _, g := range commandGroups() {
+		for _, entry := range g.commands {
+			names = append(names, entry.name)
 		}
 	}
-	root.SetHelpCommandGroupID("tools")
-	root.SetCompletionCommandGroupID("tools")
+	return names
 }
 
 // checkTopics makes help and completion, which the library adds, refuse names that they do

@@ -452,11 +452,11 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if spec == "" {
 		spec = policies.Default
 	}
-	_, err := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Set: set, Live: true})
+	_, err := f.setup.policies().Build(spec, sched.Options{Seed: f.seed, Set: set, Live: true})
 	if err == nil {
 		return nil
 	}
-	if _, bare := f.setup.policies.Build(spec, sched.Options{Seed: f.seed, Live: true}); bare != nil {
+	if _, bare := f.setup.policies().Build(spec, sched.Options{Seed: f.seed, Live: true}); bare != nil {
 		return misuse("--policy %s: %w", spec, bare)
 	}
 	flag := "--policy-set"
@@ -475,7 +475,7 @@ func (f *policyFlags) checkHadoopFiles(others []string) error {
 			specs = append(specs, o)
 		}
 	}
-	list := study.NewPolicies(f.setup.policies, specs)
+	list := study.NewPolicies(f.setup.policies(), specs)
 	for _, x := range []struct {
 		flag, path string
 		use        func(file string) (warnings []string, err error)

@@ -48,7 +48,7 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 	if err != nil {
 		return nil, err
 	}
-	policies := study.NewPolicies(f.setup.policies, []string{f.policy})
+	policies := study.NewPolicies(f.setup.policies(), []string{f.policy})
 	// One by one, so that the error names the parameter.
 	for name, value := range set {
 		if err := policies.Set(map[string]string{name: value}); err != nil {
@@ -65,7 +65,7 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 	if err != nil {
 		return nil, err
 	}
-	return &search.Problem{Record: made, ClusterName: f.cluster, World: f.world, Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies,
+	return &search.Problem{Record: made, ClusterName: f.cluster, World: f.world, Cluster: cluster, Workload: w, Model: model, Policy: f.policy, Set: set, Registry: f.setup.policies(),
 		Seed: f.seed, Ideal: f.reference == study.Ideal}, nil
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -97,7 +98,8 @@ func splitList(f *pflag.Flag, value string) []string {
 func fromFile(c *cobra.Command, file string, doc map[string]yaml.Node) error {
 	var errs []error
 	known := map[string]bool{}
-	for _, sub := range c.Root().Commands() {
+	// The executed tree has no other commands, so that their flags are looked up in another one.
+	for _, sub := range newRoot(&setup{program: product}, io.Discard).Commands() {
 		sub.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	}
 	for name, node := range doc {

@@ -442,7 +442,7 @@ func (f *simFlags) readProfiles() ([]workload.Profile, error) {
 // choosePolicies gives the policies their parameters and Hadoop's files of
 // pools and queues. A parameter or file that no policy accepts is an error.
 func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Policies, error) {
-	list := study.NewPolicies(f.setup.policies, specs)
+	list := study.NewPolicies(f.setup.policies(), specs)
 	if f.capacityFile != "" {
 		warnings, err := list.UseQueues(f.capacityFile)
 		if err != nil {

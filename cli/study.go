@@ -96,7 +96,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 	if err := addFiles(made, "study", file); err != nil {
 		return err
 	}
-	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Record: made, Registry: f.setup.policies, Dir: filepath.Dir(file),
+	plan, err := sweep.NewPlan(c.Context(), spec, sweep.Options{Record: made, Registry: f.setup.policies(), Dir: filepath.Dir(file),
 		Inputs: studyInputs(), Program: program})
 	if err != nil {
 		return misuse("%s: %w", file, err)

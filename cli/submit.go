@@ -166,7 +166,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		return err
 	}
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress || !f.wait)
-	mix, err := readMix(f.setup.policies, f.jobs, f.seed, show)
+	mix, err := readMix(f.setup.policies(), f.jobs, f.seed, show)
 	if err != nil {
 		return err
 	}

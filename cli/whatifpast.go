@@ -124,7 +124,7 @@ func (setup *setup) simulatePast(ctx context.Context, q *source.PastQuestion, se
 			return nil, nil, err
 		}
 	}
-	all.recommend(objective, setup.policies, q.Set)
+	all.recommend(objective, setup.policies(), q.Set)
 	return all, s, nil
 }
 
@@ -149,7 +149,7 @@ func (a *pastAnswer) search(ctx context.Context, s *simFlags, q *source.PastQues
 	if err != nil {
 		return err
 	}
-	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: a.installed, Set: a.set, Registry: s.setup.policies,
+	p := &search.Problem{Cluster: cluster, Workload: w, Model: model, Policy: a.installed, Set: a.set, Registry: s.setup.policies(),
 		Seed: s.seed, Ideal: true, Workers: s.workers}
 	a.Search, err = search.Tune(ctx, p, search.TuneOptions{Objective: o, Parts: search.PartNames, Budget: q.Budget, HeldOut: 1. / 3, Progress: show.note})
 	if errors.Is(err, search.ErrTooShort) {

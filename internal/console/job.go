@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -111,7 +112,7 @@ func jobSentence(j *source.Job, now time.Time) string {
 }
 
 // attemptID finds the id of an attempt in the text of an error.
-var attemptID = regexp.MustCompile(`\bj[0-9]+_[mr]_[0-9]+_[0-9]+\b`)
+var attemptID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bj[0-9]+_[mr]_[0-9]+_[0-9]+\b`) })
 
 // failure shows the error that a job failed with, the end of the attempt's log, and where the
 // whole log is.
@@ -129,7 +130,7 @@ func failure(j *source.Job) *section {
 		sec.Text = &text{Body: st.LogTail, Label: "End of the log of the attempt that failed last"}
 	}
 	// A link to a log that the viewer may not read would lead to an error.
-	if id := attemptID.FindString(st.LastError + " " + st.Message); id != "" && j.MayChange && !j.Past {
+	if id := attemptID().FindString(st.LastError + " " + st.Message); id != "" && j.MayChange && !j.Past {
 		sec.Links = []link{{Text: "The log of " + id, Href: attemptPath(id)}}
 	}
 	if st.Id != "" && !strings.HasPrefix(st.Id, "chain-") {

@@ -240,14 +240,14 @@ func (s *Server) simulateMix(q *later, mix string) (func(context.Context) error,
 	}, nil
 }
 
-// measureNames name the measures of PastAnswer.
-var measureNames = func() map[string]string {
+// measureNames returns the names of the measures of PastAnswer.
+var measureNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{"response.p95": "95 % of responses (s)"}
 	for _, c := range mainMeasures {
 		names[c.Key] = c.Name
 	}
 	return names
-}()
+})
 
 // simulatePast returns the work for a question about the past.
 func (s *Server) simulatePast(q *later) (func(context.Context) error, error) {
@@ -285,7 +285,7 @@ func pastSection(a *source.PastAnswer) *section {
 			}
 		}
 		name := r.Measure
-		if known := measureNames[name]; known != "" {
+		if known := measureNames()[name]; known != "" {
 			name = known
 		}
 		t.Rows = append(t.Rows, []cell{{Text: cut(r.Policy, 60), Value: r.Policy}, {Text: name, Value: r.Measure}, value, against, {Value: r.Low}, {Value: r.High}, plain(r.Verdict)})

@@ -103,7 +103,7 @@ var candidates = sched.Values[[]string]{
 }
 
 // Params documents the parameters of Policy.
-var Params = new(Config).bind().Params()
+func Params() []sched.Param { return new(Config).bind().Params() }
 
 // Read returns a Policy with the parameters that the user has set. It builds every candidate
 // once, so that a mistake is found before the first choice.

@@ -85,7 +85,7 @@ func (c *Config) bind() sched.Bindings {
 }
 
 // Params documents the parameters of Order.
-var Params = new(Config).bind().Params()
+func Params() []sched.Param { return new(Config).bind().Params() }
 
 // Read returns an Order with the parameters that the user has set.
 func Read(k *sched.Kit) (sched.Order, error) {

@@ -61,7 +61,7 @@ func (c *PrescheduleConfig) bind() sched.Bindings {
 
 // PrescheduleParams documents the parameters of Preschedule, but not the parameters of the
 // base part.
-var PrescheduleParams = new(PrescheduleConfig).bind().Params()
+func PrescheduleParams() []sched.Param { return new(PrescheduleConfig).bind().Params() }
 
 // NewPreschedule returns prescheduling over a place part.
 func NewPreschedule(base sched.Place, cfg PrescheduleConfig) *Preschedule {

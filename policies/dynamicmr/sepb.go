@@ -91,7 +91,7 @@ func (c *SEPBConfig) bind() sched.Bindings {
 }
 
 // SEPBParams documents the parameters of SEPB, but not the parameters of the base part.
-var SEPBParams = new(SEPBConfig).bind().Params()
+func SEPBParams() []sched.Param { return new(SEPBConfig).bind().Params() }
 
 // NewSEPB returns SEPB over a speculate part.
 func NewSEPB(base sched.Speculate, cfg SEPBConfig) *SEPB {

@@ -268,7 +268,7 @@ func BindWaitUntil(anyHeartbeat *bool) sched.Binding {
 }
 
 // DelayParams documents the parameters of Delay.
-var DelayParams = new(DelayConfig).bind().Params()
+func DelayParams() []sched.Param { return new(DelayConfig).bind().Params() }
 
 // ReadDelay returns Delay with the parameters that the user has set.
 func ReadDelay(k *sched.Kit) (sched.Place, error) {

@@ -37,7 +37,7 @@ func (c *GapConfig) bind() sched.Bindings {
 }
 
 // GapParams documents the parameters of Gap.
-var GapParams = new(GapConfig).bind().Params()
+func GapParams() []sched.Param { return new(GapConfig).bind().Params() }
 
 var (
 	_ sched.Speculate   = (*Gap)(nil)

@@ -20,7 +20,7 @@ var _ sched.Place = (*Greedy)(nil)
 func NewGreedy(byRack bool) *Greedy { return &Greedy{search{byRack: byRack}} }
 
 // GreedyParams documents the parameters of Greedy.
-var GreedyParams = []sched.Param{BindOffRack(new(bool)).Param}
+func GreedyParams() []sched.Param { return []sched.Param{BindOffRack(new(bool)).Param} }
 
 // ReadGreedy returns Greedy with the parameters that the user has set.
 func ReadGreedy(k *sched.Kit) (sched.Place, error) {

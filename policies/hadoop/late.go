@@ -79,7 +79,7 @@ func (c *LateConfig) bind() sched.Bindings {
 }
 
 // LateParams documents the parameters of Late.
-var LateParams = new(LateConfig).bind().Params()
+func LateParams() []sched.Param { return new(LateConfig).bind().Params() }
 
 var (
 	_ sched.Speculate   = (*Late)(nil)

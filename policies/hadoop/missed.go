@@ -170,7 +170,7 @@ func (c *MissedConfig) bind() sched.Bindings {
 }
 
 // MissedParams documents the parameters of Missed.
-var MissedParams = new(MissedConfig).bind().Params()
+func MissedParams() []sched.Param { return new(MissedConfig).bind().Params() }
 
 // ReadMissed returns Missed with the parameters that the user has set.
 func ReadMissed(k *sched.Kit) (sched.Place, error) {

@@ -159,7 +159,7 @@ func (c *StaticConfig) bind() sched.Bindings {
 }
 
 // StaticParams documents the parameters of Static.
-var StaticParams = new(StaticConfig).bind().Params()
+func StaticParams() []sched.Param { return new(StaticConfig).bind().Params() }
 
 // ReadStatic returns Static with the parameters that the user has set.
 func ReadStatic(k *sched.Kit) (sched.Slots, error) {

@@ -40,7 +40,7 @@ func (u *Unified) bind() sched.Bindings {
 }
 
 // UnifiedParams documents the parameters of Unified.
-var UnifiedParams = new(Unified).bind().Params()
+func UnifiedParams() []sched.Param { return new(Unified).bind().Params() }
 
 // ReadUnified returns Unified with the parameters that the user has set.
 func ReadUnified(k *sched.Kit) (sched.Slots, error) {

@@ -147,7 +147,7 @@ func (c *OrderConfig) bind() sched.Bindings {
 }
 
 // OrderParams documents the parameters of Order.
-var OrderParams = new(OrderConfig).bind().Params()
+func OrderParams() []sched.Param { return new(OrderConfig).bind().Params() }
 
 // ReadOrder returns a utility order with the parameters that the user has set.
 func ReadOrder(k *sched.Kit) (sched.Order, error) {

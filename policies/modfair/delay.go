@@ -57,7 +57,7 @@ func (c *DynamicConfig) bind() sched.Bindings {
 }
 
 // DynamicParams documents the parameters of Dynamic.
-var DynamicParams = new(DynamicConfig).bind().Params()
+func DynamicParams() []sched.Param { return new(DynamicConfig).bind().Params() }
 
 // ReadDynamic returns Dynamic with the parameters that the user has set.
 func ReadDynamic(k *sched.Kit) (sched.Place, error) {

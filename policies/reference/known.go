@@ -74,7 +74,7 @@ func (c *KnownConfig) bind() sched.Bindings {
 }
 
 // KnownParams documents the parameters of SRPT and PSJF.
-var KnownParams = new(KnownConfig).bind().Params()
+func KnownParams() []sched.Param { return new(KnownConfig).bind().Params() }
 
 // ReadSRPT returns SRPT with the parameters that the user has set.
 func ReadSRPT(k *sched.Kit) (sched.Order, error) { return readKnown(k, true) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // use is the effect of a property in slotwise.
@@ -159,7 +160,7 @@ var properties = []property{
 }
 
 // byName finds a property by either of its names.
-var byName = func() map[string]*property {
+var byName = sync.OnceValue(func() map[string]*property {
 	m := map[string]*property{}
 	for i := range properties {
 		p := &properties[i]
@@ -169,7 +170,7 @@ var byName = func() map[string]*property {
 		}
 	}
 	return m
-}()
+})
 
 // Conf holds job properties. Setting a property sets its other name, too.
 type Conf map[string]string
@@ -177,7 +178,7 @@ type Conf map[string]string
 // Set sets a property under both of its names.
 func (c Conf) Set(name, value string) {
 	c[name] = value
-	if p := byName[name]; p != nil && p.old != "" {
+	if p := byName()[name]; p != nil && p.old != "" {
 		c[p.old], c[p.name] = value, value
 	}
 }
@@ -265,7 +266,7 @@ type Remarks struct {
 // Check returns the remarks about the properties that a user has set.
 func (c Conf) Check(given []string) (r Remarks) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(given))) {
-		p := byName[name]
+		p := byName()[name]
 		switch {
 		case p == nil && isHadoops(name):
 			r.Warnings = append(r.Warnings, "the property "+name+" is unknown: tasks see it in their environment, and it has no other effect")

@@ -5,14 +5,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // shellWords are first words of a command that a shell handles itself, in dash or in bash.
-var shellWords = wordSet(`: . [ alias bg bind break builtin caller case cd chdir command continue coproc declare dirs
+var shellWords = sync.OnceValue(func() map[string]bool {
+	return wordSet(`: . [ alias bg bind break builtin caller case cd chdir command continue coproc declare dirs
 disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help
 history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select
 set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias unset until
 wait while`)
+})
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -34,7 +37,7 @@ func plain(command string, env []string) (path string, args []string, ok bool) {
 		}
 	}
 	args = strings.Fields(command)
-	if len(args) == 0 || shellWords[args[0]] || strings.Contains(args[0], "=") {
+	if len(args) == 0 || shellWords()[args[0]] || strings.Contains(args[0], "=") {
 		return "", nil, false
 	}
 	for _, v := range env {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -16,12 +17,19 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// fields are the fields of the message, by counter.
-var fields = bindFields((*slotwisev1.Counters)(nil).ProtoReflect().Descriptor())
+// fields returns the fields of the message, by counter. It finds them when they are first needed, because
+// every command would pay for it.
+var fields = sync.OnceValue(func() *counterFields {
+	return bindFields((*slotwisev1.Counters)(nil).ProtoReflect().Descriptor())
+})
+
+// counterFields has the message's field of each counter.
+type counterFields [counters.NumIDs]protoreflect.FieldDescriptor
 
 // bindFields finds each counter's field. A missing one is a programming error,
-// which every program that links this package would show at its start.
-func bindFields(d protoreflect.MessageDescriptor) (out [counters.NumIDs]protoreflect.FieldDescriptor) {
+// which a test of this package finds.
+func bindFields(d protoreflect.MessageDescriptor) *counterFields {
+	out := new(counterFields)
 	for id, c := range counters.Table {
 		f := d.Fields().ByName(protoreflect.Name(c.Field))
 		if f == nil || f.Kind() != protoreflect.Int64Kind || f.IsList() {
@@ -36,11 +44,11 @@ func bindFields(d protoreflect.MessageDescriptor) (out [counters.NumIDs]protoref
 // which a message needs. The message shares nothing with s.
 func EncodeCounters(s *counters.Set) *slotwisev1.Counters {
 	m := &slotwisev1.Counters{}
-	r := m.ProtoReflect()
+	r, all := m.ProtoReflect(), fields()
 	for c, n := range s.Each() {
 		// 0 takes no bytes on the wire, and most counters of an attempt are 0.
 		if n != 0 {
-			r.Set(fields[c.ID], protoreflect.ValueOfInt64(n))
+			r.Set(all[c.ID], protoreflect.ValueOfInt64(n))
 		}
 	}
 	for name, n := range s.User() {
@@ -57,7 +65,7 @@ func EncodeCounters(s *counters.Set) *slotwisev1.Counters {
 func DecodeCounters(m *slotwisev1.Counters) counters.Set {
 	var s counters.Set
 	r := m.ProtoReflect()
-	for id, f := range fields {
+	for id, f := range fields() {
 		s.Add(counters.ID(id), r.Get(f).Int())
 	}
 	// A Set bounds the number of names, so their order decides which ones it keeps.

@@ -249,7 +249,7 @@ func (c *Config) bind() sched.Bindings {
 }
 
 // Params documents the parameters of Capacity.
-var Params = new(Config).bind().Params()
+func Params() []sched.Param { return new(Config).bind().Params() }
 
 // Read returns a capacity order with the parameters that the user has
 // set.

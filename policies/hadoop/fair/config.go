@@ -65,7 +65,7 @@ func (c *Config) bind() sched.Bindings {
 }
 
 // Params documents the parameters of Fair.
-var Params = new(Config).bind().Params()
+func Params() []sched.Param { return new(Config).bind().Params() }
 
 // Read returns a fair order with the parameters that the user has set.
 func Read(k *sched.Kit) (sched.Order, error) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // fallbackMemory is the assumed size of the machine's memory if it cannot be read.
@@ -35,7 +36,11 @@ func UsableMemory() int64 {
 // KnownMemory returns the bytes that this process may use, as UsableMemory does, and false if
 // the system does not say. A limit above it would not limit: tasks would fill the machine
 // until the kernel ends one of its processes.
-func KnownMemory() (total int64, known bool) {
+//
+// It looks once in the life of the process.
+func KnownMemory() (total int64, known bool) { return knownMemory() }
+
+var knownMemory = sync.OnceValues(func() (total int64, known bool) {
 	total = fallbackMemory
 	if n, ok := memTotal(); ok {
 		total, known = n, true
@@ -50,7 +55,7 @@ func KnownMemory() (total int64, known bool) {
 		}
 	}
 	return total, known
-}
+})
 
 // memTotal reads the size of the machine's memory.
 func memTotal() (int64, bool) {

@@ -100,7 +100,7 @@ func TestHelpNamesTheProgram(t *testing.T) {
 		if err := c.Help(); err != nil {
 			t.Fatal(err)
 		}
-		if quoted := commandLine(root).FindString(all.String()); quoted != "" {
+		if quoted := commandLine().FindString(all.String()); quoted != "" {
 			t.Errorf("the help of %s still says %q", c.Name(), quoted)
 		}
 	}

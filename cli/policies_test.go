@@ -16,7 +16,7 @@ func TestPolicyDescriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := (&setup{program: "slotwise", policies: policies.Builtin()}).describePolicy(&b, info); err != nil {
+		if err := (&setup{program: "slotwise", policies: policies.Builtin}).describePolicy(&b, info); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()

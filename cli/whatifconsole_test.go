@@ -73,7 +73,7 @@ func TestConsolePast(t *testing.T) {
 	t.Parallel()
 	on := func(jobs, tasks int) consoleSimulator {
 		p := pastConsole{jobs: jobs, tasks: tasks}
-		return consoleSimulator{&setup{policies: policies.Builtin()}, p, p}
+		return consoleSimulator{&setup{policies: policies.Builtin}, p, p}
 	}
 	q := &source.PastQuestion{Since: time.Hour, Policy: "fair", Minimise: "response.mean"}
 	a, err := on(12, 4).Past(t.Context(), q, func(string) {})

@@ -11,7 +11,7 @@ import (
 // bytes from each of its bytes.
 const windowSlack = 8
 
-// maxKeys returns the number of keys at which a table of n slots is doubled.
+// maxKeys returns the number of keys at which a table of n slots grows.
 func maxKeys(n int) int { return n / 16 * 13 }
 
 // makeRoom makes room for one more key with arena bytes in the arena. For the first
@@ -83,12 +83,12 @@ func (t *Table) growArena(need int64, force bool) bool {
 	return true
 }
 
-// growSlots makes the first table or doubles the present one. While it doubles, both
+// growSlots makes the first table or a larger one than the present. Meanwhile both
 // tables count.
 func (t *Table) growSlots(force bool) bool {
 	n := t.firstSlots()
 	if t.slotsMem != nil {
-		n = 2 * len(t.slots)
+		n = t.moreSlots()
 	}
 	size := int64(n) * entrySize
 	// Keys that hardly repeat gain nothing from a larger table; see Repeats.
@@ -119,6 +119,18 @@ func (t *Table) growSlots(force bool) bool {
 		oldMem.Release()
 	}
 	return true
+}
+
+// moreSlots returns the number of slots of the next table: twice the present, or four times if most values since
+// the last growth have had a new key. Such a table would soon grow again, and the pages of each table are new to
+// the process. A table up to which all grow is not passed over, because Repeats decides there.
+func (t *Table) moreSlots() int {
+	n, now := len(t.slots), t.mark()
+	keys, added := int64(now.keys-t.doubled.keys), now.added-t.doubled.added
+	if t.cfg.Added != nil && added < 2*keys && 4*n <= largeSlots && t.fits(int64(4*n)*entrySize) {
+		return 4 * n
+	}
+	return 2 * n
 }
 
 // mark is a state of a Table: its keys, and the values added since New.

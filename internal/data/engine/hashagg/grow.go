@@ -111,8 +111,8 @@ func (t *Table) growSlots(force bool) bool {
 	t.doubled = t.mark()
 	old, oldMem := t.slots, t.slotsMem
 	t.slotsMem, t.slots = r, entries(r, n)
-	// The high bits of the hash choose the slot, so doubling turns slot i into 2i or 2i+1 and keeps the
-	// order that rehash relies on.
+	// The high bits of the hash choose the slot, so growth by f turns slot i into one of the f slots from f·i on
+	// and keeps the order that rehash relies on.
 	t.shift = uint(64 - bits.TrailingZeros(uint(n)))
 	t.rehash(old)
 	if oldMem != nil {
@@ -139,7 +139,7 @@ type mark struct {
 	added int64
 }
 
-// mark returns the present state, by which Repeats judges the next doubling.
+// mark returns the present state, by which Repeats judges the next growth.
 func (t *Table) mark() mark {
 	m := mark{keys: t.n}
 	if t.cfg.Added != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/slotwise/slotwise/internal/data/storage/roots"
 	"github.com/slotwise/slotwise/internal/live/secure"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
-	"github.com/slotwise/slotwise/sched/job"
 )
 
 // identity returns who sent a request, as a secure.Guard in front of the handlers has
@@ -134,14 +133,14 @@ func (m *Master) resolveOutput(uri string) (storage.FS, string, error) {
 	return m.roots.Check("", false).OpenOutput(uri)
 }
 
-// mayChange returns an error unless who may change a job, or if there is no such job.
-// It is called in the loop.
-func (m *Master) mayChange(who secure.Identity, id job.ID) error {
-	user, pool, err := m.core.Owner(id)
+// mayChange returns an error unless who may change a job or chain, or if there is none. It is called in
+// the loop.
+func (m *Master) mayChange(who secure.Identity, x subject) error {
+	s, err := x.owner(m.core)
 	if err != nil {
 		return err
 	}
-	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool, Chain: m.core.StepOf(id)})
+	return m.may(who, secure.Change, s)
 }
 
 // Log text travels in fields named log_tail, apart from errors: in reports of workers, in

@@ -210,14 +210,35 @@ func (m *Master) clients(next http.Handler) http.Handler {
 	})
 }
 
-// mayChangeChain returns an error unless who may change a chain, or if there is no such
-// chain. It is called in the loop.
-func (m *Master) mayChangeChain(who secure.Identity, id protocol.ChainID) error {
-	user, pool, err := m.core.ChainOwner(id)
-	if err != nil {
-		return err
+// subject is a job or a chain that a user's request names: the chain if it is not 0.
+type subject struct {
+	job   job.ID
+	chain protocol.ChainID
+}
+
+// parseSubject reads the name of a job or a chain.
+func parseSubject(name string) (x subject, err error) {
+	if protocol.IsChain(name) {
+		x.chain, err = protocol.ParseChain(name)
+		return x, rpcError(err)
 	}
-	return m.may(who, secure.Change, secure.Subject{Job: id.String(), Owner: user, Pool: pool})
+	if x.job, err = job.ParseID(name); err != nil {
+		return x, badName(err)
+	}
+	return x, nil
+}
+
+// owner returns what the rules of access must know of the job or chain, or an error if there is none. It is
+// called in the loop.
+func (x subject) owner(core *protocol.Core) (s secure.Subject, err error) {
+	if x.chain != 0 {
+		s.Job = x.chain.String()
+		s.Owner, s.Pool, err = core.ChainOwner(x.chain)
+		return s, err
+	}
+	s.Job, s.Chain = x.job.String(), core.StepOf(x.job)
+	s.Owner, s.Pool, err = core.Owner(x.job)
+	return s, err
 }
 
 // chain is Job for a chain.
@@ -251,54 +272,6 @@ func (c clientService) chain(ctx context.Context, r *slotwisev1.JobRequest) (*sl
 	resp.Job = c.m.shownJob(who, resp.Job)
 	c.m.shownJobs(who, resp.Steps)
 	return resp, nil
-}
-
-// killChain is Kill for a chain.
-func (c clientService) killChain(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
-	who := identity(ctx)
-	id, err := protocol.ParseChain(r.Job)
-	if err != nil {
-		return nil, rpcError(err)
-	}
-	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
-		if err := c.m.mayChangeChain(who, id); err != nil {
-			return nil, err
-		}
-		c.m.log.Info("kill of a chain", "chain", r.Job, "by", who.User, "reason", r.Reason)
-		return &protocol.KillChain{Call: call, Chain: id, Reason: killedBy(who, r.Reason)}, nil
-	})
-}
-
-// moveChain is Move for a chain.
-func (c clientService) moveChain(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
-	who := identity(ctx)
-	id, err := protocol.ParseChain(r.Job)
-	if err != nil {
-		return nil, rpcError(err)
-	}
-	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
-		user, pool, err := c.m.core.ChainOwner(id)
-		if err == nil {
-			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: user, From: pool, Pool: r.Pool})
-		}
-		if err != nil {
-			return nil, err
-		}
-		c.m.log.Info("move of a chain", "chain", r.Job, "pool", r.Pool, "by", who.User)
-		return &protocol.ChangeChain{Call: call, Chain: id, Pool: r.Pool, OK: &slotwisev1.MoveResponse{}}, nil
-	})
-}
-
-// setChainPriority is SetPriority for a chain.
-func (c clientService) setChainPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest, p job.Priority) (*slotwisev1.SetPriorityResponse, error) {
-	who := identity(ctx)
-	id, err := protocol.ParseChain(r.Job)
-	if err != nil {
-		return nil, rpcError(err)
-	}
-	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(call protocol.Call) (protocol.Message, error) {
-		return &protocol.ChangeChain{Call: call, Chain: id, Priority: p, OK: &slotwisev1.SetPriorityResponse{}}, c.m.mayChangeChain(who, id)
-	})
 }
 
 // explainChain is Explain for a chain. For a chain that has ended it returns the reasons of

@@ -166,7 +166,7 @@ func (c clientService) Tasks(ctx context.Context, r *slotwisev1.TasksRequest) (*
 		resp, err := c.m.core.Tasks(name, r)
 		// The end of a failed attempt's log may show data, which only those may read who may read
 		// the log.
-		if err == nil && c.m.mayChange(who, name) != nil {
+		if err == nil && c.m.mayChange(who, subject{job: name}) != nil {
 			hideLogText(resp.ProtoReflect())
 		}
 		return resp, err
@@ -259,31 +259,30 @@ func (c clientService) Nodes(ctx context.Context, _ *slotwisev1.NodesRequest) (*
 	return query(ctx, c.m, func() (*slotwisev1.NodesResponse, error) { return c.m.nodes(), nil })
 }
 
-// Kill ends a job, or one attempt.
+// Kill ends a job or a chain, or one attempt.
 func (c clientService) Kill(ctx context.Context, r *slotwisev1.KillRequest) (*slotwisev1.KillResponse, error) {
 	who := identity(ctx)
-	if protocol.IsChain(r.Job) {
-		return c.killChain(ctx, r)
-	}
 	return call[*slotwisev1.KillResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
 		if r.Attempt != "" {
 			attempt, err := job.ParseAttempt(r.Attempt)
 			if err != nil {
 				return nil, badName(err)
 			}
-			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, r.Reason)}, c.m.mayChange(who, attempt.Job)
+			return &protocol.KillAttempt{Call: id, Attempt: attempt, Reason: killedBy(who, r.Reason)}, c.m.mayChange(who, subject{job: attempt.Job})
 		}
-		name, err := job.ParseID(r.Job)
+		x, err := parseSubject(r.Job)
+		// The right depends on the job's pool, which cannot change between this check and the message.
+		if err == nil {
+			err = c.m.mayChange(who, x)
+		}
 		if err != nil {
-			return nil, badName(err)
-		}
-		// The right depends on the job's pool, which cannot change between this check and the
-		// message.
-		if err := c.m.mayChange(who, name); err != nil {
 			return nil, err
 		}
-		c.m.log.Info("kill of a job", "job", r.Job, "by", who.User, "reason", r.Reason)
-		return &protocol.KillJob{Call: id, Job: name, Reason: killedBy(who, r.Reason)}, nil
+		c.m.log.Info("kill", "job", r.Job, "by", who.User, "reason", r.Reason)
+		if x.chain != 0 {
+			return &protocol.KillChain{Call: id, Chain: x.chain, Reason: killedBy(who, r.Reason)}, nil
+		}
+		return &protocol.KillJob{Call: id, Job: x.job, Reason: killedBy(who, r.Reason)}, nil
 	})
 }
 
@@ -299,52 +298,62 @@ func killedBy(who secure.Identity, reason string) string {
 	return "killed by " + who.User + ": " + reason
 }
 
-// Move puts a job into another pool.
+// Move puts a job or a chain into another pool.
 func (c clientService) Move(ctx context.Context, r *slotwisev1.MoveRequest) (*slotwisev1.MoveResponse, error) {
 	who := identity(ctx)
 	if err := protocol.CheckName("pool", r.Pool); err != nil {
 		return nil, rpcError(err)
 	}
-	if protocol.IsChain(r.Job) {
-		return c.moveChain(ctx, r)
-	}
-	name, err := job.ParseID(r.Job)
+	x, err := parseSubject(r.Job)
 	if err != nil {
-		return nil, badName(err)
+		return nil, err
 	}
 	return call[*slotwisev1.MoveResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		user, pool, err := c.m.core.Owner(name)
+		s, err := x.owner(c.m.core)
 		if err == nil {
-			err = c.m.may(who, secure.Move, secure.Subject{Job: r.Job, Owner: user, From: pool, Pool: r.Pool})
+			s.From, s.Pool = s.Pool, r.Pool
+			err = c.m.may(who, secure.Move, s)
 		}
 		if err != nil {
 			return nil, err
 		}
-		c.m.log.Info("move of a job", "job", r.Job, "pool", r.Pool, "by", who.User)
-		return &protocol.MoveJob{Call: id, Job: name, Pool: r.Pool}, nil
+		c.m.log.Info("move to another pool", "job", r.Job, "pool", r.Pool, "by", who.User)
+		if x.chain != 0 {
+			return &protocol.ChangeChain{Call: id, Chain: x.chain, Pool: r.Pool, OK: &slotwisev1.MoveResponse{}}, nil
+		}
+		return &protocol.MoveJob{Call: id, Job: x.job, Pool: r.Pool}, nil
 	})
 }
 
-// SetPriority changes a job's priority.
+// parsePriority reads the priority of a request.
+func parsePriority(name string) (job.Priority, error) {
+	p, ok := job.ParsePriority(name)
+	if !ok {
+		return p, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", name)
+	}
+	return p, nil
+}
+
+// SetPriority changes the priority of a job or a chain.
 func (c clientService) SetPriority(ctx context.Context, r *slotwisev1.SetPriorityRequest) (*slotwisev1.SetPriorityResponse, error) {
 	who := identity(ctx)
-	p, ok := job.ParsePriority(r.Priority)
-	if !ok {
-		return nil, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", r.Priority)
-	}
-	if protocol.IsChain(r.Job) {
-		return c.setChainPriority(ctx, r, p)
-	}
-	name, err := job.ParseID(r.Job)
+	p, err := parsePriority(r.Priority)
 	if err != nil {
-		return nil, badName(err)
+		return nil, err
+	}
+	x, err := parseSubject(r.Job)
+	if err != nil {
+		return nil, err
 	}
 	return call[*slotwisev1.SetPriorityResponse](ctx, c.m, 0, func(id protocol.Call) (protocol.Message, error) {
-		if err := c.m.mayChange(who, name); err != nil {
+		if err := c.m.mayChange(who, x); err != nil {
 			return nil, err
 		}
-		c.m.log.Info("priority of a job", "job", r.Job, "priority", r.Priority, "by", who.User)
-		return &protocol.SetPriority{Call: id, Job: name, Priority: p}, nil
+		c.m.log.Info("new priority", "job", r.Job, "priority", r.Priority, "by", who.User)
+		if x.chain != 0 {
+			return &protocol.ChangeChain{Call: id, Chain: x.chain, Priority: p, OK: &slotwisev1.SetPriorityResponse{}}, nil
+		}
+		return &protocol.SetPriority{Call: id, Job: x.job, Priority: p}, nil
 	})
 }
 

@@ -205,7 +205,7 @@ func (m *Master) ranAt(ctx context.Context, name string) (logPlace, error) {
 	}
 	who := identity(ctx)
 	at, err := query(ctx, m, func() (at logPlace, err error) {
-		if err = m.mayChange(who, id.Job); err != nil {
+		if err = m.mayChange(who, subject{job: id.Job}); err != nil {
 			return at, err
 		}
 		at.name = name
@@ -229,7 +229,7 @@ func (m *Master) driverRanAt(ctx context.Context, chain string) (logPlace, error
 	}
 	who := identity(ctx)
 	at, err := query(ctx, m, func() (at logPlace, err error) {
-		if err = m.mayChangeChain(who, id); err != nil {
+		if err = m.mayChange(who, subject{chain: id}); err != nil {
 			return at, err
 		}
 		if at.owner, _, err = m.core.ChainOwner(id); err == nil {

@@ -251,9 +251,9 @@ func (m *Master) variant(r *slotwisev1.WhatIfRequest, user string) (v forecast.V
 		if err != nil {
 			return v, badName(err)
 		}
-		level, ok := job.ParsePriority(p.Priority)
-		if !ok {
-			return v, fault(connect.CodeInvalidArgument, "priority %q is unknown: use VERY_LOW, LOW, NORMAL, HIGH or VERY_HIGH", p.Priority)
+		level, err := parsePriority(p.Priority)
+		if err != nil {
+			return v, err
 		}
 		v.Priorities = append(v.Priorities, forecast.NewPriority{Job: id, Priority: level})
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/base/terminal"
-	"github.com/slotwise/slotwise/internal/live/master/backup"
+	"github.com/slotwise/slotwise/internal/live/master"
 )
 
 // newBackup returns the command that copies a master's directory.
@@ -27,7 +27,7 @@ like the directory: it holds the programs and the parameters of all users' jobs.
 			if to == "" {
 				return misuse("--to is missing: the file to write")
 			}
-			sum, err := backup.Write(durable.OS(), args[0], to)
+			sum, err := master.Backup(durable.OS(), args[0], to)
 			if _, missing := os.Stat(args[0]); err != nil && missing != nil {
 				return misuse("backup of %s: %w; name the directory of a master", args[0], reason(missing))
 			}
@@ -58,7 +58,7 @@ End the former master before you start one on the restored directory.`,
 			if from == "" {
 				return misuse("--from is missing: the file of slotwise master backup")
 			}
-			sum, err := backup.Restore(durable.OS(), from, args[0])
+			sum, err := master.Restore(durable.OS(), from, args[0])
 			if err != nil {
 				return fmt.Errorf("restoring %s: %w", args[0], err)
 			}
@@ -79,7 +79,7 @@ func oneDirectory(c *cobra.Command, args []string) error {
 }
 
 // printBackup prints the number and size of the copied files, and the path of the copy.
-func printBackup(w io.Writer, s backup.Summary, to string, asJSON bool) error {
+func printBackup(w io.Writer, s master.BackupSummary, to string, asJSON bool) error {
 	if asJSON {
 		return encode(w, struct {
 			Path  string `json:"path"`

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/slotwise/slotwise/internal/base/durable"
-	"github.com/slotwise/slotwise/internal/live/master/backup"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -31,11 +30,11 @@ func TestBackup(t *testing.T) {
 			t.Errorf("snapshots of the journal: %q, %v", snapshots, err)
 		}
 		file, dir := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "new", "m")
-		if _, err := backup.Write(durable.OS(), r.cfg.Dir, file); err != nil {
+		if _, err := Backup(durable.OS(), r.cfg.Dir, file); err != nil {
 			t.Fatal(err)
 		}
 		r.stop()
-		if _, err := backup.Restore(durable.OS(), file, dir); err != nil {
+		if _, err := Restore(durable.OS(), file, dir); err != nil {
 			t.Fatal(err)
 		}
 		r.cfg.Dir = dir
@@ -57,7 +56,7 @@ func TestBackup(t *testing.T) {
 		if err != nil || past.Jobs[0].Job.State != slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 			t.Errorf("the job that had ended: %v, %v", past, err)
 		}
-		if _, err := backup.Write(durable.OS(), r.cfg.Dir, file+"2"); err != nil {
+		if _, err := Backup(durable.OS(), r.cfg.Dir, file+"2"); err != nil {
 			t.Error(err)
 		}
 	})

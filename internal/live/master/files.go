@@ -45,7 +45,7 @@ type fileStore struct {
 // openFiles opens the store in a master's directory and removes temporary files of
 // uploads that a crash has interrupted.
 func openFiles(disk durable.FS, dir string, limits Limits) (*fileStore, error) {
-	s := &fileStore{disk: disk, dir: filepath.Join(dir, "files"), limits: limits, places: bounds.NewGate(bounds.Uploads)}
+	s := &fileStore{disk: disk, dir: filepath.Join(dir, filesDir), limits: limits, places: bounds.NewGate(bounds.Uploads)}
 	s.mu.room, s.mu.files, s.mu.users = bounds.NewPool(limits.Files), map[string]storedFile{}, map[string]int{}
 	if err := durable.MkdirAll(disk, s.dir, 0o700); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func decoded(records iter.Seq2[[]byte, error]) iter.Seq2[*slotwisev1.JournalReco
 
 // HasJournal reports whether a master's directory has a journal with anything in it.
 func HasJournal(dir string) bool {
-	entries, err := os.ReadDir(filepath.Join(dir, "journal")) //nolint:forbidigo // a directory that only the master may write to
+	entries, err := os.ReadDir(filepath.Join(dir, journalDir)) //nolint:forbidigo // a directory that only the master may write to
 	// One that cannot be read may have entries; opening it says what is wrong.
 	return len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
@@ -56,7 +56,7 @@ func openJournal(cfg *Config) (*journal.Store, error) {
 		return nil, fmt.Errorf("%s has no journal: start the masters of a new cluster with --bootstrap, each once. A master that has lost its directory must not come back as if "+
 			"nothing had happened: it could elect a leader that misses accepted jobs. Run slotwise masters remove %s, start it with --join, and run slotwise masters add %s", cfg.Dir, cfg.Self, cfg.Self)
 	}
-	s, err := journal.OpenStore(filepath.Join(cfg.Dir, "journal"), journal.Options{FS: cfg.journalFS}, fresh)
+	s, err := journal.OpenStore(filepath.Join(cfg.Dir, journalDir), journal.Options{FS: cfg.journalFS}, fresh)
 	if err != nil {
 		return nil, err
 	}

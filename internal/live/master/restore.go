@@ -1,4 +1,4 @@
-package backup
+package master
 
 import (
 	"archive/tar"
@@ -23,8 +23,8 @@ var ErrNotEmpty = errors.New("the directory is not empty")
 // Restore makes the master's directory dir from the archive file from. dir must not exist
 // or be empty. It verifies all checksums and the journal before dir appears. A crash or
 // an error leaves dir unchanged.
-func Restore(disk durable.Tree, from, dir string) (Summary, error) {
-	var none Summary
+func Restore(disk durable.Tree, from, dir string) (BackupSummary, error) {
+	var none BackupSummary
 	if names, err := disk.ReadDir(dir); err == nil && len(names) > 0 {
 		return none, &fs.PathError{Op: "restore", Path: dir, Err: ErrNotEmpty}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,11 +48,11 @@ func Restore(disk durable.Tree, from, dir string) (Summary, error) {
 	if err != nil {
 		return none, errors.Join(fmt.Errorf("%s: %w", from, err), disk.RemoveAll(temp))
 	}
-	return sum, publish(disk, temp, dir)
+	return sum, publishDir(disk, temp, dir)
 }
 
-// publish gives a directory its final name, durably.
-func publish(disk durable.Tree, temp, dir string) error {
+// publishDir gives a directory its final name, durably.
+func publishDir(disk durable.Tree, temp, dir string) error {
 	err := durable.SyncTree(disk, temp, true)
 	if err == nil {
 		err = disk.Remove(dir) // it is empty
@@ -67,7 +67,7 @@ func publish(disk durable.Tree, temp, dir string) error {
 }
 
 // extract writes the files of an archive to a new directory and verifies them.
-func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error) {
+func extract(disk durable.Tree, r io.Reader, dir string) (sum BackupSummary, err error) {
 	for _, sub := range []string{"", journalDir, historyDir, filesDir} {
 		if err := disk.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return sum, err
@@ -91,7 +91,7 @@ func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error
 			return sum, checkJournal(disk, dir)
 		// The name becomes part of a path. Only names that a master's directory can hold are
 		// accepted, so an archive cannot write outside of dir.
-		case !isFile(h.Name) || h.Typeflag != tar.TypeReg:
+		case !isArchived(h.Name) || h.Typeflag != tar.TypeReg:
 			return sum, fmt.Errorf("it is no backup of a master: it holds %q", h.Name)
 		}
 		hash, err := extractFile(disk, archive, filepath.Join(dir, filepath.FromSlash(h.Name)), h.Size)
@@ -100,7 +100,7 @@ func extract(disk durable.Tree, r io.Reader, dir string) (sum Summary, err error
 		}
 		// A file that is used by its hash must have that hash, whatever the manifest says.
 		if path.Dir(h.Name) == filesDir && hash != path.Base(h.Name) {
-			return sum, fmt.Errorf("%s: %w", h.Name, errDamaged)
+			return sum, fmt.Errorf("%s: %w", h.Name, errFileDamaged)
 		}
 		fmt.Fprintf(&list, "%s  %s\n", hash, h.Name)
 		sum.Files++

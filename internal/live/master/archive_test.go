@@ -1,4 +1,4 @@
-package backup_test
+package master_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/live/history"
 	"github.com/slotwise/slotwise/internal/live/journal"
-	"github.com/slotwise/slotwise/internal/live/master/backup"
+	"github.com/slotwise/slotwise/internal/live/master"
 	"github.com/slotwise/slotwise/internal/testkit/faultfs"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
@@ -91,13 +91,13 @@ func TestHistory(t *testing.T) {
 			}
 		}()
 	}
-	if _, err := backup.Write(durable.OS(), dir, file); err != nil {
+	if _, err := master.Backup(durable.OS(), dir, file); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(to); err != nil || len(left) != 3 {
 		t.Errorf("the backup left %v, %v", left, err)
 	}
-	if _, err := backup.Restore(durable.OS(), file, filepath.Join(to, "m")); err != nil {
+	if _, err := master.Restore(durable.OS(), file, filepath.Join(to, "m")); err != nil {
 		t.Fatal(err)
 	}
 	again, err := history.Open(filepath.Join(to, "m"), history.Limits{}, nil)
@@ -127,7 +127,7 @@ func (m meddler) OpenFile(path string, flag int, perm fs.FileMode) (durable.File
 // TestBackupMeetsFile: a file that gets the backup's name while the backup is written stays.
 func TestBackupMeetsFile(t *testing.T) {
 	disk := machine(t)
-	if _, err := backup.Write(meddler{disk, "m/files/", "b.tar"}, "m", "b.tar"); !errors.Is(err, fs.ErrExist) {
+	if _, err := master.Backup(meddler{disk, "m/files/", "b.tar"}, "m", "b.tar"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v", err)
 	}
 	if got := disk.Bytes("b.tar"); string(got) != "another's" {
@@ -163,28 +163,28 @@ func keys(m map[string]string) (list []string) {
 func TestRoundTrip(t *testing.T) {
 	disk := machine(t)
 	want := contents(disk, "m")
-	sum, err := backup.Write(disk, "m", "b.tar")
+	sum, err := master.Backup(disk, "m", "b.tar")
 	if err != nil || sum.Files != len(want) {
 		t.Fatalf("%+v, %v; want %d files", sum, err, len(want))
 	}
-	if again, err := backup.Restore(disk, "b.tar", "new/n"); err != nil || again != sum {
+	if again, err := master.Restore(disk, "b.tar", "new/n"); err != nil || again != sum {
 		t.Fatalf("restored %+v, %v; want %+v", again, err, sum)
 	}
 	if got := contents(disk, "new/n"); !same(got, want) {
 		t.Errorf("restored %v, want %v", keys(got), keys(want))
 	}
-	if _, err := backup.Write(disk, "m", "b.tar"); !errors.Is(err, fs.ErrExist) {
+	if _, err := master.Backup(disk, "m", "b.tar"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("over an older backup: %v", err)
 	}
 	for _, dir := range []string{"m", "m/files"} {
-		if _, err := backup.Restore(disk, "b.tar", dir); !errors.Is(err, backup.ErrNotEmpty) {
+		if _, err := master.Restore(disk, "b.tar", dir); !errors.Is(err, master.ErrNotEmpty) {
 			t.Errorf("restored into %s: %v", dir, err)
 		}
 	}
 	if err := disk.Mkdir("empty", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backup.Restore(disk, "b.tar", "empty"); err != nil || !same(contents(disk, "empty"), want) {
+	if _, err := master.Restore(disk, "b.tar", "empty"); err != nil || !same(contents(disk, "empty"), want) {
 		t.Errorf("restored into an empty directory: %v", err)
 	}
 }
@@ -199,7 +199,7 @@ func TestDamagedSource(t *testing.T) {
 			continue // a segment without records
 		}
 		b[len(b)/2] ^= 1
-		_, err := backup.Write(disk, "m", "b.tar")
+		_, err := master.Backup(disk, "m", "b.tar")
 		lastSegment := strings.HasPrefix(name, "journal/") && err == nil
 		if lastSegment {
 			continue // it looks like a write that was interrupted
@@ -218,14 +218,14 @@ func TestDamagedSource(t *testing.T) {
 func TestDamagedBackup(t *testing.T) {
 	disk := machine(t)
 	want := contents(disk, "m")
-	if _, err := backup.Write(disk, "m", "b.tar"); err != nil {
+	if _, err := master.Backup(disk, "m", "b.tar"); err != nil {
 		t.Fatal(err)
 	}
 	whole := bytes.Clone(disk.Bytes("b.tar"))
 	restore := func(b []byte, what string) {
 		disk := faultfs.NewDisk()
 		disk.Put("b.tar", b)
-		if _, err := backup.Restore(disk, "b.tar", "n"); err == nil && !same(contents(disk, "n"), want) {
+		if _, err := master.Restore(disk, "b.tar", "n"); err == nil && !same(contents(disk, "n"), want) {
 			t.Errorf("%s: restored other files", what)
 		} else if err != nil && len(disk.Names()) != 1 {
 			t.Errorf("%s: %v, left %v", what, err, disk.Names())
@@ -240,24 +240,24 @@ func TestDamagedBackup(t *testing.T) {
 	for size := 0; size < end; size += 200 {
 		disk := faultfs.NewDisk()
 		disk.Put("b.tar", whole[:size])
-		if _, err := backup.Restore(disk, "b.tar", "n"); err == nil {
+		if _, err := master.Restore(disk, "b.tar", "n"); err == nil {
 			t.Errorf("restored the first %d bytes of %d", size, len(whole))
 		}
 	}
 }
 
-// TestCrashes cuts the power after each operation of Write and of Restore. The backup is
+// TestCrashes cuts the power after each operation of Backup and of Restore. The backup is
 // complete or absent, the directory too; both are there once the call has returned.
 func TestCrashes(t *testing.T) {
 	original := machine(t)
 	want := contents(original, "m")
 	for step, run := range map[string]func(*faultfs.Disk) error{
-		"write":   func(d *faultfs.Disk) error { _, err := backup.Write(d, "m", "b.tar"); return err },
-		"restore": func(d *faultfs.Disk) error { _, err := backup.Restore(d, "b.tar", "p/n"); return err },
+		"write":   func(d *faultfs.Disk) error { _, err := master.Backup(d, "m", "b.tar"); return err },
+		"restore": func(d *faultfs.Disk) error { _, err := master.Restore(d, "b.tar", "p/n"); return err },
 	} {
 		before := original.Kill()
 		if step == "restore" {
-			if _, err := backup.Write(before, "m", "b.tar"); err != nil {
+			if _, err := master.Backup(before, "m", "b.tar"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -275,7 +275,7 @@ func TestCrashes(t *testing.T) {
 					if disk.Bytes("b.tar") == nil && stopped {
 						continue
 					}
-					if _, err := backup.Restore(disk, "b.tar", "p/n"); err != nil {
+					if _, err := master.Restore(disk, "b.tar", "p/n"); err != nil {
 						t.Fatalf("%s: stopped after %d, seed %d: the backup: %v", step, after, seed, err)
 					}
 				}
@@ -295,7 +295,7 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		disk := faultfs.NewDisk()
 		disk.Put("b.tar", b)
-		if _, err := backup.Restore(disk, "b.tar", "n"); err != nil {
+		if _, err := master.Restore(disk, "b.tar", "n"); err != nil {
 			if len(disk.Names()) != 1 {
 				t.Errorf("%v, left %v", err, disk.Names())
 			}
@@ -306,7 +306,7 @@ func FuzzRestore(f *testing.F) {
 				t.Errorf("it wrote %s", name)
 			}
 		}
-		if _, err := backup.Write(disk, "n", "again.tar"); err != nil {
+		if _, err := master.Backup(disk, "n", "again.tar"); err != nil {
 			t.Error(err)
 		}
 	})

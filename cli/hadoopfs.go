@@ -376,18 +376,23 @@ func (c *fsCall) exists(l *location) (exists, dir bool, err error) {
 	return err == nil, info.Dir, err
 }
 
-// mkdir makes directories.
-func (c *fsCall) mkdir() error {
+// eachNew calls fn for each argument, which need not exist, and prints errors.
+func (c *fsCall) eachNew(fn func(*location) error) error {
 	for _, typed := range c.args {
 		l, err := c.locate(typed)
 		if err == nil {
-			err = c.makeDir(l, c.has("-p"))
+			err = fn(l)
 		}
 		if err != nil {
 			c.fail(typed, err)
 		}
 	}
 	return nil
+}
+
+// mkdir makes directories.
+func (c *fsCall) mkdir() error {
+	return c.eachNew(func(l *location) error { return c.makeDir(l, c.has("-p")) })
 }
 
 // makeDir makes a directory, and those above it if parents is set.
@@ -450,8 +455,9 @@ func (c *fsCall) dirs(l *location) bool {
 	return err == nil && e.HasDirs()
 }
 
-// put copies local files to a storage.
-func (c *fsCall) put() error {
+// sourcesAndDst returns all arguments but the last, and the location that the last one names, which is the
+// home if there is only one. If it names none, it prints the error and returns no sources.
+func (c *fsCall) sourcesAndDst() ([]string, *location) {
 	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
 	if len(sources) == 0 {
 		sources, typed = c.args, "."
@@ -459,8 +465,14 @@ func (c *fsCall) put() error {
 	dst, err := c.locate(typed)
 	if err != nil {
 		c.fail(typed, err)
-		return nil
+		return nil, nil
 	}
+	return sources, dst
+}
+
+// put copies local files to a storage.
+func (c *fsCall) put() error {
+	sources, dst := c.sourcesAndDst()
 	for _, s := range sources {
 		if err := c.putOne(s, dst, len(sources) > 1); err != nil {
 			c.fail(cmp.Or(failedAt(err), s), err)
@@ -668,19 +680,14 @@ func (c *fsCall) get() error {
 
 // cp copies between storages.
 func (c *fsCall) cp() error {
-	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
-	dst, err := c.locate(typed)
-	if err != nil {
-		c.fail(typed, err)
-		return nil
-	}
+	sources, dst := c.sourcesAndDst()
 	c.each(sources, func(e entry) error {
 		to, err := c.destination(dst, e.base(), len(sources) > 1)
 		if err == nil {
 			err = c.copyTree(e.location, false, to, c.has("-f"))
 		}
 		if err != nil {
-			c.fail(cmp.Or(failedAt(err), typed), err)
+			c.fail(cmp.Or(failedAt(err), dst.typed), err)
 		}
 		return nil
 	})
@@ -689,12 +696,7 @@ func (c *fsCall) cp() error {
 
 // mv renames files and directories.
 func (c *fsCall) mv() error {
-	sources, typed := c.args[:len(c.args)-1], c.args[len(c.args)-1]
-	dst, err := c.locate(typed)
-	if err != nil {
-		c.fail(typed, err)
-		return nil
-	}
+	sources, dst := c.sourcesAndDst()
 	c.each(sources, func(e entry) error {
 		ed, err := dst.editor()
 		if err != nil {
@@ -711,7 +713,7 @@ func (c *fsCall) mv() error {
 			err = ed.Move(c.ctx, e.location.path, to.path)
 		}
 		if err != nil {
-			c.fail(typed, err)
+			c.fail(dst.typed, err)
 		}
 		return nil
 	})
@@ -719,18 +721,7 @@ func (c *fsCall) mv() error {
 }
 
 // touchz creates empty files.
-func (c *fsCall) touchz() error {
-	for _, typed := range c.args {
-		l, err := c.locate(typed)
-		if err == nil {
-			err = c.touchOne(l)
-		}
-		if err != nil {
-			c.fail(typed, err)
-		}
-	}
-	return nil
-}
+func (c *fsCall) touchz() error { return c.eachNew(c.touchOne) }
 
 // touchOne creates an empty file, or gives an empty one the present time. It never replaces
 // a file: another process may write to an empty one at this moment.

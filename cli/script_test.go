@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,15 +16,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/slotwise/slotwise/internal/base/terminal"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
 func TestMain(m *testing.M) {
 	runTestAttempt()
-	// Most tests wait for other processes, so four times as many as usual run at a time.
-	// The flag -parallel of go test is parsed later and still decides.
-	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
-	}
+	clustertest.ManyAtOnce()
 	testscript.Main(testsAndProgram{m}, map[string]func(){"slotwise": func() { Main() }, "stubborn": stubborn})
 }
 

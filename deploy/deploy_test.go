@@ -146,6 +146,7 @@ func TestMetrics(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
+	t.Parallel()
 	var expressions []string
 	for _, g := range readRules(t).Groups {
 		for _, r := range g.Rules {
@@ -239,8 +240,9 @@ func current(t *testing.T) string {
 	return binary
 }
 
-// TestMain removes what the tests share.
+// TestMain runs many tests at a time, since most of them wait for a cluster, and removes what they share.
 func TestMain(m *testing.M) {
+	clustertest.ManyAtOnce()
 	os.Exit(func() int {
 		var err error
 		if programs, err = os.MkdirTemp("", "deploy-"); err != nil {

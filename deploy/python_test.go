@@ -41,6 +41,7 @@ func pythons(t *testing.T) map[string]string {
 // TestPython runs the tests of the client package on each Python at hand, on one machine and on a cluster.
 // The variable SLOTWISE_PYTHON names one that has pandas, which runs the tests of frames.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	programs := pythons(t)
 	if pandas := os.Getenv("SLOTWISE_PYTHON"); pandas != "" {
 		programs["pandas"] = pandas
@@ -53,9 +54,10 @@ func TestPython(t *testing.T) {
 	}
 	c := clustertest.New(t, current(t))
 	c.StartMaster("127.0.0.1:0")
-	c.StartWorker("w1")
+	c.StartWorker("w1", "--map-slots", "4", "--reduce-slots", "4")
 	for version, python := range programs {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			args := []string{"-W", "error", "-m", "unittest", "-q"}
 			if version == "pandas" {
 				args = append(args, "test_slotwise.Frames")
@@ -74,6 +76,7 @@ func TestPython(t *testing.T) {
 
 // TestPythonTypes checks the annotations of the client package with mypy, for the oldest and the newest Python.
 func TestPythonTypes(t *testing.T) {
+	t.Parallel()
 	python := os.Getenv("SLOTWISE_PYTHON_TOOLS")
 	if python == "" {
 		python = "python3"

@@ -29,6 +29,7 @@ func TestRecordedMaster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
+	t.Parallel()
 	c := &cluster{clustertest.New(t, current(t)), map[string]*clustertest.Worker{}}
 	if err := os.Mkdir(recordedDir, 0o700); errors.Is(err, fs.ErrExist) {
 		t.Fatalf("%s exists: another test uses it, or one that was killed has left it; then remove it", recordedDir)
@@ -95,6 +96,7 @@ func TestUpgrade(t *testing.T) {
 	if old == "" {
 		t.Skip("SLOTWISE_UPGRADE_FROM does not name the program of an older version")
 	}
+	t.Parallel()
 	current := current(t)
 	c := newCluster(t, old)
 	for _, name := range []string{"w1", "w2"} {

@@ -1,16 +1,15 @@
 package master
 
 import (
-	"flag"
 	"os"
 	"testing"
+
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 )
 
-// TestMain runs eight tests at a time: most of them wait for elections, leases and time-outs. Those that
-// measure times or memory run before them, one after the other. The flag -parallel of go test still decides.
+// TestMain runs many tests at a time: most of them wait for elections, leases and time-outs. Those that
+// measure times or memory run before them, one after the other.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	clustertest.ManyAtOnce()
 	os.Exit(m.Run())
 }

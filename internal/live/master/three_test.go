@@ -234,6 +234,7 @@ func named(err error) *slotwisev1.NotLeader {
 // TestHandOver stops the leader in order. Another master leads much sooner than after an
 // election time, and the first one comes back as a follower with the same journal.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	seats := newSeats(t)
 	first := leader(t, seats)
 	r := rigOf(t, first)

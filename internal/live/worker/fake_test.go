@@ -21,6 +21,7 @@ import (
 
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/live/worker"
+	"github.com/slotwise/slotwise/internal/testkit/clustertest"
 	"github.com/slotwise/slotwise/internal/testkit/frametest"
 	"github.com/slotwise/slotwise/mapreduce"
 	"github.com/slotwise/slotwise/mapreduce/remote"
@@ -30,6 +31,7 @@ import (
 // TestMain lets the test binary serve as the executable of attempts, too.
 func TestMain(m *testing.M) {
 	mapreduce.RunAttempt(func(name string) (*mapreduce.App, error) { return nil, errors.New("no app " + name) }, remote.Client())
+	clustertest.ManyAtOnce()
 	os.Exit(m.Run())
 }
 

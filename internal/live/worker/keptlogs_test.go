@@ -27,6 +27,7 @@ func (m *fakeMaster) kept(attempt string) *slotwisev1.EndedLog {
 // printed something, and once the job is full, of failed attempts only. A worker that ends
 // sends the remaining ones.
 func TestKeepLogs(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("", func(c *worker.Config) { c.LogSize = 1 << 20 })
 	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "a\n"))
@@ -66,6 +67,7 @@ func TestKeepLogs(t *testing.T) {
 // TestKeepLogsOtherMaster replaces the master while an attempt runs. The log of the attempt,
 // whose name the new master can give to an attempt of another user, is not sent.
 func TestKeepLogsOtherMaster(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "echo secret >&2; sleep 600", 1, "a\n"))

@@ -54,6 +54,7 @@ func stopped(t *testing.T, pid int) bool {
 // TestReuse verifies that the attempts of a job share a process, and nothing else: each has
 // its own log, working directory, files and processes.
 func TestReuse(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	program := "fresh\n"
 	sha := m.file(program)
@@ -217,6 +218,7 @@ func TestIdleProcessFaults(t *testing.T) {
 // TestReusedProcessDies kills a process while it runs its second attempt, which then fails
 // with the log of that attempt alone.
 func TestReusedProcessDies(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	run, pid := m.pidJob("j1", "echo log of $SLOTWISE_ATTEMPT >&2; [ $SLOTWISE_ATTEMPT != j1_m_0_1 ] || kill -9 $PPID")
@@ -238,6 +240,7 @@ func TestReusedProcessDies(t *testing.T) {
 // TestMakeRoom starts a process while each slot has an idle one. The process that has been
 // idle longest ends.
 func TestMakeRoom(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("", func(c *worker.Config) { c.MapSlots, c.ReduceSlots = 1, 1 })
 	both := filepath.Join(t.TempDir(), "both")
@@ -258,6 +261,7 @@ func TestMakeRoom(t *testing.T) {
 // TestLargeIdleProcessEnds runs an attempt that is over before its memory is measured. Its process, which is idle then
 // and takes more than the limit, ends long before idle processes do.
 func TestLargeIdleProcessEnds(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("", func(c *worker.Config) { c.TaskMemory = 12 << 20 })
 	run, pid := m.pidJob("j1", "true")

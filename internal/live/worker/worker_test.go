@@ -77,6 +77,7 @@ func exists(path string) bool {
 
 // TestMapAndReduce runs a map and then a reduce that reads its output.
 func TestMapAndReduce(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "b\na\n"))
@@ -107,6 +108,7 @@ func TestMapAndReduce(t *testing.T) {
 // TestCommitDenied verifies that an attempt whose commit is denied fails and leaves
 // no part file.
 func TestCommitDenied(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	split := m.job("j1", "cat", 0, "a\n")
@@ -121,6 +123,7 @@ func TestCommitDenied(t *testing.T) {
 // TestAskCommitFlood runs a program that repeats its request to commit without waiting for
 // the answer. The master gets one request at a time.
 func TestAskCommitFlood(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	var ask bytes.Buffer
@@ -169,6 +172,7 @@ func TestLostAnswers(t *testing.T) {
 // TestMasterAway verifies that attempts finish while the master is down and that the
 // worker reports their ends when it is back.
 func TestMasterAway(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("")
 	mapper, runs, open := gate(t)
@@ -196,6 +200,7 @@ func TestMasterAway(t *testing.T) {
 // TestRegisterAgain verifies that attempts survive a new session, except an attempt
 // that the master kills in it.
 func TestRegisterAgain(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	mapper, runs, open := gate(t)
@@ -241,6 +246,7 @@ func TestShortSessions(t *testing.T) {
 // TestOtherMaster connects the worker to a master with another journal. Its jobs are
 // different jobs even if they have the same ids.
 func TestOtherMaster(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("")
 	mapper, runs, _ := gate(t)
@@ -266,6 +272,7 @@ func TestOtherMaster(t *testing.T) {
 // TestRestart restarts a worker in its directory. It must register under the same
 // name with the undamaged map outputs of its former process.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	dir := t.TempDir()
 	w := m.worker(dir)
@@ -315,6 +322,7 @@ func TestRestart(t *testing.T) {
 // TestForgottenJob plays a master that lost the end of its journal and gives a job's
 // id to another job. The worker must drop the first job's outputs.
 func TestForgottenJob(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "cat", 1, "a\n"))
@@ -333,6 +341,7 @@ func TestForgottenJob(t *testing.T) {
 // TestDropWaitingReduce drops a job while one of its reduces waits for map outputs. The
 // goroutines that ask for locations and pass them on must end with the reduce.
 func TestDropWaitingReduce(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	m.job("j1", "cat", 1, "a\n")
@@ -348,6 +357,7 @@ func TestDropWaitingReduce(t *testing.T) {
 
 // TestKill kills an attempt that ignores signals. Its report must give the reason.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	m.launch("j1_m_0_0", m.job("j1", "trap '' TERM INT; while :; do sleep 0.1; done", 1, "a\n"))
@@ -393,6 +403,7 @@ func TestShippedFiles(t *testing.T) {
 // TestManyCounters runs maps that count under 450,000 names, as long ones as a line may
 // hold, and fail with a long text. Their reports are bounded, and the numbers add up.
 func TestManyCounters(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	const names = 450_000
@@ -412,6 +423,7 @@ func TestManyCounters(t *testing.T) {
 // TestRefusedForSize runs two maps under a master that takes no large message. The
 // worker sends the small report; the attempt whose report is too large alone fails.
 func TestRefusedForSize(t *testing.T) {
+	t.Parallel()
 	m := newFakeMasterWith(t, 8<<10)
 	m.worker("")
 	count := `awk 'BEGIN { for (i = 0; i < 200; i++) printf "reporter:counter:g,%0150d,1\n", i }' >&2; cat`
@@ -425,6 +437,7 @@ func TestRefusedForSize(t *testing.T) {
 // TestOddBytes runs tasks that print invalid UTF-8. The worker must still report
 // their ends.
 func TestOddBytes(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	m.worker("")
 	split := m.job("j1", `printf 'reporter:counter:g,\377n,2\n' >&2; cat`, 0, "a\n")
@@ -535,6 +548,13 @@ func TestEscapedProcess(t *testing.T) {
 	m.do(func() { m.mu.jobs["j1"].Spec.Program.Executable = hash(t, path) })
 	m.launch("j1_m_0_0", split)
 	m.drive(hash(t, path))
+	clustertest.Eventually(t, "both have left a process", func() bool {
+		b, _ := os.ReadFile(pids)
+		return bytes.Count(b, []byte("\n")) == 2
+	})
+	// Not sooner: a process that another test starts must not inherit the script while it is open for writing, or the
+	// kernel refuses to execute it.
+	t.Parallel()
 	want(t, m.ends("j1_m_0_0"), failed, "exit status 3")
 	if driver := m.driverEnds(); driver.State != failed || !strings.Contains(driver.Error, "exit status 3") {
 		t.Errorf("the driver: %v", driver)
@@ -545,6 +565,7 @@ func TestEscapedProcess(t *testing.T) {
 // blames the node, and the heartbeat with the report refuses work, so the task is not
 // tried here again.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	for minFree, cause := range map[int64]slotwisev1.FailureCause{
 		-1:        slotwisev1.FailureCause_FAILURE_CAUSE_TASK,
 		1<<63 - 1: slotwisev1.FailureCause_FAILURE_CAUSE_NODE,
@@ -568,6 +589,7 @@ func TestFullDisk(t *testing.T) {
 // TestDirectoryGone moves the worker's directory away. The worker refuses work, and
 // takes it again when the directory is back.
 func TestDirectoryGone(t *testing.T) {
+	t.Parallel()
 	m := newFakeMaster(t)
 	w := m.worker(filepath.Join(t.TempDir(), "w"))
 	refuses := func(want bool) {

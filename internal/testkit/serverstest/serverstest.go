@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -68,6 +69,30 @@ func Setenv(t testing.TB, env []string) {
 		name, value, _ := strings.Cut(e, "=")
 		t.Setenv(name, value)
 	}
+}
+
+// environment is held while With has changed the environment.
+var environment sync.Mutex
+
+// With calls open while the environment has the variables of env, which Env returns or which is nil. t.Setenv
+// forbids parallel tests, so these open a storage in With. The storage must not read the environment later.
+// Parallel tests of one package change and read the environment in With only.
+func With(t testing.TB, env []string, open func()) {
+	t.Helper()
+	environment.Lock()
+	defer environment.Unlock()
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if old, present := os.LookupEnv(name); present {
+			defer os.Setenv(name, old)
+		} else {
+			defer os.Unsetenv(name)
+		}
+		if err := os.Setenv(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
 }
 
 // HDFS returns the shared HDFS and starts it if necessary. It runs at least until the

@@ -49,7 +49,7 @@ func write(t *testing.T, f *FS, dir, name string, size int) []byte {
 func TestFailures(t *testing.T) {
 	t.Parallel() // with TestPipelines
 	c := serverstest.NewHDFS(t, 3)
-	f, dir := openOn(t, c, c.URI("/x/out"))
+	f, dir := open(t, c.Env(), c.URI("/x/out"))
 	f.settings.timeout = 2 * time.Second
 	data := write(t, f, dir, "f", 12<<20)
 	located := map[string]int{}
@@ -92,7 +92,7 @@ func TestFailures(t *testing.T) {
 // and the staging can be aborted.
 func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 	t.Helper()
-	f, dir := openOn(t, c, c.URI("/y/out"))
+	f, dir := open(t, c.Env(), c.URI("/y/out"))
 	f.settings.timeout = 2 * time.Second
 	s, err := f.Stage(t.Context(), dir, storage.ReplaceNothing)
 	must(t, err)
@@ -118,7 +118,7 @@ func halfWritten(t *testing.T, c *serverstest.PrivateHDFS) {
 // frozen reads a block with a new client while one of its DataNodes does not answer.
 func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 	t.Helper()
-	f, dir := openOn(t, c, c.URI("/x/out"))
+	f, dir := open(t, c.Env(), c.URI("/x/out"))
 	f.settings.timeout = 2 * time.Second
 	hosts, err := f.Hosts(t.Context(), dir+"/f", 0, 1)
 	must(t, err)
@@ -140,7 +140,7 @@ func frozen(t *testing.T, c *serverstest.PrivateHDFS, data []byte) {
 }
 
 func TestNoServer(t *testing.T) {
-	f, dir := open(t, "hdfs://127.0.0.1:1/x")
+	f, dir := open(t, nil, "hdfs://127.0.0.1:1/x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := f.Stat(ctx, dir)
@@ -209,8 +209,7 @@ func TestSettings(t *testing.T) {
 // TestSweep: a new staging removes the stagings whose TTL has passed, and no others.
 func TestSweep(t *testing.T) {
 	c := serverstest.HDFS(t)
-	serverstest.Setenv(t, c.Env())
-	f, dir := open(t, c.URI("/sweep-"+storage.NewToken()+"/out"))
+	f, dir := open(t, c.Env(), c.URI("/sweep-"+storage.NewToken()+"/out"))
 	ctx := t.Context()
 	parent := path.Dir(f.inner(dir))
 	roots := func() (names []string) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
 
@@ -72,7 +73,7 @@ func (m *mutable) pass(c net.Conn) {
 func TestInterrupted(t *testing.T) {
 	uri := serverstest.HDFS(t).URI("/interrupted")
 	must(t, func() error {
-		f, p := open(t, uri)
+		f, p := open(t, nil, uri)
 		must(t, f.Remove(t.Context(), p))
 		must(t, f.MakeDir(t.Context(), p))
 		w, err := f.CreateFile(t.Context(), p+"/f", false)
@@ -96,18 +97,18 @@ func TestInterrupted(t *testing.T) {
 		{"move", call(func(ctx context.Context, f *FS, p string) error { return f.Move(ctx, p+"/f", p+"/g") })},
 		{"remove", call(func(ctx context.Context, f *FS, p string) error { return f.Remove(ctx, p+"/none") })},
 		{"create", call(func(ctx context.Context, f *FS, p string) error {
-			_, err := f.CreateFile(ctx, p+"/new", false)
+			_, err := f.CreateFile(ctx, p+"/"+storage.NewToken(), false)
 			return err
 		})},
 		{"write", func(ctx context.Context, f *FS, p string) (func() error, error) {
-			w, err := f.CreateFile(ctx, p+"/new", false)
+			w, err := f.CreateFile(ctx, p+"/"+storage.NewToken(), false)
 			return func() error {
 				_, err := w.Write(make([]byte, 1<<20))
 				return errors.Join(err, w.Discard())
 			}, err
 		}},
 		{"commit", func(ctx context.Context, f *FS, p string) (func() error, error) {
-			w, err := f.CreateFile(ctx, p+"/new", false)
+			w, err := f.CreateFile(ctx, p+"/"+storage.NewToken(), false)
 			if err == nil {
 				_, err = w.Write(make([]byte, 1<<20))
 			}
@@ -120,7 +121,8 @@ func TestInterrupted(t *testing.T) {
 				continue
 			}
 			t.Run(o.name, func(t *testing.T) {
-				shared, p := open(t, uri)
+				t.Parallel() // each waits for its context
+				shared, p := open(t, nil, uri)
 				m := newMutable(t, shared.settings.addresses[0])
 				f := &FS{authority: shared.authority, settings: shared.settings}
 				f.settings.addresses = []string{m.Addr().String()}

@@ -46,7 +46,7 @@ func TestPipelines(t *testing.T) {
 	write := func(lose, end func(w *writer)) *FS {
 		t.Helper()
 		step++
-		f, p := openOn(t, c, c.URI("/"+string('a'+rune(step))))
+		f, p := open(t, c.Env(), c.URI("/"+string('a'+rune(step))))
 		fresh := &FS{authority: f.authority, settings: f.settings}
 		fresh.settings.timeout, fresh.settings.blockSize = 6*time.Second, block
 		data := randomBytes(step, size)
@@ -101,8 +101,7 @@ func TestPipelines(t *testing.T) {
 // removed is never completed.
 func TestRemovedFile(t *testing.T) {
 	c := serverstest.HDFS(t)
-	serverstest.Setenv(t, c.Env())
-	f, p := open(t, c.URI("/removed"))
+	f, p := open(t, c.Env(), c.URI("/removed"))
 	w, err := f.newWriter(t.Context(), f.inner(p))
 	must(t, err)
 	_, err = w.nn.call(t.Context(), "renewLease", message{}.text(1, w.nn.name))
@@ -122,8 +121,7 @@ func TestRemovedFile(t *testing.T) {
 // TestSecondNamenode: a writer finds the NameNode that answers among several.
 func TestSecondNamenode(t *testing.T) {
 	c := serverstest.HDFS(t)
-	serverstest.Setenv(t, c.Env())
-	f, p := open(t, c.URI("/second"))
+	f, p := open(t, c.Env(), c.URI("/second"))
 	other := &FS{authority: f.authority, settings: f.settings}
 	other.settings.addresses = []string{"127.0.0.1:1", f.settings.addresses[0]}
 	w, err := other.newWriter(t.Context(), f.inner(p))
@@ -175,7 +173,7 @@ func TestHandshakeErrors(t *testing.T) {
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	c := serverstest.NewHDFS(t, 3, serverstest.SlowToNotice)
-	f, p := openOn(t, c, c.URI("/a"))
+	f, p := open(t, c.Env(), c.URI("/a"))
 	f = &FS{authority: f.authority, settings: f.settings}
 	f.settings.timeout, f.settings.blockSize = 6*time.Second, 1<<20
 	create := func(p string, data []byte) {

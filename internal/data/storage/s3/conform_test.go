@@ -20,15 +20,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open returns a new FS for a URI, and the path in it.
-func open(t *testing.T, uri string) (*FS, string) {
+// open returns a new FS for a URI, and the path in it. It reads the environment with the variables of env.
+func open(t *testing.T, env []string, uri string) (f *FS, p string) {
 	t.Helper()
-	_, rest := storage.SplitURI(uri)
-	f, p, err := newDriver().Open(rest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f.(*FS), p
+	serverstest.With(t, env, func() {
+		_, rest := storage.SplitURI(uri)
+		opened, inner, err := newDriver().Open(rest)
+		must(t, err)
+		f, p = opened.(*FS), inner
+	})
+	return f, p
 }
 
 // leftovers returns the incomplete uploads and the claims below dir, which listings
@@ -56,17 +57,17 @@ func leftovers(t *testing.T, f *FS, dir string) []string {
 }
 
 func TestConforms(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
 	uri := server.URI("conform-" + storage.NewToken())
-	f, dir := open(t, uri)
+	f, dir := open(t, server.Env(), uri)
 	t.Cleanup(func() {
 		if err := f.Remove(context.Background(), dir); err != nil {
 			t.Error(err)
 		}
 	})
 	storagetest.Run(t, storagetest.Target{
-		New:       func() storage.FS { f, _ := open(t, uri); return f },
+		New:       func() storage.FS { f, _ := open(t, server.Env(), uri); return f },
 		Dir:       dir,
 		Leftovers: func(t *testing.T) []string { return leftovers(t, f, dir) },
 	})

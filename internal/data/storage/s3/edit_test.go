@@ -23,9 +23,9 @@ import (
 // TestMove moves objects and directories. A move that is refused or fails leaves all as it
 // was.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
-	f, dir := open(t, server.URI("move-"+storage.NewToken()))
+	f, dir := open(t, server.Env(), server.URI("move-"+storage.NewToken()))
 	t.Cleanup(func() {
 		if err := f.Remove(context.Background(), dir); err != nil {
 			t.Error(err)
@@ -90,9 +90,9 @@ func TestMove(t *testing.T) {
 // of AWS and other tools make them: it goes along, so that those tools do not show an empty
 // directory afterwards.
 func TestMarkers(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
-	f, dir := open(t, server.URI("markers-"+storage.NewToken()))
+	f, dir := open(t, server.Env(), server.URI("markers-"+storage.NewToken()))
 	name, key := split(dir)
 	s := bucket{f, name}
 	for _, made := range []string{"/", "/a", "/sub/", "/sub/b"} {
@@ -119,6 +119,7 @@ func TestMarkers(t *testing.T) {
 // TestUnmadeFile writes a file of several parts to a server that confirms the file and does
 // not make it: the commit fails.
 func TestUnmadeFile(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	p.spoil(func(r *http.Request) fault {
 		if is(r, "complete") {
@@ -138,9 +139,9 @@ func TestUnmadeFile(t *testing.T) {
 // TestEmptyFiles writes empty files in turn, and then one that is not empty. A server that
 // does not read the end of an empty body refuses the next request on the connection.
 func TestEmptyFiles(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
-	f, dir := open(t, server.URI("empty-"+storage.NewToken()))
+	f, dir := open(t, server.Env(), server.URI("empty-"+storage.NewToken()))
 	t.Cleanup(func() {
 		if err := f.Remove(context.Background(), dir); err != nil {
 			t.Error(err)
@@ -164,9 +165,9 @@ func TestEmptyFiles(t *testing.T) {
 // TestSizes writes files of sizes around the limits between one request, one part and
 // several parts at once, and reads them. A discarded file leaves nothing.
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
-	f, dir := open(t, server.URI("sizes-"+storage.NewToken()))
+	f, dir := open(t, server.Env(), server.URI("sizes-"+storage.NewToken()))
 	t.Cleanup(func() {
 		if err := f.Remove(context.Background(), dir); err != nil {
 			t.Error(err)

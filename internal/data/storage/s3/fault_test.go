@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 func behindProxy(t *testing.T) (*proxy, *FS, string) {
 	server := serverstest.S3(t)
 	p := newProxy(t, server)
-	f, dir := open(t, server.URI("fault-"+storage.NewToken()))
+	f, dir := open(t, p.env, server.URI("fault-"+storage.NewToken()))
 	t.Cleanup(func() {
 		p.spoil(nil)
 		must(t, f.Remove(context.Background(), dir))
@@ -84,6 +84,7 @@ func read(t *testing.T, f *FS, p string) ([]byte, error) {
 // TestTransientFaults makes every seventh request fail, in some cases after the server
 // has carried it out. The job succeeds all the same.
 func TestTransientFaults(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	for name, kind := range map[string]fault{
 		"500": refuse, "slow down": slowDown, "reset before": resetBefore, "reset after": resetAfter,
@@ -120,7 +121,7 @@ func TestTransientFaults(t *testing.T) {
 // there.
 func TestBrokenReads(t *testing.T) {
 	p, f, out := behindProxy(t)
-	f.timeout = 300 * time.Millisecond
+	f.timeout = 300 * time.Millisecond // beside parallel tests a healthy answer could take longer
 	data, err := job(t.Context(), f, out, 10<<20)
 	must(t, err)
 	for name, kind := range map[string]fault{"truncated": truncate, "stalled": stall, "cut": resetAfter} {
@@ -147,6 +148,7 @@ func TestBrokenReads(t *testing.T) {
 // TestPermanentFaults: a request that always fails makes the job fail with an error
 // that names the URI. The old output stays, and nothing else is left.
 func TestPermanentFaults(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	old, err := job(t.Context(), f, out, 1000)
 	must(t, err)
@@ -158,7 +160,7 @@ func TestPermanentFaults(t *testing.T) {
 			return none
 		})
 		_, err := job(t.Context(), f, out, 9<<20)
-		user := fmt.Sprintf("for the access key %q", os.Getenv("AWS_ACCESS_KEY_ID"))
+		user := fmt.Sprintf("for the access key %q", serverstest.S3(t).Access)
 		if !errors.Is(err, fs.ErrPermission) || !errors.Is(err, storage.ErrDenied) || !strings.Contains(err.Error(), "s3://"+out) || !strings.Contains(err.Error(), user) {
 			t.Errorf("%s: got %v", what, err)
 		}
@@ -198,6 +200,7 @@ func denyCommit(t *testing.T, p *proxy, f *FS, out, name string) {
 // readers wait and get ErrPublishing, another job's commit gets errBusy, and the
 // next try of the commit succeeds.
 func TestInterruptedCommit(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	_, err := job(t.Context(), f, out, 1000)
 	must(t, err)
@@ -256,9 +259,9 @@ func inProgress(upload string, sums []byte) string {
 // killed while it completes an upload. The server then confirms the object, which it does
 // not have, and the commit fails.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
-	serverstest.Setenv(t, server.Env)
-	f, target := open(t, server.Server.URI("dir/out"))
+	f, target := open(t, server.Env, server.Server.URI("dir/out"))
 	s, err := f.StageShared(t.Context(), target, "t", storage.ReplaceNothing)
 	must(t, err)
 	content := []byte("new")
@@ -281,6 +284,7 @@ func TestKilledServer(t *testing.T) {
 
 // TestOneClaim: of several commits of the same new output at once, one succeeds.
 func TestOneClaim(t *testing.T) {
+	t.Parallel()
 	_, f, out := behindProxy(t)
 	const jobs = 5
 	var wg sync.WaitGroup
@@ -328,6 +332,7 @@ func TestOneClaim(t *testing.T) {
 
 // TestReplacedWhileRead: a read fails if the object was replaced after Open.
 func TestReplacedWhileRead(t *testing.T) {
+	t.Parallel()
 	_, f, out := behindProxy(t)
 	_, err := job(t.Context(), f, out, 20<<20)
 	must(t, err)
@@ -358,7 +363,7 @@ func TestUnknownHost(t *testing.T) {
 	if _, err := dialer.DialContext(t.Context(), "tcp", "s3.slotwise.invalid:80"); !isNotFound(err) {
 		t.Skipf("this machine's DNS cannot say that a name does not exist: %v", err)
 	}
-	f, p := open(t, "s3://bucket/x")
+	f, p := open(t, nil, "s3://bucket/x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := f.Stat(ctx, p)
@@ -414,7 +419,7 @@ func TestNoServer(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "a")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "b")
 	t.Setenv("AWS_REGION", "us-east-1")
-	f, p := open(t, "s3://bucket/x")
+	f, p := open(t, nil, "s3://bucket/x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := f.Stat(ctx, p); err == nil || !strings.Contains(err.Error(), "s3://bucket/x") {
@@ -434,6 +439,7 @@ func TestNoServer(t *testing.T) {
 // TestSweep: when a staging has not been touched for SharedTTL, the next job finishes
 // it if its commit was interrupted, and removes it otherwise.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	ctx := t.Context()
 	sweep := func(at time.Time) {
@@ -483,6 +489,7 @@ func TestSweep(t *testing.T) {
 // of each small object. Two jobs, the second of which replaces the output of the first,
 // succeed.
 func TestAmbiguousAnswers(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	for range 2 {
 		cut := map[string]bool{}

@@ -36,7 +36,8 @@ const (
 // proxy passes requests to the server and makes some requests fail.
 type proxy struct {
 	*httptest.Server
-	mu struct {
+	env []string // variables that lead a client to the proxy
+	mu  struct {
 		sync.Mutex
 		choose func(r *http.Request) fault // set by spoil
 		fired  int                         // requests that failed since spoil
@@ -44,7 +45,7 @@ type proxy struct {
 	release chan struct{} // ends stalled answers
 }
 
-// newProxy points the environment at a proxy of the server.
+// newProxy starts a proxy of the server.
 func newProxy(t *testing.T, server *serverstest.Server) *proxy {
 	t.Helper()
 	target, err := url.Parse(server.Endpoint)
@@ -59,8 +60,7 @@ func newProxy(t *testing.T, server *serverstest.Server) *proxy {
 	}}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, pass) }))
 	t.Cleanup(func() { close(p.release); p.CloseClientConnections(); p.Close() })
-	serverstest.Setenv(t, server.Env())
-	t.Setenv("SLOTWISE_S3_ENDPOINT", p.URL)
+	p.env = append(server.Env(), "SLOTWISE_S3_ENDPOINT="+p.URL)
 	return p
 }
 

@@ -17,6 +17,7 @@ import (
 // TestUndoneCommit: a commit that cannot complete its uploads is undone. The output that it
 // has put aside on the server is back, byte for byte, and nothing else is left.
 func TestUndoneCommit(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	old, err := job(t.Context(), f, out, 100_000)
 	must(t, err)
@@ -38,6 +39,7 @@ func TestUndoneCommit(t *testing.T) {
 
 // TestUnknownVacancy: a new file is not written if the server does not say whether there is one.
 func TestUnknownVacancy(t *testing.T) {
+	t.Parallel()
 	p, f, out := behindProxy(t)
 	create := func(content string) error {
 		w, err := f.CreateFile(t.Context(), out, false)

@@ -24,9 +24,10 @@ import (
 // upload the server's files get the state that versitygw leaves if it is killed then: the
 // metadata are the new file's, the bytes are the old one's, and a repeated request is confirmed.
 func TestOldBytes(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	p := newProxy(t, &server.Server)
-	f, target := open(t, server.Server.URI("dir/file"))
+	f, target := open(t, p.env, server.Server.URI("dir/file"))
 	put := func(b byte) ([]byte, error) {
 		content := bytes.Repeat([]byte{b}, editPart+1)
 		w, err := f.CreateFile(t.Context(), target, true)
@@ -90,9 +91,9 @@ func TestSameSecond(t *testing.T) {
 // Another client makes the object after the commit has found none; answers get lost; or the
 // server does not know conditions.
 func TestNewOnly(t *testing.T) {
+	t.Parallel()
 	server := serverstest.S3(t)
-	serverstest.Setenv(t, server.Env())
-	other, _ := open(t, server.URI("x")) // not through the proxy
+	other, _ := open(t, server.Env(), server.URI("x")) // not through the proxy
 	for _, size := range []int{3, smallObject, editPart + 1} {
 		for what, c := range map[string]struct {
 			fault fault
@@ -155,6 +156,7 @@ func TestNewOnly(t *testing.T) {
 
 // TestFailedRead discards a file whose bytes end in the middle of a part: no upload is left.
 func TestFailedRead(t *testing.T) {
+	t.Parallel()
 	_, f, target := behindProxy(t)
 	w, err := f.CreateFile(t.Context(), target, false)
 	must(t, err)

@@ -269,6 +269,9 @@ func (m *fakeMaster) recordLocked(r *slotwisev1.HeartbeatRequest) {
 		m.mu.held = r
 	}
 	for _, d := range r.GetDrivers() {
+		if late && d.GetState() == slotwisev1.AttemptState_ATTEMPT_STATE_RUNNING {
+			continue
+		}
 		m.mu.driver = d
 	}
 	m.mu.acked = max(m.mu.acked, r.GetAcked())

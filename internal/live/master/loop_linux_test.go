@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -29,7 +30,7 @@ type portion struct {
 // loopWatch measures every batch of a running master's loop. It takes the place of the
 // histogram of batches, whose Observe the loop calls at the end of each batch.
 type loopWatch struct {
-	observer
+	prometheus.Histogram
 	m       *Master
 	before  time.Duration // of the thread, at the end of the last batch
 	snaps   bool          // a snapshot was under way then
@@ -41,7 +42,7 @@ type loopWatch struct {
 // watchLoop binds the loop to one thread and returns its watch.
 func watchLoop(t *testing.T, m *Master) *loopWatch {
 	t.Helper()
-	w := &loopWatch{observer: m.stats.batches, m: m}
+	w := &loopWatch{Histogram: m.stats.batches, m: m}
 	_, err := query(t.Context(), m, func() (struct{}, error) {
 		runtime.LockOSThread()
 		w.before = threadTime()
@@ -56,14 +57,14 @@ func watchLoop(t *testing.T, m *Master) *loopWatch {
 
 // syncWatch notes the fsync of a batch, of which the loop calls Observe before the batch's.
 type syncWatch struct {
-	observer
+	prometheus.Histogram
 	of *loopWatch
 }
 
-// Observe implements observer.
+// Observe implements prometheus.Histogram.
 func (s *syncWatch) Observe(seconds float64) {
 	s.of.synced = time.Duration(seconds * 1e9)
-	s.observer.Observe(seconds)
+	s.Histogram.Observe(seconds)
 }
 
 // threadTime returns the processor time of the calling thread.
@@ -82,7 +83,7 @@ func (w *loopWatch) Observe(seconds float64) {
 	w.batches = append(w.batches, portion{now - w.before, time.Duration(seconds * 1e9), w.synced, w.m.replacing && !w.snaps})
 	w.mu.Unlock()
 	w.before, w.snaps, w.synced = now, w.m.replacing, 0
-	w.observer.Observe(seconds)
+	w.Histogram.Observe(seconds)
 }
 
 // take returns the batches since the last call.

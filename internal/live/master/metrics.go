@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/slotwise/slotwise/internal/base/prom"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/slotwise/slotwise/internal/live/master/protocol"
 	"github.com/slotwise/slotwise/policies/auto"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
@@ -15,33 +18,44 @@ import (
 
 // stats are the measurements of the loop itself.
 type stats struct {
-	set       prom.Set
-	batches   observer
-	syncs     observer
-	jobsEnded *prom.Counts
-	deadlines *prom.Counts
-	lateness  *prom.Histogram
-	damaged   *prom.Counts
+	registry  *prometheus.Registry
+	batches   prometheus.Histogram
+	syncs     prometheus.Histogram
+	jobsEnded *prometheus.CounterVec
+	deadlines *prometheus.CounterVec
+	lateness  prometheus.Histogram
+	damaged   prometheus.Counter
 }
 
-// observer is a histogram that the loop writes. A test puts a watch of the loop in its place.
-type observer interface{ Observe(seconds float64) }
-
-// newStats makes the loop's own measurements, and the set that also has those of the core and of the process.
+// newStats registers the loop's own measurements and the collector of the core's.
 func newStats(m *Master) *stats {
 	// From 0.1 ms to 6.6 s.
-	buckets := prom.Powers(0.0001, 4, 9)
-	batches := prom.NewHistogram("slotwise_master_batch_seconds", "Time of a batch of requests with its fsync.", buckets...)
-	syncs := prom.NewHistogram("slotwise_master_journal_sync_seconds", "Time of the fsync of a batch.", buckets...)
+	buckets := prometheus.ExponentialBuckets(0.0001, 4, 9)
 	s := &stats{
-		batches: batches, syncs: syncs,
-		jobsEnded: prom.NewCounts("slotwise_master_jobs_ended_total", "Jobs that have ended, by final state.", "state"),
-		deadlines: prom.NewCounts("slotwise_master_deadlines_total", "Deadlines of jobs that have succeeded or failed, by whether they were met.", "outcome"),
-		lateness: prom.NewHistogram("slotwise_master_deadline_lateness_seconds", "Time by which jobs that have succeeded missed their deadlines; 0 if they met them.",
-			0, 1, 10, 60, 300, 900, 3600, 14400, 86400),
-		damaged: prom.NewCounts("slotwise_master_history_damaged_total", "Damaged databases of the history that were set aside since the master's start."),
+		registry: prometheus.NewRegistry(),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_batch_seconds", Help: "Time of a batch of requests with its fsync.", Buckets: buckets,
+		}),
+		syncs: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_journal_sync_seconds", Help: "Time of the fsync of a batch.", Buckets: buckets,
+		}),
+		jobsEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slotwise_master_jobs_ended_total", Help: "Jobs that have ended, by final state.",
+		}, []string{"state"}),
+		deadlines: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slotwise_master_deadlines_total", Help: "Deadlines of jobs that have succeeded or failed, by whether they were met.",
+		}, []string{"outcome"}),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slotwise_master_deadline_lateness_seconds", Help: "Time by which jobs that have succeeded missed their deadlines; 0 if they met them.",
+			Buckets: []float64{0, 1, 10, 60, 300, 900, 3600, 14400, 86400},
+		}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slotwise_master_history_damaged_total", Help: "Damaged databases of the history that were set aside since the master's start.",
+		}),
 	}
-	s.set = prom.Set{batches, syncs, s.jobsEnded, s.deadlines, s.lateness, s.damaged, collector{m}, prom.Process}
+	s.registry.MustRegister(s.batches, s.syncs, s.jobsEnded, s.deadlines, s.lateness, s.damaged, collector{m},
+		// The memory, CPU time and open files of the master's process.
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 
@@ -50,7 +64,7 @@ func (s *stats) synced(took time.Duration) { s.syncs.Observe(took.Seconds()) }
 func (s *stats) batch(took time.Duration) { s.batches.Observe(took.Seconds()) }
 
 func (s *stats) ended(j *slotwisev1.JobStatus) {
-	s.jobsEnded.Inc(protocol.StateWord(j.State))
+	s.jobsEnded.WithLabelValues(protocol.StateWord(j.State)).Inc()
 	// A user who kills a job gives up its deadline, so it says nothing about the cluster.
 	if j.DeadlineMs == 0 || j.State == slotwisev1.JobState_JOB_STATE_KILLED {
 		return
@@ -62,7 +76,7 @@ func (s *stats) ended(j *slotwisev1.JobStatus) {
 		}
 		s.lateness.Observe(float64(max(0, j.EndedMs-j.DeadlineMs)) / 1000)
 	}
-	s.deadlines.Inc(outcome)
+	s.deadlines.WithLabelValues(outcome).Inc()
 }
 
 // collector reads numbers from the core.
@@ -70,52 +84,61 @@ type collector struct{ m *Master }
 
 // reading is one number.
 type reading struct {
-	desc  *prom.Desc
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
 	value float64
 	label []string
 }
 
-// gauge and counter describe a metric with the common prefix.
-func gauge(name, help string, labels ...string) *prom.Desc {
-	return &prom.Desc{Kind: prom.Gauge, Name: "slotwise_master_" + name, Help: help, Labels: labels}
-}
-
-func counter(name, help string, labels ...string) *prom.Desc {
-	return &prom.Desc{Kind: prom.Counter, Name: "slotwise_master_" + name, Help: help, Labels: labels}
+// describe returns the description of a metric with the common prefix.
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("slotwise_master_"+name, help, labels, nil)
 }
 
 var (
-	descInfo      = gauge("info", "The program's version.", "version", "policy")
-	descChosen    = gauge("policy_chosen", "The policy that decides for policy auto. Absent under other policies.", "policy")
-	descChoices   = counter("policy_choices_total", "Decisions of policy auto, by whether they switched to another policy.", "outcome")
-	descNodes     = gauge("nodes", "Workers, by state.", "state")
-	descSlots     = gauge("slots", "Slots of live workers.", "kind")
-	descUsed      = gauge("slots_used", "Slots in use.", "kind")
-	descJobs      = gauge("jobs", "Jobs that have not ended, by state.", "state")
-	descPending   = gauge("tasks_pending", "Pending tasks.", "kind")
-	descRunning   = gauge("attempts_running", "Running attempts.", "kind")
-	descHeld      = gauge("requests_held", "Held requests: long polls that wait for a change.", "of")
-	descInbox     = gauge("inbox", "Requests that wait for the loop.")
-	descJournal   = gauge("journal_bytes", "Bytes of the journal since its last snapshot.")
-	descSteps     = counter("events_total", "Events that the tracker has handled.")
-	descBeats     = counter("heartbeats_total", "Heartbeats of workers.")
-	descLaunches  = counter("attempts_launched_total", "Attempts launched.")
-	descPreempted = counter("attempts_preempted_total", "Attempts killed because the policy preempted them, and reduces killed because maps of their job needed their slots.")
-	descRefused   = counter("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
-	descUnsaved   = gauge("history_unsaved", "Ended jobs and chains that the history could not take yet.")
-	descPool      = gauge("pool_slots_used", "Slots in use by the jobs of a pool. Pools without unfinished jobs are absent.", "pool")
-	descPoolWants = gauge("pool_tasks_pending", "Pending tasks of a pool.", "pool")
-	descUser      = gauge("user_slots_used", "Slots in use by the jobs of a user. Users without unfinished jobs are absent.", "user")
-	descUserWants = gauge("user_tasks_pending", "Pending tasks of a user.", "user")
-	descMasters   = gauge("masters", "Masters, by role. Those that do not answer the leader are silent instead.", "role")
-	descLost      = counter("nodes_lost_total", "Workers given up after silence.")
+	descInfo      = describe("info", "The program's version.", "version", "policy")
+	descChosen    = describe("policy_chosen", "The policy that decides for policy auto. Absent under other policies.", "policy")
+	descChoices   = describe("policy_choices_total", "Decisions of policy auto, by whether they switched to another policy.", "outcome")
+	descNodes     = describe("nodes", "Workers, by state.", "state")
+	descSlots     = describe("slots", "Slots of live workers.", "kind")
+	descUsed      = describe("slots_used", "Slots in use.", "kind")
+	descJobs      = describe("jobs", "Jobs that have not ended, by state.", "state")
+	descPending   = describe("tasks_pending", "Pending tasks.", "kind")
+	descRunning   = describe("attempts_running", "Running attempts.", "kind")
+	descHeld      = describe("requests_held", "Held requests: long polls that wait for a change.", "of")
+	descInbox     = describe("inbox", "Requests that wait for the loop.")
+	descJournal   = describe("journal_bytes", "Bytes of the journal since its last snapshot.")
+	descSteps     = describe("events_total", "Events that the tracker has handled.")
+	descBeats     = describe("heartbeats_total", "Heartbeats of workers.")
+	descLaunches  = describe("attempts_launched_total", "Attempts launched.")
+	descPreempted = describe("attempts_preempted_total", "Attempts killed because the policy preempted them, and reduces killed because maps of their job needed their slots.")
+	descRefused   = describe("assignments_refused_total", "Assignments of the policy that broke a rule; each is a bug.")
+	descUnsaved   = describe("history_unsaved", "Ended jobs and chains that the history could not take yet.")
+	descPool      = describe("pool_slots_used", "Slots in use by the jobs of a pool. Pools without unfinished jobs are absent.", "pool")
+	descPoolWants = describe("pool_tasks_pending", "Pending tasks of a pool.", "pool")
+	descUser      = describe("user_slots_used", "Slots in use by the jobs of a user. Users without unfinished jobs are absent.", "user")
+	descUserWants = describe("user_tasks_pending", "Pending tasks of a user.", "user")
+	descMasters   = describe("masters", "Masters, by role. Those that do not answer the leader are silent instead.", "role")
+	descLost      = describe("nodes_lost_total", "Workers given up after silence.")
 )
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descInfo, descNodes, descSlots, descUsed, descJobs, descPending, descRunning, descHeld, descInbox,
+		descJournal, descSteps, descBeats, descLaunches, descPreempted, descRefused, descLost, descUnsaved,
+		descPool, descPoolWants, descUser, descUserWants, descChosen, descChoices, descMasters,
+	} {
+		out <- d
+	}
+}
 
 // scrapeTimeout limits the time for which a scrape or health check waits for the loop.
 const scrapeTimeout = 5 * time.Second
 
-// Collect implements prom.Source. It adds nothing if the loop does not answer in time.
-func (c collector) Collect(p *prom.Page) {
+// Collect implements prometheus.Collector. It sends nothing if the loop does not
+// answer in time.
+func (c collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(c.m.ctx, scrapeTimeout)
 	defer cancel()
 	list, err := query(ctx, c.m, func() ([]reading, error) { return c.m.readings(), nil })
@@ -125,44 +148,46 @@ func (c collector) Collect(p *prom.Page) {
 		return
 	}
 	for _, r := range list {
-		p.Add(r.desc, r.value, r.label...)
+		out <- prometheus.MustNewConstMetric(r.desc, r.kind, r.value, r.label...)
 	}
 }
 
 // readings reads all numbers from the core. It is called in the loop.
 func (m *Master) readings() []reading {
-	read := func(d *prom.Desc, v float64, label ...string) reading { return reading{d, v, label} }
-	count := func(d *prom.Desc, v int64) reading { return reading{desc: d, value: float64(v)} }
+	gauge := func(d *prometheus.Desc, v float64, label ...string) reading {
+		return reading{d, prometheus.GaugeValue, v, label}
+	}
+	count := func(d *prometheus.Desc, v int64) reading { return reading{d, prometheus.CounterValue, float64(v), nil} }
 	s := m.core.Tracker().Stats()
 	users, heartbeats := m.core.Held()
 	policy, _ := m.core.Policy()
 	unsavedJobs, unsavedChains := m.core.Unsaved()
 	list := []reading{
-		read(descInfo, 1, m.cfg.Version, policy),
-		read(descInbox, float64(m.inbox.Len())),
-		read(descJournal, float64(m.journal.SinceSnapshot())),
-		read(descUnsaved, float64(unsavedJobs+unsavedChains)),
-		read(descHeld, float64(users), "users"),
-		read(descHeld, float64(heartbeats), "workers"),
+		gauge(descInfo, 1, m.cfg.Version, policy),
+		gauge(descInbox, float64(m.inbox.Len())),
+		gauge(descJournal, float64(m.journal.SinceSnapshot())),
+		gauge(descUnsaved, float64(unsavedJobs+unsavedChains)),
+		gauge(descHeld, float64(users), "users"),
+		gauge(descHeld, float64(heartbeats), "workers"),
 		count(descSteps, s.Steps), count(descBeats, s.Heartbeats), count(descLaunches, s.Launches),
 		count(descPreempted, s.Preempted), count(descRefused, s.Refused), count(descLost, s.LostNodes),
 	}
 	if p, ok := m.core.Tracker().Policy().(*auto.Policy); ok {
 		decided, switches := p.Counts()
-		list = append(list, read(descChosen, 1, p.Running()),
-			reading{descChoices, float64(switches), []string{"switched"}},
-			reading{descChoices, float64(decided - switches), []string{"stayed"}})
+		list = append(list, gauge(descChosen, 1, p.Running()),
+			reading{descChoices, prometheus.CounterValue, float64(switches), []string{"switched"}},
+			reading{descChoices, prometheus.CounterValue, float64(decided - switches), []string{"stayed"}})
 	}
 	jobs, nodes := m.core.Tracker().Jobs(), m.core.Tracker().Nodes()
 	for k := range job.Kind(job.Kinds) {
-		list = append(list, read(descSlots, float64(nodes.Slots(k)), k.String()),
-			read(descUsed, float64(jobs.OccupiedOn(job.Map, k)+jobs.OccupiedOn(job.Reduce, k)), k.String()),
-			read(descPending, float64(jobs.Pending(k)+jobs.Delayed(k)), k.String()), read(descRunning, float64(jobs.Running(k)), k.String()))
+		list = append(list, gauge(descSlots, float64(nodes.Slots(k)), k.String()),
+			gauge(descUsed, float64(jobs.OccupiedOn(job.Map, k)+jobs.OccupiedOn(job.Reduce, k)), k.String()),
+			gauge(descPending, float64(jobs.Pending(k)+jobs.Delayed(k)), k.String()), gauge(descRunning, float64(jobs.Running(k)), k.String()))
 	}
 	// JobStates names all states, also with 0: a series that disappears is no zero in
 	// Prometheus.
 	for state, n := range m.core.JobStates() {
-		list = append(list, read(descJobs, float64(n), state))
+		list = append(list, gauge(descJobs, float64(n), state))
 	}
 	states := map[string]int{}
 	for _, n := range nodes.All() {
@@ -172,7 +197,7 @@ func (m *Master) readings() []reading {
 	}
 	// Each state is named, for the same reason.
 	for _, state := range cluster.States() {
-		list = append(list, read(descNodes, float64(states[state]), state))
+		list = append(list, gauge(descNodes, float64(states[state]), state))
 	}
 	list = append(list, m.masterReadings()...)
 	return append(list, sharesOf(jobs.Live())...)
@@ -193,7 +218,7 @@ func (m *Master) masterReadings() (list []reading) {
 		count[leaderRole] = 1
 	}
 	for _, role := range []string{leaderRole, followerRole, learnerRole, silent} {
-		list = append(list, reading{descMasters, float64(count[role]), []string{role}})
+		list = append(list, reading{descMasters, prometheus.GaugeValue, float64(count[role]), []string{role}})
 	}
 	return list
 }
@@ -201,7 +226,7 @@ func (m *Master) masterReadings() (list []reading) {
 // sharesOf sums the slots in use and the pending tasks of live jobs by pool and by user.
 func sharesOf(live []*job.Job) (list []reading) {
 	type sums struct{ used, wants int }
-	by := func(used, wants *prom.Desc, name func(*job.Job) string) {
+	by := func(used, wants *prometheus.Desc, name func(*job.Job) string) {
 		all := map[string]sums{}
 		for _, j := range live {
 			s := all[name(j)]
@@ -212,8 +237,8 @@ func sharesOf(live []*job.Job) (list []reading) {
 			all[name(j)] = s
 		}
 		for label, s := range all {
-			list = append(list, reading{used, float64(s.used), []string{label}},
-				reading{wants, float64(s.wants), []string{label}})
+			list = append(list, reading{used, prometheus.GaugeValue, float64(s.used), []string{label}},
+				reading{wants, prometheus.GaugeValue, float64(s.wants), []string{label}})
 		}
 	}
 	by(descPool, descPoolWants, (*job.Job).Pool)
@@ -223,6 +248,7 @@ func sharesOf(live []*job.Job) (list []reading) {
 
 // serveMetrics answers Prometheus.
 func (m *Master) serveMetrics() http.Handler {
+	next := promhttp.HandlerFor(m.stats.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user := identity(r.Context()).Account()
 		if err := take(r.Context(), m.requests.scrapes, user, 1); err != nil {
@@ -230,7 +256,7 @@ func (m *Master) serveMetrics() http.Handler {
 			return
 		}
 		defer m.requests.scrapes.Give(user, 1)
-		m.stats.set.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 

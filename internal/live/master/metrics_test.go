@@ -3,6 +3,8 @@ package master
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
@@ -19,9 +21,24 @@ func TestDeadlineMetrics(t *testing.T) {
 	} {
 		s.ended(j)
 	}
-	jobs, late := s.lateness.Total()
-	met, missed := s.deadlines.Get("met"), s.deadlines.Get("missed")
-	if met != 1 || missed != 2 || jobs != 2 || late != 3 {
-		t.Errorf("%d met, %d missed, %d jobs that are %v s late together; want 1, 2, 2 and 3", met, missed, jobs, late)
+	r := prometheus.NewRegistry()
+	r.MustRegister(s.deadlines, s.lateness)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				got[l.GetValue()] = m.GetCounter().GetValue()
+			}
+			if h := m.GetHistogram(); h != nil {
+				got["jobs"], got["late"] = float64(h.GetSampleCount()), h.GetSampleSum()
+			}
+		}
+	}
+	if got["met"] != 1 || got["missed"] != 2 || got["jobs"] != 2 || got["late"] != 3 {
+		t.Errorf("%v, want 1 met, 2 missed, 2 jobs that are 3 s late together", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/load"
@@ -45,8 +46,7 @@ type counters struct {
 	net  map[string]uint64 // bytes by interface
 }
 
-// cpuTime is the time of all processors together. Only ratios mean something, because systems count in
-// different units.
+// cpuTime holds seconds summed over all processors.
 type cpuTime struct{ busy, all float64 }
 
 type rates struct{ cpu, disk, net float64 }
@@ -188,6 +188,19 @@ func readSpace(dir string) int64 {
 }
 
 func clampBytes(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+func readCPU() (*cpuTime, error) {
+	t, err := cpu.Times(false)
+	if err != nil {
+		return nil, err
+	}
+	if len(t) == 0 {
+		return nil, errors.New("the machine does not report them")
+	}
+	// User time already includes guest time.
+	busy := t[0].User + t[0].System + t[0].Nice + t[0].Irq + t[0].Softirq + t[0].Steal
+	return &cpuTime{busy, busy + t[0].Idle + t[0].Iowait}, nil
+}
 
 func readDisk() (map[string]uint64, error) {
 	all, err := disk.IOCounters()

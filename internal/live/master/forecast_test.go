@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
+	"github.com/slotwise/slotwise/internal/virtual/forecast"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -179,5 +180,15 @@ func TestFollowerWaitsForNoForecast(t *testing.T) {
 	clustertest.Eventually(t, "a status without a wait", func() bool { return took(1000) < firstWait })
 	if d := took(0); d < firstWait {
 		t.Errorf("a caller that does not follow waited for %v for a forecast, want %v", d, firstWait)
+	}
+}
+
+// TestWhatIfOfNothing: the answer about a change that leaves no job has the futures of the present.
+func TestWhatIfOfNothing(t *testing.T) {
+	state := &forecast.State{Jobs: []forecast.LiveJob{{ID: 1}}, Last: 1}
+	now := &forecast.Forecast{Futures: 32, Jobs: []forecast.JobForecast{{ID: 1, Known: true}}}
+	resp := (&Master{}).compare(state, &forecast.State{}, now, &forecast.Forecast{}, time.Now())
+	if resp.Futures != 32 || len(resp.Jobs) != 1 || resp.Jobs[0].Then != nil {
+		t.Errorf("%v", resp)
 	}
 }

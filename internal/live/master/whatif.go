@@ -218,7 +218,8 @@ func (m *Master) compare(state, changed *forecast.State, now, then *forecast.For
 		}
 		return epoch.Add(j.Submitted + j.Spec.Deadline).UnixMilli()
 	}
-	resp := &slotwisev1.WhatIfResponse{Futures: int32(then.Futures), Assumptions: then.Assumptions, Policy: then.Policy}
+	// A side without a job, after the only one was killed, has no futures.
+	resp := &slotwisev1.WhatIfResponse{Futures: int32(max(now.Futures, then.Futures)), Assumptions: then.Assumptions, Policy: then.Policy}
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
 		row := &slotwisev1.WhatIfRow{Job: j.ID.String(), Name: j.Spec.Name, Now: wireForecast(now, now.Job(j.ID), 0, epoch), DeadlineMs: due(j)}

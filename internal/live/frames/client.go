@@ -145,7 +145,7 @@ func (c *Client) dial(ctx context.Context) (*link, error) {
 		return nil, refusal(resp)
 	}
 	k := &link{client: c, conn: conn, end: end, in: bufio.NewReaderSize(conn, 16<<10)}
-	k.sender = NewSender(writer{k})
+	k.sender = NewSender(writer{k}, func(int) {}) // the worker bounds its calls
 	k.mu.waiting = map[uint64]chan result{}
 	return k, nil
 }

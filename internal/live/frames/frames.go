@@ -77,8 +77,9 @@ func appendFrame(b []byte, number uint64, m proto.Message) ([]byte, error) {
 //
 // One goroutine writes as long as the connection lasts: a new one for each frame would grow its stack each time.
 type Sender struct {
-	out io.WriteCloser
-	mu  struct {
+	out  io.WriteCloser
+	left func(frames int)
+	mu   struct {
 		sync.Mutex
 		queue []frame
 		over  bool // nothing is sent any more
@@ -91,9 +92,10 @@ type frame struct {
 	message proto.Message
 }
 
-// NewSender returns a sender to a connection, which it closes after an error. The caller must call Close.
-func NewSender(out io.WriteCloser) *Sender {
-	s := &Sender{out: out}
+// NewSender returns a sender to a connection, which it closes after an error. It calls left once for each frame,
+// with others or alone, when the frame was written or dropped. left must not block. The caller must call Close.
+func NewSender(out io.WriteCloser, left func(frames int)) *Sender {
+	s := &Sender{out: out, left: left}
 	s.more.L = &s.mu
 	go s.run()
 	return s
@@ -103,24 +105,30 @@ func NewSender(out io.WriteCloser) *Sender {
 // number of frames that wait.
 func (s *Sender) Send(number uint64, m proto.Message) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.over {
-		return
+	over := s.mu.over
+	if !over {
+		if s.mu.queue = append(s.mu.queue, frame{number, m}); len(s.mu.queue) == 1 {
+			s.more.Signal()
+		}
 	}
-	if s.mu.queue = append(s.mu.queue, frame{number, m}); len(s.mu.queue) == 1 {
-		s.more.Signal()
+	s.mu.Unlock()
+	if over {
+		s.left(1)
 	}
 }
 
 // Close drops the frames that wait. The caller closes the connection, which ends a Write under way.
 func (s *Sender) Close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	dropped := len(s.mu.queue)
 	s.mu.over, s.mu.queue = true, nil
 	s.more.Signal()
+	s.mu.Unlock()
+	s.left(dropped)
 }
 
-// mostKept is the capacity in bytes of a buffer that is kept for the next frames.
+// mostKept is the capacity in bytes of a buffer that is kept for the next frames. Frames that fill it are written
+// before further ones are encoded: all that wait may have gigabytes.
 const mostKept = 64 << 10
 
 // run writes frames until Close.
@@ -132,22 +140,25 @@ func (s *Sender) run() {
 			return
 		}
 		b = b[:0]
-		var err error
-		for _, f := range list {
-			if b, err = appendFrame(b, f.number, f.message); err != nil {
-				break
+		encoded := 0 // frames in b
+		for i, f := range list {
+			var err error
+			if b, err = appendFrame(b, f.number, f.message); err == nil {
+				if encoded++; len(b) < mostKept && i+1 < len(list) {
+					continue
+				}
+				_, err = s.out.Write(b)
 			}
-		}
-		if err == nil {
-			_, err = s.out.Write(b)
-		}
-		if cap(b) > mostKept {
-			b = nil
-		}
-		if err != nil {
-			s.Close()
-			_ = s.out.Close() // it is broken already
-			return
+			if err != nil {
+				s.Close()
+				_ = s.out.Close() // it is broken already
+				s.left(len(list) - i - 1 + encoded)
+				return
+			}
+			s.left(encoded)
+			if b, encoded = b[:0], 0; cap(b) > mostKept {
+				b = nil
+			}
 		}
 	}
 }

@@ -259,3 +259,51 @@ func TestSilentMaster(t *testing.T) {
 		t.Errorf("the leader: %v", err)
 	}
 }
+
+// stuck is a connection whose other end reads nothing.
+type stuck struct {
+	end     chan struct{}
+	closing sync.Once
+	most    atomic.Int64 // bytes of the largest Write
+}
+
+func (c *stuck) Write(b []byte) (int, error) {
+	c.most.Store(max(c.most.Load(), int64(len(b))))
+	<-c.end
+	return 0, errors.New("broken")
+}
+
+func (c *stuck) Close() error {
+	c.closing.Do(func() { close(c.end) })
+	return nil
+}
+
+// TestFramesLeft has a connection stop and then break under many answers. None has left before, and each has afterwards,
+// also one that comes later. Only a buffer full of them is encoded.
+func TestFramesLeft(t *testing.T) {
+	const n, size = 1000, 10 << 10
+	conn := &stuck{end: make(chan struct{})}
+	var left atomic.Int64
+	s := frames.NewSender(conn, func(n int) { left.Add(int64(n)) })
+	m := &slotwisev1.WorkerAnswer{What: &slotwisev1.WorkerAnswer_Error{Error: &slotwisev1.CallError{Message: strings.Repeat("x", size)}}}
+	for i := range uint64(n) {
+		s.Send(i, m)
+	}
+	time.Sleep(10 * time.Millisecond)
+	if got := left.Load(); got != 0 {
+		t.Errorf("%d frames have left", got)
+	}
+	conn.Close()
+	for deadline := time.Now().Add(20 * time.Second); left.Load() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d frames have left", left.Load(), n)
+		}
+	}
+	if s.Send(n, m); left.Load() != n+1 {
+		t.Error("a frame after the end has not left")
+	}
+	s.Close()
+	if got := conn.most.Load(); got > 2*64<<10 {
+		t.Errorf("%d bytes at once", got)
+	}
+}

@@ -29,7 +29,7 @@ type workerConn struct {
 	user    string          // the account of the worker
 	stream  *secure.Stream
 	sender  *frames.Sender
-	room    chan struct{} // has a value for each call without an answer
+	room    chan struct{} // has a value for each call whose answer was neither written nor dropped
 	buffer  []byte        // of small messages; used by the goroutine that reads
 	checked time.Time     // when the credentials were checked last; used by the same
 	mu      struct {
@@ -39,7 +39,8 @@ type workerConn struct {
 	}
 }
 
-// openCalls is the most calls of a connection without an answer. A worker whose slots are all in use by
+// openCalls is the most calls of a connection without an answer, or with one that the worker has not accepted: a
+// worker that reads no answers must not fill the memory. A worker whose slots are all in use by
 // reduces has a request to commit and a poll for map outputs for each, and two heartbeats. Further frames wait
 // in the network.
 const openCalls = 2*bounds.Slots + 16
@@ -61,9 +62,10 @@ func (m *Master) serveCalls(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &workerConn{
-		m: m, ctx: r.Context(), user: identity(r.Context()).Account(), stream: stream, sender: frames.NewSender(stream),
+		m: m, ctx: r.Context(), user: identity(r.Context()).Account(), stream: stream,
 		room: make(chan struct{}, openCalls), checked: time.Now(),
 	}
+	c.sender = frames.NewSender(stream, c.left)
 	c.mu.open = map[protocol.Call]*time.Timer{}
 	defer c.close()
 	// The server knows nothing of connections that have left HTTP.
@@ -222,9 +224,7 @@ func (c *workerConn) begin(number uint64, call *slotwisev1.WorkerCall, give func
 	id := protocol.Call(c.m.lastCall.Add(1))
 	// Before the loop can answer it.
 	c.mu.Lock()
-	if c.mu.open[id] = nil; wait > 0 {
-		c.mu.open[id] = time.AfterFunc(wait, func() { c.m.releaseCall(c.user, id) })
-	}
+	c.mu.open[id] = nil
 	c.mu.Unlock()
 	err = c.m.begin(c.ctx, id, message, func(r protocol.Reply) {
 		c.ended(id)
@@ -233,8 +233,18 @@ func (c *workerConn) begin(number uint64, call *slotwisev1.WorkerCall, give func
 	})
 	if err != nil {
 		c.ended(id)
+		return err
 	}
-	return err
+	if wait > 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		// Not before the call is in the inbox, for which it may wait longer: a release before the call would be
+		// lost.
+		if _, open := c.mu.open[id]; open {
+			c.mu.open[id] = time.AfterFunc(wait, func() { c.m.releaseCall(c.user, id) })
+		}
+	}
+	return nil
 }
 
 // ended forgets an open call.
@@ -249,9 +259,13 @@ func (c *workerConn) ended(id protocol.Call) {
 }
 
 // answer sends the answer to a call. It never blocks.
-func (c *workerConn) answer(number uint64, a *slotwisev1.WorkerAnswer) {
-	<-c.room // has a value for this call
-	c.sender.Send(number, a)
+func (c *workerConn) answer(number uint64, a *slotwisev1.WorkerAnswer) { c.sender.Send(number, a) }
+
+// left makes room for as many calls as answers were written or dropped.
+func (c *workerConn) left(answers int) {
+	for range answers {
+		<-c.room // has a value for each
+	}
 }
 
 // workerAnswer returns the answer with a reply of the core. It is called in the loop.

@@ -157,6 +157,45 @@ func TestHeldFrames(t *testing.T) {
 	}
 }
 
+// TestWaitForRoom has a heartbeat wait for room in the inbox longer than it may be held. It is answered all the same.
+func TestWaitForRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	w := r.worker("w", 1, 0)
+	c := dialCalls(t, r.srv.URL, "")
+	user := secure.Identity{Role: secure.Worker}.Account()
+	taken := int64(0)
+	for r.m.room.Try(user, 1) {
+		taken++
+	}
+	c.write(frame(1, encodedCall(t, &slotwisev1.HeartbeatRequest{Session: w.session, Seq: 9, WaitMs: 1})))
+	time.Sleep(100 * time.Millisecond)
+	r.m.room.Give(user, taken)
+	_ = c.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.answer(1)
+}
+
+// TestUnreadAnswers has a worker send calls and read no answer. The master stops reading calls, and ends
+// the connection with its worker.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	c := dialCalls(t, r.srv.URL, "")
+	bad := frame(1, strings.Repeat("\xff", 8)) // its answer is larger
+	batch := strings.Repeat(bad, 1000)
+	sent := 0
+	for ; sent < 1_000_000; sent += 1000 {
+		_ = c.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		if _, err := io.WriteString(c.conn, batch); err != nil {
+			break
+		}
+	}
+	if sent == 1_000_000 {
+		t.Error("the master reads calls without end")
+	}
+	c.conn.Close()
+}
+
 // TestRevokedWorker revokes the token of a worker whose connection is open, and gives it a token of another
 // role. The master closes the connection and refuses the next.
 func TestRevokedWorker(t *testing.T) {

@@ -29,7 +29,7 @@ func Handle(ctx context.Context, mux *http.ServeMux, s slotwisev1connect.WorkerS
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		context.AfterFunc(ctx, func() { _ = stream.Close() })
-		sender := frames.NewSender(stream)
+		sender := frames.NewSender(stream, func(int) {})
 		defer sender.Close()
 		for {
 			head, err := frames.ReadHead(stream)

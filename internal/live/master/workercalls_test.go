@@ -27,7 +27,7 @@ type rawCalls struct {
 	in   *bufio.Reader
 }
 
-// dialCalls upgrades a connection to a master.
+// dialCalls upgrades a connection to a master, as through a proxy that keeps connections alive.
 func dialCalls(t *testing.T, url, token string) *rawCalls {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -36,7 +36,7 @@ func dialCalls(t *testing.T, url, token string) *rawCalls {
 	}
 	t.Cleanup(func() { conn.Close() })
 	c := &rawCalls{t, conn, bufio.NewReader(conn)}
-	c.write("POST " + frames.Path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: " + frames.Protocol + "\r\nAuthorization: Bearer " + token + "\r\n\r\n")
+	c.write("POST " + frames.Path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: " + frames.Protocol + "\r\nAuthorization: Bearer " + token + "\r\n\r\n")
 	resp, err := http.ReadResponse(c.in, nil)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%v, %v", resp, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,7 +48,10 @@ var ErrNoUpgrade = errors.New("this path needs HTTP/1.1 and a request to upgrade
 // Upgrade answers a request with 101 and returns its connection, which the caller must close. The handler
 // must not return before. After an error the caller answers the request.
 func Upgrade(w http.ResponseWriter, r *http.Request, protocol string) (*Stream, error) {
-	if !strings.EqualFold(r.Header.Get("Upgrade"), protocol) || !strings.EqualFold(r.Header.Get("Connection"), "upgrade") {
+	// A list, because a proxy may add words of its own.
+	words := strings.Split(strings.Join(r.Header.Values("Connection"), ","), ",")
+	asks := slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(strings.TrimSpace(w), "upgrade") })
+	if !asks || !strings.EqualFold(r.Header.Get("Upgrade"), protocol) {
 		return nil, ErrNoUpgrade
 	}
 	conn, buffered, err := http.NewResponseController(w).Hijack()

@@ -137,7 +137,7 @@ func TestTheme(t *testing.T) {
 
 // TestNatural orders names with numbers.
 func TestNatural(t *testing.T) {
-	order := []string{"", "a", "node2", "node002", "node10", "node10a2", "node10a10", "node99999999999999999999", "nodes", "w1"}
+	order := []string{"", "a", "node2", "node002", "node2aaaa", "node2b", "node10", "node10a2", "node10a10", "node99999999999999999999", "nodes", "w1"}
 	for i := range order {
 		for k := range order {
 			got := natural(order[i], order[k])

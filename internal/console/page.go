@@ -265,7 +265,8 @@ func natural(a, b string) int {
 	digits := func(s string) int {
 		return len(s) - len(strings.TrimLeft(s, "0123456789"))
 	}
-	for x, y := a, b; x != "" && y != ""; {
+	x, y := a, b
+	for x != "" && y != "" {
 		n, m := digits(x), digits(y)
 		if n == 0 || m == 0 {
 			if x[0] != y[0] {
@@ -281,7 +282,9 @@ func natural(a, b string) int {
 		}
 		x, y = x[n:], y[m:]
 	}
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	// A name that ends here comes first. Leading zeros decide last: before the rest they would order w2b,
+	// w002 and w2aaaa in a circle, and a sort would depend on the source's order.
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
 // sortBy orders all rows by the column that the parameter sort names, downwards after a minus,

@@ -106,8 +106,8 @@ func (s *Server) node(r *http.Request) (*page, error) {
 	t := &table{ID: "running", Caption: "Attempts that run here", Empty: "Nothing runs here.", Columns: []column{{Key: "attempt", Name: "Attempt"}, {Key: "job", Name: "Job"}, {Key: "kind", Name: "Kind"}, {Key: "level", Name: "Data"},
 		{Key: "progress", Name: "Progress"}, {Key: "started", Name: "Started"}, {Key: "took_ms", Name: "Time", Number: true}}}
 	// Sorted, because the order of the source may change from one view to the next, and the
-	// script replaces sections that differ.
-	slices.SortFunc(running, func(a, b source.Attempt) int {
+	// script replaces sections that differ. The source may have given others the same list.
+	running = slices.SortedFunc(slices.Values(running), func(a, b source.Attempt) int {
 		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.ID, b.ID))
 	})
 	for i := range running {

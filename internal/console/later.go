@@ -315,7 +315,10 @@ func (s *Server) laterPage(r *http.Request) (*page, error) {
 	case q.err != nil:
 		answer = &section{Alerts: []string{errorText(q.err)}}
 	default:
-		answer = &section{Lead: answer.Lead, Notes: answer.Notes, Table: answer.Table}
+		// A copy, with a copy of the table: the page sets the links of both, and the answer may be shown in
+		// several windows at the same time.
+		t := *answer.Table
+		answer = &section{Lead: answer.Lead, Notes: answer.Notes, Table: &t}
 		if q.policy != "" && pol.MayChange {
 			answer.Forms = []form{installForm(q.policy, "", q.set)}
 		}

@@ -189,6 +189,9 @@ func TestLater(t *testing.T) {
 	for _, want := range []string{"Recommended: fair: it is better.", "-25 % (-40 % to -10 %)", "fair beats fifo", "a note"} {
 		answer(t, s, answered, "ann", want)
 	}
+	if q := s.laters.find(strings.TrimPrefix(to, "/ui/whatif/"), "ann"); q == nil || q.answer.Table.CSV != "" || q.answer.Title != "" {
+		t.Errorf("a page has changed the answer that all windows show: %+v", q)
+	}
 	if got := ask(s, http.MethodGet, to+"?format=csv", "ann").Body.String(); got != "policy,measure,value,ratio,low,high,verdict\nfifo,response.mean,120,0,0,0,\nfair,response.mean,90,0.75,0.6,0.9,fair beats fifo\n" {
 		t.Error(got)
 	}

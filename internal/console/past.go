@@ -21,15 +21,12 @@ func (s *Server) history(r *http.Request) (*page, error) {
 	from := offset(r.URL)
 	q := source.Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
 	var err error
-	if q.From, err = date(v, "from", now.Location()); err != nil {
-		return nil, err
-	}
-	if q.To, err = date(v, "to", now.Location()); err != nil {
+	if q.From, _, err = day(v, "from", now.Location()); err != nil {
 		return nil, err
 	}
 	// The user names a day, and the whole day belongs to the range.
-	if q.To > 0 {
-		q.To += 24*time.Hour.Milliseconds() - 1
+	if _, q.To, err = day(v, "to", now.Location()); err != nil {
+		return nil, err
 	}
 	list, err := s.source.History(r.Context(), q)
 	if err != nil {
@@ -106,16 +103,17 @@ func endedTable(jobs []*slotwisev1.JobStatus, now time.Time) *table {
 	return t
 }
 
-// date returns the start of the day that a parameter names, in ms, or 0.
-func date(v url.Values, name string, loc *time.Location) (int64, error) {
+// day returns the first and the last ms of the day that a parameter names, or zeros without the parameter.
+func day(v url.Values, name string, loc *time.Location) (first, last int64, err error) {
 	if v.Get(name) == "" {
-		return 0, nil
+		return 0, 0, nil
 	}
 	t, err := time.ParseInLocation(time.DateOnly, v.Get(name), loc)
 	if err != nil {
-		return 0, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s=%q: write a date as 2026-12-31", name, cut(v.Get(name), 40)))
+		return 0, 0, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s=%q: write a date as 2026-12-31", name, cut(v.Get(name), 40)))
 	}
-	return t.UnixMilli(), nil
+	// The next day's start: a day on which clocks are set back has 25 hours.
+	return t.UnixMilli(), t.AddDate(0, 0, 1).UnixMilli() - 1, nil
 }
 
 // compare shows two jobs side by side.

@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slotwise/slotwise/internal/console/source"
 	"github.com/slotwise/slotwise/internal/live/pages"
@@ -60,6 +62,19 @@ func TestHistoryColumns(t *testing.T) {
 	}
 	if !strings.HasSuffix(strings.TrimSpace(lines[1]), ",8000,too many failures") {
 		t.Errorf("the job is %s", lines[1])
+	}
+}
+
+// TestDay selects whole days, also the long one on which the clocks are set back.
+func TestDay(t *testing.T) {
+	loc, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	for text, hours := range map[string]int64{"2026-10-24": 24, "2026-10-25": 25, "2026-03-29": 23} {
+		if first, last, err := day(url.Values{"to": {text}}, "to", loc); err != nil || last+1-first != hours*time.Hour.Milliseconds() {
+			t.Errorf("%s: from %d to %d, %v, want %d hours", text, first, last, err, hours)
+		}
 	}
 }
 

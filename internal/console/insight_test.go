@@ -137,6 +137,15 @@ func TestLineChart(t *testing.T) {
 	}
 }
 
+// TestCapitalized begins texts of any script with a capital: names come from policies and from files.
+func TestCapitalized(t *testing.T) {
+	for text, want := range map[string]string{"": "", "slots": "Slots", "été": "Été", "待ち": "待ち"} {
+		if got := capitalized(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 // TestSummary shows by what a policy decides above its figures.
 func TestSummary(t *testing.T) {
 	f := newFake(1, "x")

@@ -284,19 +284,18 @@ func histogram(title string, names []string, values [][]int64, label func(int64)
 		}
 	}
 	const bins = 20
-	width := max(1, (high+bins)/bins)
-	counts := make([][bins + 1]int, len(values))
+	width := high/bins + 1 // more than high/bins, so that the largest value lies in the last interval
+	counts := make([][bins]int, len(values))
 	top := 1
 	for i, v := range values {
 		for _, x := range v {
-			// The last interval also takes the rounding of the width, so that no value falls outside.
-			at := min(bins, x/width)
+			at := x / width
 			counts[i][at]++
 			top = max(top, counts[i][at])
 		}
 	}
 	y := svg.Scale{Low: 0, High: float64(top) * 1.05, From: float64(c.H - plotBelow), To: plotTop}
-	step := plotBreadth / (bins + 1.0)
+	step := plotBreadth / (bins + 1.0) // the label of the last interval's end needs room
 	part := 0.86 * step / float64(max(1, len(values)))
 	for i, name := range names {
 		class := svg.Series(i)

@@ -40,6 +40,7 @@ type cacheEntry struct {
 		sync.Mutex
 		value *attempts
 		until time.Time
+		final bool    // value was copied after the end of the job
 		next  *copied // nil if no copy is being made
 	}
 }
@@ -47,6 +48,7 @@ type cacheEntry struct {
 // copied is the result of a copy. The other fields are set before done is closed.
 type copied struct {
 	done  chan struct{}
+	ended bool // the job had ended when the copying began
 	value *attempts
 	err   error
 	crash string // the panic that ended the copying, with its stack
@@ -55,8 +57,13 @@ type copied struct {
 // fresh returns the value if it is new enough, and the copy that is being made.
 func (e *cacheEntry) fresh(ended bool) (*attempts, *copied) {
 	v := e.mu.value
-	// An ended job's attempts do not change any more, so its copy serves longer.
-	if v != nil && (time.Now().Before(e.mu.until) || ended && v.counts["running"] == 0 && time.Now().Before(e.mu.until.Add(time.Minute))) {
+	if v == nil {
+		return nil, e.mu.next
+	}
+	// An ended job's attempts do not change any more, so its copy serves longer. A copy from before the end
+	// does not: the page of an ended job is not loaded again by itself, and would lack the last attempts.
+	// Killed attempts may be reported as running for a while after the end.
+	if until := e.mu.until; time.Now().Before(until) || ended && e.mu.final && v.counts["running"] == 0 && time.Now().Before(until.Add(time.Minute)) {
 		return v, nil
 	}
 	return nil, e.mu.next
@@ -103,7 +110,7 @@ func (c *attemptCache) begin(ctx context.Context, source source.Source, e *cache
 		e.mu.Lock()
 		v, next := e.fresh(ended)
 		if v == nil && next == nil && c.copying.Add(1) <= maxCopies {
-			next = &copied{done: make(chan struct{})}
+			next = &copied{done: make(chan struct{}), ended: ended}
 			e.mu.next = next
 			// Other viewers wait for this copy, so a viewer who leaves must not end it.
 			go c.copy(context.WithoutCancel(ctx), source, e, next)
@@ -137,7 +144,7 @@ func (c *attemptCache) copy(ctx context.Context, source source.Source, e *cacheE
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.mu.next = nil; next.err == nil && next.crash == "" {
-			e.mu.value, e.mu.until = next.value, now.Add(max(leastAge, costFactor*time.Since(start)))
+			e.mu.value, e.mu.until, e.mu.final = next.value, now.Add(max(leastAge, costFactor*time.Since(start))), next.ended
 		}
 		close(next.done)
 	}()

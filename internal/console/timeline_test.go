@@ -145,6 +145,22 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
+// TestCacheAtTheEnd reads the attempts of a job again after its end, although none ran when they were copied
+// last, and then keeps them.
+func TestCacheAtTheEnd(t *testing.T) {
+	f := newFake(1, "x")
+	var c attemptCache
+	for i, want := range []struct {
+		ended  bool
+		copies int
+	}{{false, 1}, {true, 2}, {true, 2}} {
+		if _, err := c.get(t.Context(), f, "j1", want.ended, time.Minute); err != nil || f.copies != want.copies {
+			t.Errorf("call %d: %d copies, %v, want %d", i, f.copies, err, want.copies)
+		}
+		c.mu.list[0].mu.until = time.Now()
+	}
+}
+
 // slowSource is a source whose attempts can be read once the test allows it.
 type slowSource struct {
 	*fake

@@ -76,6 +76,8 @@ func (c *attemptCache) get(ctx context.Context, source source.Source, id string,
 	e := c.entry(id)
 	over := time.NewTimer(patience)
 	defer over.Stop()
+	// One timer for both waits, so patience bounds their sum. If begin has received its tick, there is no
+	// copy to wait for.
 	next, v := c.begin(ctx, source, e, ended, over.C)
 	if next == nil {
 		return v, nil
@@ -109,9 +111,12 @@ func (c *attemptCache) begin(ctx context.Context, source source.Source, e *cache
 	for {
 		e.mu.Lock()
 		v, next := e.fresh(ended)
+		// Raised before it is compared, and lowered again below: two entries have two locks.
 		if v == nil && next == nil && c.copying.Add(1) <= maxCopies {
 			next = &copied{done: make(chan struct{}), ended: ended}
 			e.mu.next = next
+			// The copy has the identity of the first viewer, which is safe because all who may see a job see
+			// the same attempts, and each request asks Source.Job first.
 			// Other viewers wait for this copy, so a viewer who leaves must not end it.
 			go c.copy(context.WithoutCancel(ctx), source, e, next)
 		} else if v == nil && next == nil {
@@ -122,6 +127,8 @@ func (c *attemptCache) begin(ctx context.Context, source source.Source, e *cache
 			return next, v
 		}
 		select {
+		// Polled, because only a console with more than maxCopies busy jobs gets here, and a copy takes
+		// longer than this.
 		case <-time.After(5 * time.Millisecond):
 		case <-over:
 			return nil, e.stale()
@@ -148,6 +155,7 @@ func (c *attemptCache) copy(ctx context.Context, source source.Source, e *cacheE
 		}
 		close(next.done)
 	}()
+	// Deferred last and thus run first: when done is closed, the next copy may begin.
 	defer c.copying.Add(-1)
 	list, findings, err := source.Attempts(ctx, e.id)
 	now = time.Now()
@@ -169,6 +177,7 @@ func (c *attemptCache) entry(id string) *cacheEntry {
 		c.mu.list = slices.Delete(c.mu.list, at, at+1)
 	}
 	c.mu.list = append(c.mu.list, e)
+	// The removed entry may have viewers. They hold it, and its copy ends for them.
 	if len(c.mu.list) > cachedJobs {
 		c.mu.list = slices.Delete(c.mu.list, 0, 1)
 	}

@@ -46,6 +46,8 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 	for i, st := range steps {
 		before := -1
 		for k, other := range steps {
+			// A step's status does not name the steps whose data it reads, so times stand for that: a driver
+			// submits a step just after the end of the one that it waited for.
 			if other.EndedMs > 0 && k != i && other.EndedMs <= st.SubmittedMs && (before < 0 || other.EndedMs > steps[before].EndedMs) {
 				before = k
 			}
@@ -55,6 +57,8 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 		if before >= 0 {
 			free = x.At(float64(steps[before].EndedMs))
 			flow := &svg.Path{}
+			// Down first and then across, in the gap between both bars: a straight line would cross the bars
+			// between them.
 			flow.Move(free, middle(before))
 			flow.Up(middle(i))
 			flow.Across(left)

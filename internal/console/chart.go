@@ -149,6 +149,8 @@ type series struct {
 func useChart(list []sample, layers []series, title string, slots bool, now time.Time, span time.Duration) *chart {
 	c := &chart{Title: title, H: chartHeight}
 	from, to := now.Add(-span).UnixMilli(), now.UnixMilli()
+	// The axis begins with the first sample: the chart of a new master would be an empty field with a sliver
+	// at its right. Ten seconds at least, so that two samples do not fill it.
 	if first := list[0].at.UnixMilli(); first > from { // a young master
 		from = min(first, to-10_000)
 	}
@@ -166,11 +168,13 @@ func useChart(list []sample, layers []series, title string, slots bool, now time
 		}
 	}
 	x := xScale(from, to)
+	// The free twentieth keeps the line of all slots inside the plot when all are in use.
 	y := svg.Scale{Low: 0, High: top * 1.05, From: float64(c.H - plotBelow), To: plotTop}
 	at := func(i int) float64 { return x.At(float64(list[i].at.UnixMilli())) }
 	below := make([]float64, len(list))
 	for k, l := range layers {
 		// The area goes along its upper edge and back along the layer below.
+		// below holds the sum of the layers so far. The way back raises it by this layer.
 		area := &svg.Path{}
 		for i := range list {
 			area.To(at(i), y.At(below[i]+l.values[i]))
@@ -235,6 +239,8 @@ func byShare(list []sample, shares func(*source.Use) []source.Share, count func(
 			total[p.Name] += count(p)
 		}
 	}
+	// By the sum over the whole span, and ties by name, so that a moment's rush does not swap the colours of
+	// pools.
 	names := slices.SortedFunc(maps.Keys(total), func(a, b string) int { return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a, b)) })
 	// One colour is left for all other shares together.
 	names = names[:min(len(names), seriesColours-1)]
@@ -255,6 +261,7 @@ func byShare(list []sample, shares func(*source.Use) []source.Share, count func(
 			}
 		}
 	}
+	// A legend of up to seven pools needs no entry for others.
 	if rest > 0 {
 		layers = append(layers, others)
 	}
@@ -266,6 +273,7 @@ func poolName(p string) string { return cmp.Or(p, "default") }
 
 // cut shortens a text to n characters.
 func cut(s string, n int) string {
+	// Runes, because a cut inside a character would leave bytes that are no text.
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
 	}

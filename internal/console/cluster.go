@@ -150,8 +150,12 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 		return nil, err
 	}
 	p := &page{Title: "Policy", Live: true}
+	// Parts come first and parameters last, folded: operators look for which part decides, and rarely for its
+	// numbers.
 	parts := &table{ID: "parts", Caption: "Parts of the policy", Columns: []column{{Key: "role", Name: "Decides"}, {Key: "part", Name: "Part"}, {Key: "summary", Name: "How"}}}
 	params := &table{ID: "params", Caption: "Parameters", Empty: "The policy has no parameters.", Columns: []column{{Key: "part", Name: "Part"}, {Key: "param", Name: "Parameter"}, {Key: "value", Name: "Value"}, {Key: "default", Name: "Default"}, {Key: "doc", Name: "Meaning"}}}
+	// A policy that another version of the program has installed has no parts here, and both tables are
+	// empty.
 	for _, x := range pol.Parts {
 		parts.Rows = append(parts.Rows, []cell{plain(x.Role), plain(x.Name), plain(x.Summary)})
 		for _, y := range x.Params {
@@ -167,6 +171,8 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 		p.add(choose, preview)
 		p.Live = preview == nil // a preview must not be calculated again and again
 	}
+	// Asked again although follow samples it: the values in words must be those of now, and of the policy
+	// above.
 	_, in, err := s.source.Inspect(r.Context())
 	if err != nil {
 		return nil, err
@@ -175,6 +181,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 		installed.Notes = notes(capitalized(in.Summary) + ".")
 	}
 	p.Sections = append(p.Sections, s.insightSections(r, in, now)...)
+	// useChart needs a sample. A console has none in its first second.
 	if list := s.samples.since(now, ranges[0].span); len(list) > 0 {
 		kind := useChart(list, byPool(list), "Slots in use by pool", true, now, ranges[0].span)
 		p.add(&section{ID: "pools", Title: "Slots in use by pool, last " + ranges[0].name, Half: true, Chart: kind})
@@ -188,6 +195,8 @@ func (s *Server) setPolicy(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// After the text: a recommended policy comes with fields of its own, whose values may have spaces
+	// (installForm).
 	for _, given := range r.PostForm["setting"] {
 		name, value, _ := strings.Cut(given, "=")
 		set[name] = value

@@ -41,6 +41,7 @@ type gridPoint struct {
 	Load      float64 `json:"load"`
 }
 
+// Label of the point in all tables; autoscaling is left out where a study has none, as most have.
 func (p gridPoint) String() string {
 	s := fmt.Sprintf("%s, world %s, load %g", p.Cluster, p.World, p.Load)
 	if p.Autoscale != "" && p.Autoscale != "none" {
@@ -169,6 +170,8 @@ func (t *table) pageOf(u *url.URL, name string) {
 	t.Rows = t.Rows[from:min(from+pageSize, total)]
 	t.More = &pager{From: min(from+1, total), To: from + len(t.Rows), Total: total}
 	if from > 0 {
+		// The fragment keeps the browser at this table: the page has three, and a load would begin at its
+		// top.
 		t.More.Previous = with(u, name, strconv.Itoa(max(0, from-pageSize))) + "#" + t.ID
 	}
 	if t.More.To < total {

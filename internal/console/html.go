@@ -21,6 +21,7 @@ import (
 // urlAttr is an attribute whose value is a URL. All links of the console lead to the console, so that
 // a value such as javascript:… that did not come from it leads nowhere.
 func urlAttr(attribute, value string) g.Node {
+	// Browsers read // and /\ as the beginning of another host's address.
 	if !(strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "//") && !strings.HasPrefix(value, `/\`) || strings.HasPrefix(value, "?") || strings.HasPrefix(value, "#")) {
 		value = "#"
 	}
@@ -77,7 +78,11 @@ func (p *page) html() g.Node {
 				h.P(h.Class("who"), h.Span(g.Text("updated "), clock(p.Now.UnixMilli(), p.Now.Format("15:04:05 MST"), h.ID("updated"))), g.If(p.Who != "", g.Group{g.Text(" · "), bdi(p.Who)})),
 				g.If(p.SignedIn, h.Form(h.Class("signout"), h.Method("post"), h.Action(source.Root+"logout"), h.Button(g.Text("Sign out")))),
 			),
+			// The target of the skip link: without a tabindex, Safari scrolls there and leaves the focus in
+			// the header.
 			h.Main(h.ID("main"), h.TabIndex("-1"),
+				// Empty, and there from the start: screen readers announce a change of a live region, and not
+				// one that is added with its text.
 				h.P(h.Class("live"), h.ID("live"), h.Role("status")),
 				each(p.Crumbs, within("Path", "crumbs"), func(l link) g.Node { return l.item("") }),
 				h.Div(h.Class("head"), h.Div(h.Class("lead"), h.H1(bdi(p.Title)), g.Iff(p.Lead != nil, func() g.Node { return p.Lead.html() })),
@@ -88,6 +93,8 @@ func (p *page) html() g.Node {
 			h.Footer(h.P(g.Text("slotwise "+p.Version+" · press "), h.Kbd(g.Text("?")), g.Text(" for the keys")),
 				g.If(len(p.Nav) > 0, h.Form(h.Class("theme"), h.Method("post"), h.Action(source.Root+"theme"), h.Input(h.Type("hidden"), h.Name("next"), h.Value(p.Here)), g.Text("Theme"),
 					g.Map([]string{"browser's", "light", "dark"}, func(name string) g.Node {
+						// Buttons with aria-pressed and no select, so that the choice works without a script
+						// and is announced.
 						current := name == p.Theme || p.Theme == "" && name == "browser's"
 						return g.Group{g.Text(" "), h.Button(h.Name("theme"), h.Value(name), h.Aria("pressed", fmt.Sprint(current)), g.Text(name))}
 					})))),
@@ -129,6 +136,7 @@ func (s *section) html() g.Node {
 	case s.Title == "":
 		content = s.content()
 	case s.Folded:
+		// The id lets the script open the new section again where the user has opened the old one.
 		content = h.Details(h.Class("fold"), h.ID("fold-"+s.ID), h.Summary(title), s.content())
 	default:
 		content = g.Group{title, s.content()}
@@ -158,6 +166,8 @@ func (s *section) content() g.Node {
 		}),
 		g.Iff(s.Text != nil, func() g.Node {
 			return g.Group{h.H3(h.Class("label"), g.Text(s.Text.Label)),
+				// A log scrolls, so the keyboard must be able to reach it: Safari does not focus scrolled
+				// boxes by itself.
 				h.Pre(h.TabIndex("0"), h.Aria("label", s.Text.Label), optional("data-follow", s.Text.Follow), g.Text(s.Text.Body))}
 		}),
 		g.Map(s.Forms, form.html),
@@ -209,6 +219,7 @@ func (c cell) html() g.Node {
 // spark is a line through values, without axes. The text beside it names the values.
 func spark(values []int64) g.Node {
 	const width, height = 96, 20
+	// A pixel is left free at each edge, or half of the line's breadth would be cut off.
 	var line svg.Path
 	for i, v := range values {
 		line.To(1+float64(i)*(width-2)/float64(len(values)-1), height-2-float64(v)*(height-4)/float64(max(1, slices.Max(values))))
@@ -252,17 +263,21 @@ func (t *table) html() g.Node {
 				shown++
 			}
 		}
+		// Wide tables scroll inside this box, which the keyboard must reach. A focused box needs a role and a
+		// name for screen readers.
 		rows = h.Div(h.Class("scroll"), h.TabIndex("0"), h.Role("group"), h.Aria("label", t.Caption), h.Table(h.ID("t-"+t.ID), g.If(shown > cardColumns, h.Class("cards")),
 			h.Caption(g.Text(t.Caption)),
 			h.THead(h.Tr(g.If(t.Pick != nil, h.Td()), g.Map(t.Columns, column.html))),
 			h.TBody(g.Map(t.Rows, func(row []cell) g.Node {
 				var cells g.Group
 				if t.Pick != nil {
+					// The label names the box after its row, for people who do not see the row around it.
 					cells = append(cells, h.Td(h.Label(h.Span(h.Class("hidden"), g.Text(row[0].Text)), h.Input(h.Type("checkbox"), h.Name("job"), h.Value(row[0].Text)))))
 				}
 				for i, c := range row {
 					cells = append(cells, t.cell(i, c))
 				}
+				// One line for each row, so that answers can be compared and read in tests.
 				return g.Group{h.Tr(cells), g.Text("\n")}
 			}))))
 		if t.Pick != nil {
@@ -302,6 +317,8 @@ func (t *table) cell(column int, c cell) g.Node {
 		if !c.Short() {
 			class = "m"
 		}
+		// A screen reader repeats the row's header with each cell, and cards of narrow windows have it as
+		// their title.
 		return h.Th(h.Scope("row"), h.Class(class), c.html())
 	}
 	class, of := "", &t.Columns[column]
@@ -321,6 +338,7 @@ func (t *table) cell(column int, c cell) g.Node {
 	if c.Text == "" {
 		class += " none"
 	}
+	// The style sheet writes data-name in front of the value when rows are cards and have no head.
 	return h.Td(optional("class", strings.TrimSpace(class)), h.Data("name", of.Name), c.html())
 }
 
@@ -365,6 +383,8 @@ func (c *chart) html() g.Node {
 			g.Map(c.YTicks, func(t svg.Tick) g.Node {
 				return g.El("text", h.Class("y"), g.Attr("x", "-6"), g.Attr("y", fmt.Sprintf("%.0f", t.At+svg.Baseline)), g.Text(t.Label))
 			}),
+			// The inner drawing is stretched to any width; preserveAspectRatio would otherwise centre it
+			// between empty bands.
 			h.SVG(h.Class("plot"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", plotBreadth, c.H)), g.Attr("preserveAspectRatio", "none"), h.Width("100%"), h.Height(height), ends, g.Raw("\n"+c.marks())),
 			g.Map(c.XTicks, func(t svg.Tick) g.Node {
 				// Every second label is left out in narrow windows.
@@ -406,6 +426,7 @@ func (f field) html() g.Node {
 	} else if f.Type == "file" {
 		input = h.Input(h.Name(f.Name), h.Type("file"))
 	} else {
+		// No autocompletion: browsers would offer reasons and pools of other jobs, and keep tokens.
 		input = h.Input(h.Name(f.Name), h.Value(f.Value), optional("type", f.Type), g.If(f.Required, h.Required()), h.AutoComplete("off"), h.MaxLength("2000"))
 	}
 	return g.Group{h.Label(h.Span(g.Text(f.Label)), g.Text(" "), input), g.Text(" ")}
@@ -440,6 +461,7 @@ func (f form) html() g.Node {
 func grouped(fields []field) g.Node {
 	var out g.Group
 	for i := 0; i < len(fields); {
+		// A field without a group before the first group is a group of its own, without a name.
 		from := i
 		for i++; i < len(fields) && fields[i].Group == ""; i++ {
 		}

@@ -101,11 +101,13 @@ func (s *insights) add(at time.Time, policy string, in sched.Insight) {
 		for i, m := range t.Columns {
 			for _, row := range t.Rows {
 				if m.Chart != "" {
+					// A row's first value names its line, as a pool's name does.
 					set(m, row[0].String(), row[i])
 				}
 			}
 		}
 	}
+	// A policy without charts keeps no record.
 	if len(values) == 0 {
 		return
 	}
@@ -127,6 +129,7 @@ func (s *insights) line(l line) int {
 			of++
 		}
 	}
+	// The first lines stay: replacing them by busier ones would change what a colour means within a chart.
 	if of == seriesColours || len(s.mu.lines) == mostLines {
 		return -1
 	}
@@ -266,7 +269,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 	if !drawn { // no line has two points, as of a candidate that policy auto has just chosen
 		return nil
 	}
-	// A scale needs a span. A constant value is drawn at the bottom.
+	// A scale needs a span. Both ends are 0 here: another constant would have the axis reach from 0 to it.
 	if high == low {
 		high = low + 1
 	}
@@ -275,6 +278,7 @@ func lineChart(name string, lines []line, list []insightSample, now time.Time, s
 		from = min(first, to-10_000)
 	}
 	x := xScale(from, to)
+	// Zero is always on the axis, since low and high begin there: deficits and counts are read against it.
 	y := svg.Scale{Low: low * 1.05, High: high * 1.05, From: float64(c.H - plotBelow), To: plotTop}
 	for i, l := range lines {
 		if l.chart != name {
@@ -304,6 +308,8 @@ func stepPath(points []insightSample, x, y svg.Scale, value func(insightSample) 
 		v, ok := value(p)
 		at := x.At(float64(p.at.UnixMilli()))
 		switch {
+		// Points that repeat a value are left out: a policy's values rarely change, and the path of each line
+		// would have 150 points.
 		case drawn && (!ok || i == len(points)-1 || v != last):
 			d.Across(at)
 			if ok && v != last {

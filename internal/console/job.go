@@ -130,6 +130,8 @@ func failure(j *source.Job) *section {
 		sec.Text = &text{Body: st.LogTail, Label: "End of the log of the attempt that failed last"}
 	}
 	// A link to a log that the viewer may not read would lead to an error.
+	// The id is searched in the text, because errors of attempts travel as text through worker, tracker and
+	// journal.
 	if id := attemptID().FindString(st.LastError + " " + st.Message); id != "" && j.MayChange && !j.Past {
 		sec.Links = []link{{Text: "The log of " + id, Href: attemptPath(id)}}
 	}
@@ -219,7 +221,9 @@ func (s *Server) addAttempts(r *http.Request, p *page, j *source.Job) error {
 		return nil
 	}
 	p.add(&section{ID: "timeline", Title: "Attempts over time", Notes: []string{note}, Chart: figure})
+	// Findings first: they name causes, and the sections after them are the evidence.
 	p.add(x.slowSection(), x.stragglers(), x.distribution(), x.sizesSection())
+	// The parameters of the URL select here too, so a link with state=failed works on both pages.
 	t := x.table(r.URL, j.MayChange, 10)
 	t.Caption = "The first attempts"
 	p.add(&section{ID: "attempts", Title: "Attempts", Folded: true, Table: t,
@@ -284,6 +288,7 @@ func (x *attempts) stragglers() *section {
 		{Key: "took_ms", Name: "Time", Number: true}, {Key: "times", Name: "Times the median", Number: true}, {Key: "level", Name: "Data"}}}
 	for _, i := range x.slow[:min(len(x.slow), maxStragglers)] {
 		a := &x.list[i]
+		// A median of 0 ms is that of maps without records.
 		times := float64(a.Took(x.now)) / float64(max(1, x.stat[kindOf(a)].median))
 		t.Rows = append(t.Rows, []cell{plain(a.ID), linked(a.Node, nodePath(a.Node)), plain(attemptState(a)), milliseconds(a.Took(x.now)),
 			{Text: strconv.FormatFloat(times, 'f', 1, 64), Value: times}, plain(strings.ToLower(a.Level))})
@@ -321,6 +326,7 @@ func (x *attempts) distribution() *section {
 
 // sizesSection describes what each map has produced for the shuffle.
 func (x *attempts) sizesSection() *section {
+	// summarize has sorted the sizes. Jobs without a shuffle have zeros only.
 	if len(x.sizes) == 0 || x.sizes[len(x.sizes)-1] == 0 {
 		return nil
 	}
@@ -430,6 +436,7 @@ type tail struct {
 func (t *tail) Write(b []byte) (int, error) {
 	t.b = append(t.b, b...)
 	if over := len(t.b) - logShown; over > 0 {
+		// In place: the log of a job may be gigabytes, of which the page keeps 64 KiB.
 		t.b, t.cut = append(t.b[:0], t.b[over:]...), true
 	}
 	return len(b), nil

@@ -61,6 +61,7 @@ func (l *laters) begin(q *later) error {
 	defer l.mu.Unlock()
 	running := 0
 	for _, x := range l.list {
+		// Locks are taken in this order alone: the list's, then a question's.
 		if x.over() {
 			continue
 		}
@@ -178,6 +179,8 @@ func (q *later) read(r *http.Request) (mix string, err error) {
 		return "", bad(err.Error())
 	}
 	q.query = url.Values{}
+	// PostForm and not Form: the address has past, which is no field of the form. No field repeats, so the
+	// first value is all.
 	for name, values := range r.PostForm {
 		if values[0] != "" && name != "mix" {
 			q.query.Set(name, values[0])
@@ -204,6 +207,7 @@ func (q *later) read(r *http.Request) (mix string, err error) {
 			mix = string(b)
 		}
 	}
+	// The form is bounded as a whole, and the file was read to one byte beyond its bound, to notice it here.
 	if len(mix) > maxMix {
 		return "", bad(fmt.Sprintf("the file of jobs may have %s", terminal.Bytes(maxMix)))
 	}
@@ -217,6 +221,7 @@ func (s *Server) simulateMix(q *later, mix string) (func(context.Context) error,
 		return nil, err
 	}
 	if changes == nil {
+		// All fields are empty: the jobs of the file are the only change.
 		changes = &slotwisev1.WhatIfRequest{}
 	}
 	return func(ctx context.Context) error {
@@ -232,6 +237,8 @@ func (s *Server) simulateMix(q *later, mix string) (func(context.Context) error,
 			return err
 		}
 		answer := &section{}
+		// Rendered once, so that times until an end count from the moment of the forecast whenever the page
+		// is loaded.
 		answer.preview(resp, time.Now())
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -275,6 +282,7 @@ func pastSection(a *source.PastAnswer) *section {
 	change := func(ratio float64) string { return fmt.Sprintf("%+.0f %%", 100*(ratio-1)) }
 	for _, r := range a.Rows {
 		value, against := cell{Text: fmt.Sprintf("%.4g", r.Value), Value: r.Value}, cell{Text: "–", Value: r.Ratio}
+		// What a search has found comes with ratios only: it was run on other jobs than the policies above.
 		if r.Value == 0 {
 			value.Text = "–"
 		}
@@ -342,6 +350,7 @@ func (s *Server) stopLater(r *http.Request) (string, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// It is nil between begin and the start of the work, when another window may have read the question's id.
 	if q.cancel != nil {
 		q.cancel()
 	}

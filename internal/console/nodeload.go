@@ -46,11 +46,15 @@ func (l *nodeLoads) follow(ctx context.Context, source source.Source) {
 func (l *nodeLoads) add(at time.Time, list []*slotwisev1.NodeStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A new map each time: the nodes of a cluster that scales have new names for ever, and a map never
+	// shrinks.
 	before := l.mu.nodes
 	l.mu.nodes = make(map[string][]nodeSample, min(len(list), mostLoads))
 	for _, n := range list[:min(len(list), mostLoads)] {
 		ring := before[n.Name]
 		if len(ring) >= nodeLength {
+			// Moved to the front of its array. If the front were cut off instead, append would need a new
+			// array now and then.
 			ring = ring[:copy(ring, ring[len(ring)-nodeLength+1:])]
 		}
 		l.mu.nodes[n.Name] = append(ring, nodeSample{at.UnixMilli(), float32(n.Cpu), float32(n.Memory), n.Maps, n.Reduces})

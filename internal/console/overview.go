@@ -49,6 +49,7 @@ func (s *Server) overview(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One more than the list shows, to know whether a link to the others is needed.
 	failed, err := s.source.Jobs(ctx, source.Query{State: source.StateName(slotwisev1.JobState_JOB_STATE_FAILED), Limit: mostFailed + 1})
 	if err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ func jobCounts(use *source.Use, queue *source.Jobs) string {
 // nodeCounts counts the nodes by state, the states that need attention first.
 func nodeCounts(nodes []*slotwisev1.NodeStatus) string {
 	var parts []string
+	// inOrder has put equal states side by side, unknown ones too, so each state is counted once.
 	for i := 0; i < len(nodes); {
 		from, state := i, nodes[i].State
 		for i < len(nodes) && nodes[i].State == state {
@@ -150,6 +152,7 @@ func attention(nodes []*slotwisev1.NodeStatus, jobs, failed []*slotwisev1.JobSta
 		}
 	}
 	sec := &section{ID: "attention", Title: "Needs attention", Table: t}
+	// Before the failed jobs are added: a rack that is lost must not push them off the page.
 	if len(t.Rows) > mostAttention {
 		sec.Notes = []string{fmt.Sprintf("The first %d of %d. The list of nodes has the others.", mostAttention, len(t.Rows))}
 		t.Rows = t.Rows[:mostAttention]
@@ -185,6 +188,8 @@ func (s *Server) useSections(u *url.URL, now time.Time) []*section {
 		return nil
 	}
 	kind := useChart(list, byKind(list), "Slots in use by kind", true, now, span)
+	// Kind is the first chart and the only one with a table: its two layers add up to the numbers that
+	// programs want.
 	pool := useChart(list, byPool(list), "Slots in use by pool", true, now, span)
 	kind.Desc = "The table below it has the numbers."
 	out := []*section{
@@ -309,6 +314,7 @@ func outlook(j *slotwisev1.JobStatus, now time.Time) string {
 	if n := j.Forecast.GetPosition(); n > 0 {
 		parts = append(parts, fmt.Sprintf("number %d of the waiting jobs", n))
 	}
+	// "ends unknown" says nothing; the reason follows below instead.
 	if f := j.Forecast; f.GetKnown() || f.GetNever() {
 		parts = append(parts, "ends "+expectedEnd(j, now).Text)
 	}
@@ -330,6 +336,7 @@ func expectedEnd(j *slotwisev1.JobStatus, now time.Time) cell {
 	case !f.GetKnown():
 		return cell{Text: "unknown", Value: int64(0)}
 	}
+	// A moment that has passed shows 0 ms until the master's next forecast.
 	return cell{Text: fmt.Sprintf("in %s (%s to %s)", left(f.EndMs, now), left(f.EarlyMs, now), left(f.LateMs, now)), Value: f.EndMs}
 }
 
@@ -347,6 +354,7 @@ func (s *Server) jobs(r *http.Request) (*page, error) {
 	q := source.Query{Text: v.Get("q"), User: v.Get("user"), Pool: v.Get("pool"), State: v.Get("state"), Offset: from, Limit: pageSize}
 	sorted := v.Get("sort") != ""
 	if sorted {
+		// The source orders by age alone, so the jobs are sorted here and the page is cut from the result.
 		q.Offset, q.Limit = 0, sortedJobs
 	}
 	list, err := s.source.Jobs(r.Context(), q)
@@ -392,6 +400,7 @@ func (s *Server) picker(r *http.Request, jobs []*slotwisev1.JobStatus) *picker {
 // changeJobs kills the jobs that were checked, or changes their priority.
 func (s *Server) changeJobs(r *http.Request) (string, error) {
 	ids, do := r.PostForm["job"], r.PostForm.Get("do")
+	// No page has more boxes, and each job costs the master a journal record.
 	if len(ids) == 0 || len(ids) > pageSize {
 		return "", connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d jobs are checked: check 1 to %d", len(ids), pageSize))
 	}
@@ -416,6 +425,7 @@ func (s *Server) changeJobs(r *http.Request) (string, error) {
 		}
 	}
 	if first != nil {
+		// The code of the first refusal decides the status: usually all are refused for one reason.
 		return "", connect.NewError(connect.CodeOf(first), fmt.Errorf("%d of %d jobs were changed; %s", len(ids)-len(refused), len(ids), strings.Join(refused, "; ")))
 	}
 	return "/ui/jobs?done=" + do, nil
@@ -456,6 +466,8 @@ func nodesAtAGlance(nodes []*slotwisev1.NodeStatus) *section {
 			sec.Notes = append(sec.Notes, fmt.Sprintf("The first %d of %d nodes.", maxTiles, len(nodes)))
 			break
 		}
+		// b0 to b4 are shades of the style sheet, cut and not rounded: a full square means that no slot is
+		// free.
 		busy, slots := int(n.Maps+n.Reduces), int(n.MapSlots+n.ReduceSlots)
 		t := tile{Href: nodePath(n.Name), State: n.State, Class: strings.ReplaceAll(n.State, " ", "-") + " b" + strconv.Itoa(min(4, int(4*part(busy, slots)))),
 			Words: fmt.Sprintf("%s: %s, %d of %d slots in use", cmp.Or(cut(n.Name, 80), "(no name)"), n.State, busy, slots)}

@@ -38,6 +38,7 @@ type page struct {
 
 // all returns the sections in the order of the page.
 func (p *page) all() []*section {
+	// add leaves out the parts that are nil.
 	p2 := page{}
 	p2.add(p.Lead, p.Actions)
 	return append(p2.Sections, p.Sections...)
@@ -227,6 +228,7 @@ func (t *table) writeJSON(w io.Writer) error {
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
+	// Programs turn pages by total and from, as people do. The total is the list's and not the page's.
 	if t.More != nil {
 		return e.Encode(map[string]any{"total": t.More.Total, "from": t.More.From, "rows": rows})
 	}
@@ -261,6 +263,7 @@ func (t *table) writeCSV(w io.Writer) error {
 }
 
 // natural compares two names so that w2 comes before w10: a run of digits counts as a number.
+// It is a total order, which slices.SortFunc needs.
 func natural(a, b string) int {
 	digits := func(s string) int {
 		return len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -340,6 +343,8 @@ func csvField(v any) string {
 	switch {
 	case !isText:
 		return fmt.Sprint(v)
+	// OWASP's list. A name such as -x gets the apostrophe, too; negative numbers do not, because they are no
+	// texts.
 	case s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@' || s[0] == '\t' || s[0] == '\r'):
 		return "'" + s
 	}
@@ -367,6 +372,7 @@ const pageSize = 35
 
 // offset returns where the page of a list begins.
 func offset(u *url.URL) int {
+	// A wrong number shows the first page: people edit addresses and pass them on.
 	n, err := strconv.Atoi(u.Query().Get("offset"))
 	if err != nil || n < 0 {
 		return 0
@@ -376,10 +382,12 @@ func offset(u *url.URL) int {
 
 // paged adds links to the other pages of a list.
 func (t *table) paged(u *url.URL, from, total int) {
+	// An offset beyond the end, as after jobs have ended, gives no rows. Previous leads back then.
 	p := &pager{From: min(from+1, total), To: from + len(t.Rows), Total: total}
 	if from > 0 {
 		p.Previous = with(u, "offset", strconv.Itoa(max(0, from-pageSize)))
 	}
+	// Without rows, Next would lead to this page again.
 	if p.To < total && len(t.Rows) > 0 {
 		p.Next = with(u, "offset", strconv.Itoa(p.To))
 	}

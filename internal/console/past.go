@@ -62,6 +62,7 @@ const trendJobs = 200
 func trends(jobs []*slotwisev1.JobStatus, path string) *section {
 	runs := map[string][]int64{}
 	var names []string
+	// Oldest first, so that the line of a name runs forward in time.
 	for _, j := range slices.Backward(jobs) {
 		if j.State == slotwisev1.JobState_JOB_STATE_SUCCEEDED && j.EndedMs > 0 {
 			runs[j.Name] = append(runs[j.Name], j.EndedMs-j.SubmittedMs)
@@ -86,6 +87,7 @@ func trends(jobs []*slotwisev1.JobStatus, path string) *section {
 			c.Class = map[bool]string{true: "more", false: "less"}[last > before]
 		}
 		label := filterLink{path}.to("q", name, cmp.Or(name, "(no name)"))
+		// Forty points are what a line of 96 pixels can show.
 		t.Rows = append(t.Rows, []cell{label, number(int64(len(all))), milliseconds(before), milliseconds(last), c, {Text: shortDuration(slices.Min(all)) + " to " + shortDuration(slices.Max(all)), Spark: all[max(0, len(all)-40):]}})
 	}
 	return &section{ID: "trends", Title: "Times by name", Notes: []string{fmt.Sprintf("Of the latest %s of this list, those that succeeded.", terminal.Plural(len(jobs), "job"))}, Table: t}
@@ -228,6 +230,7 @@ func addCounters(a, b *slotwisev1.JobStatus, add func(string, int64, int64, func
 		other[c.key] = c.maps + c.reduces
 	}
 	show := func(key string) func(int64) cell { return func(n int64) cell { return counterCell(key, n) } }
+	// Counters that only the second job has come last, below the rows in the order of the first.
 	for _, c := range counterRows(a) {
 		add(c.label, c.maps+c.reduces, other[c.key], show(c.key))
 		delete(other, c.key)
@@ -248,6 +251,7 @@ func change(a, b int64, show func(int64) cell) cell {
 	switch {
 	case a == b:
 		return cell{Text: "same", Value: 0.0}
+	// A percentage of nothing is infinite.
 	case a == 0:
 		return cell{Text: "+" + show(b).Text, Value: "new"}
 	}

@@ -88,6 +88,7 @@ func OpenResults(dir string) (*Results, error) {
 		return nil, err
 	}
 	defer file.Close()
+	// A file that is cut by the limit is no JSON, so a larger report is an error and not a part of one.
 	if err := json.NewDecoder(io.LimitReader(file, mostReport)).Decode(&s.study); err != nil {
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
@@ -101,6 +102,7 @@ func OpenResults(dir string) (*Results, error) {
 func (s *Results) findFigures() error {
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
+		// No symbolic links: the console would serve what they point to.
 		if e.Type().IsRegular() && filepath.Ext(e.Name()) == ".svg" {
 			s.figures = append(s.figures, e.Name())
 		}
@@ -132,6 +134,8 @@ func (r *record) number(name string) float64 {
 
 // moment returns a time of the simulation in ms since the Unix epoch, or 0 if it never came.
 func (r *record) moment(name string) int64 {
+	// Files have -1 for what never came. The upper bound keeps ms within int64 and dates within what a
+	// browser can show.
 	if f := r.number(name); f >= 0 && f < 1e11 {
 		return resultsBegin.UnixMilli() + int64(1000*f)
 	}
@@ -146,6 +150,7 @@ func readCSV(path string, add func(*record) error) error {
 	}
 	defer file.Close()
 	in := csv.NewReader(file)
+	// Files have a row for each attempt of all jobs, and most rows are passed over.
 	in.ReuseRecord = true
 	r := &record{columns: map[string]int{}}
 	for line := 1; ; line++ {
@@ -200,9 +205,11 @@ func (s *Results) addJob(r *record) error {
 	if !ended {
 		state = slotwisev1.JobState_JOB_STATE_WAITING
 	}
+	// The id has the run's number because each run has all jobs of the workload. No id of a master has a dot.
 	x := &slotwisev1.JobStatus{Id: fmt.Sprintf("r%d.j%d", len(s.runs), index+1), Name: r.text("name"), User: r.text("user"), Pool: r.text("pool"), Priority: "NORMAL", State: state,
 		SubmittedMs: r.moment("submitted_s"), StartedMs: r.moment("started_s"), EndedMs: r.moment("ended_s"), Maps: &slotwisev1.TaskCounts{Total: maps}, Reduces: &slotwisev1.TaskCounts{Total: reduces},
 		Message: fmt.Sprintf("policy %s, seed %s, slowdown %.2f", r.text("policy"), r.text("seed"), r.number("slowdown"))}
+	// Files do not say how far the tasks of other jobs came; their bars stay empty.
 	if state == slotwisev1.JobState_JOB_STATE_SUCCEEDED {
 		x.Maps.Done, x.Reduces.Done, x.Maps.Progress, x.Reduces.Progress = maps, reduces, 1, 1
 	}
@@ -263,6 +270,7 @@ func (s *Results) Attempts(_ context.Context, id string) (list []source.Attempt,
 		// Clones, because the reader reuses the memory of a row for the next one.
 		a := source.Attempt{ID: id + "_" + rest, Kind: 'm', Task: int32(task), State: strings.Clone(r.text("outcome")), Node: strings.Clone(r.text("node")), Level: strings.Clone(r.text("locality")),
 			Speculative: r.text("copy") == "true", Started: r.moment("started_s"), Ended: r.moment("left_s"), OutputBytes: int64(r.number("bytes"))}
+		// Reduces have no locality; the file has a word for them nevertheless.
 		if parts[0] == "r" {
 			a.Kind, a.Level = 'r', ""
 		}
@@ -380,6 +388,7 @@ func (s *Results) addFigures(p *page) {
 // figure serves a figure.
 func (s *Results) figure(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
+	// The list, and not the file system, decides: a name with .. is in no list.
 	if !slices.Contains(s.figures, name) {
 		http.NotFound(w, r)
 		return

@@ -43,6 +43,7 @@ type ring struct {
 }
 
 func (r *ring) add(s sample, step time.Duration, length int) {
+	// The later sample replaces the earlier one, because the end of a chart must be the present.
 	if n := len(r.list); n > 0 && s.at.Truncate(step).Equal(r.list[n-1].at.Truncate(step)) {
 		r.list[n-1] = s
 		return
@@ -75,11 +76,13 @@ func (s *samples) add(at time.Time, u source.Use) {
 	defer s.mu.Unlock()
 	s.mu.fine.add(sample{at, u}, fineStep, fineLength)
 	s.mu.coarse.add(sample{at, u}, coarseStep, coarseLength)
+	// Before the comparison: the source of an idle cluster answers, too, and changes nothing.
 	s.mu.answered = at
 	if s.mu.known && s.mu.last.Revision == u.Revision {
 		return
 	}
 	s.mu.last, s.mu.known = u, true
+	// Closed and dropped. The next stream makes a new one, so a console that nobody watches makes none.
 	if s.mu.changed != nil {
 		close(s.mu.changed)
 	}
@@ -109,6 +112,8 @@ func (s *samples) since(now time.Time, span time.Duration) []sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.mu.fine.list
+	// The fine ring reaches back half an hour; a longer range drawn from it would begin in the middle of its
+	// axis.
 	if span > fineLength*fineStep {
 		list = s.mu.coarse.list
 	}

@@ -36,6 +36,9 @@ type asset struct {
 // files, because every command of the program would pay for that at its start.
 var assets = sync.OnceValues(loadAssets)
 
+// loadAssets hashes all files together, so one changed file gives all of them new URLs. That costs a browser
+// a few kilobytes after an upgrade, and no page meets the style sheet of one version and the script of
+// another.
 func loadAssets() (map[string]asset, string) {
 	kinds := map[string]string{"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 	all := map[string]asset{}
@@ -50,6 +53,8 @@ func loadAssets() (map[string]asset, string) {
 			panic(err)
 		}
 		if e.Name() == "style.css" {
+			// In front: where a rule of the console and one for charts match the same element, the console's
+			// must win.
 			b = append([]byte(svg.Sheet()), b...)
 		}
 		sum.Write(b)
@@ -150,11 +155,17 @@ const policyHeader = "default-src 'none'; script-src 'self'; style-src 'self'; i
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policyHeader)
+	// Logs are text/plain and written by jobs. A browser that guesses types would run one that looks like
+	// HTML, with the session of whoever reads it.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
+	// A page from the browser's cache would show jobs to the next user of the machine after signing out. The
+	// console's files replace this header.
 	h.Set("Cache-Control", "no-store")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	// SameSite=Strict does not stop another port or subdomain of this host from sending the session's cookie,
+	// so the cookie proves nothing about which page has sent a form. GET and HEAD pass: they change nothing.
 	if err := s.check.Check(r); err != nil {
 		s.fail(w, r, connect.NewError(connect.CodePermissionDenied, errors.New("the request comes from a page of another site")))
 		return
@@ -166,6 +177,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 	files, hash := assets()
 	a, ok := files[r.PathValue("name")]
+	// A page that an older master has rendered must not put the new file into the browser's cache under the
+	// old hash, for a year.
 	if !ok || r.PathValue("hash") != hash {
 		http.NotFound(w, r)
 		return
@@ -180,6 +193,7 @@ const compressFrom = 1 << 10
 
 // write sends a body, compressed if the client accepts it.
 func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	// Also on short answers, or a proxy would hand a compressed answer to a client that cannot read it.
 	w.Header().Add("Vary", "Accept-Encoding")
 	if len(body) < compressFrom || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.WriteHeader(status)
@@ -188,6 +202,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(status)
+	// BestSpeed, because each change of the cluster has the pages of all viewers rendered again.
 	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid
 	_, _ = z.Write(body)
 	_ = z.Close()
@@ -202,6 +217,8 @@ func (s *Server) show(view func(*http.Request) (*page, error)) http.Handler {
 			return
 		}
 		switch f := r.URL.Query().Get("format"); f {
+		// The texts of done are fixed, so that a link cannot put words into the console's mouth. An unknown
+		// name shows none.
 		case "":
 			done := r.URL.Query().Get("done")
 			p.Message, p.Refused = notices[done], done == "failed"
@@ -222,6 +239,7 @@ func (s *Server) data(w http.ResponseWriter, r *http.Request, p *page, format st
 		if t == nil || id != "" && t.ID != id {
 			continue
 		}
+		// Into a buffer first: a table that fails must still be able to answer with the status of an error.
 		var b bytes.Buffer
 		writeTable, kind := t.writeJSON, "application/json"
 		if format == "csv" {
@@ -267,6 +285,8 @@ func (s *Server) html(w http.ResponseWriter, r *http.Request, status int, p *pag
 			case s.past && l.Text != "History":
 				continue
 			}
+			// Only the list itself is current. On a job's page the link Jobs leads somewhere, and must look
+			// like that.
 			l.Current = r.URL.Path == l.Href
 			p.Nav = append(p.Nav, l)
 		}
@@ -305,10 +325,12 @@ func errorText(err error) string {
 
 // fail serves an error, as a page unless the client wants data.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	// Faults of the server, and errors without a code, are 500.
 	status, known := statuses[connect.CodeOf(err)]
 	if !known {
 		status = http.StatusInternalServerError
 	}
+	// A program that reads a table would take the page of an error for data.
 	if f := r.URL.Query().Get("format"); f == "csv" || f == "json" {
 		http.Error(w, errorText(err), status)
 		return
@@ -341,6 +363,7 @@ func (s *Server) act(do func(*http.Request) (string, error)) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
+		// 303 has the browser fetch the page with GET, so loading it again does not repeat the action.
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	})
 }
@@ -352,6 +375,7 @@ const themeCookie = "slotwise-theme"
 // or dark has the pages follow the browser's theme.
 func theme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	// Not Secure: consoles without TLS have themes, too, and the value is no secret.
 	c := &http.Cookie{Name: themeCookie, Value: r.PostFormValue("theme"), Path: source.Root, MaxAge: 365 * 24 * 60 * 60, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if c.Value != "light" && c.Value != "dark" {
 		c.Value, c.MaxAge = "", -1
@@ -382,6 +406,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer end.Stop()
 	sent := int64(-1)
 	for {
+		// Read together: a change after this line closes this channel, so none is missed while the event is
+		// written.
 		revision, changed := s.samples.next()
 		// A comment keeps proxies from closing an idle connection.
 		text := ": the source does not answer\n\n"
@@ -393,6 +419,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		case s.past || s.samples.answered(time.Now()):
 			text = "event: alive\ndata:\n\n"
 		}
+		// Flushed each time, because an event in a buffer reaches nobody. An error is a browser that has
+		// left: the write each second is how a closed page is noticed behind a proxy that keeps its
+		// connection.
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return
 		}
@@ -421,6 +450,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 func (s *Server) rawStack(w http.ResponseWriter, r *http.Request) {
 	out := &flushed{w: w, c: http.NewResponseController(w)}
 	if err := s.source.Stack(r.Context(), r.PathValue("id"), out); err != nil {
+		// The status has left with the first bytes, so the text itself must say that it is incomplete.
 		if out.begun {
 			_, _ = fmt.Fprintf(w, "\n[the text ends here: %s]\n", errorText(err))
 			return
@@ -435,6 +465,7 @@ func (s *Server) rawLog(w http.ResponseWriter, r *http.Request) {
 	out := &flushed{w: w, c: http.NewResponseController(w)}
 	err := s.source.Log(r.Context(), r.PathValue("id"), follow, out)
 	switch {
+	// An empty log needs its type as well: a browser that may not guess offers to save what has none.
 	case err == nil:
 		out.begin()
 	case out.begun:
@@ -462,6 +493,7 @@ func (f *flushed) begin() {
 // Write implements io.Writer.
 func (f *flushed) Write(b []byte) (int, error) {
 	f.begin()
+	// Without the flush a followed log would stand still until net/http's buffer of a few kilobytes is full.
 	n, err := f.w.Write(b)
 	if err == nil {
 		err = f.c.Flush()

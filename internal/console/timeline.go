@@ -37,6 +37,7 @@ func summarize(values []int64) summary {
 		return summary{}
 	}
 	slices.Sort(values)
+	// The nearest rank below, and no interpolation: each number is the time of an attempt that one can find.
 	at := func(part float64) int64 { return values[int(part*float64(len(values)-1))] }
 	s := summary{n: len(values), low: values[0], q1: at(0.25), median: at(0.5), q3: at(0.75), p90: at(0.9), high: values[len(values)-1]}
 	for _, v := range values {
@@ -78,6 +79,7 @@ func kindOf(a *source.Attempt) int {
 }
 
 // analyse works out lanes, times and stragglers. It takes ownership of list.
+// All viewers of a job share the result, so nothing changes it afterwards.
 func analyse(list []source.Attempt, now int64) *attempts {
 	x := &attempts{list: list, now: now, counts: map[string]int{}, laneOf: make([]int32, len(list))}
 	for i := range list {
@@ -87,6 +89,8 @@ func analyse(list []source.Attempt, now int64) *attempts {
 			x.first = a.Started
 		}
 		x.last = max(x.last, cmp.Or(a.Ended, now))
+		// Failed attempts end early and killed ones at any time, so both would spoil the median that
+		// stragglers are compared with.
 		if a.State == "succeeded" {
 			x.times[kindOf(a)] = append(x.times[kindOf(a)], a.Took(now))
 			if a.Kind == 'm' {
@@ -121,6 +125,8 @@ func (x *attempts) assignLanes() {
 		slices.SortFunc(order, func(p, q entry) int { return cmp.Or(cmp.Compare(p.started, q.started), cmp.Compare(p.at, q.at)) })
 		for _, e := range order {
 			at := begin
+			// Not >=: a slot is given again in the millisecond in which it was freed, and would need a second
+			// lane.
 			for at < len(x.lanes) && x.lanes[at].end > e.started {
 				at++
 			}
@@ -155,6 +161,8 @@ func (x *attempts) findStragglers() {
 
 func (x *attempts) isSlow(a *source.Attempt) bool {
 	s, took := &x.stat[kindOf(a)], a.Took(x.now)
+	// Both bounds: half a second is nothing for an hour's task, and half of the median nothing for tasks of
+	// 100 ms.
 	return s.n >= slowLeast && float64(took) >= slowFactor*float64(s.median) && took >= s.median+slowBy
 }
 
@@ -187,6 +195,7 @@ func (x *attempts) class(a *source.Attempt) string {
 // timeline draws the attempts in lanes, between the times of the parameters from and to.
 // Each attempt is a link to its log if the viewer may read the logs.
 func (x *attempts) timeline(u *url.URL, logs bool, loc *time.Location) (*chart, string) {
+	// The range would begin at 0, the year 1970.
 	if len(x.list) == 0 {
 		return nil, ""
 	}
@@ -219,6 +228,8 @@ func (x *attempts) window(u *url.URL) (from, to int64) {
 	q := u.Query()
 	a, err1 := strconv.ParseInt(q.Get("from"), 10, 64)
 	b, err2 := strconv.ParseInt(q.Get("to"), 10, 64)
+	// A range outside the job, as in a link to an older run of it, shows the whole job instead of an empty
+	// chart.
 	if err1 == nil && err2 == nil && a < b && a < to && b > from {
 		from, to = max(a, from), min(b, to)
 	}
@@ -228,6 +239,7 @@ func (x *attempts) window(u *url.URL) (from, to int64) {
 // zoom returns the links to other ranges.
 func (x *attempts) zoom(u *url.URL, from, to int64) *zoom {
 	span := to - from
+	// Ten ms at least: a range of one point could not be zoomed out of.
 	link := func(a, b int64) string {
 		return with(u, "from", strconv.FormatInt(a, 10), "to", strconv.FormatInt(max(b, a+10), 10)) + "#timeline"
 	}
@@ -237,6 +249,8 @@ func (x *attempts) zoom(u *url.URL, from, to int64) *zoom {
 
 // drawEach draws a rectangle for each attempt.
 func (x *attempts) drawEach(c *chart, shown []int, logs bool, from, to int64) {
+	// Lanes are at most 24 pixels high, and lower as they get more, so that a chart fits a screen as long as
+	// 3 pixels allow.
 	height := min(24, max(3, 700/float64(max(1, len(x.lanes)))))
 	gap := 0.0
 	if height > 5 {
@@ -253,6 +267,8 @@ func (x *attempts) drawEach(c *chart, shown []int, logs bool, from, to int64) {
 		class := x.class(a)
 		// A path for all attempts of a class is small, but its parts cannot have descriptions.
 		if len(shown) > maxTitled {
+			// At least 0.6 of 1000, because a browser leaves out what has no width, and short attempts must
+			// be seen.
 			all.box(class, left, top, max(0.6, right-left-gap), height-gap)
 			continue
 		}
@@ -306,6 +322,7 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 				if cl.busy[1] > busy {
 					busy, kind = cl.busy[1], "reduce"
 				}
+				// By the busier kind alone: the sum of both would need a colour of its own for each mixture.
 				level := min(4, 4*busy/(width*int64(each))+1)
 				switch {
 				case cl.bad > 0:
@@ -335,6 +352,7 @@ func (x *attempts) laneTicks(c *chart, each int, height float64) {
 	last, lastAt := "", -100.0
 	for i := 0; i < len(x.lanes); i += each {
 		at := plotTop + height*(float64(i/each)+0.5)
+		// Twelve pixels are the height of a label; a node's label stands at its first lane.
 		if n := x.lanes[i].node; n != last && at >= lastAt+12 {
 			c.YTicks = append(c.YTicks, svg.Tick{At: at, Label: cut(n, 9)})
 			lastAt = at

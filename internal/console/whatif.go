@@ -30,6 +30,7 @@ func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time
 		Note:   "The next page has a forecast of each job's end under that policy. It installs nothing.",
 		Fields: []field{{Name: "name", Label: "Policy", Value: cmp.Or(name, pol.Name), Options: pol.Known}, {Name: "set", Label: "Parameters, as name=value with spaces between", Value: given}}}
 	ask = &section{ID: "actions", Title: "Install another policy", Half: true, Forms: []form{choose}}
+	// No policy was chosen yet. Without this, each view of the page would cost a forecast.
 	if name == "" {
 		return ask, nil
 	}
@@ -88,6 +89,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 		words := cell{Text: "unknown", Value: int64(0)}
 		if known {
 			words = cell{Text: terminal.LaterWithin(median, low, high), Value: median.Milliseconds()}
+			// Under a second either way is noise of the futures, and counts neither as earlier nor as later.
 			if median <= -time.Second {
 				earlier++
 			} else if median >= time.Second {
@@ -98,6 +100,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 			words.Text = "killed"
 		}
 		name := linked(w.Job, jobPath(w.Job))
+		// A job of the question has no id, so there is no page to lead to.
 		if w.Job == "" {
 			name = plain("new")
 		}
@@ -112,6 +115,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	if len(rows) > len(t.Rows) {
 		sec.Notes = append(sec.Notes, fmt.Sprintf("The %d jobs with the largest differences, of %d.", len(t.Rows), len(rows)))
 	}
+	// All rows and not only the listed ones: a deadline that could be kept is what an operator looks for.
 	for _, w := range resp.Jobs {
 		if len(w.WouldKeep) > 0 {
 			sec.Notes = append(sec.Notes, fmt.Sprintf("%s would keep its deadline with %s.", cmp.Or(w.Job, w.Name), strings.Join(w.WouldKeep, " or ")))
@@ -126,6 +130,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 func assignments(text string) (map[string]string, error) {
 	set := map[string]string{}
 	for _, word := range strings.Fields(text) {
+		// Only the first =: a value may have further ones.
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
 			return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("parameter %q: write name=value", cut(word, 80)))
@@ -148,6 +153,7 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 	if err != nil {
 		forms[0].Alerts = []string{errorText(err)}
 	}
+	// Nothing was asked: the page is its empty forms.
 	if changes == nil {
 		p.add(forms...)
 		return p, nil
@@ -191,6 +197,8 @@ func (s *Server) whatIfForms(ctx context.Context, pol *source.Policy, v url.Valu
 		}}
 	list := []*section{{ID: "changes", Title: "The future", Forms: []form{future}}}
 	if s.Simulator == nil {
+		// Without files the form may be an ordinary one, and its answer an address that can be passed on
+		// (askLater).
 		list[0].Forms[0].Upload = false
 		return list
 	}
@@ -255,6 +263,7 @@ func parseChanges(v url.Values) (*slotwisev1.WhatIfRequest, error) {
 	var wrong []error
 	// whole reads a whole number from low on, and number a number of seconds; both take nothing as 0.
 	whole := func(name string, low int64) int32 {
+		// The field says "more", so people write +2.
 		text := strings.TrimPrefix(strings.TrimSpace(v.Get(name)), "+")
 		n, e := strconv.ParseInt(cmp.Or(text, "0"), 10, 32)
 		if e != nil || n < low {
@@ -264,16 +273,19 @@ func parseChanges(v url.Values) (*slotwisev1.WhatIfRequest, error) {
 	}
 	number := func(name string) float64 {
 		x, e := strconv.ParseFloat(cmp.Or(strings.TrimSpace(v.Get(name)), "0"), 64)
+		// The comparison also refuses NaN, which ParseFloat reads.
 		if e != nil || !(x >= 0 && x < 1e9) {
 			wrong = append(wrong, bad(name, "a number of seconds"))
 		}
 		return x
 	}
+	// The machine alone is no change: it says what added nodes run on.
 	if c.Nodes = whole("nodes", -1<<31); c.Nodes > 0 {
 		c.Machine = v.Get("machine")
 	}
 	job := &slotwisev1.WhatIfJob{Maps: whole("maps", 0), Reduces: whole("reduces", 0), MapSeconds: number("map_seconds"), ReduceSeconds: number("reduce_seconds"),
 		Job: &slotwisev1.JobSpec{Name: v.Get("name"), Pool: v.Get("pool")}}
+	// The first is enough: the form shows the user's values again, with one thing to repair.
 	if len(wrong) > 0 {
 		return nil, wrong[0]
 	}
@@ -288,6 +300,7 @@ func parseChanges(v url.Values) (*slotwisev1.WhatIfRequest, error) {
 			c.Priorities = append(c.Priorities, &slotwisev1.SetPriorityRequest{Job: id, Priority: level})
 		}
 	}
+	// The link to this page has no question. The master would simulate the same futures twice to answer it.
 	if c.Policy == "" && c.Nodes == 0 && len(c.Priorities)+len(c.Kill)+len(c.Submit) == 0 {
 		return nil, nil
 	}

@@ -39,6 +39,8 @@ type Visitor struct {
 
 // Source provides the data of the pages. Its errors carry the codes of package connect; a text of
 // an error is shown to the user. The console must not change what a method returns.
+// Its methods are called by many requests at the same time. All who may sign in see the jobs and the
+// nodes; Log and Stack check the identity in ctx.
 type Source interface {
 	// Use returns the current use of the slots. The console calls it once a second,
 	// without an identity.
@@ -202,6 +204,7 @@ func (t Tally) List() []Share {
 		for _, s := range list[mostShares-1:] {
 			rest.Add("(others)", s.Maps, s.Reduce, s.Waiting)
 		}
+		// A pool that is really called (others) is drawn as a part of them.
 		list = append(list[:mostShares-1], rest["(others)"])
 	}
 	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Name, b.Name) })
@@ -294,6 +297,7 @@ func KeepsDeadline(row *slotwisev1.WhatIfRow) string {
 		return ""
 	case row.Then == nil:
 		return "killed"
+	// A job of the question itself has no present forecast.
 	case row.Now == nil || now == then:
 		return then
 	default:

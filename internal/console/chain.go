@@ -46,7 +46,7 @@ func chainChart(steps []*slotwisev1.JobStatus, now time.Time) *chart {
 	for i, st := range steps {
 		before := -1
 		for k, other := range steps {
-			// A step's status does not name the steps whose data it reads, so times stand for that: a driver
+			// A step's status does not name the steps whose data it reads, so times must do: a driver
 			// submits a step just after the end of the one that it waited for.
 			if other.EndedMs > 0 && k != i && other.EndedMs <= st.SubmittedMs && (before < 0 || other.EndedMs > steps[before].EndedMs) {
 				before = k

@@ -171,7 +171,7 @@ func (s *Server) policy(r *http.Request) (*page, error) {
 		p.add(choose, preview)
 		p.Live = preview == nil // a preview must not be calculated again and again
 	}
-	// Asked again although follow samples it: the values in words must be those of now, and of the policy
+	// Asked again although follow samples it: the values in words must be as new as the page, and of the policy
 	// above.
 	_, in, err := s.source.Inspect(r.Context())
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) setPolicy(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// After the text: a recommended policy comes with fields of its own, whose values may have spaces
+	// After the text: a recommended policy comes in a field for each parameter, whose values may have spaces
 	// (installForm).
 	for _, given := range r.PostForm["setting"] {
 		name, value, _ := strings.Cut(given, "=")

@@ -102,7 +102,7 @@ func (p *page) html() g.Node {
 	))
 }
 
-// message reports what an action has done, or that it failed.
+// message reports the effect of an action, or its failure.
 func (p *page) message() g.Node {
 	if p.Refused {
 		return h.P(h.Class("alert"), h.Role("alert"), g.Text(p.Message))
@@ -122,12 +122,12 @@ func within(label, class string) func(...g.Node) g.Node {
 	}
 }
 
-// item is the link in a list. current is the value of aria-current of the link to what is shown.
+// item is the link in a list. current is the value of aria-current of the link to the shown page.
 func (l link) item(current string) g.Node {
 	return h.Li(h.A(href(l.Href), g.If(l.Current, h.Aria("current", current)), g.Text(l.Text)))
 }
 
-// html is the section with those of its parts that are set.
+// html is the section, without the parts that are not set.
 func (s *section) html() g.Node {
 	heading := "h-" + s.ID
 	title := h.H2(h.ID(heading), g.Text(s.Title))
@@ -457,11 +457,11 @@ func (f form) html() g.Node {
 	return h.Details(h.Class(class), h.Summary(g.Text(f.Summary)), content)
 }
 
-// grouped renders fields, those of a group together.
+// grouped renders fields, each group in a fieldset.
 func grouped(fields []field) g.Node {
 	var out g.Group
 	for i := 0; i < len(fields); {
-		// A field without a group before the first group is a group of its own, without a name.
+		// Fields before the first group are outside any fieldset.
 		from := i
 		for i++; i < len(fields) && fields[i].Group == ""; i++ {
 		}

@@ -22,7 +22,7 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// job shows one job or chain: what is most likely asked about comes first, and the rest is
+// job shows one job or chain: facts that users ask about most often come first, and the rest is
 // folded.
 func (s *Server) job(r *http.Request) (*page, error) {
 	ctx, now := r.Context(), time.Now()
@@ -288,7 +288,7 @@ func (x *attempts) stragglers() *section {
 		{Key: "took_ms", Name: "Time", Number: true}, {Key: "times", Name: "Times the median", Number: true}, {Key: "level", Name: "Data"}}}
 	for _, i := range x.slow[:min(len(x.slow), maxStragglers)] {
 		a := &x.list[i]
-		// A median of 0 ms is that of maps without records.
+		// Maps without records may have a median of 0 ms.
 		times := float64(a.Took(x.now)) / float64(max(1, x.stat[kindOf(a)].median))
 		t.Rows = append(t.Rows, []cell{plain(a.ID), linked(a.Node, nodePath(a.Node)), plain(attemptState(a)), milliseconds(a.Took(x.now)),
 			{Text: strconv.FormatFloat(times, 'f', 1, 64), Value: times}, plain(strings.ToLower(a.Level))})

@@ -344,7 +344,7 @@ func expectedEnd(j *slotwisev1.JobStatus, now time.Time) cell {
 func left(ms int64, now time.Time) string { return shortDuration(max(0, ms-now.UnixMilli())) }
 
 // sortedJobs bounds the jobs that a list sorts by a column. The status of each costs the master
-// a walk through the policy's order, and other requests wait for it.
+// a walk through the policy's order, and other requests wait meanwhile.
 const sortedJobs = 400
 
 // jobs lists the jobs in memory.

@@ -97,7 +97,7 @@ type field struct {
 	Options                  []string
 	All                      string // what the empty option is called; "" is all
 	Required                 bool
-	// Group, if it is set, begins a group of this name, which goes on to the next field with one.
+	// Group, if it is set, begins a group of this name, which ends before the next field with one.
 	Group string
 }
 

@@ -87,7 +87,7 @@ func trends(jobs []*slotwisev1.JobStatus, path string) *section {
 			c.Class = map[bool]string{true: "more", false: "less"}[last > before]
 		}
 		label := filterLink{path}.to("q", name, cmp.Or(name, "(no name)"))
-		// Forty points are what a line of 96 pixels can show.
+		// A line of 96 pixels can show about forty points.
 		t.Rows = append(t.Rows, []cell{label, number(int64(len(all))), milliseconds(before), milliseconds(last), c, {Text: shortDuration(slices.Min(all)) + " to " + shortDuration(slices.Max(all)), Spark: all[max(0, len(all)-40):]}})
 	}
 	return &section{ID: "trends", Title: "Times by name", Notes: []string{fmt.Sprintf("Of the latest %s of this list, those that succeeded.", terminal.Plural(len(jobs), "job"))}, Table: t}

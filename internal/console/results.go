@@ -102,7 +102,7 @@ func OpenResults(dir string) (*Results, error) {
 func (s *Results) findFigures() error {
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
-		// No symbolic links: the console would serve what they point to.
+		// No symbolic links: the console would serve their targets, anywhere on the machine.
 		if e.Type().IsRegular() && filepath.Ext(e.Name()) == ".svg" {
 			s.figures = append(s.figures, e.Name())
 		}
@@ -134,7 +134,7 @@ func (r *record) number(name string) float64 {
 
 // moment returns a time of the simulation in ms since the Unix epoch, or 0 if it never came.
 func (r *record) moment(name string) int64 {
-	// Files have -1 for what never came. The upper bound keeps ms within int64 and dates within what a
+	// Files have -1 for events that never came. The upper bound keeps ms within int64 and dates within what a
 	// browser can show.
 	if f := r.number(name); f >= 0 && f < 1e11 {
 		return resultsBegin.UnixMilli() + int64(1000*f)

@@ -82,7 +82,7 @@ func (s *samples) add(at time.Time, u source.Use) {
 		return
 	}
 	s.mu.last, s.mu.known = u, true
-	// Closed and dropped. The next stream makes a new one, so a console that nobody watches makes none.
+	// Closed and dropped. The next stream makes a new one, so a console without viewers makes none.
 	if s.mu.changed != nil {
 		close(s.mu.changed)
 	}

@@ -36,7 +36,7 @@ type asset struct {
 // files, because every command of the program would pay for that at its start.
 var assets = sync.OnceValues(loadAssets)
 
-// loadAssets hashes all files together, so one changed file gives all of them new URLs. That costs a browser
+// loadAssets hashes all files together, so one changed file gives all files new URLs. That costs a browser
 // a few kilobytes after an upgrade, and no page meets the style sheet of one version and the script of
 // another.
 func loadAssets() (map[string]asset, string) {
@@ -156,7 +156,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policyHeader)
 	// Logs are text/plain and written by jobs. A browser that guesses types would run one that looks like
-	// HTML, with the session of whoever reads it.
+	// HTML, with the session of the reader.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	// A page from the browser's cache would show jobs to the next user of the machine after signing out. The
@@ -415,11 +415,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		case revision != sent:
 			text = fmt.Sprintf("event: change\ndata: %d\n\n", revision)
 			sent = revision
-		// What has ended has no master that could stop answering, and nothing follows it.
+		// A history has no master that could stop answering, and nothing samples it.
 		case s.past || s.samples.answered(time.Now()):
 			text = "event: alive\ndata:\n\n"
 		}
-		// Flushed each time, because an event in a buffer reaches nobody. An error is a browser that has
+		// Flushed each time, because an event in a buffer reaches no page. An error is a browser that has
 		// left: the write each second is how a closed page is noticed behind a proxy that keeps its
 		// connection.
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
@@ -465,7 +465,7 @@ func (s *Server) rawLog(w http.ResponseWriter, r *http.Request) {
 	out := &flushed{w: w, c: http.NewResponseController(w)}
 	err := s.source.Log(r.Context(), r.PathValue("id"), follow, out)
 	switch {
-	// An empty log needs its type as well: a browser that may not guess offers to save what has none.
+	// An empty log needs its type as well: a browser that may not guess offers to save an answer without one.
 	case err == nil:
 		out.begin()
 	case out.begun:
@@ -493,7 +493,7 @@ func (f *flushed) begin() {
 // Write implements io.Writer.
 func (f *flushed) Write(b []byte) (int, error) {
 	f.begin()
-	// Without the flush a followed log would stand still until net/http's buffer of a few kilobytes is full.
+	// Without the flush, no line of a followed log would show until net/http's buffer of a few kilobytes is full.
 	n, err := f.w.Write(b)
 	if err == nil {
 		err = f.c.Flush()

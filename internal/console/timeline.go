@@ -228,7 +228,7 @@ func (x *attempts) window(u *url.URL) (from, to int64) {
 	q := u.Query()
 	a, err1 := strconv.ParseInt(q.Get("from"), 10, 64)
 	b, err2 := strconv.ParseInt(q.Get("to"), 10, 64)
-	// A range outside the job, as in a link to an older run of it, shows the whole job instead of an empty
+	// A range outside the job, as in a link to an older run, shows the whole job instead of an empty
 	// chart.
 	if err1 == nil && err2 == nil && a < b && a < to && b > from {
 		from, to = max(a, from), min(b, to)
@@ -267,7 +267,7 @@ func (x *attempts) drawEach(c *chart, shown []int, logs bool, from, to int64) {
 		class := x.class(a)
 		// A path for all attempts of a class is small, but its parts cannot have descriptions.
 		if len(shown) > maxTitled {
-			// At least 0.6 of 1000, because a browser leaves out what has no width, and short attempts must
+			// At least 0.6 of 1000, because a browser leaves out boxes without a width, and short attempts must
 			// be seen.
 			all.box(class, left, top, max(0.6, right-left-gap), height-gap)
 			continue
@@ -322,7 +322,7 @@ func (x *attempts) drawGroups(c *chart, shown []int, from, to int64) int {
 				if cl.busy[1] > busy {
 					busy, kind = cl.busy[1], "reduce"
 				}
-				// By the busier kind alone: the sum of both would need a colour of its own for each mixture.
+				// By the busier kind alone: the sum of both would need another colour for each mixture.
 				level := min(4, 4*busy/(width*int64(each))+1)
 				switch {
 				case cl.bad > 0:
@@ -352,7 +352,7 @@ func (x *attempts) laneTicks(c *chart, each int, height float64) {
 	last, lastAt := "", -100.0
 	for i := 0; i < len(x.lanes); i += each {
 		at := plotTop + height*(float64(i/each)+0.5)
-		// Twelve pixels are the height of a label; a node's label stands at its first lane.
+		// Twelve pixels are the height of a label; a node's label is at its first lane.
 		if n := x.lanes[i].node; n != last && at >= lastAt+12 {
 			c.YTicks = append(c.YTicks, svg.Tick{At: at, Label: cut(n, 9)})
 			lastAt = at

@@ -56,12 +56,12 @@ func (s *Server) policyChange(r *http.Request, pol *source.Policy, now time.Time
 	return ask, answer
 }
 
-// installForm installs a policy with the parameters that a user has given as text, or with those of a set.
+// installForm installs a policy with the parameters that a user has given as text, and with set.
 func installForm(name, given string, set map[string]string) form {
 	f := form{Action: "/ui/policy", Button: "Install " + cut(name, 80), Danger: true, Open: true,
 		Note:   "Running attempts continue. From the next heartbeat on, the new policy assigns tasks.",
 		Fields: []field{{Name: "name", Value: name, Type: "hidden"}, {Name: "set", Value: given, Type: "hidden"}}}
-	// Each in a field of its own, because a value may have spaces.
+	// A field for each, because a value may have spaces.
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		f.Fields = append(f.Fields, field{Name: "setting", Value: key + "=" + set[key], Type: "hidden"})
 	}
@@ -89,7 +89,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 		words := cell{Text: "unknown", Value: int64(0)}
 		if known {
 			words = cell{Text: terminal.LaterWithin(median, low, high), Value: median.Milliseconds()}
-			// Under a second either way is noise of the futures, and counts neither as earlier nor as later.
+			// Less than a second either way is noise of the futures and counts as no change.
 			if median <= -time.Second {
 				earlier++
 			} else if median >= time.Second {
@@ -115,7 +115,7 @@ func (sec *section) preview(resp *slotwisev1.WhatIfResponse, now time.Time) {
 	if len(rows) > len(t.Rows) {
 		sec.Notes = append(sec.Notes, fmt.Sprintf("The %d jobs with the largest differences, of %d.", len(t.Rows), len(rows)))
 	}
-	// All rows and not only the listed ones: a deadline that could be kept is what an operator looks for.
+	// All rows and not only the listed ones: an operator looks for deadlines that could be kept.
 	for _, w := range resp.Jobs {
 		if len(w.WouldKeep) > 0 {
 			sec.Notes = append(sec.Notes, fmt.Sprintf("%s would keep its deadline with %s.", cmp.Or(w.Job, w.Name), strings.Join(w.WouldKeep, " or ")))
@@ -140,7 +140,7 @@ func assignments(text string) (map[string]string, error) {
 	return set, nil
 }
 
-// whatIf asks for changes of the cluster and shows what they would do to the ends of the jobs.
+// whatIf asks for changes of the cluster and shows when the jobs would end with these changes.
 func (s *Server) whatIf(r *http.Request) (*page, error) {
 	pol, err := s.source.Policy(r.Context())
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) whatIf(r *http.Request) (*page, error) {
 	if err != nil {
 		forms[0].Alerts = []string{errorText(err)}
 	}
-	// Nothing was asked: the page is its empty forms.
+	// The address has no question, so the page has the empty forms only.
 	if changes == nil {
 		p.add(forms...)
 		return p, nil
@@ -279,7 +279,7 @@ func parseChanges(v url.Values) (*slotwisev1.WhatIfRequest, error) {
 		}
 		return x
 	}
-	// The machine alone is no change: it says what added nodes run on.
+	// The machine alone is no change: added nodes run on it.
 	if c.Nodes = whole("nodes", -1<<31); c.Nodes > 0 {
 		c.Machine = v.Get("machine")
 	}

@@ -1,4 +1,4 @@
-// Package source is the contract between the web console and what it shows: a Source provides
+// Package source is the contract between the web console and a cluster or its history: a Source provides
 // the data of the pages, and an Actor carries out what users ask for. The console implements
 // neither, and a master that implements both does not know the console.
 package source
@@ -204,7 +204,7 @@ func (t Tally) List() []Share {
 		for _, s := range list[mostShares-1:] {
 			rest.Add("(others)", s.Maps, s.Reduce, s.Waiting)
 		}
-		// A pool that is really called (others) is drawn as a part of them.
+		// A pool that is really called (others) is drawn as a part of this sum.
 		list = append(list[:mostShares-1], rest["(others)"])
 	}
 	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Name, b.Name) })
@@ -216,7 +216,7 @@ type Query struct {
 	Text              string // part of the id or the name, in any case
 	User, Pool, State string
 	From, To          int64 // submitted between these times, in ms since the Unix epoch
-	Live              bool  // only jobs that have not ended, oldest first; else all, newest first, those that have ended last
+	Live              bool  // only jobs that have not ended, oldest first; else all, newest first, ended jobs last
 	Offset, Limit     int
 }
 

@@ -56,7 +56,9 @@ func (p *pool) now() rank {
 	demand := p.running + p.pending[job.Map] + p.pending[job.Reduce]
 	// A pool without enough tasks to reach its minimum share is not below it.
 	if least := min(p.least, demand); p.running < least {
-		return rank{false, float64(p.running) / float64(max(p.least, 1)), p.name}
+		// Above 0, because some number of running tasks is below it. Hadoop divides by the same: with the whole
+		// share, a pool of few tasks would look needier than one that lacks as large a part of its demand.
+		return rank{false, float64(p.running) / float64(least), p.name}
 	}
 	return rank{true, float64(p.running) / p.weight, p.name}
 }

@@ -116,18 +116,27 @@ func compare(t *rapid.T, b *job.Book, d *demand, v *sched.View) {
 	}
 }
 
-// dumb is HFS's comparator written out.
-func dumb(a, b *pool) int {
-	needy := func(p *pool) bool {
-		return p.running < min(p.least, p.running+p.pending[job.Map]+p.pending[job.Reduce])
+// A pool whose demand is below its minimum share is compared by its demand, as in FairShareComparator of
+// Hadoop 1.2.1. Pool a runs 1 of the 2 tasks that it has, and pool b runs 2 of the 5 of its share.
+func TestRankOfDemandBelowTheMinimum(t *testing.T) {
+	a := pool{name: "a", least: 8, running: 1, pending: [job.Kinds]int{1, 0}, weight: 1}
+	b := pool{name: "b", least: 5, running: 2, pending: [job.Kinds]int{9, 0}, weight: 1}
+	if compareRank(a.now(), b.now()) <= 0 {
+		t.Errorf("a is served first: %v, %v", a.now(), b.now())
 	}
+}
+
+// dumb is FairShareComparator written out.
+func dumb(a, b *pool) int {
+	least := func(p *pool) int { return min(p.least, p.running+p.pending[job.Map]+p.pending[job.Reduce]) }
+	needy := func(p *pool) bool { return p.running < least(p) }
 	switch {
 	case needy(a) && !needy(b):
 		return -1
 	case !needy(a) && needy(b):
 		return 1
 	case needy(a):
-		return cmp.Or(cmp.Compare(float64(a.running)/float64(max(a.least, 1)), float64(b.running)/float64(max(b.least, 1))),
+		return cmp.Or(cmp.Compare(float64(a.running)/float64(max(least(a), 1)), float64(b.running)/float64(max(least(b), 1))),
 			cmp.Compare(a.name, b.name))
 	}
 	return cmp.Or(cmp.Compare(float64(a.running)/a.weight, float64(b.running)/b.weight), cmp.Compare(a.name, b.name))

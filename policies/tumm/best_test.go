@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/slotwise/slotwise/internal/tracker"
+	"github.com/slotwise/slotwise/policies/hadoop"
 	"github.com/slotwise/slotwise/sched/job"
 )
 
@@ -67,5 +69,39 @@ func TestAlgorithm4ToTheBest(t *testing.T) {
 	}
 	if n, worst := at(ours, 0.9), at(ours, 1); n > 0.04 || worst > 0.4 {
 		t.Errorf("BestShares is %.3f above the best for nine of ten, %.3f at worst", n, worst)
+	}
+}
+
+// A kind without work gets no slots, as under Algorithm 4: a slot for it would stay idle.
+func TestBestSharesOfOneKind(t *testing.T) {
+	for k := range job.Kind(job.Kinds) {
+		nodes := []NodeWork{{Slots: 3}, {Slots: 2}}
+		nodes[0].Work[k], nodes[1].Work[k] = 40, 80
+		maps, _ := BestShares(nodes)
+		for i, n := range nodes {
+			if want := n.Slots * (1 - int(k)); maps[i] != want {
+				t.Errorf("only %vs: %d map slots on node %d, want %d", k, maps[i], i, want)
+			}
+		}
+	}
+}
+
+// The plan counts only nodes that take work. A lost node would otherwise get all maps, because its maps were
+// the faster ones, and the other node would run reduces alone.
+func TestBestShareWithoutLostNodes(t *testing.T) {
+	h := NewHTuMM(HeterOptions{Config: Config{Early: hadoop.EarlyOn, Remaining: Unassigned, Fallback: WithinTarget}, Split: Best})
+	l := newLab(t, h, [2]int{1, 1}, [2]int{1, 1})
+	maps := l.submit(8, 0)
+	l.submit(0, 8)
+	l.beat(0)
+	l.beat(1)
+	if before := h.Split(l.Nodes().Node(0)); before != [2]int{2, 0} {
+		t.Fatalf("split %v, want both slots for maps while the other node runs reduces", before)
+	}
+	l.Step(l.now, &tracker.Lose{Node: "n1"})
+	l.finish(maps, job.Map)
+	l.beat(0)
+	if after := h.Split(l.Nodes().Node(0)); after != [2]int{1, 1} {
+		t.Errorf("split %v, want one slot of each kind", after)
 	}
 }

@@ -78,6 +78,10 @@ func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 func (h *HTuMM) bestShare(r *sched.Round) [job.Kinds]int {
 	at, nodes := 0, []NodeWork(nil)
 	for _, n := range r.Nodes().All() {
+		// Slots that get no work must not count: the plan would leave a kind to nodes that are lost or drained.
+		if !n.Alive() || n.Closed() {
+			continue
+		}
 		if n == r.Node() {
 			at = len(nodes)
 		}

@@ -177,15 +177,27 @@ type NodeWork struct {
 func BestShares(nodes []NodeWork) (maps []int, end float64) {
 	order := make([]int, len(nodes))
 	var speed [job.Kinds]float64 // parts of a phase per second
+	var works [job.Kinds]bool    // the phase has work
 	for i, n := range nodes {
 		order[i] = i
 		speed[job.Reduce] += float64(n.Slots) / max(shortest, n.Work[job.Reduce])
+		for k := range works {
+			works[k] = works[k] || n.Work[k] > 0
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		// Ratios of map to reduce work, compared by products: the work of a kind may be 0.
 		x, y := nodes[a].Work, nodes[b].Work
 		return cmp.Compare(float64(x[job.Map]*y[job.Reduce]), float64(y[job.Map]*x[job.Reduce]))
 	})
+	// ends returns when a phase is over at a speed. A phase without work needs no slots, however long it
+	// would take without them.
+	ends := func(k job.Kind) float64 {
+		if !works[k] {
+			return 0
+		}
+		return 1 / speed[k]
+	}
 	maps, end = make([]int, len(nodes)), math.Inf(1)
 	now := make([]int, len(nodes))
 	for _, i := range order {
@@ -195,7 +207,7 @@ func BestShares(nodes []NodeWork) (maps []int, end float64) {
 				// The differences of all slots add up to 0 only up to rounding.
 				speed[job.Reduce] = max(0, speed[job.Reduce]-1/max(shortest, nodes[i].Work[job.Reduce]))
 			}
-			if later := max(1/speed[job.Map], 1/speed[job.Reduce]); later < end {
+			if later := max(ends(job.Map), ends(job.Reduce)); later < end {
 				end = later
 				copy(maps, now)
 			}

@@ -89,6 +89,8 @@ func NewDHSA(cfg DHSAConfig) *DHSA {
 func (d *DHSA) Consult(parts []any) {
 	d.stock.Consult(parts)
 	for _, p := range parts {
+		// Parts are recognised by what they can do, not by their position: with place=preschedule the same
+		// loop also finds the parts of a program's own that implement these interfaces.
 		if s, ok := p.(Sharer); ok {
 			d.demand.shares = s
 		}
@@ -127,6 +129,8 @@ func (d *DHSA) MayLend(slot job.Kind) bool { return d.lent(slot) < d.quota(slot)
 // Lends reports whether one more slot of a kind may be lent to a pending task
 // of the other kind now.
 func (d *DHSA) Lends(slot job.Kind) bool {
+	// Must agree with toReduce. SEPB keeps a slot from copies for tasks that it could serve. If it counted
+	// reduces that toReduce never admits to a map slot, the slot would stay idle for them.
 	return d.MayLend(slot) && (slot == job.Reduce || d.demand.ready > 0 || d.demand.reduces > 0 && d.mayWait(job.Map))
 }
 
@@ -141,9 +145,13 @@ func (d *DHSA) Begin(r *sched.Round) {
 	d.rescue = noRescue
 	// Reading 14 in README.md: the tracker has killed a reduce that kept its own job's maps out.
 	// Without this offer the freed slot could go to the next reduce.
+	// While any map runs, its end frees a slot without this offer, so ordinary rounds suffice. The offer
+	// ignores the balance line and the shares of pools, which is right only where nothing else can move.
 	if r.Jobs().MapsFirst() > 0 && r.Jobs().Running(job.Map) == 0 && (d.by() != noLending || d.lent(job.Map) > 0) {
 		d.rescue = toRescue
 	}
+	// refreshAll came first: both algorithms read the sums over all jobs, and a job that the order has
+	// begun to hold back since the last round would count as demand.
 	switch d.by() {
 	case lendPI:
 		d.pi.begin(d, r)
@@ -182,6 +190,8 @@ func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
 	refused := d.offered && len(r.Launched()) == d.seen
 	d.seen, d.offered = len(r.Launched()), true
 	switch d.rescue {
+	// The offer is made once a round. If the place declines it, repeating it would end the round, and the
+	// other offers would never be tried.
 	case toRescue:
 		d.rescue = noRescue
 		if o, ok := d.rescuing(r); ok {
@@ -204,6 +214,8 @@ func (d *DHSA) Next(r *sched.Round) (sched.Offer, bool) {
 // map slot, or a reduce slot if the cluster has no others. The wait for local
 // data still counts, as it ends by itself.
 func (d *DHSA) rescuing(r *sched.Round) (sched.Offer, bool) {
+	// No copies: the tracker has freed the slot for a pending map, and a straggler's copy would let the
+	// reduces wait on.
 	o := sched.Offer{Kind: job.Map, Slot: job.Map, NoCopies: true, Label: int32(Rescued)}
 	switch {
 	case r.Free(job.Map) > 0:
@@ -250,6 +262,8 @@ func (d *DHSA) mayWait(slot job.Kind) bool {
 	case hadoop.EarlyOwn:
 		return slot == job.Reduce
 	}
+	// EarlyOn and EarlyGate. A reduce slot can take no map unless it is lent, so the limit concerns map
+	// slots alone.
 	return slot == job.Reduce || d.lentTo.open(d.view, d.cfg.KeepMapSlots)
 }
 
@@ -276,6 +290,8 @@ func (d *DHSA) JobChanged(j *job.Job, c sched.Change) {
 		d.demand.changed()
 	}
 	if c == sched.PoolChanged {
+		// remove goes by the pool in which the job was counted. j.Pool() already is the new one, which add
+		// reads.
 		d.demand.remove(j)
 		d.demand.add(j)
 	}

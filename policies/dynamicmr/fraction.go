@@ -37,6 +37,7 @@ func ParseFraction(s string) (Fraction, error) {
 		return 0, fmt.Errorf("%q is not a number from 0 to 1", s)
 	}
 	f := Fraction(math.Round(x * float64(One)))
+	// Below half a millionth, which rounds to 0.
 	if f == 0 && x > 0 {
 		f = 1
 	}

@@ -64,6 +64,7 @@ func (d *DHSA) roomPD(v *sched.View, n *cluster.Node) int {
 func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bool) {
 	if n := len(r.Launched()); n > 0 && !refused && !p.pass {
 		// The pools are sorted again for each slot: Case 1 of the first one.
+		// A launch of the rescue's offer counts here as well: the map occupies one of the node's slots.
 		*p = dependent{left: p.left - 1}
 	}
 	full := p.pass || p.left <= 0
@@ -74,6 +75,8 @@ func (p *dependent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, bo
 	switch {
 	// Reading 17 in README.md: Alg 2 returns at the line, and P1 could never act without this pass
 	// before.
+	// The pass does not count launches against left: App. A lets the node exceed the line, by one map of
+	// each job.
 	case p.pass:
 		return p.over(d, r, refused)
 	case p.left <= 0 && p.stage < copies:
@@ -119,9 +122,11 @@ func (p *dependent) refused(d *DHSA) {
 // advance moves to the next step, pool or stage.
 func (p *dependent) advance(d *DHSA) {
 	// Case 5 is one step for each pool.
+	// Copies walk the same steps as cases, so that a kind's own slots precede lent ones there too.
 	if p.step++; p.step < casesPD && p.stage != farMaps {
 		return
 	}
+	// A refusal speaks for one pool. The next pool's tasks may have their data on this node.
 	p.step, p.noMap, p.noReduce = 0, false, false
 	// Copies are offered to no pool in particular.
 	if p.pool++; p.pool < len(d.demand.ranking) && p.stage != copies {
@@ -138,6 +143,7 @@ func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	if p.stage == copies {
 		return p.copy(d, r)
 	}
+	// The ranking is empty: no pool has a pending task, and only copies are left to offer.
 	if p.pool >= len(d.demand.ranking) {
 		return sched.Offer{}, false
 	}
@@ -149,6 +155,8 @@ func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	} else {
 		o, ok = p.casesOf(d, r, pool)
 	}
+	// The ranking decides the pool, and the order only which of its jobs. Without the restriction the
+	// order's own rank of pools would decide a second time.
 	o.Pool = pool.name
 	return o, ok
 }
@@ -162,6 +170,8 @@ func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, b
 	case case1:
 		return toMap(job.Map, OwnMap), maps && freeMap
 	case caseP2:
+		// App. A takes a reduce slot only where no map slot is idle. Otherwise Case 1 has just tried the
+		// map slot, with the same maps.
 		return local(job.Reduce, WithinLent), maps && !freeMap && d.mayPreschedule(r)
 	case case2:
 		return d.toReduce(job.Reduce, OwnReduce), reduces && freeReduce
@@ -179,6 +189,7 @@ func (p *dependent) casesOf(d *DHSA, r *sched.Round, pool *pool) (sched.Offer, b
 // far is Case 5: no task fits by the rules of locality, so any map may start.
 func (d *DHSA) far(r *sched.Round, pool *pool) (sched.Offer, bool) {
 	o := toMap(job.Map, FarMap)
+	// A map slot first: Case 5 in a reduce slot is a loan and counts against Pec_R.
 	if r.Free(job.Map) == 0 {
 		o = toMap(job.Reduce, FarMap)
 	}

@@ -61,6 +61,8 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 	// expected to take stay (reading 4 in README.md).
 	p.lend = max(0, min(extra[p.from], lines[p.from].slots-lines[p.from].demand))
 	for k := range job.Kind(job.Kinds) {
+		// Alg 1, last line but one. Free slots bound it too: slots that are reserved for a wide task are
+		// neither used nor free.
 		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))
 	}
 	// Decided at the start of the round: after its own maps every node would count as full, and
@@ -78,6 +80,8 @@ func (p *independent) lines(d *DHSA, v *sched.View) (lines [job.Kinds]line, extr
 	}
 	m, red := lines[job.Map], lines[job.Reduce]
 	switch {
+	// The boundaries are the paper's: with L = 1 neither kind is short, and nothing is lent. In Cases 1 and
+	// 2 nothing is lent either, so p.from keeps its zero value and p.lend becomes 0.
 	case m.ample() && red.short(): // Case 3
 		p.from = job.Map
 		extra[job.Map] = d.extra(job.Map, red)
@@ -99,6 +103,8 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 	// Counted from the launches: an offer may be refused, or filled by a copy.
 	for ; p.taken < len(r.Launched()); p.taken++ {
 		a := r.Launched()[p.taken]
+		// Rescued and prescheduled maps take slots above the line, where nothing is available in the sense
+		// of Alg 1.
 		p.avail[a.Slot] = max(0, p.avail[a.Slot]-1)
 		if a.Slot != a.Task.Kind() && a.Slot == p.from {
 			p.lend--
@@ -108,6 +114,7 @@ func (p *independent) next(d *DHSA, r *sched.Round, refused bool) (sched.Offer, 
 	// the same.
 	if refused {
 		p.refusedKind[job.Map] = p.refusedKind[job.Map] || p.step == ownMaps
+		// Refusals of the prescheduling steps are left out: they say only that no map has its data here.
 		p.refusedKind[job.Reduce] = p.refusedKind[job.Reduce] || p.step == ownReduces
 		p.step++
 	}
@@ -124,6 +131,9 @@ func (p *independent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	switch p.step {
 	case ownMaps:
 		return toMap(job.Map, OwnMap), p.avail[job.Map] > 0 || d.onlyCopies(r, job.Map)
+	// P1 and P2 precede reduces: P2 needs an idle reduce slot, and after the reduces none may be left. If
+	// P1 fills the last map slot, P2 follows for other jobs; served keeps one job from both (reading 18 in
+	// README.md).
 	case aboveLine:
 		return local(job.Map, AboveLine), p.pass && r.Free(job.Map) > 0
 	case aboveLent:

@@ -167,6 +167,7 @@ func (d *demand) count(j *job.Job, held bool) {
 			now.pending[k] = j.Wanted(k)
 		}
 	}
+	// Reduces that need not wait for maps. They alone may take a lent map slot under EarlyOwn; see Lends.
 	if j.MapsDone() {
 		now.ready = now.pending[job.Reduce]
 	}
@@ -221,6 +222,8 @@ func (d *demand) unrank(p *pool) {
 	if !p.ranked {
 		return
 	}
+	// The key of the last insertion finds the pool. p.now() would already reflect a share that changed
+	// since, and the search would miss.
 	at, _ := slices.BinarySearchFunc(d.ranking, p.rank, byRank)
 	d.ranking = slices.Delete(d.ranking, at, at+1)
 	p.ranked = false
@@ -228,9 +231,13 @@ func (d *demand) unrank(p *pool) {
 
 // enrank puts a pool with pending tasks into the ranking, under its present key.
 func (d *demand) enrank(p *pool) {
+	// Alg 2 walks the ranking for each slot. Without this test the walk would cost the number of all pools
+	// and not of those with work.
 	if p.pending[job.Map]+p.pending[job.Reduce] == 0 {
 		return
 	}
+	// The share is read again at each change of the pool, because pools may be configured while the master
+	// runs. Pools that do not change are corrected by rerank.
 	d.setShare(p)
 	p.rank, p.ranked = p.now(), true
 	at, _ := slices.BinarySearchFunc(d.ranking, p.rank, byRank)
@@ -244,6 +251,8 @@ func (d *demand) rerank() {
 	if d.shares == nil {
 		return
 	}
+	// All keys change before the sort: sorted with old and new keys mixed, later searches by key would miss
+	// pools.
 	for _, p := range d.ranking {
 		d.setShare(p)
 		p.rank = p.now()

@@ -135,6 +135,7 @@ func (p *Preschedule) Quiet() bool { return true }
 // pass gives each job at most one task.
 func served(r *sched.Round, j *job.Job) bool {
 	for _, a := range r.Launched() {
+		// By P1 and P2 together (reading 18 in README.md).
 		if a.Task.Job() == j && above(a.Label) {
 			return true
 		}

@@ -119,6 +119,8 @@ func (s *SEPB) Parts() []any { return []any{s.base} }
 
 // Consult implements sched.Consulter.
 func (s *SEPB) Consult(parts []any) {
+	// Slots and order come first in the list. A slots part that lends nothing is no lender, and then only
+	// tasks of the slot's own kind keep a copy back.
 	s.lends, _ = parts[0].(lender)
 	s.order, _ = parts[1].(sched.Order)
 }
@@ -138,6 +140,8 @@ func (s *SEPB) MayCopy(r *sched.Round) bool {
 		return false
 	}
 	for k := range job.Kind(job.Kinds) {
+		// The question is for a slot of the task's own kind. For a lent slot more pending tasks may count,
+		// never fewer, so a no holds for every offer of the round; after a yes Before decides.
 		if s.room(r.View, k) && !s.waiting(r, sched.Offer{Kind: k, Slot: k}) {
 			return true
 		}
@@ -172,6 +176,8 @@ func (s *SEPB) CopyJobs(k job.Kind) ([]*job.Job, bool) {
 // room reports whether the limit permits one more copy of the kind.
 func (s *SEPB) room(v *sched.View, k job.Kind) bool {
 	copies := v.Jobs().Tally().Copies[k]
+	// Alg 3's SpeculativeCap. At least one copy is allowed, or a cluster of a few slots would copy nothing.
+	// Running tasks that are all copies leave no original to copy.
 	return v.Jobs().Running(k) > copies && copies < max(1, s.cfg.Cap.Floor(v.Nodes().Slots(k)))
 }
 
@@ -270,6 +276,7 @@ func (p *probe) idle(pool string, jobs int) int {
 	p.left, p.pending = jobs, 0
 	if jobs > 0 {
 		o := p.offer
+		// With PoolLevel the walk stays in the straggler's pool; "" walks all jobs.
 		o.Pool = pool
 		p.order.Each(p.r, o, p.check)
 	}
@@ -280,6 +287,7 @@ func (p *probe) idle(pool string, jobs int) int {
 func (p *probe) checkOne(c sched.Candidate) bool {
 	n := p.s.seats[c.Job.Seat()].pending
 	p.pending += p.s.sum(p.offer, n[job.Map], n[job.Reduce])
+	// Every job that is visited is one of the K, with or without pending tasks.
 	p.left--
 	return p.left > 0 && p.pending == 0
 }
@@ -331,6 +339,7 @@ func (s *SEPB) JobAdded(j *job.Job) {
 func (s *SEPB) JobRemoved(j *job.Job) {
 	x := &s.seats[j.Seat()]
 	s.set(x, [job.Kinds]int{})
+	// Names of pools come from submitters: a master that kept each name would grow with every user.
 	if x.pool.jobs--; x.pool.jobs == 0 {
 		delete(s.pools, x.pool.name)
 	}
@@ -340,6 +349,7 @@ func (s *SEPB) JobRemoved(j *job.Job) {
 // JobChanged implements sched.ChangeWatcher.
 func (s *SEPB) JobChanged(j *job.Job, c sched.Change) {
 	if c == sched.PoolChanged {
+		// The seat remembers the pool in which the job was counted; JobAdded reads the new one.
 		s.JobRemoved(j)
 		s.JobAdded(j)
 	}

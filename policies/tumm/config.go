@@ -130,6 +130,8 @@ func (o *Options) bind() sched.Bindings {
 	}, o.Config.bind(Unfinished)...)
 }
 
+// bind differs from TuMM's in the default of remaining: H_TuMM's program in the paper subtracts running
+// tasks, and Algorithm 2 does not (reading 1 in README.md).
 func (o *HeterOptions) bind() sched.Bindings {
 	return append(sched.Bindings{
 		sched.Bind(&o.Split, sched.Word(Proportions, Best), sched.Param{Name: "split", Default: Proportions,
@@ -153,6 +155,8 @@ func New(k *sched.Kit) (sched.Slots, error) {
 	if err := k.Read(o.bind()); err != nil {
 		return nil, err
 	}
+	// A type of its own, and not a flag of TuMM: only Informed has the hook Know, by which Build recognises
+	// a policy that a running cluster cannot have.
 	if o.Times == Known {
 		return &Informed{NewTuMM(o)}, nil
 	}

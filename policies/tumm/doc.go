@@ -13,7 +13,7 @@
 //	workload monitor, Algorithm 2    monitor.go    means, remaining work, phases
 //	target, Eq. 4–7                  target.go     s_m and s_r of the cluster
 //	slot assigner, Algorithm 3       target.go     a node's split and its next kind
-//	prior knowledge, 4.1         tumm.go       task times that a simulation states
+//	prior knowledge, 4.1             tumm.go       task times that a simulation states
 //	H_TuMM's assigner, Algorithm 4   target.go     a node's split from its own means
 //
 // The total of a node never changes: its maps and reduces together are at most

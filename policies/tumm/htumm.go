@@ -48,6 +48,7 @@ func (h *HTuMM) NodeJoined(n *cluster.Node) {
 	for int(n.Index()) >= len(h.splits) {
 		h.splits = append(h.splits, [job.Kinds]int{})
 	}
+	// The odd slot goes to reduces, as ties do in Algorithm 3.
 	h.splits[n.Index()] = [job.Kinds]int{size(n) / 2, size(n) - size(n)/2}
 }
 
@@ -59,6 +60,8 @@ func (h *HTuMM) NodeLost(n *cluster.Node) { h.splits[n.Index()] = [job.Kinds]int
 func (h *HTuMM) share(r *sched.Round) [job.Kinds]int {
 	n := r.Node()
 	own, all := h.mon.workOn(n.Index())
+	// Also with split=best: without work neither rule has a value, and the node keeps its last split. If it
+	// got none, a node would offer no slot to the first job after an idle time.
 	split, ok := HeterShare(size(n), own, all)
 	if ok && h.best {
 		split = h.bestShare(r)
@@ -95,6 +98,8 @@ func (h *HTuMM) bestShare(r *sched.Round) [job.Kinds]int {
 // Quiet implements sched.Quiet: without work a round does not change the node's split.
 func (h *HTuMM) Quiet() bool {
 	work := h.mon.work()
+	// A job in a phase makes every round a decision: its split follows from running tasks, which other
+	// nodes change without a call for this one.
 	return h.mon.head == nil && work[job.Map]+work[job.Reduce] == 0
 }
 

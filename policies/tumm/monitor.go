@@ -126,9 +126,11 @@ func (m *monitor) added(j *job.Job) {
 	for j.Seat() >= len(m.members) {
 		m.members = append(m.members, member{})
 	}
+	// The seat's former job may have left its means.
 	m.members[j.Seat()] = member{}
 	for k := range job.Kind(job.Kinds) {
 		for i := 0; j.Done(k) > 0 && i < j.Total(k); i++ {
+			// A map whose output was lost counts as unfinished and has no success to learn from.
 			if a := j.Task(k, int32(i)).Success(); a != nil {
 				m.learn(a)
 			}
@@ -140,6 +142,7 @@ func (m *monitor) added(j *job.Job) {
 // removed forgets a job, in the phases and in the times of each node where it has run.
 func (m *monitor) removed(j *job.Job) {
 	m.stale = true
+	// lookAhead would otherwise sync this job in the next round, when its seat may be another job's.
 	if m.head == j {
 		m.head = nil
 	}
@@ -172,6 +175,7 @@ func (m *monitor) learn(a *job.Attempt) {
 	if k == job.Reduce && m.cfg.ReduceTime == AfterMaps && j.MapsDone() {
 		from = min(max(from, j.MapsDoneAt()), a.Ended())
 	}
+	// See shortest. Virtual clocks can start and end a task in the same instant.
 	seconds := max(shortest, (a.Ended() - from).Seconds())
 	w := &m.members[j.Seat()]
 	// A simulation's true mean stands (section 4.1). Finished tasks would only add noise.
@@ -179,6 +183,8 @@ func (m *monitor) learn(a *job.Attempt) {
 		return
 	}
 	w.all[k].add(seconds)
+	// The job's mean and not this task's time: one odd task would otherwise be the guess for every job that
+	// has finished none (reading 4 in README.md).
 	m.last[k] = w.all[k].value
 	if m.perNode {
 		m.learnOn(a.Node(), w, j, k, seconds)
@@ -221,7 +227,10 @@ func findLocal(list []localTimes, id job.ID) (at int, found bool) {
 // sync updates the phases that a job is in.
 func (m *monitor) sync(j *job.Job) {
 	m.stale = true
+	// Both calls also replace the job's part of the work, whether or not its phases change.
 	m.setPhase(j, job.Map, j.Running(job.Map) > 0 || j == m.head)
+	// Reading 3 in README.md: reduces that started early wait for maps, so more slots for reduces would not
+	// end them sooner.
 	m.setPhase(j, job.Reduce, j.MapsDone() && j.Unfinished(job.Reduce) > 0)
 }
 
@@ -250,6 +259,7 @@ func (m *monitor) setPhase(j *job.Job, k job.Kind, in bool) {
 // lookAhead finds the first job in order with a map to launch.
 func (m *monitor) lookAhead(r *sched.Round) {
 	head, old := m.first(r, job.Map), m.head
+	// The usual case. sync marks the work as stale, so every round would plan again.
 	if head == old {
 		return
 	}
@@ -273,6 +283,8 @@ func (m *monitor) first(r *sched.Round, k job.Kind) *job.Job {
 
 // visitFirst stores the first launchable candidate in found.
 func (m *monitor) visitFirst(c sched.Candidate) bool {
+	// Orders may also visit jobs for copies. A job with nothing to launch needs no slots that a split could
+	// give.
 	if !c.Job.Launchable(c.Kind) {
 		return true
 	}
@@ -306,6 +318,8 @@ func (m *monitor) left(j *job.Job, k job.Kind) int {
 	if m.cfg.Remaining == Unassigned {
 		return j.Wanted(k)
 	}
+	// In slots, not tasks: a task of two slots is twice the work in the same time. Width is the job's
+	// least, because the nodes of its pending tasks are not known.
 	return j.Width() * j.Unfinished(k)
 }
 
@@ -333,6 +347,8 @@ func (m *monitor) timeOf(j *job.Job, k job.Kind) float64 {
 // of the other kind of any job, one second.
 func (m *monitor) total(w *remaining, k job.Kind) float64 {
 	switch last, other := m.last[k], m.last[k.Other()]; {
+	// m.last changes with every finished task, so sums hold numbers of tasks and not products: the guess is
+	// the same for all these jobs.
 	case last > 0:
 		return w.known.work() + float64(last*float64(w.other.tasks+w.guessed))
 	case other > 0:
@@ -357,6 +373,8 @@ func (m *monitor) workOn(node int32) (own, all [job.Kinds]float64) {
 	for i := 0; int(node) < len(m.local) && i < len(m.local[node]); i++ {
 		l := &m.local[node][i]
 		for k := range l.mean {
+			// Only the job's known part is exchanged. A job with a mean on this node has one in the
+			// cluster, so its work is nowhere else.
 			if w := &m.members[l.seat]; w.in[k] && l.mean[k].count > 0 {
 				here[k].known.add(w.part[k].known, -1)
 				here[k].known.add(amountOf(l.mean[k].value, w.part[k].known.tasks), 1)

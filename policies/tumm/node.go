@@ -68,11 +68,14 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	if len(r.Refused()) == 0 {
 		b.mon.lookAhead(r)
 	}
+	// After each launch again: the spare slot of rounding moves to the kind that is then further behind,
+	// and Unassigned work has shrunk.
 	want := b.split(r)
 	k := behind(want, running)
 	if b.open(r, k) {
 		return b.offer(r, k), true
 	}
+	// Reached when the chosen kind has nothing to launch here, or has had all that a heartbeat may get.
 	k = k.Other()
 	// Reading 7 in README.md: Algorithm 3 as printed leaves the slot idle here, and an empty
 	// cluster with an even split would never start anything.
@@ -80,6 +83,8 @@ func (b *base) Next(r *sched.Round) (sched.Offer, bool) {
 	case allowed && b.open(r, k):
 		return b.offer(r, k), true
 	case !allowed:
+		// The job would run here under another split, which no refusal records: nothing was offered to its
+		// kind.
 		b.note(r, k, want, running)
 	}
 	return sched.Offer{}, false
@@ -93,6 +98,7 @@ func (b *base) onlyCopies(r *sched.Round) bool {
 		return false
 	}
 	j := b.mon.first(r, job.Reduce)
+	// Reduces that may not start yet wait for their maps and not for this slot.
 	return j == nil || !b.cfg.Early.Admits(j)
 }
 
@@ -177,6 +183,7 @@ func (b *base) Load(state []byte) error {
 		}
 	}
 	b.mon.last = [job.Kinds]float64{l.MapSeconds, l.ReduceSeconds}
+	// Or the first round after a restart would keep the split that the means before the load gave.
 	b.mon.stale = true
 	return nil
 }

@@ -27,6 +27,7 @@ func CheckSize(slots, nodes int) error {
 
 // clamp limits s_m to the range from k to S−k.
 func clamp(mapSlots, slots, nodes int) int {
+	// k ≤ s_m ≤ S − k is the paper's bound below Eq. 5. CheckSize ensures that the range is not empty.
 	return min(max(mapSlots, nodes), slots-nodes)
 }
 
@@ -62,6 +63,8 @@ type target struct {
 // are in one of the phases, which invalidates the seed.
 func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, now time.Duration) {
 	t.resize(slots, nodes)
+	// A share of other jobs says nothing about the drift of these: the correction would chase the
+	// difference between two workloads.
 	if changed {
 		t.seeded = false
 	}
@@ -71,6 +74,8 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	}
 	share := maps / (maps + reduces)
 	switch {
+	// Eq. 4 itself. The seed is the unbounded share: Eq. 6 adds differences of shares, and a bound in ρ0
+	// would shift all of them.
 	case !t.seeded || t.mode == Off:
 		t.seeded, t.seed, t.mapSlots = true, share, first
 	// Fewer corrections, each of which covers the ends of more tasks (feedback-period).
@@ -98,6 +103,7 @@ func (t *target) resize(slots, nodes int) {
 	if t.slots == 0 || !t.seeded && t.mapSlots == t.slots/2 {
 		t.mapSlots = slots / 2
 	} else {
+		// Integer division rounds down, as Eq. 4 does.
 		t.mapSlots = t.mapSlots * slots / t.slots
 	}
 	t.mapSlots = clamp(t.mapSlots, slots, nodes)
@@ -116,6 +122,8 @@ func (p pair) sum() int { return p[job.Map] + p[job.Reduce] }
 // kind that is further below its target in the cluster, to reduces on a tie. A node of
 // two slots or more keeps one of each kind.
 func Share(want, running [job.Kinds]int, slots, size int) [job.Kinds]int {
+	// Line 1 and 2 round each part down. In integers, because size·want/S is whole for equal nodes and a
+	// quotient in floating point may fall short of it.
 	split := pair{want[job.Map] * size / slots, want[job.Reduce] * size / slots}
 	if split.sum() < size {
 		split[behind(want, running)]++
@@ -153,10 +161,14 @@ func HeterShare(size int, own, all [job.Kinds]float64) (split [job.Kinds]int, ok
 	}
 	// At most one slot is left, because two quotients with the sum size are rounded down.
 	if pair(split).sum() < size {
+		// Line 4 compares t̄^i/t̄ of both kinds strictly, so a tie leaves the slot to maps; line 6 gives
+		// ties to reduces.
 		spare := job.Map
 		if slowness(own[job.Map], all[job.Map]) > slowness(own[job.Reduce], all[job.Reduce]) {
 			spare = job.Reduce
 		}
+		// An assignment and no increment, so that the sum is the node's size whatever floor and epsilon
+		// did.
 		split[spare] = size - split[spare.Other()]
 	}
 	return split, true
@@ -201,6 +213,8 @@ func BestShares(nodes []NodeWork) (maps []int, end float64) {
 	maps, end = make([]int, len(nodes)), math.Inf(1)
 	now := make([]int, len(nodes))
 	for _, i := range order {
+		// s = 0 is the state that the previous node left, and for the first node the split without any map
+		// slot.
 		for s := 0; s <= nodes[i].Slots; s++ {
 			if now[i] = s; s > 0 {
 				speed[job.Map] += 1 / max(shortest, nodes[i].Work[job.Map])

@@ -61,6 +61,7 @@ func (t *TuMM) NodeLost(*cluster.Node) { t.CapacityChanged() }
 
 // CapacityChanged implements sched.CapacityWatcher.
 func (t *TuMM) CapacityChanged() {
+	// The work has not changed, but the targets are parts of S and k.
 	t.mon.stale = true
 	slots, nodes := t.capacity()
 	// Without open nodes the split stays for the nodes that return.
@@ -105,6 +106,8 @@ func (t *TuMM) targets() [job.Kinds]int {
 // share is Algorithm 3, lines 1–4, for the round's node.
 func (t *TuMM) share(r *sched.Round) [job.Kinds]int {
 	// The bounds of s_m contradict each other.
+	// Equations 4 and 5 have no solution with both bounds, so Hadoop's fixed slots stay. Returning an error
+	// instead would stop a master whose workers have just begun to register.
 	if t.unsplittable != nil {
 		return [job.Kinds]int{r.Node().Slots(job.Map), r.Node().Slots(job.Reduce)}
 	}

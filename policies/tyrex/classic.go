@@ -66,11 +66,14 @@ func (c *Classic) Restarts() []*job.Job {
 // Restarted implements sched.Restarter. A job that has been started again n times belongs to
 // the partition after the first n.
 func (c *Classic) Restarted(j *job.Job, times int) {
+	// A job can be killed at most once in each partition but the last. The bound also holds if the policy
+	// is installed with fewer partitions while such a job runs.
 	c.startIn(c.members[j.Seat()], min(times, len(c.parts)-1))
 }
 
 // JobRemoved implements sched.JobWatcher.
 func (c *Classic) JobRemoved(j *job.Job) {
+	// Its seat may belong to another job by the time of Restarts.
 	c.again = slices.DeleteFunc(c.again, func(x *job.Job) bool { return x == j })
 	c.Tags.JobRemoved(j)
 }

@@ -171,6 +171,7 @@ func (c *Config) check() error {
 			}
 			sum += x
 		}
+		// 0.1 seven times and 0.3 is not exactly 1 in floating point; a forgotten share is off by far more.
 		if math.Abs(sum-1) > 1e-6 {
 			return fmt.Errorf("capacities of %s slots: they sum to %v, not to 1", job.Kind(k), sum)
 		}

@@ -26,6 +26,7 @@ func Limits(slots int, shares []float64) []int {
 	for k, share := range shares {
 		// The 1e-9 makes 0.3 of 120 the intended 36; binary fractions may give 35.
 		raw := share * float64(slots)
+		// Shares may add up to a little more than 1: check allows an error of 1e-6.
 		limits[k] = min(int(raw+1e-9), left)
 		rest[k] = int(1e9*(raw-float64(limits[k])) + 0.5)
 		left -= limits[k]
@@ -33,10 +34,12 @@ func Limits(slots int, shares []float64) []int {
 	for ; left > 0; left-- {
 		k := indexOfLargest(rest)
 		limits[k]++
+		// A partition can get more than one of the remaining slots only if shares add up to less than 1.
 		rest[k] -= 1e9
 	}
 	for k := range limits {
 		if limits[k] == 0 {
+			// There are at least as many slots as partitions here, so while one has none, another has two.
 			limits[indexOfLargest(limits)]--
 			limits[k]++
 		}

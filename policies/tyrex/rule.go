@@ -40,6 +40,7 @@ func (s *static) grow(r *member, _ time.Duration) {
 func (s *static) leave(r *member, _ bool) {
 	if r.listed {
 		r.listed = false
+		// The search is short: the list holds the jobs with a task that has completed since the last round.
 		s.grown = slices.Delete(s.grown, slices.Index(s.grown, r), slices.Index(s.grown, r)+1)
 	}
 }
@@ -56,6 +57,8 @@ func (s *static) due(t *Tags, list []*member) []*member {
 		}
 	}
 	s.grown = s.grown[:0]
+	// grown is in the order of task ends, which depends on the order of reports within a heartbeat. Jobs
+	// enter the next partition in the order of this list, and are served in it for ever.
 	slices.SortFunc(list, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(a.part, b.part), t.compare(a.job, b.job))
 	})
@@ -98,6 +101,7 @@ func NewDynamic(c DynamicConfig) (*Learner, error) {
 		return nil, err
 	}
 	d := &dynamic{cfg: c, parts: make([]sizeTracker, len(c.Capacities[job.Map])-1)}
+	// The lists of grown jobs sort by entry numbers, which the order keeps.
 	d.t = newTags(c.Config, d)
 	for i := range d.parts {
 		d.parts[i].grown = sched.NewSortedJobs(d.t.compare)
@@ -140,6 +144,7 @@ func (d *dynamic) grow(r *member, before time.Duration) {
 	if d.counts(old) {
 		p.sample.remove(old)
 	}
+	// x is above 0 here, so it counts under every setting of sample.
 	p.sample.add(x)
 	// A job of size 0 was in no list: it can exceed no cut-off point.
 	p.grown.Add(r.job)
@@ -156,6 +161,7 @@ func (d *dynamic) leave(r *member, keep bool) {
 	if d.counts(x) {
 		p.sample.remove(x)
 	}
+	// A job that failed had more work than its size says, and would pull the cut-off point down.
 	if keep {
 		d.remember(p, x)
 	}
@@ -173,6 +179,7 @@ func (d *dynamic) remember(p *sizeTracker, x int64) {
 		if d.departed(p.history[0]) {
 			p.sample.remove(p.history[0])
 		}
+		// append copies the rest to a new array when this one is full, so dropped sizes are freed in time.
 		p.history = p.history[1:]
 	}
 }
@@ -198,9 +205,13 @@ func (d *dynamic) due(t *Tags, list []*member) []*member {
 			continue
 		}
 		p.sample.changed = false
+		// The old point must go: a job in a partition of similar sizes has no timer, and Explain reads this
+		// field.
 		if p.cutoff = math.Inf(1); !p.sample.exceeds(d.cfg.Threshold) {
 			continue
 		}
+		// Section IV-D: the jobs with s > p* move. The others stay in the sample until they end, so later
+		// decisions still see them.
 		p.cutoff = p.sample.cutoff()
 		for _, j := range p.grown.Jobs() {
 			if r := t.members[j.Seat()]; float64(size(r.spent)) > p.cutoff {
@@ -224,6 +235,7 @@ func (d *dynamic) timer(part int) (time.Duration, bool) {
 func (d *dynamic) load(histories [][]int64) {
 	for i := range d.parts {
 		p := &d.parts[i]
+		// Marked as changed even if nothing is added below: the cut-off point is of the former sample.
 		p.sample, p.history = sample{changed: true}, nil
 		for _, j := range d.t.parts[i].all.Jobs() {
 			if x := size(d.t.members[j.Seat()].spent); d.counts(x) {

@@ -7,6 +7,7 @@ import (
 
 // maxSize bounds a size in milliseconds, so that sums of squares do not
 // overflow: 2³⁸ ms is 8 years of task time.
+// 2²⁵ sizes have a sum below 2⁶³, so sample.sum cannot overflow either: no window comes near.
 const maxSize = 1 << 38
 
 // u128 is an unsigned sum of products. Sums of squares are exact, for two
@@ -74,6 +75,7 @@ const tolerance = 1e-9
 // have CV² = 0.
 func (s *sample) exceeds(limit float64) bool {
 	n, sum := float64(len(s.values)), float64(s.sum)
+	// CV² > limit, multiplied by μ²·n² so that nothing is divided: σ²/μ² = n·Σx²/(Σx)² − 1.
 	return n*s.square.float() > (1+limit)*(1+tolerance)*sum*sum
 }
 
@@ -108,8 +110,11 @@ type cut struct {
 func (c *cut) balanced(p int64) bool {
 	if p == 0 {
 		// n·S₂² against m²·Q₂
+		// L_0 has the mean 0 and no CV. With the limit (n−m)/m the inequality is n/m ≥ m·Q₂/S₂².
 		return atLeast(float64(c.n)*float64(c.s2)*float64(c.s2), float64(c.m)*float64(c.m)*c.q2.float())
 	}
+	// Each variance is E[x²]/E[x]² − 1, so the −1 of both sides cancels. The squared means are multiplied
+	// over, and a mean of 0 needs no case of its own.
 	mpp := mul(c.m*p, p)
 	low := float64(c.s1 + c.m*p)
 	high := float64(c.s2 - c.m*p)
@@ -126,6 +131,8 @@ func atLeast(a, b float64) bool { return a >= b*(1-tolerance) }
 func (c *cut) root(a, b float64) float64 {
 	n, m := float64(c.n), float64(c.m)
 	s1, s2, q1, q2 := float64(c.s1), float64(c.s2), c.q1.float(), c.q2.float()
+	// A gap of 2³⁸ ms is below a microsecond after 50 halvings. A condition on the width could fail to end
+	// where a and b are neighbouring floating-point numbers.
 	for range 50 {
 		// The conversions keep compilers from fusing operations, which would
 		// make the last digits differ between machines.
@@ -153,6 +160,8 @@ func (s *sample) cutoff() float64 {
 	for i := 0; ; {
 		a := s.values[i]
 		square := mul(a, a)
+		// All equal sizes at once: none of them exceeds p = a, so they move from the right side to the left
+		// together.
 		for i < len(s.values) && s.values[i] == a {
 			c.m--
 			c.s1, c.q1 = c.s1+a, c.q1.plus(square)
@@ -163,6 +172,8 @@ func (s *sample) cutoff() float64 {
 		// sides have crossed there. Otherwise they may cross on the way to the next size, up to
 		// which this cut holds.
 		switch {
+		// The end is reached only if all sizes are equal. With two different ones R_p shrinks to nothing
+		// before the largest, so the right side is 0 there at the latest.
 		case i == len(s.values) || c.balanced(a):
 			return float64(a)
 		case c.balanced(s.values[i]):

@@ -92,6 +92,8 @@ func (t *Tags) startIn(r *member, part int) {
 	}
 	t.dequeue(r)
 	for ; r.part < part; r.part++ {
+		// partOf needs an entry for each partition that the job has skipped. No launch of the job can be
+		// older.
 		r.since = append(r.since, t.lastSeq+1)
 	}
 	t.enqueue(r)
@@ -109,6 +111,8 @@ func (s *SITA) partitionOf(size time.Duration) int {
 		}
 		return last
 	}
+	// Buckets, because SITA-E needs the distribution of all jobs so far, and a sorted list of them would
+	// grow for ever.
 	at := bucketOf(size.Seconds())
 	s.loads[at] += size.Seconds()
 	s.total += size.Seconds()
@@ -124,6 +128,7 @@ func (s *SITA) partitionOf(size time.Duration) int {
 	// Half of the jobs of equal size: a size whose work lies across a boundary goes to the side
 	// where most work is.
 	share, middle := 0.0, smaller+s.loads[at]/2
+	// The shares of map slots stand for both kinds: a size does not say how much of it is reduces.
 	for k, c := range s.cfg.Capacities[job.Map][:last] {
 		if share += c; middle < share*s.total {
 			return k

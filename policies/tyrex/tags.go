@@ -157,6 +157,7 @@ func (t *Tags) mayUse(part int, slot job.Kind) bool {
 func (t *Tags) moveJobs() {
 	t.moving = t.rule.due(t, t.moving[:0])
 	for _, r := range t.moving {
+		// Before part and entry change: the lists find a job by the key with which it was added.
 		t.dequeue(r)
 		t.rule.leave(r, true)
 		r.part++
@@ -164,6 +165,7 @@ func (t *Tags) moveJobs() {
 		// Attempts that run already keep their partition's slots until they end (reading 11 in
 		// README.md).
 		r.since = append(r.since, t.lastSeq+1)
+		// Before the rule's enter, which inserts the job into lists sorted by the new entry number.
 		t.enqueue(r)
 		t.rule.enter(r)
 	}
@@ -228,6 +230,8 @@ func (t *Tags) borrows(part int, slot job.Kind) bool {
 		// Idle slots of earlier partitions stay for short jobs (reading 9 in README.md). What an
 		// earlier one has borrowed counts against the others' idle slots.
 		if i >= part || left < 0 {
+			// The sum may exceed the free slots, because tasks on closed nodes are in no count. Offers
+			// exist for free slots only, so it lends none too many.
 			idle += left
 		}
 	}
@@ -248,6 +252,8 @@ func slotOf(r *sched.Round, o sched.Offer, k job.Kind) job.Kind {
 // serve visits the jobs of one partition. The label of their attempts is the
 // number of the partition.
 func (t *Tags) serve(r *sched.Round, o sched.Offer, part int, k job.Kind, visit func(sched.Candidate) bool) bool {
+	// The list of ready jobs spares a walk over jobs whose tasks all run. HeadOnly asks for the first job
+	// even if it has nothing to launch, and copies are of running tasks.
 	q := t.parts[part].ready[k]
 	if o.HeadOnly || !o.NoCopies && r.CopiesOf(k) {
 		q = t.parts[part].all
@@ -304,6 +310,8 @@ func (t *Tags) resize() {
 	for i := range t.parts {
 		t.parts[i].used = [job.Kinds]int{}
 	}
+	// Counted afresh and not adjusted: attempts on a node count only while it is open, and nothing says
+	// here which nodes have changed. It costs the running attempts, when nodes change.
 	for _, j := range t.view.Jobs().Live() {
 		if j.Seat() < len(t.members) && t.members[j.Seat()] != nil && t.members[j.Seat()].job == j {
 			t.countRunning(t.members[j.Seat()])
@@ -345,6 +353,7 @@ func (t *Tags) JobAdded(j *job.Job) {
 	for k := range job.Kind(job.Kinds) {
 		// What runs already belongs to the first partition: partOf compares with the greatest
 		// number seen when the job moves.
+		// The newest of each kind is enough: sequence numbers rise in the order of launches.
 		if a := j.Newest(k); a != nil {
 			t.lastSeq = max(t.lastSeq, a.Seq())
 		}
@@ -376,6 +385,7 @@ func consumed(j *job.Job) (sum time.Duration) {
 func (t *Tags) JobRemoved(j *job.Job) {
 	r := t.members[j.Seat()]
 	t.dequeue(r)
+	// After dequeue and before the seat is cleared: leave reads the member's size and partition.
 	t.rule.leave(r, j.Outcome() == job.Succeeded)
 	t.members[j.Seat()] = nil
 }
@@ -388,6 +398,8 @@ func (t *Tags) JobChanged(j *job.Job, c sched.Change) {
 	}
 	p := &t.parts[t.members[j.Seat()].part]
 	p.all.Reposition(j)
+	// Before the rule: each list compares by priority, and one that was not repositioned could lose the job
+	// in its next search.
 	for k := range p.ready {
 		p.ready[k].Reposition(j)
 	}
@@ -406,6 +418,7 @@ func (t *Tags) TaskStarted(a *job.Attempt, _ time.Duration) {
 // that a job still completes in an earlier one do not count against it.
 func (t *Tags) TaskEnded(a *job.Attempt, _ time.Duration) {
 	r := t.members[a.Job().Seat()]
+	// By the launch, not by the present partition: the attempt gives back the slot where it was counted.
 	part := r.partOf(a.Seq())
 	// A failed or killed attempt frees its slots too.
 	t.use(r, a, -1)
@@ -509,6 +522,7 @@ func (t *Tags) Explain(j *job.Job, k job.Kind, _ time.Duration) string {
 // Advances implements sched.Advancer. Priority counts within a partition, which the work
 // of a job decides, and not its pool.
 func (t *Tags) Advances(j, before *job.Job, _ job.Kind) (byPriority, byPool bool) {
+	// No priority brings a job past one in an earlier partition.
 	same := t.members[j.Seat()].part == t.members[before.Seat()].part
 	return same && before.Priority() < job.VeryHigh, false
 }

@@ -161,6 +161,8 @@ func (b *Bayes) Train(v *Vector, isGood bool) {
 		b.count[c][cell]++
 		b.ln[cell][c] = b.lnCount(b.count[c][cell])
 	}
+	// Of this class only: the other's denominators hold its own number of examples. The priors hold both,
+	// hence rebase.
 	b.retotal(c)
 	b.rebase()
 }
@@ -190,6 +192,8 @@ func (b *Bayes) lnCount(n uint64) float64 {
 func (b *Bayes) rebase() {
 	all := float64(b.n[bad] + b.n[good])
 	for c := range classes {
+		// For a class without examples the histogram's logarithms are −Inf and NaN. Predict answers before
+		// it reads them.
 		n := float64(b.n[c])
 		if b.histogram {
 			b.base[c] = portable.Log(n/all) - float64(float64(len(b.sizes))*portable.Log(n))
@@ -216,12 +220,15 @@ func (b *Bayes) Predict(v *Vector) Prediction {
 			return Prediction{LogOdds: math.Inf(-1), LogJoint: math.Inf(-1)}
 		}
 	}
+	// Sums of logarithms, because a product of many small factors underflows.
 	j := b.base
 	for i, at := range b.start {
 		ln := &b.ln[at+int(v.Bins[i])]
 		j[bad] += ln[bad]
 		j[good] += ln[good]
 	}
+	// Equal is good (reading 2 in README.md), also if the two sums of logarithms differ by their rounding.
+	// Otherwise a classifier without examples would launch nothing and learn nothing.
 	return Prediction{Good: j[good] >= j[bad]-tie, LogOdds: j[good] - j[bad], LogJoint: j[good]}
 }
 

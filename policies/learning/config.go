@@ -116,6 +116,7 @@ const mostTasks = 100
 // the kind.
 func (c *Config) TasksOn(slots int) int {
 	switch {
+	// An operator who gives a node no slots of a kind means it, whatever the classifier predicts.
 	case slots == 0:
 		return 0
 	case c.MaxTasks == AutoTasks:
@@ -264,6 +265,8 @@ func (c *Config) read(k *sched.Kit, b sched.Bindings) error {
 	if err := k.Read(b); err != nil {
 		return err
 	}
+	// A function cannot be in saved state or on a command line, so the rule names it and each start finds
+	// it again.
 	if name := c.Rule.Evaluator; name != "" {
 		e, ok := k.FindEvaluator(name)
 		if !ok {

@@ -81,8 +81,7 @@ func up(v float64) float64                  { return math.Ceil(v - slack) }
 func gib(v float64) float64                 { return portable.Log2(1 + v/(1<<30)) }
 func gibPart(v float64) float64             { return gib(v) / 16 }
 
-// table defines the features. The first eight of the default have the bins of
-// the paper's specification.
+// table defines the features. The paper lists candidates for features but no bins (reading 4 in README.md).
 var table = [Features]feature{
 	JobCPU:      {"cpu", 10, minus(1), over(10)},
 	JobMemory:   {"memory", 10, minus(1), over(10)},

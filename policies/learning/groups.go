@@ -61,6 +61,7 @@ const (
 //
 // It returns the same results as weigh.
 func (u *Order) weighGroups(r *sched.Round, o sched.Offer, live, gated bool) verdict {
+	// A new number makes all stored predictions, weights and risks stale without a walk over them.
 	u.call++
 	u.picks, u.bad, u.top, u.best, u.lazy = u.picks[:0], u.bad[:0], 0, pick{}, false
 	u.gather(r, o)
@@ -132,6 +133,7 @@ func (u *Order) greatest(good bool) float64 {
 	top := 0.
 	for i := range u.groups {
 		g := &u.groups[i]
+		// The set of the highest log odds has the highest P, so its weight bounds all others.
 		if p := &u.hintSets[g.hintSet]; g.good == good && g.count[u.ready.which] > 0 && (first == nil || p.prediction.LogOdds > first.prediction.LogOdds) {
 			first, top = p, g.fixed
 		}
@@ -146,6 +148,7 @@ func (u *Order) greatest(good bool) float64 {
 			continue
 		}
 		p := &u.hintSets[g.hintSet]
+		// Far enough below the top that even a tie by rounding is excluded.
 		if float64(g.fixed*u.mostWeight(p, first)) < top-float64(top*even) {
 			g.eu = math.NaN()
 			continue
@@ -159,6 +162,7 @@ func (u *Order) greatest(good bool) float64 {
 // findBest sets best to the oldest candidate of the greatest expected utility, when all are bad.
 // The greatest utility of the ready candidates is eu. best holds the best of extra already.
 func (u *Order) findBest(eu float64) {
+	// Job ids start at 1, so no candidate has the age 0.
 	if u.best.age > 0 && u.best.eu > eu {
 		return
 	}
@@ -179,6 +183,7 @@ func (u *Order) oldest(in func(*group) bool) int {
 		if g.count[u.ready.which] == 0 || !in(g) {
 			continue
 		}
+		// One walk finds the oldest of all groups.
 		if g.oldest == 0 {
 			u.findOldest()
 		}
@@ -209,6 +214,7 @@ func (u *Order) findOldest() {
 // enter counts a candidate of a set in its group.
 func (u *Order) enter(set *candidates, c *candidate) {
 	g := &u.groups[c.group]
+	// While oldest is 0 it stays so: the candidates that are in the group may be older than this one.
 	if set == &u.ready && (g.count[set.which] == 0 || c.age < g.oldest) {
 		g.oldest, g.seat = c.age, c.seat
 	}
@@ -218,6 +224,7 @@ func (u *Order) enter(set *candidates, c *candidate) {
 // leave removes a candidate of a set from its group.
 func (u *Order) leave(set *candidates, c *candidate) {
 	g := &u.groups[c.group]
+	// The next oldest is searched when something asks. Most groups lose several candidates before that.
 	if set == &u.ready && c.age == g.oldest {
 		g.oldest = 0
 	}
@@ -251,6 +258,8 @@ func (u *Order) visitGroups(r *sched.Round, live, random bool, visit func(sched.
 	if !u.yield(r, live, first, visit) {
 		return
 	}
+	// Only now, because nearly every call ends with the first candidate. Candidates for copies stay in
+	// front, as in weigh, so that both ways draw for the same positions.
 	u.picks = u.picksOf(true, u.picks)
 	// It has had its turn, and visitRest leaves out the pick at 0.
 	at := slices.IndexFunc(u.picks, func(x pick) bool { return x.at == first.at })
@@ -331,6 +340,7 @@ func (u *Order) noteSoon(e *entry) {
 
 // remember adds a job to fresh. Beyond mostFresh the wait reasons of all groups are due.
 func (u *Order) remember(e *entry) {
+	// Due for a whole group costs one walk in weigh, which notes them all.
 	if len(u.fresh) >= mostFresh {
 		u.fresh = u.fresh[:0]
 		for i := range u.groups {
@@ -359,6 +369,7 @@ func (u *Order) noteFresh(r *sched.Round) {
 			default:
 				g := &u.groups[c.group]
 				u.note(r, c, true, sched.Reason{Code: sched.Overload, P: u.risk(&u.hintSets[g.hintSet])})
+				// The reason is written again when it has become old, even if nothing changes for the job.
 				g.nextNote = min(g.nextNote, c.due)
 			}
 		}

@@ -89,6 +89,7 @@ func (u *Order) JobAdded(j *job.Job) {
 	e := &u.entries[j.Seat()]
 	*e = entry{job: j}
 	u.worth.enter(e)
+	// After a change of policy the job may run tasks already.
 	u.worth.pools[e.pool].running += j.Occupied(job.Map) + j.Occupied(job.Reduce)
 	for k := range job.Kind(job.Kinds) {
 		// A job without reduces says nothing about the hints of reduces.
@@ -118,6 +119,7 @@ func (u *Order) JobRemoved(j *job.Job) {
 		u.set(&u.all, j, k, false)
 		u.set(&u.ready, j, k, false)
 	}
+	// fresh may still hold the seat; noteFresh leaves out an empty one.
 	u.entries[j.Seat()] = entry{}
 }
 
@@ -146,6 +148,7 @@ func (u *Order) reprice(e *entry) {
 	for k := range job.Kind(job.Kinds) {
 		for _, set := range [...]*candidates{&u.ready, &u.all} {
 			if c := set.get(e.job.Seat(), k); c != nil {
+				// Under the group that the candidate was counted in, before its group changes.
 				u.leave(set, c)
 				c.group = u.groupOf(fixed, e.hintSet[k])
 				u.enter(set, c)
@@ -162,9 +165,12 @@ func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	e := &u.entries[a.Job().Seat()]
 	u.worth.pools[e.pool].running += a.Width()
 	u.noteSoon(e) // the tracker also clears the job's reasons
+	// Launches that no walk has proposed are no decisions of the classifier: a copy that a Preceder
+	// chooses, for example. They must train nothing.
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
 		u.learner.Assigned(a.Node(), p.d)
 	}
+	// The node has changed, so a refusal of what follows in this round is a decision of its own.
 	u.proposed.open, u.decidedWithheld = false, false
 }
 

@@ -119,6 +119,8 @@ func (l *Learner) node(index int32) *node {
 // waiting decisions get no label.
 func (l *Learner) Forget(index int32) {
 	n := l.node(index)
+	// Reading 9 in README.md. A node that joins again may be another machine, and its first load says
+	// nothing about tasks that died.
 	*n = node{waiting: n.waiting[:0]}
 	l.encoded.node = -1
 }
@@ -134,6 +136,8 @@ func (l *Learner) Over(index int32) bool { return l.node(index).over }
 // ones, changes nothing.
 func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 	load := n.Load()
+	// Heartbeats in between carry only news of tasks. Labelled by a missing load, every decision would be
+	// good.
 	if !load.Measured() {
 		return
 	}
@@ -161,9 +165,12 @@ func (l *Learner) Report(n *cluster.Node, now time.Duration) {
 func (l *Learner) label(r *Record, x *node, now time.Duration) {
 	l.seq++
 	r.Seq, r.At = l.seq, now
+	// Of all reports in the window, and not of the last one: see Seen.
 	r.Good = !l.cfg.overloaded(r.Seen)
 	l.accuracy.Add(r.Assigned, r.Good)
 	l.log.Append(*r)
+	// After Append: relearn trains from the log in the same order, so it must hold every decision that was
+	// learned.
 	l.learn(r)
 	// A decision to launch nothing that no overload followed may have been needless; see Escape.
 	if !r.Assigned && r.Good {
@@ -182,6 +189,7 @@ func (l *Learner) learn(r *Record) {
 		return
 	}
 	l.cfg.Space.Encode(&r.Values, &l.vector)
+	// The scratch vector holds the record's features now, and not the node's.
 	l.encoded.node = -1
 	l.model.Train(&l.vector, r.Good)
 }
@@ -258,6 +266,7 @@ func (l *Learner) decide(index int32, d Decision, assigned bool) {
 // limit returns the most decisions of a node that may wait.
 func (l *Learner) limit() int {
 	if l.cfg.Refill {
+		// Refill launches at most as many as have ended, and no more can end than run at once.
 		most := l.cfg.MaxTasks
 		if most == AutoTasks {
 			most = mostTasks
@@ -300,9 +309,12 @@ func (l *Learner) Escape(index int32, idle bool) bool {
 	switch {
 	case !idle:
 		return false
+	// Even if the node is above its limits: it runs nothing of ours, so the load is not ours to lower.
 	case l.cfg.Patience > 0 && x.idle >= l.cfg.Patience:
 		return true
 	}
+	// Both conditions say that the node bears a task: its load is well below the target now, or refusals in
+	// a row were each followed by no overload.
 	return l.cfg.IdleEscape && (x.state.Load <= float64(idleShare*l.cfg.Rule.Target) || x.refusals >= maxRefusals)
 }
 
@@ -314,10 +326,12 @@ func (l *Learner) SetRule(r Rule) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
+	// A reload of an unchanged file must not cost the training of 65,536 decisions.
 	if r == l.cfg.Rule {
 		return nil
 	}
 	l.cfg.Rule = r
+	// over was judged by the old rule, and hard-gate reads it before the next report.
 	for i := range l.nodes {
 		l.nodes[i].over = l.nodes[i].known && l.cfg.overloaded(l.nodes[i].state)
 	}

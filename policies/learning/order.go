@@ -137,6 +137,7 @@ func (u *Order) Quiet() bool { return true }
 func (u *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) bool) {
 	live := r == u.round && r.Node() != nil
 	gated := u.gated(r)
+	// A query must not draw: it would change what the next round draws.
 	random := live && !o.HeadOnly
 	switch u.weighGroups(r, o, live, gated) {
 	case someGood:
@@ -249,6 +250,7 @@ func (u *Order) yield(r *sched.Round, live bool, x pick, visit func(sched.Candid
 		u.proposed = p
 	}
 	more := visit(sched.Candidate{Job: p.job, Kind: p.kind})
+	// A candidate that the place has declined was not decided on.
 	u.proposed.open = live && !more
 	return more
 }
@@ -259,6 +261,7 @@ func (u *Order) proposal(r *sched.Round, x pick) proposal {
 	p := proposal{job: u.entries[c.seat].job, kind: c.kind()}
 	if u.learner != nil && r.Node() != nil {
 		what := &u.hintSets[u.groups[c.group].hintSet]
+		// Computed again for one candidate: picks hold the product with P only.
 		value, _ := u.value(r, c)
 		p.d = Decision{Job: p.job.ID(), Kind: p.kind, Profile: what.Ratings, Tasks: running(r),
 			P: what.prediction.P(), Utility: value}
@@ -375,6 +378,7 @@ func (u *Order) wanted(o sched.Offer, c *candidate) bool {
 // factor that makes it 0.
 func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string) {
 	value = u.groups[c.group].fixed
+	// The usual case with the default utility: one comparison for each candidate.
 	if value > 0 && !u.worth.anyVaries {
 		return value, ""
 	}
@@ -382,6 +386,7 @@ func (u *Order) value(r *sched.Round, c *candidate) (value float64, zero string)
 	if value *= u.worth.current(&u.entries[c.seat], c.kind(), r); !(value > 0) {
 		return 0, u.worth.why(&u.entries[c.seat], c.kind(), r)
 	}
+	// Two infinite products could not be compared, and infinity times a P of 0 is not a number.
 	return min(value, math.MaxFloat64), ""
 }
 
@@ -393,6 +398,7 @@ func (u *Order) predict(r *sched.Round, p *hintSet) {
 		return
 	}
 	p.call, p.prediction = u.call, Certain
+	// An explanation outside a round has no node, whose features the prediction needs.
 	if u.learner != nil && r.Node() != nil {
 		p.prediction = u.learner.Predict(r.Node().Index(), p.kind, p.Ratings, running(r))
 	}
@@ -456,6 +462,8 @@ func (u *Order) first(random bool) int {
 			}
 		}
 	}
+	// With one candidate nothing is drawn, so a run with fewer ties draws fewer numbers; firstOfGroups does
+	// the same.
 	if ties == 1 || !random || u.cfg.Tie == TieOrdered {
 		return best
 	}
@@ -471,8 +479,8 @@ func (u *Order) first(random bool) int {
 	return best
 }
 
-// Advances implements sched.Advancer. Priority doubles the value of a task with each step,
-// if the configuration values tasks by it.
+// Advances implements sched.Advancer. Priority makes a task worth four times as much with each step, if the
+// configuration values tasks by it.
 func (u *Order) Advances(_, before *job.Job, _ job.Kind) (byPriority, byPool bool) {
 	return slices.Contains(u.cfg.Factors, Priority) && before.Priority() < job.VeryHigh, false
 }

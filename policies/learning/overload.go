@@ -75,6 +75,8 @@ func (s *Overload) Start(v *sched.View, _ time.Duration) { s.view = v }
 // Begin starts a round.
 func (s *Overload) Begin(r *sched.Round) {
 	s.room = 0
+	// Emptied by each round, also one that launches nothing: a task that ended before it has had its chance
+	// to be replaced.
 	if n := s.count(r.Node().Index()); s.learner.cfg.Refill {
 		s.room, *n = *n, 0
 	}
@@ -127,6 +129,7 @@ func (s *Overload) Next(r *sched.Round) (sched.Offer, bool) {
 func (s *Overload) enoughWaiting(n *cluster.Node) bool {
 	c := &s.learner.cfg
 	most := c.WaitingOn(n.Slots(job.Reduce))
+	// The count first: WaitingReduces walks the node's attempts.
 	return n.Running(job.Reduce) >= most && WaitingReduces(n) >= most
 }
 
@@ -140,6 +143,8 @@ func (s *Overload) Limits(n *cluster.Node) [job.Kinds]int {
 	var limits [job.Kinds]int
 	c := &s.learner.cfg
 	for k := range limits {
+		// More than the slots of the specification, so that the classifier and not the operator sets the
+		// number.
 		limits[k] = c.TasksOn(n.Slots(job.Kind(k)))
 	}
 	return limits
@@ -171,6 +176,7 @@ func (s *Overload) NodeJoined(n *cluster.Node) { s.learner.Forget(n.Index()) }
 // NodeLost implements sched.NodeWatcher.
 func (s *Overload) NodeLost(n *cluster.Node) {
 	s.learner.Forget(n.Index())
+	// Tasks that ended with the node have not made room on it.
 	*s.count(n.Index()) = 0
 }
 

@@ -42,6 +42,8 @@ func (p *Perceptron) margin(v *Vector) float64 {
 // perceptron. The logistic function of the margin orders candidates like the
 // margin.
 func (p *Perceptron) Predict(v *Vector) Prediction {
+	// z > 0 and not ≥ 0, as printed (reading 2 in README.md): an untrained perceptron launches only because
+	// of the bias.
 	z := p.margin(v)
 	return Prediction{Good: z > 0, LogOdds: z, LogJoint: math.NaN()}
 }

@@ -15,6 +15,7 @@ type State sched.NodeState
 // report its number of processors counts as having one.
 func StateOf(cores int, l cluster.Load) State {
 	s := State{Load: l.LoadAverage / float64(max(1, cores)), CPU: l.CPU, Disk: l.DiskRate, Network: l.NetworkRate}
+	// 0 is unknown. Counted as a full memory it would make every node overloaded that cannot measure it.
 	if l.MemoryFree > 0 {
 		s.Memory = 1 - l.MemoryFree
 	}
@@ -56,6 +57,7 @@ func (r Rule) Overloaded(s State) bool {
 			}
 		}
 	}
+	// crossed > 0 also covers a rule of an evaluator alone, which watches no limit.
 	return crossed > 0 && (!r.All || crossed == watched)
 }
 

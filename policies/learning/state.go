@@ -69,6 +69,7 @@ func (b *Bayes) load(m model) error {
 			}
 		}
 	}
+	// From here on nothing fails: a load that is rejected halfway would leave counts of two states.
 	b.n = n
 	for c, counts := range m.Counts {
 		copy(b.count[c], counts)
@@ -125,6 +126,7 @@ func (l *Learner) Load(state []byte) error {
 		return err
 	}
 	l.model, l.log, l.accuracy, l.seq, l.Hints = fresh, log, head.Accuracy, head.Seq, hints
+	// The counts stand for labels under another rule (reading 12 in README.md).
 	if head.Rule != l.cfg.Rule || head.Withheld != l.cfg.Withheld {
 		l.relearn()
 	}
@@ -143,6 +145,7 @@ func split(state []byte) (*header, []byte, error) {
 		return nil, nil, io.ErrUnexpectedEOF
 	}
 	end := len(state) - 4
+	// Before anything is decoded: the lengths in a damaged state cannot be trusted.
 	if binary.LittleEndian.Uint32(state[end:]) != crc32.ChecksumIEEE(state[:end]) {
 		return nil, nil, errors.New("checksum mismatch")
 	}

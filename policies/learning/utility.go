@@ -95,6 +95,7 @@ func LiteralUtility(promised, allocated float64) float64 {
 // PriorityUtility returns 4 to the power of the priority.
 func PriorityUtility(priority int) float64 {
 	u := 1.0
+	// By multiplication, because powers of 4 are exact and equal priorities must give equal utilities.
 	for ; priority > 0; priority-- {
 		u *= 4
 	}

@@ -54,6 +54,7 @@ func (w *worth) enter(e *entry) {
 	if !ok {
 		i = int32(len(w.pools))
 		w.byName[name] = i
+		// Never removed: entries hold indexes. A pool that was named once costs a few dozen bytes.
 		w.pools = append(w.pools, poolShare{name: name, promised: w.cfg.share(name)})
 	}
 	e.pool = i
@@ -66,6 +67,7 @@ func (w *worth) fixed(e *entry) float64 {
 	value := 1.0
 	for _, f := range w.cfg.Factors {
 		if !w.varies(f) {
+			// Fixed factors do not look at the kind of task.
 			value *= w.factor(f, e, job.Map, nil)
 		}
 	}
@@ -129,6 +131,8 @@ func (w *worth) allocated(e *entry, r *sched.Round) float64 {
 		slots += r.Nodes().Slots(k)
 		used += r.Jobs().Occupied(k)
 	}
+	// More tasks than slots run here by design (the classifier decides), and shares of more than the whole
+	// would make every deficit 0.
 	if all := max(slots, used); all > 0 {
 		return float64(w.pools[e.pool].running) / float64(all)
 	}

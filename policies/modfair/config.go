@@ -179,6 +179,8 @@ func parsePools(s string) (map[string]Limits, error) {
 		least, err1 := parseCount(numbers[0])
 		most, err2 := parseCount(numbers[1])
 		weight, err3 := strconv.ParseFloat(numbers[2], 64)
+		// A weight is a divisor. The upper bound keeps running/weight far from the smallest numbers, where
+		// different counts would give one ratio.
 		if err3 == nil && (!(weight > 0) || weight > 1e9) {
 			err3 = errors.New("the weight must be above 0 and at most 1e9")
 		}

@@ -105,6 +105,8 @@ func (d *Dynamic) measure() {
 	if d.node.count > 0 {
 		node = d.node.value()
 	}
+	// The means are of different jobs' maps, so the rack's may be the smaller one; then no second wait is
+	// left.
 	if d.rack.count > 0 {
 		rack = max(0, d.rack.value()-node)
 	}
@@ -124,6 +126,7 @@ func (d *Dynamic) TaskStarted(a *job.Attempt, now time.Duration) {
 	if d.queued {
 		waited = now - a.Job().Submitted()
 	}
+	// It resets the wait and remembers the level, which the next lines may overwrite.
 	d.Delay.TaskStarted(a, now)
 	// Reading 11 in README.md: Hadoop remembers the level of the last map, and a job whose last map
 	// ran far away does not wait for a close node.
@@ -216,6 +219,7 @@ func (d *Dynamic) Save() ([]byte, error) {
 }
 
 func (m *mean) save() meanState {
+	// The ring unrolled, oldest first: load may keep fewer of them and must keep the latest.
 	recent := append(slices.Clone(m.recent[m.next:]), m.recent[:m.next]...)
 	return meanState{m.sum, m.count, recent}
 }
@@ -248,6 +252,8 @@ func (s *meanState) load(window int) (mean, error) {
 	if err := s.checkRecent(); err != nil {
 		return m, err
 	}
+	// Sum and count are all that a mean without a window needs, whichever samples a former window has left
+	// in them.
 	if window == 0 {
 		m.sum, m.count = s.Sum, s.Count
 		return m, nil
@@ -270,6 +276,8 @@ func (s *meanState) checkRecent() error {
 		}
 		sum += d
 	}
+	// A state whose samples contradict its sum would move the mean away from every sample that it drops
+	// later.
 	if sum != s.Sum || int64(len(s.Recent)) != s.Count {
 		return fmt.Errorf("%d samples of %d ns in all, but counted %d of %d", len(s.Recent), sum, s.Count, s.Sum)
 	}

@@ -151,6 +151,7 @@ func (o *Order) each(r *sched.Round, of sched.Offer, k job.Kind, visit func(sche
 		return false
 	}
 	// Pools below their entitlement come first, whatever their position among all pools.
+	// Two walks in the same order: within each pass Figure 9 decides.
 	for _, borrow := range [2]bool{false, true} {
 		for _, p := range o.ready[k] {
 			if o.entitled(p, k) != borrow && (!borrow || o.mayBorrow(p, k)) && !serve(of, k, p.side[k].ready, visit) {
@@ -216,12 +217,16 @@ func (o *Order) JobAdded(j *job.Job) {
 	}
 	o.counted.add(j)
 	o.fresh = m
+	// The user's pool first, because update moves small jobs from there and the others stay.
 	m.home = o.poolOf(j.Pool())
 	m.home.homes++
 	o.join(m, m.home)
 	if o.cfg.Classify == ClassifySubmit {
+		// Before update, which only keeps the shared pool open for the jobs that are in it.
 		o.classifyOne(m)
 	}
+	// Reading 3 in README.md: without an update now the first job would wait for the next one with no
+	// entitlement and no size to compare.
 	o.update()
 }
 
@@ -237,6 +242,7 @@ func (o *Order) JobRemoved(j *job.Job) {
 	if j.Asks() {
 		o.asking--
 	}
+	// Counted when an update asks, not here: a thousand jobs that end between two updates cost one walk.
 	if !o.counted.remove(j) {
 		o.uncounted = true
 	}
@@ -247,6 +253,8 @@ func (o *Order) JobRemoved(j *job.Job) {
 // pool is removed with its last job.
 func (o *Order) releaseHome(home *pool) {
 	if home.homes--; home.homes == 0 {
+		// Pools are named by users, who come and go. Otherwise each update would divide slots among all
+		// that ever submitted.
 		delete(o.byName, home.name)
 		o.pools = slices.DeleteFunc(o.pools, func(p *pool) bool { return p == home })
 	}
@@ -257,6 +265,7 @@ func (o *Order) releaseHome(home *pool) {
 func (o *Order) rehome(m *member) {
 	from, to := m.home, o.poolOf(m.job.Pool())
 	m.home = to
+	// Before the old home loses the job: a pool that is both is not removed.
 	to.homes++
 	// A small job is in the shared pool, wherever its home is.
 	if m.at == from {
@@ -299,6 +308,7 @@ func (o *Order) NodeJoined(*cluster.Node) { o.update() }
 
 // NodeLost implements sched.NodeWatcher.
 func (o *Order) NodeLost(*cluster.Node) {
+	// The node's map outputs are lost, and no hook names the jobs whose maps are pending again.
 	o.recount()
 	o.update()
 }
@@ -344,6 +354,7 @@ func (o *Order) launched(m *member, a *job.Attempt) {
 	if a.Kind() != job.Map || a.Speculative() || a.Level() == cluster.NONE {
 		return
 	}
+	// Also for the first map, and with TableOff: the level is what the next map is compared with.
 	before := m.level
 	m.level = a.Level()
 	// Table 3 compares two successive maps, and the first one has no predecessor.
@@ -439,6 +450,7 @@ func (o *Order) Advances(j, before *job.Job, k job.Kind) (byPriority, byPool boo
 	if x.at != y.at || x.at.shared {
 		return false, false
 	}
+	// A copy, because the lists are searched by the keys of their members.
 	raised := *x
 	raised.priority = job.VeryHigh
 	return x.at.compare(&raised, y, k) < 0, false

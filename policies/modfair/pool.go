@@ -67,6 +67,8 @@ func (p *pool) max(k job.Kind) int {
 func (p *pool) standing(k job.Kind) poolKey {
 	s := &p.side[k]
 	effMin := min(p.least(k), s.pending) // reading 7 in README.md: computed each time
+	// Figure 9 has load ≤ min where Hadoop has <: a pool that runs exactly its minimum is still served
+	// first.
 	if s.running <= effMin {
 		return poolKey{group: 0, ratio: float64(s.running) / float64(max(effMin, 1))} // Eq. 5
 	}
@@ -101,6 +103,8 @@ func (o *Order) reposition(p *pool, k job.Kind) {
 	if !o.cfg.Sorted {
 		key = p.fairRank(k)
 	}
+	// A pool that stays where it is keeps its lot. With a new lot at each count, equal pools would change
+	// places at every heartbeat.
 	changed := key.group != s.key.group || key.ratio != s.key.ratio
 	ready, busy := len(s.ready) > 0, len(s.busy) > 0
 	if !changed && ready == s.inReady && busy == s.inBusy {
@@ -126,10 +130,12 @@ func (o *Order) reposition(p *pool, k job.Kind) {
 // lot draws the random part of a pool's key (reading 16 in README.md). Lots are drawn when a key
 // changes and not when the order is read, so that queries change nothing.
 func (o *Order) lot() uint64 {
+	// Hadoop's order has no lots: its ties go by name.
 	if o.cfg.TieByName || !o.cfg.Sorted {
 		return 0
 	}
 	o.draws++
+	// The constant is the text "modfair": parts that share a run's seed must not draw the same numbers.
 	return portable.Mix(o.cfg.Seed ^ portable.Mix(0x6d6f6466616972^o.draws))
 }
 
@@ -231,6 +237,8 @@ func compareNeed(a, b *member, k job.Kind) int {
 // compareFair is the order of jobs in Hadoop's fair scheduler: running tasks by
 // weight, which doubles with each step of priority.
 func compareFair(a, b *member, k job.Kind) int {
+	// running_a/2^p < running_b/2^q, multiplied out: integers have no rounding that could make the order
+	// depend on which is first.
 	x := a.have[k].running << (b.priority - job.VeryLow)
 	y := b.have[k].running << (a.priority - job.VeryLow)
 	if x != y {
@@ -278,7 +286,10 @@ func (o *Order) set(m *member, k job.Kind, now counts) {
 	}
 	s.pending += now.pending - was.pending
 	s.running += now.running - was.running
+	// Begin compares this sum with the tracker's to notice lost outputs, so every change of a job's count
+	// goes through set.
 	o.pending[k] += now.pending - was.pending
+	// Last: the pool's key is computed from the counts above and from whether its lists are empty.
 	o.reposition(m.at, k)
 }
 
@@ -324,6 +335,8 @@ func (o *Order) leave(m *member) {
 // move moves a job with its running tasks to another pool.
 func (o *Order) move(m *member, to *pool) {
 	if m.at != to {
+		// leave takes the job's tasks out of the old pool's counts and join counts them in the new one;
+		// they keep running.
 		o.leave(m)
 		o.join(m, to)
 	}

@@ -5,6 +5,8 @@ import "github.com/slotwise/slotwise/sched/job"
 // update computes sizes (Figure 6) and entitlements (Figure 7). It visits all pools, and all jobs
 // if their classes may have changed. It allocates nothing.
 func (o *Order) update() {
+	// Before jobs are classified: the first job that joins the empty pool must get a grant by its own size
+	// (Figure 7).
 	if o.shared.size == 0 {
 		o.grant = [job.Kinds]int{} // its last job has ended
 	}
@@ -12,6 +14,7 @@ func (o *Order) update() {
 	switch o.cfg.Classify {
 	case ClassifyTick:
 		// The class of a job follows from these two alone.
+		// The walk below is over all jobs, so it is worth avoiding: most updates find both unchanged.
 		now := classes{o.admits(c), c.maps}
 		switch o.enabled = now.enabled; {
 		case now != o.classes:
@@ -27,6 +30,7 @@ func (o *Order) update() {
 		o.enabled = o.shared.size > 0
 	}
 	o.fresh = nil
+	// Before allocate: the grant is what the users' pools do not share.
 	o.grantShared(c)
 	for k := range job.Kind(job.Kinds) {
 		o.allocate(k)
@@ -95,6 +99,7 @@ func (c *census) add(j *job.Job) {
 	}
 	c.total++
 	switch {
+	// A new smallest job. The former smallest ones are small no more, whatever their number of reduces.
 	case c.small == 0 || maps < c.maps:
 		c.small, c.maps, c.reduces, c.fewest = 1, maps, reduces, 1
 	case maps == c.maps:
@@ -116,6 +121,7 @@ func (c *census) remove(j *job.Job) bool {
 		return true
 	}
 	c.total--
+	// Larger jobs count in the total only.
 	if maps > c.maps {
 		return true
 	}
@@ -130,12 +136,14 @@ func (c *census) remove(j *job.Job) bool {
 // slots per node). A cluster without map slots has no shared pool.
 func (o *Order) admits(c census) bool {
 	slots, nodes := o.slots(job.Map), o.nodes()
+	// Multiplied out, because a quotient of 1/3 is not exact and the threshold itself admits.
 	return c.total > 0 && slots > 0 && c.small*slots <= c.total*nodes
 }
 
 // grantShared grants the shared pool half of the slots that the smallest job
 // needs, if it has no grant yet. A grant does not change until it is released.
 func (o *Order) grantShared(c census) {
+	// A disabled pool keeps no slots from the others. Its running tasks count where their jobs are now.
 	if !o.enabled || o.shared.size == 0 {
 		o.grant = [job.Kinds]int{}
 		return
@@ -174,6 +182,8 @@ func (o *Order) allocate(k job.Kind) {
 	for _, p := range o.pools {
 		p.auto = auto
 		s := &p.side[k]
+		// An idle pool's last entitlement must not survive: it would go first with the next job's first
+		// task.
 		s.quota = 0
 		// Without pending tasks no pool needs anything, and the fraction is 0/0.
 		if all > 0 {

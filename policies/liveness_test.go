@@ -40,7 +40,7 @@ func TestJobsEndWhenOutputIsLost(t *testing.T) {
 	}
 }
 
-// lossyCluster is a tracker whose nodes finish what they can, and of which some are
+// lossyCluster is a tracker whose nodes finish all tasks that they can, and of which some are
 // lost.
 type lossyCluster struct {
 	t     *rapid.T

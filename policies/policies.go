@@ -183,7 +183,7 @@ func speculateParts() []sched.Part[sched.Speculate] {
 	}
 }
 
-// builtin makes the registry once, and not before a policy is asked for, because many commands need
+// builtin makes the registry once, and not before somebody names a policy, because many commands need
 // none. An error is a mistake in the tables above, such as a name used twice, which a test of this
 // package finds.
 var builtin = sync.OnceValue(func() *sched.Registry {

@@ -117,6 +117,8 @@ func Read(k *sched.Kit) (sched.Policy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parameter candidates: %w", err)
 		}
+		// The others were built for their mistakes only. A policy that is chosen later starts without
+		// state, whenever it was built.
 		if i == 0 {
 			p.chosen, p.spec = built, spec
 		}
@@ -174,6 +176,7 @@ func (p *Policy) with(spec string) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The record is shared: decisions count for the whole run, whichever candidate decides.
 	return &Policy{cfg: p.cfg, build: p.build, chosen: chosen, spec: spec, record: p.record}, nil
 }
 
@@ -199,6 +202,8 @@ func (p *Policy) LoadChoice(doc []byte) (sched.Policy, error) {
 	if !slices.Contains(p.cfg.Candidates, c.Chosen) {
 		return nil, fmt.Errorf("choice of policy auto: %s is no candidate", c.Chosen)
 	}
+	// The receiver itself if it runs the chosen candidate: a new policy would lose what the old one has
+	// learned.
 	next := p
 	if c.Chosen != p.spec {
 		var err error

@@ -76,6 +76,8 @@ const (
 
 // Doubt is the factor by which errors of past forecasts widen all intervals, at least 1.
 func (r *Record) Doubt() float64 {
+	// Four errors of exactly one spread: with none observed the factor is 1, and the first bad forecast
+	// cannot widen intervals tenfold.
 	sum := float64(priorErrors)
 	for _, x := range r.Squares {
 		sum += x
@@ -89,10 +91,12 @@ func (p *Policy) Observe(o Outcome) {
 	if n := len(r.Decisions); n > 0 {
 		r.Decisions[n-1].Came = &o
 	}
+	// Futures that agree to the second would make every small error a large number of spreads.
 	spread := max(o.Spread, leastSpread*o.Predicted)
 	if spread <= 0 {
 		return
 	}
+	// Bounded, or one absurd forecast would rule out switches for the next twenty decisions.
 	z := max(-mostError, min(mostError, (o.Happened-o.Predicted)/spread))
 	r.Squares = append(r.Squares, float64(z*z))
 	r.Squares = r.Squares[max(0, len(r.Squares)-keptErrors):]
@@ -121,6 +125,8 @@ func (p *Policy) gain(e *Estimate, candidate, installed int) (g Rival) {
 	ratio, square := sumA/sumB, 0.
 	for i := range n {
 		// The conversions keep the compiler from fusing operations; see package portable.
+		// The futures are paired, so the error of the ratio follows from the residuals. Independent means
+		// would have several times the spread.
 		residual := a[i] - float64(ratio*b[i])
 		square += float64(residual * residual)
 	}
@@ -137,6 +143,8 @@ func (p *Policy) Losing(e *Estimate, candidate int) bool {
 		return false
 	}
 	g := p.gain(e, candidate, installed)
+	// The whole interval is at or below the margin, so no further future makes the candidate win. Equal
+	// bounds are futures without any spread, as of a state without running tasks.
 	return g.Out != "" || g.Futures >= LeastFutures && (g.High <= p.cfg.Margin || g.High == g.Low && g.Gain <= p.cfg.Margin)
 }
 
@@ -168,6 +176,7 @@ func (p *Policy) Decide(e *Estimate) (*Policy, error) {
 		g := p.gain(e, i, installed)
 		d.Rivals = append(d.Rivals, g)
 		better := g.Futures >= LeastFutures && g.Low > p.cfg.Margin || e.Out[installed] != ""
+		// Equal gains leave the candidate that is named first.
 		if g.Out == "" && better && (best < 0 || g.Gain > won.Gain) {
 			best, won = i, g
 		}
@@ -180,7 +189,7 @@ func (p *Policy) Decide(e *Estimate) (*Policy, error) {
 	case best < 0:
 		d.Why = fmt.Sprintf("no other candidate saves more than %s of the jobs' time beyond doubt", percent(p.cfg.Margin))
 	// Without the least time, gains that come from the jobs of the moment would switch back and forth. An
-	// installed candidate that cannot go on must not wait.
+	// installed candidate that cannot end the jobs must not wait.
 	case early && e.Out[installed] == "":
 		d.Why = fmt.Sprintf("%s would save %s, but the last switch is less than %v ago", won.Policy, won.words(), p.cfg.Least)
 	default:

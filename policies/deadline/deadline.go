@@ -110,6 +110,7 @@ func (o *Order) JobAdded(j *job.Job) {
 	}
 	due, wanted := j.Due()
 	n := o.need(j)
+	// Before SortedOrder inserts the job: the comparison reads the key, and the seat holds a former job's.
 	o.keys[j.Seat()] = o.key(j, j.Submitted(), wanted && (!o.cfg.GiveUp || j.Submitted()+n.alone() <= due))
 	o.due = min(o.due, o.mayChange(j))
 	o.SortedOrder.JobAdded(j)
@@ -137,6 +138,7 @@ func (o *Order) Interval() time.Duration { return o.cfg.Every }
 
 // Update implements sched.Periodic. It decides again which jobs can end in time.
 func (o *Order) Update(now time.Duration) {
+	// Without deadlines a walk over all jobs every few seconds would find the same keys.
 	if now < o.due {
 		return
 	}
@@ -153,6 +155,7 @@ func (o *Order) Update(now time.Duration) {
 		}
 	}
 	if changed {
+		// Several keys have changed, so no single job can be found by its own any more.
 		o.Resort()
 	}
 }
@@ -211,9 +214,12 @@ func (o *Order) need(j *job.Job) (n need) {
 		if tasks == 0 {
 			continue
 		}
+		// ARIA takes a job's profile from earlier runs of the same job; the name identifies them.
 		mean := o.times.Of(j.Name(), k)
 		waves := float64(tasks*j.Width()) / float64(max(1, o.view.Nodes().Slots(k)))
 		// However many slots are free, a phase takes the time of one task.
+		// Others wait for slots, the job itself for least. They differ for jobs smaller
+		// than the cluster.
 		n.slots[k], n.least[k] = duration(mean*waves), duration(mean*max(1, waves))
 	}
 	return n
@@ -288,6 +294,8 @@ func (p *plan) choose(now time.Duration, giveUp bool) map[job.ID]bool {
 	last := job.VeryHigh + 1
 	for _, e := range p.list {
 		// A job makes room for jobs of its priority only, and follows the overdue ones.
+		// A higher priority is served first in any case, so none of its jobs gives up a deadline for a lower
+		// one.
 		for last > e.priority {
 			p.heap = p.heap[:0]
 			last--
@@ -296,6 +304,8 @@ func (p *plan) choose(now time.Duration, giveUp bool) map[job.ID]bool {
 		switch {
 		case !giveUp || p.inTime(e, now):
 			p.keep(e)
+		// Moore's rule drops the largest of all so far, e included. If e is the largest, it is e that is
+		// late.
 		case len(p.heap) > 0 && p.heap[0].work() > e.work():
 			other := heap.Pop(&p.heap).(entry)
 			p.take(other.slots, -1)
@@ -305,6 +315,7 @@ func (p *plan) choose(now time.Duration, giveUp bool) map[job.ID]bool {
 				p.keep(other)
 				continue
 			}
+			// After e is known to fit: other keeps its deadline otherwise.
 			delete(p.kept, other.id)
 			p.keep(e)
 		}
@@ -314,6 +325,8 @@ func (p *plan) choose(now time.Duration, giveUp bool) map[job.ID]bool {
 
 // inTime reports whether a job ends by its deadline if it follows the jobs ahead.
 func (p *plan) inTime(e entry, now time.Duration) bool {
+	// Reduces start when the job's maps are done and the reduces ahead have their slots, whichever is
+	// later.
 	maps := p.ahead[job.Map] + e.least[job.Map]
 	return now+max(maps, p.ahead[job.Reduce])+e.least[job.Reduce] <= e.due
 }

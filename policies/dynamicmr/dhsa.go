@@ -89,7 +89,7 @@ func NewDHSA(cfg DHSAConfig) *DHSA {
 func (d *DHSA) Consult(parts []any) {
 	d.stock.Consult(parts)
 	for _, p := range parts {
-		// Parts are recognised by what they can do, not by their position: with place=preschedule the same
+		// Parts are recognised by their interfaces, not by their position: with place=preschedule the same
 		// loop also finds the parts of a program's own that implement these interfaces.
 		if s, ok := p.(Sharer); ok {
 			d.demand.shares = s

@@ -10,7 +10,7 @@ import (
 // lentSlots counts the reduces in lent map slots. A reduce occupies its slot
 // until all maps of its job are done. With typed slots a map that must run
 // again has slots that no reduce can take. With lent slots, reduces can occupy
-// all of them and wait for the map that they keep out. A reduce of a job with
+// every slot and wait for the map that they keep out. A reduce of a job with
 // unfinished maps therefore takes a lent map slot only if some map slots stay
 // free of such reduces (reading 14 in README.md).
 //

@@ -143,7 +143,7 @@ func (p *dependent) offer(d *DHSA, r *sched.Round) (sched.Offer, bool) {
 	if p.stage == copies {
 		return p.copy(d, r)
 	}
-	// The ranking is empty: no pool has a pending task, and only copies are left to offer.
+	// The ranking is empty: no pool has a pending task, and the slot can only go to a copy.
 	if p.pool >= len(d.demand.ranking) {
 		return sched.Offer{}, false
 	}

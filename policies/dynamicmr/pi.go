@@ -62,7 +62,7 @@ func (p *independent) begin(d *DHSA, r *sched.Round) {
 	p.lend = max(0, min(extra[p.from], lines[p.from].slots-lines[p.from].demand))
 	for k := range job.Kind(job.Kinds) {
 		// Alg 1, last line but one. Free slots bound it too: slots that are reserved for a wide task are
-		// neither used nor free.
+		// not used, but not free either.
 		p.avail[k] = min(r.Free(k), lines[k].room(extra[k], r.Node(), k))
 	}
 	// Decided at the start of the round: after its own maps every node would count as full, and

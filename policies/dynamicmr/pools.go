@@ -231,8 +231,8 @@ func (d *demand) unrank(p *pool) {
 
 // enrank puts a pool with pending tasks into the ranking, under its present key.
 func (d *demand) enrank(p *pool) {
-	// Alg 2 walks the ranking for each slot. Without this test the walk would cost the number of all pools
-	// and not of those with work.
+	// Alg 2 walks the ranking for each slot. Without this test the walk would also visit all pools without
+	// work.
 	if p.pending[job.Map]+p.pending[job.Reduce] == 0 {
 		return
 	}

@@ -93,6 +93,7 @@ func (d *Delay) Begin(r *sched.Round) {
 	now := r.Now()
 	for _, seat := range d.turns {
 		w := &d.waits[seat]
+		// Hadoop's rule: only time in which the job had declined a slot is a wait.
 		if w.skipped {
 			w.Waited += now - d.last
 		}
@@ -115,6 +116,7 @@ func (d *Delay) Unparked(n *cluster.Node, last, _ time.Duration) { d.beat.last[n
 // Pick implements sched.Place.
 func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level, sched.Reason) {
 	if c.Kind == job.Map {
+		// Also if the turn ends with a task: TaskStarted then starts the wait again.
 		d.takeTurn(c.Job, r.Now())
 	}
 	if t, level, why, isFresh := pickAnywhere(r, o, c); !isFresh {
@@ -122,6 +124,7 @@ func (d *Delay) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Tas
 	}
 	within := cmp.Or(o.Within, cluster.ANY)
 	allowed, limit := d.Allowed(r, o, c.Job)
+	// Levels rise with distance, so the smaller one is the stricter of the job's wait and the offer.
 	if t, level := d.search.best(r, c.Job, min(allowed, within)); t != nil {
 		return t, level, sched.Reason{}
 	}
@@ -162,6 +165,7 @@ func (d *Delay) takeTurn(j *job.Job, now time.Duration) {
 	if w.skipped {
 		w.Waited += min(now-w.turn, 2*d.beat.mean)
 	}
+	// Declined until a launch proves the opposite: Pick does not know whether the tracker accepts.
 	w.skipped, w.turn = true, now
 }
 
@@ -302,9 +306,12 @@ func (v *interval) heard(node int32, now time.Duration) {
 
 // add includes the time between two heartbeats of a node in the mean.
 func (v *interval) add(gap time.Duration) {
+	// The first gap counts in full. From 0, sixteenths would take dozens of heartbeats to reach it.
 	if v.mean == 0 {
 		v.mean = gap
 	}
+	// A sixteenth of the difference: the mean follows a new interval within a few dozen heartbeats of all
+	// nodes together. The bound keeps a node that was away for an hour from making jobs wait for minutes.
 	v.mean += (min(gap, 4*v.mean) - v.mean) / 16
 }
 

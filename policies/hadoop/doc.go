@@ -1,6 +1,7 @@
-// Package hadoop holds the parts of Hadoop's schedulers: slots (static, unified), the order fifo, place (greedy,
-// delay, missed) and speculate (gap, late). README.md describes the policies that are made of them. The papers'
-// policies use these parts, too. The fair and the capacity order are packages of their own beside this one.
+// Package hadoop holds the parts of Hadoop's schedulers: slots (static, unified), the order fifo, place
+// (greedy, delay, missed) and speculate (gap, late). README.md describes the policies that consist of these
+// parts. The papers' policies use these parts, too. The fair and the capacity order are packages of their
+// own beside this one.
 //
 // # Speculative copies
 //

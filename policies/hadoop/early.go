@@ -43,5 +43,6 @@ func (e Early) Restrict(o sched.Offer, slot job.Kind) sched.Offer {
 
 // Admits reports whether reduces of the job may start in some slot.
 func (e Early) Admits(j *job.Job) bool {
+	// Some slot, so EarlyOwn admits all: whether a node has a reduce slot left is the offer's business.
 	return e < EarlyGate || j.MapsDone() || e == EarlyGate && j.MapsStarted()
 }

@@ -61,6 +61,8 @@ const maxRetriesTried = 32
 func Retry(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Task, cluster.Level) {
 	near := c.Kind == job.Map && o.Within != 0
 	for i, t := range c.Job.Retries(c.Kind) {
+		// Retries have no index by location, and a job of thousands of failed maps would be searched for
+		// every slot.
 		if near && i == maxRetriesTried {
 			break
 		}
@@ -80,6 +82,7 @@ func pickAnywhere(r *sched.Round, o sched.Offer, c sched.Candidate) (t *job.Task
 	if t, level = Retry(r, o, c); t != nil || c.Kind == job.Map {
 		return t, level, why, t == nil
 	}
+	// Pick is called only if a task is pending, so the pending reduces are retries that avoid this node.
 	if t = c.Job.Fresh(job.Reduce); t == nil {
 		why.Code = sched.FailedHere
 	}
@@ -102,6 +105,7 @@ type search struct {
 // best is Job.BestFresh with a choice of the order among far maps.
 func (s *search) best(r *sched.Round, j *job.Job, within cluster.Level) (*job.Task, cluster.Level) {
 	host, rack := r.Node().Host(), r.Node().Rack()
+	// The index of package job finds a map at NODE and RACK by itself; racks matter for far maps only.
 	if !s.byRack || within < cluster.ANY {
 		return j.BestFresh(host, rack, within)
 	}
@@ -114,6 +118,7 @@ func (s *search) best(r *sched.Round, j *job.Job, within cluster.Level) (*job.Ta
 			return t, cluster.ANY
 		}
 	}
+	// The other maps have no locations, or hosts in no known rack.
 	return j.BestFresh(host, rack, within)
 }
 

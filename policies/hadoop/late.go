@@ -113,6 +113,7 @@ func (l *Late) slow(a *job.Attempt, now time.Duration) (float64, bool) {
 	own, row := rate(a, now), l.rates.get(a, now, rates)
 	if l.cfg.AmongRunning {
 		all := &row.value
+		// An attempt without progress has the rate 0 and an infinite time left, so it is the first.
 		return (1 - a.Progress()) / own, all.mean()-own > all.std()*l.cfg.SlowTask
 	}
 	others := row.value
@@ -140,6 +141,7 @@ func rate(a *job.Attempt, now time.Duration) float64 {
 // rates collects the rates of a job's running tasks of a kind. A task counts
 // with its best attempt.
 func rates(j *job.Job, k job.Kind, now time.Duration) (s spread) {
+	// No walk: rates of 0 have a known sum, and jobs whose tasks all have just started are the largest.
 	if !j.Progressed(k) {
 		return spread{n: float64(j.Active(k))} // all rates are 0
 	}
@@ -171,6 +173,7 @@ func (l *Late) Copy(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task 
 // capped reports whether the job has as many copies as permitted.
 func (l *Late) capped(r *sched.Round, c sched.Candidate) bool {
 	copies, running := float64(c.Job.Tally().Copies[c.Kind]), float64(c.Job.Active(c.Kind))
+	// The largest of the three limits counts: a tenth of a small job's tasks is next to nothing.
 	return copies >= freeCopies && copies >= freeSlotsShare*float64(r.Nodes().Slots(c.Kind)) &&
 		copies >= l.cfg.Cap*running
 }
@@ -199,6 +202,7 @@ func (l *Late) JobAdded(j *job.Job) {
 // TaskEnded implements sched.TaskWatcher.
 func (l *Late) TaskEnded(a *job.Attempt, now time.Duration) {
 	l.watch.TaskEnded(a, now)
+	// A killed attempt's time says how long somebody waited, not how slow the node is.
 	if a.State() == job.AttemptSucceeded {
 		l.nodes[a.Job().Seat()][a.Kind()].add(a.Node(), (a.Ended() - a.Started()).Seconds())
 	}
@@ -222,6 +226,8 @@ func (t *nodeTimes) add(node int32, seconds float64) {
 		t.means.change(-1, s.mean())
 	}
 	s.add(seconds)
+	// Hadoop compares means of nodes and not of tasks: a node with many tasks would otherwise set its own
+	// standard.
 	t.means.add(s.mean())
 	t.byNode[node] = s
 }

@@ -82,6 +82,8 @@ func (m *Missed) TaskStarted(a *job.Attempt, _ time.Duration) {
 	if a.Kind() != job.Map || a.Speculative() {
 		return
 	}
+	// Only first attempts are chosen by location. A retry runs wherever it is offered, as in Hadoop, and
+	// then counts as near.
 	if a.ID().Number == 0 && m.isFar(a.Level()) {
 		m.farLaunched++
 	} else if a.ID().Number > 0 || a.Level() <= cluster.RACK {
@@ -129,6 +131,7 @@ func (m *Missed) Pick(r *sched.Round, o sched.Offer, c sched.Candidate) (*job.Ta
 func (m *Missed) declineFar(r *sched.Round, o sched.Offer, j *job.Job) sched.Reason {
 	required := m.required(r, j)
 	switch passed := m.passed[j.Seat()]; {
+	// The visit that finds the map is counted already, so a job with required 0 takes it at once.
 	case !o.NoWait && required >= float32(passed):
 		return sched.Reason{Code: sched.PassesSlots, Level: cluster.RACK, Have: passed, Need: int(required)}
 	case m.cfg.PerHeartbeat > 0 && m.farLaunched >= m.cfg.PerHeartbeat:
@@ -142,6 +145,7 @@ func (m *Missed) declineFar(r *sched.Round, o sched.Offer, j *job.Job) sched.Rea
 func (m *Missed) required(r *sched.Round, j *job.Job) float32 {
 	nodes := r.Nodes().Alive()
 	factor := float32(m.cfg.WaitFactor)
+	// Hadoop's default of the property means the computed factor, so exactly 1 cannot be had.
 	if factor == 1 && nodes > 0 {
 		factor = min(factor, float32(j.Hosts())/float32(nodes))
 	}

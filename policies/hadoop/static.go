@@ -69,6 +69,8 @@ func (s *Static) Next(r *sched.Round) (o sched.Offer, ok bool) {
 // a task that may want it.
 func free(r *sched.Round) (sched.Offer, bool) {
 	for k := range job.Kind(job.Kinds) {
+		// Kinds in the order maps, reduces: filling one before the other decides nothing, because slots are
+		// typed.
 		if r.Free(k) > 0 && r.Wants(k) && !r.RefusedKind(k, k) {
 			return sched.Offer{Kind: k, Slot: k}, true
 		}
@@ -207,6 +209,7 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 		if capacity > 0 {
 			factor = float64(todo[k]) / float64(capacity)
 		}
+		// Hadoop's arithmetic with its rounding errors, so that the same node gets the same number of tasks.
 		l.left[k] = min(int(math.Ceil(factor*float64(slots))), slots) - n.Occupied(k)
 		// On up to three nodes Hadoop keeps nothing free: the padding would be a large part of the
 		// cluster.
@@ -214,8 +217,11 @@ func (l *load) begin(r *sched.Round, cfg *StaticConfig) {
 		if r.Nodes().Alive() > minPaddedNodes {
 			padding = min(slots, int(float64(all[k])*cfg.Padding))
 		}
+		// Hadoop's ClusterStatus counts tasks by the nodes' last reports. What this heartbeat and others
+		// since have launched is not in it yet.
 		l.padded[k] = all[k] > 0 && r.Nodes().Reported(k)+padding >= capacity
 	}
+	// One reduce a heartbeat: reduces are long, and a node that takes several at once keeps them all.
 	l.left[job.Reduce] = min(l.left[job.Reduce], 1)
 }
 
@@ -276,11 +282,14 @@ func (b *balance) next(r *sched.Round, cfg *StaticConfig) (sched.Offer, bool) {
 	for _, a := range r.Launched() {
 		got[a.Task.Kind()]++
 	}
+	// One task in all, whichever kind it is; most limits each kind.
 	if cfg.Single && len(r.Launched()) > 0 {
 		return sched.Offer{}, false
 	}
 	for k := range job.Kind(job.Kinds) {
 		if !b.over[k] {
+			// Sticky for the round, as Hadoop's mapRejected and reduceRejected: a kind is not asked again
+			// after the other has launched.
 			b.over[k] = got[k] >= b.most[k] || r.Free(k) == 0 || r.RefusedKind(k, k) || b.full(r, k, cfg)
 		}
 	}
@@ -303,6 +312,7 @@ func (b *balance) full(r *sched.Round, k job.Kind, cfg *StaticConfig) bool {
 		demand = b.demand.Demand(k)
 	}
 	capacity := r.Nodes().Slots(k)
+	// Nothing of the kind is pending, so an offer would cost a walk in vain.
 	if running == demand || capacity == 0 {
 		return true
 	}

@@ -65,6 +65,7 @@ func (t *Times) put(n *named) {
 // Of returns the mean seconds of a task of a job of the given name. Without
 // such tasks it returns the mean of all jobs, and without any task 1.
 func (t *Times) Of(name string, k job.Kind) float64 {
+	// A job whose earlier runs had no reduces says nothing about theirs.
 	if n := t.byName[name]; n != nil && n.Count[k] > 0 {
 		return n.Seconds[k]
 	}
@@ -104,6 +105,7 @@ func (t *Times) Load(state []byte) error {
 		return err
 	}
 	fresh := Times{all: s.All}
+	// In order, so that the oldest name is again the first to be forgotten.
 	for i := range s.Names {
 		n := &s.Names[i]
 		if fresh.byName[n.Name] != nil || n.Name == "" {

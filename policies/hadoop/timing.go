@@ -77,6 +77,7 @@ type siblings struct {
 func (s *siblings) add(a *job.Attempt) {
 	seconds := (a.Ended() - a.Started()).Seconds()
 	s.times.add(seconds)
+	// Late compares rates, and the mean of rates is not the inverse of the mean time.
 	s.rates.add(1 / math.Max(seconds, leastTime))
 	s.wait = min(hadoopLag, time.Duration(siblingTimes*s.times.mean()*float64(time.Second)))
 }
@@ -101,6 +102,7 @@ func (t *Timing) lag(s *siblings) time.Duration {
 
 // youngest is an age below which no attempt is slow or stalled.
 func (t *Timing) youngest() time.Duration {
+	// The lag counts from the job, so the attempt's own age excludes nothing.
 	if t.LagSinceJob {
 		return 0
 	}
@@ -108,6 +110,7 @@ func (t *Timing) youngest() time.Duration {
 	if t.Lag == Auto {
 		least = leastLag
 	}
+	// A stalled attempt is found before the lag, so the shorter of both is the bound.
 	if t.Stall > 0 {
 		least = min(least, t.Stall)
 	}

@@ -76,6 +76,8 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 	if u.inTurn(r) {
 		// A reduce takes a reduce slot while one is free.
 		o := sched.Offer{Kind: job.Map, Slot: anySlot(r, job.Map), Either: true}
+		// One offer for both kinds: a refusal means that no job of either kind takes the slot, and a second
+		// offer would be the same.
 		return u.early.Restrict(o, anySlot(r, job.Reduce)), len(r.Refused()) == 0
 	}
 	o := sched.Offer{Kind: job.Map}
@@ -92,10 +94,12 @@ func (u *Unified) Next(r *sched.Round) (sched.Offer, bool) {
 // inTurn reports whether a slot may go to the kind that comes first in order.
 // It keeps at least one slot of the cluster for pending maps.
 func (u *Unified) inTurn(r *sched.Round) bool {
+	// No map is kept out, so nothing restrains reduces (RMContainerAllocator ramps them up in full then).
 	if r.Jobs().Pending(job.Map) == 0 {
 		return true
 	}
 	all := u.total()
+	// all − 1: with a limit of 1 reduces could take every slot from the maps that they wait for.
 	return r.Jobs().Occupied(job.Reduce) < min(int(u.rampUp*float64(all)), all-1)
 }
 

@@ -93,6 +93,7 @@ func (w *watch) Heartbeat(n *cluster.Node, now time.Duration) {
 	all := w.view.Nodes().All()
 	w.node(int32(len(all)) - 1) // makes room for all nodes, so that own stays valid
 	own := w.node(n.Index())
+	// Before silent nodes are looked for: this heartbeat ends the silence of n itself.
 	w.examine(n, false, now)
 	if w.timing.Stall > 0 {
 		for i := n.Index(); ; {
@@ -130,6 +131,8 @@ func (w *watch) examine(n *cluster.Node, silent bool, now time.Duration) {
 	w.node(n.Index()).silent = silent
 	c := w.contact(n, now)
 	for _, a := range n.Attempts() {
+		// set looks the attempt's bit up, which is of use only if some attempt is listed or this one will
+		// be.
 		if _, yes := w.deserves(a, c, now); yes || w.count[a.Kind()] > 0 {
 			w.set(a, yes)
 		}
@@ -262,6 +265,7 @@ func (w *watch) TaskStarted(a *job.Attempt, _ time.Duration) {
 	s.running++
 	if a.Speculative() {
 		s.copies++
+		// The original attempt. It leaves the list, since a task gets one copy.
 		if o := a.Task().Oldest(); o != nil {
 			w.set(o, false)
 		}
@@ -270,6 +274,7 @@ func (w *watch) TaskStarted(a *job.Attempt, _ time.Duration) {
 
 // TaskEnded implements sched.TaskWatcher. It removes an attempt, and learns from it how long the job's tasks take.
 func (w *watch) TaskEnded(a *job.Attempt, _ time.Duration) {
+	// Whatever the outcome: the list must hold running attempts only, and JobRemoved relies on it.
 	w.set(a, false)
 	s := &w.siblings[a.Seat()][a.Kind()]
 	s.running--
@@ -292,6 +297,8 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 		if !r.Copyable(t, r.Node()) || r.Avoid(t, r.Node(), r.Now()) {
 			continue
 		}
+		// Again, because the attempt was listed at its node's last heartbeat. Since then siblings may have
+		// finished and made the lag longer.
 		urgency, yes := w.deserves(a, w.contact(r.Nodes().Node(a.Node()), r.Now()), r.Now())
 		if !yes {
 			continue
@@ -300,6 +307,7 @@ func (w *watch) pick(r *sched.Round, o sched.Offer, c sched.Candidate) *job.Task
 		if o.Within != 0 && c.Kind == job.Map && level > o.Within {
 			continue
 		}
+		// Sequence numbers are unique, so the choice does not depend on the order of the list.
 		if best == nil || level < bestLevel || level == bestLevel && (urgency > most || urgency == most && a.Seq() < best.Seq()) {
 			best, bestLevel, most = a, level, urgency
 		}
@@ -339,6 +347,7 @@ func (c *cached[T]) reset(j *job.Job) {
 // it is too old.
 func (c *cached[T]) get(a *job.Attempt, now time.Duration, compute func(*job.Job, job.Kind, time.Duration) T) *statistic[T] {
 	row := &c.seats[a.Seat()][a.Kind()]
+	// Bounded by time and not by changes: tasks of a large job change with every heartbeat.
 	if !row.valid || now-row.at >= refreshEvery {
 		row.at, row.valid, row.value = now, true, compute(a.Job(), a.Kind(), now)
 	}

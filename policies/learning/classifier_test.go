@@ -144,7 +144,7 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// MostP is at least P, for all log odds, and close to it near those of the other prediction.
+// MostP is at least P, for all log odds, and close to P near the log odds of the other prediction.
 func TestMostP(t *testing.T) {
 	check := func(top, z float64) {
 		t.Helper()

@@ -51,7 +51,7 @@ type verdict uint8
 
 const (
 	unknown  verdict = iota // weigh must look at each candidate
-	someGood                // visitGroups visits the good candidates; picks has those that may only get a copy
+	someGood                // visitGroups visits the good candidates; picks has the candidates that may only get a copy
 	allBad                  // best is set, and fillBad fills bad
 )
 

@@ -170,7 +170,7 @@ func (u *Order) TaskStarted(a *job.Attempt, _ time.Duration) {
 	if p := &u.proposed; p.open && u.learner != nil && p.job == a.Job() && p.kind == a.Kind() {
 		u.learner.Assigned(a.Node(), p.d)
 	}
-	// The node has changed, so a refusal of what follows in this round is a decision of its own.
+	// The node has changed, so a later refusal in this round is another decision.
 	u.proposed.open, u.decidedWithheld = false, false
 }
 

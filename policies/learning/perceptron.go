@@ -14,8 +14,8 @@ type Perceptron struct {
 	weights    []float64
 }
 
-// maxWeight bounds the weights. Weights beyond the range of numbers would make a margin NaN, which
-// is neither good nor bad and has no place among the candidates.
+// maxWeight bounds the weights. Weights beyond the range of numbers would make a margin NaN, which is not
+// good, not bad and has no place among the candidates.
 const maxWeight = 1e100
 
 // NewPerceptron returns an untrained classifier for n features. rate is the

@@ -126,7 +126,7 @@ func (l *Learner) Load(state []byte) error {
 		return err
 	}
 	l.model, l.log, l.accuracy, l.seq, l.Hints = fresh, log, head.Accuracy, head.Seq, hints
-	// The counts stand for labels under another rule (reading 12 in README.md).
+	// The counts are of labels under another rule (reading 12 in README.md).
 	if head.Rule != l.cfg.Rule || head.Withheld != l.cfg.Withheld {
 		l.relearn()
 	}

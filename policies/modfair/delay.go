@@ -219,7 +219,7 @@ func (d *Dynamic) Save() ([]byte, error) {
 }
 
 func (m *mean) save() meanState {
-	// The ring unrolled, oldest first: load may keep fewer of them and must keep the latest.
+	// The ring unrolled, oldest first: load may keep fewer samples and must keep the latest.
 	recent := append(slices.Clone(m.recent[m.next:]), m.recent[:m.next]...)
 	return meanState{m.sum, m.count, recent}
 }

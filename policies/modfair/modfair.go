@@ -354,7 +354,7 @@ func (o *Order) launched(m *member, a *job.Attempt) {
 	if a.Kind() != job.Map || a.Speculative() || a.Level() == cluster.NONE {
 		return
 	}
-	// Also for the first map, and with TableOff: the level is what the next map is compared with.
+	// Also for the first map, and with TableOff: the next map is compared with this level.
 	before := m.level
 	m.level = a.Level()
 	// Table 3 compares two successive maps, and the first one has no predecessor.

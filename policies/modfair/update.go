@@ -30,15 +30,15 @@ func (o *Order) update() {
 		o.enabled = o.shared.size > 0
 	}
 	o.fresh = nil
-	// Before allocate: the grant is what the users' pools do not share.
+	// Before allocate: the users' pools share all slots but the grant.
 	o.grantShared(c)
 	for k := range job.Kind(job.Kinds) {
 		o.allocate(k)
 	}
 }
 
-// classes is what jobs were last classified by: whether the shared pool may launch tasks, and the
-// number of maps of the smallest jobs.
+// classes holds the two facts by which jobs were last classified: whether the shared pool may launch tasks,
+// and the number of maps of the smallest jobs.
 type classes struct {
 	enabled bool
 	maps    int
@@ -75,7 +75,7 @@ type census struct {
 }
 
 // count returns the census of the present members. There may be thousands, so jobs that come and go
-// change the counts, and the members are counted only when those that decide are gone.
+// change the counts, and the members are counted only when the jobs that decide are gone.
 func (o *Order) count() census {
 	if o.uncounted {
 		o.counted, o.uncounted = o.census(), false

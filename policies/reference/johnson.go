@@ -73,6 +73,7 @@ func (j *Johnson) JobAdded(x *job.Job) {
 	for x.Seat() >= len(j.ranks) {
 		j.ranks = append(j.ranks, rank{})
 	}
+	// Before the list: its comparison reads the rank, and the seat may hold a former job's.
 	j.ranks[x.Seat()] = j.rank(x)
 	j.SortedOrder.JobAdded(x)
 }
@@ -87,6 +88,7 @@ func (j *Johnson) JobRemoved(x *job.Job) {
 			j.ranks[waiting.Seat()] = j.rank(waiting)
 		}
 	}
+	// The ranks of many jobs have changed, so lists cannot find one by its key.
 	j.Resort()
 }
 
@@ -95,6 +97,8 @@ func (*Johnson) TaskStarted(*job.Attempt, time.Duration) {}
 
 // TaskEnded implements sched.TaskWatcher.
 func (j *Johnson) TaskEnded(a *job.Attempt, _ time.Duration) {
+	// The ranks follow when a job ends, not now: a rank that changed with each task would move jobs under a
+	// running walk.
 	if a.State() == job.AttemptSucceeded {
 		j.times.Add(a.Job().Name(), a.Kind(), (a.Ended() - a.Started()).Seconds())
 	}

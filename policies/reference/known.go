@@ -122,6 +122,7 @@ func (x *Known) TaskStarted(a *job.Attempt, _ time.Duration) {
 
 // TaskEnded implements sched.TaskWatcher.
 func (x *Known) TaskEnded(a *job.Attempt, _ time.Duration) {
+	// Under PSJF the rank is the whole work, and a failed attempt does not change the remaining work.
 	if x.remaining && a.State() == job.AttemptSucceeded {
 		x.reposition(a.Job())
 	}
@@ -186,11 +187,17 @@ func (x *Known) chooseVictims(k job.Kind) {
 			continue
 		}
 		want := j.Pending(k) * j.Width()
+		// Smaller jobs come first and take the free slots in this account, as they will at the next
+		// heartbeats.
 		free -= want
+		// Free slots suffice so far. A job that had attempts killed before must show that it can use the
+		// slots.
 		if free >= 0 || x.sizes[j.Seat()].asked[k] {
 			continue
 		}
 		for short := min(want, -free); short > 0; {
+			// From the largest job down, each attempt once: next and last stay where they are for the
+			// following jobs.
 			for next == nil && last > i {
 				next = jobs[last].Newest(k)
 				if next == nil {

@@ -72,7 +72,7 @@ func TestAlgorithm4ToTheBest(t *testing.T) {
 	}
 }
 
-// A kind without work gets no slots, as under Algorithm 4: a slot for it would stay idle.
+// A kind without work gets no slots, as under Algorithm 4: its slots would stay idle.
 func TestBestSharesOfOneKind(t *testing.T) {
 	for k := range job.Kind(job.Kinds) {
 		nodes := []NodeWork{{Slots: 3}, {Slots: 2}}

@@ -155,7 +155,7 @@ func New(k *sched.Kit) (sched.Slots, error) {
 	if err := k.Read(o.bind()); err != nil {
 		return nil, err
 	}
-	// A type of its own, and not a flag of TuMM: only Informed has the hook Know, by which Build recognises
+	// A separate type, and not a flag of TuMM: only Informed has the hook Know, by which Build recognises
 	// a policy that a running cluster cannot have.
 	if o.Times == Known {
 		return &Informed{NewTuMM(o)}, nil

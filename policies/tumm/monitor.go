@@ -74,7 +74,7 @@ func (a *amount) add(b amount, n int64) {
 // work returns the sum of t̄·n' in slot·seconds.
 func (a amount) work() float64 { return float64(a.seconds) + float64(a.parts)/partsOf }
 
-// remaining is the remaining work of jobs in a phase, as far as it does not depend on the times of
+// remaining is the remaining work of jobs in a phase, without the part that depends on the times of
 // other jobs. A job counts in one of the fields.
 type remaining struct {
 	known   amount // with the mean of the job's tasks of the kind

@@ -75,7 +75,7 @@ func (t *target) update(maps, reduces float64, slots, nodes int, changed bool, n
 	share := maps / (maps + reduces)
 	switch {
 	// Eq. 4 itself. The seed is the unbounded share: Eq. 6 adds differences of shares, and a bound in ρ0
-	// would shift all of them.
+	// would shift every later split.
 	case !t.seeded || t.mode == Off:
 		t.seeded, t.seed, t.mapSlots = true, share, first
 	// Fewer corrections, each of which covers the ends of more tasks (feedback-period).
@@ -123,7 +123,7 @@ func (p pair) sum() int { return p[job.Map] + p[job.Reduce] }
 // two slots or more keeps one of each kind.
 func Share(want, running [job.Kinds]int, slots, size int) [job.Kinds]int {
 	// Line 1 and 2 round each part down. In integers, because size·want/S is whole for equal nodes and a
-	// quotient in floating point may fall short of it.
+	// quotient in floating point may be a little less.
 	split := pair{want[job.Map] * size / slots, want[job.Reduce] * size / slots}
 	if split.sum() < size {
 		split[behind(want, running)]++

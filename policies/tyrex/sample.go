@@ -43,7 +43,7 @@ type sample struct {
 	values []int64 // ascending
 	sum    int64
 	square u128
-	// changed is set by every change, and cleared by those who compute something from the sample.
+	// changed is set by every change, and cleared by the caller that computes something from the sample.
 	changed bool
 }
 
@@ -114,7 +114,7 @@ func (c *cut) balanced(p int64) bool {
 		return atLeast(float64(c.n)*float64(c.s2)*float64(c.s2), float64(c.m)*float64(c.m)*c.q2.float())
 	}
 	// Each variance is E[x²]/E[x]² − 1, so the −1 of both sides cancels. The squared means are multiplied
-	// over, and a mean of 0 needs no case of its own.
+	// over, and a mean of 0 needs no special case.
 	mpp := mul(c.m*p, p)
 	low := float64(c.s1 + c.m*p)
 	high := float64(c.s2 - c.m*p)
@@ -160,7 +160,7 @@ func (s *sample) cutoff() float64 {
 	for i := 0; ; {
 		a := s.values[i]
 		square := mul(a, a)
-		// All equal sizes at once: none of them exceeds p = a, so they move from the right side to the left
+		// All equal sizes at once: none exceeds p = a, so they move from the right side to the left
 		// together.
 		for i < len(s.values) && s.values[i] == a {
 			c.m--

@@ -111,7 +111,7 @@ func (s *SITA) partitionOf(size time.Duration) int {
 		}
 		return last
 	}
-	// Buckets, because SITA-E needs the distribution of all jobs so far, and a sorted list of them would
+	// Buckets, because SITA-E needs the distribution of all jobs so far, and a sorted list of sizes would
 	// grow for ever.
 	at := bucketOf(size.Seconds())
 	s.loads[at] += size.Seconds()
@@ -128,7 +128,7 @@ func (s *SITA) partitionOf(size time.Duration) int {
 	// Half of the jobs of equal size: a size whose work lies across a boundary goes to the side
 	// where most work is.
 	share, middle := 0.0, smaller+s.loads[at]/2
-	// The shares of map slots stand for both kinds: a size does not say how much of it is reduces.
+	// The shares of map slots count for both kinds: a size does not say which part is reduces.
 	for k, c := range s.cfg.Capacities[job.Map][:last] {
 		if share += c; middle < share*s.total {
 			return k

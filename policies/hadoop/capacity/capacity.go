@@ -106,6 +106,8 @@ func (c *Order) Reconfigure(conf any) (bool, error) {
 		return true, err
 	}
 	// Queues are new objects. Live jobs join them again with the tasks that they run.
+	// The users and counts of the old queues are not carried over, but recomputed from what runs: a job may
+	// be in another queue now.
 	clear(c.seats)
 	if c.view != nil {
 		for _, j := range c.view.Jobs().Live() {
@@ -151,6 +153,8 @@ func (c *Order) Consult(parts []any) {
 func (c *Order) Begin(r *sched.Round) {
 	c.round = r
 	for _, q := range c.queues {
+		// Copied, because launches of this round change wanting, and Hadoop computes user limits from the
+		// counts at its start.
 		q.competing = q.wanting
 	}
 }
@@ -218,6 +222,7 @@ func (c *Order) unsettle() {
 // already. Outside the tracker's round it sorts a copy.
 func (c *Order) rank(r *sched.Round, p slotSet, slots int) []*queue {
 	list := c.sorted[p]
+	// The order of equal queues is a state. A query that sorted it would change which queue is served next.
 	if r != c.round {
 		c.scratch = append(c.scratch[:0], list...)
 		list = c.scratch
@@ -236,6 +241,7 @@ func (c *Order) JobAdded(j *job.Job) {
 	c.unsettle()
 	q := c.byName[j.Pool()]
 	if q == nil {
+		// Only simulations and restored jobs come with such a name; see QueueChecker.
 		q = c.byName[DefaultQueue]
 	}
 	for j.Seat() >= len(c.seats) {
@@ -274,6 +280,7 @@ func (c *Order) JobChanged(j *job.Job, what sched.Change) {
 		}
 		return
 	}
+	// Without priorities no list depends on it.
 	if s.queue.conf.Priorities {
 		s.queue.jobs.Reposition(j)
 		for p := range s.queue.ready {
@@ -340,12 +347,14 @@ func (c *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 	if o.Either {
 		s.want(o.Kind.Other())
 	}
+	// Before the walk is numbered and the queues are sorted: Hadoop does not look at them either.
 	if s.n == 0 {
 		return
 	}
 	c.walk++
 	s.p = c.slotSet(o.Kind)
 	if o.Either {
+		// With Either the kind of slot is open, so limits can only be counted over both.
 		s.p = allSlots
 	}
 	s.slots = slotsOf(r.Nodes(), s.p)
@@ -409,6 +418,8 @@ func (s *walk) visitQueue(q *queue) bool {
 	}
 	which := s.p
 	if s.n == 1 {
+		// Limits are counted in s.p, but of two kinds one may be spent, and then only jobs with tasks of
+		// the other count.
 		which = slotSet(s.kinds[0])
 	}
 	list := q.ready[which]
@@ -442,6 +453,7 @@ func (s *walk) visitJob(j *job.Job) bool {
 		if s.o.HeadOnly && j.Total(k) == 0 {
 			continue
 		}
+		// The head is one job for all queues together.
 		if !s.visit(sched.Candidate{Job: j, Kind: k}) || s.o.HeadOnly {
 			return false
 		}
@@ -463,6 +475,7 @@ func (s *walk) noteFull(q *queue) {
 // noteUser notes a wait reason for the first job of a user that is at the
 // limit. The user's other jobs wait behind it.
 func (s *walk) noteUser(q *queue, u *user, j *job.Job, limit int) {
+	// One note for each user and walk. A queue of a thousand jobs of one user would write as many.
 	if u.noted == s.walk {
 		return
 	}

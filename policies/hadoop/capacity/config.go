@@ -128,6 +128,7 @@ func (c *Config) withDefault() []QueueConfig {
 		left -= q.Capacity
 	}
 	rest := NewQueueConfig(DefaultQueue, max(0, left))
+	// In effect without limit: jobs that name no queue have no operator who chose one for them.
 	rest.UserLimitFactor = 1e6
 	// Without spare capacity append copies, and the caller's array is left alone.
 	return append(c.Queues[:len(c.Queues):len(c.Queues)], rest)

@@ -114,10 +114,11 @@ func (q *queue) leave(j *job.Job, u *user) {
 // set records whether a job can launch tasks of a kind, and the number of its
 // running ones, and updates all lists and counts.
 func (q *queue) set(j *job.Job, s *seat, k job.Kind, ready bool, runs int) {
+	// The old state, because allSlots depends on both kinds: a job that loses its maps may still be ready
+	// for reduces.
 	before := *s
 	s.ready[k], s.runs[k] = ready, runs
-	// A task counts among the slots of its kind and among all slots, whichever of them the
-	// configuration shares.
+	// A task counts among the slots of its kind and among all slots, whichever the configuration shares.
 	for _, p := range [...]slotSet{slotSet(k), allSlots} {
 		q.occupied[p] += runs - before.runs[k]
 		s.user.occupied[p] += runs - before.runs[k]
@@ -165,6 +166,7 @@ func (q *queue) maximum(slots int, tinyZero bool) int {
 	if q.conf.MaxCapacity <= 0 {
 		return -1
 	}
+	// Rounded down like the capacity, so a maximum that equals it is never below it.
 	most := int(q.conf.MaxCapacity * float32(slots) / 100)
 	switch {
 	case most > 0:
@@ -190,11 +192,12 @@ func (q *queue) userLimit(p slotSet, slots, users int, tinyZero bool) int {
 	capacity := max(q.capacity(slots), 1)
 	current := capacity
 	if q.occupied[p] >= capacity {
-		// The queue borrows. Hadoop divides one slot more than it has among its users, so that one
-		// of them may take the next.
+		// The queue borrows. Hadoop divides one slot more than it has among its users, so that some user
+		// may take the next.
 		current = q.occupied[p] + 1
 	}
 	fair := max(ceilDiv(current, max(users, 1)), ceilDiv(q.conf.MinUserLimit*current, 100))
+	// In single precision, as in Hadoop: 0.7 of 90 slots are 63 there, and 62 in double precision.
 	limit := min(fair, int(float32(capacity)*q.conf.UserLimitFactor))
 	if limit == 0 && !tinyZero {
 		return 1

@@ -100,6 +100,8 @@ func (a *Allocations) Set(name, value string) (err error) {
 
 // SetPool changes a limit of a pool by its name in fair-scheduler.xml.
 func (a *Allocations) SetPool(pool, name, value string) (err error) {
+	// The pool so far, or one with the defaults as they stand now: hence ParseAllocations reads the
+	// defaults first.
 	p := a.Pool(pool)
 	switch name {
 	case "minMaps":

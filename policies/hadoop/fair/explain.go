@@ -16,6 +16,7 @@ func (f *Order) LimitReached(j *job.Job, k job.Kind) sched.Reason {
 	x := f.jobs[j.Seat()]
 	s := &x.pool.side[k]
 	switch {
+	// First: a job that is not admitted would not run however many slots its pool had left.
 	case !x.runnable:
 		return x.held
 	case s.running >= x.pool.limits.Max[k]:

@@ -105,6 +105,7 @@ type pool struct {
 
 // Start implements sched.Starter.
 func (f *Order) Start(v *sched.View, now time.Duration) {
+	// So that the first update may preempt; the pools' own timeouts begin now.
 	f.view, f.now, f.checked = v, now, now-f.cfg.PreemptInterval
 	for _, p := range f.pools {
 		p.resetClocks(now)
@@ -132,6 +133,7 @@ func (f *Order) Each(r *sched.Round, o sched.Offer, visit func(sched.Candidate) 
 // each visits the jobs for one kind of task: pools by their standing, and within a pool its jobs.
 // It returns false when the offer is filled.
 func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched.Candidate) bool) bool {
+	// The second mode keeps no rankings: it sorts by the demands of the last update.
 	if f.cfg.StaleDemand {
 		return f.eachStale(r, o, k, visit)
 	}
@@ -153,6 +155,8 @@ func (f *Order) each(r *sched.Round, o sched.Offer, k job.Kind, visit func(sched
 		}
 		for len(jobs)+len(rest) > 0 {
 			from := &jobs
+			// Both lists are sorted by the same key, so a merge visits the jobs in the order that one list
+			// would have.
 			if len(jobs) == 0 || len(rest) > 0 && compareStanding(&rest[0].at, &jobs[0].at) < 0 {
 				from = &rest
 			}
@@ -197,12 +201,15 @@ func (f *Order) rank(j *member, k job.Kind) {
 	at := standing{aboveMin: true, ratio: float64(j.job.Occupied(k)) / s.weight, since: j.job.Submitted(), id: j.job.ID()}
 	// Hadoop's FifoComparator: by priority, then by submission. The priority takes the place of the
 	// ratio, the first key.
+	// Within one ranking all jobs have the same kind of key, so two kinds of keys never meet.
 	if p.limits.FIFO {
 		at.ratio = -float64(j.job.Priority())
 	}
 	launchable := j.runnable && j.job.Launchable(k)
+	// A job is in one of the two rankings: each merges them when copies are wanted.
 	ps.jobs.update(&s.ready, j.job, at, launchable)
 	ps.rest.update(&s.busy, j.job, at, !launchable && j.runnable && j.job.Running(k) > 0)
+	// After the job: the pool's key depends on whether any of its jobs can launch a task.
 	f.rankPool(p, k)
 }
 
@@ -241,6 +248,7 @@ func priorityFactor(p job.Priority) float64 {
 // JobAdded implements sched.JobWatcher.
 func (f *Order) JobAdded(j *job.Job) {
 	f.changes++
+	// A new pool's clocks start from here, and the hook gets no time.
 	f.now = max(f.now, j.Submitted())
 	p := f.pool(j.Pool())
 	x := &member{job: j}
@@ -280,8 +288,10 @@ func (f *Order) JobRemoved(j *job.Job) {
 	f.changes++
 	x := f.jobs[j.Seat()]
 	f.jobs[j.Seat()] = nil
+	// Shares reports jobs as of the last update, at which this one was alive.
 	f.ended = append(f.ended, x.shares()...)
 	f.all.Remove(j)
+	// leavePool ranks the job once more, and a job that is not runnable leaves every ranking.
 	x.runnable = false
 	// The rankings drop a job that is not runnable.
 	f.leavePool(x)
@@ -410,6 +420,7 @@ func (f *Order) refreshAdmitted() {
 	if f.admit() {
 		for _, x := range f.jobs {
 			if x != nil {
+				// Demands depend on whether a job is runnable, and weights on demands.
 				x.refresh(&f.cfg)
 			}
 		}
@@ -467,6 +478,7 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 	for _, p := range f.pools {
 		p.limits = a.Pool(p.name)
 	}
+	// After the limits of existing pools have changed: pool creates only missing ones.
 	f.addPools()
 	for _, p := range f.pools {
 		for k := range p.side {
@@ -478,6 +490,7 @@ func (f *Order) Reconfigure(conf any) (bool, error) {
 	f.update(f.now)
 	f.rankAll()
 	for _, p := range f.pools {
+		// rankAll reaches pools through their jobs only.
 		f.rankPool(p, job.Map)
 		f.rankPool(p, job.Reduce)
 	}

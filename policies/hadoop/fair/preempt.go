@@ -18,6 +18,7 @@ func (f *Order) updateClocks(now time.Duration) {
 			if s.running >= min(s.min, s.demand) {
 				s.atMin = now
 			}
+			// Hadoop's isStarvedForFairShare truncates: a pool of 3 slots is not starved with 1.
 			if s.running >= int(math.Floor(math.Min(s.share/2, float64(s.demand)))) {
 				s.atHalf = now
 			}
@@ -29,6 +30,7 @@ func (f *Order) updateClocks(now time.Duration) {
 // its timeouts. The place part then starts the job's maps without waiting for
 // better nodes. Without preemption there are no timeouts, and no pool starves.
 func (f *Order) Starving(j *job.Job, now time.Duration) bool {
+	// Without preemption nothing moves the clocks, so every pool of a file with timeouts would soon starve.
 	if !f.cfg.Preempt {
 		return false
 	}
@@ -49,6 +51,8 @@ func (f *Order) checkPreemption(now time.Duration) {
 	for k := range job.Kind(job.Kinds) {
 		want := 0
 		for _, p := range f.pools {
+			// One sum for all pools: the victims are the newest tasks of the whole cluster, whichever pool
+			// starves.
 			want += p.missing(k, now, f.cfg.Pools.FairTimeout)
 		}
 		if want > 0 {

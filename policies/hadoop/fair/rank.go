@@ -74,11 +74,13 @@ func (r *ranking[T]) find(at *standing) int {
 // accordingly; in says whether the ranking contains it afterwards.
 func (r *ranking[T]) update(s *entry, item T, at standing, in bool) {
 	switch {
+	// Most events change one of the keys of a job and its pool; the others cost this comparison.
 	case s.in && in && s.at == at:
 		return
 	case s.in && in:
 		r.move(r.find(&s.at), ranked[T]{at, item})
 	case s.in:
+		// By the standing with which it was inserted. The caller has computed the new one already.
 		i := r.find(&s.at)
 		r.list = slices.Delete(r.list, i, i+1)
 	case in:

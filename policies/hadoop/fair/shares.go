@@ -20,9 +20,11 @@ func (f *Order) Update(now time.Duration) {
 		return
 	}
 	f.update(now)
+	// With equal weights the keys hold running tasks only, which the rankings follow at each launch.
 	if f.cfg.SizeWeight != EqualWeight || f.cfg.StaleDemand {
 		f.rankAll()
 	}
+	// After the shares: Hadoop preempts by the shares of the same update.
 	f.checkPreemption(now)
 }
 
@@ -123,6 +125,8 @@ func (f *Order) updateShares(k job.Kind) {
 	for _, p := range f.pools {
 		f.claims = f.claims[:0]
 		for _, x := range p.side[k].list {
+			// In a FIFO pool the first job takes all slots that it can use, so a share means nothing.
+			// Hadoop reports 0, too.
 			if p.limits.FIFO {
 				x.side[k].share = 0
 			} else {
@@ -173,6 +177,7 @@ func computeShares(claims []*claim, slots float64) {
 	limit := math.Min(wanted, slots)
 	right := 1.0
 	// Claims of weight 0 may never reach the limit, and R then grows until it is infinite.
+	// Doubling first, because bisection needs an upper end: R may be any number where weights are small.
 	for total(claims, right) < limit && !math.IsInf(right, 1) {
 		right *= 2
 	}
@@ -185,6 +190,8 @@ func computeShares(claims []*claim, slots float64) {
 		}
 	}
 	for _, c := range claims {
+		// The upper end of the last interval, as in Hadoop: there the claims reach the limit, and below it
+		// they may not.
 		c.share = c.at(right)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadAllocations reads a fair-scheduler.xml. It warns of elements that Hadoop does not
-// know, and of a maximum below the minimum; the minimum wins then. It reads the <queue>
+// know, and of a maximum below the minimum; the maximum wins then. It reads the <queue>
 // elements of Hadoop 2 and 3 as pools. An element that it cannot convert is an error.
 func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	root, err := parse(r)
@@ -26,6 +26,7 @@ func ReadAllocations(r io.Reader) (fair.Allocations, []Warning, error) {
 	a := allocReader{conf: fair.NewAllocations(), seen: map[string]bool{}}
 	// Defaults apply to all pools, also to pools that precede the defaults in the file.
 	for _, e := range root.children {
+		// A pool copies the defaults when it is first named.
 		if e.name != "pool" && e.name != "user" {
 			a.take(e, a.conf.Set)
 		}
@@ -56,6 +57,7 @@ func (a *allocReader) take(e *element, set func(name, value string) error) {
 		a.warn(e, "is unknown and was passed over")
 	case err != nil:
 		a.fail(e, errors.Unwrap(err).Error())
+	// The setter has read the text only.
 	case len(e.children) > 0:
 		a.warn(e.children[0], "is unknown and was passed over")
 	}
@@ -75,6 +77,7 @@ func (a *allocReader) named(e *element) {
 	set := a.conf.SetUser
 	if e.name == "pool" {
 		set = a.conf.SetPool
+		// Also a pool without settings exists from now on, as in Hadoop.
 		a.conf.AddPool(name, a.conf.Pool(name))
 	}
 	for _, c := range e.children {

@@ -44,6 +44,8 @@ func CapacitySettings(props []Property, queues []string) (set map[string]string,
 	set = make(map[string]string)
 	c := capacityReader{set: set, queues: queues, said: map[string][]string{}, defaults: map[string]string{}}
 	for _, p := range props {
+		// A separate pass: the order of queues decides between equal ones, and the property may come last
+		// in the file.
 		if p.Name == "mapred.queue.names" && queues == nil {
 			for _, q := range strings.Split(p.Value, ",") {
 				c.queue(strings.TrimSpace(q))
@@ -131,6 +133,8 @@ func (c *capacityReader) list() (string, error) {
 				words = append(words, setting+"="+v)
 			}
 		}
+		// After the defaults, and in the order of the file: of a setting that occurs twice the last one
+		// counts.
 		words = append(words, c.said[q]...)
 		if text := strings.Join(words, ","); strings.Contains(text, ";") {
 			return "", &Error{Element: queuePrefix + q, Text: fmt.Sprintf("%q holds a semicolon", text)}

@@ -45,6 +45,7 @@ func parse(r io.Reader) (*element, error) {
 			top.text = strings.TrimSpace(top.text)
 			open = open[:len(open)-1]
 		case xml.CharData:
+			// Comments split a text into several tokens.
 			top.text += string(t)
 		}
 		// After the token: the decoder reports the end of the file without one.

@@ -106,6 +106,7 @@ func (r *yarnReader) walk(path string, capacity, limit float64) error {
 	// YARN accepts shares of 0 for all children only where there is nothing to divide, or where the
 	// file says so.
 	zero := sum == 0 && (capacity == 0 || r.byName[path+".allow-zero-capacity-sum"].Value == "true")
+	// YARN's tolerance: files have thirds written as 33.33.
 	if math.Abs(sum-100) > 0.05 && !zero {
 		return r.fail(path+".queues", "illegal capacity sum of %v for the queues below %s; it must be 100", sum, path)
 	}
@@ -157,10 +158,12 @@ func (r *yarnReader) leaf(path string, capacity, limit float64) error {
 	r.names = append(r.names, name)
 	users := r.inherited(path, "minimum-user-limit-percent", "100")
 	factor := r.inherited(path, "user-limit-factor", "1")
+	// YARN's value for no limit. The policy accepts positive factors only.
 	if factor == "-1" {
 		factor = "1000000" // no limit
 	}
 	text := fmt.Sprintf("%s,capacity=%v,minimum-user-limit-percent=%s,user-limit-factor=%s", name, float32(capacity), users, factor)
+	// A maximum of 100 % is none, and Hadoop 1's default.
 	if limit < 100 {
 		text += fmt.Sprintf(",maximum-capacity=%v", float32(limit))
 	}
@@ -236,6 +239,7 @@ var queueRefused = map[string]string{
 func asPools(root *element) error {
 	if len(root.children) > 0 {
 		queues := slices.DeleteFunc(slices.Clone(root.children), func(e *element) bool { return e.name != "queue" })
+		// Hadoop 2 and 3 accept a file with or without the root queue around the others.
 		if len(queues) == 1 && queues[0].attrs["name"] == "root" {
 			all := slices.DeleteFunc(slices.Clone(root.children), func(e *element) bool { return e == queues[0] })
 			root.children = append(all, queues[0].children...)

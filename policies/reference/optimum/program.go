@@ -92,6 +92,7 @@ func within(fast int, fastTime float64, slow int, slowTime float64) bool {
 func (p *Problem) Solve() (plans []Plan, objective float64, ok bool) {
 	for _, limit := range p.ends() {
 		s := planSearch{p: p, limit: limit, plans: make([]Plan, len(p.Nodes))}
+		// The first limit with plans is the least objective: ends are in ascending order.
 		if s.waves(0) {
 			return s.plans, limit, true
 		}
@@ -140,6 +141,8 @@ func (s *planSearch) waves(i int) bool {
 			s.plans[i] = Plan{MapWaves: m, ReduceWaves: r}
 			fits := true
 			for j := 0; j <= i && fits; j++ {
+				// Waves are checked before slots are chosen: the constraints of alignment do not depend on
+				// slots, and most waves fail them.
 				fits = s.p.aligned(i, j, s.plans[i], s.plans[j])
 			}
 			if fits && s.waves(i+1) {

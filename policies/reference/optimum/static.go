@@ -50,11 +50,13 @@ func search(jobs []Work, slots, nodes int, by string, makespan func(maps, reduce
 		return Split{}, fmt.Errorf("unknown granularity %q: must be %s or %s", by, BySlot, ByNode)
 	}
 	last := slots - step
+	// Reading 2 in README.md: with a reduce, s_m = S would divide by 0 slots.
 	if mapOnly(jobs) {
 		last = slots
 	}
 	best := Split{Makespan: math.Inf(1)}
 	for maps := step; maps <= last; maps += step {
+		// Strictly less, so the fewest map slots stay among equally good splits, as in Algorithm 1's loop.
 		if t := makespan(maps, slots-maps); t < best.Makespan {
 			best = Split{maps, slots - maps, t}
 		}

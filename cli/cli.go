@@ -7,6 +7,51 @@
 //
 // A program that calls Main with WithPolicies is the whole command line with additional
 // policies: run, sim, master, policies and explain accept them like the built-in ones.
+//
+// # The life of a command line
+//
+// Main first asks whether this process is an attempt of a task. Then it runs the attempt and never
+// returns. Else execute builds the tree with the one command that is named, parses its flags, runs
+// it, closes the connections to storages, and turns the error into a message and an exit status. A
+// command returns its error and does not print it: report makes one line of it, chooses the
+// status, and execute prints the failure as JSON if -o json asks for that.
+//
+// A command does three things, and users rely on their order:
+//
+//  1. It checks all that it can check without an effect: values of flags, inputs, the place of the
+//     output. A mistake costs a second and leaves nothing behind.
+//  2. It starts what has effects: files, listeners, jobs.
+//  3. It prints the result when the result is durable, so that whoever sees it can use it.
+//
+// An interrupt cancels the context of step 2. The command then removes what is unfinished and
+// returns. A second interrupt ends the process without that. So the file of a result gets its name
+// last (writeFile), and a killed command leaves at most a hidden temporary file.
+//
+// # What to change where
+//
+// To add a command: write a function newX that returns a cobra.Command with Use, Short, Long, Example and
+// Args, and add a row to commandGroups in root.go. A command that asks a master is completed by
+// newUserCommand, which brings the flags of the connection, settings from files and the
+// environment, and errors in words for users. A test parses the flags of each example, and
+// testdata/script/help.txt has the help texts.
+//
+// To add a flag to run or submit: programs of mapreduce.Main should have most flags, too, so
+// look first whether it belongs into package feature (DataFlags, LocalFlags, DeclareRequest). Any
+// other flag is a line of runFlags.register. In both cases give it a group in groupJobFlags, a
+// check in checkValues that names the flag, and a word in checkMixFlags if --jobs must refuse it.
+//
+// To add a knob of a job, which the scheduler reads: docs/architecture.md has the steps. The steps
+// in this package are its group in groupJobFlags and a row of Hadoop's properties in hadoopjar.go.
+//
+// To add a JSON document: call addPrint, and print one object or one array with encode. Answers of a
+// master are printed by printMessage from the .proto file, so a field that is added there
+// appears without a change here. Scripts read the keys: one that exists keeps its name.
+//
+// # Text of others
+//
+// Names of jobs, errors of servers and logs are chosen by other users. Both outputs of a command are
+// a terminal.Escaper, so none of them can act on this user's terminal. Values in tables are written
+// with terminal.Fprintf, which escapes line ends, too. Data goes to raw(w) unchanged.
 package cli
 
 import (
@@ -47,14 +92,19 @@ func WithPolicies(tables ...sched.Table) Option {
 // single attempts of tasks are the same program, started in another way.
 func Main(options ...Option) {
 	delayCollection()
+	// It does not return in the process of an attempt. It comes before the flags, because the arguments
+	// of an attempt belong to its job, and before the handler of interrupts: a Ctrl-C at a worker's
+	// terminal reaches the attempts, too, and the worker decides when they end.
 	mapreduce.RunAttempt(apps.Lookup, features()...)
 	s := &setup{program: strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")}
+	// A link called hadoop, mapred or hdfs to this program behaves as Hadoop's script of that name.
 	args := hadoopArgs(s.program, os.Args[1:])
 	for _, o := range options {
 		o(s)
 	}
 	ctx, stop := terminal.Interruptible(context.Background(), s.program, os.Stderr)
 	code := s.execute(ctx, args, os.Stdout, os.Stderr)
+	// Not with defer: os.Exit runs no deferred calls.
 	stop()
 	os.Exit(code)
 }
@@ -63,7 +113,11 @@ func Main(options ...Option) {
 // and starting a job take more than the runtime's 4 MiB and leave little garbage, so that a collection
 // meanwhile would take a tenth of a short command's time. Later ones come as by default, since
 // larger heaps must keep to the memory that the command's flags allow.
+//
+// A finalizer is the only sign of the first collection that costs nothing until then. Its object
+// has 16 bytes, because smaller ones share a block and live as long as their neighbours.
 func delayCollection() {
+	// The user has chosen, perhaps "off".
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -87,7 +141,8 @@ const product = "slotwise"
 
 // execute runs one command line and returns its exit status.
 func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	// A copy, because tests execute several command lines of one program at a time.
+	// A copy, because tests execute several command lines of one program at a time, and policies and
+	// atEnd belong to one of them.
 	run := *s
 	s = &run
 	s.policies = policies.Builtin
@@ -101,12 +156,15 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	// Every command writes through these two, so that no text of other users, jobs and
 	// servers reaches a terminal unescaped. Data goes around them; see raw.
 	out, text := &results{Writer: stdout}, terminal.NewEscaper(stderr)
+	// results is below the escaper, so that it counts the bytes that leave, with the error of the first
+	// one that does not.
 	safe := terminal.NewEscaper(out)
 	root := newRootFor(s, safe, args)
 	root.SetArgs(args)
 	root.SetErr(text)
 	c, err := root.ExecuteContextC(ctx)
 	storages().CloseIdle() // the command has ended its jobs
+	// Here and not in a hook of the command: cobra runs no hook after an error.
 	if s.atEnd != nil {
 		s.atEnd()
 	}
@@ -115,11 +173,15 @@ func (s *setup) execute(ctx context.Context, args []string, stdout, stderr io.Wr
 	if err == nil {
 		err = out.failed
 	}
+	// Whatever the error is: a job that was cancelled because its output could not be written reports
+	// the cancelling.
 	if err != nil && out.unread() {
 		return exitBrokenPipe // without a message, like other Unix tools
 	}
 	code := s.report(ctx, err, text)
 	_ = text.Flush()
+	// A reader of JSON parses standard output whatever the status. It must find one document there: the
+	// result if the command has printed one, else the failure.
 	if code != exitOK && out.n == 0 && wantsJSON(c, args) {
 		f := failureOf(ctx, err)
 		if c != nil && c.Annotations[asking] != "" {

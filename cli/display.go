@@ -16,11 +16,12 @@ import (
 	"github.com/slotwise/slotwise/mapreduce"
 )
 
-// showAfter is the time for which a command runs before it shows bars. Shorter commands
-// need none.
+// showAfter is the time for which a command runs before it shows bars. Shorter commands need none.
+// A bar that comes and goes within a blink looks like a fault of the terminal.
 const showAfter = 300 * time.Millisecond
 
-// isTerminal reports whether w is a terminal.
+// isTerminal reports whether w is a terminal. It looks through the writers of this package: the
+// output of a command is an Escaper even on a terminal.
 func isTerminal(w io.Writer) bool {
 	f := fileOf(w)
 	return f != nil && cwriter.IsTerminal(int(f.Fd()))
@@ -28,6 +29,7 @@ func isTerminal(w io.Writer) bool {
 
 // fileOf returns the file to which w writes, nil if there is none.
 func fileOf(w io.Writer) *os.File {
+	// From the outside in: the Escaper, results, the file. Standard error has no results.
 	w = raw(w)
 	if r, ok := w.(*results); ok {
 		w = r.Writer
@@ -69,6 +71,8 @@ func (d *byteDisplay) update(n int64) {
 	switch {
 	case d.bar != nil:
 		d.bar.SetCurrent(n)
+	// A terminal gets a bar that moves with each call. In a log every line stays, so they are rare
+	// there.
 	case isTerminal(d.out):
 		if now.Sub(d.start) >= showAfter {
 			d.open(n)
@@ -82,10 +86,12 @@ func (d *byteDisplay) update(n int64) {
 
 // open adds the bar to the terminal.
 func (d *byteDisplay) open(n int64) {
+	// The bar consists of escape sequences, so it goes around the escaper.
 	d.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(64))
 	speed := func(s decor.Statistics) string {
 		return " " + terminal.Bytes(terminal.Rate(s.Current, time.Since(d.start))) + "/s"
 	}
+	// Without a length at first, for the reason in openLocked.
 	d.bar = d.bars.AddBar(0,
 		mpb.PrependDecorators(decor.Name(d.name+" "), decor.Percentage()),
 		mpb.AppendDecorators(decor.Any(speed)))
@@ -96,6 +102,7 @@ func (d *byteDisplay) open(n int64) {
 // close removes the bar.
 func (d *byteDisplay) close() {
 	if d.bar != nil {
+		// Wait as well, or the goroutine of the bar draws over what the command prints next.
 		d.bar.Abort(true)
 		d.bars.Wait()
 	}
@@ -103,6 +110,9 @@ func (d *byteDisplay) close() {
 
 // jobDisplay shows the progress of jobs: two bars per job on a terminal, else
 // an occasional line. Several goroutines may use it.
+//
+// It is the standard error of a job. Progress, warnings and the lines of child processes share the
+// terminal, and only a writer that knows the bars can put a line above them.
 type jobDisplay struct {
 	out      io.Writer
 	quiet    bool // no progress, only written lines
@@ -118,7 +128,8 @@ type jobDisplay struct {
 
 // jobBars is the display of one job.
 type jobBars struct {
-	pace       local.Pace
+	pace local.Pace
+	// The goroutines of the bars read it while update stores the next one.
 	said       atomic.Pointer[local.Remarks] // text beside the bars
 	maps, reds *mpb.Bar                      // nil until shown, reds for a job without reduces
 }
@@ -156,14 +167,18 @@ func (d *jobDisplay) update(p mapreduce.Progress) {
 		j = new(jobBars)
 		d.mu.jobs[p.ID] = j
 	}
+	// Before the state is looked at: the last report of a failed job has the attempt's error that
+	// explains the failure.
 	if text := j.pace.Failures((*local.Progress)(&p)); text != "" {
 		io.WriteString(d.lineWriterLocked(), text+"\n")
 	}
 	switch {
+	// Here and not at the end of the command, because a file of 200 jobs would leave 400 bars.
 	case terminal.Over(p.State):
 		j.drop()
 		delete(d.mu.jobs, p.ID)
 	case d.terminal:
+		// Pace is not for several goroutines, and the bars have their own, so the texts are made here.
 		said := j.pace.Remarks((*local.Progress)(&p))
 		j.said.Store(&said)
 		d.drawLocked(j, &p)
@@ -197,10 +212,12 @@ func (d *jobDisplay) drawLocked(j *jobBars, p *mapreduce.Progress) {
 	}
 }
 
-// openLocked adds the bars of a job to the terminal.
+// openLocked adds the bars of a job to the terminal. All jobs share one mpb.Progress: two would
+// move the cursor over each other's lines.
 func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 	if d.mu.bars == nil {
 		d.mu.bars = mpb.New(mpb.WithOutput(raw(d.out)), mpb.WithWidth(48))
+		// An escaper of its own, because raw(d.out) has gone around the command's.
 		d.mu.lines = terminal.NewEscaper(d.mu.bars)
 	}
 	add := func(what string, right func(*local.Remarks) string) *mpb.Bar {
@@ -213,6 +230,7 @@ func (d *jobDisplay) openLocked(j *jobBars, p *mapreduce.Progress) {
 		return b
 	}
 	j.maps = add("map", func(r *local.Remarks) string { return r.Speed + "  " + r.Maps + r.Job })
+	// A bar at 0 % for a job without reduces would look stuck.
 	if p.Reduces > 0 {
 		j.reds = add("reduce", func(r *local.Remarks) string { return r.Reduces })
 	}
@@ -232,6 +250,7 @@ func (j *jobBars) drop() {
 func (d *jobDisplay) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Jobs that an interrupt has ended send no last report, so their bars are still there.
 	for _, j := range d.mu.jobs {
 		j.drop()
 	}

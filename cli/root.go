@@ -27,7 +27,8 @@ import (
 	"github.com/slotwise/slotwise/mapreduce/s3"
 )
 
-// newRoot builds the whole command tree, which prints results to out.
+// newRoot builds the whole command tree, which prints results to out. It is for texts that need all
+// commands: the general help, manual pages, completion, and the names of settings.
 func newRoot(s *setup, out io.Writer) *cobra.Command {
 	root := newBareRoot(s, out)
 	for _, g := range commandGroups() {
@@ -40,14 +41,16 @@ func newRoot(s *setup, out io.Writer) *cobra.Command {
 	}
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
+	// Before renameHelp, which walks all commands that exist by then.
 	checkTopics(root)
 	s.renameHelp(root)
 	return root
 }
 
-// newRootFor returns a tree that executes args as the tree of newRoot does. If the first argument names a
-// command, the tree has that command only, because building the others takes longer than a short
-// command runs.
+// newRootFor returns a tree that executes args as the tree of newRoot does. If the first argument
+// names a command, the tree has that command only, because building the others takes longer than a
+// short command runs. Only args[0] is compared, so a flag before the command leads to the whole
+// tree, which is slower and as right.
 func newRootFor(s *setup, out io.Writer, args []string) *cobra.Command {
 	for _, g := range commandGroups() {
 		for _, entry := range g.commands {
@@ -81,6 +84,8 @@ reader of the output has exited.`,
   slotwise run --mapper cat --reducer 'uniq -c' --input logs --output counts
   slotwise apps
   slotwise generate text --size 1GiB --output words`,
+		// cobra would print an error in its own form and then the usage, and the line that says what is
+		// wrong would scroll away.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -140,7 +145,8 @@ func commandGroups() []commandGroup {
 	}
 }
 
-// commandNames returns the names of all commands, with the two that the library adds.
+// commandNames returns the names of all commands, with the two that the library adds. renameHelp
+// and renameMessage recognize quoted command lines by them, so hidden commands count, too.
 func commandNames() []string {
 	names := []string{"help", "completion"}
 	for _, g := range commandGroups() {
@@ -154,6 +160,7 @@ func commandNames() []string {
 // checkTopics makes help and completion, which the library adds, refuse names that they do
 // not know. They would print the general help and succeed.
 func checkTopics(root *cobra.Command) {
+	// cobra adds both only when the tree is executed, which is too late to change them.
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -169,6 +176,8 @@ func checkTopics(root *cobra.Command) {
 				case len(rest) > 0:
 					return noArgs(of, rest)
 				}
+				// cobra adds --help to the command that it executes, which is help. The text of the
+				// other command would lack the flag.
 				of.InitDefaultHelpFlag()
 				of.InitDefaultVersionFlag()
 				return of.Help()
@@ -190,9 +199,11 @@ func knownCommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
+	// Users of Hadoop's jar of examples name the program first.
 	if _, err := apps.Lookup(args[0]); err == nil {
 		return misuse("unknown command %q: it is an app; use slotwise run %s", args[0], args[0])
 	}
+	// unknown would say less: the commands are more than it lists.
 	if suggest.Nearest(args[0], names) == "" {
 		return misuse("unknown command %q; slotwise --help lists them", args[0])
 	}
@@ -234,8 +245,9 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// parseAssignments parses the values of a repeatable flag of the form
-// name=value.
+// parseAssignments parses the values of a repeatable flag of the form name=value. A value keeps all
+// behind the first = sign, since a regular expression may contain others. A name that is given
+// twice is an error, because tools differ in which one wins.
 func parseAssignments(flag string, values []string) (map[string]string, error) {
 	m := make(map[string]string, len(values))
 	for _, v := range values {
@@ -268,6 +280,7 @@ func checkGiven(c *cobra.Command, args []string) error {
 	}
 	var errs []error
 	c.Flags().Visit(func(f *pflag.Flag) {
+		// The text of a list has brackets, so it is never empty.
 		empty := f.Value.String() == ""
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
@@ -284,8 +297,9 @@ func checkGiven(c *cobra.Command, args []string) error {
 	return errors.Join(errs...)
 }
 
-// addProfiling adds to every command hidden flags that write profiles of slotwise itself, and
-// the check of given values, which runs first.
+// addProfiling adds to every command hidden flags that write profiles of slotwise itself, and the
+// check of given values, which runs first. They are persistent flags of the root, so the tree of
+// each command has them.
 func addProfiling(s *setup, root *cobra.Command) {
 	var cpu, mem string
 	flags := root.PersistentFlags()
@@ -305,13 +319,14 @@ func addProfiling(s *setup, root *cobra.Command) {
 		if err != nil {
 			return misuse("--cpuprofile: %w", err)
 		}
-		// A failed command needs its profile too, and cobra runs no hook after one.
+		// A failed command needs its profile, too, and cobra runs no hook after an error.
 		s.atEnd = func() {
 			pprof.StopCPUProfile()
 			f.Close()
 		}
 		return pprof.StartCPUProfile(f)
 	}
+	// Only after a success: what a failed command holds says little about a run.
 	root.PersistentPostRunE = func(*cobra.Command, []string) error {
 		if mem == "" {
 			return nil

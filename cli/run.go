@@ -60,7 +60,8 @@ which slotwise submit --jobs and slotwise sim --workload take as well.`,
 	return c
 }
 
-// program is the program of a command line: an app or a streaming job.
+// program is the program of a command line: an app or a streaming job. An app may be a chain of
+// several jobs, so its run has a list of results.
 type program struct {
 	name   string
 	app    *mapreduce.App // nil for a streaming job
@@ -80,6 +81,9 @@ func (p *program) run(ctx context.Context, o mapreduce.Options) ([]*mapreduce.Re
 	return []*mapreduce.Result{r}, err
 }
 
+// Its order is: flags, then the input and the output, then what leaves traces. Standard input is
+// copied before the check, which looks at the copy. The place of the result comes next, then the
+// file of events, and last the pages and the history, because only they are seen by others.
 // run is the command.
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if f.jobs != "" {
@@ -94,6 +98,8 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if f.alone || f.learned != "" {
 		return misuse("--alone and --learned need --jobs")
 	}
+	// The display comes before the program, because streaming commands write their standard error to
+	// it.
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress)
 	p, inputs, err := f.program(args, show)
 	if err != nil {
@@ -103,18 +109,18 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Through the display, so that a notice does not land in the middle of a bar.
 	o.Notify = f.notify(show)
 	spooled, err := f.spoolInput(c, &o)
 	if err != nil {
 		return err
 	}
-	// Standard input is copied to a file, since a split is read again when its attempt is
-	// repeated.
 	defer spooled.close()
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
 	o.Progress, o.Stderr, o.Cluster.Warn = show.update, show, show.warn
+	// A program that reads JSON can have the plan from --dry-run; here the line is for people.
 	if !f.quiet && !f.json {
 		o.Planned = func(p mapreduce.Plan) {
 			if p.Bytes >= tellPlan {
@@ -139,11 +145,14 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	o.Features = append(o.Features, watching.features...)
 	start := time.Now()
 	results, err := p.run(c.Context(), o)
+	// The bars are gone before the first line of the summary, and the time does not include that.
 	took := time.Since(start)
 	show.close()
 	if err != nil && len(results) == 0 {
 		err = misuseError{err} // nothing was started, so the command line is wrong
 	}
+	// The history is durable before the summary says that the job has ended. A failure to write it or
+	// the events fails the command, whose result is kept all the same.
 	err = errors.Join(err, watching.end(), closeEvents())
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: out, err: err})
 }
@@ -153,6 +162,9 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 const tellPlan = 256 << 20
 
 // plan is the command with --dry-run.
+//
+// It opens the output, too, though nothing is written there: what it reports about a wrong command
+// line is what the run would report.
 func (f *runFlags) plan(c *cobra.Command, args []string) error {
 	p, inputs, err := f.program(args, c.ErrOrStderr())
 	if err != nil {
@@ -168,6 +180,7 @@ func (f *runFlags) plan(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: f.notify(c.ErrOrStderr())}); err != nil {
 		return err
 	}
+	// A temporary directory is removed again; it makes the plan name the file of --merge.
 	out, err := f.openOutput(p, &o)
 	if err != nil {
 		return err
@@ -175,6 +188,7 @@ func (f *runFlags) plan(c *cobra.Command, args []string) error {
 	defer out.close()
 	var plan *mapreduce.Plan
 	o.DryRun = true
+	// Of a chain only the first job is planned: the others read what it would write.
 	o.Planned = func(p mapreduce.Plan) { plan = &p }
 	if _, err := p.run(c.Context(), o); err != nil {
 		return misuseError{err}
@@ -191,6 +205,9 @@ func (f *runFlags) plan(c *cobra.Command, args []string) error {
 }
 
 // planLine describes a plan in a few lines.
+//
+// It names the tasks that run at once, because memory and time follow from them, and not from the
+// number of all tasks.
 func planLine(p *mapreduce.Plan) string {
 	s := fmt.Sprintf("%s: %s in %s", terminal.Escape(p.Job), terminal.Bytes(p.Bytes), terminal.Plural(p.Files, "file"))
 	if p.FilesSkipped > 0 {
@@ -209,6 +226,9 @@ func planLine(p *mapreduce.Plan) string {
 
 // program returns the program of the command line, and the remaining arguments,
 // which are inputs. stderr receives the standard error of streaming commands.
+//
+// Any of the three commands makes a streaming job. A job with only a reducer passes its lines to
+// the shuffle unchanged; mapreduce.Streaming refuses a combiner without a reducer.
 func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string, error) {
 	if f.mapper != "" || f.reducer != "" || f.combiner != "" {
 		if err := appBesideCommands(args); err != nil {
@@ -228,8 +248,9 @@ func (f *runFlags) program(args []string, stderr io.Writer) (*program, []string,
 	return &program{name: app.Name, app: app, params: params}, args[1:], err
 }
 
-// appBesideCommands returns an error if the first input of a streaming job is the name of
-// an app and no file: the user has then asked for both.
+// appBesideCommands returns an error if the first input of a streaming job is the name of an app
+// and no file: the user has then asked for both. A file of that name wins, or a directory called
+// sort could not be an input.
 func appBesideCommands(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -271,8 +292,8 @@ func (f *runFlags) appParams(app *mapreduce.App) (mapreduce.Params, error) {
 	for _, p := range app.Params {
 		names = append(names, p.Name)
 	}
-	// A misspelt parameter is unknown, and the right one is missing: the spelling is the
-	// cause.
+	// A misspelt parameter is unknown, and the right one is missing: the spelling is the cause. In the
+	// order of names, so that the same command line always gives the same error.
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
 			return nil, unknown(app.Name+" parameter", name, names)
@@ -303,6 +324,7 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 		return misuse("--input is missing: %s reads %s", p.name, p.reads())
 	case !reads && len(inputs) > 0:
 		return misuse("--input %s: %s reads no input", inputs[0], p.name)
+	// Such a flag would be ignored without a word, for example --include with pi.
 	case !reads:
 		if flag := f.inputFlag(); flag != "" {
 			return misuse("--%s: %s reads no input: leave the flag out", flag, p.name)
@@ -310,6 +332,7 @@ func (f *runFlags) check(ctx context.Context, p *program, inputs []string, w fea
 	}
 	for i, in := range inputs {
 		err := checkInput(ctx, "--input", in, w)
+		// Users of Hadoop write the output as the last argument, behind the inputs.
 		if err != nil && i > 0 && i == len(inputs)-1 && f.output == "" && f.merge == "" && errors.Is(err, fs.ErrNotExist) {
 			return misuse("%w; write --output %s if it names the output", err, in)
 		}
@@ -334,8 +357,9 @@ func (p *program) reads() string {
 	return p.app.Reads
 }
 
-// openEvents opens the file of --events. The returned function closes it and
-// reports write errors.
+// openEvents opens the file of --events. The returned function closes it and reports write errors.
+// The file has its name from the start, unlike a result: one that a crash has cut short is what is
+// needed to find the reason, and a pipe or /dev/stdout can be named.
 func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	if f.events == "" {
 		return func() error { return nil }, nil
@@ -356,8 +380,9 @@ func (f *runFlags) openEvents(o *mapreduce.Options) (func() error, error) {
 	}, nil
 }
 
-// runOutput is the directory that a run writes: the user's or, for a small
-// result that is printed, a temporary one.
+// runOutput is the directory that a run writes: the user's or, for a result that is printed or
+// merged, a temporary one. A job always writes a directory, with the same commit, wherever its
+// result goes afterwards.
 type runOutput struct {
 	dir   string
 	temp  *storage.DirScratch // removed at the end; nil for the user's directory
@@ -365,7 +390,8 @@ type runOutput struct {
 	head  bool                // each output file begins with a header, which is printed once
 }
 
-// openOutput returns the output directory of the program.
+// openOutput returns the output directory of the program. Only an app that says that its result is
+// small prints it unasked: gigabytes on a terminal are never what a user meant.
 func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, error) {
 	anySize := f.output == standard || f.merge != ""
 	if f.output != "" && !anySize {
@@ -374,9 +400,12 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, err
 	if !anySize && (p.app == nil || !p.app.Small) {
 		return nil, misuse("--output is missing: the directory for what %s writes, or - for standard output", p.name)
 	}
+	// Two documents on one stream, of which one is not JSON.
 	if f.output == standard && f.json {
 		return nil, misuse("--output -: -o json prints on standard output, too; use --merge FILE")
 	}
+	// Here the result goes to a terminal. With --output - the user has asked for the bytes, and may
+	// redirect them.
 	if !anySize && f.outputCompress != "none" {
 		return nil, misuse("--output-compress %s: needs --output", f.outputCompress)
 	}
@@ -385,6 +414,7 @@ func (f *runFlags) openOutput(p *program, o *mapreduce.Options) (*runOutput, err
 		return nil, err
 	}
 	out := &runOutput{dir: filepath.Join(temp.Dir(), "result"), temp: temp, merge: f.merge}
+	// Errors have been reported by checkOutputFormat.
 	if rows, err := f.outputRows(); err == nil && rows != nil {
 		out.head = rows.Name == format.CSV && !rows.NoHeader
 	}
@@ -399,8 +429,9 @@ func (p *runOutput) close() {
 	}
 }
 
-// print copies the output files to w in the order of their names, which is the
-// order of the result.
+// print copies the output files to w in the order of their names, which is the order of the result.
+// Names that begin with _ or . are no output, as in Hadoop: _SUCCESS, and files of unfinished
+// copies.
 func (p *runOutput) print(w io.Writer) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -414,12 +445,14 @@ func (p *runOutput) print(w io.Writer) error {
 		if err := copyFile(w, filepath.Join(p.dir, e.Name()), skipHead); err != nil {
 			return err
 		}
+		// From the second file on, so that the result has one header.
 		skipHead = p.head
 	}
 	return nil
 }
 
-// copyFile copies a file to w, without its first line if skipHead is set.
+// copyFile copies a file to w, without its first line if skipHead is set. A header has no quoted
+// line ends, because the names of columns cannot have any.
 func copyFile(w io.Writer, path string, skipHead bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -429,6 +462,7 @@ func copyFile(w io.Writer, path string, skipHead bool) error {
 	r := bufio.NewReaderSize(f, 256<<10)
 	for skipHead {
 		_, err := r.ReadSlice('\n')
+		// A header may be longer than the buffer: then the rest of its line is skipped, too.
 		skipHead = errors.Is(err, bufio.ErrBufferFull)
 		if err == io.EOF {
 			return nil
@@ -448,12 +482,14 @@ type outcome struct {
 	pending bool // the job was accepted, and its end is not awaited
 }
 
-// finish prints the summary and, without --output, the result. It returns the
-// error of the run, or else its own.
+// finish prints the summary and, without --output, the result. It returns the error of the run, or
+// else its own. The summary goes to standard error before the result goes to standard output, so
+// that on a terminal the result is what stands last.
 func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	if f.json && o.err != nil && len(o.results) == 0 {
 		return o.err // execute prints the failure
 	}
+	// Before anything is printed: a summary must not report a result that then cannot be written.
 	if o.err == nil && o.output.merge != "" {
 		o.err = o.output.writeMerged(f.overwrite || f.force)
 	}
@@ -474,17 +510,20 @@ func (f *runFlags) finish(c *cobra.Command, o outcome) error {
 	return o.err
 }
 
-// printJSON prints one object on one line, also for a failed run.
+// printJSON prints one object on one line, also for a failed run. Its fields are the ones of
+// mapreduce.RunSummary, so programs of mapreduce.Main print the same.
 func printJSON(w io.Writer, o *outcome) error {
 	s := mapreduce.RunSummary{Program: o.program.name, State: "succeeded", Elapsed: o.elapsed, Jobs: o.results}
 	s.Output = o.output.name()
 	switch {
+	// Asked before other errors, as in report.
 	case errors.Is(o.err, terminal.ErrInterrupted):
 		s.State, s.Error, s.Exit = "killed", terminal.ErrInterrupted.Error(), exitInterrupted
 	case o.err != nil:
 		s.State, s.Error, s.Exit = "failed", oneLine(o.err), statusOf(o.err)
 	case o.pending:
 		s.State = "accepted"
+	// Only a small result is part of the object. openOutput has refused --output - with JSON.
 	case o.output.temp != nil:
 		if o.output.merge == "" {
 			var text strings.Builder
@@ -504,7 +543,8 @@ func printJSON(w io.Writer, o *outcome) error {
 	return s.WriteJSON(w)
 }
 
-// printSummary prints a line for each job of the run, and its counters.
+// printSummary prints a line for each job of the run, and its counters. One job's line has its time
+// already, so the line of the whole run is for chains.
 func printSummary(w io.Writer, o *outcome) {
 	for _, r := range o.results {
 		r.Summary(w)

@@ -39,8 +39,9 @@ var (
 	codecs = []string{"none", "lz4", "s2", "zstd"}
 )
 
-// runFlags are the flags of run. mapreduce.Options describes the meaning of
-// zero values.
+// runFlags are the flags of run; submit has most of them, and profile some. mapreduce.Options
+// describes the meaning of zero values. A flag that is a zero value unless it is given needs no
+// test of whether it was: options passes it on. The field given is for flags whose zero is wrong.
 type runFlags struct {
 	policyFlags
 	inputs, include, exclude       []string
@@ -66,8 +67,9 @@ type runFlags struct {
 	given                          func(flag string) bool // whether a flag was given; set by registerData, nil in commands without it
 }
 
-// register declares the flags in the order of the help text: the program and
-// its data, the cluster, the job, and the output of the command.
+// register declares the flags in the order of the help text: the program and its data, the cluster,
+// the job, and the output of the command. What a program of mapreduce.Main has, too, is declared by
+// package feature, so that the two cannot differ in a name, a default or a help text.
 func (f *runFlags) register(c *cobra.Command) {
 	s := c.Flags()
 	s.SortFlags = false
@@ -91,6 +93,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	feature.DeclareRequest(jobFlagSet{s}, &f.request)
 
 	s.StringVar(&f.events, "events", "", "write a line for each scheduling event to this `file`; one that is not empty needs --overwrite")
+	// An address is optional, so --ui ADDRESS is read as --ui and an argument; --ui=ADDRESS is needed.
 	s.StringVar(&f.ui, "ui", "", "show the run in a browser while it runs, at this `address` of this machine (--ui alone chooses a port)")
 	s.Lookup("ui").NoOptDefVal = "127.0.0.1:0"
 	s.StringVar(&f.history, "history", "", "keep a record of the ended jobs in this `directory`, for slotwise ui history:DIR and sim --workload history:DIR")
@@ -99,7 +102,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	completeJob(c)
 }
 
-// groupJobFlags groups the flags of run or of submit in the help, behind the common ones.
+// groupJobFlags groups the flags of run or of submit in the help, behind the common ones. One table
+// serves both: a flag that the command does not have is left out, and an empty group with it.
 func groupJobFlags(c *cobra.Command, common []string) {
 	groups := []group{
 		{"Input", []string{"include", "exclude", "format", "columns", "where", "missing", "split-size"}},
@@ -182,8 +186,9 @@ func completeWith(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// options checks the flags and returns the options of a run. args are further
-// inputs.
+// options checks the flags and returns the options of a run. args are further inputs. It touches no
+// input and no output; check does. So a wrong value is reported before a storage is asked, which
+// may take a minute to answer.
 func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 	o := mapreduce.Options{
 		Name:     f.name,
@@ -207,7 +212,9 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		OutputFormat:   f.outputFormat,
 		OutputColumns:  f.outputColumns,
 		Request:        f.request,
-		StorageRetry:   cmp.Or(f.storageRetry, -1),
+		// 0 turns the wait off on the command line, and is the default in Options, where -1 turns it
+		// off.
+		StorageRetry: cmp.Or(f.storageRetry, -1),
 		Cluster: mapreduce.ClusterOptions{
 			Workers:     f.workers,
 			MapSlots:    f.mapSlots,
@@ -232,6 +239,8 @@ func (f *runFlags) options(args []string) (mapreduce.Options, error) {
 		return o, err
 	}
 	o.Cluster.Policy, o.Cluster.PolicySet = f.policy, set
+	// In this order: a policy that cannot be built would be reported as one that does not take the
+	// file.
 	if err := f.checkPolicy(set); err != nil {
 		return o, err
 	}
@@ -254,8 +263,8 @@ func (f *runFlags) outputRows() (*format.Output, error) {
 	return rows, nil
 }
 
-// checkOutputFormat returns an error for a wrong --output-format or --output-columns, or a
-// codec that does not go with the format.
+// checkOutputFormat returns an error for a wrong --output-format or --output-columns, or a codec
+// that does not go with the format. Whether part files can be joined to one stream depends on both.
 func (f *runFlags) checkOutputFormat() error {
 	rows, err := f.outputRows()
 	if err != nil || rows == nil {
@@ -274,8 +283,10 @@ func (f *runFlags) checkOutputFormat() error {
 		return nil
 	}
 	switch {
+	// Such a file has a header and a footer of its own, and a reader looks for one of each.
 	case rows.InParts():
 		return misuse("%s: files of format %s cannot be joined: use --output DIR, with --reduces 1 for one file", flag, rows.Name)
+	// print skips the header of later parts, and cannot do so within compressed bytes.
 	case rows.Name == format.CSV && !rows.NoHeader && f.outputCompress != "none":
 		return misuse("%s: compressed CSV files with headers cannot be joined: use --output-format csv,header=no", flag)
 	}
@@ -322,7 +333,8 @@ func (f *runFlags) checkGlobs() error {
 	return nil
 }
 
-// checkValues returns an error for values that no job can have.
+// checkValues returns an error for values that no job can have. Each error names the flag, so that
+// a user does not see the name of a field, and a task does not fail hours later.
 func (f *runFlags) checkValues() error {
 	if err := cmp.Or(bounds.CheckName("--name", f.name), bounds.CheckName("--user", f.request.User), bounds.CheckName("--pool", f.request.Pool)); err != nil {
 		return misuseError{err}
@@ -394,7 +406,8 @@ func oneOf(flag, value string, known []string) error {
 	return unknown("--"+flag+" value", value, known)
 }
 
-// policyFlags select the scheduling policy of a run or of a cluster.
+// policyFlags select the scheduling policy of a run or of a cluster. A master and run share them,
+// so a policy is tried on one machine with the command line that a cluster will have.
 type policyFlags struct {
 	setup                       *setup
 	policy, policyConfig        string
@@ -416,6 +429,7 @@ func (f *policyFlags) register(c *cobra.Command) {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
+	// --set of slotwise policy sets a parameter, and users type it here, too.
 	if _, own := c.Annotations[elsewhere+"set"]; !own {
 		c.Annotations[elsewhere+"set"] = "--policy-set name=value sets a parameter of the policy"
 	}
@@ -430,6 +444,7 @@ func (f *policyFlags) policySettings() (map[string]string, error) {
 		if err != nil {
 			return nil, misuse("--policy-config %s: %w", f.policyConfig, reason(err))
 		}
+		// YAML turns numbers and booleans into their text here, so a value needs no quotes.
 		if err := yaml.Unmarshal(text, &set); err != nil {
 			return nil, misuse("--policy-config %s: %w", f.policyConfig, err)
 		}
@@ -438,12 +453,13 @@ func (f *policyFlags) policySettings() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	// After the file, because the command line is nearer to the user.
 	maps.Copy(set, given)
 	return set, nil
 }
 
-// checkPolicy returns an error for a policy that cannot be built, before
-// anything is started.
+// checkPolicy returns an error for a policy that cannot be built, before anything is started. No
+// policy and no parameters is the default policy, which need not be built twice.
 func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if f.policy == "" && len(set) == 0 {
 		return nil
@@ -456,6 +472,8 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 	if err == nil {
 		return nil
 	}
+	// Built again without the parameters, to find which of the two flags is wrong: the error of Build
+	// does not say.
 	if _, bare := f.setup.policies().Build(spec, sched.Options{Seed: f.seed, Live: true}); bare != nil {
 		return misuse("--policy %s: %w", spec, bare)
 	}
@@ -468,6 +486,8 @@ func (f *policyFlags) checkPolicy(set map[string]string) error {
 
 // checkHadoopFiles returns an error that names the flag if one of Hadoop's
 // configuration files cannot be read, is not valid, or suits neither the policy nor one of others.
+//
+// The file is read again when the cluster starts. Here a mistake costs nothing and names the flag.
 func (f *policyFlags) checkHadoopFiles(others []string) error {
 	specs := []string{cmp.Or(f.policy, policies.Default)}
 	for _, o := range others {
@@ -486,6 +506,7 @@ func (f *policyFlags) checkHadoopFiles(others []string) error {
 		if x.path == "" {
 			continue
 		}
+		// The parser's error for a missing file would not name the flag's value first.
 		if _, err := os.Stat(x.path); err != nil {
 			return misuse("--%s %s: %w", x.flag, x.path, reason(err))
 		}
@@ -500,6 +521,7 @@ func (f *policyFlags) checkHadoopFiles(others []string) error {
 // error begins with what, which says where the input is named, and the input. Of a glob it
 // checks only that the pattern is valid; planning finds its files.
 func checkInput(ctx context.Context, what, uri string, w feature.Outages) error {
+	// Listing a bucket for a pattern may take minutes, and planning does it anyway.
 	if strings.ContainsAny(uri, `*?[{`) {
 		if err := input.CheckGlob(uri); err != nil {
 			return misuse("%s %s: %w", what, uri, err)
@@ -516,11 +538,13 @@ func checkInput(ctx context.Context, what, uri string, w feature.Outages) error 
 	return nil
 }
 
-// checkMemory returns an error for a memory limit that is too small for the tasks or
-// greater than the machine's memory.
+// checkMemory returns an error for a memory limit that is too small for the tasks or greater than
+// the machine's memory. The cluster would refuse both, in terms of bytes and without the flags that
+// change the numbers.
 func (f *runFlags) checkMemory() error {
 	workers, maps, reduces := cmp.Or(f.workers, runtime.NumCPU()), cmp.Or(f.mapSlots, 1), cmp.Or(f.reduceSlots, 1)
 	least := terminal.Size(local.MinMemory * workers * (maps + reduces))
+	// The default is a share of this machine, so it is not the user's mistake if it is too little.
 	if f.memory != 0 && f.memory < least {
 		return misuse("--memory %s: too little for %s of %d+%d slots; the least is %s",
 			f.memory, terminal.Plural(workers, "worker"), maps, reduces, least)
@@ -539,6 +563,9 @@ func checkKnownMemory(memory terminal.Size) error {
 
 // checkOutput returns an error if replacing the output directory would lose
 // data. A chain of jobs would otherwise fail after hours.
+//
+// Only a directory that does not exist, or is empty, needs no permission. The commit looks again:
+// another job may have written there meanwhile.
 func checkOutput(ctx context.Context, uri string, replace storage.Replace, w feature.Outages) error {
 	files, path, err := storages().Resolve(uri)
 	if err != nil {

@@ -33,7 +33,9 @@ func (s *spooled) close() {
 	}
 }
 
-// spoolInput copies standard input to a file and replaces the input "-" by that file.
+// spoolInput copies standard input to a file and replaces the input "-" by that file. The copy is
+// needed because a split is read again when its attempt fails or gets a speculative copy, and
+// because the size of splits follows from the size of the input. The caller closes the copy.
 func (f *runFlags) spoolInput(c *cobra.Command, o *mapreduce.Options) (_ *spooled, err error) {
 	at := -1
 	for i, in := range o.Inputs {
@@ -48,6 +50,7 @@ func (f *runFlags) spoolInput(c *cobra.Command, o *mapreduce.Options) (_ *spoole
 	if at < 0 {
 		return nil, nil
 	}
+	// A scratch directory has a lock: if this process is killed, the next one sweeps the copy away.
 	temp, err := storage.NewDirScratch(f.tempDir)
 	if err != nil {
 		return nil, err
@@ -62,7 +65,9 @@ func (f *runFlags) spoolInput(c *cobra.Command, o *mapreduce.Options) (_ *spoole
 	return s, nil
 }
 
-// spool copies a stream to a new file. An interrupt ends it at once.
+// spool copies a stream to a new file. An interrupt ends it at once, although a read from a
+// terminal or a pipe cannot be interrupted: the goroutine that reads is left to the end of the
+// process.
 func spool(ctx context.Context, r io.Reader, path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -70,6 +75,7 @@ func spool(ctx context.Context, r io.Reader, path string) error {
 	}
 	done := make(chan error, 1)
 	go func() {
+		// One byte more than allowed tells a stream that is too long from one that just fits.
 		n, err := io.Copy(file, io.LimitReader(r, maxSpool+1))
 		if err == nil && n > maxSpool {
 			err = misuse("more than %d GiB: write them to a file first", maxSpool>>30)
@@ -84,7 +90,8 @@ func spool(ctx context.Context, r io.Reader, path string) error {
 	}
 }
 
-// checkMerge returns an error if the file of --merge cannot be written.
+// checkMerge returns an error if the file of --merge cannot be written. It comes before the job,
+// whose result would be lost after hours.
 func (f *runFlags) checkMerge() error {
 	if f.output != "" {
 		return misuse("--merge %s: excludes --output; the result is in one file", f.merge)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ func showApps(w io.Writer, program string, asJSON bool, args []string) error {
 		if asJSON {
 			return appsJSON(w, apps.All())
 		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		t := table(w)
 		for _, a := range apps.All() {
 			terminal.Fprintf(t, "%s\t%s\n", a.Name, a.Summary)
 		}
@@ -59,7 +58,7 @@ func showApps(w io.Writer, program string, asJSON bool, args []string) error {
 
 // describeApp prints what a user needs to run an app.
 func describeApp(w io.Writer, program string, a *mapreduce.App) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	terminal.Fprintf(t, "%s: %s\n\n", a.Name, a.Summary)
 	if a.Reads != "" {
 		terminal.Fprintf(t, "reads\t%s\n", a.Reads)

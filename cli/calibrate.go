@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -208,7 +207,7 @@ func (f *calibrateFlags) specs(list []calibrate.Fitting) []string {
 // print prints the result.
 func (f *calibrateFlags) print(w io.Writer, r *calibrate.Result) error {
 	if f.json {
-		return json.NewEncoder(w).Encode(map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
+		return encode(w, map[string]any{"workload": f.workload, "cluster": f.clusterSpec(&r.Cluster), "setup_s": r.Model.Overheads.Setup.Seconds(),
 			"cleanup_s": r.Model.Overheads.Cleanup.Seconds(), "fitted": r.Fitted, "held_out": r.HeldOut, "runs": r.Runs, "nodes_known": f.nodes > 0 || r.NodesKnown, "as_good": f.specs(r.Equals)})
 	}
 	_, err := terminal.Fprintf(w, `cluster     %s

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -225,7 +224,5 @@ func failureOf(ctx context.Context, err error) *failure {
 // printFailure prints a failure. It ignores write errors; the exit status still
 // reports the failure.
 func printFailure(w io.Writer, f *failure) {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.Encode(f)
+	_ = encode(w, f)
 }

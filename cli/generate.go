@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,7 +128,7 @@ func (f *generateFlags) explain(err error) error {
 // summarize prints the size and the time of the new data set.
 func (f *generateFlags) summarize(c *cobra.Command, kind generate.Kind, written int64, took time.Duration) error {
 	if f.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(struct {
+		return encode(c.OutOrStdout(), struct {
 			Kind    string        `json:"kind"`
 			Seed    uint64        `json:"seed"`
 			Output  string        `json:"output"`
@@ -150,7 +148,7 @@ func listKinds(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return kindsJSON(w)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	for _, k := range generate.Kinds() {
 		terminal.Fprintf(t, "%s\t%s\n", k.Name, k.Summary)
 		for _, p := range k.Params {

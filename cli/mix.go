@@ -3,14 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -146,8 +144,7 @@ func (f *runFlags) runMix(c *cobra.Command, args []string) error {
 	// Also after a failed job: what the policy has learned from the others is worth keeping.
 	err = errors.Join(err, closeEvents(), f.writeLearned(r.Learned))
 	if f.json {
-		e := json.NewEncoder(c.OutOrStdout())
-		return errors.Join(err, e.Encode(struct {
+		return errors.Join(err, encode(c.OutOrStdout(), struct {
 			*mapreduce.MixResult
 			*failure
 		}{r, failureOf(c.Context(), err)}))
@@ -219,7 +216,7 @@ func (f *runFlags) writeLearned(b []byte) error {
 
 // printMix prints a line for each job of a mix, and the use of slots.
 func printMix(w io.Writer, r *mapreduce.MixResult) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	alone := false
 	for _, e := range r.Jobs {
 		// The columns appear only if --alone has measured them.

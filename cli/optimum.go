@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -151,7 +149,7 @@ func (f *optimumFlags) run(c *cobra.Command) error {
 		return misuse("--by %s: %w", f.by, err)
 	}
 	if f.json {
-		return json.NewEncoder(c.OutOrStdout()).Encode(out)
+		return encode(c.OutOrStdout(), out)
 	}
 	return out.print(c.OutOrStdout())
 }
@@ -250,7 +248,7 @@ const jobsShown = 20
 
 // print writes the result as text.
 func (o *optimumResult) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := table(out)
 	terminal.Fprintf(w, "%s, %s, %s: %.0f s of map work, %.0f s of reduce work\n\n", terminal.Plural(o.Jobs, "job"), terminal.Plural(o.Nodes, "node"),
 		terminal.Plural(o.Slots, "slot"), o.MapWork, o.ReduceWork)
 	if o.Each != nil {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ func (s *setup) showPolicies(w io.Writer, asJSON bool, args []string) error {
 	case len(args) > 0:
 		return s.describePolicy(w, infos[0])
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	for _, i := range infos {
 		terminal.Fprintf(t, "%s\t%s\n", i.Name, i.Summary)
 	}
@@ -71,7 +70,7 @@ func (s *setup) describePolicy(w io.Writer, i sched.Info) error {
 	if i.Paper != "" {
 		terminal.Fprintf(w, "paper: %s\n", i.Paper)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	fmt.Fprint(t, "\nparts\n")
 	params := 0
 	for _, p := range i.Parts {

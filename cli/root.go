@@ -179,7 +179,6 @@ func checkTopics(root *cobra.Command) {
 				// cobra adds --help to the command that it executes, which is help. The text of the
 				// other command would lack the flag.
 				of.InitDefaultHelpFlag()
-				of.InitDefaultVersionFlag()
 				return of.Help()
 			}
 		case "completion":

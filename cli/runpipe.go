@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slotwise/slotwise/internal/base/durable"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/mapreduce"
 )
@@ -119,33 +118,12 @@ func (p *runOutput) name() string {
 	return p.merge
 }
 
-// writeMerged copies the output files to the file of --merge, which gets its name when it
-// is complete and on the disk.
-func (p *runOutput) writeMerged(overwrite bool) (err error) {
-	// In the same directory, because a rename works within one file system only.
-	file, err := os.CreateTemp(filepath.Dir(p.merge), ".slotwise-merge-")
-	if err != nil {
-		return fmt.Errorf("--merge: %w", err)
+// writeMerged copies the output files to the file of --merge, which gets its name when it is
+// complete and on the disk. checkMerge has refused a file that exists, but it may exist by now:
+// the job may have taken hours.
+func (p *runOutput) writeMerged(overwrite bool) error {
+	if err := writeFile(p.merge, 0o666, overwrite, p.print); err != nil {
+		return fmt.Errorf("--merge %s: %w", p.merge, reason(err))
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-			err = fmt.Errorf("--merge %s: %w", p.merge, err)
-		}
-	}()
-	err = p.print(file)
-	if err == nil {
-		err = file.Chmod(0o644)
-	}
-	if err == nil {
-		// The name must not appear before the content is on the disk.
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if overwrite {
-		return os.Rename(file.Name(), p.merge)
-	}
-	return durable.OS().RenameNew(file.Name(), p.merge) // the file may exist by now
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +91,7 @@ func printSchema(w io.Writer, s *input.Schema, files bool) error {
 		order[i] = fmt.Sprintf("%d %s", kinds[k], terminal.Escape(k))
 	}
 	terminal.Fprintf(w, "%s, %s: %s\n", terminal.Plural(len(s.Files), "file"), terminal.Bytes(total), strings.Join(order, ", "))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := table(w)
 	if len(s.Columns) > 0 {
 		terminal.Fprintf(t, "\nCOLUMN\tTYPE\tFILES\n")
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -36,7 +35,6 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 	if f.policy == "" {
 		return nil, misuse("--policy is missing: a name such as dynamictags")
 	}
-	f.seeds = max(1, f.seeds)
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (f *searchFlags) problem(c *cobra.Command, show *simProgress) (*search.Prob
 
 // newTune returns the command that tunes a policy.
 func newTune(setup *setup) *cobra.Command {
-	f := &searchFlags{simFlags: simFlags{setup: setup}}
+	f := &searchFlags{simFlags: simFlags{setup: setup, seeds: 1}}
 	var objective string
 	var o search.TuneOptions
 	c := &cobra.Command{
@@ -117,7 +115,7 @@ with an interval. A drawn workload is compared on other seeds.`,
 				return err
 			}
 			if f.json {
-				return json.NewEncoder(c.OutOrStdout()).Encode(t)
+				return encode(c.OutOrStdout(), t)
 			}
 			return printTuning(c.OutOrStdout(), t)
 		},
@@ -190,7 +188,7 @@ Slowdowns are relative to each job on the cluster of the same size.`,
 				return err
 			}
 			if f.json {
-				err = json.NewEncoder(c.OutOrStdout()).Encode(s)
+				err = encode(c.OutOrStdout(), s)
 			} else {
 				err = printSizing(c.OutOrStdout(), s, goal)
 			}

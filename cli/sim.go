@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -477,7 +476,7 @@ func (f *simFlags) choosePolicies(specs []string, show *simProgress) (*study.Pol
 // print prints the comparison.
 func (f *simFlags) print(w io.Writer, all study.Comparison) error {
 	if f.json {
-		return json.NewEncoder(w).Encode(all)
+		return encode(w, all)
 	}
 	if err := report.Comparison(w, all.Study); err != nil {
 		return err
@@ -560,6 +559,9 @@ func newSimProgress(out io.Writer, quiet bool) *simProgress {
 // warn prints a warning, even with --quiet, because it may change the meaning of a result.
 func (p *simProgress) warn(texts ...string) {
 	for _, text := range texts {
+		if p.terminal && !p.quiet {
+			io.WriteString(raw(p.out), lineStart) // else the warning would stand behind the progress
+		}
 		terminal.Fprintf(p.out, "warning: %s\n", text)
 	}
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +119,7 @@ func (f *studyFlags) run(c *cobra.Command, file string) error {
 		return err
 	}
 	if f.json {
-		err = json.NewEncoder(c.OutOrStdout()).Encode(result)
+		err = encode(c.OutOrStdout(), result)
 	} else if err = result.Print(c.OutOrStdout()); err == nil {
 		terminal.Fprintf(c.ErrOrStderr(), "report: %s\n", filepath.Join(f.out, "report.html"))
 	}
@@ -187,7 +186,7 @@ func (f *studyFlags) list(out io.Writer, plan *sweep.Plan) error {
 		cells = append(cells, cell{c.Policy(), c.Reference(), c.Cluster(), c.World(), c.Autoscale, c.Load, c.Seed, !missing[c.Key]})
 	}
 	if f.json {
-		return json.NewEncoder(out).Encode(cells)
+		return encode(out, cells)
 	}
 	done := 0
 	for i, c := range plan.Cells {

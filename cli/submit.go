@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -221,9 +220,7 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case f.json:
-		e := json.NewEncoder(c.OutOrStdout())
-		e.SetEscapeHTML(false)
-		return errors.Join(err, e.Encode(struct {
+		return errors.Join(err, encode(c.OutOrStdout(), struct {
 			Jobs []jobmix.Submitted `json:"jobs"`
 			*failure
 		}{done, failureOf(c.Context(), err)}))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -78,7 +77,7 @@ func newVersion() *cobra.Command {
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(readBuild())
+				return encode(c.OutOrStdout(), readBuild())
 			}
 			_, err := io.WriteString(c.OutOrStdout(), readBuild().String())
 			return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -232,7 +231,7 @@ func (f *whatIfFlags) printPast(ctx context.Context, u *userCommand, s *simFlags
 		}
 	}
 	if u.json() {
-		return json.NewEncoder(u.out()).Encode(all)
+		return encode(u.out(), all)
 	}
 	if best != nil && !f.apply {
 		terminal.Fprintf(u.out(), "to install it: %s\n", installCommand(best))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -641,7 +640,7 @@ func printYarnStatus(ctx context.Context, out io.Writer, asJSON bool, s *yarn.Se
 		}
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(st)
+		return encode(out, st)
 	}
 	terminal.Fprintf(out, "%s: %s is %s in queue %s with %d containers, %d MiB, %d vcores\n", st.Name, st.Application, st.State, st.Queue, st.Containers, st.MemoryMiB, st.VCores)
 	for _, text := range []string{st.Reason, st.Trouble} {

@@ -332,16 +332,7 @@ func (c *Cluster) post(f func()) bool {
 // Inspect runs f in the loop, where it may read the tracker. It returns false if the cluster
 // has ended.
 func (c *Cluster) Inspect(f func(t *tracker.Tracker, now time.Duration)) bool {
-	done := make(chan struct{})
-	if !c.post(func() { f(c.tracker, c.Now()); close(done) }) {
-		return false
-	}
-	select {
-	case <-done:
-		return true
-	case <-c.stopped: // the loop has ended, perhaps before it ran f
-		return false
-	}
+	return c.do(func() error { f(c.tracker, c.Now()); return nil }) == nil
 }
 
 // Epoch is the time at which the cluster was started.

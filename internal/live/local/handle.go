@@ -75,12 +75,8 @@ func (c *Cluster) Submit(spec JobSpec) (*Handle, error) {
 		h.bytesIn += s.Split.Bytes
 	}
 	js := spec.Core()
-	rejected := make(chan string, 1)
-	if !c.post(func() { rejected <- c.submit(h, js) }) {
-		return nil, errors.Join(errClosed, spec.Staging.Abort(context.Background()))
-	}
-	if why := <-rejected; why != "" {
-		return nil, errors.Join(Refusal(why), spec.Staging.Abort(context.Background()))
+	if err := c.do(func() error { return c.submit(h, js) }); err != nil {
+		return nil, errors.Join(err, spec.Staging.Abort(context.Background()))
 	}
 	return h, nil
 }
@@ -91,15 +87,18 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// submit has the tracker accept the job; it returns why it did not, or "".
-func (c *Cluster) submit(h *Handle, js job.Spec) string {
+// submit has the tracker accept the job. It returns a Refusal if the tracker does not.
+func (c *Cluster) submit(h *Handle, js job.Spec) error {
 	if err := c.tracker.CheckQueue(js.Pool); err != nil {
-		return err.Error()
+		return Refusal(err.Error())
 	}
 	c.submitting, c.rejected = h, ""
 	c.step(&tracker.Submit{Spec: js})
 	c.submitting = nil
-	return c.rejected
+	if c.rejected != "" {
+		return Refusal(c.rejected)
+	}
+	return nil
 }
 
 // accepted takes note of the number of the job that is being submitted.

@@ -13,6 +13,7 @@ import (
 	"github.com/slotwise/slotwise/internal/data/engine"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/testkit/clustertest"
+	"github.com/slotwise/slotwise/internal/tracker"
 	"github.com/slotwise/slotwise/sched/cluster"
 	"github.com/slotwise/slotwise/sched/job"
 )
@@ -205,5 +206,25 @@ func TestTooMuchMemory(t *testing.T) {
 	}
 	if cfg.Memory++; cfg.fill() == nil {
 		t.Errorf("%d of %d bytes are accepted", cfg.Memory, total)
+	}
+}
+
+// Calls of a closed cluster return at once. The inbox has room for some of them, so each is made
+// more than once.
+func TestClosedClusterAnswers(t *testing.T) {
+	c := startCluster(t, Config{Workers: 1})
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if _, err := c.Learned(); !errors.Is(err, errClosed) {
+			t.Fatalf("Learned: %v", err)
+		}
+		if _, err := c.Submit(gated(t, "late", "", 1, nil)); !errors.Is(err, errClosed) {
+			t.Fatalf("Submit: %v", err)
+		}
+		if c.Inspect(func(*tracker.Tracker, time.Duration) { t.Error("the loop has ended") }) {
+			t.Fatal("Inspect has run its function")
+		}
 	}
 }

@@ -60,13 +60,25 @@ func (c *Cluster) LoadLearned(doc []byte) error {
 	return c.do(func() error { return sched.LoadState(doc, c.cfg.Policy, c.tracker.Learned()) })
 }
 
-// do runs f in the loop and waits until it has returned.
+// do runs f in the loop, waits until it has returned, and returns its error. It returns errClosed if
+// the loop has ended before it ran f.
 func (c *Cluster) do(f func() error) error {
 	done := make(chan error, 1)
 	if !c.post(func() { done <- f() }) {
 		return errClosed
 	}
-	return <-done
+	select {
+	case err := <-done:
+		return err
+	// post may have put f into the inbox of a loop that takes nothing from it any more.
+	case <-c.stopped:
+	}
+	select {
+	case err := <-done: // f was the last thing that the loop ran
+		return err
+	default:
+		return errClosed
+	}
 }
 
 var errClosed = errors.New("the cluster is closed")

@@ -37,6 +37,7 @@ failed cannot be killed; killing a killed job again changes nothing.
 	}
 	addChange(c, "kill", func(ctx context.Context, u *userCommand, id, _ string) error {
 		r := &slotwisev1.KillRequest{Job: id, Reason: reason}
+		// Ids of attempts have underscores, and ids of jobs and chains have none.
 		if strings.Contains(id, "_") {
 			r.Job, r.Attempt = "", id
 		}
@@ -59,6 +60,7 @@ continue. Of a chain it changes the steps that have not ended and the later ones
   slotwise priority --pool reports low`,
 	}
 	return addChange(c, "priority", func(ctx context.Context, u *userCommand, id, level string) error {
+		// A misuse, so that changeEach stops at the first job instead of failing once for each.
 		if !slices.Contains(feature.Priorities, level) {
 			return unknown("priority", level, feature.Priorities)
 		}
@@ -101,6 +103,8 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 		}
 		ids := len(args) - len(value)
 		switch {
+		// Without ids and filters the command would have to mean all jobs of the cluster, which must be
+		// said.
 		case ids <= 0 && !chosen.given() && len(value) > 0:
 			return misuse("%s: want the ids of jobs, or --user, --pool or --name, and a %s (usage: %s)", c.Name(), value[0], usage(c))
 		case ids <= 0 && !chosen.given():
@@ -128,7 +132,9 @@ func addChange(c *cobra.Command, verb string, change func(ctx context.Context, u
 		if err != nil {
 			return err
 		}
+		// Steps go with their chain: killing a chain and then its steps would fail for each step.
 		jobs = jobRows(jobs, false)
+		// An error, unlike in a list: the script that kills by name expects that something was killed.
 		if len(jobs) == 0 {
 			return errors.New(chosen.none())
 		}

@@ -67,7 +67,8 @@ ask. slotwise tasks lists attempts.`,
 	})
 }
 
-// printLog copies the log of an attempt to out as the master streams it.
+// printLog copies the log of an attempt to out as the master streams it. Notes go to standard
+// error: they are no bytes of the log, which may be piped into another program.
 func printLog(ctx context.Context, u *userCommand, r *slotwisev1.LogRequest, out io.Writer) error {
 	return u.cl.Log(ctx, r, func(chunk *slotwisev1.LogChunk) error {
 		if chunk.Note != "" {
@@ -111,12 +112,14 @@ lists chains, and with CHAIN it shows that chain and its steps.`,
 			}
 			r.State = protocol.ParseState(state)
 		}
+		// By this machine's clock. The master's may differ, by seconds usually.
 		if since > 0 {
 			r.EndedFromMs = time.Now().Add(-since).UnixMilli()
 		}
 		if len(args) > 0 {
 			r.Job = args[0]
 		}
+		// The note, such as one about a damaged database, is printed whatever the outcome.
 		jobs, note, err := u.cl.History(ctx, r)
 		if note != "" {
 			terminal.Fprintf(u.cmd.ErrOrStderr(), "%s\n", note)

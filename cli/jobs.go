@@ -74,6 +74,7 @@ func jobRows(list []*slotwisev1.JobStatus, steps bool) (rows []*slotwisev1.JobSt
 			rows = append(rows, j)
 		}
 	}
+	// The master lists by id, and the ids of jobs and chains are counted apart.
 	slices.SortStableFunc(rows, func(a, b *slotwisev1.JobStatus) int { return cmp.Compare(a.SubmittedMs, b.SubmittedMs) })
 	if !steps {
 		return rows
@@ -155,6 +156,7 @@ the tasks that ended between two redraws, and then prints it.`,
 			return jobPicture{resp: resp}, err
 		}
 		switch {
+		// Before the first request: the mistake is in the command line, whatever the master says.
 		case follow && (u.json() || !isTerminal(u.out())):
 			return misuse("--watch redraws a terminal: without one, submit --wait prints the progress and job -o json the state")
 		case follow:
@@ -162,10 +164,13 @@ the tasks that ended between two redraws, and then prints it.`,
 				return err
 			}
 		}
+		// Asked once before the screen is switched, so that an unknown job is an ordinary error and not
+		// a message on a screen that vanishes.
 		shown, err := ask(ctx)
 		switch {
 		case err != nil:
 			return err
+		// A chain's steps are not in its own message.
 		case u.json() && isChain(args[0]):
 			return printMessage(u.out(), shown.resp)
 		case u.json():
@@ -175,6 +180,7 @@ the tasks that ended between two redraws, and then prints it.`,
 				return err
 			}
 		}
+		// Also after --watch: the watched screen is gone, and the outcome should stay in the terminal.
 		return shown.printAll(u.out())
 	})
 	c.Flags().BoolVar(&follow, "watch", false, "redraw the job until it has ended")
@@ -195,6 +201,7 @@ func (p jobPicture) tasksEnded() int32 {
 
 // watchJob redraws a job until it has ended or the user ends it, and returns the last state.
 func watchJob(ctx context.Context, u *userCommand, p jobPicture, every time.Duration, ask func(context.Context) (jobPicture, error)) (jobPicture, error) {
+	// It has ended already; a screen would appear and vanish.
 	if p.resp.Job.EndedMs > 0 {
 		return p, nil
 	}
@@ -308,6 +315,7 @@ func printJob(w io.Writer, j *slotwisev1.JobStatus) error {
 // driverText returns the worker and the try of a chain's driver, for people.
 func driverText(j *slotwisev1.JobStatus) string {
 	switch {
+	// An ended chain has no driver, and its last one would look as if it still ran.
 	case j.DriverTries == 0 || j.EndedMs > 0:
 		return ""
 	case j.Driver == "":
@@ -316,7 +324,8 @@ func driverText(j *slotwisev1.JobStatus) string {
 	return fmt.Sprintf("on %s, try %d", j.Driver, j.DriverTries)
 }
 
-// oneLineText replaces white space, line ends included, by single spaces.
+// oneLineText replaces white space, line ends included, by single spaces. Messages hold the ends of
+// logs, and a line of a table is one line.
 func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // phaseText describes the progress of the tasks of a kind.
@@ -375,6 +384,7 @@ func newTasks() *cobra.Command {
 			r.Kind = slotwisev1.Kind_KIND_REDUCE
 		case "":
 		default:
+			// Checked here, because the flag is sent as a number, and 0 means both kinds.
 			return oneOf("kind", kind, []string{"map", "reduce"})
 		}
 		// The master would answer an unknown state with an empty list.
@@ -408,6 +418,7 @@ func printTasks(w io.Writer, tasks []*slotwisev1.TaskStatus) error {
 	t := table(w)
 	fmt.Fprintln(t, "TASK\tSTATE\tATTEMPT\tSTATE\tNODE\tLEVEL\tPROGRESS\tTIME\tERROR")
 	for _, task := range tasks {
+		// A pending task is a line, too, or a job of 100 pending maps would look empty.
 		if len(task.Attempts) == 0 {
 			terminal.Fprintf(t, "%s\t%s\n", task.Id, task.State)
 		}
@@ -439,6 +450,7 @@ func attemptTime(a *slotwisev1.AttemptStatus) string {
 	if end == 0 {
 		end = time.Now().UnixMilli()
 	}
+	// The master's clock started the attempt and this machine's clock is read now; they may differ.
 	return terminal.Duration(time.Duration(max(0, end-a.StartedMs)) * time.Millisecond)
 }
 
@@ -476,6 +488,7 @@ func printWhy(w io.Writer, why []*slotwisev1.Explanation) {
 	}
 	for _, e := range why {
 		held := ""
+		// A reason that holds since this moment has no time yet.
 		if e.HeldMs > 0 {
 			held = fmt.Sprintf(" (for %s in all)", terminal.Duration(time.Duration(e.HeldMs)*time.Millisecond))
 		}

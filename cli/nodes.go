@@ -33,6 +33,8 @@ no new work. FOR says how long the worker has been in its state, REASON why.`,
 		Args: noArgs,
 	}
 	newUserCommand(c, true, func(ctx context.Context, u *userCommand, _ []string) error {
+		// The answer to Drain has no state. A script that empties a machine repeats the command until no
+		// task is left, so the state is part of the output.
 		resp, err := client.Call(ctx, u.cl, u.cl.RPC().Nodes, &slotwisev1.NodesRequest{})
 		if err != nil {
 			return err
@@ -92,6 +94,7 @@ and its faults are forgotten. Prints the worker's new state and how many tasks s
 			_, err := terminal.Fprintf(u.out(), "%s is %s; running there: %d maps, %d reduces\n", n.Name, n.State, n.Maps, n.Reduces)
 			return err
 		}
+		// The master forgot the worker between the two calls. The change was accepted, so this is a success.
 		return nil
 	})
 	c.Flags().BoolVar(&r.Undo, "undo", false, "end the draining, and take the worker off the graylist")
@@ -209,7 +212,8 @@ func datumText(d *slotwisev1.PolicyDatum) string {
 	return sched.Datum{Number: d.GetNumber(), Text: d.GetText()}.String()
 }
 
-// installPolicy installs a policy and prints the one before it and the new one.
+// installPolicy installs a policy and prints the one before it and the new one: what is printed is
+// the command line that undoes the change.
 func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyRequest) error {
 	old, err := client.Call(ctx, u.cl, u.cl.RPC().Policy, &slotwisev1.PolicyRequest{})
 	if err != nil {
@@ -219,6 +223,7 @@ func installPolicy(ctx context.Context, u *userCommand, r *slotwisev1.SetPolicyR
 		return err
 	}
 	if u.json() {
+		// Composed by hand, because the two messages are written by reflection and not by package json.
 		var b bytes.Buffer
 		b.WriteString(`{"old":`)
 		writeMessage(&b, old.ProtoReflect())

@@ -25,7 +25,8 @@ type profileFlags struct {
 	runs  int
 }
 
-// newProfile returns the command that measures an app.
+// newProfile returns the command that measures an app. It declares only the flags of run that
+// change what a task costs, with help texts that say so; the others keep their zero values.
 func newProfile(setup *setup) *cobra.Command {
 	f := profileFlags{run: runFlags{policyFlags: policyFlags{setup: setup}}}
 	c := &cobra.Command{
@@ -80,6 +81,7 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	if f.runs < 1 {
 		return misuse("--runs %d: must be positive", f.runs)
 	}
+	// Streaming commands are measured many times, and what they print would come as often.
 	p, inputs, err := f.run.program(args, io.Discard)
 	if err != nil {
 		return err
@@ -125,8 +127,9 @@ func (f *profileFlags) measure(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check returns an error if the app cannot be measured or the file cannot be
-// written. It runs before the first measurement.
+// check returns an error if the app cannot be measured or the file cannot be written. It runs
+// before the first measurement. The output of this command is a file, where run has a directory, so
+// the check of run must not see it.
 func (f *profileFlags) check(ctx context.Context, p *program, inputs []string) error {
 	out := f.run.output
 	f.run.output = ""
@@ -146,7 +149,8 @@ func (f *profileFlags) write(list []workload.Profile) error {
 	return writeFile(f.run.output, 0o644, f.run.overwrite, func(w io.Writer) error { return workload.WriteProfiles(w, list) })
 }
 
-// encodeProfiles prints the profiles as JSON, with the keys of the file.
+// encodeProfiles prints the profiles as JSON, with the keys of the file. The YAML is written and
+// read again, because the file's keys are stated once, in the writer of package workload.
 func encodeProfiles(w io.Writer, list []workload.Profile) error {
 	var text bytes.Buffer
 	if err := workload.WriteProfiles(&text, list); err != nil {
@@ -161,6 +165,8 @@ func encodeProfiles(w io.Writer, list []workload.Profile) error {
 
 // printProfiles prints the costs of each job in a table.
 func printProfiles(w io.Writer, list []workload.Profile) error {
+	// Numbers are read by column, so they end at the same place; the name comes last, because names
+	// have any length.
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "a map, ms\tmap s/GB\tsort s/GB\ta reduce, ms\treduce s/GB\tmerge s/GB\temitted/read\tleft/emitted\twritten/left\t  job")
 	for i := range list {

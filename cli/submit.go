@@ -22,8 +22,9 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// submitFlags are the flags of submit: the flags of run except for the
-// in-process cluster, and the choice of a master.
+// submitFlags are the flags of submit: the flags of run except for the in-process cluster, and the
+// choice of a master. runFlags keeps fields that have no flag here, such as workers; they stay
+// zero.
 type submitFlags struct {
 	runFlags
 	clusterFlags
@@ -59,6 +60,8 @@ with --wait it kills those that run.` + masterNote,
 		Example: `  slotwise submit wordcount /shared/books --output /shared/counts --master 10.0.0.1:7077 --wait
   slotwise submit --mapper ./map.py --reducer ./red.py --file map.py --file red.py --input /shared/logs --output /shared/out --master 10.0.0.1:7077
   slotwise submit --jobs mix.yaml --output /shared/results --master 10.0.0.1:7077 --wait`,
+		// Flags of run that a user tries here. Each error says who decides instead: the master or the
+		// worker.
 		Annotations: map[string]string{
 			elsewhere + "policy":     "the cluster's policy schedules all its jobs; slotwise policy NAME replaces it, slotwise master --policy NAME starts with it",
 			elsewhere + "policy-set": "the cluster's policy schedules all its jobs; slotwise policy NAME --set name=value replaces it",
@@ -69,11 +72,13 @@ with --wait it kills those that run.` + masterNote,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFirst(appNames, cobra.ShellCompDirectiveDefault),
 	}
+	// Before registerData, so that the flags of the connection come first in the help.
 	f.clusterFlags.register(c)
 	s := c.Flags()
 	f.registerData(s)
 	s.StringArrayVar(&f.remote.Files, "file", nil, "`file` to put into the working directory of each task (repeatable)")
 	s.StringVar(&f.jobs, "jobs", "", "submit the jobs that this YAML `file` lists; --output is the directory for those that name none")
+	// policyFlags declares the seed of run, and submit has no policy.
 	s.Uint64Var(&f.seed, "seed", 1, "`seed` of what --jobs draws at random")
 	feature.DeclareRequest(jobFlagSet{s}, &f.request)
 	s.BoolVar(&f.wait, "wait", false, "stay until the job has ended, and exit with status 1 unless it succeeded")
@@ -89,17 +94,20 @@ with --wait it kills those that run.` + masterNote,
 	return c
 }
 
-// submit is the command without --jobs.
+// submit is the command without --jobs. It plans the job here, because the program, the input and
+// the user's rights are here; the master gets splits and a program, and needs no access to them.
 func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	// Workers run on other machines, which do not have this process's pipes.
 	if f.output == standard || slices.Contains(f.inputs, standard) || slices.Contains(args, standard) {
 		return misuse("-: standard input and output are for slotwise run; the workers of a cluster read and write shared files")
 	}
+	// Without --wait no progress comes, so the display only writes the lines of planning.
 	show := newJobDisplay(c.ErrOrStderr(), f.quiet || f.noProgress || !f.wait)
 	p, inputs, err := f.program(args, show)
 	if err != nil {
 		return err
 	}
+	// NoOutput is an app such as sleep, which exists for its tasks.
 	if f.output == "" && !(p.app != nil && p.app.NoOutput) {
 		return misuse("--output is missing: the directory for what %s writes", p.name)
 	}
@@ -111,6 +119,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	if err := f.check(c.Context(), p, o.Inputs, feature.Outages{Storage: o.StorageRetry, Notify: o.Notify}); err != nil {
 		return err
 	}
+	// Opened again when they are uploaded. Here the error is the flag's.
 	for _, name := range f.remote.Files {
 		if info, err := os.Stat(name); err != nil {
 			return misuse("--file %s: %w", name, reason(err))
@@ -124,6 +133,7 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	}
 	o.Remote, o.Progress, o.Stderr = &f.remote, show.update, show
 	start := time.Now()
+	// Detach in f.remote makes this return when the master has the job in its journal.
 	results, err := p.run(c.Context(), o)
 	took := time.Since(start)
 	show.close()
@@ -139,8 +149,9 @@ func (f *submitFlags) submit(c *cobra.Command, args []string) error {
 	return f.finish(c, outcome{program: p, results: results, elapsed: took, output: &runOutput{dir: f.output}, err: err, pending: !f.wait})
 }
 
-// planMisuse marks an error of a job's planning as the user's, for the exit status. Nothing
-// was submitted, and another command line or other files are needed.
+// planMisuse marks an error of a job's planning as the user's, for the exit status. Nothing was
+// submitted, and another command line or other files are needed. A storage that did not answer is
+// no misuse: the same command line may work later.
 func planMisuse(err error) error {
 	if errors.As(err, new(*mapreduce.PlanError)) && !errors.Is(err, storage.ErrUnavailable) {
 		return misuseError{err}
@@ -159,7 +170,8 @@ func (f *submitFlags) connect(notify func(text string)) (*client.Client, error) 
 	return cl, nil
 }
 
-// submitMix is the command with --jobs.
+// submitMix is the command with --jobs. The file is checked as a whole before the first job is
+// submitted, since the jobs before a wrong one could not be taken back.
 func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	if err := checkMixFlags(c, args); err != nil {
 		return err
@@ -203,10 +215,14 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 	}
 	done, err := jobmix.Submit(c.Context(), mix.jobs, mix.swaps, jobmix.SubmitOptions{
 		Remote: f.remote,
+		// A swap of the file changes the policy of the cluster for all its users, so the master asks for
+		// the rights of an administrator.
 		SetPolicy: func(ctx context.Context, s mapreduce.Swap) error {
 			_, err := client.Call(ctx, cl, cl.RPC().SetPolicy, &slotwisev1.SetPolicyRequest{Name: s.Policy, Set: s.Set})
 			return userError(err)
 		},
+		// At once, and not at the end: the jobs come at times that the file states, over hours perhaps,
+		// and a script may follow each one.
 		Accepted: func(_ int, id string) {
 			if !f.wait && !f.json {
 				terminal.Fprintf(c.OutOrStdout(), "%s\n", id)
@@ -219,6 +235,8 @@ func (f *submitFlags) submitMix(c *cobra.Command, args []string) error {
 		err = planMisuse(err)
 	}
 	switch {
+	// The jobs and the failure are one object, so that a script learns which of them run although one
+	// failed.
 	case f.json:
 		return errors.Join(err, encode(c.OutOrStdout(), struct {
 			Jobs []jobmix.Submitted `json:"jobs"`
@@ -238,6 +256,7 @@ func printSubmitted(w io.Writer, done []jobmix.Submitted) error {
 		e := &done[i]
 		ran := "-"
 		if n := len(e.Results); n > 0 {
+			// Of a chain the last step's end is the chain's.
 			ran = terminal.Duration(e.Results[n-1].Ended)
 		}
 		terminal.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.ID, "-"), e.State, terminal.Duration(e.Submit), ran, e.Output)

@@ -19,7 +19,8 @@ import (
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 )
 
-// snapshot is the state of a cluster that top shows.
+// snapshot is the state of a cluster that top shows. Its three parts come from three calls, so a
+// job may start between them, and the counts of its tasks need not agree.
 type snapshot struct {
 	cluster *slotwisev1.ClusterResponse
 	jobs    []*slotwisev1.JobStatus
@@ -54,6 +55,8 @@ prints them once.`,
 		case !isTerminal(u.out()):
 			return s.print(u.out())
 		}
+		// The first snapshot was taken before the screen is switched, so that a master which cannot be
+		// reached is an ordinary error.
 		seen := &load{}
 		seen.add(s)
 		return watch(ctx, u, s.with(seen), every, func(ctx context.Context) (picture, error) {
@@ -243,8 +246,10 @@ func bar(f float64) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
 }
 
-// Escape sequences of terminals: switch to another screen with a hidden cursor,
-// switch back, move to the top left, end a line, and clear the rest.
+// Escape sequences of terminals: switch to another screen with a hidden cursor, switch back, move
+// to the top left, end a line, and clear the rest. The other screen keeps the user's scrollback as
+// it was. A picture is drawn over the last one and the screen is never cleared first, because the
+// time between the two would be seen as flicker.
 const (
 	screenOn  = "\x1b[?1049h\x1b[?25l"
 	screenOff = "\x1b[?25h\x1b[?1049l"
@@ -262,6 +267,8 @@ var errSeen = errors.New("nothing more will change")
 // watch redraws the screen until the key q, the end of ctx, or until take returns errSeen. While the
 // master cannot be reached it shows the error above the last picture.
 func watch(ctx context.Context, u *userCommand, p picture, every time.Duration, take func(ctx context.Context) (picture, error)) error {
+	// Keys come without Enter and are not shown, so the terminal must get its settings back however the
+	// loop ends.
 	keys, restore := readKeys(u.cmd.InOrStdin())
 	defer restore()
 	out := fileOf(u.out()) // watch is only called for a terminal
@@ -285,8 +292,12 @@ func watch(ctx context.Context, u *userCommand, p picture, every time.Duration, 
 			return nil
 		case <-tick.C:
 		}
+		// A slow master delays the redraw. Ticks that pass meanwhile are dropped by the ticker, so calls
+		// never pile up.
 		next, err := take(ctx)
 		switch {
+		// An interrupt is the usual way to end, hence no error. Interruptible has noted it all the same,
+		// and report gives status 130 only for an error.
 		case ctx.Err() != nil, errors.Is(err, errSeen):
 			return nil
 		// The old picture stays below the error, for a master that restarts.
@@ -298,13 +309,14 @@ func watch(ctx context.Context, u *userCommand, p picture, every time.Duration, 
 	}
 }
 
-// drawPicture draws as much of a picture as fits on the terminal. lastError is
-// shown above it unless it is empty.
+// drawPicture draws as much of a picture as fits on the terminal. lastError is shown above it
+// unless it is empty. All is one write: a terminal that gets half a picture shows it.
 func drawPicture(out *os.File, p picture, lastError string) error {
 	var b bytes.Buffer
 	if err := p.print(&b); err != nil {
 		return err
 	}
+	// Asked for each picture, since the user may change the size; there is no handler of SIGWINCH.
 	width, height := terminalSize(out)
 	// The picture goes around the command's writer, because it has escape sequences.
 	lines := strings.Split(strings.TrimRight(terminal.EscapeLines(b.String()), "\n"), "\n")
@@ -313,6 +325,8 @@ func drawPicture(out *os.File, p picture, lastError string) error {
 	}
 	var text strings.Builder
 	text.WriteString(home)
+	// One line less than fits: after the last line's end the terminal would scroll. Lines are cut,
+	// because a wrapped one would push the others down and leave rests behind it.
 	for _, l := range lines[:min(len(lines), height-1)] {
 		text.WriteString(cutLine(l, width) + lineEnd)
 	}

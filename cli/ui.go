@@ -89,7 +89,9 @@ type uiServer struct {
 	stop  func() // returns when requests under way have ended, or after a second
 }
 
-// startUI starts to serve a console without actions on loopback. Errors name the flag.
+// startUI starts to serve a console without actions on loopback. Errors name the flag. There are no
+// tokens: the guard accepts requests from this machine, addressed to localhost or an address, so
+// that a page of a foreign site cannot read the history through the user's browser.
 func startUI(ctx context.Context, flag string, from source.Source, listen string) (*uiServer, error) {
 	guard := &secure.Guard{}
 	l, err := secure.Listen(listen, nil, guard)

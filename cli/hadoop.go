@@ -230,6 +230,19 @@ func readHadoopFile(name string) ([]hadoop.Setting, error) {
 	return settings, nil
 }
 
+// givenSettings returns the settings of generic options in the order in which they take effect, the
+// last one of a name: those of each -conf in its order, then -D. So -D wins wherever it was typed.
+func givenSettings(g hadoop.Generic) (all []hadoop.Setting, err error) {
+	for _, file := range g.ConfFile {
+		settings, err := readHadoopFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, settings...)
+	}
+	return append(all, g.Settings...), nil
+}
+
 // uri returns the storage URI of a path as the user has typed it, or an error of
 // hadoop.Namespace.URI. It creates the directory for hdfs:/// on its first use.
 func (h *hadoopCommand) uri(typed string) (string, error) {

@@ -84,14 +84,9 @@ func (x *hadoopExample) configure(g hadoop.Generic) error {
 	for name, v := range x.hadoopCommand.conf {
 		x.conf[name] = v
 	}
-	settings := g.Settings
-	for _, file := range g.ConfFile {
-		more, err := readHadoopFile(file)
-		if err != nil {
-			return err
-		}
-		// Settings of files come first, so that -D wins over them wherever it was typed.
-		settings = append(more, settings...)
+	settings, err := givenSettings(g)
+	if err != nil {
+		return err
 	}
 	for _, s := range settings {
 		x.conf.Set(s.Name, s.Value)

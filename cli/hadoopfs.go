@@ -94,16 +94,12 @@ func (h *hadoopCommand) fs(args []string) error {
 		terminal.Fprintf(h.err, "%s\n", err)
 		return exit(hadoopUsage)
 	}
-	// Files first, then -D in order: the last setting of a name wins.
-	for _, file := range g.ConfFile {
-		settings, err := readHadoopFile(file)
-		if err != nil {
-			terminal.Fprintf(h.err, "%s\n", oneLine(err))
-			return exit(hadoopFailed)
-		}
-		g.Settings = append(settings, g.Settings...)
+	settings, err := givenSettings(g)
+	if err != nil {
+		terminal.Fprintf(h.err, "%s\n", oneLine(err))
+		return exit(hadoopFailed)
 	}
-	for _, s := range g.Settings {
+	for _, s := range settings {
 		h.conf.Set(s.Name, s.Value)
 	}
 	h.setDefault(cmp.Or(g.FS, h.conf.Get("fs.defaultFS", "")))

@@ -148,7 +148,7 @@ func (d device) Discard() error {
 	return nil
 }
 
-// lsLine is the state of one ls: columns grow to the longest value so far.
+// lsColumns are the widths of one ls: columns grow to the longest value so far.
 type lsColumns struct{ replication, owner, group, size int }
 
 // ls lists files.

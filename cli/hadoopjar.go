@@ -176,17 +176,11 @@ func (j *hadoopStreamingJob) prepare() (status int, err error) {
 	for name, v := range j.hadoopCommand.conf {
 		j.conf[name] = v
 	}
-	for _, file := range j.ConfFile {
-		settings, err := readHadoopFile(file)
-		if err != nil {
-			return hadoopFailed, err
-		}
-		for _, s := range settings {
-			j.set(s)
-		}
+	settings, err := givenSettings(j.Generic)
+	if err != nil {
+		return hadoopFailed, err
 	}
-	// After the files, so that the command line wins.
-	for _, s := range append(j.Settings, j.JobConf...) {
+	for _, s := range append(settings, j.JobConf...) {
 		j.set(s)
 	}
 	if uri := cmp.Or(j.FS, j.conf.Get("fs.defaultFS", "")); uri != "" {

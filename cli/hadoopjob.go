@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/slotwise/slotwise/internal/base/terminal"
 	"github.com/slotwise/slotwise/internal/data/hadoop"
 	"github.com/slotwise/slotwise/internal/live/client"
-	"github.com/slotwise/slotwise/internal/live/secure"
 	"github.com/slotwise/slotwise/internal/live/wire"
 	slotwisev1 "github.com/slotwise/slotwise/proto/slotwise/v1"
 	"github.com/slotwise/slotwise/sched/job"
@@ -47,11 +45,10 @@ func (h *hadoopCommand) job(name string, args []string) error {
 		terminal.Fprintf(h.err, "%s: no cluster: set SLOTWISE_MASTER to the address of the master; jobs of a process end with the process\n", name)
 		return exit(hadoopFailed)
 	}
-	files := secure.Files{CA: os.Getenv(envName("tls-ca")), Cert: os.Getenv(envName("tls-cert")), Key: os.Getenv(envName("tls-key"))}
-	url, hc, err := secure.Dial(master, files, os.Getenv(envName("token-file")))
+	at, err := clusterFromEnvironment(master)
 	if err == nil {
 		var cl *client.Client
-		if cl, err = client.New(url, client.Options{HTTP: hc, Notify: notifyOn(h.err, "hadoop")}); err == nil {
+		if cl, err = client.New(at.Master, client.Options{HTTP: at.HTTP, Notify: notifyOn(h.err, "hadoop")}); err == nil {
 			q := &hadoopJobs{hadoopCommand: h, cl: cl, application: name == "application"}
 			return q.run(args)
 		}
@@ -100,13 +97,13 @@ func (q *hadoopJobs) run(args []string) error {
 	return nil
 }
 
-// states are Hadoop's words for the states of jobs.
+// hadoopStates are Hadoop's words for the states of jobs.
 var hadoopStates = map[string]string{
 	"pending": "PREP", "waiting": "PREP", "running": "RUNNING", "committing": "RUNNING", "aborting": "RUNNING",
 	"succeeded": "SUCCEEDED", "failed": "FAILED", "killed": "KILLED",
 }
 
-// state returns the state of a job in Hadoop's words.
+// hadoopState returns the state of a job in Hadoop's words.
 func hadoopState(s *slotwisev1.JobStatus) string {
 	name := strings.ToLower(strings.TrimPrefix(s.GetState().String(), "JOB_STATE_"))
 	return cmp.Or(hadoopStates[name], strings.ToUpper(name))

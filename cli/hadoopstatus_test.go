@@ -3,11 +3,13 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/colinmarc/hdfs/v2"
 
+	"github.com/slotwise/slotwise/internal/data/hadoop"
 	"github.com/slotwise/slotwise/internal/data/storage"
 	"github.com/slotwise/slotwise/internal/testkit/serverstest"
 )
@@ -63,5 +65,35 @@ func TestHadoopStatus(t *testing.T) {
 		if !strings.Contains(ours, "shared") {
 			t.Errorf("%v:\n%s", args, ours)
 		}
+	}
+}
+
+// The last setting of a name wins: of two -conf files the second one, and -D over both, as in Hadoop's
+// Configuration.
+func TestGivenSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var g hadoop.Generic
+	for _, name := range []string{"first", "second"} {
+		file := filepath.Join(dir, name+".xml")
+		text := "<configuration><property><name>from</name><value>" + name + "</value></property></configuration>"
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		g.ConfFile = append(g.ConfFile, file)
+	}
+	for _, want := range []string{"second", "option"} {
+		settings, err := givenSettings(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf := hadoop.Conf{}
+		for _, s := range settings {
+			conf.Set(s.Name, s.Value)
+		}
+		if got := conf.Get("from", ""); got != want {
+			t.Errorf("%q wins, want %q", got, want)
+		}
+		g.Settings = []hadoop.Setting{{Name: "from", Value: "option"}}
 	}
 }

@@ -553,18 +553,11 @@ func (w *yarnWait) drained(ctx context.Context, leave []string, hold time.Durati
 
 // jobs returns the ids of the live jobs.
 func (w *yarnWait) jobs(ctx context.Context) (ids []string, err error) {
-	for after := ""; ; {
-		resp, err := client.Call(ctx, w.u.cl, w.u.cl.RPC().Jobs, &slotwisev1.JobsRequest{After: after})
-		if err != nil {
-			return nil, err
-		}
-		for _, j := range resp.Jobs {
-			ids = append(ids, j.Id)
-		}
-		if after = resp.Next; after == "" {
-			return ids, nil
-		}
+	jobs, err := w.u.cl.Jobs(ctx, &slotwisev1.JobsRequest{})
+	for _, j := range jobs {
+		ids = append(ids, j.Id)
 	}
+	return ids, err
 }
 
 // newYarnStatus returns the command that shows a service.
